@@ -1,0 +1,32 @@
+// What a module offers on `/ws` besides its operations: who may subscribe to a kind of channel, what may be published on it.
+import type { z } from "@zod/zod";
+import type { Actor } from "./actor.ts";
+import type { EventType } from "./event.ts";
+
+/** A kind of ephemeral publication that clients may make. */
+export type EphemeralKind = {
+  summary: string;
+  /** Strict schema of the publication's `data` field. */
+  data: z.ZodType;
+  /** Longest encoded `data` in bytes; default 1024. */
+  maxBytes?: number;
+  /** Principals that get it; absent = every subscriber of the channel. */
+  recipients?(data: unknown): readonly string[] | undefined;
+};
+
+/** One kind of channel, named by the prefix before the colon. */
+export type ChannelKind = {
+  /** `room` for channels `room:<id>`. */
+  prefix: string;
+  summary: string;
+  /** Backed by the durable log: recoverable, offsets are seqs. */
+  isDurable: boolean;
+  /** Presence and join/leave are served while the channel has at most this many subscribers; 0 = never. */
+  presenceMax: number;
+  /** Throws the Fault the caller should see when the actor may not do this now. */
+  authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<void>;
+  /** Publication kinds by name; a client publishes `{type, data}`. */
+  ephemeral: Readonly<Record<string, EphemeralKind>>;
+  /** Durable events that appear on it, for the documents. */
+  events: readonly EventType[];
+};

@@ -1,0 +1,136 @@
+// The one door to every operation: rate limit → validate → authorise → run → measure → translate failure.
+// The transport has authenticated the caller; everything else is the same whoever calls and however.
+import { z } from "@zod/zod";
+import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
+import { Fault, type FieldFault } from "./fault.ts";
+import { logOf } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { isRead, type Operation, Outcome, type Rate } from "./operation.ts";
+
+/** One call of one operation. `input` is unknown until it has been parsed here. */
+export type Call = {
+  actor: Actor;
+  input: unknown;
+  requestId: string;
+  /** Which door the call came through, for the log. */
+  via: string;
+  signal?: AbortSignal;
+};
+
+export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
+
+/** General rules, besides an operation's own: every request, and every write. */
+export type RateRules = { requests: Rate; writes: Rate };
+
+/** Counts one call against the caller's buckets; throws `rate_limited`. Replaced by nothing when limits are off. */
+export type TakeRate = (key: string, rate: Rate) => Promise<void>;
+
+type Deps = {
+  metrics: Metrics;
+  /** `undefined` when rate limits are off. */
+  takeRate: TakeRate | undefined;
+  rates: RateRules;
+};
+
+const log = logOf("operation");
+
+/** Builds the dispatcher. */
+export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
+  return async function dispatch(operation, call) {
+    const startedAt = performance.now();
+    const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
+    try {
+      if (takeRate !== undefined) await limit(takeRate, rates, operation, call.actor);
+      authorise(operation, call.actor);
+      const input = parse(operation.input, call.input);
+      const result = await operation.run({
+        actor: call.actor,
+        requestId: call.requestId,
+        access: operation.access,
+        operation: operation.name,
+        isRead: isRead(operation),
+        ...(call.signal === undefined ? {} : { signal: call.signal }),
+      }, input);
+      metrics.operations.inc(labels);
+      if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));
+      return result instanceof Outcome ? result : new Outcome(result);
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      metrics.operationErrors.inc({ ...labels, code: fault.code });
+      log[fault.kind.level]("failed", {
+        ...fields(operation, call, startedAt),
+        code: fault.code,
+        ...(fault.cause === undefined ? {} : { cause: describe(fault.cause) }),
+      });
+      throw fault;
+    } finally {
+      metrics.operationLatency.observe(labels, (performance.now() - startedAt) / 1000);
+    }
+  };
+}
+
+function authorise(operation: Operation, actor: Actor): void {
+  const { scope, tenant = "guest" } = operation.access;
+  if (!hasScope(actor, scope)) throw new Fault("scope_missing", `The token lacks the scope ${scope}`);
+  if (!isAtLeast(TENANT_ROLES, actor.role, tenant)) {
+    throw new Fault("forbidden", `${operation.name} needs the tenant role ${tenant}, the caller is ${actor.role}`);
+  }
+}
+
+async function limit(takeRate: TakeRate, rates: RateRules, operation: Operation, actor: Actor): Promise<void> {
+  const who = `${actor.tenantId}/${actor.principalId}`;
+  const own = operation.rate;
+  if (own !== undefined) {
+    await takeRate(`${operation.name}:${who}`, actor.kind === "human" ? own.human : own.agent ?? own.human);
+  } else if (!isRead(operation)) {
+    await takeRate(`writes:${who}`, rates.writes);
+  }
+}
+
+/** Parses unknown input; throws a Fault that names every field that is wrong. */
+export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(input ?? {});
+  if (parsed.success) return parsed.data;
+  const errors = parsed.error.issues.flatMap(fieldFaults).slice(0, 50);
+  const first = errors[0];
+  const onlyUnknown = errors.every((error) => error.code === "unknown_field");
+  throw new Fault(
+    onlyUnknown ? "unknown_field" : "validation_failed",
+    first === undefined
+      ? "The input does not fit"
+      : `${first.pointer === "" ? "input" : first.pointer}: ${first.detail}`,
+    { errors },
+  );
+}
+
+function fieldFaults(issue: z.core.$ZodIssue): FieldFault[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({
+      pointer: pointerOf([...issue.path, key]),
+      code: "unknown_field",
+      detail: "Unknown field",
+    }));
+  }
+  return [{ pointer: pointerOf(issue.path), code: issue.code, detail: issue.message }];
+}
+
+/** JSON pointer (RFC 6901) of a path. */
+function pointerOf(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+}
+
+function fields(operation: Operation, call: Call, startedAt: number): Record<string, unknown> {
+  return {
+    operation: operation.name,
+    requestId: call.requestId,
+    tenant: call.actor.tenantId,
+    principal: call.actor.principalId,
+    via: call.via,
+    ms: Math.round((performance.now() - startedAt) * 100) / 100,
+  };
+}
+
+/** An unexpected error for the log: its type, message and place, without its data. */
+function describe(cause: unknown): string {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}\n${cause.stack ?? ""}` : String(cause);
+}

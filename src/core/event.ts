@@ -1,0 +1,61 @@
+// Events: what changed, as written to the log of a stream and as published to whoever listens.
+import type { z } from "@zod/zod";
+import type { Actor } from "./actor.ts";
+
+/** What only connected sockets need to do when this event passes them; kept with the event, so it survives a lost bus message. */
+export type EventEffect =
+  /** End the subscriptions of these principals to this stream; `resubscribe` lets the client ask again at once. */
+  | { kind: "evict"; principalIds: readonly string[] | "*"; reason: string; resubscribe?: true }
+  /** Close the sockets of this principal stream: all of them, or those of one token. */
+  | { kind: "disconnect"; tokenId?: string; reason: string };
+
+/** An event about to be written. `stream` is `room:<id>` or `principal:<id>` within the tenant. */
+export type EventDraft = {
+  tenantId: string;
+  stream: string;
+  type: string;
+  /** Who did it; absent when the gateway itself did. */
+  actor?: Pick<Actor, "principalId" | "kind">;
+  data: unknown;
+  effect?: EventEffect;
+};
+
+/** An event as it stands in the log. */
+export type StoredEvent = {
+  tenantId: string;
+  stream: string;
+  epoch: string;
+  /** Position in the stream: starts at 1, grows by exactly 1. The `offset` of `/ws`. */
+  seq: number;
+  type: string;
+  /** The publication `{id, type, at, actor, data}`, encoded once. */
+  json: string;
+  effect?: EventEffect;
+};
+
+/** A publication that is not in the log: typing, presence, deltas, signals. */
+export type EphemeralEvent = {
+  tenantId: string;
+  channel: string;
+  json: string;
+  /** `ClientInfo` of the publisher, encoded, when a client published it. */
+  infoJson?: string;
+  /** Only these principals get it; absent = every subscriber. */
+  principalIds?: readonly string[];
+};
+
+/** Where a stream stands: `floor` is the last seq no longer in the log (0 = everything is there). */
+export type StreamPosition = { epoch: string; head: number; floor: number };
+
+/** An event type's documentation, read by the OpenAPI and AsyncAPI generators. */
+export type EventType = { type: string; summary: string; data: z.ZodType };
+
+/** The stream of a room. */
+export function roomStream(roomId: string): string {
+  return `room:${roomId}`;
+}
+
+/** The stream of a principal: what all of their devices hear. */
+export function principalStream(principalId: string): string {
+  return `principal:${principalId}`;
+}

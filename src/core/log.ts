@@ -1,0 +1,68 @@
+// Structured logs: one JSON line an entry, filtered by `RUST_LOG`. Ids and codes only, never contents or tokens.
+import {
+  configure,
+  getConsoleSink,
+  getJsonLinesFormatter,
+  getLogger,
+  type Logger,
+  type LogLevel,
+  reset,
+} from "@logtape/logtape";
+
+const LEVELS: Readonly<Record<string, LogLevel | null>> = {
+  off: null,
+  error: "error",
+  warn: "warning",
+  info: "info",
+  debug: "debug",
+  trace: "trace",
+};
+
+/** A parsed `RUST_LOG`: the level of everything, and of single targets (module and transport names). */
+export type LogFilter = { level: LogLevel | null; targets: ReadonlyMap<string, LogLevel | null> };
+
+/** Parses `level` or `target=level`, comma separated; `undefined` when a part is neither. */
+export function parseLogFilter(text: string): LogFilter | undefined {
+  let level: LogLevel | null = "info";
+  const targets = new Map<string, LogLevel | null>();
+  for (const part of text.split(",").map((piece) => piece.trim()).filter((piece) => piece !== "")) {
+    const [left = "", right] = part.split("=", 2);
+    const parsed = LEVELS[(right ?? left).toLowerCase()];
+    if (parsed === undefined) return undefined;
+    if (right === undefined) level = parsed;
+    else targets.set(left.split("::").at(-1) ?? left, parsed);
+  }
+  return { level, targets };
+}
+
+/** Starts logging to standard error. Call once; `stopLogging` flushes. */
+export async function startLogging(filter: LogFilter): Promise<void> {
+  await configure({
+    reset: true,
+    sinks: {
+      lines: getConsoleSink({
+        formatter: getJsonLinesFormatter({ properties: "flatten", message: "rendered", categorySeparator: "." }),
+        levelMap: { trace: "error", debug: "error", info: "error", warning: "error", error: "error", fatal: "error" },
+      }),
+    },
+    loggers: [
+      { category: ["logtape", "meta"], lowestLevel: "error", sinks: ["lines"] },
+      { category: ["gateway"], lowestLevel: filter.level, sinks: ["lines"] },
+      ...[...filter.targets].map(([target, lowestLevel]) => ({
+        category: ["gateway", target],
+        lowestLevel,
+        sinks: ["lines"],
+        parentSinks: "override" as const,
+      })),
+    ],
+  });
+}
+
+export async function stopLogging(): Promise<void> {
+  await reset();
+}
+
+/** The log of one target: a module or transport name. */
+export function logOf(target: string): Logger {
+  return getLogger(["gateway", target]);
+}

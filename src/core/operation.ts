@@ -1,0 +1,96 @@
+// An operation is a value: one definition of a use case, read by HTTP, OpenAPI, `/ws` rpc, limits, rights and metrics.
+import type { z } from "@zod/zod";
+import type { Actor, RoomRole, TenantRole } from "./actor.ts";
+import type { FaultCode } from "./fault.ts";
+
+/** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `room.enter` and `permission.check`. */
+export type Access = {
+  /** Scope the token needs, `<module>.<read|write|manage>`. */
+  scope: string;
+  /** Lowest tenant role; default `guest`. */
+  tenant?: TenantRole;
+  /** Lowest role in the room the call is about; checked by `room.enter` inside the call's own transaction. */
+  room?: RoomRole;
+  /** The call is also fine in an archived room (reads always are). */
+  archived?: true;
+};
+
+/** A rate rule: tokens come back at `perSecond`, at most `burst` are saved up. */
+export type Rate = { perSecond: number; burst: number };
+
+/** How the operation is reached over HTTP. Path parameters, query and body are merged into one input. */
+export type HttpBinding = {
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Hono syntax: `/v1/rooms/:id`. */
+  path: string;
+  /** Status of the usual answer; others an `Outcome` may carry are listed in `also`. */
+  status: 200 | 201 | 202 | 204;
+  also?: readonly (200 | 201 | 202 | 204)[];
+  /** Input field filled from `If-Match`; the answer's `version` makes the ETag. */
+  ifMatch?: string;
+  /** Longest body in bytes, when not the general limit. */
+  bodyMaxBytes?: number;
+};
+
+/** What every call of `run` is told besides its input. */
+export type Context = {
+  actor: Actor;
+  requestId: string;
+  /** The rights of the operation being run; inner checks such as `room.enter` read the room role from here. */
+  access: Access;
+  /** Name of the operation being run. */
+  operation: string;
+  /** Whether the operation only reads. */
+  isRead: boolean;
+  /** Ends when the caller went away or the request timed out; long polls listen to it. */
+  signal?: AbortSignal;
+};
+
+/** An answer that needs more than a body: another status, a Location. */
+export class Outcome<Output> {
+  readonly output: Output;
+  readonly status: 200 | 201 | 202 | 204 | undefined;
+  readonly location: string | undefined;
+
+  constructor(output: Output, options: { status?: 200 | 201 | 202 | 204; location?: string } = {}) {
+    this.output = output;
+    this.status = options.status;
+    this.location = options.location;
+  }
+}
+
+/** One use case of the product. `name` is `noun.verb` and doubles as operationId, rpc method and metric label. */
+export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = {
+  name: string;
+  summary: string;
+  description?: string;
+  access: Access;
+  http: HttpBinding;
+  /** A strict object; unknown fields are refused and named. */
+  input: Input;
+  output: Output;
+  /** Codes this operation may answer beyond those every operation may. */
+  faults?: readonly FaultCode[];
+  /** One input that works, for the documents; path and query values included. */
+  example?: z.input<Input>;
+  /** Own rate rule besides the general ones; agents may have another. */
+  rate?: { human: Rate; agent?: Rate };
+  /**
+   * Calls of this operation that follow each other on one connection may overlap; only where the service keeps their
+   * order by itself. Everything else on a connection waits for the command before it.
+   */
+  overlaps?: true;
+  run(context: Context, input: z.output<Input>): Promise<z.output<Output> | Outcome<z.output<Output>>>;
+};
+
+/** Declares an operation; keeps the types of its schemas inside and forgets them outside. */
+export function defineOperation<Input extends z.ZodType, Output extends z.ZodType>(
+  operation: Operation<Input, Output>,
+): Operation {
+  return operation as unknown as Operation;
+}
+
+/** Whether the operation changes nothing. */
+export function isRead(operation: Operation): boolean {
+  return operation.http.method === "GET" || operation.access.scope.endsWith(".read");
+}

@@ -1,0 +1,11 @@
+// The rate limiter: one bucket per key, shared by all nodes that share a backend.
+import type { Rate } from "@/core/operation.ts";
+
+/** What a bucket says after one token was asked of it. */
+export type Take = { isAllowed: boolean; limit: number; remaining: number; resetMs: number };
+
+export interface Limiter {
+  /** Takes `cost` tokens from the bucket of `key`; never throws (a backend that is away counts on this node alone). */
+  take(key: string, rate: Rate, cost?: number): Promise<Take>;
+  close(): Promise<void>;
+}

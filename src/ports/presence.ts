@@ -1,0 +1,14 @@
+// Presence: which connections are on a channel, on all nodes.
+//
+// - `list` may be up to 30 s behind after a node died; entries of dead nodes end by themselves.
+// - `add` and `remove` never throw; a store that is away means presence of this node only.
+
+/** `ClientInfo` of the wire protocol. */
+export type ClientInfo = { user: string; client: string; conn_info?: unknown; chan_info?: unknown };
+
+export interface Presence {
+  add(key: string, info: ClientInfo): void;
+  remove(key: string, client: string): void;
+  list(key: string): Promise<ClientInfo[]>;
+  close(): Promise<void>;
+}
