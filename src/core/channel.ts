@@ -23,8 +23,11 @@ export type ChannelKind = {
   isDurable: boolean;
   /** Presence and join/leave are served while the channel has at most this many subscribers; 0 = never. */
   presenceMax: number;
-  /** Throws the Fault the caller should see when the actor may not do this now. */
-  authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<void>;
+  /**
+   * Throws the Fault the caller should see when the actor may not do this now. Positions up to `hiddenUpTo` are never shown
+   * to this actor: a recovery or history from before starts after it.
+   */
+  authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<{ hiddenUpTo: number } | void>;
   /** Publication kinds by name; a client publishes `{type, data}`. */
   ephemeral: Readonly<Record<string, EphemeralKind>>;
   /** Durable events that appear on it, for the documents. */

@@ -42,6 +42,8 @@ export type EphemeralEvent = {
   infoJson?: string;
   /** Only these principals get it; absent = every subscriber. */
   principalIds?: readonly string[];
+  /** Someone came or went: `json` is their `ClientInfo`, and only subscribers who asked for join and leave get it. */
+  push?: "join" | "leave";
 };
 
 /** Where a stream stands: `floor` is the last seq no longer in the log (0 = everything is there). */

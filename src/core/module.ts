@@ -8,6 +8,8 @@ export type Module = {
   operations: readonly Operation[];
   channels?: readonly ChannelKind[];
   jobs?: readonly JobKind[];
+  /** Removes what the module keeps of a room that is purged; safe to repeat. */
+  purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
   /** Entry of the module in `GET /v1/collaboration/capabilities`. */
   capability?: () => Record<string, unknown>;
 };

@@ -1,0 +1,40 @@
+// Every migration in order, and the one function that applies those a database lacks.
+import { type Kysely, sql } from "kysely";
+import type { CoreTables } from "../core_tables.ts";
+import { core } from "./0001_core.ts";
+import type { Dialect, Migration } from "./migration.ts";
+
+/** Append only. */
+export const migrations: readonly Migration[] = [core];
+
+/** Any number that no other user of the database locks. */
+const LOCK = 5_170_321;
+
+/** Applies what is missing. Run inside one transaction, so a step that fails leaves nothing behind. */
+export async function applyMigrations(
+  db: Kysely<CoreTables>,
+  dialect: Dialect,
+  steps: readonly Migration[],
+  at: string,
+): Promise<void> {
+  if (dialect === "postgres") {
+    await sql`select pg_advisory_xact_lock(${LOCK})`.execute(db);
+    await sql`set local statement_timeout = 0`.execute(db);
+  }
+  await db.schema.createTable("migration").ifNotExists()
+    .addColumn("name", "text", (column) => column.primaryKey())
+    .addColumn("at", "text", (column) => column.notNull())
+    .execute();
+  const rows = await db.selectFrom("migration").select("name").execute();
+  const applied = new Set(rows.map((row) => row.name));
+  const unknown = [...applied].find((name) => !steps.some((step) => step.name === name));
+  if (unknown !== undefined) {
+    throw new Error(`The database is newer than this program: it has migration ${unknown}, which is not known here`);
+  }
+  for (const step of steps) {
+    if (applied.has(step.name)) continue;
+    // A step sees no table types: it is older than the types of today.
+    await step.up(db as unknown as Kysely<unknown>, dialect);
+    await db.insertInto("migration").values({ name: step.name, at }).execute();
+  }
+}

@@ -1,0 +1,220 @@
+// Connections of postgres.js: a pool that reads, and one connection that holds a transaction open and never mistakes a
+// new socket for the one its transaction began on.
+import postgres from "postgres";
+import { Fault } from "@/core/fault.ts";
+import { UniqueViolation } from "@/ports/store.ts";
+import {
+  type Connection,
+  InsertTexts,
+  Rerun,
+  type Row,
+  type Rows,
+  type Session,
+  SessionLost,
+  type SqlValue,
+  sqlValue,
+} from "./session.ts";
+
+/** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */
+const ANSWER_TIMEOUT_MS = 15_000;
+const CLOSE_TIMEOUT_S = 5;
+
+export type PostgresOptions = { url: string; connectTimeoutMs: number };
+
+type Sql = ReturnType<typeof connect>;
+
+// The return type is inferred, because it carries the parsers given in the options.
+function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclose: () => void) {
+  return postgres(url, {
+    max,
+    onclose,
+    // Neither age nor idleness may end a connection that has a transaction open.
+    max_lifetime: null,
+    idle_timeout: undefined,
+    backoff: () => 0.1,
+    connect_timeout: connectTimeoutMs / 1000,
+    fetch_types: false,
+    onnotice: () => {},
+    types: {
+      bigint: { to: 20, from: [20], serialize: String, parse: Number },
+      numeric: { to: 1700, from: [1700], serialize: String, parse: Number },
+    },
+    connection: {
+      application_name: "collaboration-gateway",
+      // Only `begin read write` may change anything: a statement that strays out of its transaction fails.
+      default_transaction_read_only: true,
+      statement_timeout: 10_000,
+      lock_timeout: 5_000,
+      idle_in_transaction_session_timeout: 60_000,
+    },
+  });
+}
+
+/** Committed state, read over a few connections that pipeline. */
+export class PostgresPool implements Pick<Session, "run"> {
+  readonly #sql: Sql;
+
+  constructor(options: PostgresOptions, max: number) {
+    this.#sql = connect(options, max, () => {});
+  }
+
+  async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+    const values = parameters.map(sqlValue);
+    try {
+      return await answer(this.#sql, sql, values);
+    } catch (thrown) {
+      const failure = translate(thrown);
+      if (!(failure instanceof SessionLost || failure instanceof Rerun)) throw failure;
+      throw new Fault("unavailable", "The database cannot be reached now", { cause: thrown });
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#sql.end({ timeout: CLOSE_TIMEOUT_S });
+  }
+}
+
+/** One write lane. At most one statement with parameters is in flight; commands without any are sent ahead of it. */
+export class PostgresConnection implements Connection {
+  readonly #options: PostgresOptions;
+  #sql: Sql | undefined;
+  /** Whether the socket has answered before, so that statements may be sent before `begin` is answered. */
+  #isProven = false;
+  #isLost = false;
+  #tail: Promise<unknown> = Promise.resolve();
+
+  constructor(options: PostgresOptions) {
+    this.#options = options;
+  }
+
+  async begin(): Promise<void> {
+    const sql = this.#sql ??= connect(this.#options, 1, () => this.#lose(sql));
+    this.#isLost = false;
+    this.control("begin isolation level read committed read write");
+    if (this.#isProven) return;
+    await this.run("select 1", []);
+    this.#isProven = true;
+  }
+
+  run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+    const turn = this.#tail.then(() => this.#send(sql, parameters.map(sqlValue)));
+    this.#tail = turn.catch(() => {});
+    return turn;
+  }
+
+  async insertMany(table: string, rows: readonly Row[]): Promise<void> {
+    const first = rows[0];
+    if (first === undefined) return;
+    const { sql, columns } = inserts.of(table, first);
+    await this.run(sql, [JSON.stringify(rows.map((row) => jsonRow(row, columns)))]);
+  }
+
+  control(sql: string): void {
+    this.#tail = this.#tail.then(() => {
+      // Not waited for: a failure aborts the transaction, which the next statement or the commit reports.
+      this.#sql?.unsafe(sql).catch(() => {});
+    });
+  }
+
+  async commit(): Promise<void> {
+    await this.#tail;
+    if (this.#isLost) throw new Rerun("Connection lost before the commit was sent");
+    const { command } = await this.#send("commit", []);
+    if (this.#isLost) throw new SessionLost("Connection lost while the commit was under way");
+    // PostgreSQL answers the commit of an aborted transaction with success, only by another name.
+    if (command !== "COMMIT") throw new Rerun("The transaction had been aborted");
+  }
+
+  async rollback(): Promise<void> {
+    await this.#tail;
+    if (this.#isLost) return;
+    await this.#send("rollback", []).catch(() => this.#lose(this.#sql));
+  }
+
+  async close(): Promise<void> {
+    await this.#tail;
+    await this.#sql?.end({ timeout: CLOSE_TIMEOUT_S });
+  }
+
+  async #send(sql: string, values: SqlValue[]): Promise<Rows & { command: string }> {
+    const on = this.#sql;
+    if (this.#isLost || on === undefined) throw new SessionLost("Connection lost");
+    try {
+      return await answer(on, sql, values);
+    } catch (thrown) {
+      const failure = translate(thrown);
+      if (failure instanceof SessionLost) this.#lose(on);
+      throw failure;
+    }
+  }
+
+  /** Drops the socket for good; the next `begin` makes a new one. */
+  #lose(sql: Sql | undefined): void {
+    if (sql === undefined || sql !== this.#sql) return;
+    this.#sql = undefined;
+    this.#isLost = true;
+    this.#isProven = false;
+    sql.end({ timeout: 0 }).catch(() => {});
+  }
+}
+
+const inserts = new InsertTexts((table, columns) =>
+  `insert into ${table} (${columns.join(", ")}) select ${columns.join(", ")} ` +
+  `from json_populate_recordset(null::${table}, $1::text::json)`
+);
+
+function jsonRow(row: Row, columns: readonly string[]): Row {
+  const out: Row = {};
+  for (const column of columns) {
+    const value = sqlValue(row[column]);
+    if (value instanceof Uint8Array) throw new TypeError("Expected rows without bytes for insertMany");
+    out[column] = typeof value === "bigint" ? String(value) : value;
+  }
+  return out;
+}
+
+async function answer(sql: Sql, text: string, values: SqlValue[]): Promise<Rows & { command: string }> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new SessionLost("No answer from the database")), ANSWER_TIMEOUT_MS);
+  try {
+    // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
+    const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);
+    const result = await Promise.race([sql.unsafe(text, parameters, { prepare: true }), late]);
+    return { rows: [...result], changed: result.count ?? 0, command: result.command };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Deadlock, serialization failure, a lock not had in time: worth another run. */
+const RERUN = new Set(["40P01", "40001", "55P03"]);
+const LOST = new Set([
+  "CONNECTION_CLOSED",
+  "CONNECTION_ENDED",
+  "CONNECTION_DESTROYED",
+  "CONNECT_TIMEOUT",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EPIPE",
+  "ENOENT",
+  "53300",
+  "57P01",
+  "57P02",
+  "57P03",
+  "25P03",
+]);
+
+function translate(thrown: unknown): unknown {
+  if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return thrown;
+  const options = { cause: thrown };
+  if (thrown.code === "23505") return new UniqueViolation(thrown.message, options);
+  if (RERUN.has(thrown.code)) return new Rerun(thrown.message, options);
+  if (LOST.has(thrown.code) || thrown.code.startsWith("08")) return new SessionLost(thrown.message, options);
+  if (thrown.code === "57014") return new Fault("unavailable", "The database took too long", options);
+  return thrown;
+}

@@ -1,0 +1,27 @@
+// Presence of a single node: a map, and the reference for what the contract means.
+import type { ClientInfo, Presence } from "@/ports/presence.ts";
+
+/** Keeps who is on which channel within the process. */
+export class MemoryPresence implements Presence {
+  readonly #channels = new Map<string, Map<string, ClientInfo>>();
+
+  add(key: string, info: ClientInfo): void {
+    const clients = this.#channels.get(key) ?? new Map();
+    this.#channels.set(key, clients.set(info.client, info));
+  }
+
+  remove(key: string, client: string): void {
+    const clients = this.#channels.get(key);
+    clients?.delete(client);
+    if (clients?.size === 0) this.#channels.delete(key);
+  }
+
+  list(key: string): Promise<ClientInfo[]> {
+    return Promise.resolve([...this.#channels.get(key)?.values() ?? []]);
+  }
+
+  close(): Promise<void> {
+    this.#channels.clear();
+    return Promise.resolve();
+  }
+}

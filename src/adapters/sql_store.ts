@@ -1,0 +1,98 @@
+// The store over SQL: what both engines share. An engine brings its write lanes and a place to read from.
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Kysely } from "kysely";
+import { type Clock, iso } from "@/core/clock.ts";
+import type { Committed, EventLog, Store, Transaction } from "@/ports/store.ts";
+import type { CoreTables } from "./core_tables.ts";
+import { SqlEventLog } from "./event_log.ts";
+import type { Frame } from "./frame.ts";
+import type { Dialect, Migration } from "./migrations/migration.ts";
+import { applyMigrations, migrations } from "./migrations/mod.ts";
+import { type Connection, kyselyOver, type Session } from "./session.ts";
+import type { SqlTransaction } from "./transaction.ts";
+import { type LaneRules, WriteQueue } from "./write_queue.ts";
+
+/** One engine, opened. */
+export type Engine = {
+  dialect: Dialect;
+  lanes: readonly Connection[];
+  rules: LaneRules;
+  /** Committed state. Absent = reads go to the one lane there is, between its batches. */
+  reads?: Pick<Session, "run"> & { close(): Promise<void> };
+};
+
+export type StoreOptions = {
+  clock: Clock;
+  /** Those of the program unless told otherwise. */
+  migrations?: readonly Migration[];
+};
+
+export class SqlStore<Tables> implements Store<Tables> {
+  readonly dialect: Dialect;
+  /** Reads the transaction the caller is in, else committed state; so it may be kept. */
+  readonly db: Kysely<Tables>;
+  readonly log: EventLog;
+  onCommit: (committed: Committed) => void = () => {};
+  readonly #engine: Engine;
+  readonly #options: StoreOptions;
+  readonly #queue: WriteQueue<Tables>;
+  readonly #frames = new AsyncLocalStorage<Frame<SqlTransaction<Tables>>>();
+
+  constructor(engine: Engine, options: StoreOptions) {
+    this.dialect = engine.dialect;
+    this.#engine = engine;
+    this.#options = options;
+    this.#queue = new WriteQueue<Tables>({
+      dialect: engine.dialect,
+      clock: options.clock,
+      frames: this.#frames,
+      lanes: engine.lanes,
+      rules: engine.rules,
+      told: (committed) => this.onCommit(committed),
+    });
+    this.db = kyselyOver<Tables>(engine.dialect, this.#reader());
+    // The core tables are part of every database, whatever else `Tables` names.
+    this.log = new SqlEventLog(this as unknown as Store<CoreTables>);
+  }
+
+  /** How many commits there were, and for how many writers. */
+  get commits(): Readonly<{ batches: number; writers: number }> {
+    return this.#queue.commits;
+  }
+
+  write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
+    const transaction = this.#ambient();
+    return transaction === undefined ? this.#queue.write(work) : transaction.nested(work);
+  }
+
+  async migrate(): Promise<void> {
+    await this.write(({ db }) =>
+      applyMigrations(
+        db as unknown as Kysely<CoreTables>,
+        this.dialect,
+        this.#options.migrations ?? migrations,
+        iso(this.#options.clock.now()),
+      )
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.close();
+    await this.#engine.reads?.close();
+  }
+
+  /** The transaction the caller is in, if it still runs. */
+  #ambient(): SqlTransaction<Tables> | undefined {
+    const frame = this.#frames.getStore();
+    return frame?.isOpen === true ? frame.transaction : undefined;
+  }
+
+  #reader(): Pick<Session, "run"> {
+    const { reads, lanes: [lane] } = this.#engine;
+    const committed: Pick<Session, "run"> = reads ?? {
+      run: (sql, parameters) =>
+        this.#queue.between(() => lane?.run(sql, parameters) ?? Promise.reject(new Error("No lane"))),
+    };
+    return { run: (sql, parameters) => (this.#ambient() ?? committed).run(sql, parameters) };
+  }
+}

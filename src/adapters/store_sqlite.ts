@@ -1,0 +1,35 @@
+// The store on SQLite: the embedded default. One connection writes, another reads what is committed.
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { SqliteConnection } from "./sqlite_connection.ts";
+import { SqlStore, type StoreOptions } from "./sql_store.ts";
+
+/** Two batches closer than this mean that more writers are on their way. */
+const BUSY_MS = 2;
+
+/** Opens the database file at `path`, making it and its folder when missing; `:memory:` keeps all in memory. */
+export function openSqliteStore<Tables>(path: string, options: StoreOptions): SqlStore<Tables> {
+  const isFile = path !== ":memory:";
+  if (isFile) mkdirSync(dirname(path), { recursive: true });
+  const lane = new SqliteConnection(path, { isReadOnly: false });
+  return new SqlStore<Tables>({
+    dialect: "sqlite",
+    lanes: [lane],
+    rules: { beforeSavepoint: "", gather: gatherWhenBusy() },
+    ...(isFile ? { reads: new SqliteConnection(path, { isReadOnly: true }) } : {}),
+  }, options);
+}
+
+/**
+ * SQLite answers without leaving the current turn of the event loop, so writers whose requests have arrived would each
+ * commit alone. Under load a batch therefore waits one turn; a lone writer never does.
+ */
+function gatherWhenBusy(): () => Promise<void> | undefined {
+  let last = -Infinity;
+  return () => {
+    const now = performance.now();
+    const isBusy = now - last < BUSY_MS;
+    last = now;
+    return isBusy ? new Promise((resolve) => setImmediate(resolve)) : undefined;
+  };
+}

@@ -1,0 +1,198 @@
+// The only reader of the environment: every variable, its format and its default.
+import { dirname } from "node:path";
+import { z } from "@zod/zod";
+import { type LogFilter, parseLogFilter } from "@/core/log.ts";
+
+/** A setting that stops the start. The message names the variable and what it accepts, never its value. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+const flag = z.string().trim().toLowerCase().pipe(
+  z.enum(["true", "1", "yes", "on", "false", "0", "no", "off"], { error: "true/1/yes/on or false/0/no/off" }),
+).transform((word) => ["true", "1", "yes", "on"].includes(word));
+const onOff = z.enum(["on", "off"], { error: "on or off" }).transform((word) => word === "on");
+const whole = (least: number, most: number) =>
+  z.string().regex(/^\d{1,12}$/, `a whole number from ${least} to ${most}`).transform(Number)
+    .pipe(z.number().min(least, `at least ${least}`).max(most, `at most ${most}`));
+const list = z.string().transform((text) => text.split(",").map((part) => part.trim()).filter((part) => part !== ""));
+const origins = list.refine(
+  (all) => all.every((origin) => origin === "*" || URL.canParse(origin) && new URL(origin).origin === origin),
+  "a comma list of origins such as https://app.example.com, or *",
+);
+const url = (protocols: readonly string[]) =>
+  z.string().refine(
+    (text) => URL.canParse(text) && protocols.includes(new URL(text).protocol),
+    `a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(" or ")}`,
+  );
+const limit = (value: number, most = 1_000_000_000) => whole(1, most).default(value);
+
+/** Every variable besides secrets: accepted format and default. README's table lists the same names. */
+const Environment = z.object({
+  RUST_LOG: z.string().default("info").transform((text, context): LogFilter => {
+    const filter = parseLogFilter(text);
+    if (filter !== undefined) return filter;
+    context.addIssue("`level` or `target=level`, comma separated; levels: off error warn info debug trace");
+    return z.NEVER;
+  }),
+  SVC_ENV: z.enum(["development", "staging", "production"], { error: "development, staging or production" })
+    .default("development"),
+  SVC_HOST: z.string().min(1).default("0.0.0.0"),
+  SVC_PORT: whole(0, 65535).default(8080),
+  SVC_PUBLIC_URL: url(["http:", "https:"]).optional(),
+  SVC_JWT_ISSUER: z.string().min(1).optional(),
+  SVC_JWT_AUDIENCE: z.string().min(1).optional(),
+  SVC_JWKS_URL: url(["http:", "https:"]).optional(),
+  SVC_CORS_ALLOW_ORIGINS: origins.default([]),
+  SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
+  SVC_HSTS_ENABLED: flag.default(false),
+  SVC_TRUSTED_PROXIES: list.default([]),
+  SVC_DATABASE_URL: z.string().regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, "sqlite:<path> or postgres://…")
+    .default("sqlite:./data/gateway.db"),
+  SVC_DATA_DIR: z.string().min(1).default("./data"),
+  SVC_REDIS_URL: url(["redis:", "rediss:"]).optional(),
+  SVC_SEARCH: onOff.default(true),
+  SVC_RATE_LIMIT: onOff.default(true),
+  SVC_LEGACY_QUERY_TOKEN: onOff.default(true),
+  SVC_REUSE_PORT: flag.default(false),
+  SVC_COMMIT: z.string().max(64).default("unknown"),
+  SVC_LIMIT_REQUESTS_PER_MINUTE: limit(600),
+  SVC_LIMIT_REQUESTS_BURST: limit(100),
+  SVC_LIMIT_WRITES_PER_MINUTE: limit(120),
+  SVC_LIMIT_WRITES_BURST: limit(60),
+  SVC_LIMIT_UNAUTHENTICATED_PER_MINUTE: limit(30),
+  SVC_LIMIT_MESSAGES_PER_SECOND: limit(5),
+  SVC_LIMIT_MESSAGES_BURST: limit(20),
+  SVC_LIMIT_AGENT_MESSAGES_PER_SECOND: limit(10),
+  SVC_LIMIT_AGENT_MESSAGES_BURST: limit(50),
+  SVC_LIMIT_BODY_BYTES: limit(1024 * 1024),
+  SVC_LIMIT_CONNECTIONS: limit(10_000),
+  SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL: limit(10),
+  SVC_LIMIT_CONNECTIONS_PER_ADDRESS: limit(100),
+  SVC_LIMIT_COMMANDS_PER_SECOND: limit(20),
+  SVC_LIMIT_COMMANDS_BURST: limit(60),
+  SVC_LIMIT_FRAME_BYTES: limit(65_536, 1_048_576),
+  SVC_LIMIT_SUBSCRIPTIONS: limit(200),
+  SVC_LIMIT_OUTBOX_BYTES: limit(1024 * 1024),
+  SVC_LIMIT_ROOM_MEMBERS: limit(5_000),
+  SVC_LIMIT_EVENT_DAYS: limit(30),
+  SVC_LIMIT_EVENTS_PER_ROOM: limit(100_000),
+});
+
+/** Variables that may also be given as `<NAME>_FILE`, the path of a file that holds the value. */
+const SECRETS = ["SVC_JWT_SECRET", "JWT_SECRET", "SVC_JWT_SECRET_PREVIOUS", "SVC_METRICS_TOKEN"] as const;
+/** URLs that may carry a password, so they may come from a file as well. */
+const URL_SECRETS = ["SVC_DATABASE_URL", "SVC_REDIS_URL"] as const;
+
+type Settings = z.output<typeof Environment>;
+
+export type Config = {
+  settings: Settings;
+  isProduction: boolean;
+  /** Where the development secret and uploaded files live. */
+  dataDir: string;
+  jwtSecret: Uint8Array;
+  jwtSecretPrevious: Uint8Array | undefined;
+  metricsToken: string | undefined;
+  /** Things the operator should know, logged at start. */
+  warnings: readonly string[];
+};
+
+export type Environ = { get(name: string): string | undefined; readFile(path: string): string };
+
+/** The process's own environment and files. */
+export const processEnviron: Environ = {
+  get: (name) => Deno.env.get(name),
+  readFile: (path) => Deno.readTextFileSync(path),
+};
+
+/** Reads and checks every variable; throws `ConfigError` for the first that is wrong. */
+export function readConfig(environ: Environ): Config {
+  const raw: Record<string, string> = {};
+  for (const name of [...Object.keys(Environment.shape), ...SECRETS]) {
+    const mayBeFile = ([...SECRETS, ...URL_SECRETS] as readonly string[]).includes(name);
+    const value = valueOf(environ, name, mayBeFile);
+    if (value !== undefined) raw[name] = value;
+  }
+  const parsed = Environment.safeParse(raw);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new ConfigError(`${String(issue?.path[0])} is not valid: it accepts ${issue?.message}`);
+  }
+  const settings = parsed.data;
+  const isProduction = settings.SVC_ENV === "production";
+  if (isProduction && settings.SVC_CORS_ALLOW_ORIGINS.includes("*")) {
+    throw new ConfigError("SVC_CORS_ALLOW_ORIGINS is not valid: in production it accepts exact origins, not *");
+  }
+  if (isProduction && settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
+    throw new ConfigError("SVC_PUBLIC_URL is missing: SVC_HTTPS_REDIRECT_ENABLED needs the host to redirect to");
+  }
+  const warnings: string[] = [];
+  return {
+    settings,
+    isProduction,
+    dataDir: settings.SVC_DATA_DIR,
+    jwtSecret: jwtSecret(settings, raw, warnings),
+    jwtSecretPrevious: raw.SVC_JWT_SECRET_PREVIOUS === undefined
+      ? undefined
+      : secretBytes("SVC_JWT_SECRET_PREVIOUS", raw.SVC_JWT_SECRET_PREVIOUS, settings),
+    metricsToken: raw.SVC_METRICS_TOKEN,
+    warnings,
+  };
+}
+
+function valueOf(environ: Environ, name: string, mayBeFile: boolean): string | undefined {
+  const value = environ.get(name);
+  if (value !== undefined && value !== "") return value;
+  const path = mayBeFile ? environ.get(`${name}_FILE`) : undefined;
+  if (path === undefined || path === "") return undefined;
+  try {
+    return environ.readFile(path).trim();
+  } catch (cause) {
+    throw new ConfigError(`${name}_FILE is not valid: it accepts the path of a readable file`, { cause });
+  }
+}
+
+function jwtSecret(settings: Settings, raw: Record<string, string>, warnings: string[]): Uint8Array {
+  const [own, other] = [raw.SVC_JWT_SECRET, raw.JWT_SECRET];
+  if (own !== undefined && other !== undefined && own !== other) {
+    warnings.push("SVC_JWT_SECRET and JWT_SECRET differ; SVC_JWT_SECRET is used");
+  }
+  if (own !== undefined) return secretBytes("SVC_JWT_SECRET", own, settings);
+  if (other !== undefined) return secretBytes("JWT_SECRET", other, settings);
+  if (settings.SVC_ENV !== "development") {
+    throw new ConfigError("SVC_JWT_SECRET is missing: outside development it needs at least 32 bytes");
+  }
+  return developmentSecret(`${settings.SVC_DATA_DIR}/jwt_secret`, warnings);
+}
+
+function secretBytes(name: string, text: string, settings: Settings): Uint8Array {
+  const refusal = new ConfigError(`${name} is not valid: it accepts at least 32 bytes, raw or as base64:<text>`);
+  let bytes: Uint8Array;
+  try {
+    bytes = text.startsWith("base64:") ? Uint8Array.fromBase64(text.slice(7)) : new TextEncoder().encode(text);
+  } catch {
+    throw refusal;
+  }
+  if (bytes.length < 32) throw refusal;
+  if (settings.SVC_ENV !== "development" && new Set(bytes).size < 8) {
+    throw new ConfigError(`${name} is not valid: it accepts a random secret, this one repeats a few characters`);
+  }
+  return bytes;
+}
+
+/** A secret made once and kept beside the data, so that tokens outlive a restart in development. */
+function developmentSecret(path: string, warnings: string[]): Uint8Array {
+  try {
+    return new TextEncoder().encode(Deno.readTextFileSync(path).trim());
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) {
+      throw new ConfigError(`${path} cannot be read; set SVC_JWT_SECRET or mend the file`, { cause: error });
+    }
+  }
+  const text = crypto.getRandomValues(new Uint8Array(32)).toHex();
+  Deno.mkdirSync(dirname(path), { recursive: true });
+  Deno.writeTextFileSync(path, text, { mode: 0o600, createNew: true });
+  warnings.push(`No SVC_JWT_SECRET: made one for development in ${path}`);
+  return new TextEncoder().encode(text);
+}

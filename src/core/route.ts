@@ -1,0 +1,51 @@
+// An ordinary route as a value: what is not request → reply over an operation, such as file bodies, event streams, feeds.
+import type { Actor } from "./actor.ts";
+import type { FaultCode } from "./fault.ts";
+
+/** What a route's handler is told besides the request. */
+export type RouteCall = {
+  /** Decoded path parameters. */
+  params: Readonly<Record<string, string>>;
+  /** The parsed JSON body; `undefined` when there was none or the route reads it itself. */
+  body: unknown;
+  requestId: string;
+  /** The client's address, seen through trusted proxies. */
+  ip: string;
+  /** Ends when the client goes away or the time is up. */
+  readonly signal: AbortSignal;
+};
+
+/** What the OpenAPI document says about a route besides what the route itself tells. */
+export type RouteDocument = {
+  parameters?: readonly Record<string, unknown>[];
+  requestBody?: Record<string, unknown>;
+  responses: Readonly<Record<string, Record<string, unknown>>>;
+};
+
+/** One route. Its handler throws Faults; status, headers and body of its Response are its own. */
+export type Route = {
+  /** `noun.verb`, the operationId. */
+  name: string;
+  summary: string;
+  description?: string;
+  tag: string;
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Hono syntax: `/v1/files/:fileId/content`. */
+  path: string;
+  /** `stream`: the handler reads `request.body` itself and bounds it. Default `json`. */
+  body?: "json" | "stream";
+  /** No time-out: an event stream, a long transfer. */
+  isLong?: true;
+  /** Codes the handler may throw beyond those every route may. */
+  faults?: readonly FaultCode[];
+  document: RouteDocument;
+} & RouteHandler;
+
+/** Who may call, and what answers. `scope` is checked before the handler runs. */
+type RouteHandler =
+  | { auth: "public"; handle(request: Request, call: RouteCall): Promise<Response> | Response }
+  | {
+    auth: "bearer";
+    scope: string;
+    handle(request: Request, call: RouteCall & { actor: Actor }): Promise<Response> | Response;
+  };

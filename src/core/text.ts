@@ -1,0 +1,43 @@
+// Text that no store keeps faithfully (NUL, lone surrogates) and JSON nested too deep, found cheaply at the edge.
+
+/** Whether `text` has neither NUL nor a lone surrogate. */
+export function isSafeText(text: string): boolean {
+  return !text.includes("\0") && text.isWellFormed();
+}
+
+/**
+ * JSON pointer of the first unsafe text in `value`, parsed from `raw`; `undefined` when there is none. `raw` came as valid
+ * UTF-8, so unsafe text can only be there as an escape, and the walk is skipped without one.
+ */
+export function findUnsafeText(raw: string, value: unknown): string | undefined {
+  if (!raw.includes("\\u")) return undefined;
+  const open: { value: unknown; pointer: string }[] = [{ value, pointer: "" }];
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    if (typeof at.value === "string" && !isSafeText(at.value)) return at.pointer;
+    if (typeof at.value !== "object" || at.value === null) continue;
+    for (const [key, inner] of Object.entries(at.value).reverse()) {
+      const pointer = `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      if (!isSafeText(key)) return at.pointer;
+      open.push({ value: inner, pointer });
+    }
+  }
+  return undefined;
+}
+
+/** Whether the JSON text `raw` nests arrays and objects deeper than `max`; needs no parsing first. */
+export function isDeeperThan(raw: string, max: number): boolean {
+  if (raw.length <= 2 * max) return false;
+  let depth = 0;
+  let isInString = false;
+  for (let at = 0; at < raw.length; at++) {
+    const char = raw.charCodeAt(at);
+    if (isInString) {
+      if (char === 0x5c) at++;
+      else if (char === 0x22) isInString = false;
+    } else if (char === 0x22) isInString = true;
+    else if (char === 0x5b || char === 0x7b) {
+      if (++depth > max) return true;
+    } else if (char === 0x5d || char === 0x7d) depth--;
+  }
+  return false;
+}

@@ -1,0 +1,193 @@
+// From a bearer token to the actor behind it: verify, make the principal just in time, remember for a moment.
+import { createHash } from "node:crypto";
+import { type Actor, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Store } from "@/ports/store.ts";
+import type { TenantService } from "@/modules/tenant/mod.ts";
+import type { Claims } from "./schema.ts";
+import { IdentityStore, type IdentityTables, type PrincipalRow, type TokenRow } from "./store.ts";
+import type { TokenVerifier } from "./verifier.ts";
+
+/** API tokens start with this, so they are never mistaken for a JWT. */
+export const API_TOKEN_PREFIX = "svcpat_";
+const REMEMBERED_MAX = 20_000;
+/** How stale a remembered actor may be where the signal of a change was lost. */
+const RECHECK_MS = 30_000;
+const USED_EXACT_MS = 60_000;
+
+type Deps = { store: Store<IdentityTables>; clock: Clock; verifier: TokenVerifier; tenants: TenantService };
+type Remembered = { actor: Actor; checkedAt: number };
+
+/** Verified tokens are remembered, bounded, until they expire, are revoked, or their principal changes. */
+export class Authenticator {
+  readonly #deps: Deps;
+  readonly #remembered = new Map<string, Remembered>();
+  readonly #running = new Map<string, Promise<Actor>>();
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** The actor behind a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
+  authenticate(token: string): Actor | Promise<Actor> {
+    const now = this.#deps.clock.now();
+    const known = this.#remembered.get(token);
+    if (known !== undefined && now - known.checkedAt < RECHECK_MS) {
+      if (known.actor.expiresAt !== undefined && known.actor.expiresAt <= now) {
+        this.#remembered.delete(token);
+        throw new Fault("token_expired", "The token has expired");
+      }
+      return known.actor;
+    }
+    const running = this.#running.get(token);
+    if (running !== undefined) return running;
+    const started = this.#establish(token).finally(() => this.#running.delete(token));
+    this.#running.set(token, started);
+    return started;
+  }
+
+  /** Whether a connected actor may stay: its principal is enabled and its token not revoked. */
+  async isStillValid(actor: Actor): Promise<boolean> {
+    const identities = new IdentityStore(this.#deps.store.db);
+    const row = await identities.principal(actor.tenantId, actor.principalId);
+    if (row === undefined || row.is_disabled === 1) return false;
+    if (actor.tokenId === undefined) return true;
+    return actor.tokenId.startsWith("tok_")
+      ? await identities.token(actor.tenantId, actor.tokenId) !== undefined
+      : !await identities.isRevoked(actor.tenantId, actor.tokenId);
+  }
+
+  /** Forgets what is remembered of a principal and of the agents it owns. */
+  forget(tenantId: string, principalId: string): void {
+    for (const [token, { actor }] of this.#remembered) {
+      const concerns = actor.principalId === principalId || actor.ownerId === principalId;
+      if (actor.tenantId === tenantId && concerns) this.#remembered.delete(token);
+    }
+  }
+
+  async #establish(token: string): Promise<Actor> {
+    const actor = token.startsWith(API_TOKEN_PREFIX) ? await this.#byApiToken(token) : await this.#byJwt(token);
+    this.#remembered.delete(token);
+    this.#remembered.set(token, { actor, checkedAt: this.#deps.clock.now() });
+    if (this.#remembered.size > REMEMBERED_MAX) {
+      const oldest = this.#remembered.keys().next();
+      if (!oldest.done) this.#remembered.delete(oldest.value);
+    }
+    return actor;
+  }
+
+  async #byApiToken(token: string): Promise<Actor> {
+    const { store, clock } = this.#deps;
+    const identities = new IdentityStore(store.db);
+    const row = await identities.tokenByHash(hashOf(token));
+    if (row === undefined) throw new Fault("unauthenticated", "The token is not known or was revoked");
+    const now = clock.now();
+    if (Date.parse(row.expires_at) <= now) throw new Fault("token_expired", "The token has expired");
+    const principal = await identities.principal(row.tenant_id, row.principal_id);
+    if (principal === undefined) throw new Fault("unauthenticated", "The token's principal is gone");
+    await this.#markUsed(row, now);
+    return await this.#actor(principal, undefined, {
+      scopes: new Set(row.scopes.split(" ")),
+      tokenId: row.id,
+      expiresAt: Date.parse(row.expires_at),
+    });
+  }
+
+  async #byJwt(token: string): Promise<Actor> {
+    const { store, verifier } = this.#deps;
+    const claims = await verifier.verify(token);
+    const tenantId = claims.tenant ?? claims.tid ?? "default";
+    const identities = new IdentityStore(store.db);
+    if (claims.jti !== undefined && await identities.isRevoked(tenantId, claims.jti)) {
+      throw new Fault("token_revoked", "The token was revoked");
+    }
+    const row = await identities.principal(tenantId, claims.sub);
+    const principal = row !== undefined && !setsRole(claims, row) ? row : await this.#settle(tenantId, claims);
+    return await this.#actor(principal, claims.role, {
+      scopes: claims.scope === undefined ? undefined : new Set(claims.scope.split(" ").filter((part) => part !== "")),
+      tokenId: claims.jti,
+      expiresAt: claims.exp === undefined ? undefined : Math.floor(claims.exp * 1000),
+    });
+  }
+
+  /** Creates the principal of a first token, or takes over the role that a newer token states. */
+  #settle(tenantId: string, claims: Claims): Promise<PrincipalRow> {
+    const { store, clock, tenants } = this.#deps;
+    return store.write(async (tx) => {
+      const identities = new IdentityStore(tx.db);
+      const now = iso(clock.now());
+      await tenants.ensure(tenantId);
+      const isNew = await identities.addPrincipal({
+        tenant_id: tenantId,
+        id: claims.sub,
+        kind: claims.kind ?? "human",
+        handle: null,
+        display_name: (claims.name?.trim() || claims.sub).slice(0, 100),
+        role: claims.role ?? "member",
+        role_set_at: claims.iat === undefined ? null : iso(claims.iat * 1000),
+        owner_id: claims.kind === "agent" ? claims.owner ?? null : null,
+        external_id: null,
+        avatar_file_id: null,
+        timezone: null,
+        locale: null,
+        prefs_json: "{}",
+        is_disabled: 0,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+      });
+      const row = await identities.principal(tenantId, claims.sub);
+      if (row === undefined) throw new Error("a principal just written is not there");
+      if (isNew || claims.role === undefined || claims.iat === undefined || !setsRole(claims, row)) return row;
+      const set = {
+        role: claims.role,
+        role_set_at: iso(claims.iat * 1000),
+        version: row.version + 1,
+        updated_at: now,
+      };
+      await identities.updatePrincipal(tenantId, claims.sub, set);
+      return { ...row, ...set };
+    });
+  }
+
+  async #actor(
+    row: PrincipalRow,
+    stated: TenantRole | undefined,
+    token: Pick<Actor, "scopes" | "tokenId" | "expiresAt">,
+  ): Promise<Actor> {
+    if (row.is_disabled === 1) throw new Fault("token_revoked", "The principal is disabled");
+    let role = stated === undefined ? row.role : lowerOf(TENANT_ROLES, row.role, stated);
+    if (row.kind === "agent" && row.owner_id !== null) {
+      const owner = await new IdentityStore(this.#deps.store.db).principal(row.tenant_id, row.owner_id);
+      if (owner === undefined || owner.is_disabled === 1) throw new Fault("token_revoked", "The agent's owner is gone");
+      role = lowerOf(TENANT_ROLES, role, owner.role);
+    }
+    return {
+      tenantId: row.tenant_id,
+      principalId: row.id,
+      kind: row.kind,
+      role,
+      displayName: row.display_name,
+      ownerId: row.kind === "agent" ? row.owner_id : null,
+      ...token,
+    };
+  }
+
+  async #markUsed(row: TokenRow, now: number): Promise<void> {
+    if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < USED_EXACT_MS) return;
+    await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
+  }
+}
+
+/** The only form in which an API token is kept. */
+export function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("hex");
+}
+
+/** The latest statement wins: a token's role counts unless the role was set, here or by a token, after it was issued. */
+function setsRole(claims: Claims, row: PrincipalRow): boolean {
+  if (claims.role === undefined || claims.role === row.role) return false;
+  if (claims.iat === undefined) return false;
+  return row.role_set_at === null || claims.iat * 1000 >= Date.parse(row.role_set_at);
+}

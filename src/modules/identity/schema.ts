@@ -1,0 +1,141 @@
+// Principals and tokens as seen from outside, and the claims of the tokens we accept.
+import { z } from "@zod/zod";
+import { PRINCIPAL_KINDS, TENANT_ROLES } from "@/core/actor.ts";
+import type { EventType } from "@/core/event.ts";
+import { pageInput } from "@/core/page.ts";
+
+/** Ids of principals: the `sub` of their tokens. */
+export const PrincipalId = z.string().regex(/^[A-Za-z0-9._@:-]{1,128}$/, "1 to 128 of A-Z a-z 0-9 . _ @ : -");
+/** The same, or `me`. */
+export const PrincipalRef = PrincipalId.describe("Principal id, or `me`");
+export const TenantId = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 . _ -");
+const Handle = z.string().regex(/^[a-z0-9._-]{1,64}$/, "1 to 64 of a-z 0-9 . _ -");
+const DisplayName = z.string().trim().min(1).max(100);
+const TimeZone = z.string().max(64).refine(isTimeZone, "an IANA time zone such as Europe/Vienna");
+const Locale = z.string().max(35).regex(/^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$/, "a language tag such as en-GB");
+
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Which notifications a principal wants. */
+export const NotificationPrefs = z.strictObject({
+  mentions: z.boolean().default(true),
+  directMessages: z.boolean().default(true),
+  replies: z.boolean().default(true),
+  invitations: z.boolean().default(true),
+  reminders: z.boolean().default(true),
+}).meta({ id: "NotificationPrefs" });
+
+export const Principal = z.object({
+  id: PrincipalId,
+  kind: z.enum(PRINCIPAL_KINDS),
+  handle: Handle.nullable(),
+  displayName: z.string(),
+  role: z.enum(TENANT_ROLES),
+  ownerId: PrincipalId.nullable().describe("Owner of an agent; the agent's rights never exceed the owner's"),
+  externalId: z.string().nullable(),
+  avatarFileId: z.string().nullable(),
+  timezone: z.string().nullable(),
+  locale: z.string().nullable(),
+  disabled: z.boolean(),
+  version: z.int(),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+}).meta({ id: "Principal" });
+export type Principal = z.output<typeof Principal>;
+
+export const MeUpdate = z.strictObject({
+  displayName: DisplayName.optional(),
+  avatarFileId: z.string().max(64).nullable().optional(),
+  timezone: TimeZone.nullable().optional(),
+  locale: Locale.nullable().optional(),
+  notificationPrefs: NotificationPrefs.partial().optional(),
+  version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
+});
+export type MeUpdate = z.output<typeof MeUpdate>;
+
+export const PrincipalCreate = z.strictObject({
+  id: PrincipalId.optional().describe("The `sub` its tokens will have; made up when absent"),
+  kind: z.enum(PRINCIPAL_KINDS),
+  handle: Handle.optional(),
+  displayName: DisplayName,
+  ownerId: PrincipalRef.optional().describe("Owner of an agent; default the caller"),
+  role: z.enum(TENANT_ROLES).default("member"),
+  externalId: z.string().min(1).max(200).optional(),
+});
+export type PrincipalCreate = z.output<typeof PrincipalCreate>;
+
+export const PrincipalUpdate = z.strictObject({
+  id: PrincipalRef,
+  displayName: DisplayName.optional(),
+  handle: Handle.nullable().optional(),
+  role: z.enum(TENANT_ROLES).optional(),
+  disabled: z.boolean().optional(),
+  version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
+});
+export type PrincipalUpdate = z.output<typeof PrincipalUpdate>;
+
+export const PrincipalList = z.strictObject({
+  ...pageInput,
+  kind: z.enum(PRINCIPAL_KINDS).optional(),
+  role: z.enum(TENANT_ROLES).optional(),
+  q: z.string().trim().min(1).max(100).optional().describe("Part of the display name, handle or id"),
+});
+export type PrincipalList = z.output<typeof PrincipalList>;
+
+const Scope = z.string().regex(/^(\*|[a-z]+\.(\*|read|write|manage))$/, "such as message.read, room.* or *");
+
+export const Token = z.object({
+  id: z.string(),
+  principalId: PrincipalId,
+  name: z.string(),
+  scopes: z.array(z.string()),
+  createdAt: z.iso.datetime(),
+  expiresAt: z.iso.datetime().nullable(),
+  lastUsedAt: z.iso.datetime().nullable().describe("Exact to a minute"),
+}).meta({ id: "Token" });
+export type Token = z.output<typeof Token>;
+
+export const TokenCreate = z.strictObject({
+  principalId: PrincipalRef.default("me"),
+  name: z.string().trim().min(1).max(100),
+  scopes: z.array(Scope).min(1).max(50),
+  expiresInSeconds: z.int().min(60).max(31_536_000).default(31_536_000),
+});
+export type TokenCreate = z.output<typeof TokenCreate>;
+
+export const NewToken = Token.extend({ token: z.string().describe("Shown this once, kept only as a hash") })
+  .meta({ id: "NewToken" });
+export type NewToken = z.output<typeof NewToken>;
+
+/** Claims of an access token (RFC 7519); `tid` is read where `tenant` is absent. */
+export const Claims = z.looseObject({
+  sub: PrincipalId,
+  tenant: TenantId.optional(),
+  tid: TenantId.optional(),
+  kind: z.enum(PRINCIPAL_KINDS).optional(),
+  name: z.string().max(1000).optional(),
+  role: z.enum(TENANT_ROLES).optional(),
+  owner: PrincipalId.optional(),
+  scope: z.string().max(4096).optional(),
+  jti: z.string().min(1).max(200).optional(),
+  iss: z.string().optional(),
+  aud: z.union([z.string(), z.array(z.string())]).optional(),
+  exp: z.number().optional(),
+  nbf: z.number().optional(),
+  iat: z.number().optional(),
+});
+export type Claims = z.output<typeof Claims>;
+
+/** Durable events on a principal's own stream. */
+export const IDENTITY_EVENTS: readonly EventType[] = [
+  { type: "principal.updated", summary: "The principal changed", data: z.object({ principal: Principal }) },
+  { type: "principal.disabled", summary: "The principal was disabled; its sockets close", data: z.object({}) },
+  { type: "token.revoked", summary: "A token ended; its sockets close", data: z.object({ tokenId: z.string() }) },
+];

@@ -1,0 +1,340 @@
+// Principals and their tokens: who there is in a tenant, and the credentials the gateway itself hands out.
+import { type Actor, hasScope, isAtLeast, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId, newSecret } from "@/core/id.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
+import {
+  type MeUpdate,
+  type NewToken,
+  NotificationPrefs,
+  type Principal,
+  type PrincipalCreate,
+  type PrincipalList,
+  type PrincipalUpdate,
+  type Token,
+  type TokenCreate,
+} from "./schema.ts";
+import { IdentityStore, type IdentityTables, type PrincipalRow, type TokenRow } from "./store.ts";
+
+type Deps = { store: Store<IdentityTables>; clock: Clock; cursors: Cursors };
+const TOKENS_MAX = 50;
+
+export class IdentityService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async read(actor: Actor, ref: string): Promise<Principal> {
+    return present(await this.#row(actor.tenantId, idOf(actor, ref)));
+  }
+
+  /** The principals of these ids that exist, disabled ones left out. */
+  async enabled(tenantId: string, ids: readonly string[]): Promise<Map<string, PrincipalRow>> {
+    if (ids.length === 0) return new Map();
+    const rows = await new IdentityStore(this.#deps.store.db).principals(tenantId, ids);
+    return new Map(rows.filter((row) => row.is_disabled === 0).map((row) => [row.id, row]));
+  }
+
+  agentsOf(tenantId: string, ownerId: string): Promise<string[]> {
+    return new IdentityStore(this.#deps.store.db).agentsOf(tenantId, ownerId);
+  }
+
+  async notificationPrefs(tenantId: string, id: string): Promise<ReturnType<typeof NotificationPrefs.parse>> {
+    return NotificationPrefs.parse(JSON.parse((await this.#row(tenantId, id)).prefs_json));
+  }
+
+  async list(actor: Actor, { limit, cursor, ...filter }: PrincipalList): Promise<Page<Principal>> {
+    const { cursors, store } = this.#deps;
+    const bind = ["principal.list", actor.tenantId, actor.principalId, filter];
+    const after = cursors.open(cursor, bind)?.[0];
+    const rows = await new IdentityStore(store.db).list(
+      actor.tenantId,
+      filter,
+      after === undefined ? undefined : String(after),
+      limit + 1,
+    );
+    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+  }
+
+  /** Admins create anyone up to their own role; members create agents of their own. */
+  create(actor: Actor, input: PrincipalCreate): Promise<Principal> {
+    const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
+    const ownerId = input.kind === "agent" ? idOf(actor, input.ownerId ?? "me") : null;
+    if (!isAdmin && ownerId !== actor.principalId) {
+      throw new Fault("forbidden", "Members create only agents of their own; the rest needs the tenant role admin");
+    }
+    if (!isAtLeast(TENANT_ROLES, actor.role, input.role)) {
+      throw new Fault("forbidden", `A ${actor.role} cannot give the role ${input.role}`);
+    }
+    if (input.ownerId !== undefined && input.kind !== "agent") {
+      throw new Fault("validation_failed", "/ownerId: only agents have an owner");
+    }
+    const now = iso(this.#deps.clock.now());
+    const row: PrincipalRow = {
+      tenant_id: actor.tenantId,
+      id: input.id ?? newId("prn"),
+      kind: input.kind,
+      handle: input.handle ?? null,
+      display_name: input.displayName,
+      role: input.role,
+      role_set_at: now,
+      owner_id: ownerId,
+      external_id: input.externalId ?? null,
+      avatar_file_id: null,
+      timezone: null,
+      locale: null,
+      prefs_json: "{}",
+      is_disabled: 0,
+      version: 1,
+      created_at: now,
+      updated_at: now,
+    };
+    return this.#write(async (tx) => {
+      if (ownerId !== null) await this.#row(actor.tenantId, ownerId);
+      if (!await new IdentityStore(tx.db).addPrincipal(row)) {
+        throw new Fault("conflict", `The principal ${row.id} exists`);
+      }
+      return present(row);
+    });
+  }
+
+  updateMe(actor: Actor, { version, notificationPrefs, ...input }: MeUpdate): Promise<Principal> {
+    return this.#change(actor.tenantId, actor.principalId, version, actor, (row) => ({
+      ...(input.displayName === undefined ? {} : { display_name: input.displayName }),
+      ...(input.avatarFileId === undefined ? {} : { avatar_file_id: input.avatarFileId }),
+      ...(input.timezone === undefined ? {} : { timezone: input.timezone }),
+      ...(input.locale === undefined ? {} : { locale: input.locale }),
+      prefs_json: JSON.stringify({ ...JSON.parse(row.prefs_json), ...notificationPrefs }),
+    }));
+  }
+
+  async update(actor: Actor, { id: ref, version, ...input }: PrincipalUpdate): Promise<Principal> {
+    const id = idOf(actor, ref);
+    return await this.#change(actor.tenantId, id, version, actor, async (row) => {
+      await this.#checkRank(actor, row, input.role, input.disabled === true);
+      return {
+        ...(input.displayName === undefined ? {} : { display_name: input.displayName }),
+        ...(input.handle === undefined ? {} : { handle: input.handle }),
+        ...(input.role === undefined ? {} : { role: input.role, role_set_at: iso(this.#deps.clock.now()) }),
+        ...(input.disabled === undefined ? {} : { is_disabled: input.disabled ? 1 : 0 }),
+      };
+    });
+  }
+
+  async createToken(actor: Actor, input: TokenCreate): Promise<NewToken> {
+    const principalId = idOf(actor, input.principalId);
+    const beyond = input.scopes.filter((scope) => !covers(actor, scope));
+    if (beyond.length > 0) {
+      throw new Fault("scope_missing", `The caller's own token lacks the scope ${beyond.join(", ")}`);
+    }
+    return await this.#deps.store.write(async (tx) => {
+      const identities = new IdentityStore(tx.db);
+      const target = await this.#row(actor.tenantId, principalId);
+      this.#checkManages(actor, target);
+      const existing = await identities.tokens(actor.tenantId, principalId, undefined, TOKENS_MAX);
+      if (existing.length >= TOKENS_MAX) {
+        throw new Fault("limit_reached", `A principal has at most ${TOKENS_MAX} tokens`);
+      }
+      const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
+      const now = this.#deps.clock.now();
+      const row: TokenRow = {
+        tenant_id: actor.tenantId,
+        id: newId("tok"),
+        principal_id: principalId,
+        name: input.name,
+        hash: hashOf(secret),
+        scopes: input.scopes.join(" "),
+        created_by: actor.principalId,
+        created_at: iso(now),
+        expires_at: iso(now + input.expiresInSeconds * 1000),
+        last_used_at: null,
+      };
+      await identities.addToken(row);
+      return { ...presentToken(row), token: secret };
+    });
+  }
+
+  async listTokens(
+    actor: Actor,
+    { principalId: ref, limit, cursor }: { principalId: string; limit: number; cursor?: string | undefined },
+  ): Promise<Page<Token>> {
+    const principalId = idOf(actor, ref);
+    this.#checkManages(actor, await this.#row(actor.tenantId, principalId));
+    const bind = ["token.list", actor.tenantId, principalId];
+    const after = this.#deps.cursors.open(cursor, bind)?.[0];
+    const rows = await new IdentityStore(this.#deps.store.db).tokens(
+      actor.tenantId,
+      principalId,
+      after === undefined ? undefined : String(after),
+      limit + 1,
+    );
+    return this.#deps.cursors.page(rows, limit, bind, (row) => [row.id], presentToken);
+  }
+
+  revokeToken(actor: Actor, id: string): Promise<void> {
+    return this.#deps.store.write(async (tx) => {
+      const identities = new IdentityStore(tx.db);
+      const token = await identities.token(actor.tenantId, id);
+      if (token === undefined) throw new Fault("not_found", "No such token");
+      const target = await this.#row(actor.tenantId, token.principal_id);
+      if (!manages(actor, target)) throw new Fault("not_found", "No such token");
+      await identities.removeToken(actor.tenantId, id);
+      await this.#tellTokenEnded(tx, actor, token.principal_id, id);
+    });
+  }
+
+  /** Ends the token of the call itself: an API token is removed, a JWT's `jti` is denied until it expires. */
+  endSession(actor: Actor): Promise<void> {
+    const { tokenId, tenantId, principalId, expiresAt } = actor;
+    if (tokenId === undefined) {
+      throw new Fault("conflict", "The token has no jti, so it cannot be revoked; it ends when it expires");
+    }
+    return this.#deps.store.write(async (tx) => {
+      const identities = new IdentityStore(tx.db);
+      if (tokenId.startsWith("tok_")) await identities.removeToken(tenantId, tokenId);
+      else await identities.revoke(tenantId, tokenId, iso(expiresAt ?? this.#deps.clock.now() + 366 * 86_400_000));
+      await this.#tellTokenEnded(tx, actor, principalId, tokenId);
+    });
+  }
+
+  /** Forgets revocations and tokens whose time is over. */
+  async housekeep(): Promise<void> {
+    const now = iso(this.#deps.clock.now());
+    await this.#deps.store.write((tx) => new IdentityStore(tx.db).forgetExpired(now));
+  }
+
+  async #row(tenantId: string, id: string): Promise<PrincipalRow> {
+    const row = await new IdentityStore(this.#deps.store.db).principal(tenantId, id);
+    if (row === undefined) throw new Fault("not_found", `No principal ${id}`);
+    return row;
+  }
+
+  #change(
+    tenantId: string,
+    id: string,
+    version: number | undefined,
+    actor: Actor,
+    set: (row: PrincipalRow) => Partial<PrincipalRow> | Promise<Partial<PrincipalRow>>,
+  ): Promise<Principal> {
+    return this.#write(async (tx) => {
+      const before = await this.#row(tenantId, id);
+      if (version !== undefined && version !== before.version) {
+        throw new Fault("version_mismatch", `The principal is at version ${before.version}, not ${version}`);
+      }
+      const changed = { ...await set(before), version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
+      await new IdentityStore(tx.db).updatePrincipal(tenantId, id, changed);
+      const after = { ...before, ...changed };
+      const isEnding = before.is_disabled === 0 && after.is_disabled === 1;
+      await tx.emit({
+        tenantId,
+        stream: principalStream(id),
+        type: isEnding ? "principal.disabled" : "principal.updated",
+        actor,
+        data: isEnding ? {} : { principal: present(after) },
+        ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
+      });
+      tx.signal({ kind: "principal", tenantId, id });
+      return present(after);
+    });
+  }
+
+  async #tellTokenEnded(
+    tx: Transaction<IdentityTables>,
+    actor: Actor,
+    principalId: string,
+    tokenId: string,
+  ): Promise<void> {
+    await tx.emit({
+      tenantId: actor.tenantId,
+      stream: principalStream(principalId),
+      type: "token.revoked",
+      actor,
+      data: { tokenId },
+      effect: { kind: "disconnect", tokenId, reason: "token revoked" },
+    });
+    tx.signal({ kind: "principal", tenantId: actor.tenantId, id: principalId });
+  }
+
+  /** Nobody changes those above or beside them (owners may), nobody grants above their own role, one owner stays. */
+  async #checkRank(actor: Actor, target: PrincipalRow, role: TenantRole | undefined, disables: boolean): Promise<void> {
+    const isOwner = actor.role === "owner";
+    if (!isOwner && target.id !== actor.principalId && isAtLeast(TENANT_ROLES, target.role, actor.role)) {
+      throw new Fault("forbidden", `A ${actor.role} cannot change a ${target.role}`);
+    }
+    if (role !== undefined && !isAtLeast(TENANT_ROLES, actor.role, role)) {
+      throw new Fault("forbidden", `A ${actor.role} cannot give the role ${role}`);
+    }
+    const losesOwner = target.role === "owner" && (disables || (role !== undefined && role !== "owner"));
+    if (losesOwner && await new IdentityStore(this.#deps.store.db).ownersBesides(target.tenant_id, target.id) === 0) {
+      throw new Fault("forbidden", "The last owner of the tenant cannot go");
+    }
+  }
+
+  #checkManages(actor: Actor, target: PrincipalRow): void {
+    if (!manages(actor, target)) {
+      throw new Fault("forbidden", "Tokens of others need the tenant role admin, and a role not below theirs");
+    }
+  }
+
+  async #write<Result>(work: (tx: Transaction<IdentityTables>) => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#deps.store.write(work);
+    } catch (error) {
+      if (error instanceof UniqueViolation) throw new Fault("handle_taken", "The handle is taken", { cause: error });
+      throw error;
+    }
+  }
+}
+
+/** `me` or an id, as an id. */
+export function idOf(actor: Actor, ref: string): string {
+  return ref === "me" ? actor.principalId : ref;
+}
+
+function manages(actor: Actor, target: PrincipalRow): boolean {
+  if (target.id === actor.principalId || target.owner_id === actor.principalId) return true;
+  return isAtLeast(TENANT_ROLES, actor.role, "admin") && isAtLeast(TENANT_ROLES, actor.role, target.role);
+}
+
+/** Whether the caller's own token covers a scope it wants to give away, wildcards included. */
+function covers(actor: Actor, scope: string): boolean {
+  if (actor.scopes === undefined || actor.scopes.has("*")) return true;
+  return scope === "*" ? false : hasScope(actor, scope);
+}
+
+export function present(row: PrincipalRow): Principal {
+  return {
+    id: row.id,
+    kind: row.kind,
+    handle: row.handle,
+    displayName: row.display_name,
+    role: row.role,
+    ownerId: row.owner_id,
+    externalId: row.external_id,
+    avatarFileId: row.avatar_file_id,
+    timezone: row.timezone,
+    locale: row.locale,
+    disabled: row.is_disabled === 1,
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function presentToken(row: TokenRow): Token {
+  return {
+    id: row.id,
+    principalId: row.principal_id,
+    name: row.name,
+    scopes: row.scopes.split(" "),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+  };
+}

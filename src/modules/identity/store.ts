@@ -1,0 +1,155 @@
+// SQL of principals, API tokens and revoked JWT ids.
+import type { Kysely } from "kysely";
+import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
+import { contains } from "@/ports/like.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+
+export type PrincipalRow = {
+  tenant_id: string;
+  id: string;
+  kind: PrincipalKind;
+  handle: string | null;
+  display_name: string;
+  role: TenantRole;
+  /** When the role was last set through the API; a token issued later may set it again. */
+  role_set_at: string | null;
+  owner_id: string | null;
+  external_id: string | null;
+  avatar_file_id: string | null;
+  timezone: string | null;
+  locale: string | null;
+  prefs_json: string;
+  is_disabled: number;
+  version: number;
+  created_at: string;
+  updated_at: string;
+};
+
+export type TokenRow = {
+  tenant_id: string;
+  id: string;
+  principal_id: string;
+  name: string;
+  hash: string;
+  scopes: string;
+  created_by: string;
+  created_at: string;
+  expires_at: string;
+  last_used_at: string | null;
+};
+
+export type IdentityTables = {
+  principal: PrincipalRow;
+  api_token: TokenRow;
+  revoked_jti: { tenant_id: string; jti: string; expires_at: string };
+};
+
+const principalById = prepared((db: Kysely<IdentityTables>, value: Param<{ tenantId: string; id: string }>) =>
+  db.selectFrom("principal").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
+);
+
+export class IdentityStore {
+  readonly #db: Kysely<IdentityTables>;
+
+  constructor(db: Kysely<IdentityTables>) {
+    this.#db = db;
+  }
+
+  async principal(tenantId: string, id: string): Promise<PrincipalRow | undefined> {
+    return await principalById.first(this.#db, { tenantId, id });
+  }
+
+  principals(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
+    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .execute();
+  }
+
+  /** Adds the principal; whether it was not there before. */
+  async addPrincipal(row: PrincipalRow): Promise<boolean> {
+    const added = await this.#db.insertInto("principal").values(row)
+      .onConflict((conflict) => conflict.columns(["tenant_id", "id"]).doNothing()).returning("id").execute();
+    return added.length > 0;
+  }
+
+  async updatePrincipal(tenantId: string, id: string, set: Partial<PrincipalRow>): Promise<void> {
+    await this.#db.updateTable("principal").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  list(
+    tenantId: string,
+    filter: { kind?: PrincipalKind | undefined; role?: TenantRole | undefined; q?: string | undefined },
+    after: string | undefined,
+    limit: number,
+  ): Promise<PrincipalRow[]> {
+    let query = this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId);
+    if (filter.kind !== undefined) query = query.where("kind", "=", filter.kind);
+    if (filter.role !== undefined) query = query.where("role", "=", filter.role);
+    if (filter.q !== undefined) {
+      const part = filter.q;
+      query = query.where(({ or }) => or(["display_name", "handle", "id"].map((column) => contains(column, part))));
+    }
+    if (after !== undefined) query = query.where("id", ">", after);
+    return query.orderBy("id").limit(limit).execute();
+  }
+
+  async ownersBesides(tenantId: string, id: string): Promise<number> {
+    const row = await this.#db.selectFrom("principal").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("role", "=", "owner").where("is_disabled", "=", 0)
+      .where("id", "<>", id).executeTakeFirstOrThrow();
+    return Number(row.n);
+  }
+
+  /** Ids of the agents a principal owns. */
+  async agentsOf(tenantId: string, ownerId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("principal").select("id").where("tenant_id", "=", tenantId)
+      .where("owner_id", "=", ownerId).execute();
+    return rows.map((row) => row.id);
+  }
+
+  async addToken(row: TokenRow): Promise<void> {
+    await this.#db.insertInto("api_token").values(row).execute();
+  }
+
+  /** The one look-up without a tenant: the hash is what names the tenant. */
+  tokenByHash(hash: string): Promise<TokenRow | undefined> {
+    return this.#db.selectFrom("api_token").selectAll().where("hash", "=", hash).executeTakeFirst();
+  }
+
+  token(tenantId: string, id: string): Promise<TokenRow | undefined> {
+    return this.#db.selectFrom("api_token").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  tokens(tenantId: string, principalId: string, after: string | undefined, limit: number): Promise<TokenRow[]> {
+    let query = this.#db.selectFrom("api_token").selectAll().where("tenant_id", "=", tenantId)
+      .where("principal_id", "=", principalId);
+    if (after !== undefined) query = query.where("id", ">", after);
+    return query.orderBy("id").limit(limit).execute();
+  }
+
+  async removeToken(tenantId: string, id: string): Promise<void> {
+    await this.#db.deleteFrom("api_token").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  async markUsed(tenantId: string, id: string, at: string): Promise<void> {
+    await this.#db.updateTable("api_token").set({ last_used_at: at }).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).execute();
+  }
+
+  async isRevoked(tenantId: string, jti: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("revoked_jti").select("jti").where("tenant_id", "=", tenantId)
+      .where("jti", "=", jti).executeTakeFirst();
+    return row !== undefined;
+  }
+
+  async revoke(tenantId: string, jti: string, expiresAt: string): Promise<void> {
+    await this.#db.insertInto("revoked_jti").values({ tenant_id: tenantId, jti, expires_at: expiresAt })
+      .onConflict((conflict) => conflict.columns(["tenant_id", "jti"]).doNothing()).execute();
+  }
+
+  /** Forgets revocations and API tokens that ended before `at`, in every tenant. */
+  async forgetExpired(at: string): Promise<void> {
+    await this.#db.deleteFrom("revoked_jti").where("expires_at", "<", at).execute();
+    await this.#db.deleteFrom("api_token").where("expires_at", "<", at).execute();
+  }
+}

@@ -1,0 +1,117 @@
+// Operations on messages.
+import { z } from "@zod/zod";
+import type { Module } from "@/core/module.ts";
+import { defineOperation, Outcome, type Rate } from "@/core/operation.ts";
+import { Message, MessageId, MessageList, Messages, MessageSend, MessageUpdate, MessageVersion } from "./schema.ts";
+import type { MessageSender } from "./sender.ts";
+import type { MessageService } from "./service.ts";
+
+const PATH = "/v1/messages";
+const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const MESSAGE = "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const byId = z.strictObject({ id: MessageId });
+
+/** What is counted about messages. */
+export type MessageMeter = {
+  received(): void;
+  /** A new message is on disk. */
+  committed(type: string, bytes: number, seconds: number): void;
+};
+
+type Deps = {
+  sender: MessageSender;
+  messages: MessageService;
+  meter: MessageMeter;
+  rate: { human: Rate; agent: Rate };
+};
+
+/** The message module. */
+export function messageModule({ sender, messages, meter, rate }: Deps): Module {
+  return {
+    name: "message",
+    purgeRoom: (tenantId, roomId) => messages.purgeRoom(tenantId, roomId),
+    operations: [
+      defineOperation({
+        name: "message.send",
+        summary: "Send a message",
+        description:
+          "201 = it is on disk and has its place in the room. With a clientMessageId a repeat is answered 200.",
+        access: { scope: "message.write", room: "member" },
+        http: { method: "POST", path: PATH, status: 201, also: [200] },
+        input: MessageSend,
+        output: Message,
+        faults: ["not_found", "room_archived", "client_message_id_conflict"],
+        example: { roomId: ROOM, text: "Hello, world", clientMessageId: "0c1f" },
+        rate,
+        overlaps: true,
+        async run(context, input) {
+          const startedAt = performance.now();
+          meter.received();
+          const { message, isNew } = await sender.send(context, input);
+          if (isNew) {
+            meter.committed(message.type, Buffer.byteLength(input.text), (performance.now() - startedAt) / 1000);
+          }
+          return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}` });
+        },
+      }),
+      defineOperation({
+        name: "message.list",
+        summary: "Read a page of a room's messages",
+        description: "Without an anchor the newest; `before`, `after` and `around` take a position or a message id.",
+        access: { scope: "message.read", room: "observer" },
+        http: { method: "GET", path: PATH, status: 200 },
+        input: MessageList,
+        output: Messages,
+        faults: ["not_found"],
+        example: { roomId: ROOM },
+        run: (context, input) => messages.list(context, input),
+      }),
+      defineOperation({
+        name: "message.read",
+        summary: "Read a message",
+        access: { scope: "message.read", room: "observer" },
+        http: { method: "GET", path: `${PATH}/:id`, status: 200 },
+        input: byId,
+        output: Message,
+        faults: ["not_found"],
+        example: { id: MESSAGE },
+        run: (context, { id }) => messages.read(context, id),
+      }),
+      defineOperation({
+        name: "message.update",
+        summary: "Edit one's own message; what it said before stays in its history",
+        access: { scope: "message.write", room: "member" },
+        http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
+        input: MessageUpdate,
+        output: Message,
+        faults: ["not_found", "room_archived", "edit_window_closed", "version_mismatch"],
+        example: { id: MESSAGE, text: "Hello, world!" },
+        run: (context, input) => messages.update(context, input),
+      }),
+      defineOperation({
+        name: "message.delete",
+        summary: "Delete a message to a tombstone",
+        access: { scope: "message.write", room: "member" },
+        http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
+        input: byId,
+        output: z.void(),
+        faults: ["not_found", "room_archived"],
+        example: { id: MESSAGE },
+        run: (context, { id }) => messages.delete(context, id),
+      }),
+      defineOperation({
+        name: "message.history",
+        summary: "Read what a message said before it was edited",
+        access: { scope: "message.read", room: "observer" },
+        http: { method: "GET", path: `${PATH}/:id/history`, status: 200 },
+        input: byId,
+        output: z.object({ items: z.array(MessageVersion) }),
+        faults: ["not_found"],
+        example: { id: MESSAGE },
+        async run(context, { id }) {
+          return { items: await messages.history(context, id) };
+        },
+      }),
+    ],
+  };
+}

@@ -1,0 +1,123 @@
+// Messages as seen from outside, and the events they cause.
+import { z } from "@zod/zod";
+import { PRINCIPAL_KINDS } from "@/core/actor.ts";
+import type { EventType } from "@/core/event.ts";
+import { PrincipalId } from "@/modules/identity/mod.ts";
+import { Metadata, RoomId } from "@/modules/room/mod.ts";
+
+export const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as const;
+export const TEXT_MAX_CODE_POINTS = 16_000;
+export const TEXT_MAX_BYTES = 64_000;
+export const MENTIONS_MAX = 50;
+
+export const MessageId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
+
+const Text = z.string().min(1).superRefine((text, context) => {
+  // Bytes first: most texts are short, and only long ones are worth counting in code points.
+  if (text.length * 3 <= TEXT_MAX_CODE_POINTS) return;
+  const bytes = new TextEncoder().encode(text).length;
+  if (bytes > TEXT_MAX_BYTES) context.addIssue(`at most ${TEXT_MAX_BYTES} bytes of UTF-8, this has ${bytes}`);
+  const codePoints = [...text].length;
+  if (codePoints > TEXT_MAX_CODE_POINTS) {
+    context.addIssue(`at most ${TEXT_MAX_CODE_POINTS} characters, this has ${codePoints}`);
+  }
+}).describe(`At most ${TEXT_MAX_CODE_POINTS} characters and ${TEXT_MAX_BYTES} bytes`);
+
+const Format = z.enum(["markdown", "plain"]);
+
+export const Mentions = z.strictObject({
+  principalIds: z.array(PrincipalId).max(MENTIONS_MAX).default([]),
+  room: z.boolean().default(false).describe("Everybody; above 100 members only moderators may"),
+}).meta({ id: "Mentions" });
+export type Mentions = z.output<typeof Mentions>;
+
+export const Message = z.object({
+  id: MessageId,
+  roomId: RoomId,
+  seq: z.int().describe("Position of the message in its room's stream"),
+  senderId: PrincipalId,
+  senderKind: z.enum(PRINCIPAL_KINDS),
+  type: z.enum(MESSAGE_TYPES),
+  text: z.string().nullable().describe("null once deleted"),
+  format: Format,
+  threadId: MessageId.nullable().describe("Root message of the thread this is a reply in"),
+  replyToId: MessageId.nullable(),
+  mentions: Mentions,
+  replyCount: z.int().describe("Replies in the thread under this message"),
+  lastReplyAt: z.iso.datetime().nullable(),
+  clientMessageId: z.string().nullable(),
+  metadata: z.record(z.string(), z.json()),
+  editedAt: z.iso.datetime().nullable(),
+  editCount: z.int(),
+  deletedAt: z.iso.datetime().nullable(),
+  version: z.int(),
+  createdAt: z.iso.datetime(),
+}).meta({ id: "Message" });
+export type Message = z.output<typeof Message>;
+
+export const MessageSend = z.strictObject({
+  roomId: RoomId,
+  text: Text,
+  type: z.enum(["text", "notice", "custom"]).default("text"),
+  format: Format.default("markdown"),
+  threadId: MessageId.optional(),
+  replyToId: MessageId.optional(),
+  mentions: Mentions.default({ principalIds: [], room: false }),
+  clientMessageId: z.string().min(1).max(128).optional()
+    .describe("Yours, unique per room and sender for ever: a repeated send answers the first message"),
+  metadata: Metadata.default({}),
+});
+export type MessageSend = z.output<typeof MessageSend>;
+
+const Anchor = z.union([z.int().min(0), MessageId]).describe("A position or a message id");
+
+export const MessageList = z.strictObject({
+  roomId: RoomId,
+  before: Anchor.optional(),
+  after: Anchor.optional(),
+  around: Anchor.optional(),
+  threadId: MessageId.optional(),
+  senderId: PrincipalId.optional(),
+  types: z.array(z.enum(MESSAGE_TYPES)).max(5).optional(),
+  limit: z.int().min(1).max(200).default(50).describe("Rows wanted, 1 to 200"),
+});
+export type MessageList = z.output<typeof MessageList>;
+
+export const Messages = z.object({
+  items: z.array(Message).describe("Ascending by seq"),
+  hasMore: z.boolean().describe("More in the direction asked for"),
+  hasBefore: z.boolean(),
+  hasAfter: z.boolean(),
+  lastSeq: z.int().describe("Position of the newest event of the room; subscribe or read events from here"),
+  epoch: z.string(),
+}).meta({ id: "Messages" });
+export type Messages = z.output<typeof Messages>;
+
+export const MessageUpdate = z.strictObject({
+  id: MessageId,
+  text: Text.optional(),
+  format: Format.optional(),
+  mentions: Mentions.optional(),
+  metadata: Metadata.optional(),
+  version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
+});
+export type MessageUpdate = z.output<typeof MessageUpdate>;
+
+export const MessageVersion = z.object({
+  version: z.int(),
+  text: z.string().nullable(),
+  editorId: PrincipalId,
+  at: z.iso.datetime(),
+}).meta({ id: "MessageVersion" });
+export type MessageVersion = z.output<typeof MessageVersion>;
+
+/** Durable events of messages, on the stream of their room. */
+export const MESSAGE_EVENTS: readonly EventType[] = [
+  {
+    type: "message.created",
+    summary: "A message was sent; its seq is the event's",
+    data: z.object({ message: Message }),
+  },
+  { type: "message.updated", summary: "A message was edited", data: z.object({ message: Message }) },
+  { type: "message.deleted", summary: "A message became a tombstone", data: z.object({ message: Message }) },
+];

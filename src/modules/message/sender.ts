@@ -1,0 +1,280 @@
+// The hot path: messages that arrive together are authorised, numbered and written together, with a handful of statements.
+import { createHash } from "node:crypto";
+import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { roomStream, type StoredEvent } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Entry, RoomGate } from "@/modules/room/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { mentionRows, presentMessage } from "./presenter.ts";
+import type { Message, MessageSend } from "./schema.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+const BATCH_MAX = 256;
+/** Above this many members only moderators may mention everybody. */
+const ROOM_MENTION_MEMBERS = 100;
+
+export type Sent = { message: Message; isNew: boolean };
+type Item = { context: Context; input: MessageSend };
+type Waiting = Item & { resolve: (sent: Sent) => void; reject: (reason: unknown) => void };
+type Draft = { item: Item; entry: Entry; fingerprint: string | null; index: number };
+type Result = Sent | Fault;
+
+type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; isInTransaction: () => boolean };
+
+/**
+ * Sends keep their order: those of one batch by their place in it, and a batch starts only when the one before is done.
+ * Each send succeeds or fails by itself; an acknowledged one is on disk.
+ */
+export class MessageSender {
+  readonly #deps: Deps;
+  #waiting: Waiting[] = [];
+  #isScheduled = false;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async send(context: Context, input: MessageSend): Promise<Sent> {
+    // Inside somebody's transaction the message belongs to it; waiting for a batch there would wait for ourselves.
+    if (this.#deps.isInTransaction()) {
+      const [result] = await this.#commit([{ context, input }]);
+      return unwrap(result);
+    }
+    return await new Promise<Sent>((resolve, reject) => {
+      this.#waiting.push({ context, input, resolve, reject });
+      if (this.#isScheduled) return;
+      this.#isScheduled = true;
+      // The end of this turn of the event loop: everything that was read from sockets by then goes into one batch.
+      setImmediate(() => void this.#drain());
+    });
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.slice(0, BATCH_MAX);
+      this.#waiting = this.#waiting.slice(BATCH_MAX);
+      const results = await this.#commit(batch).catch((error) => this.#oneByOne(batch, error));
+      batch.forEach((item, index) => {
+        const result = results[index];
+        if (result instanceof Fault || result === undefined) item.reject(result);
+        else item.resolve(result);
+      });
+    }
+    this.#isScheduled = false;
+  }
+
+  /** A batch that failed as a whole is tried message by message, so that one cannot take the others with it. */
+  async #oneByOne(batch: readonly Item[], error: unknown): Promise<Result[]> {
+    if (error instanceof Fault && error.code === "unavailable" || batch.length === 1) {
+      return batch.map(() => Fault.from(error));
+    }
+    const results: Result[] = [];
+    for (const item of batch) {
+      results.push(await this.#commit([item]).then(([result]) => result ?? Fault.from(error), Fault.from));
+    }
+    return results;
+  }
+
+  #commit(items: readonly Item[]): Promise<Result[]> {
+    return this.#deps.store.write(async (tx) => {
+      const results: Result[] = new Array(items.length);
+      const drafts = await this.#admit(tx, items, results);
+      const rows = await this.#number(tx, drafts);
+      await this.#insert(tx, drafts, rows);
+      drafts.forEach((draft, place) => {
+        const row = rows[place];
+        if (row !== undefined) results[draft.index] = { message: presentMessage(row), isNew: true };
+      });
+      await this.#answerTwins(items, results);
+      return results;
+    });
+  }
+
+  /** Lets in what may be sent; fills `results` for what is refused or was sent before. */
+  async #admit(tx: Transaction<MessageTables>, items: readonly Item[], results: Result[]): Promise<Draft[]> {
+    const messages = new MessageStore(tx.db);
+    const seen = new Set<string>();
+    const admitted = await Promise.all(items.map(async (item, index): Promise<Draft | undefined> => {
+      try {
+        const { context, input } = item;
+        const entry = await this.#deps.gate.enter(context, input.roomId);
+        const fingerprint = input.clientMessageId === undefined ? null : fingerprintOf(input);
+        if (input.clientMessageId !== undefined) {
+          const twin = `${input.roomId} ${context.actor.principalId} ${input.clientMessageId}`;
+          const before = await messages.byClientId(
+            context.actor.tenantId,
+            input.roomId,
+            context.actor.principalId,
+            input.clientMessageId,
+          );
+          if (before !== undefined) {
+            results[index] = repeated(before, fingerprint);
+            return undefined;
+          }
+          if (seen.has(twin)) return undefined;
+          seen.add(twin);
+        }
+        await check(messages, item, entry);
+        return { item, entry, fingerprint, index };
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        results[index] = error;
+        return undefined;
+      }
+    }));
+    return admitted.filter((draft) => draft !== undefined);
+  }
+
+  /** Gives each draft its place in its room's stream. Streams in sorted order, so that two writers never wait in a ring. */
+  async #number(tx: Transaction<MessageTables>, drafts: readonly Draft[]): Promise<MessageRow[]> {
+    const perRoom = new Map<string, number>();
+    for (const { entry } of drafts) perRoom.set(entry.room.id, (perRoom.get(entry.room.id) ?? 0) + 1);
+    const next = new Map<string, number>();
+    const tenantOf = new Map(drafts.map(({ item, entry }) => [entry.room.id, item.context.actor.tenantId]));
+    for (const roomId of [...perRoom.keys()].sort()) {
+      const { first } = await tx.reserve(tenantOf.get(roomId) ?? "", roomStream(roomId), perRoom.get(roomId) ?? 0);
+      next.set(roomId, first);
+    }
+    const at = iso(this.#deps.clock.now());
+    return drafts.map((draft) => {
+      const roomId = draft.entry.room.id;
+      const seq = next.get(roomId) ?? 0;
+      next.set(roomId, seq + 1);
+      return rowOf(draft, seq, at);
+    });
+  }
+
+  async #insert(tx: Transaction<MessageTables>, drafts: readonly Draft[], rows: readonly MessageRow[]): Promise<void> {
+    if (rows.length === 0) return;
+    const messages = new MessageStore(tx.db);
+    await tx.insertMany("message", rows);
+    const mentions = drafts.flatMap(({ item }, place) => {
+      const row = rows[place];
+      return row === undefined ? [] : mentionRows(row, item.input.mentions);
+    });
+    if (mentions.length > 0) await tx.insertMany("mention", mentions);
+    await tx.append(rows.map((row, place) => created(row, drafts[place])));
+    const touched = new Map(rows.map((row) => [row.room_id, row]));
+    for (const roomId of [...touched.keys()].sort()) {
+      const row = touched.get(roomId);
+      if (row !== undefined) await messages.touchRoom(row.tenant_id, roomId, row.created_at);
+    }
+    const roots = new Map(
+      rows.flatMap((row) => row.thread_id === null ? [] : [[row.thread_id, row.tenant_id] as const]),
+    );
+    for (const [rootId, tenantId] of [...roots].sort()) await messages.recountThread(tenantId, rootId);
+  }
+
+  /** A repeat within one batch is answered with what its twin became. */
+  async #answerTwins(items: readonly Item[], results: Result[]): Promise<void> {
+    for (const [index, { context, input }] of items.entries()) {
+      if (results[index] !== undefined || input.clientMessageId === undefined) continue;
+      const twin = await new MessageStore(this.#deps.store.db).byClientId(
+        context.actor.tenantId,
+        input.roomId,
+        context.actor.principalId,
+        input.clientMessageId,
+      );
+      results[index] = twin === undefined
+        ? new Fault("client_message_id_conflict", "Another message with this clientMessageId was refused just now")
+        : repeated(twin, fingerprintOf(input));
+    }
+  }
+}
+
+/** What a send asks for besides membership. */
+async function check(messages: MessageStore, { context, input }: Item, { room, role }: Entry): Promise<void> {
+  const { tenantId } = context.actor;
+  if (
+    input.mentions.room && room.member_count > ROOM_MENTION_MEMBERS &&
+    !isAtLeast(ROOM_ROLES, role ?? "observer", "moderator")
+  ) {
+    throw new Fault(
+      "forbidden",
+      `/mentions/room: above ${ROOM_MENTION_MEMBERS} members only moderators mention everybody`,
+    );
+  }
+  if (input.threadId !== undefined) {
+    const root = await messages.find(tenantId, input.threadId);
+    if (root === undefined || root.room_id !== room.id) throw absent("threadId");
+    if (root.thread_id !== null) {
+      throw new Fault("validation_failed", "/threadId: threads are flat; name the root message", {
+        errors: [{ pointer: "/threadId", code: "not_root", detail: `The root is ${root.thread_id}` }],
+      });
+    }
+  }
+  if (input.replyToId !== undefined) {
+    const target = await messages.find(tenantId, input.replyToId);
+    if (target === undefined || target.room_id !== room.id) throw absent("replyToId");
+  }
+}
+
+function absent(field: string): Fault {
+  return new Fault("validation_failed", `/${field}: no such message in the room`, {
+    errors: [{ pointer: `/${field}`, code: "not_found", detail: "No such message in the room" }],
+  });
+}
+
+function rowOf({ item: { context, input }, fingerprint }: Draft, seq: number, at: string): MessageRow {
+  return {
+    tenant_id: context.actor.tenantId,
+    id: newId("msg"),
+    room_id: input.roomId,
+    seq,
+    sender_id: context.actor.principalId,
+    sender_kind: context.actor.kind,
+    type: input.type,
+    text: input.text,
+    format: input.format,
+    thread_id: input.threadId ?? null,
+    reply_to_id: input.replyToId ?? null,
+    mentions_json: JSON.stringify(input.mentions),
+    reply_count: 0,
+    last_reply_at: null,
+    client_message_id: input.clientMessageId ?? null,
+    fingerprint,
+    metadata_json: JSON.stringify(input.metadata),
+    edited_at: null,
+    edit_count: 0,
+    deleted_at: null,
+    version: 1,
+    created_at: at,
+  };
+}
+
+function created(row: MessageRow, draft: Draft | undefined): StoredEvent {
+  const type = "message.created";
+  const json = JSON.stringify({
+    id: newId("evt"),
+    type,
+    at: row.created_at,
+    actor: { id: row.sender_id, kind: row.sender_kind },
+    data: { message: presentMessage(row) },
+  });
+  return {
+    tenantId: row.tenant_id,
+    stream: roomStream(row.room_id),
+    epoch: draft?.entry.room.epoch ?? "",
+    seq: row.seq,
+    type,
+    json,
+  };
+}
+
+function fingerprintOf({ clientMessageId: _, ...content }: MessageSend): string {
+  return createHash("sha256").update(JSON.stringify(content)).digest("base64url");
+}
+
+function repeated(row: MessageRow, fingerprint: string | null): Result {
+  if (row.fingerprint === fingerprint) return { message: presentMessage(row), isNew: false };
+  return new Fault("client_message_id_conflict", `The clientMessageId belongs to ${row.id}, which says something else`);
+}
+
+function unwrap(result: Result | undefined): Sent {
+  if (result === undefined) throw new Error("a send without a result");
+  if (result instanceof Fault) throw result;
+  return result;
+}

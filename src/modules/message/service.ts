@@ -1,0 +1,187 @@
+// Messages after they were sent: listed, read, edited with history, deleted to a tombstone.
+import type { Actor } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { type EventDraft, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import { type Entry, hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
+import type { TenantService } from "@/modules/tenant/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { mentionRows, presentMessage } from "./presenter.ts";
+import type { Message, MessageList, Messages, MessageUpdate, MessageVersion } from "./schema.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+const PURGE_BATCH = 500;
+
+type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; tenants: TenantService };
+
+export class MessageService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async list(context: Context, input: MessageList): Promise<Messages> {
+    const { roomId, before, after, around, limit, ...filter } = input;
+    if ([before, after, around].filter((anchor) => anchor !== undefined).length > 1) {
+      throw new Fault("validation_failed", "before, after and around exclude each other");
+    }
+    const entry = await this.#deps.gate.enter(context, roomId);
+    const { tenantId } = context.actor;
+    const floor = hiddenUpTo(entry);
+    const store = new MessageStore(this.#deps.store.db);
+    const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> =>
+      store.page(tenantId, roomId, { from: Math.max(from, floor), to, isBackward }, filter, rows);
+    const end = Number.MAX_SAFE_INTEGER;
+    const shared = { lastSeq: entry.room.head ?? 0, epoch: entry.room.epoch ?? "" };
+
+    if (around !== undefined) {
+      const seq = await this.#seqOf(tenantId, roomId, around);
+      const half = Math.ceil(limit / 2);
+      const older = await page(0, seq, true, half + 1);
+      const newer = await page(seq - 1, end, false, limit - Math.min(half, older.length) + 1);
+      const room = limit - Math.min(half, older.length);
+      const items = [...older.slice(0, half).reverse(), ...newer.slice(0, room)].map(presentMessage);
+      const [hasBefore, hasAfter] = [older.length > half, newer.length > room];
+      return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...shared };
+    }
+    if (after !== undefined) {
+      const seq = await this.#seqOf(tenantId, roomId, after);
+      const rows = await page(seq, end, false, limit + 1);
+      const hasAfter = rows.length > limit;
+      const hasBefore = (await page(0, seq + 1, true, 1)).length > 0;
+      return { items: rows.slice(0, limit).map(presentMessage), hasMore: hasAfter, hasBefore, hasAfter, ...shared };
+    }
+    const seq = before === undefined ? end : await this.#seqOf(tenantId, roomId, before);
+    const rows = await page(0, seq, true, limit + 1);
+    const hasBefore = rows.length > limit;
+    const hasAfter = before !== undefined && (await page(seq - 1, end, false, 1)).length > 0;
+    const items = rows.slice(0, limit).reverse().map(presentMessage);
+    return { items, hasMore: hasBefore, hasBefore, hasAfter, ...shared };
+  }
+
+  async read(context: Context, id: string): Promise<Message> {
+    return presentMessage((await this.#find(context, id)).row);
+  }
+
+  async history(context: Context, id: string): Promise<MessageVersion[]> {
+    const { row } = await this.#find(context, id);
+    const edits = await new MessageStore(this.#deps.store.db).edits(context.actor.tenantId, id);
+    return [
+      ...edits.map(({ version, text, editor_id, at }) => ({ version, text, editorId: editor_id, at })),
+      { version: row.version, text: row.text, editorId: row.sender_id, at: row.edited_at ?? row.created_at },
+    ];
+  }
+
+  update(context: Context, { id, version, mentions, metadata, ...input }: MessageUpdate): Promise<Message> {
+    const { actor } = context;
+    return this.#deps.store.write(async (tx) => {
+      const { row } = await this.#find(context, id);
+      const messages = new MessageStore(tx.db);
+      await this.#checkEditable(actor, row, version);
+      const now = iso(this.#deps.clock.now());
+      await messages.addEdit({
+        tenant_id: actor.tenantId,
+        message_id: id,
+        version: row.version,
+        text: row.text,
+        editor_id: row.sender_id,
+        at: row.edited_at ?? row.created_at,
+      });
+      const after: MessageRow = {
+        ...row,
+        text: input.text ?? row.text,
+        format: input.format ?? row.format,
+        mentions_json: mentions === undefined ? row.mentions_json : JSON.stringify(mentions),
+        metadata_json: metadata === undefined ? row.metadata_json : JSON.stringify(metadata),
+        edited_at: now,
+        edit_count: row.edit_count + 1,
+        version: row.version + 1,
+      };
+      if (mentions !== undefined) {
+        await messages.removeMentions(actor.tenantId, id);
+        await messages.addMentions(mentionRows(row, mentions));
+      }
+      await messages.update(actor.tenantId, id, after);
+      await tx.emit(event(actor, after, "message.updated"));
+      return presentMessage(after);
+    });
+  }
+
+  /** Leaves a tombstone at the same id and seq; what it said, and what it said before, is gone. */
+  async delete(context: Context, id: string): Promise<void> {
+    const { actor } = context;
+    await this.#deps.store.write(async (tx) => {
+      const { row, entry } = await this.#find(context, id);
+      if (row.sender_id !== actor.principalId && entry.role !== "moderator" && entry.role !== "owner") {
+        throw new Fault("forbidden", "Messages of others are deleted by moderators of the room");
+      }
+      if (row.deleted_at !== null) throw new Fault("not_found", "The message is deleted already");
+      const messages = new MessageStore(tx.db);
+      const after: MessageRow = {
+        ...row,
+        text: null,
+        mentions_json: JSON.stringify({ principalIds: [], room: false }),
+        metadata_json: "{}",
+        deleted_at: iso(this.#deps.clock.now()),
+        version: row.version + 1,
+      };
+      await messages.removeMentions(actor.tenantId, id);
+      await messages.removeEdits(actor.tenantId, id);
+      await messages.update(actor.tenantId, id, after);
+      if (row.thread_id !== null) await messages.recountThread(actor.tenantId, row.thread_id);
+      await tx.emit(event(actor, after, "message.deleted"));
+    });
+  }
+
+  /** Removes the messages of a purged room, batch by batch so that nobody waits long. */
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    let removed: number;
+    do {
+      removed = await this.#deps.store.write((tx) => new MessageStore(tx.db).purge(tenantId, roomId, PURGE_BATCH));
+    } while (removed > 0);
+  }
+
+  async #find(context: Context, id: string): Promise<{ row: MessageRow; entry: Entry }> {
+    const row = await new MessageStore(this.#deps.store.db).find(context.actor.tenantId, id);
+    const absent = new Fault("not_found", "No such message, or not visible to the caller");
+    if (row === undefined) throw absent;
+    if (await this.#deps.gate.look(context.actor, row.room_id) === undefined) throw absent;
+    const entry = await this.#deps.gate.enter(context, row.room_id);
+    if (row.seq <= hiddenUpTo(entry)) throw absent;
+    return { row, entry };
+  }
+
+  async #seqOf(tenantId: string, roomId: string, anchor: number | string): Promise<number> {
+    if (typeof anchor === "number") return anchor;
+    const row = await new MessageStore(this.#deps.store.db).find(tenantId, anchor);
+    if (row === undefined || row.room_id !== roomId) {
+      throw new Fault("not_found", `No message ${anchor} in the room`);
+    }
+    return row.seq;
+  }
+
+  async #checkEditable(actor: Actor, row: MessageRow, version: number | undefined): Promise<void> {
+    if (row.sender_id !== actor.principalId) throw new Fault("forbidden", "Only the author edits a message");
+    if (row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
+    const { settings } = await this.#deps.tenants.read(actor.tenantId);
+    const windowSeconds = settings.messageEditWindowSeconds;
+    if (windowSeconds !== null && this.#deps.clock.now() > Date.parse(row.created_at) + windowSeconds * 1000) {
+      throw new Fault("edit_window_closed", `Messages may be edited for ${windowSeconds} s after sending`);
+    }
+    if (version !== undefined && version !== row.version) {
+      throw new Fault("version_mismatch", `The message is at version ${row.version}, not ${version}`);
+    }
+  }
+}
+
+function event(actor: Actor, row: MessageRow, type: string): EventDraft {
+  return {
+    tenantId: actor.tenantId,
+    stream: roomStream(row.room_id),
+    type,
+    actor,
+    data: { message: presentMessage(row) },
+  };
+}

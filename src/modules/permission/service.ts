@@ -1,0 +1,51 @@
+// Answers "may they?" from the operations' own access declarations: tenant role ∧ room role ∧ token scope.
+import { type Actor, hasScope, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Operation } from "@/core/operation.ts";
+import type { PermissionCheck, PermissionResult } from "./schema.ts";
+
+/** Looks up an effective role in a room: `null` = may look in without being a member, `undefined` = does not see it. */
+export type RoleInRoom = (
+  who: Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId">,
+  roomId: string,
+) => Promise<RoomRole | null | undefined>;
+
+type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+
+type Deps = {
+  operations: () => ReadonlyMap<string, Operation>;
+  roleInRoom: RoleInRoom;
+  /** A principal of the tenant as a subject of rights; throws `not_found`. */
+  subject: (tenantId: string, principalId: string) => Promise<Subject>;
+};
+
+export class PermissionService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async check(actor: Actor, check: PermissionCheck): Promise<PermissionResult> {
+    const operation = this.#deps.operations().get(check.action);
+    if (operation === undefined) return { allowed: false, reason: "unknown_action", needs: null };
+    const { scope, tenant = "guest", room = null } = operation.access;
+    const needs = { scope, tenantRole: tenant, roomRole: room };
+    const isSelf = check.principalId === "me" || check.principalId === actor.principalId;
+    if (!isSelf && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+      throw new Fault("forbidden", "The rights of others may be asked with the tenant role admin");
+    }
+    const subject = isSelf ? actor : await this.#deps.subject(actor.tenantId, check.principalId);
+    if (isSelf && !hasScope(actor, scope)) return { allowed: false, reason: "scope_missing", needs };
+    if (!isAtLeast(TENANT_ROLES, subject.role, tenant)) return { allowed: false, reason: "tenant_role", needs };
+    if (check.resource?.type !== "room") {
+      return { allowed: room === null, reason: room === null ? "allowed" : "room_role", needs };
+    }
+    const role = await this.#deps.roleInRoom(subject, check.resource.id);
+    if (role === undefined) return { allowed: false, reason: "not_found", needs };
+    const isReading = operation.http.method === "GET";
+    const isAllowed = room === null ||
+      (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));
+    return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs };
+  }
+}

@@ -1,0 +1,80 @@
+// The gate of a room: who may come in with which role, asked inside the transaction that does the work.
+import { type Actor, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Store } from "@/ports/store.ts";
+import { RoomStore, type RoomTables, type SeenRoom } from "./store.ts";
+
+type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+
+/** A room somebody was let into. `role` is null for one who looks into a public room without being a member. */
+export type Entry = { room: SeenRoom; role: RoomRole | null };
+
+export class RoomGate {
+  readonly #store: Store<RoomTables>;
+
+  constructor(store: Store<RoomTables>) {
+    this.#store = store;
+  }
+
+  /**
+   * Lets the caller into a room with the room role that the running operation declares (or `least`).
+   * Throws `not_found` for a room the caller does not see, `forbidden` for a role too low, `room_archived` for a write there.
+   */
+  async enter(context: Context, roomId: string, least: RoomRole = context.access.room ?? "observer"): Promise<Entry> {
+    const entry = await this.look(context.actor, roomId);
+    if (entry === undefined) throw notFound();
+    const mayOnlyLook = entry.role === null;
+    if (
+      mayOnlyLook ? least !== "observer" || !context.isRead : !isAtLeast(ROOM_ROLES, entry.role ?? "observer", least)
+    ) {
+      throw new Fault(
+        "forbidden",
+        mayOnlyLook
+          ? `${context.operation} needs membership in the room; join it first`
+          : `${context.operation} needs the room role ${least}, the caller is ${entry.role}`,
+      );
+    }
+    if (entry.room.state === "archived" && !context.isRead && context.access.archived !== true) {
+      throw new Fault("room_archived", "The room is archived; its owner can make it active again");
+    }
+    return entry;
+  }
+
+  /** The room as somebody sees it; `undefined` when they do not. */
+  async look(who: Who, roomId: string): Promise<Entry | undefined> {
+    const room = await new RoomStore(this.#store.db).seen(seer(who), roomId);
+    if (room === undefined || room.state === "deleted") return undefined;
+    const role = effectiveRole(who, room);
+    return role === undefined ? undefined : { room, role };
+  }
+}
+
+/** The role rows give to somebody: `null` = may look in, `undefined` = does not see the room. */
+export function effectiveRole(who: Who, room: SeenRoom): RoomRole | null | undefined {
+  if (room.my_role === null) {
+    const maySeePublic = isAtLeast(TENANT_ROLES, who.role, "member") && who.kind !== "agent";
+    return room.visibility === "public" && maySeePublic ? null : undefined;
+  }
+  if (who.ownerId === null) return room.my_role;
+  return room.owner_role === null ? undefined : lowerOf(ROOM_ROLES, room.my_role, room.owner_role);
+}
+
+/** Positions up to and including this one are hidden from the visitor. */
+export function hiddenUpTo({ room }: Entry): number {
+  if (room.history_visibility === "shared") return 0;
+  return room.my_joined_seq ?? room.head ?? 0;
+}
+
+/** The caller as the store's queries want it; `-` is nobody's id. */
+export function seer(who: Pick<Actor, "tenantId" | "principalId" | "ownerId">): {
+  tenantId: string;
+  principalId: string;
+  ownerId: string;
+} {
+  return { tenantId: who.tenantId, principalId: who.principalId, ownerId: who.ownerId ?? "" };
+}
+
+export function notFound(): Fault {
+  return new Fault("not_found", "No such room, or not visible to the caller");
+}

@@ -1,0 +1,248 @@
+// Members of rooms: joined, added, given roles, left, removed and banned. Who goes stops hearing in the same commit.
+import { type Actor, isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { principalStream, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { type Entry, type RoomGate, seer } from "./gate.ts";
+import { presentShared } from "./presenter.ts";
+import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
+import { type MemberRow, RoomStore, type RoomTables } from "./store.ts";
+
+type Deps = {
+  store: Store<RoomTables>;
+  clock: Clock;
+  cursors: Cursors;
+  gate: RoomGate;
+  identity: IdentityService;
+  membersMax: number;
+};
+
+export class RoomMembers {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async list(context: Context, { id, limit, cursor, ...filter }: MemberList): Promise<Page<Member>> {
+    const { actor } = context;
+    const { gate, store, cursors } = this.#deps;
+    await gate.enter({ ...context, isRead: true }, id, "observer");
+    const bind = ["member.list", actor.tenantId, actor.principalId, id, filter];
+    const after = cursors.open(cursor, bind)?.[0];
+    const rows = await new RoomStore(store.db).members(
+      actor.tenantId,
+      id,
+      filter,
+      after === undefined ? undefined : String(after),
+      limit + 1,
+    );
+    return cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => presentMember(actor, row));
+  }
+
+  /** Joins a public room, adds somebody, or changes a role; says whether somebody is new. */
+  put(context: Context, { id, principalId: ref, role }: MemberPut): Promise<{ member: Member; isNew: boolean }> {
+    const { actor } = context;
+    const principalId = idOf(actor, ref);
+    return this.#deps.store.write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const present = await rooms.member(actor.tenantId, id, principalId);
+      const entry = await this.#enter(context, id, principalId === actor.principalId);
+      if (present !== undefined) {
+        if (role !== undefined && role !== present.role) await this.#changeRole(tx, actor, entry, present, role);
+        return { member: await this.#read(actor, id, principalId), isNew: false };
+      }
+      await this.#add(tx, actor, entry, principalId, role);
+      return { member: await this.#read(actor, id, principalId), isNew: true };
+    });
+  }
+
+  /** Leaves, or removes or bans somebody of a lower role. */
+  async remove(context: Context, { id, principalId: ref, ban, reason }: MemberRemove): Promise<void> {
+    const { actor } = context;
+    const principalId = idOf(actor, ref);
+    const isSelf = principalId === actor.principalId;
+    await this.#deps.store.write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const { room, role } = await this.#deps.gate.enter(context, id, isSelf && !ban ? "observer" : "moderator");
+      const target = await rooms.member(actor.tenantId, id, principalId);
+      if (
+        !isSelf && role !== "owner" && target !== undefined && isAtLeast(ROOM_ROLES, target.role, role ?? "observer")
+      ) {
+        throw new Fault("forbidden", `A ${role} cannot remove a ${target.role}`);
+      }
+      if (isSelf && ban) throw new Fault("validation_failed", "/ban: nobody bans themselves");
+      if (ban) {
+        await this.#checkPrincipal(actor, principalId);
+        await rooms.addBan({
+          tenant_id: actor.tenantId,
+          room_id: id,
+          principal_id: principalId,
+          reason: reason ?? null,
+          created_by: actor.principalId,
+          created_at: iso(this.#deps.clock.now()),
+        });
+      }
+      if (target === undefined) {
+        if (ban) return;
+        throw new Fault("not_found", `${principalId} is not a member of the room`);
+      }
+      if (target.role === "owner" && await rooms.ownersBesides(actor.tenantId, id, principalId) === 0) {
+        throw new Fault("last_owner", "The last owner cannot go; make somebody else owner, or delete the room");
+      }
+      await rooms.removeMember(actor.tenantId, id, principalId);
+      const memberCount = await rooms.recount(actor.tenantId, id);
+      const data = { roomId: id, principalId, reason: ban ? "banned" : isSelf ? "left" : "removed", memberCount };
+      const left = { tenantId: actor.tenantId, stream: roomStream(id), type: "member.left", actor, data };
+      // A principal who may still look into a public room asks again and is let in as a visitor.
+      const agentIds = await this.#deps.identity.agentsOf(actor.tenantId, principalId);
+      await tx.emit(
+        {
+          ...left,
+          effect: {
+            kind: "evict",
+            principalIds: [principalId, ...agentIds],
+            reason: `${isSelf ? "left" : "removed from"} the room`,
+            ...(room.visibility === "public" && !ban && isSelf ? { resubscribe: true } : {}),
+          },
+        },
+        { ...left, stream: principalStream(principalId) },
+      );
+    });
+  }
+
+  async bans(
+    context: Context,
+    { id, limit, cursor }: { id: string; limit: number; cursor?: string | undefined },
+  ): Promise<Page<Ban>> {
+    const { actor } = context;
+    await this.#deps.gate.enter(context, id);
+    const bind = ["ban.list", actor.tenantId, actor.principalId, id];
+    const after = this.#deps.cursors.open(cursor, bind)?.[0];
+    const rows = await new RoomStore(this.#deps.store.db).bans(
+      actor.tenantId,
+      id,
+      after === undefined ? undefined : String(after),
+      limit + 1,
+    );
+    return this.#deps.cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => ({
+      principalId: row.principal_id,
+      reason: row.reason,
+      createdBy: row.created_by,
+      createdAt: row.created_at,
+    }));
+  }
+
+  async unban(context: Context, id: string, principalId: string): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      await this.#deps.gate.enter(context, id);
+      if (!await new RoomStore(tx.db).removeBan(context.actor.tenantId, id, principalId)) {
+        throw new Fault("not_found", `${principalId} is not banned`);
+      }
+    });
+  }
+
+  /** Anybody who sees a public room may join it; everything else takes a moderator. */
+  async #enter(context: Context, id: string, isSelf: boolean): Promise<Entry> {
+    if (!isSelf) return await this.#deps.gate.enter(context, id, "moderator");
+    return await this.#deps.gate.enter({ ...context, isRead: true }, id, "observer");
+  }
+
+  async #add(
+    tx: Transaction<RoomTables>,
+    actor: Actor,
+    { room, role: own }: Entry,
+    principalId: string,
+    role: RoomRole = "member",
+  ): Promise<void> {
+    const rooms = new RoomStore(tx.db);
+    if (room.state === "archived") throw new Fault("room_archived", "The room is archived");
+    if (room.kind === "direct") throw new Fault("conflict", "A direct room keeps its members; start another one");
+    if (await rooms.isBanned(actor.tenantId, room.id, principalId)) {
+      throw new Fault("banned", `${principalId} is banned from the room`);
+    }
+    if (!isAtLeast(ROOM_ROLES, own ?? "member", role)) {
+      throw new Fault("forbidden", `/role: a ${own ?? "new member"} cannot give the role ${role}`);
+    }
+    await this.#checkPrincipal(actor, principalId);
+    if (room.member_count >= this.#deps.membersMax) {
+      throw new Fault("limit_reached", `A room has at most ${this.#deps.membersMax} members`);
+    }
+    const memberCount = room.member_count + 1;
+    const data = { roomId: room.id, principalId, role, memberCount };
+    const joined = { tenantId: actor.tenantId, stream: roomStream(room.id), type: "member.joined", actor, data };
+    const [stored] = await tx.emit(joined);
+    await rooms.addMembers([{
+      tenant_id: actor.tenantId,
+      room_id: room.id,
+      principal_id: principalId,
+      role,
+      joined_at: iso(this.#deps.clock.now()),
+      joined_seq: (stored?.seq ?? 1) - 1,
+      last_read_seq: stored?.seq ?? 0,
+    }]);
+    await rooms.recount(actor.tenantId, room.id);
+    const shared = presentShared({ ...room, member_count: memberCount }, room.epoch ?? "");
+    await tx.emit({ ...joined, stream: principalStream(principalId), data: { ...data, room: shared } });
+  }
+
+  async #changeRole(
+    tx: Transaction<RoomTables>,
+    actor: Actor,
+    { room, role: own }: Entry,
+    target: MemberRow,
+    role: RoomRole,
+  ): Promise<void> {
+    const rooms = new RoomStore(tx.db);
+    const isOwner = own === "owner";
+    const isSelf = target.principal_id === actor.principalId;
+    const ranksAbove = isOwner || (own !== null && !isAtLeast(ROOM_ROLES, target.role, own)) || isSelf;
+    if (own === null || !ranksAbove || !isAtLeast(ROOM_ROLES, own, role)) {
+      throw new Fault("forbidden", `/role: a ${own} cannot turn a ${target.role} into a ${role}`);
+    }
+    if (target.role === "owner" && await rooms.ownersBesides(actor.tenantId, room.id, target.principal_id) === 0) {
+      throw new Fault("last_owner", "A room keeps at least one owner");
+    }
+    await rooms.setRole(actor.tenantId, room.id, target.principal_id, role);
+    const updated = {
+      tenantId: actor.tenantId,
+      stream: roomStream(room.id),
+      type: "member.updated",
+      actor,
+      data: { roomId: room.id, principalId: target.principal_id, role, memberCount: room.member_count },
+    };
+    await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });
+  }
+
+  async #checkPrincipal(actor: Actor, id: string): Promise<void> {
+    if (!(await this.#deps.identity.enabled(actor.tenantId, [id])).has(id)) {
+      throw new Fault("not_found", `No principal ${id}`);
+    }
+  }
+
+  async #read(actor: Actor, roomId: string, principalId: string): Promise<Member> {
+    const { tenantId } = seer(actor);
+    const rows = await new RoomStore(this.#deps.store.db).members(tenantId, roomId, {}, undefined, 1, principalId);
+    const row = rows[0];
+    if (row === undefined) throw new Fault("not_found", `${principalId} is not a member of the room`);
+    return presentMember(actor, row);
+  }
+}
+
+function presentMember(
+  actor: Actor,
+  row: MemberRow & { kind: Member["kind"]; display_name: string },
+): Member {
+  return {
+    principalId: row.principal_id,
+    kind: row.kind,
+    displayName: row.display_name,
+    role: row.role,
+    joinedAt: row.joined_at,
+    lastReadSeq: row.principal_id === actor.principalId ? row.last_read_seq : null,
+  };
+}

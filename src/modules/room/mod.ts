@@ -1,0 +1,8 @@
+// Rooms: where people and agents meet, with members, roles and one line of events each.
+export { roomModule } from "./api.ts";
+export { effectiveRole, type Entry, hiddenUpTo, notFound, RoomGate, seer } from "./gate.ts";
+export { RoomMembers } from "./members.ts";
+export { type CountUnread } from "./presenter.ts";
+export { Metadata, ROOM_EVENTS, RoomId } from "./schema.ts";
+export { RoomService } from "./service.ts";
+export { type MemberRow, RoomStore, type RoomTables, type SeenRoom } from "./store.ts";

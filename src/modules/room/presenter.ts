@@ -1,0 +1,70 @@
+// Rooms as JSON: the shared part that events carry, and the part that differs from reader to reader.
+import type { Actor } from "@/core/actor.ts";
+import type { Entry } from "./gate.ts";
+import type { Room, SharedRoom } from "./schema.ts";
+import type { RoomRow } from "./store.ts";
+
+/** Unread counts of one principal in rooms it is a member of, from its read position on. */
+export type CountUnread = (
+  tenantId: string,
+  principalId: string,
+  rooms: readonly { id: string; lastReadSeq: number; head: number }[],
+) => Promise<ReadonlyMap<string, { unreadCount: number; mentionCount: number }>>;
+
+const NONE = { unreadCount: 0, mentionCount: 0 };
+
+export class RoomPresenter {
+  readonly #countUnread: CountUnread;
+
+  constructor(countUnread: CountUnread) {
+    this.#countUnread = countUnread;
+  }
+
+  async one(actor: Actor, entry: Entry): Promise<Room> {
+    const [room] = await this.many(actor, [entry]);
+    if (room === undefined) throw new Error("one room in, none out");
+    return room;
+  }
+
+  async many(actor: Actor, entries: readonly Entry[]): Promise<Room[]> {
+    // A member whose position is at the head has nothing unread; only the others are worth a query.
+    const behind = entries.flatMap(({ room }) =>
+      room.my_last_read_seq !== null && (room.head ?? 0) > room.my_last_read_seq
+        ? [{ id: room.id, lastReadSeq: room.my_last_read_seq, head: room.head ?? 0 }]
+        : []
+    );
+    const counts = behind.length === 0 ? new Map() : await this.#countUnread(actor.tenantId, actor.principalId, behind);
+    return entries.map(({ room, role }) => ({
+      ...presentShared(room, room.epoch ?? ""),
+      lastSeq: room.head ?? 0,
+      ...(counts.get(room.id) ?? NONE),
+      lastReadSeq: room.my_last_read_seq ?? 0,
+      myRole: role,
+    }));
+  }
+}
+
+/** What is the same for everybody. */
+export function presentShared(row: RoomRow, epoch: string): SharedRoom {
+  return {
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    topic: row.topic,
+    description: row.description,
+    kind: row.kind,
+    visibility: row.visibility,
+    historyVisibility: row.history_visibility,
+    state: row.state,
+    agentPolicy: JSON.parse(row.agent_policy_json),
+    retentionDays: row.retention_days,
+    memberCount: row.member_count,
+    epoch,
+    lastMessageAt: row.last_message_at,
+    metadata: JSON.parse(row.metadata_json),
+    version: row.version,
+    createdBy: row.created_by,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}

@@ -1,0 +1,331 @@
+// Rooms: made, listed, read, changed, archived, deleted and restored.
+import { createHash } from "node:crypto";
+import { type Actor, isAtLeast, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { effectiveRole, hiddenUpTo, notFound, type RoomGate, seer } from "./gate.ts";
+import type { RoomMembers } from "./members.ts";
+import { type CountUnread, presentShared, RoomPresenter } from "./presenter.ts";
+import {
+  AgentPolicy,
+  DIRECT_MEMBERS_MAX,
+  type Room,
+  type RoomCreate,
+  type RoomEvents,
+  type RoomList,
+  type RoomUpdate,
+} from "./schema.ts";
+import { type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
+
+const UNDO_MS = 30 * 86_400_000;
+/** Fields that only the owner of a room may change. */
+const OWNER_FIELDS = ["slug", "visibility", "historyVisibility", "state", "agentPolicy", "retentionDays"] as const;
+
+type Deps = {
+  store: Store<RoomTables>;
+  clock: Clock;
+  cursors: Cursors;
+  gate: RoomGate;
+  members: RoomMembers;
+  identity: IdentityService;
+  countUnread: CountUnread;
+  /** Called once for each room created. */
+  onCreated: () => void;
+  /** What other modules remove when a room is purged. */
+  purgers: () => readonly ((tenantId: string, roomId: string) => Promise<void>)[];
+};
+
+export class RoomService {
+  readonly #deps: Deps;
+  readonly #presenter: RoomPresenter;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#presenter = new RoomPresenter(deps.countUnread);
+  }
+
+  /** Makes a room with the caller as owner; a direct room that exists for the same people is returned instead. */
+  async create(context: Context, input: RoomCreate): Promise<{ room: Room; isNew: boolean }> {
+    const { actor } = context;
+    const others = [...new Set(input.memberIds)].filter((id) => id !== actor.principalId);
+    const isDirect = input.kind === "direct";
+    if (isDirect) checkDirect(input, others);
+    const directKey = isDirect ? keyOf([actor.principalId, ...others]) : null;
+    const id = await this.#write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const existing = directKey === null ? undefined : await rooms.byDirectKey(actor.tenantId, directKey);
+      if (existing !== undefined) return { id: existing.id, isNew: false };
+      await this.#checkExist(actor, others);
+      const row = this.#newRow(actor, input, directKey, others.length + 1);
+      const ids = [actor.principalId, ...others];
+      await rooms.add(row);
+      const events = await tx.emit(
+        event(actor, row.id, "room.created", { room: presentShared(row, "") }),
+        ...ids.map((principalId) => event(actor, row.id, "member.joined", this.#joined(row, principalId, actor))),
+      );
+      await rooms.addMembers(ids.map((principalId): MemberRow => ({
+        tenant_id: actor.tenantId,
+        room_id: row.id,
+        principal_id: principalId,
+        role: roleAtStart(principalId, actor),
+        joined_at: row.created_at,
+        joined_seq: 0,
+        last_read_seq: events.at(-1)?.seq ?? 0,
+      })));
+      const shared = presentShared(row, events[0]?.epoch ?? "");
+      await tx.emit(...ids.map((principalId): EventDraft => ({
+        ...event(actor, row.id, "member.joined", { ...this.#joined(row, principalId, actor), room: shared }),
+        stream: principalStream(principalId),
+      })));
+      return { id: row.id, isNew: true };
+    });
+    if (id.isNew) this.#deps.onCreated();
+    return { room: await this.read(context, id.id, []), isNew: id.isNew };
+  }
+
+  async read(context: Context, id: string, include: readonly "members"[]): Promise<Room> {
+    const entry = await this.#deps.gate.enter({ ...context, isRead: true }, id, "observer");
+    const room = await this.#presenter.one(context.actor, entry);
+    if (!include.includes("members")) return room;
+    const { items } = await this.#deps.members.list(context, { id, limit: 200 });
+    return { ...room, members: items };
+  }
+
+  async list({ actor }: Context, { limit, cursor, member, ...filter }: RoomList): Promise<Page<Room>> {
+    const { cursors, store } = this.#deps;
+    const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
+    const withPublic = member === "any" && isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent";
+    const rows = await new RoomStore(store.db).list(
+      { ...seer(actor), isOwned: actor.ownerId !== null },
+      { ...filter, withPublic },
+      cursors.open(cursor, bind),
+      limit + 1,
+    );
+    const page = cursors.page(
+      rows,
+      limit,
+      bind,
+      (row) => [filter.sort === "name" ? row.name : row.active_at, row.id],
+      (row) => ({ room: row, role: effectiveRole(actor, row) ?? null }),
+    );
+    return { ...page, items: await this.#presenter.many(actor, page.items) };
+  }
+
+  async update(context: Context, { id, version, state, agentPolicy, ...input }: RoomUpdate): Promise<Room> {
+    const { actor } = context;
+    await this.#write(async (tx) => {
+      const { room, role } = await this.#deps.gate.enter(context, id);
+      const given = { ...input, state, agentPolicy };
+      const ownerField = OWNER_FIELDS.find((field) => given[field] !== undefined);
+      if (ownerField !== undefined && role !== "owner") {
+        throw new Fault("forbidden", `/${ownerField}: only the owner of the room may change it`);
+      }
+      if (room.state === "archived" && state !== "active") {
+        throw new Fault("room_archived", "The room is archived; make it active first");
+      }
+      if (version !== undefined && version !== room.version) {
+        throw new Fault("version_mismatch", `The room is at version ${room.version}, not ${version}`);
+      }
+      if (room.kind === "direct" && input.visibility === "public") {
+        throw new Fault("validation_failed", "/visibility: a direct room is private");
+      }
+      const set: Partial<RoomRow> = {
+        ...(input.name === undefined ? {} : { name: input.name }),
+        ...(input.slug === undefined ? {} : { slug: input.slug }),
+        ...(input.topic === undefined ? {} : { topic: input.topic }),
+        ...(input.description === undefined ? {} : { description: input.description }),
+        ...(input.visibility === undefined ? {} : { visibility: input.visibility }),
+        ...(input.historyVisibility === undefined ? {} : { history_visibility: input.historyVisibility }),
+        ...(input.retentionDays === undefined ? {} : { retention_days: input.retentionDays }),
+        ...(input.metadata === undefined ? {} : { metadata_json: JSON.stringify(input.metadata) }),
+        ...(state === undefined ? {} : { state }),
+        ...(agentPolicy === undefined ? {} : {
+          agent_policy_json: JSON.stringify(
+            AgentPolicy.parse({ ...JSON.parse(room.agent_policy_json), ...agentPolicy }),
+          ),
+        }),
+        version: room.version + 1,
+        updated_at: iso(this.#deps.clock.now()),
+      };
+      await new RoomStore(tx.db).update(actor.tenantId, id, set);
+      const type = state === "archived" && room.state === "active" ? "room.archived" : "room.updated";
+      // Who may still listen is asked anew of every subscriber: members come back at once with nothing lost.
+      const isNarrowed = (input.visibility === "private" && room.visibility === "public") ||
+        (input.historyVisibility === "joined" && room.history_visibility === "shared");
+      await tx.emit({
+        ...event(actor, id, type, { room: presentShared({ ...room, ...set }, room.epoch ?? "") }),
+        ...(isNarrowed
+          ? { effect: { kind: "evict", principalIds: "*", reason: "visibility changed", resubscribe: true } }
+          : {}),
+      });
+    });
+    return await this.read(context, id, []);
+  }
+
+  /** Hides the room for 30 days, then removes it; `purge` removes it now and takes a tenant admin. */
+  async delete(context: Context, id: string, purge: boolean): Promise<void> {
+    const { actor } = context;
+    if (purge && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+      throw new Fault("forbidden", "Purging needs the tenant role admin besides owning the room");
+    }
+    await this.#write(async (tx) => {
+      await this.#deps.gate.enter(context, id);
+      const rooms = new RoomStore(tx.db);
+      const now = this.#deps.clock.now();
+      const memberIds = await rooms.memberIds(actor.tenantId, id);
+      await rooms.update(actor.tenantId, id, {
+        state: "deleted",
+        deleted_at: iso(now),
+        updated_at: iso(now),
+        slug: null,
+        direct_key: null,
+      });
+      const deleted = event(actor, id, "room.deleted", { roomId: id });
+      await tx.emit(
+        { ...deleted, effect: { kind: "evict", principalIds: "*", reason: "room deleted" } },
+        ...memberIds.map((principalId) => ({ ...deleted, stream: principalStream(principalId) })),
+      );
+      await tx.enqueue({
+        tenantId: actor.tenantId,
+        kind: "room.purge",
+        payload: { roomId: id },
+        key: id,
+        runAt: purge ? now : now + UNDO_MS,
+      });
+    });
+  }
+
+  /** Brings a deleted room back within 30 days; for its owner. */
+  async restore(context: Context, id: string): Promise<Room> {
+    const { actor } = context;
+    await this.#write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const row = await rooms.seen(seer(actor), id);
+      if (row === undefined || row.my_role === null) throw notFound();
+      if (row.my_role !== "owner") throw new Fault("forbidden", "Only the owner of the room may restore it");
+      if (row.state !== "deleted") throw new Fault("conflict", "The room is not deleted");
+      const now = this.#deps.clock.now();
+      if (Date.parse(row.deleted_at ?? "") + UNDO_MS <= now) throw new Fault("gone", "The room was purged");
+      const set = { state: "active" as const, deleted_at: null, version: row.version + 1, updated_at: iso(now) };
+      await rooms.update(actor.tenantId, id, set);
+      const restored = event(actor, id, "room.updated", { room: presentShared({ ...row, ...set }, row.epoch ?? "") });
+      const memberIds = await rooms.memberIds(actor.tenantId, id);
+      await tx.emit(
+        restored,
+        ...memberIds.map((principalId) => ({ ...restored, stream: principalStream(principalId) })),
+      );
+    });
+    return await this.read(context, id, []);
+  }
+
+  /** Events of the room after a position, as REST readers and bots catch up. */
+  async events(
+    context: Context,
+    { id, after, epoch, limit }: { id: string; after: number; epoch?: string | undefined; limit: number },
+  ): Promise<RoomEvents> {
+    const { store } = this.#deps;
+    const entry = await this.#deps.gate.enter(context, id);
+    const stream = roomStream(id);
+    const { tenantId } = context.actor;
+    const position = await store.log.position(tenantId, stream);
+    if (epoch !== undefined && epoch !== position.epoch) {
+      throw new Fault("epoch_changed", "The room's positions started anew; read the room again");
+    }
+    const from = Math.max(after, hiddenUpTo(entry));
+    if (from < position.floor) {
+      throw new Fault("gone", `Events up to ${position.floor} are no longer kept; read the messages instead`);
+    }
+    const events = await store.log.read(tenantId, stream, from, limit);
+    return {
+      epoch: position.epoch,
+      events: events.map(({ seq, json }) => ({ seq, ...JSON.parse(json) })),
+      lastSeq: Math.max(position.head, events.at(-1)?.seq ?? 0),
+      complete: (events.at(-1)?.seq ?? from) >= position.head,
+    };
+  }
+
+  /** Removes a deleted room for good, unless it was restored meanwhile. */
+  async purge(tenantId: string, roomId: string): Promise<void> {
+    const rooms = new RoomStore(this.#deps.store.db);
+    const row = await rooms.seen({ tenantId, principalId: "", ownerId: "" }, roomId);
+    if (row === undefined || row.state !== "deleted") return;
+    for (const remove of this.#deps.purgers()) await remove(tenantId, roomId);
+    await this.#deps.store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId));
+  }
+
+  async #checkExist(actor: Actor, ids: readonly string[]): Promise<void> {
+    const known = await this.#deps.identity.enabled(actor.tenantId, ids);
+    const missing = ids.filter((id) => !known.has(id));
+    if (missing.length > 0) {
+      throw new Fault("validation_failed", `/memberIds: no such principal ${missing.slice(0, 5).join(", ")}`, {
+        errors: missing.map((id) => ({ pointer: "/memberIds", code: "not_found", detail: `No principal ${id}` })),
+      });
+    }
+  }
+
+  #newRow(actor: Actor, input: RoomCreate, directKey: string | null, memberCount: number): RoomRow {
+    const now = iso(this.#deps.clock.now());
+    return {
+      tenant_id: actor.tenantId,
+      id: newId("room"),
+      name: input.name,
+      slug: input.slug ?? null,
+      topic: input.topic ?? null,
+      description: input.description ?? null,
+      kind: input.kind,
+      visibility: input.visibility,
+      history_visibility: input.historyVisibility,
+      state: "active",
+      agent_policy_json: JSON.stringify(input.agentPolicy),
+      retention_days: input.retentionDays,
+      metadata_json: JSON.stringify(input.metadata),
+      member_count: memberCount,
+      direct_key: directKey,
+      last_message_at: null,
+      active_at: now,
+      version: 1,
+      created_by: actor.principalId,
+      created_at: now,
+      updated_at: now,
+      deleted_at: null,
+    };
+  }
+
+  #joined(row: RoomRow, principalId: string, actor: Actor): Record<string, unknown> {
+    return { roomId: row.id, principalId, role: roleAtStart(principalId, actor), memberCount: row.member_count };
+  }
+
+  async #write<Result>(work: (tx: Transaction<RoomTables>) => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#deps.store.write(work);
+    } catch (error) {
+      if (error instanceof UniqueViolation) throw new Fault("slug_taken", "The slug is taken", { cause: error });
+      throw error;
+    }
+  }
+}
+
+function event(actor: Actor, roomId: string, type: string, data: unknown): EventDraft {
+  return { tenantId: actor.tenantId, stream: roomStream(roomId), type, actor, data };
+}
+
+function roleAtStart(principalId: string, creator: Actor): RoomRole {
+  return principalId === creator.principalId ? "owner" : "member";
+}
+
+function checkDirect(input: RoomCreate, others: readonly string[]): void {
+  if (input.visibility === "public") throw new Fault("validation_failed", "/visibility: a direct room is private");
+  if (others.length < 1 || others.length + 1 > DIRECT_MEMBERS_MAX) {
+    throw new Fault("validation_failed", `/memberIds: a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
+  }
+}
+
+function keyOf(ids: readonly string[]): string {
+  return createHash("sha256").update([...ids].sort().join("\n")).digest("hex");
+}

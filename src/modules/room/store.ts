@@ -1,0 +1,262 @@
+// SQL of rooms, members and bans.
+import { type Kysely, sql } from "kysely";
+import type { PrincipalKind, RoomRole } from "@/core/actor.ts";
+import { contains } from "@/ports/like.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+
+export type RoomRow = {
+  tenant_id: string;
+  id: string;
+  name: string;
+  slug: string | null;
+  topic: string | null;
+  description: string | null;
+  kind: "channel" | "direct" | "task" | "meeting";
+  visibility: "public" | "private";
+  history_visibility: "shared" | "joined";
+  state: "active" | "archived" | "deleted";
+  agent_policy_json: string;
+  retention_days: number | null;
+  metadata_json: string;
+  member_count: number;
+  /** The members of a direct room, sorted and hashed; one room per set. */
+  direct_key: string | null;
+  last_message_at: string | null;
+  /** What the list is sorted by: the last message, or the making. */
+  active_at: string;
+  version: number;
+  created_by: string;
+  created_at: string;
+  updated_at: string;
+  deleted_at: string | null;
+};
+
+export type MemberRow = {
+  tenant_id: string;
+  room_id: string;
+  principal_id: string;
+  role: RoomRole;
+  joined_at: string;
+  /** Head of the stream when they joined. */
+  joined_seq: number;
+  last_read_seq: number;
+};
+
+export type BanRow = {
+  tenant_id: string;
+  room_id: string;
+  principal_id: string;
+  reason: string | null;
+  created_by: string;
+  created_at: string;
+};
+
+export type RoomTables = {
+  room: RoomRow;
+  member: MemberRow;
+  ban: BanRow;
+  principal: { tenant_id: string; id: string; kind: PrincipalKind; display_name: string };
+  stream: { tenant_id: string; name: string; epoch: string; head: number; floor: number };
+};
+
+/** A room as one principal meets it. */
+export type SeenRoom = RoomRow & {
+  my_role: RoomRole | null;
+  my_joined_seq: number | null;
+  my_last_read_seq: number | null;
+  owner_role: RoomRole | null;
+  epoch: string | null;
+  head: number | null;
+};
+
+type Who = { tenantId: string; principalId: string; ownerId: string };
+
+function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
+  return db.selectFrom("room")
+    .leftJoin("member as me", (join) =>
+      join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me)
+        .onRef("me.tenant_id", "=", "room.tenant_id"))
+    .leftJoin("member as boss", (join) =>
+      join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", owner)
+        .onRef("boss.tenant_id", "=", "room.tenant_id"))
+    .leftJoin("stream", (join) =>
+      join.onRef("stream.tenant_id", "=", "room.tenant_id")
+        .on("stream.name", "=", sql<string>`'room:' || room.id`))
+    .selectAll("room")
+    .select(["me.role as my_role", "me.joined_seq as my_joined_seq", "me.last_read_seq as my_last_read_seq"])
+    .select(["boss.role as owner_role", "stream.epoch", "stream.head"]);
+}
+
+const seenRoomById = prepared((db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
+  seenRooms(db, value("principalId"), value("ownerId")).where("room.tenant_id", "=", value("tenantId"))
+    .where("room.id", "=", value("id"))
+);
+
+export type ListFilter = {
+  q?: string | undefined;
+  kind?: RoomRow["kind"] | undefined;
+  visibility?: RoomRow["visibility"] | undefined;
+  state?: "active" | "archived" | undefined;
+  updatedSince?: string | undefined;
+  /** Public rooms of others are listed as well. */
+  withPublic: boolean;
+  sort: "-lastMessageAt" | "name";
+};
+
+export class RoomStore {
+  readonly #db: Kysely<RoomTables>;
+
+  constructor(db: Kysely<RoomTables>) {
+    this.#db = db;
+  }
+
+  async seen(who: Who, id: string): Promise<SeenRoom | undefined> {
+    return await seenRoomById.first(this.#db, { ...who, id });
+  }
+
+  list(
+    who: Who & { isOwned: boolean },
+    filter: ListFilter,
+    after: readonly (string | number)[] | undefined,
+    limit: number,
+  ) {
+    let query = seenRooms(this.#db, who.principalId, who.ownerId).where("room.tenant_id", "=", who.tenantId)
+      .where("room.state", "<>", "deleted");
+    query = filter.withPublic
+      ? query.where(({ eb, or }) => or([eb("me.role", "is not", null), eb("room.visibility", "=", "public")]))
+      : query.where("me.role", "is not", null);
+    if (who.isOwned) query = query.where("boss.role", "is not", null);
+    if (filter.q !== undefined) query = query.where(contains("room.name", filter.q));
+    if (filter.kind !== undefined) query = query.where("room.kind", "=", filter.kind);
+    if (filter.visibility !== undefined) query = query.where("room.visibility", "=", filter.visibility);
+    if (filter.state !== undefined) query = query.where("room.state", "=", filter.state);
+    if (filter.updatedSince !== undefined) query = query.where("room.updated_at", ">=", filter.updatedSince);
+    const isByName = filter.sort === "name";
+    const column = isByName ? "room.name" as const : "room.active_at" as const;
+    if (after !== undefined) {
+      const [key, id] = [String(after[0]), String(after[1])];
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple(column, "room.id"), isByName ? ">" : "<", tuple(key, id))
+      );
+    }
+    const direction = isByName ? "asc" : "desc";
+    return query.orderBy(column, direction).orderBy("room.id", direction).limit(limit).execute();
+  }
+
+  async add(row: RoomRow): Promise<void> {
+    await this.#db.insertInto("room").values(row).execute();
+  }
+
+  async update(tenantId: string, id: string, set: Partial<RoomRow>): Promise<void> {
+    await this.#db.updateTable("room").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  byDirectKey(tenantId: string, key: string): Promise<{ id: string } | undefined> {
+    return this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId).where("direct_key", "=", key)
+      .executeTakeFirst();
+  }
+
+  async addMembers(rows: readonly MemberRow[]): Promise<void> {
+    if (rows.length > 0) await this.#db.insertInto("member").values(rows).execute();
+  }
+
+  member(tenantId: string, roomId: string, principalId: string): Promise<MemberRow | undefined> {
+    return this.#db.selectFrom("member").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("principal_id", "=", principalId).executeTakeFirst();
+  }
+
+  /** Ids of the members of a room. */
+  async memberIds(tenantId: string, roomId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("member").select("principal_id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).execute();
+    return rows.map((row) => row.principal_id);
+  }
+
+  members(
+    tenantId: string,
+    roomId: string,
+    filter: { role?: RoomRole | undefined; kind?: PrincipalKind | undefined },
+    after: string | undefined,
+    limit: number,
+    only?: string,
+  ) {
+    let query = this.#db.selectFrom("member")
+      .innerJoin("principal", (join) =>
+        join.onRef("principal.tenant_id", "=", "member.tenant_id")
+          .onRef("principal.id", "=", "member.principal_id"))
+      .selectAll("member").select(["principal.kind", "principal.display_name"])
+      .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId);
+    if (filter.role !== undefined) query = query.where("member.role", "=", filter.role);
+    if (filter.kind !== undefined) query = query.where("principal.kind", "=", filter.kind);
+    if (only !== undefined) query = query.where("member.principal_id", "=", only);
+    if (after !== undefined) query = query.where("member.principal_id", ">", after);
+    return query.orderBy("member.principal_id").limit(limit).execute();
+  }
+
+  async setRole(tenantId: string, roomId: string, principalId: string, role: RoomRole): Promise<void> {
+    await this.#db.updateTable("member").set({ role }).where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("principal_id", "=", principalId).execute();
+  }
+
+  async removeMember(tenantId: string, roomId: string, principalId: string): Promise<void> {
+    await this.#db.deleteFrom("member").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("principal_id", "=", principalId).execute();
+  }
+
+  async ownersBesides(tenantId: string, roomId: string, principalId: string): Promise<number> {
+    const row = await this.#db.selectFrom("member").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("role", "=", "owner")
+      .where("principal_id", "<>", principalId).executeTakeFirstOrThrow();
+    return Number(row.n);
+  }
+
+  /** Recounts the members; the count is computed, never incremented, so it cannot drift. */
+  async recount(tenantId: string, roomId: string): Promise<number> {
+    const row = await this.#db.updateTable("room").set(({ selectFrom }) => ({
+      member_count: selectFrom("member").select(({ fn }) => fn.countAll<number>().as("n"))
+        .where("tenant_id", "=", tenantId).where("room_id", "=", roomId),
+    })).where("tenant_id", "=", tenantId).where("id", "=", roomId).returning("member_count").executeTakeFirstOrThrow();
+    return Number(row.member_count);
+  }
+
+  async addBan(row: BanRow): Promise<void> {
+    await this.#db.insertInto("ban").values(row).onConflict((conflict) =>
+      conflict.columns(["tenant_id", "room_id", "principal_id"]).doUpdateSet({ reason: row.reason })
+    ).execute();
+  }
+
+  bans(tenantId: string, roomId: string, after: string | undefined, limit: number): Promise<BanRow[]> {
+    let query = this.#db.selectFrom("ban").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId);
+    if (after !== undefined) query = query.where("principal_id", ">", after);
+    return query.orderBy("principal_id").limit(limit).execute();
+  }
+
+  async isBanned(tenantId: string, roomId: string, principalId: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("ban").select("principal_id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("principal_id", "=", principalId).executeTakeFirst();
+    return row !== undefined;
+  }
+
+  async removeBan(tenantId: string, roomId: string, principalId: string): Promise<boolean> {
+    const rows = await this.#db.deleteFrom("ban").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("principal_id", "=", principalId).returning("principal_id").execute();
+    return rows.length > 0;
+  }
+
+  /** Removes what the room module keeps of a room. */
+  async purge(tenantId: string, roomId: string): Promise<void> {
+    for (const table of ["ban", "member"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
+    }
+    await this.#db.deleteFrom("room").where("tenant_id", "=", tenantId).where("id", "=", roomId).execute();
+  }
+
+  /** Sizes of the largest rooms of all tenants, and of all rooms together, for the metric. */
+  async sizes(largest: number): Promise<{ rooms: { id: string; members: number }[]; total: number }> {
+    const rows = await this.#db.selectFrom("room").select(["id", "member_count"]).where("state", "<>", "deleted")
+      .orderBy("member_count", "desc").limit(largest).execute();
+    const sum = await this.#db.selectFrom("room").select(({ fn }) => fn.sum<number>("member_count").as("n"))
+      .where("state", "<>", "deleted").executeTakeFirst();
+    return { rooms: rows.map((row) => ({ id: row.id, members: row.member_count })), total: Number(sum?.n ?? 0) };
+  }
+}

@@ -1,0 +1,5 @@
+// Tenants: the walls between teams that share a gateway.
+export { tenantModule } from "./api.ts";
+export { TenantService } from "./service.ts";
+export { type TenantTables } from "./store.ts";
+export { Tenant } from "./schema.ts";

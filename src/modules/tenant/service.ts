@@ -1,0 +1,63 @@
+// Tenants come to be with the first token that names them; their owners and admins may rename and tune them.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Store } from "@/ports/store.ts";
+import { Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
+import { type TenantRow, TenantStore, type TenantTables } from "./store.ts";
+
+type Deps = { store: Store<TenantTables>; clock: Clock };
+
+export class TenantService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Makes sure the tenant exists; part of the caller's transaction when there is one. */
+  async ensure(tenantId: string): Promise<void> {
+    const now = iso(this.#deps.clock.now());
+    await new TenantStore(this.#deps.store.db).add({
+      id: tenantId,
+      name: tenantId,
+      settings_json: JSON.stringify(TenantSettings.parse({})),
+      version: 1,
+      created_at: now,
+      updated_at: now,
+    });
+  }
+
+  async read(tenantId: string): Promise<Tenant> {
+    const row = await new TenantStore(this.#deps.store.db).find(tenantId);
+    if (row === undefined) throw new Fault("not_found", "No such tenant");
+    return present(row);
+  }
+
+  update(tenantId: string, { version, settings, name }: TenantUpdate): Promise<Tenant> {
+    return this.#deps.store.write(async (tx) => {
+      const tenants = new TenantStore(tx.db);
+      const before = await this.read(tenantId);
+      if (version !== undefined && version !== before.version) {
+        throw new Fault("version_mismatch", `The tenant is at version ${before.version}, not ${version}`);
+      }
+      await tenants.update(tenantId, {
+        ...(name === undefined ? {} : { name }),
+        settings_json: JSON.stringify({ ...before.settings, ...settings }),
+        version: before.version + 1,
+        updated_at: iso(this.#deps.clock.now()),
+      });
+      return await this.read(tenantId);
+    });
+  }
+}
+
+function present(row: TenantRow): Tenant {
+  return {
+    id: row.id,
+    name: row.name,
+    settings: TenantSettings.parse(JSON.parse(row.settings_json)),
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}

@@ -1,0 +1,59 @@
+// Admission: the bearer token becomes an actor, and the call is counted against its general rate.
+import type { Actor } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Rate } from "@/core/operation.ts";
+import { limitKeyOf } from "./client.ts";
+import type { Exchange } from "./exchange.ts";
+
+/** Verifies a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
+export type Authenticate = (token: string) => Promise<Actor>;
+
+/** What a bucket says after one token was asked of it. */
+type Take = { isAllowed: boolean; limit: number; remaining: number; resetMs: number };
+
+/** The general rates; absent when limits are off. */
+export type HttpLimits = {
+  takeGeneral: (key: string, rate: Rate) => Promise<Take>;
+  /** Every request of a principal. */
+  requests: Rate;
+  /** Failed authentications from one address. */
+  unauthenticated: Rate;
+};
+
+const BEARER = /^Bearer +([A-Za-z0-9._~+/=-]+) *$/i;
+const TOKEN_MAX_CHARS = 8192;
+
+/** Lets a request in, or throws. */
+export type Admit = (exchange: Exchange) => Promise<Actor>;
+
+/** Builds admission. */
+export function createAdmit(authenticate: Authenticate, limits: HttpLimits | undefined): Admit {
+  return async function admit(exchange) {
+    const actor = await authenticate(bearerOf(exchange.request.headers.get("Authorization")));
+    if (limits === undefined) return actor;
+    const take = await limits.takeGeneral(`requests:${actor.tenantId}/${actor.principalId}`, limits.requests);
+    exchange.headers["RateLimit-Limit"] = String(take.limit);
+    exchange.headers["RateLimit-Remaining"] = String(take.remaining);
+    exchange.headers["RateLimit-Reset"] = String(Math.ceil(take.resetMs / 1000));
+    if (!take.isAllowed) throw tooMany("Too many requests of this principal", take);
+    return actor;
+  };
+}
+
+/** Counts a failed authentication under `/v1`; past the rate the caller hears 429 instead of 401. */
+export async function chargeRefusal(exchange: Exchange, fault: Fault, limits: HttpLimits | undefined): Promise<Fault> {
+  if (limits === undefined || fault.kind.status !== 401 || !exchange.path.startsWith("/v1/")) return fault;
+  const take = await limits.takeGeneral(`unauthenticated:${limitKeyOf(exchange.ip)}`, limits.unauthenticated);
+  return take.isAllowed ? fault : tooMany("Too many failed authentications from this address", take);
+}
+
+function bearerOf(header: string | null): string {
+  if (header === null) throw new Fault("unauthenticated", "Expected the header Authorization: Bearer <token>");
+  const token = header.length > TOKEN_MAX_CHARS ? undefined : BEARER.exec(header)?.[1];
+  if (token === undefined) throw new Fault("unauthenticated", "The Authorization header is not Bearer <token>");
+  return token;
+}
+
+function tooMany(message: string, take: Take): Fault {
+  return new Fault("rate_limited", message, { retryAfterMs: take.resetMs });
+}

@@ -1,0 +1,28 @@
+// HTTPS rules: redirect to the one configured origin, and Strict-Transport-Security on https answers only.
+import { Fault } from "@/core/fault.ts";
+import type { Answer } from "./answer.ts";
+import type { Exchange } from "./exchange.ts";
+
+/** `redirectTo` is the public origin that plain http is sent to; absent = no redirect. */
+export type HttpsRules = { redirectTo?: string | undefined; isHstsOn: boolean };
+
+/** Probes come from inside, without TLS. */
+const EXEMPT = new Set(["/health", "/metrics"]);
+
+/** Adds HSTS to the exchange; answers with the redirect when the request came over plain http. */
+export function createHttps(rules: HttpsRules): (exchange: Exchange) => Answer | undefined {
+  const origin = rules.redirectTo === undefined ? undefined : new URL(rules.redirectTo).origin;
+  return function https(exchange) {
+    if (exchange.isHttps) {
+      if (rules.isHstsOn) exchange.headers["Strict-Transport-Security"] = "max-age=31536000; includeSubDomains";
+      return undefined;
+    }
+    if (origin === undefined || EXEMPT.has(exchange.path)) return undefined;
+    // WebSocket clients do not follow redirects, and what they would send next is a token.
+    if (exchange.request.headers.get("Upgrade")?.toLowerCase() === "websocket") {
+      throw new Fault("forbidden", "WebSocket connections need wss");
+    }
+    const query = exchange.query === "" ? "" : `?${exchange.query}`;
+    return { status: 308, headers: { Location: `${origin}${exchange.path}${query}` }, body: null };
+  };
+}

@@ -1,0 +1,208 @@
+// What each command of a client does, and how its failure is answered.
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import type { Dispatch } from "@/core/dispatch.ts";
+import type { EphemeralEvent } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { logOf } from "@/core/log.ts";
+import type { Operation } from "@/core/operation.ts";
+import type { Presence } from "@/ports/presence.ts";
+import type { Entrance } from "./connect.ts";
+import type { Connection } from "./connection.ts";
+import {
+  channelErrorOf,
+  type Command,
+  type CommandOf,
+  ERRORS,
+  type WireError,
+  wireErrorOf,
+  WireFault,
+} from "./frame.ts";
+import type { History } from "./history.ts";
+import type { Subscriber } from "./subscribe.ts";
+
+const EPHEMERAL_MAX_BYTES = 1024;
+
+/** What clients may publish. */
+const Publication = z.strictObject({ type: z.string().max(64), data: z.unknown() });
+
+export type CommandsDeps = {
+  entrance: Entrance;
+  subscriber: Subscriber;
+  history: History;
+  presence: Presence;
+  operations: ReadonlyMap<string, Operation>;
+  dispatch: Dispatch;
+  clock: Clock;
+  publish: (event: EphemeralEvent) => void;
+};
+
+const log = logOf("ws");
+
+export class Commands {
+  readonly #deps: CommandsDeps;
+
+  constructor(deps: CommandsDeps) {
+    this.#deps = deps;
+  }
+
+  /** The operation whose calls this command may overlap with. */
+  overlapOf(command: Command): Operation | undefined {
+    if (command.method !== "rpc") return undefined;
+    const operation = this.#deps.operations.get(command.body.method);
+    return operation?.overlaps ? operation : undefined;
+  }
+
+  /** Does a command and answers it; never throws. */
+  async run(connection: Connection, command: Command): Promise<void> {
+    try {
+      await this.#do(connection, command);
+    } catch (thrown) {
+      connection.fail(command.id, this.#errorOf(connection, command, thrown));
+    }
+  }
+
+  #do(connection: Connection, command: Command): Promise<void> | void {
+    switch (command.method) {
+      case "invalid":
+        throw new WireFault(command.body);
+      case "connect":
+        return this.#deps.entrance.connect(connection, command);
+      case "refresh":
+        return this.#deps.entrance.refresh(connection, command);
+      case "subscribe":
+        return this.#subscribe(connection, command);
+      case "unsubscribe":
+        return this.#unsubscribe(connection, command);
+      case "publish":
+        return this.#publish(connection, command);
+      case "presence":
+      case "presence_stats":
+        return this.#presence(connection, command);
+      case "history":
+        return this.#history(connection, command);
+      case "rpc":
+        return this.#rpc(connection, command);
+      case "sub_refresh":
+      case "ping":
+        throw new WireFault(ERRORS.notAvailable);
+    }
+  }
+
+  async #subscribe(connection: Connection, { id, body }: CommandOf<"subscribe">): Promise<void> {
+    const opened = await this.#deps.subscriber.subscribe(connection, body);
+    connection.reply(id, "subscribe", opened.body);
+    opened.subscription.goLive();
+  }
+
+  /** Always succeeds: a client that gets an error here drops its connection. */
+  #unsubscribe(connection: Connection, { id, body }: CommandOf<"unsubscribe">): void {
+    const subscription = connection.subscriptions.get(body.channel);
+    if (subscription?.isServerSide === false) subscription.leave();
+    connection.reply(id, "unsubscribe", "{}");
+  }
+
+  async #publish(connection: Connection, { id, body: { channel, data } }: CommandOf<"publish">): Promise<void> {
+    const { actor } = connection;
+    const { kind, id: channelId } = this.#deps.subscriber.kindOf(channel);
+    const publication = Publication.safeParse(data);
+    const type = publication.data?.type ?? "";
+    const ephemeral = Object.hasOwn(kind.ephemeral, type) ? kind.ephemeral[type] : undefined;
+    if (actor === undefined || ephemeral === undefined) {
+      const types = Object.keys(kind.ephemeral).join(", ");
+      throw new WireFault(
+        ERRORS.permissionDenied,
+        `publish takes {type, data} with type ${types === "" ? "none" : types} here; everything else is an rpc`,
+      );
+    }
+    const parsed = ephemeral.data.safeParse(publication.data?.data);
+    if (!parsed.success) throw new WireFault(ERRORS.badRequest, z.prettifyError(parsed.error));
+    const maxBytes = ephemeral.maxBytes ?? EPHEMERAL_MAX_BYTES;
+    const encoded = JSON.stringify(parsed.data) ?? "null";
+    if (encoded.length * 3 > maxBytes && new TextEncoder().encode(encoded).length > maxBytes) {
+      throw new WireFault(ERRORS.limitExceeded, `data of ${type} is ${maxBytes} bytes at most`);
+    }
+    await kind.authorize(actor, channelId, "publish");
+    const principalIds = ephemeral.recipients?.(parsed.data);
+    this.#deps.publish({
+      tenantId: actor.tenantId,
+      channel,
+      json: `${JSON.stringify(this.#head(type, actor)).slice(0, -1)},"data":${encoded}}`,
+      infoJson: JSON.stringify(connection.info()),
+      ...(principalIds === undefined ? {} : { principalIds }),
+    });
+    connection.reply(id, "publish", "{}");
+  }
+
+  #head(type: string, actor: Actor): Record<string, unknown> {
+    return { type, at: iso(this.#deps.clock.now()), actor: { id: actor.principalId, kind: actor.kind } };
+  }
+
+  async #presence(
+    connection: Connection,
+    { method, id, body }: CommandOf<"presence"> | CommandOf<"presence_stats">,
+  ): Promise<void> {
+    const subscription = connection.subscriptions.get(body.channel);
+    if (subscription?.isLive !== true) throw new WireFault(ERRORS.permissionDenied, "subscribe first");
+    const { feed } = subscription;
+    const clients = feed.hasPresence ? await this.#deps.presence.list(feed.key) : [];
+    if (!feed.hasPresence || clients.length > feed.rules.presenceMax) throw new WireFault(ERRORS.notAvailable);
+    const result = method === "presence"
+      ? { presence: Object.fromEntries(clients.map((info) => [info.client, info])) }
+      : { num_clients: clients.length, num_users: new Set(clients.map((info) => info.user)).size };
+    connection.reply(id, method, JSON.stringify(result));
+  }
+
+  async #history(connection: Connection, { id, body }: CommandOf<"history">): Promise<void> {
+    const { actor, subscriptions } = connection;
+    if (actor === undefined) throw new WireFault(ERRORS.unauthorized);
+    const subscription = subscriptions.get(body.channel);
+    let isDurable = subscription?.feed.rules.isDurable;
+    if (subscription?.isLive !== true) {
+      const { kind, id: channelId } = this.#deps.subscriber.kindOf(body.channel);
+      await kind.authorize(actor, channelId, "subscribe");
+      isDurable = kind.isDurable;
+    }
+    if (isDurable !== true) throw new WireFault(ERRORS.notAvailable);
+    connection.reply(id, "history", await this.#deps.history.read(actor.tenantId, body));
+  }
+
+  async #rpc(connection: Connection, { id, body }: CommandOf<"rpc">): Promise<void> {
+    const { actor } = connection;
+    const operation = this.#deps.operations.get(body.method);
+    if (actor === undefined || operation === undefined) throw new WireFault(ERRORS.methodNotFound);
+    const { output } = await this.#deps.dispatch(operation, {
+      actor,
+      input: body.data,
+      requestId: requestIdOf(connection, id),
+      via: "ws",
+      signal: connection.signal,
+    });
+    connection.reply(id, "rpc", output === undefined || output === null ? "{}" : `{"data":${JSON.stringify(output)}}`);
+  }
+
+  #errorOf(connection: Connection, command: Command, thrown: unknown): WireError {
+    if (thrown instanceof WireFault) return thrown.error;
+    const fault = Fault.from(thrown);
+    if (command.method !== "rpc") {
+      if (fault.code === "internal") {
+        const cause = fault.cause instanceof Error ? fault.cause.stack : String(fault.cause);
+        log.error("a command failed", {
+          requestId: requestIdOf(connection, command.id),
+          method: command.method,
+          cause,
+        });
+      }
+      return channelErrorOf(fault);
+    }
+    const error = wireErrorOf(fault);
+    if (fault.kind.status < 500) return error;
+    return { ...error, message: `${error.message} (request ${requestIdOf(connection, command.id)})` };
+  }
+}
+
+/** Unique without a throw of the dice: a connection never uses a command id twice. */
+function requestIdOf(connection: Connection, id: number): string {
+  return `${connection.client}-${id}`;
+}

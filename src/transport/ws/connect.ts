@@ -1,0 +1,154 @@
+// Authentication of a connection: the connect command at its start, and refresh for as long as it lives.
+import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { logOf } from "@/core/log.ts";
+import { CLOSE, type Verdict } from "./close.ts";
+import type { Connection } from "./connection.ts";
+import type { Feeds } from "./feeds.ts";
+import { type CommandOf, wireErrorOf, WireFault } from "./frame.ts";
+import type { WsLimits } from "./limits.ts";
+import type { Opened, Subscriber } from "./subscribe.ts";
+
+export type Identity = {
+  /** Throws `unauthenticated`, `token_expired` or `token_revoked`. */
+  authenticate: (token: string) => Actor | Promise<Actor>;
+  /** Whether somebody authenticated earlier may stay. */
+  revalidate?: (actor: Actor) => Promise<boolean>;
+  /** `data` of the connect reply. */
+  welcome: (actor: Actor) => Promise<unknown>;
+};
+
+export type EntranceDeps = {
+  identity: Identity;
+  subscriber: Subscriber;
+  feeds: Feeds;
+  clock: Clock;
+  limits: WsLimits;
+  version: string;
+  onLegacyToken: () => void;
+};
+
+const LEGACY_TOKEN = {
+  code: "legacy_query_token",
+  detail: "A token in the URL can end up in logs; send it in the connect command",
+};
+
+const log = logOf("ws");
+
+export class Entrance {
+  readonly #deps: EntranceDeps;
+
+  constructor(deps: EntranceDeps) {
+    this.#deps = deps;
+  }
+
+  /** Lets a connection in, or closes it, or answers with an error after which it is not heard any more. */
+  async connect(connection: Connection, { id, body }: CommandOf<"connect">): Promise<void> {
+    const { identity, subscriber, feeds, limits } = this.#deps;
+    const isLegacy = body.token === "" && connection.legacyToken !== undefined;
+    let opened: Opened;
+    let data: unknown;
+    try {
+      const actor = await identity.authenticate(isLegacy ? connection.legacyToken ?? "" : body.token);
+      if (connection.isClosed) return;
+      const self = principalStream(actor.principalId);
+      if (feeds.sizeOf(actor.tenantId, self) >= (limits.connectionsPerPrincipal ?? Infinity)) {
+        return connection.close(CLOSE.connectionLimit);
+      }
+      connection.actor = actor;
+      const recovery = body.subs[self] ?? { recover: false, offset: 0, epoch: "" };
+      const confirm = () => this.#confirm(actor);
+      opened = await subscriber.subscribeToSelf(connection, actor.principalId, recovery, confirm);
+      data = await identity.welcome(actor);
+    } catch (thrown) {
+      return this.#refuse(connection, id, thrown);
+    }
+    if (connection.isClosed || connection.actor === undefined) return;
+    if (isLegacy) this.#warn(connection, connection.actor);
+    const reply = {
+      client: connection.client,
+      version: this.#deps.version,
+      ping: limits.pingMs / 1000,
+      pong: true,
+      ...this.#lifetime(connection.actor),
+      data: isLegacy ? { ...objectOf(data), deprecations: [LEGACY_TOKEN] } : data,
+    };
+    const subs = `{${JSON.stringify(opened.subscription.feed.channel)}:${opened.body}}`;
+    connection.welcome();
+    connection.reply(id, "connect", `${JSON.stringify(reply).slice(0, -1)},"subs":${subs}}`);
+    opened.subscription.goLive();
+  }
+
+  /** Takes a newer token of the same principal. */
+  async refresh(connection: Connection, { id, body }: CommandOf<"refresh">): Promise<void> {
+    let actor: Actor;
+    try {
+      actor = await this.#deps.identity.authenticate(body.token);
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      // An error 109 would be final for the client here; closed as expired it comes back and gets a new token.
+      if (fault.code === "token_expired") return connection.close(CLOSE.expired);
+      const verdict = verdictOf(fault);
+      if (verdict === undefined) throw new WireFault(wireErrorOf(fault));
+      return connection.close(verdict);
+    }
+    const { actor: before } = connection;
+    if (connection.isClosed || before === undefined) return;
+    if (before.principalId !== actor.principalId || before.tenantId !== actor.tenantId) {
+      return connection.close(CLOSE.invalidToken);
+    }
+    connection.renew(actor);
+    const { client } = connection;
+    connection.reply(id, "refresh", JSON.stringify({ client, version: this.#deps.version, ...this.#lifetime(actor) }));
+  }
+
+  async #confirm(actor: Actor): Promise<void> {
+    if (await this.#deps.identity.revalidate?.(actor) === false) {
+      throw new Fault("token_revoked", "The token is not valid any more");
+    }
+  }
+
+  /** A ttl of 0, or `expires` without one, sends clients into a loop. */
+  #lifetime({ expiresAt }: Actor): { expires: true; ttl: number } | Record<never, never> {
+    if (expiresAt === undefined) return {};
+    return { expires: true, ttl: Math.max(1, Math.ceil((expiresAt - this.#deps.clock.now()) / 1000)) };
+  }
+
+  #refuse(connection: Connection, id: number, thrown: unknown): void {
+    if (connection.isClosed) return;
+    if (thrown instanceof WireFault) return connection.refuse(id, thrown.error);
+    const fault = Fault.from(thrown);
+    if (fault.code === "internal") log.error("connect failed", { client: connection.client, cause: causeOf(fault) });
+    const verdict = fault.code === "token_expired" ? undefined : verdictOf(fault);
+    if (verdict === undefined) connection.refuse(id, wireErrorOf(fault));
+    else connection.close(verdict);
+  }
+
+  #warn(connection: Connection, { tenantId, principalId }: Actor): void {
+    this.#deps.onLegacyToken();
+    const { client, userAgent } = connection;
+    log.warn("deprecated: a token came in the URL query", {
+      client,
+      tenant: tenantId,
+      principal: principalId,
+      ...(userAgent === undefined ? {} : { userAgent }),
+    });
+  }
+}
+
+/** How a refused token ends the connection; `undefined` where the client should try again. */
+function verdictOf(fault: Fault): Verdict | undefined {
+  if (fault.kind.retryable || fault.kind.status >= 500) return undefined;
+  if (fault.code === "token_revoked") return CLOSE.forced;
+  return fault.kind.status === 401 ? CLOSE.invalidToken : CLOSE.permissionDenied;
+}
+
+function objectOf(data: unknown): Record<string, unknown> {
+  return typeof data === "object" && data !== null ? { ...data } : { value: data };
+}
+
+function causeOf(fault: Fault): string {
+  return fault.cause instanceof Error ? fault.cause.stack ?? fault.cause.message : String(fault.cause);
+}

@@ -1,0 +1,325 @@
+// One client: what it sent waits its turn here, what it gets waits to leave, and its life ends here, once.
+import { Buffer } from "node:buffer";
+import type { Actor } from "@/core/actor.ts";
+import type { Operation } from "@/core/operation.ts";
+import type { ClientInfo } from "@/ports/presence.ts";
+import { CLOSE, type Verdict } from "./close.ts";
+import { type Command, encodeError, encodeReply, parseLine, PING, type WireError } from "./frame.ts";
+import { Bucket, type WsLimits } from "./limits.ts";
+import { type Frames, Outbox } from "./outbox.ts";
+import type { Member, Pool } from "./pool.ts";
+import type { Subscription } from "./subscription.ts";
+
+/** What a connection needs of a WebSocket. */
+export type SocketLike = {
+  readonly readyState: number;
+  readonly bufferedAmount: number;
+  send(data: string): void;
+  close(code?: number, reason?: string): void;
+};
+
+/** What is known of a socket before its first message. */
+export type ConnectionMeta = {
+  ip: string;
+  /** Token of the URL's query; used when the connect command has none. */
+  legacyToken?: string;
+  userAgent?: string;
+  /** Called once, when the connection has said who it is. */
+  onAuthenticated?(): void;
+};
+
+/** What all connections of a hub share. */
+export interface ConnectionHost {
+  readonly limits: WsLimits;
+  readonly pool: Pool;
+  /** Hub time for deadlines; stands still while the process does. */
+  readonly time: number;
+  /** Wall time, ms. */
+  now(): number;
+  overlapOf(command: Command): Operation | undefined;
+  run(connection: Connection, command: Command): Promise<void>;
+  welcomed(connection: Connection): void;
+  /** The reader is behind: pump the connection again a little later. */
+  stalled(connection: Connection): void;
+  /** Over for us; `dropped` broadcast messages were not sent. */
+  closed(connection: Connection, verdict: Verdict | undefined, dropped: number): void;
+  /** The socket is gone as well. */
+  gone(connection: Connection): void;
+}
+
+/** Fresh: said nothing. Connecting: its token is being looked at. Refused: got an error, is not heard any more. */
+type Phase = "fresh" | "connecting" | "ready" | "refused" | "closed";
+
+const OPEN = 1;
+
+export class Connection implements Member {
+  readonly client = crypto.randomUUID();
+  readonly shard: number;
+  readonly subscriptions = new Map<string, Subscription>();
+  readonly ip: string;
+  readonly userAgent: string | undefined;
+  legacyToken: string | undefined;
+  actor: Actor | undefined;
+  /** Hub time at which its rights are looked at again. */
+  revalidateAt = Infinity;
+  readonly openedAt: number;
+  readonly #socket: SocketLike;
+  readonly #host: ConnectionHost;
+  readonly #outbox = new Outbox();
+  #onAuthenticated: (() => void) | undefined;
+  #phase: Phase = "fresh";
+  #inbox: Command[] = [];
+  #inboxBytes = 0;
+  #running = 0;
+  #overlapping: Operation | undefined;
+  #isTouched = false;
+  #isGone = false;
+  #pingAt = Infinity;
+  #pongBy = Infinity;
+  #commands: Bucket | undefined;
+  #subscribes: Bucket | undefined;
+  #abort: AbortController | undefined;
+
+  constructor(socket: SocketLike, meta: ConnectionMeta, host: ConnectionHost) {
+    this.#socket = socket;
+    this.#host = host;
+    this.shard = host.pool.assign();
+    this.ip = meta.ip;
+    this.userAgent = meta.userAgent;
+    this.legacyToken = meta.legacyToken;
+    this.#onAuthenticated = meta.onAuthenticated?.bind(meta);
+    this.openedAt = host.time;
+  }
+
+  get isClosed(): boolean {
+    return this.#phase === "closed";
+  }
+
+  get isReady(): boolean {
+    return this.#phase === "ready";
+  }
+
+  /** Whether no command is running or waiting. */
+  get isIdle(): boolean {
+    return this.#running === 0 && this.#inbox.length === 0;
+  }
+
+  /** Ends when the connection does. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.isClosed) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  /** How others see this client. */
+  info(): ClientInfo {
+    const { actor } = this;
+    return {
+      user: actor?.principalId ?? "",
+      client: this.client,
+      conn_info: { name: actor?.displayName, kind: actor?.kind },
+    };
+  }
+
+  /** Takes a frame as it came in. */
+  receive(data: unknown): void {
+    if (this.#phase === "closed" || this.#phase === "refused") return;
+    if (typeof data !== "string") return this.close(CLOSE.badRequest);
+    if (isLongerThan(data, this.#host.limits.frameMaxBytes)) return this.close(CLOSE.tooLarge);
+    const text = data.endsWith("\n") ? data.slice(0, -1) : data;
+    for (const line of text.includes("\n") ? text.split("\n") : [text]) {
+      this.#take(line);
+      if (this.isClosed) return;
+    }
+    this.pump();
+  }
+
+  /**
+   * Runs what waits, strictly in order. Only calls of one operation that says so overlap, and nothing overtakes them.
+   * A client that does not read its replies gets no further ones.
+   */
+  pump(): void {
+    for (let next = this.#inbox[0]; next !== undefined; next = this.#inbox[0]) {
+      if (this.#phase === "closed" || this.#phase === "refused") return;
+      const overlap = this.#host.overlapOf(next);
+      if (this.#running > 0) {
+        if (overlap === undefined || overlap !== this.#overlapping) return;
+        if (this.#running >= this.#host.limits.overlapMax) return;
+      }
+      if (this.#pressure() > this.#host.limits.outboxMaxBytes / 2) return this.#host.stalled(this);
+      this.#inbox.shift();
+      this.#inboxBytes -= next.bytes;
+      this.#overlapping = overlap;
+      this.#running++;
+      this.#host.run(this, next).finally(this.#settled);
+    }
+  }
+
+  /** Queues a reply; `body` is encoded. */
+  reply(id: number, method: string, body: string): void {
+    this.#send(encodeReply(id, method, body));
+  }
+
+  /** Queues a failed reply. */
+  fail(id: number, error: WireError): void {
+    this.#send(encodeError(id, error));
+  }
+
+  /** Queues broadcast lines. */
+  push(text: string, bytes: number, count: number): void {
+    if (this.isClosed) return;
+    this.#outbox.add(text, bytes, count);
+    if (this.#outbox.bytes > this.#host.limits.outboxMaxBytes) this.close(CLOSE.slow);
+    else this.#touch();
+  }
+
+  /** The connection is let in; call before its connect reply. */
+  welcome(): void {
+    const { limits, time } = this.#host;
+    this.#phase = "ready";
+    this.legacyToken = undefined;
+    if (limits.rate !== undefined) {
+      this.#commands = new Bucket(limits.rate.burst, this.#host.now());
+      this.#subscribes = new Bucket(limits.subscriptionsMax, this.#host.now());
+    }
+    this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
+    this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
+    this.#onAuthenticated?.();
+    this.#onAuthenticated = undefined;
+    this.#host.welcomed(this);
+  }
+
+  /** Answers connect with an error: nothing is heard after it, and the deadline ends it. */
+  refuse(id: number, error: WireError): void {
+    this.fail(id, error);
+    this.#phase = "refused";
+    this.#inbox = [];
+    this.actor = undefined;
+  }
+
+  /** Goes on as the same principal with a newer token, whose rights are looked at soon. */
+  renew(actor: Actor): void {
+    this.actor = actor;
+    this.revalidateAt = this.#host.time;
+  }
+
+  /** Looks at the deadlines. */
+  tick(): void {
+    const { limits, time } = this.#host;
+    if (this.#phase !== "ready") {
+      if (time - this.openedAt >= limits.authTimeoutMs) this.close(CLOSE.stale);
+    } else if (time >= this.#pongBy) {
+      this.close(CLOSE.noPong);
+    } else if ((this.actor?.expiresAt ?? Infinity) + limits.refreshGraceMs <= this.#host.now()) {
+      this.close(CLOSE.expired);
+    } else if (time >= this.#pingAt) {
+      this.#pingAt = time + limits.pingMs;
+      this.#pongBy = time + limits.pongTimeoutMs;
+      this.#send(PING);
+    }
+  }
+
+  forget(subscription: Subscription): void {
+    this.subscriptions.delete(subscription.feed.channel);
+  }
+
+  /** Sends what waits; called by the pool. */
+  flush(frames: Frames): number {
+    this.#isTouched = false;
+    if (this.isClosed || this.#outbox.bytes === 0 || this.#socket.readyState !== OPEN) return 0;
+    if (this.#pressure() > this.#host.limits.outboxMaxBytes) {
+      this.close(CLOSE.slow);
+      return 0;
+    }
+    const { pushes } = this.#outbox;
+    this.#socket.send(frames.of(this.#outbox.take()));
+    return pushes;
+  }
+
+  /** Ends the connection: for us at once, whatever the peer does. */
+  close(verdict: Verdict): void {
+    if (this.isClosed) return;
+    const dropped = verdict === CLOSE.slow ? this.#outbox.pushes : 0;
+    if (dropped === 0 && this.#socket.readyState === OPEN && this.#outbox.bytes > 0) this.#sendRest();
+    this.#release(verdict, dropped);
+    this.#socket.close(verdict.code, verdict.reason);
+  }
+
+  /** The socket has closed; may be told twice. */
+  gone(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    if (!this.isClosed) this.#release(undefined, 0);
+    this.#host.gone(this);
+  }
+
+  readonly #settled = (): void => {
+    this.#running--;
+    this.pump();
+  };
+
+  #take(line: string): void {
+    const { limits } = this.#host;
+    const isFresh = this.#phase === "fresh";
+    if (isFresh && isLongerThan(line, limits.connectMaxBytes)) return this.close(CLOSE.tooLarge);
+    const parsed = parseLine(line, line.length);
+    if (parsed === undefined) return this.close(CLOSE.badRequest);
+    const method = typeof parsed === "string" ? parsed : parsed.method;
+    if (isFresh !== (method === "connect")) return this.close(CLOSE.badRequest);
+    if (!this.#isAllowed(method)) return this.close(CLOSE.tooManyRequests);
+    if (parsed === "send") return this.close(CLOSE.notAvailable);
+    if (parsed === "pong") {
+      this.#pongBy = Infinity;
+      return;
+    }
+    if (isFresh) this.#phase = "connecting";
+    this.#inbox.push(parsed);
+    this.#inboxBytes += parsed.bytes;
+    const maxBytes = this.#phase === "ready" ? limits.inboxMaxBytes : limits.frameMaxBytes;
+    if (this.#inboxBytes > maxBytes) this.close(CLOSE.tooManyRequests);
+  }
+
+  /** Subscribing has an allowance of its own, as clients ask for all their channels at once. */
+  #isAllowed(method: string): boolean {
+    const { limits } = this.#host;
+    if (limits.rate === undefined || this.#phase !== "ready") return true;
+    const { perSecond, burst } = limits.rate;
+    if (method === "subscribe") {
+      return this.#subscribes?.take(perSecond, limits.subscriptionsMax, this.#host.now()) ?? true;
+    }
+    return this.#commands?.take(perSecond, burst, this.#host.now()) ?? true;
+  }
+
+  #send(text: string): void {
+    this.push(text, Buffer.byteLength(text), 0);
+  }
+
+  #touch(): void {
+    if (this.#isTouched) return;
+    this.#isTouched = true;
+    this.#host.pool.touch(this);
+  }
+
+  #pressure(): number {
+    return this.#outbox.bytes + this.#socket.bufferedAmount;
+  }
+
+  #sendRest(): void {
+    if (this.#pressure() <= this.#host.limits.outboxMaxBytes) this.#socket.send(this.#outbox.take().join("\n"));
+  }
+
+  #release(verdict: Verdict | undefined, dropped: number): void {
+    this.#phase = "closed";
+    this.#inbox = [];
+    this.#outbox.take();
+    this.#onAuthenticated = undefined;
+    this.#abort?.abort();
+    for (const subscription of [...this.subscriptions.values()]) subscription.leave();
+    this.#host.closed(this, verdict, dropped);
+  }
+}
+
+/** Counts bytes only where the number of characters leaves it open. */
+function isLongerThan(text: string, maxBytes: number): boolean {
+  return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes);
+}

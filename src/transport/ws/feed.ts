@@ -1,0 +1,183 @@
+// One channel of one tenant on this node: who is subscribed here, what they hear, and who must stop hearing it.
+import { Buffer } from "node:buffer";
+import type { EphemeralEvent, EventEffect, StoredEvent } from "@/core/event.ts";
+import { logOf } from "@/core/log.ts";
+import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
+import type { Presence } from "@/ports/presence.ts";
+import { type EventLog, streamKey } from "@/ports/store.ts";
+import { because, CLOSE, UNSUBSCRIBE } from "./close.ts";
+import { encodePublication, encodePush } from "./frame.ts";
+import { Sequence, type SequenceOwner } from "./sequence.ts";
+import type { Batch, Subscription } from "./subscription.ts";
+
+/** What of a channel's kind matters here. */
+export type FeedRules = { prefix: string; isDurable: boolean; presenceMax: number };
+
+export type FeedDeps = { bus: Bus; log: EventLog; presence: Presence; repairDelayMs: number };
+
+const log = logOf("ws");
+
+/** Exists while it has subscriptions; listens to the bus for all of them once. */
+export class Feed implements SequenceOwner {
+  readonly tenantId: string;
+  readonly channel: string;
+  readonly key: string;
+  readonly rules: FeedRules;
+  /** The place in the log; `undefined` where nothing is durable. */
+  readonly sequence: Sequence | undefined;
+  /** Settles when everything published from now on is heard, and the position is known. */
+  readonly ready: Promise<void>;
+  readonly #deps: FeedDeps;
+  readonly #onEmpty: (feed: Feed) => void;
+  readonly #subscriptions = new Set<Subscription>();
+  #bus: BusSubscription | undefined;
+  #isReady = false;
+  #isClosed = false;
+
+  constructor(
+    deps: FeedDeps,
+    tenantId: string,
+    channel: string,
+    rules: FeedRules,
+    onEmpty: (feed: Feed) => void,
+  ) {
+    this.#deps = deps;
+    this.tenantId = tenantId;
+    this.channel = channel;
+    this.key = streamKey(tenantId, channel);
+    this.rules = rules;
+    this.#onEmpty = onEmpty;
+    this.sequence = rules.isDurable ? new Sequence(deps.log, deps.repairDelayMs, this) : undefined;
+    this.ready = this.#start();
+    // Whoever waits for it hears of a failure; nobody may be waiting any more.
+    this.ready.catch(() => {});
+  }
+
+  get size(): number {
+    return this.#subscriptions.size;
+  }
+
+  get isReady(): boolean {
+    return this.#isReady && !this.#isClosed;
+  }
+
+  /** Whether presence, join and leave are served now. */
+  get hasPresence(): boolean {
+    return this.rules.presenceMax > 0 && this.size <= this.rules.presenceMax;
+  }
+
+  add(subscription: Subscription): void {
+    this.#subscriptions.add(subscription);
+  }
+
+  /** Makes a subscriber known to the others, after its own reply. */
+  arrived(subscription: Subscription): void {
+    if (this.rules.presenceMax === 0) return;
+    this.#deps.presence.add(this.key, subscription.listener.info());
+    this.#announce("join", subscription);
+  }
+
+  /** Forgets a subscription; `wasLive` when others knew of it. */
+  remove(subscription: Subscription, wasLive: boolean): void {
+    if (!this.#subscriptions.delete(subscription)) return;
+    if (wasLive && this.rules.presenceMax > 0) {
+      this.#deps.presence.remove(this.key, subscription.listener.client);
+      this.#announce("leave", subscription);
+    }
+    if (this.size === 0) this.close();
+  }
+
+  /** Events of the log, in order. One that removes somebody no longer reaches them. */
+  deliver(events: readonly StoredEvent[]): void {
+    let lines = "";
+    let count = 0;
+    for (const event of events) {
+      if (event.effect !== undefined) {
+        this.#broadcast(lines, count);
+        lines = "";
+        count = 0;
+        this.#apply(event.effect);
+      }
+      const push = encodePush(this.channel, "pub", encodePublication(event.json, event.seq));
+      lines = count === 0 ? push : `${lines}\n${push}`;
+      count++;
+    }
+    this.#broadcast(lines, count);
+  }
+
+  /** Nobody here can be served without a hole: they come back with the position they have. */
+  lost(): void {
+    this.#end("*", UNSUBSCRIBE.insufficientState, CLOSE.insufficientState.reason);
+    this.close();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.sequence?.close();
+    this.#bus?.close();
+    this.#onEmpty(this);
+  }
+
+  async #start(): Promise<void> {
+    const subscription = await this.#deps.bus.subscribe(this.key, (message) => this.#hear(message));
+    if (this.#isClosed) return subscription.close();
+    this.#bus = subscription;
+    await this.sequence?.start();
+    this.#isReady = true;
+  }
+
+  #hear(message: BusMessage): void {
+    if (this.#isClosed) return;
+    if (message.kind === "events") this.sequence?.accept(message.events);
+    else if (message.kind === "ephemeral") this.#pass(message.event);
+  }
+
+  #pass(event: EphemeralEvent): void {
+    const { push, json, infoJson } = event;
+    const only = event.principalIds === undefined ? undefined : new Set(event.principalIds);
+    if (push !== undefined) {
+      this.#broadcast(encodePush(this.channel, push, `{"info":${json}}`), 1, only, true);
+    } else {
+      const info = infoJson === undefined ? "" : `,"info":${infoJson}`;
+      this.#broadcast(encodePush(this.channel, "pub", `{"data":${json}${info}}`), 1, only);
+    }
+  }
+
+  #broadcast(text: string, count: number, only?: ReadonlySet<string>, isJoinLeave = false): void {
+    if (count === 0) return;
+    const batch: Batch = { text, bytes: Buffer.byteLength(text), count };
+    for (const subscription of this.#subscriptions) {
+      if (only !== undefined && !only.has(subscription.listener.actor?.principalId ?? "")) continue;
+      if (!isJoinLeave || subscription.wantsJoinLeave) subscription.deliver(batch);
+    }
+  }
+
+  #apply(effect: EventEffect): void {
+    if (effect.kind === "evict") {
+      const code = effect.resubscribe ? UNSUBSCRIBE.insufficientState : UNSUBSCRIBE.ended;
+      return this.#end(effect.principalIds, code, effect.reason);
+    }
+    for (const { listener } of [...this.#subscriptions]) {
+      const isMeant = effect.tokenId === undefined || listener.actor?.tokenId === effect.tokenId;
+      if (isMeant) listener.close(because(CLOSE.forced, effect.reason));
+    }
+  }
+
+  #end(principalIds: readonly string[] | "*", code: number, reason: string): void {
+    const meant = principalIds === "*" ? undefined : new Set(principalIds);
+    for (const subscription of [...this.#subscriptions]) {
+      if (meant === undefined || meant.has(subscription.listener.actor?.principalId ?? "")) {
+        subscription.end(code, reason);
+      }
+    }
+    log.debug("subscriptions ended", { channel: this.channel, tenant: this.tenantId, code, reason });
+  }
+
+  #announce(push: "join" | "leave", { listener }: Subscription): void {
+    if (!this.hasPresence) return;
+    const { tenantId, channel } = this;
+    const event: EphemeralEvent = { tenantId, channel, json: JSON.stringify(listener.info()), push };
+    this.#deps.bus.publish(this.key, { kind: "ephemeral", event });
+  }
+}

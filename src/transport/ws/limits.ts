@@ -1,0 +1,99 @@
+// Every bound of a socket in one place; an optional bound that is absent is no bound.
+import type { Rate } from "@/core/operation.ts";
+
+export type WsLimits = {
+  frameMaxBytes: number;
+  /** Longest connect command, the only thing read from a stranger. */
+  connectMaxBytes: number;
+  /** Commands waiting for their turn, in bytes. */
+  inboxMaxBytes: number;
+  /** What is queued here and in the socket together. */
+  outboxMaxBytes: number;
+  subscriptionsMax: number;
+  /** Events of one recovery or one history page. */
+  replyMaxEvents: number;
+  replyMaxBytes: number;
+  /** Rpcs of one connection that run at the same time. */
+  overlapMax: number;
+  /** Commands of one connection. */
+  rate?: Rate;
+  connectionsPerPrincipal?: number;
+  connectionsPerAddress?: number;
+  unauthenticatedPerAddress?: number;
+  connectionsPerNode?: number;
+  authTimeoutMs: number;
+  pingMs: number;
+  pongTimeoutMs: number;
+  /** A token may be renewed this long after its end. */
+  refreshGraceMs: number;
+  /** Rights of a connection and its subscriptions are looked at again this often. */
+  revalidateMs: number;
+  /** How often deadlines are looked at. */
+  tickMs: number;
+  /** How long a hole may fill by itself before the log is read. */
+  repairDelayMs: number;
+  /** How often heads are compared with the log; absent on a single node, where no message is lost. */
+  compareHeadsMs?: number;
+  /** A shutdown spreads its closes over this window. */
+  drainMs: number;
+  shards: number;
+};
+
+/** What a gateway allows unless told otherwise. */
+export const WS_LIMITS: WsLimits = {
+  frameMaxBytes: 64 * 1024,
+  connectMaxBytes: 16 * 1024,
+  inboxMaxBytes: 1024 * 1024,
+  outboxMaxBytes: 1024 * 1024,
+  subscriptionsMax: 200,
+  replyMaxEvents: 300,
+  replyMaxBytes: 256 * 1024,
+  overlapMax: 64,
+  rate: { perSecond: 20, burst: 60 },
+  connectionsPerPrincipal: 10,
+  connectionsPerAddress: 100,
+  unauthenticatedPerAddress: 20,
+  connectionsPerNode: 10_000,
+  authTimeoutMs: 10_000,
+  pingMs: 25_000,
+  pongTimeoutMs: 10_000,
+  refreshGraceMs: 25_000,
+  revalidateMs: 60_000,
+  tickMs: 1000,
+  repairDelayMs: 10,
+  drainMs: 1500,
+  shards: 8,
+};
+
+/** The limits with every cap on rate and number of connections switched off. */
+export function withoutCaps(limits: WsLimits): WsLimits {
+  const {
+    rate: _rate,
+    connectionsPerPrincipal: _principal,
+    connectionsPerAddress: _address,
+    unauthenticatedPerAddress: _unauthenticated,
+    connectionsPerNode: _node,
+    ...rest
+  } = limits;
+  return rest;
+}
+
+/** A token bucket that fills by itself as time passes. */
+export class Bucket {
+  #tokens: number;
+  #filledAt: number;
+
+  constructor(burst: number, now: number) {
+    this.#tokens = burst;
+    this.#filledAt = now;
+  }
+
+  /** Takes one token; false when there is none. */
+  take(perSecond: number, burst: number, now: number): boolean {
+    this.#tokens = Math.min(burst, this.#tokens + Math.max(0, now - this.#filledAt) * perSecond / 1000);
+    this.#filledAt = now;
+    if (this.#tokens < 1) return false;
+    this.#tokens--;
+    return true;
+  }
+}

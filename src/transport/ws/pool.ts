@@ -1,0 +1,84 @@
+// The sharded pool: sockets with something to send are flushed shard by shard, at once when idle and paced under load.
+import { clearImmediate, setImmediate } from "node:timers";
+import { Frames } from "./outbox.ts";
+
+/** A socket of the pool. `flush` sends what waits as one frame and returns how many broadcast messages that were. */
+export type Member = { readonly shard: number; flush(frames: Frames): number };
+
+/** A flush that takes longer lets the event loop read before the next shard. */
+const SLICE_MS = 5;
+/** The longest pause between two flushes, so that load costs latency only up to here. */
+const PAUSE_MAX_MS = 25;
+/** Timers are no finer than this; a shorter pause is none. */
+const TIMER_MS = 1;
+
+/** Flushes its members. After a flush of T ms the next waits about T ms, so input gathers and frames grow under load. */
+export class Pool {
+  readonly #shards: Member[][];
+  readonly #frames = new Frames();
+  readonly #onSent: (pushes: number) => void;
+  #nextShard = 0;
+  #isScheduled = false;
+  #notBefore = 0;
+  #spentMs = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #immediate: ReturnType<typeof setImmediate> | undefined;
+
+  constructor(shards: number, onSent: (pushes: number) => void) {
+    this.#shards = Array.from({ length: shards }, () => []);
+    this.#onSent = onSent;
+  }
+
+  /** The shard of a new member. */
+  assign(): number {
+    return this.#nextShard++ % this.#shards.length;
+  }
+
+  /** Says that a member has something to send; once per flush. */
+  touch(member: Member): void {
+    this.#shards[member.shard]?.push(member);
+    if (!this.#isScheduled) this.#schedule();
+  }
+
+  /** Sends what waits, now, and stops. */
+  close(): void {
+    this.#flush(0, Infinity);
+    clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
+  }
+
+  #schedule(): void {
+    this.#isScheduled = true;
+    const waitMs = this.#notBefore - performance.now();
+    if (waitMs < TIMER_MS) this.#immediate = setImmediate(() => this.#flush(0, SLICE_MS));
+    else this.#timer = setTimeout(() => this.#flush(0, SLICE_MS), waitMs);
+  }
+
+  #flush(from: number, sliceMs: number): void {
+    const startedAt = performance.now();
+    let pushes = 0;
+    for (let index = from; index < this.#shards.length; index++) {
+      const members = this.#shards[index] ?? [];
+      if (members.length === 0) continue;
+      this.#shards[index] = [];
+      for (const member of members) pushes += member.flush(this.#frames);
+      if (index + 1 < this.#shards.length && performance.now() - startedAt > sliceMs) {
+        this.#onSent(pushes);
+        this.#spentMs += performance.now() - startedAt;
+        this.#immediate = setImmediate(() => this.#flush(index + 1, sliceMs));
+        return;
+      }
+    }
+    this.#onSent(pushes);
+    this.#finish(startedAt);
+  }
+
+  #finish(startedAt: number): void {
+    const now = performance.now();
+    this.#notBefore = now + Math.min(PAUSE_MAX_MS, this.#spentMs + now - startedAt);
+    this.#spentMs = 0;
+    this.#frames.forget();
+    this.#isScheduled = false;
+    if (this.#shards.some((members) => members.length > 0)) this.#schedule();
+  }
+}

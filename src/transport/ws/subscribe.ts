@@ -1,0 +1,162 @@
+// Opening a subscription: reserve, authorise, hold, recover. Recovery is whole or refused.
+import type { ChannelKind } from "@/core/channel.ts";
+import { principalStream, type StoredEvent } from "@/core/event.ts";
+import type { EventLog } from "@/ports/store.ts";
+import type { FeedRules } from "./feed.ts";
+import type { Feeds } from "./feeds.ts";
+import { encodePublication, ERRORS, type Recovery, WireFault } from "./frame.ts";
+import type { WsLimits } from "./limits.ts";
+import type { Sequence } from "./sequence.ts";
+import type { Listener, Subscription } from "./subscription.ts";
+
+const REJECT_UNRECOVERED = 2;
+const PRINCIPAL: FeedRules = { prefix: "principal", isDurable: true, presenceMax: 0 };
+
+export type SubscriberDeps = {
+  feeds: Feeds;
+  log: EventLog;
+  channels: readonly ChannelKind[];
+  limits: WsLimits;
+  /** A client asked for what it missed and could not have it. */
+  onUnrecovered: () => void;
+};
+
+/** A subscription whose reply is ready: queue `body`, then let it go live. */
+export type Opened = { subscription: Subscription; body: string };
+
+/** Whoever subscribes: a listener that knows its subscriptions. */
+export interface Subscribing extends Listener {
+  readonly subscriptions: Map<string, Subscription>;
+}
+
+export class Subscriber {
+  readonly #deps: SubscriberDeps;
+  readonly #kinds: ReadonlyMap<string, ChannelKind>;
+
+  constructor(deps: SubscriberDeps) {
+    this.#deps = deps;
+    this.#kinds = new Map(deps.channels.map((kind) => [kind.prefix, kind]));
+  }
+
+  /** The kind of a channel and the id within it. */
+  kindOf(channel: string): { kind: ChannelKind; id: string } {
+    const colon = channel.indexOf(":");
+    const prefix = channel.slice(0, colon);
+    if (prefix === PRINCIPAL.prefix) throw new WireFault(ERRORS.permissionDenied);
+    const kind = this.#kinds.get(prefix);
+    const id = channel.slice(colon + 1);
+    if (kind === undefined || colon < 1 || id === "") throw new WireFault(ERRORS.unknownChannel);
+    return { kind, id };
+  }
+
+  /** Subscribes a client to a channel it names. */
+  subscribe(
+    connection: Subscribing,
+    request: Recovery & { channel: string; flag: number; join_leave: boolean; type: number },
+  ): Promise<Opened> {
+    const { channel } = request;
+    if (connection.subscriptions.has(channel)) throw new WireFault(ERRORS.alreadySubscribed);
+    if (request.type !== 0) throw new WireFault(ERRORS.notAvailable);
+    if (connection.subscriptions.size > this.#deps.limits.subscriptionsMax) {
+      throw new WireFault(ERRORS.limitExceeded, `${this.#deps.limits.subscriptionsMax} subscriptions`);
+    }
+    const { kind, id } = this.kindOf(channel);
+    const authorize = async (): Promise<void> => {
+      const { actor } = connection;
+      if (actor === undefined) throw new WireFault(ERRORS.unauthorized);
+      await kind.authorize(actor, id, "subscribe");
+    };
+    return this.#open(connection, channel, kind, request, false, authorize);
+  }
+
+  /** Subscribes a connection to what concerns its principal. `confirm` is asked once nothing can be missed. */
+  subscribeToSelf(
+    connection: Subscribing,
+    principalId: string,
+    recovery: Recovery,
+    confirm: () => Promise<void>,
+  ): Promise<Opened> {
+    const request = { ...recovery, flag: 0, join_leave: false };
+    return this.#open(connection, principalStream(principalId), PRINCIPAL, request, true, confirm);
+  }
+
+  /**
+   * The deciding check comes after the feed knows its position: a removal committed before is seen by the check, one
+   * committed after comes through the feed. The check before it keeps strangers from making feeds and streams.
+   */
+  async #open(
+    connection: Subscribing,
+    channel: string,
+    rules: FeedRules,
+    request: Recovery & { flag: number; join_leave: boolean },
+    isServerSide: boolean,
+    authorize: () => Promise<void>,
+  ): Promise<Opened> {
+    const { feeds } = this.#deps;
+    const tenantId = connection.actor?.tenantId ?? "";
+    if (!isServerSide && !feeds.isReady(tenantId, channel)) await authorize();
+    const { prefix, isDurable, presenceMax } = rules;
+    const subscription = feeds.enter(tenantId, channel, { prefix, isDurable, presenceMax }, connection, {
+      isServerSide,
+      wantsJoinLeave: request.join_leave && presenceMax > 0,
+    });
+    connection.subscriptions.set(channel, subscription);
+    try {
+      await subscription.feed.ready;
+      await authorize();
+      subscription.assertOpen();
+      const body = await this.#position(subscription, request);
+      subscription.assertOpen();
+      return { subscription, body };
+    } catch (thrown) {
+      subscription.leave();
+      throw thrown;
+    }
+  }
+
+  /** The subscribe result, with everything missed when there is a whole of it. */
+  async #position(subscription: Subscription, request: Recovery & { flag: number }): Promise<string> {
+    const { sequence } = subscription.feed;
+    if (sequence === undefined) {
+      subscription.hold();
+      return request.recover ? `{"was_recovering":true}` : "{}";
+    }
+    // Another node may have shown the client more than has reached this one.
+    if (request.recover && request.offset > sequence.head && isEpoch(request.epoch, sequence)) {
+      await sequence.catchUp();
+    }
+    subscription.hold();
+    const top = { recoverable: true, positioned: true, epoch: sequence.epoch, offset: sequence.head };
+    if (!request.recover) return JSON.stringify(top);
+    const missed = await this.#missed(subscription, sequence, request);
+    if (missed !== undefined) {
+      const fields = JSON.stringify({ ...top, offset: request.offset, was_recovering: true, recovered: true });
+      const publications = missed.map((event) => encodePublication(event.json, event.seq)).join(",");
+      return publications === "" ? fields : `${fields.slice(0, -1)},"publications":[${publications}]}`;
+    }
+    this.#deps.onUnrecovered();
+    if ((request.flag & REJECT_UNRECOVERED) !== 0) throw new WireFault(ERRORS.unrecoverable);
+    return JSON.stringify({ ...top, was_recovering: true });
+  }
+
+  /** Everything after the client's offset up to where holding began; `undefined` when that is not to be had whole. */
+  async #missed(
+    { feed }: Subscription,
+    sequence: Sequence,
+    { offset, epoch }: Recovery,
+  ): Promise<readonly StoredEvent[] | undefined> {
+    const { replyMaxEvents, replyMaxBytes } = this.#deps.limits;
+    const count = sequence.head - offset;
+    if (!isEpoch(epoch, sequence) || count < 0 || count > replyMaxEvents) return undefined;
+    if (count === 0) return [];
+    const events = await this.#deps.log.read(feed.tenantId, feed.channel, offset, count);
+    const isWhole = events.length === count && events[0]?.seq === offset + 1 && events[0].epoch === sequence.epoch;
+    const size = events.reduce((sum, event) => sum + event.json.length, 0);
+    return isWhole && size <= replyMaxBytes ? events : undefined;
+  }
+}
+
+/** An empty epoch means any. */
+function isEpoch(epoch: string, sequence: Sequence): boolean {
+  return epoch === "" || epoch === sequence.epoch;
+}
