@@ -128,6 +128,10 @@ export function readConfig(environ: Environ): Config {
     throw new ConfigError("SVC_PUBLIC_URL is missing: SVC_HTTPS_REDIRECT_ENABLED needs the host to redirect to");
   }
   const warnings: string[] = [];
+  if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
+    settings.SVC_PUBLIC_URL = "https://localhost";
+    warnings.push("No SVC_PUBLIC_URL: plain http is redirected to https://localhost");
+  }
   return {
     settings,
     isProduction,

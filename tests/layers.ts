@@ -3,6 +3,7 @@ import { dirname, join, normalize } from "node:path";
 
 /** A module may import only the `mod.ts` of those before it. */
 const MODULE_ORDER = [
+  "gateway",
   "tenant",
   "permission",
   "identity",

@@ -2,10 +2,9 @@
 // new socket for the one its transaction began on.
 import postgres from "postgres";
 import { Fault } from "@/core/fault.ts";
-import { UniqueViolation } from "@/ports/store.ts";
+import { manyRows, translate } from "./postgres_sql.ts";
 import {
   type Connection,
-  InsertTexts,
   Rerun,
   type Row,
   type Rows,
@@ -103,10 +102,9 @@ export class PostgresConnection implements Connection {
   }
 
   async insertMany(table: string, rows: readonly Row[]): Promise<void> {
-    const first = rows[0];
-    if (first === undefined) return;
-    const { sql, columns } = inserts.of(table, first);
-    await this.run(sql, [JSON.stringify(rows.map((row) => jsonRow(row, columns)))]);
+    if (rows.length === 0) return;
+    const { sql, parameters } = manyRows(table, rows);
+    await this.run(sql, parameters);
   }
 
   control(sql: string): void {
@@ -158,21 +156,6 @@ export class PostgresConnection implements Connection {
   }
 }
 
-const inserts = new InsertTexts((table, columns) =>
-  `insert into ${table} (${columns.join(", ")}) select ${columns.join(", ")} ` +
-  `from json_populate_recordset(null::${table}, $1::text::json)`
-);
-
-function jsonRow(row: Row, columns: readonly string[]): Row {
-  const out: Row = {};
-  for (const column of columns) {
-    const value = sqlValue(row[column]);
-    if (value instanceof Uint8Array) throw new TypeError("Expected rows without bytes for insertMany");
-    out[column] = typeof value === "bigint" ? String(value) : value;
-  }
-  return out;
-}
-
 async function answer(sql: Sql, text: string, values: SqlValue[]): Promise<Rows & { command: string }> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new SessionLost("No answer from the database")), ANSWER_TIMEOUT_MS);
@@ -184,37 +167,4 @@ async function answer(sql: Sql, text: string, values: SqlValue[]): Promise<Rows 
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** Deadlock, serialization failure, a lock not had in time: worth another run. */
-const RERUN = new Set(["40P01", "40001", "55P03"]);
-const LOST = new Set([
-  "CONNECTION_CLOSED",
-  "CONNECTION_ENDED",
-  "CONNECTION_DESTROYED",
-  "CONNECT_TIMEOUT",
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "ETIMEDOUT",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EPIPE",
-  "ENOENT",
-  "53300",
-  "57P01",
-  "57P02",
-  "57P03",
-  "25P03",
-]);
-
-function translate(thrown: unknown): unknown {
-  if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return thrown;
-  const options = { cause: thrown };
-  if (thrown.code === "23505") return new UniqueViolation(thrown.message, options);
-  if (RERUN.has(thrown.code)) return new Rerun(thrown.message, options);
-  if (LOST.has(thrown.code) || thrown.code.startsWith("08")) return new SessionLost(thrown.message, options);
-  if (thrown.code === "57014") return new Fault("unavailable", "The database took too long", options);
-  return thrown;
 }

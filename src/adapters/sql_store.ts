@@ -60,6 +60,10 @@ export class SqlStore<Tables> implements Store<Tables> {
     return this.#queue.commits;
   }
 
+  get isInTransaction(): boolean {
+    return this.#ambient() !== undefined;
+  }
+
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
     const transaction = this.#ambient();
     return transaction === undefined ? this.#queue.write(work) : transaction.nested(work);

@@ -1,6 +1,6 @@
 // The one door to every operation: rate limit → validate → authorise → run → measure → translate failure.
 // The transport has authenticated the caller; everything else is the same whoever calls and however.
-import { z } from "@zod/zod";
+import type { z } from "@zod/zod";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { Fault, type FieldFault } from "./fault.ts";
 import { logOf } from "./log.ts";
@@ -14,7 +14,8 @@ export type Call = {
   requestId: string;
   /** Which door the call came through, for the log. */
   via: string;
-  signal?: AbortSignal;
+  /** May be made on first use: read it only to listen to it. */
+  signal?: AbortSignal | undefined;
 };
 
 export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
@@ -49,7 +50,9 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
         access: operation.access,
         operation: operation.name,
         isRead: isRead(operation),
-        ...(call.signal === undefined ? {} : { signal: call.signal }),
+        get signal() {
+          return call.signal;
+        },
       }, input);
       metrics.operations.inc(labels);
       if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));

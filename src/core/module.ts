@@ -2,10 +2,13 @@
 import type { ChannelKind } from "./channel.ts";
 import type { JobKind } from "./job.ts";
 import type { Operation } from "./operation.ts";
+import type { Route } from "./route.ts";
 
 export type Module = {
   name: string;
   operations: readonly Operation[];
+  /** What is not request → reply of JSON: file bodies, feeds, streams. */
+  routes?: readonly Route[];
   channels?: readonly ChannelKind[];
   jobs?: readonly JobKind[];
   /** Removes what the module keeps of a room that is purged; safe to repeat. */

@@ -42,8 +42,8 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isRead: boolean;
-  /** Ends when the caller went away or the request timed out; long polls listen to it. */
-  signal?: AbortSignal;
+  /** Ends when the caller went away or the request timed out; long polls listen to it. Made on first use. */
+  readonly signal?: AbortSignal | undefined;
 };
 
 /** An answer that needs more than a body: another status, a Location. */

@@ -1,4 +1,4 @@
-// Text that no store keeps faithfully (NUL, lone surrogates) and JSON nested too deep, found cheaply at the edge.
+// JSON that no store should see, found cheaply at the edge: NUL and lone surrogates in text, nesting too deep.
 
 /** Whether `text` has neither NUL nor a lone surrogate. */
 export function isSafeText(text: string): boolean {
@@ -6,8 +6,8 @@ export function isSafeText(text: string): boolean {
 }
 
 /**
- * JSON pointer of the first unsafe text in `value`, parsed from `raw`; `undefined` when there is none. `raw` came as valid
- * UTF-8, so unsafe text can only be there as an escape, and the walk is skipped without one.
+ * JSON pointer of the first unsafe text in `value`, which was parsed from `raw`; `undefined` when there is none. `raw` came
+ * as valid UTF-8, so unsafe text can only be in it as an escape, and without one the walk is skipped.
  */
 export function findUnsafeText(raw: string, value: unknown): string | undefined {
   if (!raw.includes("\\u")) return undefined;
@@ -16,15 +16,15 @@ export function findUnsafeText(raw: string, value: unknown): string | undefined 
     if (typeof at.value === "string" && !isSafeText(at.value)) return at.pointer;
     if (typeof at.value !== "object" || at.value === null) continue;
     for (const [key, inner] of Object.entries(at.value).reverse()) {
-      const pointer = `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      // A pointer to an unsafe key would itself be unsafe text, so its object is named.
       if (!isSafeText(key)) return at.pointer;
-      open.push({ value: inner, pointer });
+      open.push({ value: inner, pointer: `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}` });
     }
   }
   return undefined;
 }
 
-/** Whether the JSON text `raw` nests arrays and objects deeper than `max`; needs no parsing first. */
+/** Whether the JSON text `raw` nests arrays and objects deeper than `max`; found out before parsing builds them. */
 export function isDeeperThan(raw: string, max: number): boolean {
   if (raw.length <= 2 * max) return false;
   let depth = 0;

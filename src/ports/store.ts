@@ -45,6 +45,8 @@ export type Committed = { events: readonly StoredEvent[]; signals: readonly Sign
 export interface Store<Tables> {
   readonly dialect: "sqlite" | "postgres";
   readonly db: Kysely<Tables>;
+  /** Whether the caller runs inside a `write`. */
+  readonly isInTransaction: boolean;
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>;
   readonly log: EventLog;
   /** Called after each commit that has something to tell; set once, by the composition root. */

@@ -2,10 +2,13 @@
 import { type Kysely, sql } from "kysely";
 import type { CoreTables } from "../core_tables.ts";
 import { core } from "./0001_core.ts";
+import { identity } from "./0002_identity.ts";
+import { room } from "./0003_room.ts";
+import { message } from "./0004_message.ts";
 import type { Dialect, Migration } from "./migration.ts";
 
 /** Append only. */
-export const migrations: readonly Migration[] = [core];
+export const migrations: readonly Migration[] = [core, identity, room, message];
 
 /** Any number that no other user of the database locks. */
 const LOCK = 5_170_321;

@@ -1,5 +1,5 @@
 // Principals and their tokens: who there is in a tenant, and the credentials the gateway itself hands out.
-import { type Actor, hasScope, isAtLeast, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import { type Actor, hasScope, isAtLeast, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -39,6 +39,23 @@ export class IdentityService {
     if (ids.length === 0) return new Map();
     const rows = await new IdentityStore(this.#deps.store.db).principals(tenantId, ids);
     return new Map(rows.filter((row) => row.is_disabled === 0).map((row) => [row.id, row]));
+  }
+
+  /** A principal as a subject of rights; throws `not_found` for one that is absent or disabled. */
+  async subject(
+    tenantId: string,
+    id: string,
+  ): Promise<Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">> {
+    const row = await this.#row(tenantId, id);
+    if (row.is_disabled === 1) throw new Fault("not_found", `No principal ${id}`);
+    const owner = row.owner_id === null ? undefined : await this.#row(tenantId, row.owner_id);
+    return {
+      tenantId,
+      principalId: id,
+      kind: row.kind,
+      role: owner === undefined ? row.role : lowerOf(TENANT_ROLES, row.role, owner.role),
+      ownerId: row.owner_id,
+    };
   }
 
   agentsOf(tenantId: string, ownerId: string): Promise<string[]> {

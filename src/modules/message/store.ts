@@ -191,6 +191,18 @@ export class MessageStore {
     return { unreadCount: Number(unread?.n ?? 0), mentionCount: Number(mentions?.n ?? 0) };
   }
 
+  /** The same for many rooms of one member. */
+  async countUnreadIn(
+    tenantId: string,
+    principalId: string,
+    rooms: readonly { id: string; lastReadSeq: number }[],
+  ): Promise<Map<string, { unreadCount: number; mentionCount: number }>> {
+    const counts = await Promise.all(
+      rooms.map(({ id, lastReadSeq }) => this.countUnread(tenantId, id, principalId, lastReadSeq)),
+    );
+    return new Map(rooms.flatMap(({ id }, place) => counts[place] === undefined ? [] : [[id, counts[place]]]));
+  }
+
   /** Removes up to `limit` messages of a room with all that hangs on them; returns how many went. */
   async purge(tenantId: string, roomId: string, limit: number): Promise<number> {
     const rows = await this.#db.selectFrom("message").select("id").where("tenant_id", "=", tenantId)

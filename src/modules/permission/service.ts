@@ -6,7 +6,7 @@ import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
 /** Looks up an effective role in a room: `null` = may look in without being a member, `undefined` = does not see it. */
 export type RoleInRoom = (
-  who: Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId">,
+  who: Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">,
   roomId: string,
 ) => Promise<RoomRole | null | undefined>;
 

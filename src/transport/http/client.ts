@@ -28,7 +28,9 @@ export function createClientOf(trusted: readonly string[]): (request: Request, p
 export function limitKeyOf(ip: string): string {
   const address = ip.includes(":") ? addressOf(ip) : undefined;
   if (address === undefined) return ip;
-  return address instanceof ipaddr.IPv6 ? `${address.parts.slice(0, 4).map((part) => part.toString(16)).join(":")}::` : address.toString();
+  return address instanceof ipaddr.IPv6
+    ? `${address.parts.slice(0, 4).map((part) => part.toString(16)).join(":")}::`
+    : address.toString();
 }
 
 /** Walks the proxies from the nearest on, and stops at the first address that is not a trusted one. */

@@ -1,5 +1,5 @@
 // One request and what becomes of it: ids, addresses and the headers that every answer to it carries.
-import { Fault } from "@/core/fault.ts";
+import type { Fault } from "@/core/fault.ts";
 import type { Answer } from "./answer.ts";
 import { baseHeaders } from "./headers.ts";
 import type { Meter } from "./meter.ts";
@@ -55,8 +55,8 @@ export class Exchange {
 
   /** Ends the signal, for whoever listens to it. */
   abort(reason: Fault): void {
-    this.signal;
-    this.#controller?.abort(reason);
+    this.#controller ??= new AbortController();
+    this.#controller.abort(reason);
   }
 
   /** Whether somebody's work was told to stop. */

@@ -1,5 +1,5 @@
 // Faults as problem documents (RFC 9457): the one place where a failure becomes an HTTP answer.
-import { Fault } from "@/core/fault.ts";
+import type { Fault } from "@/core/fault.ts";
 import type { Answer } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
 

@@ -159,13 +159,15 @@ export class Commands {
     if (actor === undefined) throw new WireFault(ERRORS.unauthorized);
     const subscription = subscriptions.get(body.channel);
     let isDurable = subscription?.feed.rules.isDurable;
+    let hiddenUpTo = subscription?.hiddenUpTo ?? 0;
     if (subscription?.isLive !== true) {
       const { kind, id: channelId } = this.#deps.subscriber.kindOf(body.channel);
-      await kind.authorize(actor, channelId, "subscribe");
+      const seen = await kind.authorize(actor, channelId, "subscribe");
+      hiddenUpTo = seen?.hiddenUpTo ?? 0;
       isDurable = kind.isDurable;
     }
     if (isDurable !== true) throw new WireFault(ERRORS.notAvailable);
-    connection.reply(id, "history", await this.#deps.history.read(actor.tenantId, body));
+    connection.reply(id, "history", await this.#deps.history.read(actor.tenantId, body, hiddenUpTo));
   }
 
   async #rpc(connection: Connection, { id, body }: CommandOf<"rpc">): Promise<void> {

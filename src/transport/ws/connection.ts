@@ -74,6 +74,7 @@ export class Connection implements Member {
   #overlapping: Operation | undefined;
   #isTouched = false;
   #isGone = false;
+  #isOurVerdict = false;
   #pingAt = Infinity;
   #pongBy = Infinity;
   #commands: Bucket | undefined;
@@ -95,8 +96,14 @@ export class Connection implements Member {
     return this.#phase === "closed";
   }
 
-  get isReady(): boolean {
-    return this.#phase === "ready";
+  /** Whether it was let in at some time. */
+  get wasWelcome(): boolean {
+    return this.#pingAt !== Infinity;
+  }
+
+  /** Whether it ended by a verdict of ours, and not by the client. */
+  get wasClosedByUs(): boolean {
+    return this.#isOurVerdict;
   }
 
   /** Whether no command is running or waiting. */
@@ -310,6 +317,7 @@ export class Connection implements Member {
 
   #release(verdict: Verdict | undefined, dropped: number): void {
     this.#phase = "closed";
+    this.#isOurVerdict = verdict !== undefined;
     this.#inbox = [];
     this.#outbox.take();
     this.#onAuthenticated = undefined;

@@ -1,10 +1,11 @@
 // The wire format: what clients may send, parsed once, and what they get, encoded. See the Centrifuge client protocol, v2.
 import { z } from "@zod/zod";
 import { Fault, type FaultCode } from "@/core/fault.ts";
-import { findBadText } from "@/core/text.ts";
+import { findUnsafeText, isDeeperThan } from "@/core/text.ts";
 
 const CHANNEL_MAX_LENGTH = 255;
-const DEPTH_MAX = 32;
+/** A body as deep as an HTTP one, inside two envelopes. */
+const DEPTH_MAX = 34;
 const ID_MAX = 0xffff_ffff;
 
 const channel = z.string().min(1).max(CHANNEL_MAX_LENGTH).regex(/^[\x21-\x7e]+$/);
@@ -102,8 +103,8 @@ export function parseLine(text: string, bytes: number): Line | undefined {
   if (typeof id !== "number" || !Number.isInteger(id) || id < 1 || id > ID_MAX || keys.length !== 1) return undefined;
   const method = keys[0] ?? "";
   if (!isMethod(method)) return invalid(id, bytes, ERRORS.methodNotFound);
-  if (isDeeperThan(rest, DEPTH_MAX)) return invalid(id, bytes, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
-  const badText = findBadText(text, parsed);
+  if (isDeeperThan(text, DEPTH_MAX)) return invalid(id, bytes, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
+  const badText = findUnsafeText(text, parsed);
   if (badText !== undefined) {
     return invalid(id, bytes, wireErrorOf(new Fault("validation_failed", `${badText}: NUL or a lone surrogate`)));
   }
@@ -172,13 +173,4 @@ function invalid(id: number, bytes: number, error: WireError, detail?: string): 
 function issueOf(error: z.ZodError): string {
   const issue = error.issues[0];
   return issue === undefined ? "it does not fit" : `${issue.path.join(".")}: ${issue.message}`;
-}
-
-function isDeeperThan(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (depth === 0) return true;
-  for (const inner of Object.values(value)) {
-    if (isDeeperThan(inner, depth - 1)) return true;
-  }
-  return false;
 }

@@ -13,8 +13,8 @@ export class History {
     this.#limits = limits;
   }
 
-  /** The encoded result. `since` is exclusive; without a limit only the position is told. */
-  async read(tenantId: string, request: CommandOf<"history">["body"]): Promise<string> {
+  /** The encoded result, of what lies after `hiddenUpTo`. `since` is exclusive; without a limit only the position is told. */
+  async read(tenantId: string, request: CommandOf<"history">["body"], hiddenUpTo: number): Promise<string> {
     const { channel, since, reverse } = request;
     const { replyMaxEvents } = this.#limits;
     const { epoch, head, floor } = await this.#log.position(tenantId, channel);
@@ -22,12 +22,14 @@ export class History {
     const limit = request.limit < 0 ? replyMaxEvents : Math.min(request.limit, replyMaxEvents);
     const publications: string[] = [];
     if (limit > 0) {
-      if (!reverse && since !== undefined && since.offset < floor) throw new WireFault(ERRORS.unrecoverable);
+      const after = Math.max(since?.offset ?? floor, hiddenUpTo);
+      if (!reverse && after < floor) throw new WireFault(ERRORS.unrecoverable);
       const events = reverse
         ? await this.#log.readBack(tenantId, channel, since === undefined ? head + 1 : since.offset, limit)
-        : await this.#log.read(tenantId, channel, since?.offset ?? floor, limit);
+        : await this.#log.read(tenantId, channel, after, limit);
       let size = 0;
       for (const { json, seq } of events) {
+        if (seq <= hiddenUpTo) break;
         size += json.length;
         // A page that would be too heavy is a shorter page: the client goes on from its last offset.
         if (size > this.#limits.replyMaxBytes && publications.length > 0) break;

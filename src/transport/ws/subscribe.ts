@@ -21,6 +21,9 @@ export type SubscriberDeps = {
   onUnrecovered: () => void;
 };
 
+/** Says whether the subscriber may; positions up to `hiddenUpTo` are never shown to it. */
+type Authorize = () => Promise<{ hiddenUpTo: number } | void>;
+
 /** A subscription whose reply is ready: queue `body`, then let it go live. */
 export type Opened = { subscription: Subscription; body: string };
 
@@ -61,10 +64,10 @@ export class Subscriber {
       throw new WireFault(ERRORS.limitExceeded, `${this.#deps.limits.subscriptionsMax} subscriptions`);
     }
     const { kind, id } = this.kindOf(channel);
-    const authorize = async (): Promise<void> => {
+    const authorize: Authorize = async () => {
       const { actor } = connection;
       if (actor === undefined) throw new WireFault(ERRORS.unauthorized);
-      await kind.authorize(actor, id, "subscribe");
+      return await kind.authorize(actor, id, "subscribe");
     };
     return this.#open(connection, channel, kind, request, false, authorize);
   }
@@ -90,7 +93,7 @@ export class Subscriber {
     rules: FeedRules,
     request: Recovery & { flag: number; join_leave: boolean },
     isServerSide: boolean,
-    authorize: () => Promise<void>,
+    authorize: Authorize,
   ): Promise<Opened> {
     const { feeds } = this.#deps;
     const tenantId = connection.actor?.tenantId ?? "";
@@ -103,7 +106,8 @@ export class Subscriber {
     connection.subscriptions.set(channel, subscription);
     try {
       await subscription.feed.ready;
-      await authorize();
+      const seen = await authorize();
+      subscription.hiddenUpTo = seen?.hiddenUpTo ?? 0;
       subscription.assertOpen();
       const body = await this.#position(subscription, request);
       subscription.assertOpen();
@@ -121,16 +125,16 @@ export class Subscriber {
       subscription.hold();
       return request.recover ? `{"was_recovering":true}` : "{}";
     }
-    // Another node may have shown the client more than has reached this one.
-    if (request.recover && request.offset > sequence.head && isEpoch(request.epoch, sequence)) {
-      await sequence.catchUp();
-    }
+    // Another node may have shown the client more than has reached this one, or hidden what is still on its way here.
+    const known = request.recover && isEpoch(request.epoch, sequence) ? request.offset : 0;
+    if (Math.max(known, subscription.hiddenUpTo) > sequence.head) await sequence.catchUp();
     subscription.hold();
     const top = { recoverable: true, positioned: true, epoch: sequence.epoch, offset: sequence.head };
     if (!request.recover) return JSON.stringify(top);
-    const missed = await this.#missed(subscription, sequence, request);
+    const offset = Math.max(request.offset, Math.min(subscription.hiddenUpTo, sequence.head));
+    const missed = await this.#missed(subscription, sequence, { ...request, offset });
     if (missed !== undefined) {
-      const fields = JSON.stringify({ ...top, offset: request.offset, was_recovering: true, recovered: true });
+      const fields = JSON.stringify({ ...top, offset, was_recovering: true, recovered: true });
       const publications = missed.map((event) => encodePublication(event.json, event.seq)).join(",");
       return publications === "" ? fields : `${fields.slice(0, -1)},"publications":[${publications}]}`;
     }

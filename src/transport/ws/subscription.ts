@@ -29,6 +29,8 @@ export class Subscription {
   /** Made by the server at connect; the client cannot end it. */
   readonly isServerSide: boolean;
   readonly wantsJoinLeave: boolean;
+  /** Positions up to here are never shown to the listener. */
+  hiddenUpTo = 0;
   #phase: Phase = "waiting";
   #held: Batch[] | undefined;
   #endedWith = 0;

@@ -1,0 +1,150 @@
+// The bus of many nodes: Redis pub/sub, one connection to send and one to listen.
+import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
+import { MemoryBus } from "./bus_memory.ts";
+import { RedisConnection } from "./redis.ts";
+
+/** What may wait for Redis to take it; beyond that, messages are lost rather than memory. */
+const IN_FLIGHT_MAX_CHARS = 16 * 1024 * 1024;
+const CHANNELS_PER_COMMAND = 1000;
+/** Nodes come back together; one catch-up answers all of their notices. */
+const RECOVERY_DELAY_MS = 50;
+const KINDS: readonly unknown[] = ["events", "ephemeral", "signal"] satisfies BusMessage["kind"][];
+
+type Topic = { listeners: number; isActive: Promise<void> };
+
+/**
+ * Delivers through Redis, to listeners of this node as well. While Redis is away this node's listeners still get this
+ * node's messages, directly; the nodes that missed some hear of it afterwards, on a channel of their own.
+ */
+export class RedisBus implements Bus {
+  onRecovered: () => void = () => {};
+  readonly #local = new MemoryBus();
+  readonly #publisher: RedisConnection;
+  readonly #subscriber: RedisConnection;
+  readonly #topics = new Map<string, Topic>();
+  readonly #topicPrefix: string;
+  readonly #lossChannel: string;
+  #isListening = false;
+  #wasAway = false;
+  #hasLost = false;
+  #inFlightChars = 0;
+  #recovery: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(url: string, options: { prefix?: string } = {}) {
+    const prefix = options.prefix ?? "svc:";
+    this.#topicPrefix = `${prefix}bus:`;
+    this.#lossChannel = `${prefix}bus-loss`;
+    this.#publisher = new RedisConnection(url, { onReady: () => this.#tellLoss() });
+    this.#subscriber = new RedisConnection(url, {
+      onReady: () => void this.#listen(),
+      onAway: () => {
+        this.#isListening = false;
+        this.#wasAway = true;
+      },
+    });
+    this.#subscriber.client.on("message", (channel: string, text: string) => this.#receive(channel, text));
+  }
+
+  get isHealthy(): boolean {
+    return this.#publisher.isReady && this.#isListening;
+  }
+
+  publish(topic: string, message: BusMessage): void {
+    if (!this.isHealthy) this.#local.publish(topic, message);
+    const text = JSON.stringify(message);
+    if (!this.#publisher.isReady || this.#inFlightChars + text.length > IN_FLIGHT_MAX_CHARS) {
+      this.#hasLost = true;
+      return;
+    }
+    this.#inFlightChars += text.length;
+    const settle = (isLost: boolean): void => {
+      this.#inFlightChars -= text.length;
+      if (isLost) this.#hasLost = true;
+      else this.#tellLoss();
+    };
+    this.#publisher.client.publish(this.#topicPrefix + topic, text).then(() => settle(false), () => settle(true));
+  }
+
+  async subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription> {
+    const entry = this.#topics.get(topic) ?? this.#activate(topic);
+    entry.listeners += 1;
+    const local = await this.#local.subscribe(topic, listener);
+    await entry.isActive;
+    let isOpen = true;
+    const close = (): void => {
+      if (!isOpen) return;
+      isOpen = false;
+      local.close();
+      entry.listeners -= 1;
+      if (entry.listeners === 0) this.#deactivate(topic);
+    };
+    return { close };
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#recovery);
+    this.onRecovered = () => {};
+    await Promise.all([this.#publisher.close(), this.#subscriber.close(), this.#local.close()]);
+    clearTimeout(this.#recovery);
+  }
+
+  /** While Redis is away a topic counts as active: `#listen` takes all of them up when it returns. */
+  #activate(topic: string): Topic {
+    const isActive = this.#subscriber.tried.then(async () => {
+      if (!this.#subscriber.isReady || !this.#topics.has(topic)) return;
+      await this.#subscriber.client.subscribe(this.#topicPrefix + topic).catch(() => {});
+    });
+    const entry = { listeners: 0, isActive };
+    this.#topics.set(topic, entry);
+    return entry;
+  }
+
+  #deactivate(topic: string): void {
+    this.#topics.delete(topic);
+    if (this.#subscriber.isReady) this.#subscriber.client.unsubscribe(this.#topicPrefix + topic).catch(() => {});
+  }
+
+  async #listen(): Promise<void> {
+    const channels = [this.#lossChannel, ...[...this.#topics.keys()].map((topic) => this.#topicPrefix + topic)];
+    try {
+      for (let start = 0; start < channels.length; start += CHANNELS_PER_COMMAND) {
+        await this.#subscriber.client.subscribe(...channels.slice(start, start + CHANNELS_PER_COMMAND));
+      }
+    } catch {
+      return; // Gone again; its next return begins anew.
+    }
+    this.#isListening = true;
+    if (this.#wasAway) this.#recoverSoon();
+    this.#wasAway = false;
+  }
+
+  #receive(channel: string, text: string): void {
+    if (channel === this.#lossChannel) return this.#recoverSoon();
+    const message = decode(text);
+    if (message !== undefined) this.#local.publish(channel.slice(this.#topicPrefix.length), message);
+  }
+
+  /** What was lost on the way out is missing on every node, and they cannot know unless told. */
+  #tellLoss(): void {
+    if (!this.#hasLost || this.#inFlightChars > 0) return;
+    this.#hasLost = false;
+    this.#publisher.client.publish(this.#lossChannel, "").catch(() => this.#hasLost = true);
+  }
+
+  #recoverSoon(): void {
+    clearTimeout(this.#recovery);
+    this.#recovery = setTimeout(() => this.onRecovered(), RECOVERY_DELAY_MS);
+  }
+}
+
+/** A message of a newer node may be of a kind this one does not know; it is passed over. */
+function decode(text: string): BusMessage | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    const isKnown = typeof value === "object" && value !== null && "kind" in value && KINDS.includes(value.kind);
+    // Written by `publish` of a node that shares our Redis and our database.
+    return isKnown ? value as BusMessage : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+// What the job runner asks of the job table. A job is waiting, running under a lease, or dead.
+import { type Kysely, sql } from "kysely";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { CoreTables, JobRow, JobState } from "./core_tables.ts";
+import type { Dialect } from "./migrations/migration.ts";
+
+export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts">;
+
+/** Jobs that may start: due ones, and those whose lease nobody renewed. */
+// The return type is inferred: it is a query under construction.
+function dueJobs(db: Kysely<CoreTables>, kinds: readonly string[], now: string) {
+  return db.selectFrom("job").select("id").where("kind", "in", kinds).where((job) =>
+    job.or([
+      job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]),
+      job.and([job("state", "=", sql.lit("running")), job("lease_until", "<", now)]),
+    ])
+  ).orderBy("run_at").orderBy("id");
+}
+
+/** Whether there is anything to claim; asked first, because asking costs no commit. */
+export async function isJobDue(db: Kysely<CoreTables>, kinds: readonly string[], now: string): Promise<boolean> {
+  return await dueJobs(db, kinds, now).limit(1).executeTakeFirst() !== undefined;
+}
+
+/** Takes up to `limit` jobs under a lease. */
+export function claimJobs(
+  db: Kysely<CoreTables>,
+  dialect: Dialect,
+  kinds: readonly string[],
+  { now, until, owner, limit }: { now: string; until: string; owner: string; limit: number },
+): Promise<ClaimedJob[]> {
+  const due = dueJobs(db, kinds, now).limit(limit)
+    .$if(dialect === "postgres", (query) => query.forUpdate().skipLocked());
+  // Materialized, so that the limit holds: joined in, PostgreSQL may run it again and lock more rows.
+  return db.with((cte) => cte("due").materialized(), () => due).updateTable("job")
+    .set((job) => ({ state: "running", lease_until: until, lease_owner: owner, attempts: job("attempts", "+", 1) }))
+    .where("id", "in", (job) => job.selectFrom("due").select("due.id"))
+    .returning(["id", "tenant_id", "kind", "payload", "attempts"])
+    .execute();
+}
+
+export const renewLease = prepared((
+  db: Kysely<CoreTables>,
+  param: Param<{ id: string; owner: string; until: string }>,
+) =>
+  db.updateTable("job").set({ lease_until: param("until") })
+    .where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
+);
+
+export const finishJob = prepared((db: Kysely<CoreTables>, param: Param<{ id: string; owner: string }>) =>
+  db.deleteFrom("job").where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
+);
+
+type Release = { id: string; owner: string; state: JobState; runAt: string; lastError: string };
+
+/** Gives a job back, to wait for its next attempt or to lie dead. */
+export const releaseJob = prepared((db: Kysely<CoreTables>, param: Param<Release>) =>
+  db.updateTable("job")
+    .set({
+      state: param("state"),
+      run_at: param("runAt"),
+      last_error: param("lastError"),
+      lease_until: null,
+      lease_owner: null,
+    })
+    .where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
+);
+
+export async function countJobs(db: Kysely<CoreTables>): Promise<Record<JobState, number>> {
+  const counts: Record<JobState, number> = { waiting: 0, running: 0, dead: 0 };
+  const rows = await db.selectFrom("job").select((job) => ["state", job.fn.countAll<number>().as("count")])
+    .groupBy("state").execute();
+  for (const { state, count } of rows) counts[state] = count;
+  return counts;
+}

@@ -1,0 +1,190 @@
+// The job runner: claims due jobs under a lease, runs their handlers, and tries again or gives up visibly.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { JobKind } from "@/core/job.ts";
+import { logOf } from "@/core/log.ts";
+import { type Store, UniqueViolation } from "@/ports/store.ts";
+import type { CoreTables, JobState } from "./core_tables.ts";
+import { type ClaimedJob, claimJobs, countJobs, finishJob, isJobDue, releaseJob, renewLease } from "./job_queries.ts";
+
+const ATTEMPTS_MAX = 10;
+const BACKOFF_FIRST_MS = 1000;
+const BACKOFF_MAX_MS = 15 * 60_000;
+
+export type JobRunnerDeps = {
+  store: Pick<Store<CoreTables>, "db" | "write" | "dialect">;
+  kinds: readonly JobKind[];
+  clock: Clock;
+};
+
+export type JobRunnerOptions = {
+  /** Jobs run at once; default 4. */
+  concurrency?: number;
+  /** How often due jobs are looked for besides `wake`; default 1000. */
+  pollMs?: number;
+  /** A job is anybody's again when its runner was silent for this long; default 60 000. */
+  leaseMs?: number;
+};
+
+const log = logOf("job");
+
+export class JobRunner {
+  readonly #deps: JobRunnerDeps;
+  readonly #kinds: ReadonlyMap<string, JobKind>;
+  readonly #options: Required<JobRunnerOptions>;
+  /** Each claim has an owner of its own, so a job that lost its lease cannot touch the claim after it. */
+  readonly #running = new Map<string, { id: string; end: Promise<void> }>();
+  #claiming: Promise<void> | undefined;
+  #wantsClaim = false;
+  #poll: ReturnType<typeof setInterval> | undefined;
+  #renewal: ReturnType<typeof setInterval> | undefined;
+
+  constructor(deps: JobRunnerDeps, { concurrency = 4, pollMs = 1000, leaseMs = 60_000 }: JobRunnerOptions = {}) {
+    this.#deps = deps;
+    this.#kinds = new Map(deps.kinds.map((kind) => [kind.kind, kind]));
+    this.#options = { concurrency, pollMs, leaseMs };
+  }
+
+  start(): void {
+    if (this.#poll !== undefined || this.#kinds.size === 0) return;
+    this.#poll = setInterval(() => this.wake(), this.#options.pollMs);
+    this.#renewal = setInterval(() => this.#renew(), this.#options.leaseMs / 3);
+    this.wake();
+  }
+
+  /** Looks for due jobs now; called after a commit that enqueued some. */
+  wake(): void {
+    if (this.#poll === undefined) return;
+    this.#wantsClaim = true;
+    this.#claiming ??= this.#claim().finally(() => {
+      this.#claiming = undefined;
+      if (this.#wantsClaim && this.#running.size < this.#options.concurrency) this.wake();
+    });
+  }
+
+  /** Resolves when no job is due and none runs. */
+  async settled(): Promise<void> {
+    this.wake();
+    while (this.#claiming !== undefined || this.#running.size > 0) {
+      await this.#claiming;
+      await Promise.all([...this.#running.values()].map((job) => job.end));
+    }
+  }
+
+  /** Starts no more jobs and resolves when those running have ended. */
+  async stop(): Promise<void> {
+    clearInterval(this.#poll);
+    this.#poll = undefined;
+    await this.#claiming;
+    await Promise.all([...this.#running.values()].map((job) => job.end));
+    clearInterval(this.#renewal);
+  }
+
+  /** How many jobs there are in each state. */
+  counts(): Promise<Record<JobState, number>> {
+    return countJobs(this.#deps.store.db);
+  }
+
+  async #claim(): Promise<void> {
+    while (this.#wantsClaim && this.#poll !== undefined && this.#running.size < this.#options.concurrency) {
+      this.#wantsClaim = false;
+      try {
+        if (await this.#claimSome()) this.#wantsClaim = true;
+      } catch (cause) {
+        log.warning("jobs could not be claimed", { code: Fault.from(cause).code });
+      }
+    }
+  }
+
+  async #claimSome(): Promise<boolean> {
+    const { store, clock } = this.#deps;
+    const kinds = [...this.#kinds.keys()];
+    const nowMs = clock.now();
+    const now = iso(nowMs);
+    if (!await isJobDue(store.db, kinds, now)) return false;
+    const owner = newId("lease");
+    const until = iso(nowMs + this.#options.leaseMs);
+    const limit = this.#options.concurrency - this.#running.size;
+    const claim = { now, until, owner, limit };
+    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, kinds, claim));
+    for (const job of jobs) {
+      const slot = `${owner} ${job.id}`;
+      const end = this.#run(job, owner).finally(() => {
+        this.#running.delete(slot);
+        this.wake();
+      });
+      this.#running.set(slot, { id: job.id, end });
+    }
+    return jobs.length > 0;
+  }
+
+  /** Never throws: what cannot be written now is found again when the lease runs out. */
+  async #run(job: ClaimedJob, owner: string): Promise<void> {
+    const kind = this.#kinds.get(job.kind);
+    if (kind === undefined) return;
+    const { store, clock } = this.#deps;
+    const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
+    const fields = { kind: job.kind, job: job.id, tenant: job.tenant_id, attempt: job.attempts };
+    const startedAt = performance.now();
+    try {
+      const failure = job.attempts > attemptsMax ? "lease lost too often" : await attempt(kind, job);
+      const ms = Math.round(performance.now() - startedAt);
+      if (failure === undefined) {
+        await store.write(({ db }) => finishJob.run(db, { id: job.id, owner }));
+        return log.debug("done", { ...fields, ms });
+      }
+      const isDead = job.attempts >= attemptsMax || failure === MISFIT;
+      const state = isDead ? "dead" : "waiting";
+      const runAt = iso(clock.now() + backoffMs(job.attempts));
+      log[isDead ? "error" : "warning"](isDead ? "given up" : "failed", { ...fields, ms, error: failure });
+      await this.#release({ id: job.id, owner, state, runAt, lastError: failure });
+    } catch (cause) {
+      log.warning("the outcome could not be written", { ...fields, code: Fault.from(cause).code });
+    }
+  }
+
+  async #release(job: { id: string; owner: string; state: JobState; runAt: string; lastError: string }): Promise<void> {
+    const { store } = this.#deps;
+    try {
+      await store.write(({ db }) => releaseJob.run(db, job));
+    } catch (cause) {
+      if (!(cause instanceof UniqueViolation)) throw cause;
+      // A newer draft with the same key waits already: it stands for this one.
+      await store.write(({ db }) => finishJob.run(db, job));
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const until = iso(this.#deps.clock.now() + this.#options.leaseMs);
+    const claims = [...this.#running].map(([slot, { id }]) => ({ id, owner: slot.slice(0, slot.indexOf(" ")), until }));
+    if (claims.length === 0) return;
+    try {
+      await this.#deps.store.write(async ({ db }) => {
+        for (const claim of claims) await renewLease.run(db, claim);
+      });
+    } catch (cause) {
+      log.warning("leases could not be renewed", { code: Fault.from(cause).code });
+    }
+  }
+}
+
+const MISFIT = "payload does not fit the job's schema";
+
+/** Runs the handler; what went wrong comes back as a code or a type, never with text that may quote the payload. */
+async function attempt(kind: JobKind, job: ClaimedJob): Promise<string | undefined> {
+  const parsed = kind.payload.safeParse(JSON.parse(job.payload));
+  if (!parsed.success) return MISFIT;
+  try {
+    await kind.run({ tenantId: job.tenant_id, payload: parsed.data, attempt: job.attempts });
+    return undefined;
+  } catch (cause) {
+    if (cause instanceof Fault) return cause.code;
+    return cause instanceof Error ? cause.name : "unknown";
+  }
+}
+
+/** Doubles from one second, less up to half of it, so that jobs that failed together do not return together. */
+function backoffMs(attempts: number): number {
+  return Math.min(BACKOFF_FIRST_MS * 2 ** (attempts - 1), BACKOFF_MAX_MS) * (1 - Math.random() / 2);
+}

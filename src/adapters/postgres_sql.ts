@@ -1,0 +1,59 @@
+// What is peculiar to PostgreSQL's SQL and errors, whichever client speaks to it.
+import { Fault } from "@/core/fault.ts";
+import { UniqueViolation } from "@/ports/store.ts";
+import { InsertTexts, Rerun, type Row, SessionLost, sqlValue } from "./session.ts";
+
+const inserts = new InsertTexts((table, columns) =>
+  `insert into ${table} (${columns.join(", ")}) select ${columns.join(", ")} ` +
+  `from json_populate_recordset(null::${table}, $1::text::json)`
+);
+
+/** One statement with one parameter that inserts all `rows`. */
+export function manyRows(table: string, rows: readonly Row[]): { sql: string; parameters: readonly [string] } {
+  const { sql, columns } = inserts.of(table, rows[0] ?? {});
+  return { sql, parameters: [JSON.stringify(rows.map((row) => jsonRow(row, columns)))] };
+}
+
+function jsonRow(row: Row, columns: readonly string[]): Row {
+  const out: Row = {};
+  for (const column of columns) {
+    const value = sqlValue(row[column]);
+    if (value instanceof Uint8Array) throw new TypeError("Expected rows without bytes for insertMany");
+    out[column] = typeof value === "bigint" ? String(value) : value;
+  }
+  return out;
+}
+
+/** Deadlock, serialization failure, a lock not had in time: worth another run. */
+const RERUN = new Set(["40P01", "40001", "55P03"]);
+const LOST = new Set([
+  "CONNECTION_CLOSED",
+  "CONNECTION_ENDED",
+  "CONNECTION_DESTROYED",
+  "CONNECT_TIMEOUT",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EPIPE",
+  "ENOENT",
+  "53300",
+  "57P01",
+  "57P02",
+  "57P03",
+  "25P03",
+]);
+
+/** A driver's error as the store speaks of it. */
+export function translate(thrown: unknown): unknown {
+  if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return thrown;
+  const options = { cause: thrown };
+  if (thrown.code === "23505") return new UniqueViolation(thrown.message, options);
+  if (RERUN.has(thrown.code)) return new Rerun(thrown.message, options);
+  if (LOST.has(thrown.code) || thrown.code.startsWith("08")) return new SessionLost(thrown.message, options);
+  if (thrown.code === "57014") return new Fault("unavailable", "The database took too long", options);
+  return thrown;
+}

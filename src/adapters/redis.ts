@@ -1,0 +1,96 @@
+// A connection to Redis or Valkey that fails fast, comes back by itself, and says once when it goes and once when it returns.
+import { Redis } from "ioredis";
+import { logOf } from "@/core/log.ts";
+
+const CONNECT_TIMEOUT_MS = 2000;
+const RETRY_MAX_MS = 1000;
+const WATCH_MS = 1000;
+const QUIET_MAX = 3;
+
+const log = logOf("redis");
+
+export type RedisConnectionOptions = {
+  /** Longest wait for one reply; absent = until the connection is given up. */
+  commandTimeoutMs?: number;
+  /** How often a sign of life is asked for; a connection without one for four times as long is given up. */
+  watchMs?: number;
+  onReady?: () => void;
+  onAway?: () => void;
+};
+
+/** One client. Commands fail at once while the connection is away; none is queued or sent twice. */
+export class RedisConnection {
+  readonly client: Redis;
+  /** Settles when the first attempt to connect has succeeded or failed. */
+  readonly tried: Promise<void>;
+  readonly #watch: ReturnType<typeof setInterval>;
+  #isAway = false;
+  #isClosed = false;
+  #quietTicks = 0;
+
+  constructor(url: string, options: RedisConnectionOptions = {}) {
+    const tried = Promise.withResolvers<void>();
+    this.tried = tried.promise;
+    this.client = new Redis(url, {
+      connectTimeout: CONNECT_TIMEOUT_MS,
+      disconnectTimeout: options.watchMs ?? WATCH_MS,
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+      autoResubscribe: false,
+      retryStrategy: (attempt) => Math.min(attempt * 50, RETRY_MAX_MS),
+      ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
+    });
+    // Each failed attempt is an `error`; without a listener ioredis prints it. `close` below tells the operator once.
+    let lastError: Error | undefined;
+    this.client.on("error", (error: Error) => lastError = error);
+    this.client.on("ready", () => {
+      if (this.#isAway) log.info("redis is back");
+      this.#isAway = false;
+      options.onReady?.();
+      tried.resolve();
+    });
+    this.client.on("close", () => {
+      if (!this.#isAway && !this.#isClosed) log.warn("redis is away", { cause: reasonOf(lastError) });
+      lastError = undefined;
+      this.#isAway = true;
+      options.onAway?.();
+      tried.resolve();
+    });
+    this.#watch = setInterval(() => this.#lookForLife(), options.watchMs ?? WATCH_MS);
+  }
+
+  get isReady(): boolean {
+    return this.client.status === "ready";
+  }
+
+  /** Sends what was written, then ends the connection. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#watch);
+    if (this.client.status === "end") return;
+    const ended = new Promise<void>((resolve) => this.client.once("end", () => resolve()));
+    this.client.disconnect();
+    await ended;
+  }
+
+  /** A server that hangs or a network that swallows packets never closes the socket, so silence closes it. */
+  #lookForLife(): void {
+    if (this.client.status !== "ready" && this.client.status !== "connect") {
+      this.#quietTicks = 0;
+      return;
+    }
+    if (++this.#quietTicks > QUIET_MAX) {
+      this.#quietTicks = 0;
+      this.client.disconnect(true);
+    } else if (this.isReady) {
+      this.client.ping().then(() => this.#quietTicks = 0, () => {});
+    }
+  }
+}
+
+/** The code where there is one: a message could quote the URL. */
+function reasonOf(error: Error | undefined): string {
+  if (error === undefined) return "the connection ended";
+  return "code" in error ? String(error.code) : error.name;
+}

@@ -1,0 +1,309 @@
+// The composition root, read top to bottom: adapters, modules, transports. Everything is constructed here, in order.
+import manifest from "../deno.json" with { type: "json" };
+import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { RedisBus } from "@/adapters/bus_redis.ts";
+import { IdempotencyLedger } from "@/adapters/idempotency.ts";
+import { JobRunner } from "@/adapters/job_runner.ts";
+import { MemoryLimiter } from "@/adapters/limiter_memory.ts";
+import { RedisLimiter } from "@/adapters/limiter_redis.ts";
+import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { RedisPresence } from "@/adapters/presence_redis.ts";
+import { openPostgresStore } from "@/adapters/store_postgres.ts";
+import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import type { Config } from "@/config.ts";
+import type { Clock } from "@/core/clock.ts";
+import { createDispatch } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
+import { LagSampler } from "@/core/lag.ts";
+import { Metrics } from "@/core/metrics.ts";
+import type { Module } from "@/core/module.ts";
+import type { Operation, Rate } from "@/core/operation.ts";
+import { Cursors } from "@/core/page.ts";
+import { limitsOf } from "@/limits.ts";
+import { gatewayModule } from "@/modules/gateway/mod.ts";
+import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
+import { messageModule, MessageSender, MessageService, MessageStore } from "@/modules/message/mod.ts";
+import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
+import { RoomGate, RoomMembers, roomModule, RoomService, RoomStore } from "@/modules/room/mod.ts";
+import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
+import { type Bus, CONTROL_TOPIC } from "@/ports/bus.ts";
+import { type Store, streamKey } from "@/ports/store.ts";
+import { createClientOf } from "@/transport/http/client.ts";
+import { type Readiness } from "@/transport/http/probe.ts";
+import { createHttp } from "@/transport/http/server.ts";
+import { Hub } from "@/transport/ws/hub.ts";
+import { createUpgrade } from "@/transport/ws/server.ts";
+
+// Each module sees the store through its own tables; only here are they all one.
+// deno-lint-ignore no-explicit-any
+type AnyStore = Store<any>;
+
+const HOUSEKEEPING_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+const LARGEST_ROOMS = 100;
+
+export type App = {
+  fetch(request: Request, peer: string): Response | Promise<Response>;
+  operations: ReadonlyMap<string, Operation>;
+  modules: readonly Module[];
+  store: AnyStore;
+  jobs: JobRunner;
+  hub: Hub;
+  /** Closes sockets and lets running work finish. Then dispose. */
+  drain(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+};
+
+/** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
+export async function createApp(config: Config, { clock }: { clock: Clock }): Promise<App> {
+  const { settings } = config;
+  await using stack = new AsyncDisposableStack();
+  const limits = limitsOf(config);
+  const metrics = new Metrics();
+  metrics.buildInfo.set({ version: manifest.version, commit: settings.SVC_COMMIT }, 1);
+  const lag = stack.adopt(new LagSampler(), (sampler) => sampler.close());
+  metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.take()));
+
+  // Adapters
+  const store = stack.adopt(openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
+  await store.migrate();
+  const redis = settings.SVC_REDIS_URL;
+  const bus: Bus = stack.adopt(redis === undefined ? new MemoryBus() : new RedisBus(redis), (opened) => opened.close());
+  const presence = stack.adopt(
+    redis === undefined ? new MemoryPresence() : new RedisPresence(redis),
+    (opened) => opened.close(),
+  );
+  const limiter = stack.adopt(
+    redis === undefined ? new MemoryLimiter() : new RedisLimiter(redis),
+    (opened) => opened.close(),
+  );
+  const ledger = new IdempotencyLedger({ store, clock });
+  const cursors = new Cursors(config.jwtSecret);
+
+  // Modules
+  const modules: Module[] = [];
+  const operations = new Map<string, Operation>();
+  const tenants = new TenantService({ store, clock });
+  const identity = new IdentityService({ store, clock, cursors });
+  const authenticator = new Authenticator({
+    store,
+    clock,
+    tenants,
+    verifier: new TokenVerifier({
+      clock,
+      secrets: [config.jwtSecret, ...config.jwtSecretPrevious === undefined ? [] : [config.jwtSecretPrevious]],
+      jwksUrl: settings.SVC_JWKS_URL,
+      issuer: settings.SVC_JWT_ISSUER,
+      audience: settings.SVC_JWT_AUDIENCE,
+      requiresExpiry: settings.SVC_ENV !== "development",
+    }),
+  });
+  const gate = new RoomGate(store);
+  const members = new RoomMembers({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
+  });
+  const rooms = new RoomService({
+    store,
+    clock,
+    cursors,
+    gate,
+    members,
+    identity,
+    countUnread: (tenantId, principalId, behind) =>
+      new MessageStore(store.db).countUnreadIn(tenantId, principalId, behind),
+    onCreated: () => metrics.roomsCreated.inc(),
+    purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
+  });
+  const messages = new MessageService({ store, clock, gate, tenants });
+  const sender = new MessageSender({ store, clock, gate, isInTransaction: () => store.isInTransaction });
+  const permissions = new PermissionService({
+    operations: () => operations,
+    roleInRoom: async (who, roomId) => (await gate.look(who, roomId))?.role,
+    subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
+  });
+  modules.push(
+    gatewayModule({
+      version: manifest.version,
+      commit: settings.SVC_COMMIT,
+      limits: limits.shown,
+      modules: () => modules,
+    }),
+    tenantModule(tenants),
+    identityModule({ identity, tenants, limits: limits.shown }),
+    permissionModule(permissions),
+    roomModule({ rooms, members, gate }),
+    messageModule({
+      sender,
+      messages,
+      rate: limits.messages,
+      meter: {
+        received: () => metrics.messagesReceived.inc(),
+        committed: (type, bytes, seconds) => {
+          metrics.messagesSent.inc();
+          metrics.messagesByType.inc({ type });
+          metrics.messageSize.observe(bytes);
+          metrics.messageLatency.observe(seconds);
+        },
+      },
+    }),
+  );
+  for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
+
+  // What a commit leaves to be told goes to the bus, and to the jobs of this node.
+  const jobs = new JobRunner({ store, clock, kinds: modules.flatMap((module) => module.jobs ?? []) });
+  store.onCommit = ({ events, signals, jobs: added }) => {
+    for (const run of runsOf(events)) {
+      bus.publish(streamKey(run[0].tenantId, run[0].stream), { kind: "events", events: run });
+    }
+    for (const signal of signals) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
+    if (added > 0) jobs.wake();
+  };
+  await bus.subscribe(CONTROL_TOPIC, (message) => {
+    if (message.kind === "signal" && message.signal.kind === "principal") {
+      authenticator.forget(message.signal.tenantId, message.signal.id);
+    }
+  });
+  jobs.start();
+  stack.defer(() => jobs.stop());
+  metrics.onScrape(metrics.jobsWaiting, async (gauge) => {
+    for (const [state, count] of Object.entries(await jobs.counts())) gauge.set({ state }, count);
+  });
+  metrics.onScrape(metrics.roomMembers, async (gauge) => {
+    const { rooms: largest, total } = await new RoomStore(store.db).sizes(LARGEST_ROOMS);
+    gauge.reset();
+    let rest = total;
+    for (const { id, members: count } of largest) {
+      gauge.set({ room: id }, count);
+      rest -= count;
+    }
+    gauge.set({ room: "_other" }, rest);
+  });
+
+  // Transports
+  const takeRate = async (key: string, rate: Rate): Promise<void> => {
+    const take = await limiter.take(key, rate);
+    if (!take.isAllowed) throw new Fault("rate_limited", "Too many of these calls", { retryAfterMs: take.resetMs });
+  };
+  const dispatch = createDispatch({ metrics, takeRate: limits.isOn ? takeRate : undefined, rates: limits });
+  const hub = new Hub({
+    bus,
+    log: store.log,
+    presence,
+    metrics,
+    clock,
+    channels: modules.flatMap((module) => module.channels ?? []),
+    operations,
+    dispatch,
+    limits: limits.ws,
+    version: manifest.version,
+    authenticate: (token) => authenticator.authenticate(token),
+    revalidate: (actor) => authenticator.isStillValid(actor),
+    welcome: async (actor) => ({
+      principal: await identity.read(actor, "me"),
+      tenant: await tenants.read(actor.tenantId),
+      limits: limits.shown,
+      version: manifest.version,
+    }),
+  });
+  stack.defer(() => hub.drain());
+  metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
+  const allowed = settings.SVC_CORS_ALLOW_ORIGINS;
+  const upgrade = createUpgrade({
+    hub,
+    limits: limits.ws,
+    metrics,
+    isOriginAllowed: (origin) => allowed.includes("*") || allowed.includes(origin),
+  });
+  const clientOf = createClientOf(settings.SVC_TRUSTED_PROXIES);
+  const housekeeping = setInterval(() => void housekeep(), HOUSEKEEPING_MS);
+  stack.defer(() => clearInterval(housekeeping));
+  async function housekeep(): Promise<void> {
+    await store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM);
+    await ledger.purge();
+    await identity.housekeep();
+  }
+  async function ready(): Promise<Readiness> {
+    const checks = {
+      store: await isFine(probeStore(store)),
+      migrations: true,
+      bus: bus.isHealthy,
+      canary: await isFine(hub.canary()),
+      draining: hub.isDraining,
+    };
+    return { isReady: checks.store && checks.bus && checks.canary && !checks.draining, checks };
+  }
+  const http = createHttp({
+    operations: [...operations.values()],
+    routes: modules.flatMap((module) => module.routes ?? []),
+    dispatch,
+    authenticate: async (token) => await authenticator.authenticate(token),
+    runOnce: ledger.runOnce,
+    metrics,
+    limits: limits.isOn
+      ? {
+        takeGeneral: (key, rate) => limiter.take(key, rate),
+        requests: limits.requests,
+        unauthenticated: limits.unauthenticated,
+      }
+      : undefined,
+    ready,
+    version: manifest.version,
+    corsOrigins: allowed,
+    https: {
+      redirectTo: settings.SVC_HTTPS_REDIRECT_ENABLED ? settings.SVC_PUBLIC_URL : undefined,
+      isHstsOn: settings.SVC_HSTS_ENABLED,
+    },
+    trustedProxies: settings.SVC_TRUSTED_PROXIES,
+    metricsToken: config.metricsToken,
+  });
+  const owned = stack.move();
+  return {
+    fetch: (request, peer) =>
+      isUpgradePath(request.url) ? upgrade(request, clientOf(request, peer).ip) : http(request, peer),
+    operations,
+    modules,
+    store,
+    jobs,
+    hub,
+    drain: () => hub.drain(),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const UPGRADE_PATH = /^[a-z]+:\/\/[^/]+\/ws(\?|$)/;
+
+function isUpgradePath(url: string): boolean {
+  return UPGRADE_PATH.test(url);
+}
+
+/** A real write, so that a full disk or a read-only database shows. */
+async function probeStore(store: AnyStore): Promise<void> {
+  await store.write((tx) => tx.reserve("", "probe", 1));
+}
+
+async function isFine(check: Promise<unknown>): Promise<boolean> {
+  return await check.then(() => true, () => false);
+}
+
+function openStore(url: string, clock: Clock): AnyStore {
+  return url.startsWith("sqlite:")
+    ? openSqliteStore(url.slice("sqlite:".length), { clock })
+    : openPostgresStore(url, { clock });
+}
+
+/** Events of one commit as runs of one stream each, in order. */
+function runsOf<Event extends { tenantId: string; stream: string }>(events: readonly Event[]): [Event, ...Event[]][] {
+  const runs = new Map<string, [Event, ...Event[]]>();
+  for (const event of events) {
+    const key = streamKey(event.tenantId, event.stream);
+    const run = runs.get(key);
+    if (run === undefined) runs.set(key, [event]);
+    else run.push(event);
+  }
+  return [...runs.values()];
+}

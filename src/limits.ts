@@ -1,0 +1,56 @@
+// From settings to the limits that each part works with, and to the list that clients may read.
+import type { Rate } from "@/core/operation.ts";
+import type { Config } from "@/config.ts";
+import { withoutCaps, WS_LIMITS, type WsLimits } from "@/transport/ws/limits.ts";
+
+export type Limits = {
+  /** Whether anything is counted against rates and numbers of connections. */
+  isOn: boolean;
+  requests: Rate;
+  writes: Rate;
+  unauthenticated: Rate;
+  messages: { human: Rate; agent: Rate };
+  ws: WsLimits;
+  /** By name, as capabilities and `me` show them. */
+  shown: Readonly<Record<string, number>>;
+};
+
+/** The limits in force. */
+export function limitsOf({ settings }: Config): Limits {
+  const perMinute = (count: number, burst: number): Rate => ({ perSecond: count / 60, burst });
+  const ws: WsLimits = {
+    ...WS_LIMITS,
+    frameMaxBytes: settings.SVC_LIMIT_FRAME_BYTES,
+    outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
+    subscriptionsMax: settings.SVC_LIMIT_SUBSCRIPTIONS,
+    rate: { perSecond: settings.SVC_LIMIT_COMMANDS_PER_SECOND, burst: settings.SVC_LIMIT_COMMANDS_BURST },
+    connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
+    connectionsPerAddress: settings.SVC_LIMIT_CONNECTIONS_PER_ADDRESS,
+    connectionsPerNode: settings.SVC_LIMIT_CONNECTIONS,
+    ...(settings.SVC_REDIS_URL === undefined ? {} : { compareHeadsMs: 2000 }),
+  };
+  const shown = Object.fromEntries(
+    Object.entries(settings).filter(([name]) => name.startsWith("SVC_LIMIT_")).map(([name, value]) => [
+      name.slice("SVC_LIMIT_".length).toLowerCase().replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+      Number(value),
+    ]),
+  );
+  return {
+    isOn: settings.SVC_RATE_LIMIT,
+    requests: perMinute(settings.SVC_LIMIT_REQUESTS_PER_MINUTE, settings.SVC_LIMIT_REQUESTS_BURST),
+    writes: perMinute(settings.SVC_LIMIT_WRITES_PER_MINUTE, settings.SVC_LIMIT_WRITES_BURST),
+    unauthenticated: perMinute(
+      settings.SVC_LIMIT_UNAUTHENTICATED_PER_MINUTE,
+      settings.SVC_LIMIT_UNAUTHENTICATED_PER_MINUTE,
+    ),
+    messages: {
+      human: { perSecond: settings.SVC_LIMIT_MESSAGES_PER_SECOND, burst: settings.SVC_LIMIT_MESSAGES_BURST },
+      agent: {
+        perSecond: settings.SVC_LIMIT_AGENT_MESSAGES_PER_SECOND,
+        burst: settings.SVC_LIMIT_AGENT_MESSAGES_BURST,
+      },
+    },
+    ws: settings.SVC_RATE_LIMIT ? ws : withoutCaps(ws),
+    shown,
+  };
+}

@@ -1,0 +1,112 @@
+// The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
+import { createApp } from "@/app.ts";
+import { type Config, ConfigError, processEnviron, readConfig } from "@/config.ts";
+import { systemClock } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { logOf, startLogging, stopLogging } from "@/core/log.ts";
+import { mintToken } from "@/token.ts";
+
+const DRAIN_MS = 30_000;
+const STORE_WAIT_MS = 30_000;
+const USAGE = "usage: gateway [serve] | token --sub <id> … | health";
+
+const log = logOf("main");
+
+async function main([command = "serve", ...args]: readonly string[]): Promise<number> {
+  try {
+    switch (command) {
+      case "serve":
+        return await serve(readConfig(processEnviron));
+      case "token":
+        print(await mintToken(readConfig(processEnviron), args));
+        return 0;
+      case "health":
+        return await health(readConfig(processEnviron));
+      default:
+        complain(USAGE);
+        return 2;
+    }
+  } catch (error) {
+    complain(
+      error instanceof ConfigError || command !== "serve" ? messageOf(error) : `Start failed: ${messageOf(error)}`,
+    );
+    return 1;
+  }
+}
+
+async function serve(config: Config): Promise<number> {
+  const { settings } = config;
+  await startLogging(settings.RUST_LOG);
+  for (const warning of config.warnings) log.warn(warning);
+  const app = await whenStoreAnswers(() => createApp(config, { clock: systemClock }));
+  const ended = Promise.withResolvers<void>();
+  let isStopping = false;
+
+  async function stop(signal: string): Promise<void> {
+    if (isStopping) return;
+    isStopping = true;
+    log.info("stopping", { signal });
+    // A client that never lets go must not keep the process; what was acknowledged is on disk already.
+    const deadline = setTimeout(() => Deno.exit(1), DRAIN_MS);
+    await app.drain();
+    await server.shutdown();
+    await app[Symbol.asyncDispose]();
+    clearTimeout(deadline);
+    ended.resolve();
+  }
+
+  const server = Deno.serve({
+    hostname: settings.SVC_HOST,
+    port: settings.SVC_PORT,
+    reusePort: settings.SVC_REUSE_PORT,
+    onListen: ({ hostname, port }) =>
+      log.info("listening", { url: `http://${hostname}:${port}`, env: settings.SVC_ENV }),
+    onError: (error) => {
+      log.error("unexpected", { cause: messageOf(error) });
+      return new Response("Internal error", { status: 500 });
+    },
+  }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(signal, () => void stop(signal));
+  }
+  await ended.promise;
+  log.info("stopped");
+  await stopLogging();
+  return 0;
+}
+
+/** A database that starts beside us may take a while; one that is wrong is told at once. */
+async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Result> {
+  const until = Date.now() + STORE_WAIT_MS;
+  while (true) {
+    try {
+      return await open();
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "unavailable" || Date.now() > until) throw error;
+      log.warn("the database does not answer yet");
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+  }
+}
+
+/** For container checks: 0 when the gateway on this machine is up. */
+async function health({ settings }: Config): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${settings.SVC_PORT}/health`, { signal: AbortSignal.timeout(2000) });
+  print(await response.text());
+  return response.ok ? 0 : 1;
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? `${error.message} (${error.cause.message})` : error.message;
+}
+
+function print(text: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+function complain(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

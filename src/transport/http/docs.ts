@@ -1,0 +1,116 @@
+// `/docs`: Swagger UI from the installed package, loaded on first use, under a policy that allows no inline script and no CDN.
+import { Fault } from "@/core/fault.ts";
+import type { Route } from "@/core/route.ts";
+
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const INIT = `SwaggerUIBundle({
+  url: "openapi.json",
+  dom_id: "#ui",
+  deepLinking: true,
+  persistAuthorization: true,
+  displayOperationId: true,
+  displayRequestDuration: true,
+  docExpansion: "none",
+  filter: true,
+  validatorUrl: null,
+  requestSnippetsEnabled: true,
+});
+`;
+
+const ICON =
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f6feb"/><path d="M7 9h18v11H15l-5 4v-4H7z" fill="#fff"/></svg>`;
+
+const STYLE = `body { margin: 0 }
+nav { padding: 10px 20px; font: 14px sans-serif; background: #1b1b1b }
+nav a { color: #fff; margin-right: 16px }
+`;
+
+type Asset = { type: string; load: () => Promise<string> };
+
+const ASSETS: Readonly<Record<string, Asset>> = {
+  "swagger-ui.css": {
+    type: "text/css; charset=utf-8",
+    load: async () => (await import("swagger-ui-dist/swagger-ui.css", { with: { type: "text" } })).default,
+  },
+  "swagger-ui-bundle.js": {
+    type: "text/javascript; charset=utf-8",
+    load: async () => (await import("swagger-ui-dist/swagger-ui-bundle.js", { with: { type: "text" } })).default,
+  },
+  "page.css": { type: "text/css; charset=utf-8", load: () => Promise.resolve(STYLE) },
+  "init.js": { type: "text/javascript; charset=utf-8", load: () => Promise.resolve(INIT) },
+  "favicon.svg": { type: "image/svg+xml", load: () => Promise.resolve(ICON) },
+};
+
+/** The page and its files; `documents` are the paths of the machine-readable documents it links to. */
+export function docsRoutes(documents: readonly string[]): Route[] {
+  const page = pageOf(documents);
+  return [{
+    name: "docs.get",
+    summary: "Interactive documentation",
+    tag: "operation",
+    method: "GET",
+    path: "/docs",
+    auth: "public",
+    document: { responses: { 200: fileResponse("Swagger UI page", "text/html") } },
+    handle: () => file(page, "text/html; charset=utf-8"),
+  }, {
+    name: "docs.asset",
+    summary: "Files of the interactive documentation",
+    tag: "operation",
+    method: "GET",
+    path: "/docs/:asset",
+    auth: "public",
+    faults: ["route_not_found"],
+    document: {
+      parameters: [{
+        name: "asset",
+        in: "path",
+        required: true,
+        description: "Name of the file",
+        schema: { type: "string", enum: Object.keys(ASSETS) },
+      }],
+      responses: { 200: fileResponse("The file", "text/*") },
+    },
+    async handle(_request, { params }) {
+      const name = params["asset"] ?? "";
+      const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
+      if (asset === undefined) throw new Fault("route_not_found", "No such file of the documentation");
+      return file(await asset.load(), asset.type);
+    },
+  }];
+}
+
+function file(body: string, type: string): Response {
+  return new Response(body, {
+    headers: { "Content-Type": type, "Content-Security-Policy": POLICY, "Cache-Control": "no-cache" },
+  });
+}
+
+function fileResponse(description: string, type: string): Record<string, unknown> {
+  return { description, content: { [type]: { schema: { type: "string" } } } };
+}
+
+/** Every reference is relative, so the page also works behind a path prefix. */
+function pageOf(documents: readonly string[]): string {
+  const links = documents.map((path) => `<a href="${path.slice(1)}">${path.slice(1)}</a>`).join("");
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Collaboration Gateway API</title>
+<link rel="icon" href="docs/favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+<link rel="stylesheet" href="docs/page.css">
+</head>
+<body>
+<nav>${links}</nav>
+<div id="ui"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/init.js"></script>
+</body>
+</html>
+`;
+}

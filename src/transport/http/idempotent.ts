@@ -1,0 +1,47 @@
+// `Idempotency-Key`: reads the header, and runs a write at most once for a key.
+import { createHash } from "node:crypto";
+import type { Actor } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import type { RunOnce } from "@/core/idempotency.ts";
+import type { Answer } from "./answer.ts";
+import type { Exchange } from "./exchange.ts";
+import { problemAnswer } from "./problem.ts";
+
+const KEY = /^[\x20-\x7e]{1,255}$/;
+
+/** The key of a request; `undefined` when it has none. */
+export function idempotencyKeyOf(request: Request): string | undefined {
+  const key = request.headers.get("Idempotency-Key");
+  if (key === null) return undefined;
+  if (!KEY.test(key)) throw new Fault("bad_request", "Idempotency-Key must be 1 to 255 printable ASCII characters");
+  return key;
+}
+
+/** The first answer to this key. A refusal that passes by itself (429, 5xx) is told, not kept. */
+export async function answerOnce(
+  runOnce: RunOnce,
+  exchange: Exchange,
+  actor: Actor,
+  key: string,
+  body: Uint8Array,
+  work: () => Promise<Answer>,
+): Promise<Answer> {
+  const { method } = exchange.request;
+  const { tenantId, principalId } = actor;
+  const fingerprint = createHash("sha256").update(`${method} ${exchange.path}?${exchange.query}\n`).update(body)
+    .digest("hex");
+  const { answer, isReplay } = await runOnce(
+    { tenantId, principalId, method, path: exchange.path, key },
+    fingerprint,
+    async () => {
+      try {
+        return await work();
+      } catch (thrown) {
+        const fault = Fault.from(thrown);
+        if (fault.kind.retryable || fault.kind.status === 429) throw fault;
+        return problemAnswer(exchange, fault);
+      }
+    },
+  );
+  return isReplay ? { ...answer, headers: { ...answer.headers, "Idempotency-Replayed": "true" } } : answer;
+}

@@ -1,0 +1,102 @@
+// `/openapi.json`: OpenAPI 3.1 from the very values that the server mounts, made once when first asked for.
+import type { Operation } from "@/core/operation.ts";
+import type { Route } from "@/core/route.ts";
+import { type Collected, describeOperation, describeRoute, tagOf, templateOf } from "./openapi_operation.ts";
+import { HEADERS, PROBLEM_SCHEMA } from "./openapi_response.ts";
+import { Schemas } from "./openapi_schema.ts";
+
+/** What the document is made from. `routes` is read when the document is made, so it may still grow. */
+export type DocumentSource = {
+  operations: readonly Operation[];
+  routes: readonly Route[];
+  version: string;
+};
+
+const PARAMETERS = {
+  IdempotencyKey: {
+    name: "Idempotency-Key",
+    in: "header",
+    description:
+      "Makes a repeated request safe: the first answer to a key is kept for 24 h and given again. One key, one request.",
+    schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
+  },
+  IfMatch: {
+    name: "If-Match",
+    in: "header",
+    description: "ETag of the version the change is based on; another version answers 412. `*` asks for none.",
+    schema: { type: "string" },
+    example: '"3.Zk2b9tq1Lw0x"',
+  },
+  IfNoneMatch: {
+    name: "If-None-Match",
+    in: "header",
+    description: "ETag the caller already has; an unchanged resource answers 304",
+    schema: { type: "string" },
+  },
+  RequestId: {
+    name: "X-Request-Id",
+    in: "header",
+    description: "Id to find this request by; made when absent or not of this form",
+    schema: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,64}$" },
+  },
+};
+
+/** The document, as text. */
+export function openapiDocument({ operations, routes, version }: DocumentSource): string {
+  const collected: Collected = { schemas: new Schemas(), responses: {} };
+  const paths: Record<string, Record<string, unknown>> = {};
+  const put = (method: string, path: string, described: Record<string, unknown>): void => {
+    (paths[templateOf(path)] ??= {})[method.toLowerCase()] = described;
+  };
+  for (const operation of operations) {
+    put(operation.http.method, operation.http.path, describeOperation(operation, collected));
+  }
+  for (const route of routes) put(route.method, route.path, describeRoute(route, collected));
+  const tags = new Set([...operations.map(tagOf), ...routes.map((route) => route.tag)]);
+  return collected.schemas.seal({
+    openapi: "3.1.0",
+    info: {
+      title: "Collaboration Gateway API",
+      version,
+      description:
+        "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields.",
+      license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
+    },
+    servers: [{ url: "/" }],
+    security: [{ bearer: [] }],
+    tags: [...tags].toSorted().map((name) => ({ name, description: `Everything about: ${name}` })),
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
+      headers: HEADERS,
+      parameters: PARAMETERS,
+      responses: collected.responses,
+      schemas: { Problem: PROBLEM_SCHEMA },
+    },
+  });
+}
+
+/** The route that serves the document. */
+export function openapiRoute(source: DocumentSource): Route {
+  let text: string | undefined;
+  return {
+    name: "openapi.get",
+    summary: "This document",
+    tag: "operation",
+    method: "GET",
+    path: "/openapi.json",
+    auth: "public",
+    document: {
+      responses: {
+        200: {
+          description: "OpenAPI 3.1 document of the gateway",
+          content: { "application/json": { schema: { type: "object" } } },
+        },
+      },
+    },
+    handle() {
+      text ??= openapiDocument(source);
+      return new Response(text, { headers: { "Content-Type": "application/json", "Cache-Control": "no-cache" } });
+    },
+  };
+}

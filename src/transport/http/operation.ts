@@ -1,0 +1,108 @@
+// An operation as an endpoint: admission, input, dispatch, answer.
+import type { Actor } from "@/core/actor.ts";
+import type { Call, Dispatch } from "@/core/dispatch.ts";
+import type { RunOnce } from "@/core/idempotency.ts";
+import { isRead, type Operation, type Outcome } from "@/core/operation.ts";
+import { type Answer, jsonAnswer } from "./answer.ts";
+import type { Admit } from "./auth.ts";
+import { readBody } from "./body.ts";
+import { withDeadline } from "./deadline.ts";
+import { BODY_MAX_BYTES, type Endpoint, requireAcceptsJson } from "./endpoint.ts";
+import { etagOf, isNoneMatch } from "./etag.ts";
+import type { Exchange } from "./exchange.ts";
+import { answerOnce, idempotencyKeyOf } from "./idempotent.ts";
+import { createReadInput } from "./input.ts";
+import { fieldsOf } from "./query.ts";
+
+/** What operations need to be answered over HTTP. */
+export type OperationDeps = {
+  admit: Admit;
+  dispatch: Dispatch;
+  runOnce: RunOnce | undefined;
+  requestTimeoutMs: number;
+};
+
+/** Whether the operation reads a JSON body. */
+export function hasBody({ http }: Operation): boolean {
+  return http.method !== "GET" && http.method !== "DELETE";
+}
+
+/** Whether an `Idempotency-Key` means something to the operation. */
+export function isOnceable(operation: Operation): boolean {
+  return operation.http.method === "POST" && !isRead(operation);
+}
+
+/** The endpoint of an operation. */
+export function operationEndpoint(
+  operation: Operation,
+  { admit, dispatch, runOnce, requestTimeoutMs }: OperationDeps,
+): Endpoint {
+  const { method, path, status, bodyMaxBytes = BODY_MAX_BYTES } = operation.http;
+  const readInput = createReadInput(operation);
+  const isWithBody = hasBody(operation);
+  const once = isOnceable(operation) ? runOnce : undefined;
+  const isLongPoll = fieldsOf(operation.input).has("wait");
+
+  async function answer(exchange: Exchange, params: Record<string, string>): Promise<Response> {
+    const { request } = exchange;
+    requireAcceptsJson(request);
+    const actor = await admit(exchange);
+    const key = once === undefined ? undefined : idempotencyKeyOf(request);
+    const body = isWithBody ? await readBody(request, bodyMaxBytes) : undefined;
+    const input = readInput(exchange, params, body?.value);
+    const run = async (): Promise<Answer> =>
+      answerOf(await dispatch(operation, new HttpCall(exchange, actor, input)), status);
+    const result = once === undefined || key === undefined || body === undefined
+      ? await run()
+      : await answerOnce(once, exchange, actor, key, body.bytes, run);
+    return exchange.respond(method === "GET" ? conditional(request, result) : result);
+  }
+
+  return {
+    method,
+    path,
+    answer: isLongPoll
+      ? answer
+      : (exchange, params) => withDeadline(exchange, requestTimeoutMs, answer(exchange, params)),
+  };
+}
+
+/** A call whose signal is made only when somebody asks for it. */
+class HttpCall implements Call {
+  readonly actor: Actor;
+  readonly input: unknown;
+  readonly requestId: string;
+  readonly via = "http";
+  readonly #exchange: Exchange;
+
+  constructor(exchange: Exchange, actor: Actor, input: unknown) {
+    this.actor = actor;
+    this.input = input;
+    this.requestId = exchange.requestId;
+    this.#exchange = exchange;
+  }
+
+  get signal(): AbortSignal {
+    return this.#exchange.signal;
+  }
+}
+
+function answerOf({ output, status, location }: Outcome<unknown>, usual: number): Answer {
+  const headers: Record<string, string> = {};
+  if (location !== undefined) headers["Location"] = location;
+  if ((status ?? usual) === 204) return { status: 204, headers, body: null };
+  const body = JSON.stringify(output ?? null);
+  const etag = etagOf(output, body);
+  if (etag !== undefined) {
+    headers["ETag"] = etag;
+    headers["Cache-Control"] = "private, no-cache";
+  }
+  return jsonAnswer(status ?? usual, body, headers);
+}
+
+function conditional(request: Request, answer: Answer): Answer {
+  const etag = answer.headers["ETag"];
+  if (etag === undefined || answer.status !== 200) return answer;
+  if (!isNoneMatch(request.headers.get("If-None-Match"), etag)) return answer;
+  return { status: 304, headers: { ETag: etag, "Cache-Control": "private, no-cache" }, body: null };
+}

@@ -1,0 +1,44 @@
+// An ordinary route as an endpoint: the same admission, limits, time-out and problems as operations have.
+import { hasScope } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Route, RouteCall } from "@/core/route.ts";
+import type { Admit } from "./auth.ts";
+import { readBody } from "./body.ts";
+import { withDeadline } from "./deadline.ts";
+import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
+import type { Exchange } from "./exchange.ts";
+
+/** The endpoint of a route. */
+export function routeEndpoint(route: Route, deps: { admit: Admit; requestTimeoutMs: number }): Endpoint {
+  const { method, path } = route;
+  const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
+
+  async function answer(exchange: Exchange, params: Record<string, string>): Promise<Response> {
+    const { request, requestId, ip } = exchange;
+    const actor = route.auth === "bearer" ? await deps.admit(exchange) : undefined;
+    if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
+      throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
+    }
+    const body = isJsonBody ? (await readBody(request, BODY_MAX_BYTES)).value : undefined;
+    const call: RouteCall = {
+      params,
+      body,
+      requestId,
+      ip,
+      get signal() {
+        return exchange.signal;
+      },
+    };
+    if (route.auth === "public") return exchange.dress(await route.handle(request, call));
+    if (actor === undefined) throw new TypeError("A bearer route was entered without an actor");
+    return exchange.dress(await route.handle(request, Object.assign(call, { actor })));
+  }
+
+  return {
+    method,
+    path,
+    answer: route.isLong
+      ? answer
+      : (exchange, params) => withDeadline(exchange, deps.requestTimeoutMs, answer(exchange, params)),
+  };
+}

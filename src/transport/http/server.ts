@@ -1,0 +1,176 @@
+// The HTTP server: operations and routes become Hono routes behind one wrapper that every request passes.
+import { Hono } from "@hono/hono";
+import type { Dispatch } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
+import type { RunOnce } from "@/core/idempotency.ts";
+import { logOf } from "@/core/log.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import type { Operation } from "@/core/operation.ts";
+import type { Route } from "@/core/route.ts";
+import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
+import { createClientOf } from "./client.ts";
+import { type CorsOrigins, createCors } from "./cors.ts";
+import { docsRoutes } from "./docs.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { Exchange } from "./exchange.ts";
+import { createHttps, type HttpsRules } from "./https.ts";
+import { Meters } from "./meter.ts";
+import { openapiRoute } from "./openapi.ts";
+import { operationEndpoint } from "./operation.ts";
+import { probeRoutes, type Readiness } from "./probe.ts";
+import { problemAnswer } from "./problem.ts";
+import { routeEndpoint } from "./route.ts";
+
+/** What the composition root hands in. */
+export type HttpDeps = {
+  operations: readonly Operation[];
+  routes?: readonly Route[];
+  dispatch: Dispatch;
+  authenticate: Authenticate;
+  /** Absent: `Idempotency-Key` is checked for form only. */
+  runOnce?: RunOnce | undefined;
+  metrics: Metrics;
+  /** Absent when limits are off. */
+  limits?: HttpLimits | undefined;
+  ready: () => Promise<Readiness>;
+  /** Version of the gateway, for the OpenAPI document. */
+  version: string;
+  corsOrigins?: CorsOrigins;
+  https?: HttpsRules;
+  /** CIDR ranges whose `X-Forwarded-*` are believed. */
+  trustedProxies?: readonly string[];
+  metricsToken?: string | undefined;
+  requestTimeoutMs?: number;
+};
+
+/** Answers one request of the peer at `ip`; never rejects. */
+export type HttpHandler = (request: Request, ip: string) => Promise<Response>;
+
+const ROUTED = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const UNMATCHED = "_unmatched";
+
+const log = logOf("http");
+
+/** Builds the handler. */
+export function createHttp(deps: HttpDeps): HttpHandler {
+  const { operations, limits, requestTimeoutMs = 30_000 } = deps;
+  const admit = createAdmit(deps.authenticate, limits);
+  const meters = new Meters(deps.metrics);
+  const clientOf = createClientOf(deps.trustedProxies ?? []);
+  const https = createHttps(deps.https ?? { isHstsOn: false });
+  const cors = createCors(deps.corsOrigins ?? []);
+  const routes = withOwnRoutes(deps);
+  const app = mount([
+    ...operations.map((operation) =>
+      operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, requestTimeoutMs })
+    ),
+    ...routes.map((route) => routeEndpoint(route, { admit, requestTimeoutMs })),
+  ], meters);
+
+  async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {
+    const fault = await chargeRefusal(exchange, faultOf(exchange, thrown), limits);
+    const headers: Record<string, string> = {};
+    if (fault.code === "method_not_allowed") headers["Allow"] = methodsAt(app, exchange).join(", ");
+    // A Fault from dispatch has been logged there.
+    if (!(thrown instanceof Fault) && fault.code === "internal") {
+      log.error("unexpected", { requestId: exchange.requestId, cause: describe(fault.cause) });
+    }
+    return exchange.respond(problemAnswer(exchange, fault, headers));
+  }
+
+  return async function handle(request, peer) {
+    const client = clientOf(request, peer);
+    const exchange = new Exchange(request, client.ip, client.isHttps);
+    let response: Response;
+    try {
+      // HTTPS first: a preflight over plain http is redirected as well, which a browser refuses.
+      const early = https(exchange) ?? cors(exchange);
+      response = early === undefined ? await app.fetch(request, exchange) : exchange.respond(early);
+    } catch (thrown) {
+      response = await refuse(exchange, thrown);
+    }
+    finish(exchange, response.status);
+    return response;
+  };
+
+  function finish(exchange: Exchange, status: number): void {
+    let { meter } = exchange;
+    if (meter === undefined) {
+      meter = meters.of(exchange.request.method, UNMATCHED);
+      meter.begin();
+    }
+    const ms = performance.now() - exchange.startedAt;
+    meter.end(status, ms / 1000);
+    if (status < 500 && !log.isEnabledFor("debug")) return;
+    // The template, not the path: a path may hold a secret, and a query more than one.
+    log[status < 500 ? "debug" : "error"]("request", {
+      requestId: exchange.requestId,
+      method: exchange.request.method,
+      path: meter.path,
+      status,
+      ms: Math.round(ms * 100) / 100,
+    });
+  }
+}
+
+type App = Hono<{ Bindings: Exchange }>;
+
+/** Registers endpoints; whatever is thrown passes on to the wrapper. */
+function mount(endpoints: readonly Endpoint[], meters: Meters): App {
+  const app: App = new Hono();
+  for (const endpoint of endpoints.toSorted(byPrecedence)) {
+    const { method, path } = endpoint;
+    app.on(method, path, (context) => {
+      const exchange = context.env;
+      exchange.meter = meters.of(exchange.request.method, path);
+      exchange.meter.begin();
+      return endpoint.answer(exchange, context.req.param());
+    });
+  }
+  app.notFound((context) => {
+    const { method } = context.env.request;
+    if (methodsAt(app, context.env).length === 0) throw new Fault("route_not_found", "There is nothing at this path");
+    throw new Fault("method_not_allowed", `This path does not take ${method.slice(0, 32)}`);
+  });
+  app.onError((error) => {
+    throw error;
+  });
+  return app;
+}
+
+/** Methods that the path of a request takes. */
+function methodsAt(app: App, { request }: Exchange): string[] {
+  const path = app.getPath(request);
+  return ROUTED.filter((method) => app.router.match(method, path)[0].length > 0)
+    .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
+}
+
+/** Literal segments before parameters, so that `/rooms/unread` is not taken for the room `unread`. */
+function byPrecedence(a: Endpoint, b: Endpoint): number {
+  const [left, right] = [a.path.split("/"), b.path.split("/")];
+  const rank = (segment: string | undefined): number => Number(segment?.startsWith(":") ?? false);
+  if (left.length !== right.length) return left.length - right.length;
+  return left.map((segment, at) => rank(segment) - rank(right[at])).find((difference) => difference !== 0) ?? 0;
+}
+
+/** The routes of the modules and those of every gateway; the documents list all of them. */
+function withOwnRoutes(deps: HttpDeps): Route[] {
+  const routes = [...deps.routes ?? [], ...probeRoutes(deps)];
+  const documents = ["/openapi.json", "/asyncapi.json"]
+    .filter((path) => path === "/openapi.json" || routes.some((route) => route.path === path));
+  routes.push(...docsRoutes(documents));
+  routes.push(openapiRoute({ operations: deps.operations, routes, version: deps.version }));
+  return routes;
+}
+
+/** The fault to tell; work that broke because it was told to stop is not an error of ours. */
+function faultOf(exchange: Exchange, thrown: unknown): Fault {
+  const fault = Fault.from(thrown);
+  return fault.code === "internal" && exchange.isAborted
+    ? new Fault("unavailable", "The request was cancelled", { cause: thrown })
+    : fault;
+}
+
+function describe(cause: unknown): string {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}\n${cause.stack ?? ""}` : String(cause);
+}

@@ -1,0 +1,228 @@
+// What every bus promises, and what the Redis one promises besides when Redis goes and comes back.
+import assert from "node:assert/strict";
+import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { RedisBus } from "@/adapters/bus_redis.ts";
+import { RedisConnection } from "@/adapters/redis.ts";
+import type { Bus, BusMessage } from "@/ports/bus.ts";
+import { command, hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
+
+/** Two nodes on one bus; on the memory bus both are the same. */
+type Nodes = { here: Bus; there: Bus };
+
+const BACKENDS: { name: string; ignore: boolean; run: (body: (nodes: Nodes) => Promise<void>) => Promise<void> }[] = [
+  { name: "memory", ignore: false, run: withMemory },
+  { name: "redis", ignore: !hasRedis, run: (body) => withRedis((url, prefix) => withNodes(url, prefix, body)) },
+];
+
+for (const { name, ignore, run } of BACKENDS) {
+  const test = (title: string, body: (nodes: Nodes) => Promise<void>): void =>
+    Deno.test({ name: `bus ${name}: ${title}`, ignore, fn: () => run(body) });
+
+  test("messages of one topic arrive on every node in the order they were published", async ({ here, there }) => {
+    const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
+    const sent = Array.from({ length: 500 }, (_, index) => ephemeral(`${index}`));
+    for (const message of sent) here.publish("room:a", message);
+    await until(() => atHere.length >= 500 && atThere.length >= 500);
+    assert.deepEqual(atHere, sent);
+    assert.deepEqual(atThere, sent);
+  });
+
+  test("every kind of message arrives as it was sent", async ({ here, there }) => {
+    const heard = await record(there, "control");
+    const event = {
+      tenantId: "t",
+      stream: "room:a",
+      epoch: "e",
+      seq: 7,
+      type: "message.sent",
+      json: '{"text":"ü\\n"}',
+    };
+    const sent: BusMessage[] = [
+      {
+        kind: "events",
+        events: [event, { ...event, seq: 8, effect: { kind: "evict", principalIds: "*", reason: "r" } }],
+      },
+      { kind: "ephemeral", event: { tenantId: "t", channel: "room:a", json: "{}", principalIds: ["ada"] } },
+    ];
+    for (const message of sent) here.publish("control", message);
+    await until(() => heard.length >= sent.length);
+    assert.deepEqual(heard, sent);
+  });
+
+  test("a subscription is active once it resolves, and only for its topic", async ({ here, there }) => {
+    const other = await record(there, "room:b");
+    for (let round = 0; round < 20; round++) {
+      const heard = await record(there, `room:${round}`);
+      here.publish(`room:${round}`, ephemeral("first"));
+      await until(() => heard.length > 0);
+    }
+    assert.deepEqual(other, []);
+  });
+
+  test("listeners of one topic end one by one", async ({ here, there }) => {
+    const counts = [0, 0];
+    const first = await there.subscribe("room:a", () => counts[0] = (counts[0] ?? 0) + 1);
+    const second = await there.subscribe("room:a", () => counts[1] = (counts[1] ?? 0) + 1);
+    here.publish("room:a", ephemeral("both"));
+    await until(() => counts[0] === 1 && counts[1] === 1);
+    first.close();
+    first.close();
+    here.publish("room:a", ephemeral("second alone"));
+    await until(() => counts[1] === 2);
+    second.close();
+    const marker = await record(there, "room:b");
+    here.publish("room:a", ephemeral("nobody"));
+    here.publish("room:b", ephemeral("marker"));
+    await until(() => marker.length > 0);
+    const again = await record(there, "room:a");
+    here.publish("room:a", ephemeral("again"));
+    await until(() => again.length > 0);
+    assert.deepEqual(counts, [1, 2]);
+    assert.deepEqual(again, [ephemeral("again")]);
+  });
+
+  test("a listener that throws does not keep a message from others", async ({ here, there }) => {
+    await there.subscribe("room:a", () => {
+      throw new Error("on purpose");
+    });
+    const heard = await record(there, "room:a");
+    here.publish("room:a", ephemeral("1"));
+    here.publish("room:a", ephemeral("2"));
+    await until(() => heard.length >= 2);
+  });
+}
+
+const redisTest = (title: string, fn: () => Promise<void>): void =>
+  Deno.test({ name: `bus redis: ${title}`, ignore: !hasRedisServer, fn });
+
+redisTest("subscriptions outlive a restart of Redis, and each node is told to catch up", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    const heard = await record(there, "room:a");
+    const recoveries = { here: 0, there: 0 };
+    here.onRecovered = () => recoveries.here++;
+    there.onRecovered = () => recoveries.there++;
+    await server.stop();
+    await until(() => !here.isHealthy && !there.isHealthy);
+    const late = await record(there, "room:b");
+    await server.start();
+    await until(() => here.isHealthy && there.isHealthy && recoveries.here > 0 && recoveries.there > 0);
+    here.publish("room:a", ephemeral("a"));
+    here.publish("room:b", ephemeral("b"));
+    await until(() => heard.length > 0 && late.length > 0);
+    assert.deepEqual([heard, late], [[ephemeral("a")], [ephemeral("b")]]);
+  });
+});
+
+redisTest("while Redis is away messages reach this node, are lost to others, and none is kept for later", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
+    await server.stop();
+    await until(() => !here.isHealthy && !there.isHealthy);
+    for (let index = 0; index < 1000; index++) here.publish("room:a", ephemeral("away"));
+    assert.equal(atHere.length, 1000);
+    await server.start();
+    await until(() => here.isHealthy && there.isHealthy);
+    here.publish("room:a", ephemeral("back"));
+    await until(() => atThere.length > 0 && atHere.length > 1000);
+    assert.deepEqual(atThere, [ephemeral("back")]);
+  });
+});
+
+redisTest("a node that lost messages tells nodes that noticed nothing", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    let recoveries = 0;
+    there.onRecovered = () => recoveries++;
+    await command(server.url, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    await until(() => !here.isHealthy);
+    here.publish("room:a", ephemeral("lost"));
+    await until(() => recoveries > 0);
+  });
+});
+
+redisTest("a node that starts without Redis serves itself and joins when Redis comes", async () => {
+  await using server = await ownRedis();
+  await server.stop();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
+    assert.equal(here.isHealthy, false);
+    here.publish("room:a", ephemeral("alone"));
+    assert.deepEqual(atHere, [ephemeral("alone")]);
+    await server.start();
+    await until(() => here.isHealthy && there.isHealthy);
+    here.publish("room:a", ephemeral("together"));
+    await until(() => atThere.length > 0);
+    assert.deepEqual(atThere, [ephemeral("together")]);
+  });
+});
+
+redisTest("what waits for a Redis that hangs is bounded, and the loss is told", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    let recoveries = 0;
+    there.onRecovered = () => recoveries++;
+    const message = ephemeral("x".repeat(8192));
+    server.freeze();
+    for (let index = 0; index < 3000; index++) here.publish("room:nobody listens", message);
+    server.thaw();
+    await until(() => recoveries > 0);
+    const taken = /cmdstat_publish:calls=(\d+)/.exec(String(await command(server.url, "INFO", "commandstats")))?.[1];
+    const notices = 1;
+    assert.equal(Number(taken) - notices, Math.floor(16 * 1024 * 1024 / JSON.stringify(message).length));
+  });
+});
+
+redisTest("a message of an unknown kind is passed over", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    const heard = await record(there, "room:a");
+    for (const text of ["not json", "null", '{"kind":"newer"}']) {
+      assert.equal(await command(server.url, "PUBLISH", "svc:bus:room:a", text), 1);
+    }
+    here.publish("room:a", ephemeral("known"));
+    await until(() => heard.length > 0);
+    assert.deepEqual(heard, [ephemeral("known")]);
+  });
+});
+
+redisTest("a connection that hangs is given up and made anew", async () => {
+  await using server = await ownRedis();
+  let returns = 0;
+  const connection = new RedisConnection(server.url, { watchMs: 30, onReady: () => returns++ });
+  await connection.tried;
+  server.freeze();
+  await until(() => !connection.isReady);
+  server.thaw();
+  await until(() => connection.isReady && returns === 2);
+  await connection.close();
+});
+
+function ephemeral(json: string): BusMessage {
+  return { kind: "ephemeral", event: { tenantId: "t", channel: "room:a", json } };
+}
+
+/** Everything heard on a topic, from now on. */
+async function record(bus: Bus, topic: string): Promise<BusMessage[]> {
+  const heard: BusMessage[] = [];
+  await bus.subscribe(topic, (message) => heard.push(message));
+  return heard;
+}
+
+async function withMemory(body: (nodes: Nodes) => Promise<void>): Promise<void> {
+  const bus = new MemoryBus();
+  await body({ here: bus, there: bus });
+  await bus.close();
+}
+
+async function withNodes(url: string, prefix: string, body: (nodes: Nodes) => Promise<void>): Promise<void> {
+  const [here, there] = [new RedisBus(url, { prefix }), new RedisBus(url, { prefix })];
+  try {
+    // The first subscription waits for the first attempt to connect.
+    for (const bus of [here, there]) (await bus.subscribe("warm-up", () => {})).close();
+    await body({ here, there });
+  } finally {
+    await Promise.all([here.close(), there.close()]);
+  }
+}

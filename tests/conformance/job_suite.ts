@@ -1,0 +1,201 @@
+// What the job runner does on every store.
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import type { CoreTables } from "@/adapters/core_tables.ts";
+import { JobRunner, type JobRunnerOptions } from "@/adapters/job_runner.ts";
+import { Fault } from "@/core/fault.ts";
+import { defineJob, type JobDraft } from "@/core/job.ts";
+import type { Store } from "@/ports/store.ts";
+import type { Backend, Opened } from "./store_backends.ts";
+import { onStore } from "./store_suite.ts";
+
+type Run = (job: { tenantId: string; payload: { n: number }; attempt: number }) => Promise<void>;
+
+const draft = (n: number, more: Partial<JobDraft> = {}): JobDraft => ({
+  tenantId: "acme",
+  kind: "count",
+  payload: { n },
+  ...more,
+});
+
+const coreOf = ({ store }: Opened): Store<CoreTables> => store as unknown as Store<CoreTables>;
+
+function runnerOf(opened: Opened, run: Run, options: JobRunnerOptions = {}): JobRunner {
+  const kind = defineJob({ kind: "count", payload: z.strictObject({ n: z.int() }), maxAttempts: 3, run });
+  const runner = new JobRunner({ store: coreOf(opened), kinds: [kind], clock: opened.clock }, {
+    pollMs: 60_000,
+    ...options,
+  });
+  opened.store.onCommit = ({ jobs }) => {
+    if (jobs > 0) runner.wake();
+  };
+  runner.start();
+  return runner;
+}
+
+async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 5000;
+  while (!await isTrue()) {
+    if (Date.now() > deadline) throw new Error("Expected it within 5 s");
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+const jobs = ({ store }: Opened) =>
+  coreOf({ store } as Opened).db.selectFrom("job").selectAll().orderBy("id").execute();
+
+const isEmpty = async (opened: Opened): Promise<boolean> => (await jobs(opened)).length === 0;
+
+export function jobSuite(backend: Backend): void {
+  const on = (name: string, run: (opened: Opened) => Promise<void>): void => onStore(backend, name, run);
+
+  on("a job runs once, as soon as it is committed, and is gone", async (opened) => {
+    const seen: number[] = [];
+    const runner = runnerOf(opened, ({ payload, tenantId, attempt }) => {
+      assert.deepEqual([tenantId, attempt], ["acme", 1]);
+      seen.push(payload.n);
+      return Promise.resolve();
+    });
+    await opened.store.write((tx) => tx.enqueue(...Array.from({ length: 20 }, (_, n) => draft(n))));
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.deepEqual(seen.sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => n));
+  });
+
+  on("no more jobs run at once than allowed", async (opened) => {
+    let [running, peak] = [0, 0];
+    const runner = runnerOf(opened, async () => {
+      peak = Math.max(peak, ++running);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      running--;
+    }, { concurrency: 3 });
+    await opened.store.write((tx) => tx.enqueue(...Array.from({ length: 12 }, (_, n) => draft(n))));
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.equal(peak, 3);
+  });
+
+  on("a job waits for its time", async (opened) => {
+    let runs = 0;
+    const runner = runnerOf(opened, () => Promise.resolve(void runs++));
+    await opened.store.write((tx) => tx.enqueue(draft(1, { runAt: opened.clock.ms + 5000 })));
+    assert.deepEqual(await runner.counts(), { waiting: 1, running: 0, dead: 0 });
+    opened.clock.ms += 5001;
+    assert.equal(runs, 0);
+    runner.wake();
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.equal(runs, 1);
+  });
+
+  on("a job that fails is tried again later and dead-lettered in the end, without its payload", async (opened) => {
+    const attempts: number[] = [];
+    const runner = runnerOf(opened, ({ attempt }) => {
+      attempts.push(attempt);
+      if (attempt === 1) throw new Fault("unavailable", "secret text");
+      throw new TypeError("secret text");
+    });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    for (const attempt of [1, 2]) {
+      await until(async () => (await jobs(opened))[0]?.state === "waiting" && attempts.length === attempt);
+      const [job] = await jobs(opened);
+      assert.equal(job?.last_error, attempt === 1 ? "unavailable" : "TypeError");
+      const waitMs = Date.parse(job?.run_at ?? "") - opened.clock.ms;
+      assert.ok(waitMs >= 500 * 2 ** (attempt - 1) && waitMs <= 1000 * 2 ** (attempt - 1), `waits ${waitMs} ms`);
+      opened.clock.ms += waitMs + 1;
+      runner.wake();
+    }
+    await until(async () => (await jobs(opened))[0]?.state === "dead");
+    opened.clock.ms += 3_600_000;
+    runner.wake();
+    await runner.stop();
+    assert.deepEqual(attempts, [1, 2, 3]);
+    assert.deepEqual(await runner.counts(), { waiting: 0, running: 0, dead: 1 });
+  });
+
+  on("a payload that does not fit is dead at once", async (opened) => {
+    const runner = runnerOf(opened, () => Promise.reject(new Error("Expected not to run")));
+    await opened.store.write((tx) => tx.enqueue({ ...draft(1), payload: { n: "secret" } }));
+    await until(async () => (await jobs(opened))[0]?.state === "dead");
+    await runner.stop();
+    const [job] = await jobs(opened);
+    assert.equal(job?.attempts, 1);
+    assert.doesNotMatch(job?.last_error ?? "", /secret/);
+  });
+
+  on("a second draft with a key moves the one that waits", async (opened) => {
+    const { store, clock } = opened;
+    await store.write((tx) => tx.enqueue(draft(1, { key: "k", runAt: clock.ms + 1000 }), draft(7), draft(8)));
+    await store.write((tx) => tx.enqueue(draft(2, { key: "k", runAt: clock.ms + 9000 }), draft(3, { key: "other" })));
+    const rows = await jobs(opened);
+    assert.equal(rows.length, 4);
+    const keyed = rows.find((job) => job.key === "k");
+    assert.deepEqual([keyed?.payload, Date.parse(keyed?.run_at ?? "")], [`{"n":2}`, clock.ms + 9000]);
+  });
+
+  on("a draft with the key of a running job waits its turn, and stands for it when that fails", async (opened) => {
+    const seen: number[] = [];
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const runner = runnerOf(opened, async ({ payload }) => {
+      seen.push(payload.n);
+      if (payload.n !== 1) return;
+      await gate;
+      throw new Error("failed");
+    });
+    await opened.store.write((tx) => tx.enqueue(draft(1, { key: "k" })));
+    await until(() => seen.length === 1);
+    await opened.store.write((tx) => tx.enqueue(draft(2, { key: "k", runAt: opened.clock.ms + 50 })));
+    assert.equal((await jobs(opened)).length, 2);
+    open();
+    await until(async () => (await jobs(opened)).length === 1);
+    opened.clock.ms += 51;
+    runner.wake();
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.deepEqual(seen, [1, 2]);
+  });
+
+  on("a lease is renewed while its job runs, and taken over when its runner is gone", async (opened) => {
+    const { clock } = opened;
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let runs = 0;
+    const first = runnerOf(opened, async () => {
+      runs++;
+      await gate;
+    }, { leaseMs: 30 });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => runs === 1);
+    const leaseOf = async (): Promise<string> => (await jobs(opened))[0]?.lease_until ?? "";
+    const lease = await leaseOf();
+    clock.ms += 20;
+    await until(async () => await leaseOf() > lease);
+
+    // Time jumps past the lease before the next renewal: to others, this runner is gone.
+    clock.ms += 100_000;
+    let takenOver = 0;
+    const second = runnerOf(opened, ({ attempt }) => {
+      takenOver = attempt;
+      return Promise.resolve();
+    }, { pollMs: 5, leaseMs: 3_600_000 });
+    await Promise.race([until(() => takenOver === 2), until(async () => await leaseOf() > lease)]);
+    open();
+    await until(() => isEmpty(opened));
+    await Promise.all([first.stop(), second.stop()]);
+    assert.ok(takenOver === 2 || takenOver === 0);
+  });
+
+  on("stop waits for the jobs that run", async (opened) => {
+    let isDone = false;
+    let runs = 0;
+    const runner = runnerOf(opened, async () => {
+      runs++;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      isDone = true;
+    }, { concurrency: 1 });
+    await opened.store.write((tx) => tx.enqueue(draft(1), draft(2)));
+    await until(() => runs === 1);
+    await runner.stop();
+    assert.ok(isDone);
+    assert.deepEqual([runs, (await jobs(opened)).length], [1, 1]);
+  });
+}

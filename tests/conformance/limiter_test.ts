@@ -1,0 +1,148 @@
+// What every limiter promises, and what the Redis one promises besides: one count for all nodes, and none that waits.
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { MemoryLimiter, windowOf } from "@/adapters/limiter_memory.ts";
+import { RedisLimiter } from "@/adapters/limiter_redis.ts";
+import type { Limiter } from "@/ports/limiter.ts";
+import { hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
+
+const SLOW = { perSecond: 0.5, burst: 5 };
+const FAST = { perSecond: 3, burst: 3 };
+
+const BACKENDS: { name: string; ignore: boolean; run: (body: (limiter: Limiter) => Promise<void>) => Promise<void> }[] =
+  [
+    { name: "memory", ignore: false, run: withMemory },
+    { name: "redis", ignore: !hasRedis, run: withOneNode },
+  ];
+
+for (const { name, ignore, run } of BACKENDS) {
+  const test = (title: string, body: (limiter: Limiter) => Promise<void>): void =>
+    Deno.test({ name: `limiter ${name}: ${title}`, ignore, fn: () => run(body) });
+
+  test("a burst passes, one more does not, and says when to come back", async (limiter) => {
+    for (let remaining = 4; remaining >= 0; remaining--) {
+      const take = await limiter.take("ada", SLOW);
+      assert.deepEqual([take.isAllowed, take.limit, take.remaining], [true, 5, remaining]);
+    }
+    for (let again = 0; again < 3; again++) {
+      const refused = await limiter.take("ada", SLOW);
+      assert.deepEqual([refused.isAllowed, refused.limit, refused.remaining], [false, 5, 0]);
+      assert.ok(refused.resetMs > 8000 && refused.resetMs <= 10_000, `${refused.resetMs}`);
+    }
+  });
+
+  test("the tokens are back after the time they need", async (limiter) => {
+    for (let count = 0; count < 3; count++) assert.ok((await limiter.take("ada", FAST)).isAllowed);
+    const { isAllowed, resetMs } = await limiter.take("ada", FAST);
+    assert.ok(!isAllowed && resetMs <= 1000);
+    await sleep(resetMs + 20);
+    for (let count = 0; count < 3; count++) assert.ok((await limiter.take("ada", FAST)).isAllowed);
+    assert.ok(!(await limiter.take("ada", FAST)).isAllowed);
+  });
+
+  test("keys and rates have buckets of their own", async (limiter) => {
+    for (let count = 0; count < 6; count++) await limiter.take("ada", SLOW);
+    assert.ok(!(await limiter.take("ada", SLOW)).isAllowed);
+    assert.ok((await limiter.take("bob", SLOW)).isAllowed);
+    assert.ok((await limiter.take("ada", FAST)).isAllowed);
+  });
+
+  test("a take may cost more than one token", async (limiter) => {
+    assert.equal((await limiter.take("ada", SLOW, 4)).remaining, 1);
+    assert.ok(!(await limiter.take("ada", SLOW, 2)).isAllowed);
+  });
+
+  test("takes at the same moment never exceed the burst", async (limiter) => {
+    const takes = await Promise.all(Array.from({ length: 50 }, () => limiter.take("ada", SLOW)));
+    assert.equal(takes.filter(({ isAllowed }) => isAllowed).length, 5);
+  });
+}
+
+Deno.test("limiter: a window keeps the rate exactly, in whole seconds", () => {
+  assert.deepEqual(windowOf({ perSecond: 10, burst: 100 }), { points: 100, duration: 10, keyPrefix: "100/10" });
+  assert.deepEqual(windowOf({ perSecond: 0.5, burst: 30 }, "p:"), { points: 30, duration: 60, keyPrefix: "p:30/60" });
+  assert.deepEqual(windowOf({ perSecond: 20, burst: 5 }), { points: 20, duration: 1, keyPrefix: "20/1" });
+  assert.deepEqual(windowOf({ perSecond: 0.001, burst: 1 }), { points: 1, duration: 1000, keyPrefix: "1/1000" });
+});
+
+Deno.test({
+  name: "limiter redis: two nodes count together",
+  ignore: !hasRedis,
+  fn: () =>
+    withRedis(async (url, prefix) => {
+      await withNode(url, prefix, (here) =>
+        withNode(url, prefix, async (there) => {
+          for (let count = 0; count < 3; count++) await here.take("ada", SLOW);
+          assert.equal((await there.take("ada", SLOW)).remaining, 1);
+          assert.equal((await here.take("ada", SLOW)).remaining, 0);
+          assert.ok(!(await there.take("ada", SLOW)).isAllowed);
+          assert.ok(!(await here.take("ada", SLOW)).isAllowed);
+        }));
+    }),
+});
+
+Deno.test({
+  name: "limiter redis: while Redis is away each node counts alone without waiting, and together again afterwards",
+  ignore: !hasRedisServer,
+  fn: async () => {
+    await using server = await ownRedis();
+    await withNode(server.url, "svc:", (here) =>
+      withNode(server.url, "svc:", async (there) => {
+        await here.take("ada", SLOW);
+        await server.stop();
+        const start = performance.now();
+        const takes = [];
+        for (let count = 0; count < 6; count++) takes.push(await here.take("ada", SLOW));
+        assert.ok(performance.now() - start < 50, `${performance.now() - start} ms`);
+        assert.deepEqual(takes.map(({ isAllowed }) => isAllowed), [true, true, true, true, true, false]);
+        assert.ok((await there.take("ada", SLOW)).isAllowed);
+        await server.start();
+        await untilShared(here, there);
+      }));
+  },
+});
+
+Deno.test({
+  name: "limiter redis: a Redis that hangs is waited for once, not by every call",
+  ignore: !hasRedisServer,
+  fn: async () => {
+    await using server = await ownRedis();
+    await withNode(server.url, "svc:", async (limiter) => {
+      server.freeze();
+      const start = performance.now();
+      for (let count = 0; count < 20; count++) await limiter.take("ada", SLOW);
+      assert.ok(performance.now() - start < 250, `${performance.now() - start} ms`);
+      server.thaw();
+    });
+  },
+});
+
+/** Both nodes see one count again. */
+async function untilShared(here: Limiter, there: Limiter): Promise<void> {
+  let round = 0;
+  await until(async () => {
+    const key = `shared ${round++}`;
+    await here.take(key, SLOW);
+    return (await there.take(key, SLOW)).remaining === 3;
+  });
+}
+
+async function withMemory(body: (limiter: Limiter) => Promise<void>): Promise<void> {
+  const limiter = new MemoryLimiter();
+  await body(limiter);
+  await limiter.close();
+}
+
+async function withOneNode(body: (limiter: Limiter) => Promise<void>): Promise<void> {
+  await withRedis((url, prefix) => withNode(url, prefix, body));
+}
+
+async function withNode(url: string, prefix: string, body: (limiter: Limiter) => Promise<void>): Promise<void> {
+  const limiter = new RedisLimiter(url, { prefix });
+  try {
+    await limiter.connected;
+    await body(limiter);
+  } finally {
+    await limiter.close();
+  }
+}

@@ -1,0 +1,145 @@
+// What every presence promises, and what the Redis one promises besides when nodes or Redis go away.
+import assert from "node:assert/strict";
+import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { RedisPresence, type RedisPresenceOptions } from "@/adapters/presence_redis.ts";
+import type { ClientInfo, Presence } from "@/ports/presence.ts";
+import { command, hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
+
+/** Two nodes that share presence; in memory both are the same. */
+type Nodes = { here: Presence; there: Presence };
+
+const ADA: ClientInfo = { user: "ada", client: "c1", conn_info: { name: "Ada", tags: ["ü", 1] } };
+const BOB: ClientInfo = { user: "bob", client: "c2", chan_info: null };
+
+const BACKENDS: { name: string; ignore: boolean; run: (body: (nodes: Nodes) => Promise<void>) => Promise<void> }[] = [
+  { name: "memory", ignore: false, run: withMemory },
+  { name: "redis", ignore: !hasRedis, run: (body) => withRedis((url, prefix) => withNodes(url, { prefix }, body)) },
+];
+
+for (const { name, ignore, run } of BACKENDS) {
+  const test = (title: string, body: (nodes: Nodes) => Promise<void>): void =>
+    Deno.test({ name: `presence ${name}: ${title}`, ignore, fn: () => run(body) });
+
+  test("who is added on one node is listed on all, until removed", async ({ here, there }) => {
+    here.add("room:a", ADA);
+    there.add("room:a", BOB);
+    await until(async () => (await here.list("room:a")).length === 2 && (await there.list("room:a")).length === 2);
+    assert.deepEqual(sorted(await here.list("room:a")), [ADA, BOB]);
+    assert.deepEqual(sorted(await there.list("room:a")), [ADA, BOB]);
+    here.remove("room:a", ADA.client);
+    await until(async () => (await there.list("room:a")).length === 1);
+    assert.deepEqual(await here.list("room:a"), [BOB]);
+    assert.deepEqual(await there.list("room:a"), [BOB]);
+  });
+
+  test("channels are apart, and an empty one lists nobody", async ({ here, there }) => {
+    here.add("room:a", ADA);
+    await until(async () => (await there.list("room:a")).length === 1);
+    assert.deepEqual(await there.list("room:b"), []);
+    here.remove("room:b", ADA.client);
+    assert.deepEqual(await here.list("room:a"), [ADA]);
+  });
+
+  test("a client added again is listed once, as it is now", async ({ here, there }) => {
+    const renamed = { ...ADA, conn_info: { name: "Ada L." } };
+    here.add("room:a", ADA);
+    here.add("room:a", renamed);
+    await until(async () => (await there.list("room:a")).length === 1);
+    assert.deepEqual(await there.list("room:a"), [renamed]);
+  });
+}
+
+const redisTest = (title: string, fn: () => Promise<void>): void =>
+  Deno.test({ name: `presence redis: ${title}`, ignore: !hasRedisServer, fn });
+
+redisTest("the entries of a node that died end, and leave nothing behind", async () => {
+  await using server = await ownRedis();
+  const [mortal, living] = [{ beatMs: 1_000_000, lifeMs: 250 }, { beatMs: 50, lifeMs: 250 }];
+  const [dying, staying, looking] = [mortal, living, living].map((options) => new RedisPresence(server.url, options));
+  assert.ok(dying && staying && looking);
+  dying.add("room:a", ADA);
+  staying.add("room:a", BOB);
+  await until(async () => (await looking.list("room:a")).length === 2);
+  await until(async () => (await looking.list("room:a")).length === 1);
+  assert.deepEqual(await looking.list("room:a"), [BOB]);
+  await until(async () => await command(server.url, "HLEN", "svc:presence:room:a") === 1);
+  assert.deepEqual(sorted(await dying.list("room:a")), [ADA, BOB]);
+  await Promise.all([dying, staying, looking].map((presence) => presence.close()));
+});
+
+redisTest("a node that stops takes its entries along", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, {}, async ({ here, there }) => {
+    here.add("room:a", ADA);
+    await until(async () => (await there.list("room:a")).length === 1);
+    await here.close();
+    assert.deepEqual(await there.list("room:a"), []);
+  });
+});
+
+redisTest("while Redis is away a node lists its own, and tells the others when it is back", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, {}, async ({ here, there }) => {
+    here.add("room:a", ADA);
+    there.add("room:a", BOB);
+    await until(async () => (await here.list("room:a")).length === 2);
+    await server.stop();
+    assert.deepEqual(await here.list("room:a"), [ADA]);
+    const late = { user: "cleo", client: "c3" };
+    here.remove("room:a", ADA.client);
+    here.add("room:a", late);
+    assert.deepEqual(await here.list("room:a"), [late]);
+    await server.start();
+    await until(async () => (await there.list("room:a")).length === 2);
+    assert.deepEqual(sorted(await there.list("room:a")), [BOB, late]);
+  });
+});
+
+redisTest("who left while the connection was cut does not stay behind", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, {}, async ({ here, there }) => {
+    here.add("room:a", ADA);
+    here.add("room:a", BOB);
+    await until(async () => (await there.list("room:a")).length === 2);
+    await command(server.url, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    await until(async () => (await here.list("room:a")).length === 2 && (await there.list("room:a")).length === 0);
+    here.remove("room:a", ADA.client);
+    await until(async () => (await there.list("room:a")).length > 0);
+    assert.deepEqual(await there.list("room:a"), [BOB]);
+  });
+});
+
+redisTest("thousands of entries return after Redis lost them", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, {}, async ({ here, there }) => {
+    for (let index = 0; index < 3000; index++) here.add(`room:${index % 3}`, { user: "ada", client: `c${index}` });
+    const isComplete = async (): Promise<boolean> => (await there.list("room:2")).length === 1000;
+    await until(isComplete);
+    await server.stop();
+    await server.start();
+    await until(isComplete);
+  });
+});
+
+function sorted(infos: ClientInfo[]): ClientInfo[] {
+  return infos.toSorted((a, b) => a.client.localeCompare(b.client));
+}
+
+async function withMemory(body: (nodes: Nodes) => Promise<void>): Promise<void> {
+  const presence = new MemoryPresence();
+  await body({ here: presence, there: presence });
+  await presence.close();
+}
+
+async function withNodes(
+  url: string,
+  options: RedisPresenceOptions,
+  body: (nodes: Nodes) => Promise<void>,
+): Promise<void> {
+  const [here, there] = [new RedisPresence(url, options), new RedisPresence(url, options)];
+  try {
+    await body({ here, there });
+  } finally {
+    await Promise.all([here.close(), there.close()]);
+  }
+}

@@ -1,0 +1,99 @@
+// A real Redis for tests: the one at TEST_REDIS_URL, or one of our own that can be stopped, frozen and started again.
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+
+const WAIT_MS = 10_000;
+
+/** A server of the test's own, on a free port, that keeps nothing on disk. */
+export class RedisServer {
+  readonly #port = freePort();
+  #process: Deno.ChildProcess | undefined;
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.#port}/0`;
+  }
+
+  async start(): Promise<void> {
+    const args = ["--port", String(this.#port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    this.#process = new Deno.Command("redis-server", { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();
+    await until(() => isListening(this.#port));
+  }
+
+  async stop(): Promise<void> {
+    this.#process?.kill("SIGKILL");
+    await this.#process?.status;
+    this.#process = undefined;
+  }
+
+  freeze(): void {
+    this.#process?.kill("SIGSTOP");
+  }
+
+  thaw(): void {
+    this.#process?.kill("SIGCONT");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+/** Whether `redis-server` can be run here. */
+export const hasRedisServer = await new Deno.Command("redis-server", { args: ["--version"] }).output()
+  .then(({ success }) => success, () => false);
+
+/** Whether any Redis can be had: tests that need one are skipped otherwise. */
+export const hasRedis = hasRedisServer || Deno.env.get("TEST_REDIS_URL") !== undefined;
+
+/** A server of our own, started. */
+export async function ownRedis(): Promise<RedisServer> {
+  const server = new RedisServer();
+  await server.start();
+  return server;
+}
+
+/** Runs `body` with the URL of a Redis and a prefix nobody else uses there. */
+export async function withRedis(body: (url: string, prefix: string) => Promise<void>): Promise<void> {
+  const given = Deno.env.get("TEST_REDIS_URL");
+  const prefix = `test:${crypto.randomUUID()}:`;
+  if (given !== undefined) return await body(given, prefix);
+  await using server = await ownRedis();
+  await body(server.url, prefix);
+}
+
+/** Sends one command on a connection of its own. */
+export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
+  const client = new Redis(url);
+  const ended = new Promise((resolve) => client.once("end", resolve));
+  try {
+    return await client.call(name, ...args);
+  } finally {
+    client.disconnect();
+    await ended;
+  }
+}
+
+/** Waits for something that happens soon. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + WAIT_MS;
+  while (!await condition()) {
+    if (performance.now() > deadline) throw new Error(`Not within ${WAIT_MS} ms: ${condition}`);
+    await sleep(5);
+  }
+}
+
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  listener.close();
+  return port;
+}
+
+async function isListening(port: number): Promise<boolean> {
+  try {
+    (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,435 @@
+// What every store does, whatever engine is under it.
+import assert from "node:assert/strict";
+import type { EventDraft, StoredEvent } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { type Committed, streamKey, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import type { Backend, Notes, Opened } from "./store_backends.ts";
+
+export const note = (id: string): Notes["note"] => ({ id, body: `body of ${id}`, stars: 1 });
+
+export const draft = (stream: string, data: unknown = {}): EventDraft => ({
+  tenantId: "acme",
+  stream,
+  type: "note.made",
+  actor: { principalId: "alice", kind: "human" },
+  data,
+});
+
+const jobDraft = (n: number) => ({ tenantId: "acme", kind: "index", payload: { n } });
+
+/** Registers a test on a fresh store of `backend`. */
+export function onStore(backend: Backend, name: string, run: (opened: Opened) => Promise<void>): void {
+  Deno.test(`${backend.name}: ${name}`, async () => {
+    await using opened = await backend.open();
+    await run(opened);
+  });
+}
+
+function listen({ store }: Opened): Committed[] {
+  const told: Committed[] = [];
+  store.onCommit = (committed) => told.push(committed);
+  return told;
+}
+
+async function noteIds({ store }: Opened): Promise<string[]> {
+  const rows = await store.db.selectFrom("note").select("id").orderBy("id").execute();
+  return rows.map((row) => row.id);
+}
+
+async function addNote(tx: Transaction<Notes>, id: string): Promise<void> {
+  await tx.db.insertInto("note").values(note(id)).execute();
+}
+
+/** Fails unless the log of `stream` is 1, 2, 3 … up to its head; returns it. */
+async function wholeLog({ store }: Opened, stream: string): Promise<StoredEvent[]> {
+  const { head } = await store.log.position("acme", stream);
+  const events = await store.log.read("acme", stream, 0, head + 10);
+  assert.deepEqual(events.map((event) => event.seq), Array.from({ length: head }, (_, index) => index + 1));
+  return events;
+}
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export function storeSuite(backend: Backend): void {
+  const on = (name: string, run: (opened: Opened) => Promise<void>): void => onStore(backend, name, run);
+
+  on("write commits rows and events together, and tells the events afterwards", async (opened) => {
+    const { store } = opened;
+    const seen: string[][] = [];
+    const told: Committed[] = [];
+    store.onCommit = (committed) => told.push(committed);
+    const result = await store.write(async (tx) => {
+      await addNote(tx, "a");
+      const events = await tx.emit(draft("room:1", { a: 1 }), draft("principal:2"), draft("room:1", { b: 2 }));
+      seen.push(events.map((event) => `${event.stream} ${event.seq}`));
+      assert.equal(told.length, 0);
+      return "done";
+    });
+    assert.equal(result, "done");
+    assert.deepEqual(seen, [["room:1 1", "principal:2 1", "room:1 2"]]);
+    assert.deepEqual(await noteIds(opened), ["a"]);
+    assert.equal(told.length, 1);
+    const [first, second] = await wholeLog(opened, "room:1");
+    assert.deepEqual(told[0]?.events.filter((event) => event.stream === "room:1"), [first, second]);
+    const publication = JSON.parse(first?.json ?? "");
+    assert.match(publication.id, /^evt_/);
+    assert.deepEqual(publication, {
+      id: publication.id,
+      type: "note.made",
+      at: "2026-01-01T00:00:00.000Z",
+      actor: { id: "alice", kind: "human" },
+      data: { a: 1 },
+    });
+    assert.equal(first?.epoch, second?.epoch);
+  });
+
+  on("a writer that throws is undone alone, whatever it wrote", async (opened) => {
+    const told = listen(opened);
+    const { store } = opened;
+    const outcomes = await Promise.allSettled([1, 2, 3, 4, 5].map((n) =>
+      store.write(async (tx) => {
+        await addNote(tx, `n${n}`);
+        await tx.emit(draft("room:1", { n }));
+        await tx.enqueue(jobDraft(n));
+        tx.signal({ kind: "test", tenantId: "acme", id: String(n) });
+        if (n % 2 === 1) throw new Fault("conflict", `No ${n}`);
+      })
+    ));
+    assert.deepEqual(outcomes.map((outcome) => outcome.status === "rejected" && outcome.reason.message), [
+      "No 1",
+      false,
+      "No 3",
+      false,
+      "No 5",
+    ]);
+    assert.deepEqual(await noteIds(opened), ["n2", "n4"]);
+    const events = await wholeLog(opened, "room:1");
+    assert.deepEqual(events.map((event) => JSON.parse(event.json).data.n).sort(), [2, 4]);
+    assert.deepEqual(told.flatMap((committed) => committed.events.map((event) => event.seq)), [1, 2]);
+    assert.deepEqual(told.flatMap((committed) => committed.signals.map((signal) => signal.id)).sort(), ["2", "4"]);
+    assert.equal(told.reduce((sum, committed) => sum + committed.jobs, 0), 2);
+  });
+
+  on("streams stay whole under 200 concurrent writers of which many fail", async (opened) => {
+    const told = listen(opened);
+    const { store } = opened;
+    const isFailing = (n: number): boolean => n % 3 === 0;
+    const streams = ["room:1", "room:2", "room:3"];
+    const outcomes = await Promise.allSettled(Array.from({ length: 200 }, (_, n) =>
+      store.write(async (tx) => {
+        if (n % 2 === 0) await addNote(tx, `n${n}`);
+        await tx.emit(draft(streams[n % 3] ?? "", { n }), draft("room:all", { n }));
+        if (n % 5 === 0) await sleep(0);
+        if (isFailing(n)) throw new Error("refused");
+      })));
+    const kept = outcomes.flatMap((outcome, n) => outcome.status === "fulfilled" ? [n] : []);
+    assert.deepEqual(kept, Array.from({ length: 200 }, (_, n) => n).filter((n) => !isFailing(n)));
+    const all = await wholeLog(opened, "room:all");
+    assert.deepEqual(all.map((event) => JSON.parse(event.json).data.n).sort((a, b) => a - b), kept);
+    for (const stream of [...streams, "room:all"]) {
+      const heard = told.flatMap((committed) => committed.events).filter((event) => event.stream === stream);
+      assert.deepEqual(heard, await wholeLog(opened, stream), `${stream} was told in order`);
+    }
+  });
+
+  on("writers that lock streams in opposite orders all succeed", async (opened) => {
+    const { store } = opened;
+    await Promise.all(Array.from({ length: 60 }, (_, n) =>
+      store.write(async (tx) => {
+        const [first, second] = n % 2 === 0 ? ["room:a", "room:b"] : ["room:b", "room:a"];
+        await tx.emit(draft(first ?? ""));
+        await tx.emit(draft(second ?? ""));
+      })));
+    assert.equal((await wholeLog(opened, "room:a")).length, 60);
+    assert.equal((await wholeLog(opened, "room:b")).length, 60);
+  });
+
+  on("a write inside a write is a savepoint of it", async (opened) => {
+    const told = listen(opened);
+    const { store } = opened;
+    await store.write(async (outer) => {
+      await addNote(outer, "outer");
+      await store.write(async (tx) => {
+        await addNote(tx, "kept");
+        await tx.emit(draft("room:1", "kept"));
+      });
+      await assert.rejects(
+        store.write(async (tx) => {
+          await addNote(tx, "undone");
+          // The outer handle, used in here, is undone along with the rest.
+          await outer.emit(draft("room:1", "undone"));
+          await tx.enqueue(jobDraft(1));
+          tx.signal({ kind: "test", tenantId: "acme", id: "undone" });
+          throw new Error("inner");
+        }),
+        { message: "inner" },
+      );
+      await outer.emit(draft("room:1", "last"));
+    });
+    assert.deepEqual(await noteIds(opened), ["kept", "outer"]);
+    const events = await wholeLog(opened, "room:1");
+    assert.deepEqual(events.map((event) => JSON.parse(event.json).data), ["kept", "last"]);
+    assert.deepEqual(told, [{ events, signals: [], jobs: 0 }]);
+  });
+
+  on("an outer write that fails takes its inner writes with it", async (opened) => {
+    const told = listen(opened);
+    const { store } = opened;
+    await assert.rejects(store.write(async () => {
+      await store.write(async (tx) => {
+        await addNote(tx, "inner");
+        await tx.emit(draft("room:1"));
+      });
+      throw new Error("outer");
+    }));
+    assert.deepEqual(await noteIds(opened), []);
+    assert.deepEqual(told, []);
+    assert.equal((await store.log.position("acme", "room:1")).head, 0);
+  });
+
+  on("inner writes that run at once take turns, and one of them fails alone", async (opened) => {
+    const { store } = opened;
+    await store.write(async (outer) => {
+      const inner = ["a", "b", "c"].map((id) =>
+        store.write(async (tx) => {
+          await addNote(tx, id);
+          await sleep(1);
+          await tx.emit(draft("room:1", id));
+          if (id === "b") throw new Error("refused");
+        })
+      );
+      const meanwhile = addNote(outer, "outer");
+      const outcomes = await Promise.allSettled([...inner, meanwhile]);
+      assert.deepEqual(outcomes.map((outcome) => outcome.status), ["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    });
+    assert.deepEqual(await noteIds(opened), ["a", "c", "outer"]);
+    const events = await wholeLog(opened, "room:1");
+    assert.deepEqual(events.map((event) => JSON.parse(event.json).data), ["a", "c"]);
+  });
+
+  on("nobody sees what a running write has written", async (opened) => {
+    const { store } = opened;
+    const { promise: written, resolve } = Promise.withResolvers<void>();
+    const failing = store.write(async (tx) => {
+      await addNote(tx, "ghost");
+      await tx.emit(draft("room:1"));
+      resolve();
+      await sleep(20);
+      throw new Error("refused");
+    });
+    const refused = assert.rejects(failing, { message: "refused" });
+    await written;
+    assert.deepEqual(await noteIds(opened), []);
+    assert.deepEqual(await store.log.read("acme", "room:1", 0, 10), []);
+    await refused;
+  });
+
+  on("store.db reads the transaction of the write it is used in, also when it was kept from before", async (opened) => {
+    const { db } = opened.store;
+    await opened.store.write(async (tx) => {
+      await addNote(tx, "mine");
+      assert.deepEqual(await db.selectFrom("note").select("id").execute(), [{ id: "mine" }]);
+    });
+  });
+
+  on("writers that wait together share commits", async ({ store }) => {
+    const before = { ...store.commits };
+    await Promise.all(Array.from({ length: 100 }, (_, n) => store.write((tx) => addNote(tx, `n${n}`))));
+    assert.equal(store.commits.writers - before.writers, 100);
+    const batches = store.commits.batches - before.batches;
+    assert.ok(batches <= 50, `100 writers took ${batches} commits`);
+  });
+
+  on("a statement that fails dooms its work, and an inner write is the way to try one", async (opened) => {
+    const { store } = opened;
+    await store.write((tx) => addNote(tx, "taken"));
+    await assert.rejects(
+      store.write(async (tx) => {
+        await addNote(tx, "a");
+        await addNote(tx, "taken").catch(() => {});
+        await addNote(tx, "b");
+      }),
+      UniqueViolation,
+    );
+    await assert.rejects(store.write((tx) => addNote(tx, "taken").catch(() => {})), UniqueViolation);
+    await store.write(async (tx) => {
+      await assert.rejects(store.write((inner) => addNote(inner, "taken")), UniqueViolation);
+      await addNote(tx, "c");
+    });
+    assert.deepEqual(await noteIds(opened), ["c", "taken"]);
+  });
+
+  on("a unique key is a UniqueViolation on every path", async ({ store }) => {
+    await store.write((tx) => tx.insertMany("note", [note("a"), note("b")]));
+    await assert.rejects(store.write((tx) => tx.insertMany("note", [note("c"), note("a")])), UniqueViolation);
+    await assert.rejects(
+      store.write((tx) => tx.db.updateTable("note").set({ id: "a" }).where("id", "=", "b").execute()),
+      UniqueViolation,
+    );
+  });
+
+  on("reserved seqs are numbered on and must be appended", async (opened) => {
+    const told = listen(opened);
+    const { store } = opened;
+    await store.write(async (tx) => {
+      await tx.emit(draft("room:1"));
+      const { epoch, first } = await tx.reserve("acme", "room:1", 3);
+      assert.equal(first, 2);
+      // Emitted before the reserved ones are there, and told after them.
+      await tx.emit(draft("room:1"));
+      await tx.insertMany("note", [0, 1, 2].map((n) => note(`n${n}`)));
+      await tx.append([0, 1, 2].map((n) => ({
+        tenantId: "acme",
+        stream: "room:1",
+        epoch,
+        seq: first + n,
+        type: "note.made",
+        json: `{"n":${n}}`,
+      })));
+    });
+    const events = await wholeLog(opened, "room:1");
+    assert.equal(events.length, 5);
+    assert.deepEqual(told[0]?.events, events);
+    assert.deepEqual(await noteIds(opened), ["n0", "n1", "n2"]);
+    await assert.rejects(store.write((tx) => tx.reserve("acme", "room:1", 1)), /reserved seqs/);
+    assert.equal((await wholeLog(opened, "room:1")).length, 5);
+  });
+
+  on("values are the same on every engine, and those an engine would misread are refused", async ({ store }) => {
+    const insert = (values: Record<string, unknown>): Promise<unknown> =>
+      // The types forbid these values; a mistake at run time would bring them.
+      store.write((tx) => tx.db.insertInto("note").values(values as Notes["note"]).execute());
+    await insert({ id: "a", body: null, stars: true });
+    await insert({ id: "b", body: "ü😀\n\"'", stars: 2 ** 40 });
+    await store.write((tx) => tx.insertMany("note", [{ id: "c", body: "ü😀\n\"'", stars: false }]));
+    assert.deepEqual(await store.db.selectFrom("note").selectAll().orderBy("id").execute(), [
+      { id: "a", body: null, stars: 1 },
+      { id: "b", body: "ü😀\n\"'", stars: 2 ** 40 },
+      { id: "c", body: "ü😀\n\"'", stars: 0 },
+    ]);
+    for (const bad of [new Date(), { x: 1 }, ["x"]]) {
+      await assert.rejects(insert({ id: "x", body: bad, stars: 1 }), TypeError);
+      await assert.rejects(
+        store.write((tx) => tx.insertMany("note", [{ id: "x", body: bad, stars: 1 }])),
+        TypeError,
+      );
+    }
+    await assert.rejects(store.write((tx) => tx.insertMany("note", [note("x"), { id: "y", body: null }])), TypeError);
+    await assert.rejects(
+      store.db.selectFrom("note").selectAll().where("id", "=", new Date() as never).execute(),
+      TypeError,
+    );
+  });
+
+  on("counts and changed rows are numbers", async ({ store }) => {
+    await store.write((tx) => tx.insertMany("note", [note("a"), note("b")]));
+    const counted = await store.db.selectFrom("note")
+      .select((row) => [row.fn.countAll<number>().as("count"), row.fn.sum<number>("stars").as("sum")])
+      .executeTakeFirst();
+    assert.deepEqual(counted, { count: 2, sum: 2 });
+    const changed = await store.write((tx) => tx.db.updateTable("note").set({ stars: 5 }).executeTakeFirst());
+    assert.equal(changed.numUpdatedRows, 2n);
+  });
+
+  on("a transaction is of no use after its work has ended", async ({ store }) => {
+    const kept = await store.write((tx) => Promise.resolve({ tx }));
+    await assert.rejects(addNote(kept.tx, "late"), /over/);
+    await assert.rejects(kept.tx.emit(draft("room:1")), /over/);
+  });
+
+  on("the log gives positions, heads and pages in both directions", async ({ store }) => {
+    const unwritten = await store.log.position("acme", "room:new");
+    assert.equal(unwritten.head, 0);
+    assert.deepEqual(await store.log.position("acme", "room:new"), unwritten);
+    assert.notEqual(unwritten.epoch, "");
+    await store.write((tx) => tx.emit(...[1, 2, 3, 4, 5].map((n) => draft("room:1", n)), draft("room:new")));
+    assert.deepEqual(await store.log.position("acme", "room:new"), { ...unwritten, head: 1 });
+    const wanted = [["acme", "room:1"], ["acme", "room:new"], ["acme", "room:none"], ["other", "room:1"]];
+    const heads = await store.log.heads(wanted.map(([tenantId = "", stream = ""]) => ({ tenantId, stream })));
+    assert.deepEqual([...heads.keys()].sort(), [streamKey("acme", "room:1"), streamKey("acme", "room:new")]);
+    assert.deepEqual(heads.get("acme/room:1"), await store.log.position("acme", "room:1"));
+    const seqs = (events: StoredEvent[]): number[] => events.map((event) => event.seq);
+    assert.deepEqual(seqs(await store.log.read("acme", "room:1", 2, 2)), [3, 4]);
+    assert.deepEqual(seqs(await store.log.readBack("acme", "room:1", 4, 2)), [3, 2]);
+    assert.deepEqual(await store.log.read("other", "room:1", 0, 10), []);
+  });
+
+  on("an event keeps its effect", async (opened) => {
+    const effect = { kind: "evict", principalIds: ["bob"], reason: "removed" } as const;
+    const [emitted] = await opened.store.write((tx) => tx.emit({ ...draft("room:1"), effect }, draft("room:1")));
+    const [stored, plain] = await wholeLog(opened, "room:1");
+    assert.deepEqual(stored, emitted);
+    assert.deepEqual(stored?.effect, effect);
+    assert.equal("effect" in (plain ?? {}), false);
+  });
+
+  on("trim drops by count and by age, and moves the floor", async ({ store, clock }) => {
+    const emit = (stream: string, count: number): Promise<unknown> =>
+      store.write((tx) => tx.emit(...Array.from({ length: count }, (_, n) => draft(stream, n))));
+    await emit("room:long", 2500);
+    await emit("room:old", 3);
+    clock.ms += 60_000;
+    await emit("room:old", 2);
+    await emit("room:new", 2);
+    assert.equal(await store.log.trim(0, 100), 2400);
+    assert.deepEqual({ ...await store.log.position("acme", "room:long"), epoch: "" }, {
+      epoch: "",
+      head: 2500,
+      floor: 2400,
+    });
+    assert.equal((await store.log.read("acme", "room:long", 0, 1000))[0]?.seq, 2401);
+    assert.equal(await store.log.trim(clock.ms, 1000), 103);
+    assert.equal((await store.log.position("acme", "room:old")).floor, 3);
+    assert.equal((await store.log.position("acme", "room:new")).floor, 0);
+    assert.equal(await store.log.trim(clock.ms, 1000), 0);
+    await emit("room:long", 1);
+    assert.deepEqual((await store.log.read("acme", "room:long", 0, 10)).map((event) => event.seq), [2501]);
+  });
+
+  on("a listener that throws does not fail the write", async (opened) => {
+    opened.store.onCommit = () => {
+      throw new Error("listener");
+    };
+    await opened.store.write((tx) => tx.emit(draft("room:1")));
+    assert.equal((await wholeLog(opened, "room:1")).length, 1);
+  });
+
+  on("migrate may run again", async (opened) => {
+    await opened.store.write((tx) => addNote(tx, "a"));
+    await opened.store.migrate();
+    assert.deepEqual(await noteIds(opened), ["a"]);
+  });
+
+  on("close waits for running writes and refuses new ones", async ({ store }) => {
+    let isDone = false;
+    const running = store.write(async (tx) => {
+      await sleep(5);
+      await addNote(tx, "a");
+      isDone = true;
+    });
+    const closed = store.close();
+    await assert.rejects(store.write(() => Promise.resolve()), { code: "unavailable" });
+    await closed;
+    assert.ok(isDone);
+    await running;
+  });
+
+  if (!backend.isShared) return;
+
+  on("a database newer than the program is refused", async ({ another }) => {
+    const older = another([]);
+    await assert.rejects(older.migrate(), /newer than this program/);
+    await older.close();
+  });
+
+  on("two stores on one database number one stream together", async (opened) => {
+    const other = opened.another();
+    await Promise.all(
+      [opened.store, other].flatMap((store) =>
+        Array.from({ length: 30 }, (_, n) => store.write((tx) => tx.emit(draft("room:1", n))))
+      ),
+    );
+    await other.close();
+    assert.equal((await wholeLog(opened, "room:1")).length, 60);
+  });
+}

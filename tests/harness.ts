@@ -1,0 +1,153 @@
+// The real app in one process: SQLite in memory, memory bus, a clock that stands still, no port. Every JSON answer that passes
+// through here is checked against `/openapi.json`.
+import { SignJWT } from "jose";
+import { type App, createApp } from "@/app.ts";
+import { readConfig } from "@/config.ts";
+import type { Clock } from "@/core/clock.ts";
+import { Contract } from "./contract.ts";
+
+export const SECRET = "a secret only for tests, 32 bytes or more";
+
+/** A clock that moves only when told to. */
+export class TestClock implements Clock {
+  #now: number;
+
+  constructor(now = Date.parse("2026-03-01T12:00:00.000Z")) {
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+  }
+}
+
+export type Claims = {
+  tenant?: string;
+  kind?: "human" | "agent" | "service";
+  name?: string;
+  role?: "owner" | "admin" | "member" | "guest";
+  owner?: string;
+  scope?: string;
+  jti?: string;
+  exp?: number;
+  iat?: number;
+};
+
+/** A token as the application of a team would sign it; good for an hour of the clock. */
+export async function signToken(clock: Clock, sub: string, claims: Claims = {}): Promise<string> {
+  const iat = Math.floor(clock.now() / 1000);
+  return await new SignJWT({ iat, exp: iat + 3600, ...claims, sub }).setProtectedHeader({ alg: "HS256" })
+    .sign(new TextEncoder().encode(SECRET));
+}
+
+/** An answer, read. `body` is parsed JSON, or the text when it is none. */
+// deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
+export type Answer = { status: number; headers: Headers; body: any };
+
+/** Calls the gateway as one principal. */
+export class Caller {
+  readonly #harness: Harness;
+  readonly #token: string | undefined;
+
+  constructor(harness: Harness, token: string | undefined) {
+    this.#harness = harness;
+    this.#token = token;
+  }
+
+  get token(): string {
+    return this.#token ?? "";
+  }
+
+  get(path: string, headers?: Record<string, string>): Promise<Answer> {
+    return this.call("GET", path, undefined, headers);
+  }
+
+  post(path: string, body: unknown = {}, headers?: Record<string, string>): Promise<Answer> {
+    return this.call("POST", path, body, headers);
+  }
+
+  put(path: string, body: unknown = {}, headers?: Record<string, string>): Promise<Answer> {
+    return this.call("PUT", path, body, headers);
+  }
+
+  patch(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer> {
+    return this.call("PATCH", path, body, headers);
+  }
+
+  delete(path: string, headers?: Record<string, string>): Promise<Answer> {
+    return this.call("DELETE", path, undefined, headers);
+  }
+
+  call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.#harness.send(
+      new Request(`http://gateway.test${path}`, {
+        method,
+        headers: {
+          ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      }),
+    );
+  }
+}
+
+export class Harness {
+  readonly app: App;
+  readonly clock: TestClock;
+  #contract: Contract | undefined;
+
+  constructor(app: App, clock: TestClock) {
+    this.app = app;
+    this.clock = clock;
+  }
+
+  /** A caller with a fresh token. */
+  async as(sub: string, claims: Claims = {}): Promise<Caller> {
+    return new Caller(this, await signToken(this.clock, sub, claims));
+  }
+
+  /** A caller with a given token, or with none. */
+  withToken(token: string | undefined): Caller {
+    return new Caller(this, token);
+  }
+
+  async send(request: Request): Promise<Answer> {
+    const response = await this.app.fetch(request, "127.0.0.1");
+    const text = await response.text();
+    const isJson = /json/.test(response.headers.get("content-type") ?? "");
+    const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    if (isJson) {
+      this.#contract ??= await Contract.of(this.app);
+      this.#contract.check(request, answer);
+    }
+    return answer;
+  }
+
+  /** Runs due jobs until none is left. */
+  async runJobs(): Promise<void> {
+    await this.app.jobs.settled();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.app[Symbol.asyncDispose]();
+  }
+}
+
+/** Opens the app for one test: `await using gateway = await openGateway();`. Limits are off unless set here. */
+export async function openGateway(environment: Record<string, string> = {}): Promise<Harness> {
+  const clock = new TestClock();
+  const all: Record<string, string> = {
+    SVC_DATABASE_URL: "sqlite::memory:",
+    SVC_JWT_SECRET: SECRET,
+    SVC_RATE_LIMIT: "off",
+    ...environment,
+  };
+  const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
+  return new Harness(await createApp(config, { clock }), clock);
+}
