@@ -1,15 +1,8 @@
 // The composition root, read top to bottom: adapters, modules, transports. Everything is constructed here, in order.
 import manifest from "../deno.json" with { type: "json" };
-import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { RedisBus } from "@/adapters/bus_redis.ts";
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { MemoryLimiter } from "@/adapters/limiter_memory.ts";
-import { RedisLimiter } from "@/adapters/limiter_redis.ts";
-import { MemoryPresence } from "@/adapters/presence_memory.ts";
-import { RedisPresence } from "@/adapters/presence_redis.ts";
-import { openPostgresStore } from "@/adapters/store_postgres.ts";
-import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { type AnyStore, openShared, openStore } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
 import type { Clock } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
@@ -26,17 +19,13 @@ import { messageModule, MessageSender, MessageService, MessageStore } from "@/mo
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
 import { RoomGate, RoomMembers, roomModule, RoomService, RoomStore } from "@/modules/room/mod.ts";
 import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
-import { type Bus, CONTROL_TOPIC } from "@/ports/bus.ts";
-import { type Store, streamKey } from "@/ports/store.ts";
+import { CONTROL_TOPIC } from "@/ports/bus.ts";
+import { streamKey } from "@/ports/store.ts";
 import { createClientOf } from "@/transport/http/client.ts";
 import { type Readiness } from "@/transport/http/probe.ts";
 import { createHttp } from "@/transport/http/server.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
-
-// Each module sees the store through its own tables; only here are they all one.
-// deno-lint-ignore no-explicit-any
-type AnyStore = Store<any>;
 
 const HOUSEKEEPING_MS = 3_600_000;
 const DAY_MS = 86_400_000;
@@ -65,18 +54,10 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.take()));
 
   // Adapters
-  const store = stack.adopt(openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
+  const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
   await store.migrate();
-  const redis = settings.SVC_REDIS_URL;
-  const bus: Bus = stack.adopt(redis === undefined ? new MemoryBus() : new RedisBus(redis), (opened) => opened.close());
-  const presence = stack.adopt(
-    redis === undefined ? new MemoryPresence() : new RedisPresence(redis),
-    (opened) => opened.close(),
-  );
-  const limiter = stack.adopt(
-    redis === undefined ? new MemoryLimiter() : new RedisLimiter(redis),
-    (opened) => opened.close(),
-  );
+  const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
+  for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   const ledger = new IdempotencyLedger({ store, clock });
   const cursors = new Cursors(config.jwtSecret);
 
@@ -283,17 +264,14 @@ function isUpgradePath(url: string): boolean {
 
 /** A real write, so that a full disk or a read-only database shows. */
 async function probeStore(store: AnyStore): Promise<void> {
-  await store.write((tx) => tx.reserve("", "probe", 1));
+  await store.write((tx) =>
+    tx.db.insertInto("stream").values({ tenant_id: "", name: "probe", epoch: "", head: 0, floor: 0 })
+      .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ head: 0 })).execute()
+  );
 }
 
 async function isFine(check: Promise<unknown>): Promise<boolean> {
   return await check.then(() => true, () => false);
-}
-
-function openStore(url: string, clock: Clock): AnyStore {
-  return url.startsWith("sqlite:")
-    ? openSqliteStore(url.slice("sqlite:".length), { clock })
-    : openPostgresStore(url, { clock });
 }
 
 /** Events of one commit as runs of one stream each, in order. */

@@ -1,5 +1,6 @@
 // The only reader of the environment: every variable, its format and its default.
 import { dirname } from "node:path";
+import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 
@@ -100,11 +101,23 @@ export type Config = {
 
 export type Environ = { get(name: string): string | undefined; readFile(path: string): string };
 
-/** The process's own environment and files. */
-export const processEnviron: Environ = {
-  get: (name) => Deno.env.get(name),
-  readFile: (path) => Deno.readTextFileSync(path),
-};
+/** The process's own environment and files; `.env` in the working directory fills in what is not set. */
+export function processEnviron(): Environ {
+  const file = dotenv();
+  return {
+    get: (name) => Deno.env.get(name) ?? file[name],
+    readFile: (path) => Deno.readTextFileSync(path),
+  };
+}
+
+function dotenv(): Record<string, string | undefined> {
+  try {
+    return parseEnv(Deno.readTextFileSync(".env"));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return {};
+    throw new ConfigError(".env cannot be read", { cause: error });
+  }
+}
 
 /** Reads and checks every variable; throws `ConfigError` for the first that is wrong. */
 export function readConfig(environ: Environ): Config {

@@ -16,12 +16,12 @@ async function main([command = "serve", ...args]: readonly string[]): Promise<nu
   try {
     switch (command) {
       case "serve":
-        return await serve(readConfig(processEnviron));
+        return await serve(readConfig(processEnviron()));
       case "token":
-        print(await mintToken(readConfig(processEnviron), args));
+        print(await mintToken(readConfig(processEnviron()), args));
         return 0;
       case "health":
-        return await health(readConfig(processEnviron));
+        return await health(readConfig(processEnviron()));
       default:
         complain(USAGE);
         return 2;

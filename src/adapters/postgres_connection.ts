@@ -1,5 +1,6 @@
 // Connections of postgres.js: a pool that reads, and one connection that holds a transaction open and never mistakes a
 // new socket for the one its transaction began on.
+import { Socket } from "node:net";
 import postgres from "postgres";
 import { Fault } from "@/core/fault.ts";
 import { manyRows, translate } from "./postgres_sql.ts";
@@ -32,6 +33,7 @@ function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclos
     idle_timeout: undefined,
     backoff: () => 0.1,
     connect_timeout: connectTimeoutMs / 1000,
+    socket: openSocket,
     fetch_types: false,
     onnotice: () => {},
     types: {
@@ -47,6 +49,24 @@ function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclos
       idle_in_transaction_session_timeout: 60_000,
     },
   });
+}
+
+/**
+ * A socket that tells of a server, or a proxy before it, that closes without a word. The package by itself takes that
+ * for no failure and connects again at once, for ever.
+ */
+function openSocket({ host, port, path }: { host: string[]; port: number[]; path?: string | false }): Socket {
+  const socket = new Socket();
+  socket.once("close", (hadError) => {
+    if (!hadError && socket.bytesRead === 0) {
+      socket.emit("error", Object.assign(new Error("Closed without an answer"), { code: "ECONNRESET" }));
+    }
+  });
+  const [hostname = "localhost"] = host;
+  if (path) socket.connect(path);
+  else socket.connect(port[0] ?? 5432, hostname);
+  // The package looks here for the name that the server's certificate must have.
+  return Object.assign(socket, { host: hostname });
 }
 
 /** Committed state, read over a few connections that pipeline. */

@@ -38,6 +38,8 @@ export class SqlStore<Tables> implements Store<Tables> {
   readonly #queue: WriteQueue<Tables>;
   readonly #frames = new AsyncLocalStorage<Frame<SqlTransaction<Tables>>>();
 
+  #closing: Promise<void> | undefined;
+
   constructor(engine: Engine, options: StoreOptions) {
     this.dialect = engine.dialect;
     this.#engine = engine;
@@ -80,7 +82,11 @@ export class SqlStore<Tables> implements Store<Tables> {
     );
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    return this.#closing ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
     await this.#queue.close();
     await this.#engine.reads?.close();
   }

@@ -2,12 +2,15 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { Fault } from "@/core/fault.ts";
 import { UniqueViolation } from "@/ports/store.ts";
-import { type Connection, InsertTexts, type Row, type Rows, SessionLost, sqlValue } from "./session.ts";
+import { type Connection, InsertTexts, Rerun, type Row, type Rows, SessionLost, sqlValue } from "./session.ts";
 
 const STATEMENTS_MAX = 500;
+/** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */
+const BUSY_TIMEOUT_MS = 20;
+const BUSY = 5;
 const UNIQUE = new Set([1555, 2067]);
-/** Primary codes of a database that cannot serve now: busy, locked, out of memory, I/O, corrupt, full, cannot open. */
-const AWAY = new Set([5, 6, 7, 10, 11, 13, 14]);
+/** Primary codes of a database that cannot serve now: locked, out of memory, I/O, corrupt, full, cannot open. */
+const AWAY = new Set([6, 7, 10, 11, 13, 14]);
 
 type Statement = { statement: StatementSync; isReader: boolean };
 
@@ -21,7 +24,7 @@ export class SqliteConnection implements Connection {
 
   constructor(path: string, options: { isReadOnly: boolean }) {
     this.#db = new DatabaseSync(path, { readOnly: options.isReadOnly, enableForeignKeyConstraints: true });
-    this.#db.exec("pragma busy_timeout = 5000; pragma cache_size = -32000; pragma temp_store = memory");
+    this.#db.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}; pragma cache_size = -32000; pragma temp_store = memory`);
     if (path !== ":memory:") this.#db.exec("pragma mmap_size = 268435456");
     if (!options.isReadOnly) {
       this.#db.exec("pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 4000");
@@ -106,6 +109,7 @@ export class SqliteConnection implements Connection {
     // A full disk and its like undo the whole transaction, not only the statement.
     if (this.#isOpen && !this.#db.isTransaction) return new SessionLost(thrown.message, { cause: thrown });
     if (UNIQUE.has(thrown.errcode)) return new UniqueViolation(thrown.message, { cause: thrown });
+    if ((thrown.errcode & 0xff) === BUSY) return new Rerun(thrown.message, { cause: thrown });
     if (!AWAY.has(thrown.errcode & 0xff)) return thrown;
     return new Fault("unavailable", "The database cannot serve now", { cause: thrown });
   }

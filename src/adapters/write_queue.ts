@@ -15,6 +15,7 @@ const WAITING_MAX = 20_000;
 const RERUNS_MAX = 5;
 const RERUN_PAUSE_MS = 40;
 const BEGIN_PAUSE_MS = 100;
+const BEGIN_MAX_MS = 5000;
 
 type Writer<Tables> = {
   work(tx: Transaction<Tables>): Promise<unknown>;
@@ -135,16 +136,23 @@ export class WriteQueue<Tables> {
     }
   }
 
-  /** A connection may have died unnoticed, so there is a second try; after that, everyone waiting is told. */
+  /**
+   * A connection may have died unnoticed, so there is a second try; another process may hold the database's one write
+   * lock, so there is patience. After that, everyone waiting is told.
+   */
   async #begin(lane: Connection, first: Writer<Tables>): Promise<boolean> {
+    const patience = performance.now() + BEGIN_MAX_MS;
     for (let attempt = 1;; attempt++) {
       try {
         await lane.begin();
         return true;
       } catch (cause) {
         await lane.rollback();
-        if (attempt === 1 && cause instanceof SessionLost) {
-          await pause(BEGIN_PAUSE_MS);
+        const mayTry = cause instanceof Rerun
+          ? performance.now() < patience
+          : cause instanceof SessionLost && attempt === 1;
+        if (mayTry) {
+          await pause(cause instanceof Rerun ? Math.random() * RERUN_PAUSE_MS : BEGIN_PAUSE_MS);
           continue;
         }
         const fault = new Fault("unavailable", "The database cannot be reached now", { cause });

@@ -127,7 +127,7 @@ export function pgliteServer(pglite: PGlite): Backend {
         new SqlStore<Notes>({
           dialect: "postgres",
           lanes: [new PgliteConnection(pglite)],
-          rules: { beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
+          rules: { beforeSavepoint: "", gather: () => undefined },
         }, { clock, migrations }), () => Promise.resolve());
     },
   };
@@ -150,7 +150,9 @@ class PgliteConnection implements Connection {
     try {
       // Values go as text and the server decides their type, as they do over a socket.
       const values = parameters.map(sqlValue).map((value) => typeof value === "number" ? String(value) : value);
-      const { rows, affectedRows } = await this.#pglite.query<Row>(sql, values);
+      const { rows, affectedRows } = await this.#pglite.query<Row>(sql, values, {
+        parsers: { 20: Number, 1700: Number },
+      });
       return { rows, changed: affectedRows ?? 0 };
     } catch (thrown) {
       throw translate(thrown);

@@ -6,7 +6,6 @@ export function baseHeaders(requestId: string): Record<string, string> {
     "X-Request-Id": requestId,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
   };

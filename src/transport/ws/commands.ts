@@ -25,7 +25,7 @@ import type { Subscriber } from "./subscribe.ts";
 const EPHEMERAL_MAX_BYTES = 1024;
 
 /** What clients may publish. */
-const Publication = z.strictObject({ type: z.string().max(64), data: z.unknown() });
+const Publication = z.strictObject({ type: z.string().max(64), data: z.unknown().optional() });
 
 export type CommandsDeps = {
   entrance: Entrance;

@@ -186,8 +186,9 @@ export class Connection implements Member {
     this.#phase = "ready";
     this.legacyToken = undefined;
     if (limits.rate !== undefined) {
-      this.#commands = new Bucket(limits.rate.burst, this.#host.now());
-      this.#subscribes = new Bucket(limits.subscriptionsMax, this.#host.now());
+      this.#commands = new Bucket(limits.rate.perSecond, limits.rate.burst, this.#host.now());
+      const subscribesMax = Math.max(limits.rate.burst, limits.subscriptionsMax);
+      this.#subscribes = new Bucket(limits.rate.perSecond, subscribesMax, this.#host.now());
     }
     this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
     this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
@@ -288,13 +289,8 @@ export class Connection implements Member {
 
   /** Subscribing has an allowance of its own, as clients ask for all their channels at once. */
   #isAllowed(method: string): boolean {
-    const { limits } = this.#host;
-    if (limits.rate === undefined || this.#phase !== "ready") return true;
-    const { perSecond, burst } = limits.rate;
-    if (method === "subscribe") {
-      return this.#subscribes?.take(perSecond, limits.subscriptionsMax, this.#host.now()) ?? true;
-    }
-    return this.#commands?.take(perSecond, burst, this.#host.now()) ?? true;
+    const bucket = method === "subscribe" ? this.#subscribes : this.#commands;
+    return bucket?.take(this.#host.now()) ?? true;
   }
 
   #send(text: string): void {

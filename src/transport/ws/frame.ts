@@ -26,7 +26,7 @@ const BODIES = {
     type: z.int().default(0),
   }),
   unsubscribe: z.object({ channel: z.string() }),
-  publish: z.object({ channel, data: z.unknown() }),
+  publish: z.object({ channel, data: z.unknown().optional() }),
   presence: z.object({ channel }),
   presence_stats: z.object({ channel }),
   history: z.object({
@@ -35,7 +35,7 @@ const BODIES = {
     since: z.object({ offset, epoch }).optional(),
     reverse: z.boolean().default(false),
   }),
-  rpc: z.object({ method: z.string().default(""), data: z.unknown() }),
+  rpc: z.object({ method: z.string().default(""), data: z.unknown().optional() }),
   refresh: z.object({ token: z.string().default("") }),
   sub_refresh: z.object({ channel }),
   ping: z.unknown(),

@@ -224,8 +224,8 @@ export class Hub implements ConnectionHost {
     const steps = Math.max(1, Math.floor(this.limits.drainMs / DRAIN_STEP_MS));
     const all = [...this.#connections];
     for (let step = 0; step < steps; step++) {
-      const share = all.slice(Math.floor(all.length * step / steps), Math.floor(all.length * (step + 1) / steps));
-      for (const connection of share) if (connection.isIdle) connection.close(CLOSE.shutdown);
+      const due = all.slice(0, Math.ceil(all.length * (step + 1) / steps));
+      for (const connection of due) if (connection.isIdle) connection.close(CLOSE.shutdown);
       if (this.#connections.size === 0) break;
       await new Promise((resolve) => setTimeout(resolve, DRAIN_STEP_MS));
     }

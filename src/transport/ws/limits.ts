@@ -80,17 +80,21 @@ export function withoutCaps(limits: WsLimits): WsLimits {
 
 /** A token bucket that fills by itself as time passes. */
 export class Bucket {
+  readonly #perSecond: number;
+  readonly #burst: number;
   #tokens: number;
   #filledAt: number;
 
-  constructor(burst: number, now: number) {
+  constructor(perSecond: number, burst: number, now: number) {
+    this.#perSecond = perSecond;
+    this.#burst = burst;
     this.#tokens = burst;
     this.#filledAt = now;
   }
 
   /** Takes one token; false when there is none. */
-  take(perSecond: number, burst: number, now: number): boolean {
-    this.#tokens = Math.min(burst, this.#tokens + Math.max(0, now - this.#filledAt) * perSecond / 1000);
+  take(now: number): boolean {
+    this.#tokens = Math.min(this.#burst, this.#tokens + Math.max(0, now - this.#filledAt) * this.#perSecond / 1000);
     this.#filledAt = now;
     if (this.#tokens < 1) return false;
     this.#tokens--;

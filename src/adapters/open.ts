@@ -1,0 +1,40 @@
+// Which adapters a configuration asks for. Each is loaded when it is used, so a small gateway starts fast and needs little.
+import type { Clock } from "@/core/clock.ts";
+import type { Bus } from "@/ports/bus.ts";
+import type { Limiter } from "@/ports/limiter.ts";
+import type { Presence } from "@/ports/presence.ts";
+import type { Store } from "@/ports/store.ts";
+
+// Each module sees the store through its own tables; only the composition root sees them all.
+// deno-lint-ignore no-explicit-any
+export type AnyStore = Store<any>;
+
+/** Opens the store at `sqlite:<path>` or `postgres://…`. */
+export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
+  if (url.startsWith("sqlite:")) {
+    const { openSqliteStore } = await import("./store_sqlite.ts");
+    return openSqliteStore(url.slice("sqlite:".length), { clock });
+  }
+  const { openPostgresStore } = await import("./store_postgres.ts");
+  return openPostgresStore(url, { clock });
+}
+
+/** What nodes share: over Redis when there is a URL, within this process when not. */
+export async function openShared(
+  redisUrl: string | undefined,
+): Promise<{ bus: Bus; presence: Presence; limiter: Limiter }> {
+  if (redisUrl === undefined) {
+    const [{ MemoryBus }, { MemoryPresence }, { MemoryLimiter }] = await Promise.all([
+      import("./bus_memory.ts"),
+      import("./presence_memory.ts"),
+      import("./limiter_memory.ts"),
+    ]);
+    return { bus: new MemoryBus(), presence: new MemoryPresence(), limiter: new MemoryLimiter() };
+  }
+  const [{ RedisBus }, { RedisPresence }, { RedisLimiter }] = await Promise.all([
+    import("./bus_redis.ts"),
+    import("./presence_redis.ts"),
+    import("./limiter_redis.ts"),
+  ]);
+  return { bus: new RedisBus(redisUrl), presence: new RedisPresence(redisUrl), limiter: new RedisLimiter(redisUrl) };
+}

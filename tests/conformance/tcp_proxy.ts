@@ -1,0 +1,95 @@
+// A TCP proxy before a server, for tests of what a broken network does.
+
+export class TcpProxy {
+  readonly url: string;
+  readonly #listener: Deno.TcpListener;
+  readonly #target: { hostname: string; port: number };
+  readonly #open = new Set<Deno.TcpConn>();
+  readonly #pipes = new Set<Promise<void>>();
+  readonly #accepting: Promise<void>;
+  #isRefusing = false;
+  #cutAfter: string | undefined;
+
+  constructor(url: string) {
+    const target = new URL(url);
+    this.#target = { hostname: target.hostname, port: Number(target.port) };
+    this.#listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    target.hostname = "127.0.0.1";
+    target.port = String(this.#listener.addr.port);
+    this.url = target.href;
+    this.#accepting = this.#accept();
+  }
+
+  /** Cuts every connection and takes no more. */
+  refuse(): void {
+    this.#isRefusing = true;
+    for (const conn of this.#open) close(conn);
+  }
+
+  accept(): void {
+    this.#isRefusing = false;
+  }
+
+  /** Cuts the next connection whose client sends `text`, once the server has had it and before the client hears. */
+  cutAfter(text: string): void {
+    this.#cutAfter = text;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listener.close();
+    for (const conn of this.#open) close(conn);
+    await this.#accepting;
+    await Promise.all(this.#pipes);
+  }
+
+  async #accept(): Promise<void> {
+    for await (const client of this.#listener) {
+      if (this.#isRefusing) {
+        close(client);
+        continue;
+      }
+      const server = await Deno.connect(this.#target);
+      this.#open.add(client).add(server);
+      const link = { isCut: false };
+      this.#track(this.#pipe(client, server, link, true));
+      this.#track(this.#pipe(server, client, link, false));
+    }
+  }
+
+  #track(pipe: Promise<void>): void {
+    this.#pipes.add(pipe);
+    pipe.finally(() => this.#pipes.delete(pipe));
+  }
+
+  async #pipe(from: Deno.TcpConn, to: Deno.TcpConn, link: { isCut: boolean }, isRequest: boolean): Promise<void> {
+    const buffer = new Uint8Array(65_536);
+    try {
+      while (true) {
+        const count = await from.read(buffer);
+        if (count === null) break;
+        const bytes = buffer.subarray(0, count);
+        if (isRequest && this.#cutAfter !== undefined && new TextDecoder().decode(bytes).includes(this.#cutAfter)) {
+          this.#cutAfter = undefined;
+          link.isCut = true;
+        }
+        // The server's answer is what gets lost.
+        if (link.isCut && !isRequest) break;
+        for (let sent = 0; sent < count;) sent += await to.write(bytes.subarray(sent));
+      }
+    } catch {
+      // Either side may be gone at any time; that is what the proxy is for.
+    }
+    for (const conn of [from, to]) {
+      close(conn);
+      this.#open.delete(conn);
+    }
+  }
+}
+
+function close(conn: Deno.TcpConn): void {
+  try {
+    conn.close();
+  } catch {
+    // Closed already.
+  }
+}

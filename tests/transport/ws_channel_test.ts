@@ -1,0 +1,370 @@
+// Channels: who may hear them, what is recovered, who is removed, who is there.
+import assert from "node:assert/strict";
+import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { Fault } from "@/core/fault.ts";
+import { ask, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
+
+const room = "room:a";
+
+Deno.test("subscribe answers with the position and then delivers what comes, in order", async () => {
+  const { hub, connect, emit, log } = rig();
+  log.append(room);
+  const peer = await connect();
+  const { subscribe } = await ask(peer, 2, { subscribe: { channel: room } });
+  assert.equal(subscribe.recoverable, true);
+  assert.equal(subscribe.offset, 1);
+  assert.equal(typeof subscribe.epoch, "string");
+  for (let i = 0; i < 3; i++) emit(room, i);
+  await until(() => offsets(peer.socket, room).length === 3);
+  assert.deepEqual(
+    pushes(peer.socket, room),
+    [2, 3, 4].map((offset, index) => ({
+      data: { id: `evt_${offset}`, type: "message.created", data: index },
+      offset,
+    })),
+  );
+  await hub.drain();
+});
+
+Deno.test("subscribe refuses what is not there, not allowed, there already, or too much", async () => {
+  const { hub, connect, rooms, log } = rig({ limits: { ...SMALL, subscriptionsMax: 2 } });
+  const peer = await connect();
+  let id = 2;
+  const code = async (channel: string, extra = {}) =>
+    (await ask(peer, ++id, { subscribe: { channel, ...extra } })).error?.code;
+  assert.equal(await code("nowhere:a"), 102);
+  assert.equal(await code("room:"), 102);
+  assert.equal(await code("room"), 102);
+  assert.equal(await code("room:missing"), 103);
+  assert.equal(await code("principal:alice"), 105);
+  assert.equal(await code("principal:bob"), 103);
+  assert.equal(await code(room, { type: 1 }), 108);
+  rooms.failure = new Fault("unavailable", "Try later");
+  assert.equal(await code(room), 100);
+  rooms.failure = undefined;
+  assert.equal(await code(room), undefined);
+  assert.equal(await code(room), 105);
+  assert.equal(await code("room:b"), undefined);
+  assert.equal(await code("room:c"), 106);
+  assert.equal(log.streams.has(`${TENANT}/room:missing`), false, "a refused name leaves no stream behind");
+  await hub.drain();
+});
+
+Deno.test("recovery brings exactly what was missed, and the offset stays the client's", async () => {
+  const { hub, connect, log } = rig();
+  for (let i = 0; i < 5; i++) log.append(room, i);
+  const { epoch } = await log.position(TENANT, room);
+  const peer = await connect();
+  const request = { channel: room, recover: true, offset: 2, epoch };
+  const { subscribe } = await ask(peer, 2, { subscribe: request });
+  assert.equal(subscribe.was_recovering, true);
+  assert.equal(subscribe.recovered, true);
+  assert.equal(subscribe.offset, 2);
+  assert.deepEqual(subscribe.publications.map((pub: { offset: number }) => pub.offset), [3, 4, 5]);
+  await hub.drain();
+});
+
+Deno.test("recovery is whole or refused", async () => {
+  const { hub, connect, log } = rig({ limits: { ...SMALL, replyMaxEvents: 3, replyMaxBytes: 2000 } });
+  for (let i = 0; i < 6; i++) log.append(room, i);
+  log.trimTo(room, 4);
+  log.append("room:heavy", "x".repeat(3000));
+  const { epoch } = await log.position(TENANT, room);
+  const peer = await connect();
+  let id = 2;
+  const recover = async (request: Record<string, unknown>) => {
+    const channel = request.channel ?? room;
+    const reply = await ask(peer, ++id, { subscribe: { channel, recover: true, ...request } });
+    await ask(peer, ++id, { unsubscribe: { channel } });
+    return reply;
+  };
+  const recovered = async (request: Record<string, unknown>) => {
+    const { subscribe } = await recover(request);
+    assert.equal(subscribe.was_recovering, true);
+    if (subscribe.recovered !== true) {
+      assert.equal(subscribe.publications, undefined);
+      assert.ok(subscribe.offset > 0);
+    }
+    return subscribe.recovered === true;
+  };
+  assert.equal(await recovered({ epoch, offset: 6 }), true, "nothing missed");
+  assert.equal(await recovered({ epoch, offset: 3 }), true, "as many as fit");
+  assert.equal(await recovered({ offset: 3 }), true, "an empty epoch is any epoch");
+  assert.equal(await recovered({ epoch, offset: 2 }), false, "one more than fits");
+  assert.equal(await recovered({ epoch, offset: 1 }), false, "trimmed");
+  assert.equal(await recovered({ epoch, offset: 7 }), false, "from the future");
+  assert.equal(await recovered({ epoch: "_", offset: 6 }), false, "after 3014");
+  assert.equal(await recovered({ epoch: "other", offset: 6 }), false, "another epoch");
+  assert.equal(await recovered({ channel: "room:heavy" }), false, "too heavy for one reply");
+  assert.equal((await recover({ epoch: "other", offset: 6, flag: 3 })).error.code, 112);
+  await hub.drain();
+});
+
+Deno.test("what is published while a recovery reads the log comes after the reply, once", async () => {
+  const { hub, connect, log, emit } = rig();
+  for (let i = 0; i < 3; i++) log.append(room, i);
+  const other = await connect("bob");
+  await ask(other, 2, { subscribe: { channel: room } });
+  const peer = await connect();
+  log.beforeRead = async () => {
+    emit(room, "during 1");
+    await settle(1);
+    emit(room, "during 2");
+  };
+  const { subscribe } = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
+  emit(room, "after");
+  await until(() => offsets(peer.socket, room).at(-1) === 6);
+  assert.deepEqual(subscribe.publications.map((pub: { offset: number }) => pub.offset), [2, 3]);
+  assert.deepEqual(offsets(peer.socket, room), [4, 5, 6]);
+  const kinds = peer.socket.lines.map((line) => line.id ?? line.push?.pub?.offset);
+  assert.ok(kinds.indexOf(2) < kinds.indexOf(4), "the reply comes first");
+  await hub.drain();
+});
+
+Deno.test("a client ahead of this node is not sent back: the node catches up first", async () => {
+  const { hub, connect, log } = rig();
+  const first = await connect("bob");
+  await ask(first, 2, { subscribe: { channel: room } });
+  for (let i = 0; i < 4; i++) log.append(room, i);
+  const peer = await connect();
+  const { subscribe } = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 3 } });
+  assert.equal(subscribe.recovered, true);
+  assert.deepEqual(subscribe.publications.map((pub: { offset: number }) => pub.offset), [4]);
+  assert.deepEqual(offsets(first.socket, room), [1, 2, 3, 4]);
+  await hub.drain();
+});
+
+Deno.test("what is hidden from an actor is neither recovered, nor in history, nor still on its way", async () => {
+  const { hub, connect, log, rooms } = rig();
+  const early = await connect("bob");
+  await ask(early, 2, { subscribe: { channel: room } });
+  for (let i = 0; i < 5; i++) log.append(room, i);
+  rooms.hiddenUpTo = 3;
+  const peer = await connect();
+  const { subscribe } = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
+  assert.equal(subscribe.recovered, true);
+  assert.equal(subscribe.offset, 3);
+  const seen = (pubs: { offset: number }[]) => pubs.map((pub) => pub.offset);
+  assert.deepEqual(seen(subscribe.publications), [4, 5]);
+  const history = async (id: number, reverse: boolean) =>
+    seen((await ask(peer, id, { history: { channel: room, limit: -1, reverse } })).history.publications);
+  assert.deepEqual(await history(3, false), [4, 5]);
+  assert.deepEqual(await history(4, true), [5, 4]);
+  assert.deepEqual(offsets(peer.socket, room), []);
+  await hub.drain();
+});
+
+Deno.test("the connection's own stream is recovered in the connect reply", async () => {
+  const { hub, connect, log, emit } = rig();
+  for (let i = 0; i < 3; i++) log.append("principal:alice", i);
+  const { epoch } = await log.position(TENANT, "principal:alice");
+  const subs = { "principal:alice": { recover: true, offset: 1, epoch }, "principal:bob": { recover: true } };
+  const { socket } = await connect("alice", { subs });
+  const result = socket.lines[0].connect.subs;
+  assert.deepEqual(Object.keys(result), ["principal:alice"]);
+  assert.equal(result["principal:alice"].recovered, true);
+  assert.deepEqual(result["principal:alice"].publications.map((pub: { offset: number }) => pub.offset), [2, 3]);
+  emit("principal:alice", "more");
+  await until(() => offsets(socket, "principal:alice").length === 1);
+  await hub.drain();
+});
+
+Deno.test("eviction ends a subscription before the event that causes it is delivered", async () => {
+  const { hub, connect, emit } = rig();
+  const [alice, bob] = [await connect("alice"), await connect("bob")];
+  for (const peer of [alice, bob]) await ask(peer, 2, { subscribe: { channel: room } });
+  emit(room, 1);
+  emit(room, 2, { kind: "evict", principalIds: ["bob"], reason: "removed from the room" });
+  emit(room, 3);
+  await until(() => offsets(alice.socket, room).length === 3);
+  assert.deepEqual(offsets(bob.socket, room), [1]);
+  assert.deepEqual(pushes(bob.socket, room, "unsubscribe"), [{ code: 2000, reason: "removed from the room" }]);
+  assert.ok(bob.socket.isOpen);
+  emit(room, 4, { kind: "evict", principalIds: "*", reason: "rights changed", resubscribe: true });
+  await until(() => pushes(alice.socket, room, "unsubscribe").length === 1);
+  assert.deepEqual(pushes(alice.socket, room, "unsubscribe"), [{ code: 2500, reason: "rights changed" }]);
+  assert.equal(hub.stats().channels.room, 0);
+  await hub.drain();
+});
+
+Deno.test("an eviction that comes while a subscribe is being checked still takes effect", async () => {
+  const { hub, connect, emit, rooms } = rig();
+  const other = await connect("other");
+  await ask(other, 2, { subscribe: { channel: room } });
+  const peer = await connect("bob");
+  rooms.beforeCheck = () => {
+    emit(room, 1, { kind: "evict", principalIds: ["bob"], reason: "removed" });
+    return Promise.resolve();
+  };
+  assert.equal((await ask(peer, 2, { subscribe: { channel: room } })).error.code, 103);
+  emit(room, 2);
+  await until(() => offsets(other.socket, room).length === 2);
+  assert.deepEqual(offsets(peer.socket, room), []);
+  await hub.drain();
+});
+
+Deno.test("disconnect closes the sockets of a principal, or of one token", async () => {
+  const { hub, connect, emit } = rig();
+  const [phone, laptop, bob] = [await connect("alice/60"), await connect("alice/90"), await connect("bob")];
+  emit("principal:alice", null, { kind: "disconnect", tokenId: "jti-alice/60", reason: "token revoked" });
+  await until(() => !phone.socket.isOpen);
+  assert.deepEqual(phone.socket.closedWith, { code: 3503, reason: "token revoked" });
+  assert.ok(laptop.socket.isOpen);
+  emit("principal:alice", null, { kind: "disconnect", reason: "null" });
+  await until(() => !laptop.socket.isOpen);
+  assert.deepEqual(laptop.socket.closedWith, { code: 3503, reason: "force disconnect" });
+  assert.ok(bob.socket.isOpen);
+  await hub.drain();
+});
+
+Deno.test("rights are looked at again: lost ones end the subscription, a failing store ends nothing", async () => {
+  let isValid = true;
+  const { hub, connect, rooms } = rig({
+    limits: { ...SMALL, revalidateMs: 30 },
+    revalidate: () => Promise.resolve(isValid),
+  });
+  const peer = await connect();
+  await ask(peer, 2, { subscribe: { channel: room } });
+  await ask(peer, 3, { subscribe: { channel: "room:b" } });
+  rooms.failure = new Fault("unavailable", "The store is away");
+  const { checks } = rooms;
+  await until(() => rooms.checks > checks + 2);
+  assert.equal(peer.connection.subscriptions.size, 3);
+  rooms.failure = undefined;
+  rooms.banned.add("alice");
+  await until(() => pushes(peer.socket, room, "unsubscribe").length === 1);
+  assert.equal(pushes(peer.socket, room, "unsubscribe")[0].code, 2000);
+  assert.ok(peer.socket.isOpen);
+  isValid = false;
+  await until(() => !peer.socket.isOpen);
+  assert.equal(peer.socket.closedWith?.code, 3503);
+  await hub.drain();
+});
+
+Deno.test("publish takes the ephemeral kinds of a channel and says so about everything else", async () => {
+  const { hub, connect, rooms } = rig();
+  const [alice, bob] = [await connect("alice"), await connect("bob")];
+  for (const peer of [alice, bob]) await ask(peer, 2, { subscribe: { channel: room } });
+  let id = 2;
+  const publish = (data: unknown, channel = room) => ask(alice, ++id, { publish: { channel, data } });
+  assert.deepEqual((await publish({ type: "typing", data: { isTyping: true } })).publish, {});
+  await until(() => pushes(bob.socket, room).length === 1);
+  const [push] = pushes(bob.socket, room);
+  assert.deepEqual({ ...push.data, at: "" }, {
+    type: "typing",
+    at: "",
+    actor: { id: "alice", kind: "human" },
+    data: { isTyping: true },
+  });
+  assert.deepEqual(push.info, {
+    user: "alice",
+    client: alice.connection.client,
+    conn_info: { name: "ALICE", kind: "human" },
+  });
+  assert.equal("offset" in push, false);
+
+  assert.equal((await publish({ type: "signal", data: { to: "bob" } })).error, undefined);
+  await until(() => pushes(bob.socket, room).length === 2);
+  assert.equal(pushes(alice.socket, room).length, 1, "what is for one reaches one");
+
+  const refused = (await publish({ type: "message.created", data: {} })).error;
+  assert.equal(refused.code, 103);
+  assert.match(refused.message, /typing, signal here; everything else is an rpc/);
+  assert.equal((await publish("hello")).error.code, 103);
+  assert.equal((await publish({ type: "toString", data: {} })).error.code, 103);
+  assert.equal((await publish({ type: "typing", data: {} }, "principal:bob")).error.code, 103);
+  assert.equal((await publish({ type: "typing", data: {} }, "nowhere:b")).error.code, 102);
+  assert.equal((await publish({ type: "typing", data: { isTyping: 1 } })).error.code, 107);
+  assert.equal((await publish({ type: "signal", data: { to: "bob", text: "x".repeat(80) } })).error.code, 106);
+  rooms.banned.add("alice");
+  assert.equal((await publish({ type: "typing", data: { isTyping: true } })).error.code, 103);
+  await hub.drain();
+});
+
+Deno.test("presence shows who is there up to the channel's bound; join and leave come to those who asked", async () => {
+  const presence = new MemoryPresence();
+  const { hub, connect } = rig({ presence });
+  const alice = await connect("alice");
+  await ask(alice, 2, { subscribe: { channel: room, join_leave: true } });
+  await until(() => pushes(alice.socket, room, "join").length === 1);
+  const kinds = alice.socket.lines.map((line) => line.id ?? Object.keys(line.push).at(-1));
+  assert.deepEqual(kinds, [1, 2, "join"], "one's own join comes after the reply");
+  const bob = await connect("bob");
+  await ask(bob, 2, { subscribe: { channel: room } });
+  await until(() => pushes(alice.socket, room, "join").length === 2);
+  assert.deepEqual(pushes(alice.socket, room, "join")[1].info.user, "bob");
+  assert.deepEqual(pushes(bob.socket, room, "join"), [], "not asked for");
+
+  const shown = (await ask(bob, 3, { presence: { channel: room } })).presence.presence;
+  assert.deepEqual(Object.keys(shown).sort(), [alice.connection.client, bob.connection.client].sort());
+  const alsoBob = await connect("bob");
+  await ask(alsoBob, 2, { subscribe: { channel: room } });
+  assert.deepEqual((await ask(bob, 4, { presence_stats: { channel: room } })).presence_stats, {
+    num_clients: 3,
+    num_users: 2,
+  });
+  const carol = await connect("carol");
+  await ask(carol, 2, { subscribe: { channel: room } });
+  assert.equal((await ask(bob, 5, { presence: { channel: room } })).error.code, 108);
+  assert.equal((await ask(bob, 6, { presence: { channel: "room:b" } })).error.code, 103);
+  carol.connection.gone();
+  alsoBob.connection.gone();
+  await ask(bob, 7, { unsubscribe: { channel: room } });
+  await until(() => pushes(alice.socket, room, "leave").length >= 2);
+  assert.equal((await presence.list(`${TENANT}/${room}`)).length, 1);
+  await hub.drain();
+});
+
+Deno.test("history pages through the log for those who may see it", async () => {
+  const { hub, connect, log, rooms } = rig({ limits: { ...SMALL, replyMaxEvents: 4 } });
+  for (let i = 0; i < 6; i++) log.append(room, i);
+  log.trimTo(room, 5);
+  const { epoch } = await log.position(TENANT, room);
+  const peer = await connect();
+  let id = 2;
+  const page = async (request: Record<string, unknown>) =>
+    await ask(peer, ++id, { history: { channel: room, ...request } });
+  const seen = async (request: Record<string, unknown>) =>
+    (await page(request)).history.publications.map((pub: { offset: number }) => pub.offset);
+  assert.deepEqual((await page({})).history, { publications: [], epoch, offset: 6 });
+  assert.deepEqual(await seen({ limit: 2 }), [2, 3]);
+  assert.deepEqual(await seen({ limit: 2, since: { offset: 3, epoch } }), [4, 5]);
+  assert.deepEqual(await seen({ limit: -1 }), [2, 3, 4, 5]);
+  assert.deepEqual(await seen({ limit: 2, reverse: true }), [6, 5]);
+  assert.deepEqual(await seen({ limit: 9, reverse: true, since: { offset: 4, epoch } }), [3, 2]);
+  assert.equal((await page({ limit: 1, since: { offset: 3, epoch: "other" } })).error.code, 112);
+  assert.equal((await page({ limit: 1, since: { offset: 0, epoch } })).error.code, 112, "trimmed away");
+  assert.equal((await page({ channel: "run:1" })).error.code, 108);
+  assert.deepEqual((await page({ channel: "principal:alice" })).history.publications, []);
+  assert.equal((await page({ channel: "principal:bob" })).error.code, 103);
+  rooms.banned.add("alice");
+  assert.equal((await page({ limit: 1 })).error.code, 103);
+  await hub.drain();
+});
+
+Deno.test("a channel without a log has no offsets and gets what modules publish", async () => {
+  const { hub, connect } = rig();
+  const peer = await connect();
+  assert.deepEqual(await ask(peer, 2, { subscribe: { channel: "run:1" } }), { id: 2, subscribe: {} });
+  hub.publish({ tenantId: TENANT, channel: "run:1", json: `{"type":"run.delta"}` });
+  hub.publish({ tenantId: "other", channel: "run:1", json: `{"type":"secret"}` });
+  await until(() => pushes(peer.socket, "run:1").length > 0);
+  assert.deepEqual(pushes(peer.socket, "run:1"), [{ data: { type: "run.delta" } }]);
+  assert.equal(hub.stats().channels.run, 1);
+  await hub.drain();
+});
+
+Deno.test("after unsubscribe, or the end of the socket, nothing is delivered and the feed is gone", async () => {
+  const { hub, connect, emit } = rig();
+  const [alice, bob] = [await connect("alice"), await connect("bob")];
+  for (const peer of [alice, bob]) await ask(peer, 2, { subscribe: { channel: room } });
+  assert.deepEqual((await ask(alice, 3, { unsubscribe: { channel: room } })).unsubscribe, {});
+  emit(room, 1);
+  await until(() => offsets(bob.socket, room).length === 1);
+  assert.deepEqual(offsets(alice.socket, room), []);
+  bob.connection.gone();
+  assert.deepEqual(hub.stats(), { connections: 1, zombies: 0, channels: { principal: 1, room: 0 } });
+  await ask(alice, 4, { unsubscribe: { channel: "principal:alice" } });
+  assert.equal(alice.connection.subscriptions.size, 1, "the server's own subscription stays");
+  await hub.drain();
+});

@@ -1,0 +1,269 @@
+// The door itself: a real server on a free port, and the real SDK of the protocol as its client.
+import assert from "node:assert/strict";
+import { Centrifuge, type PublicationContext, UnauthorizedError } from "centrifuge";
+import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { createUpgrade } from "@/transport/ws/server.ts";
+import type { WsLimits } from "@/transport/ws/limits.ts";
+import { type Rig, rig, SMALL, until } from "./ws_rig.ts";
+
+const room = "room:a";
+
+type Served = Rig & {
+  url: string;
+  client(token?: string, options?: ConstructorParameters<typeof Centrifuge>[1]): Centrifuge;
+  [Symbol.asyncDispose](): Promise<void>;
+};
+
+function serve(limits: WsLimits = SMALL, options: Parameters<typeof rig>[0] = {}): Served {
+  const own = rig({ limits, ...options });
+  const upgrade = createUpgrade({
+    hub: own.hub,
+    limits,
+    metrics: own.metrics,
+    isOriginAllowed: (origin) => origin === "https://good.example",
+  });
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+    (request, { remoteAddr }) => upgrade(request, remoteAddr.hostname),
+  );
+  const clients: Centrifuge[] = [];
+  const url = `ws://127.0.0.1:${server.addr.port}/ws`;
+  return {
+    ...own,
+    url,
+    client(token = "alice", options = {}) {
+      const client = new Centrifuge(url, { token, minReconnectDelay: 5, maxReconnectDelay: 20, ...options });
+      clients.push(client);
+      return client;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const client of clients) client.disconnect();
+      await own.hub.drain();
+      await until(() => own.hub.stats().zombies === 0, "every socket's end");
+      await server.shutdown();
+    },
+  };
+}
+
+/** Opens a bare socket and tells how it ended. */
+function ended(url: string, protocols?: string[], say?: string): Promise<{ code: number; reason: string }> {
+  const socket = new WebSocket(url, protocols);
+  if (say !== undefined) socket.onopen = () => socket.send(say);
+  return new Promise((resolve) => socket.onclose = ({ code, reason }) => resolve({ code, reason }));
+}
+
+/** The status of an upgrade with the headers of a browser. */
+async function handshake(url: string, headers: Record<string, string>): Promise<string> {
+  const { hostname, port, pathname, search } = new URL(url);
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  const lines = Object.entries({
+    Host: `${hostname}:${port}`,
+    Upgrade: "websocket",
+    Connection: "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  await connection.write(new TextEncoder().encode(`GET ${pathname}${search} HTTP/1.1\r\n${lines.join("")}\r\n`));
+  const buffer = new Uint8Array(4096);
+  const read = await connection.read(buffer);
+  return new TextDecoder().decode(buffer.subarray(0, read ?? 0));
+}
+
+Deno.test("the SDK connects, subscribes, hears, publishes, calls, looks around and reads history", async () => {
+  await using served = serve();
+  const [alice, bob] = [served.client("alice"), served.client("bob")];
+  const heard: PublicationContext[] = [];
+  const own: PublicationContext[] = [];
+  const joins: string[] = [];
+  const sub = alice.newSubscription(room, { joinLeave: true });
+  sub.on("publication", (context) => heard.push(context));
+  sub.on("join", ({ info }) => joins.push(info.user));
+  alice.on("publication", (context) => own.push(context));
+  const connected = new Promise<{ client: string; data: unknown }>((resolve) => alice.on("connected", resolve));
+  sub.subscribe();
+  alice.connect();
+  const bobSub = bob.newSubscription(room);
+  bobSub.subscribe();
+  bob.connect();
+  await Promise.all([sub.ready(2000), bobSub.ready(2000)]);
+  const { client, data } = await connected;
+  assert.match(client, /^[0-9a-f-]{36}$/);
+  assert.deepEqual(data, { principal: "alice" });
+
+  await bobSub.publish({ type: "typing", data: { isTyping: true } });
+  served.emit(room, "hello");
+  served.emit("principal:alice", "for me");
+  await until(() => heard.length === 2 && own.length === 1 && joins.includes("bob"));
+  assert.equal(heard[0]?.info?.user, "bob");
+  assert.equal(heard[0]?.offset, undefined);
+  assert.deepEqual([heard[1]?.offset, heard[1]?.data.data], [1, "hello"]);
+  assert.deepEqual([own[0]?.channel, own[0]?.data.data], ["principal:alice", "for me"]);
+
+  assert.deepEqual((await alice.rpc("test.echo", { text: "hi" })).data, { text: "hi" });
+  assert.deepEqual((await alice.rpc("test.nothing", {})).data, undefined);
+  await assert.rejects(alice.rpc("test.fail", { code: "not_found" }), { code: 404, message: "not_found: As told" });
+  await assert.rejects(sub.publish({ type: "message.created" }), { code: 103 });
+  assert.equal(Object.keys((await sub.presence()).clients).length, 2);
+  assert.deepEqual(await sub.presenceStats(), { numClients: 2, numUsers: 2 });
+  const history = await sub.history({ limit: 10 });
+  assert.deepEqual(history.publications.map((publication) => publication.offset), [1]);
+  assert.equal(history.offset, 1);
+});
+
+Deno.test("the SDK recovers what it missed after a forced reconnect, in order and once", async () => {
+  const bus = new MemoryBus();
+  await using served = serve({ ...SMALL, pingMs: 25_000 }, { bus });
+  const client = served.client();
+  const seen: number[] = [];
+  const recovered: boolean[] = [];
+  const sub = client.newSubscription(room);
+  sub.on("publication", ({ offset }) => seen.push(offset ?? 0));
+  sub.on("subscribed", (context) => context.wasRecovering && recovered.push(context.recovered));
+  sub.subscribe();
+  client.connect();
+  await sub.ready(2000);
+  for (let round = 0; round < 5; round++) {
+    served.emit(room);
+    // The gateway loses its socket in the middle of a burst: the client is told to come back.
+    for (let i = 0; i < 20; i++) {
+      served.emit(room);
+      if (i === 10) closeAll(served, round);
+    }
+    await until(() => recovered.length === round + 1, "recovery");
+    served.emit(room);
+  }
+  await until(() => seen.length >= 5 * 22);
+  assert.deepEqual(seen, Array.from({ length: 5 * 22 }, (_, i) => i + 1));
+  assert.deepEqual(recovered, [true, true, true, true, true]);
+});
+
+/** Ends every socket as a hole in a principal's stream would, which clients answer by coming back. */
+function closeAll(served: Served, round: number): void {
+  served.log.append("principal:alice", round, { kind: "evict", principalIds: "*", reason: "x", resubscribe: true });
+  served.bus.onRecovered();
+}
+
+Deno.test("the SDK renews an expired token at connect and on the living connection", async () => {
+  await using served = serve();
+  const tokens = ["alice/1", "alice/60"];
+  let asked = 0;
+  const client = served.client("expired", { getToken: () => Promise.resolve(tokens[asked++] ?? "bad") });
+  client.connect();
+  await client.ready(2000);
+  assert.equal(asked, 1);
+  await until(() => asked === 2, "the refresh at the token's end");
+  assert.equal((await client.rpc("test.echo", { text: "still here" })).data.text, "still here");
+  assert.equal(client.state, "connected");
+});
+
+Deno.test("the SDK gives up on an invalid token and on a revoked one", async () => {
+  await using served = serve();
+  for (const [token, code] of [["bad", 3500], ["revoked", 3503]] as const) {
+    const client = served.client(token);
+    const disconnected = new Promise<{ code: number }>((resolve) => client.on("disconnected", resolve));
+    client.connect();
+    assert.equal((await disconnected).code, code);
+  }
+  const client = served.client("", {
+    getToken: () => {
+      throw new UnauthorizedError("no");
+    },
+  });
+  client.connect();
+  await until(() => client.state === "disconnected");
+});
+
+Deno.test("a token in the URL still works, and everybody concerned is told that it should not be there", async () => {
+  await using served = serve();
+  const socket = new WebSocket(`${served.url}?token=alice`);
+  const first = await new Promise<MessageEvent>((resolve) => {
+    socket.onopen = () => socket.send(`{"id":1,"connect":{}}`);
+    socket.onmessage = resolve;
+  });
+  const { data } = JSON.parse(first.data).connect;
+  assert.equal(data.principal, "alice");
+  assert.equal(data.deprecations[0].code, "legacy_query_token");
+  assert.equal(first.data.includes(`"token"`), false);
+  assert.match(await served.metrics.registry.metrics(), /svc_connection_errors\{type="legacy_query_token"\} 1\n/);
+  socket.close();
+  await new Promise((resolve) => socket.onclose = resolve);
+  assert.equal((await ended(`${served.url}?token=bad`, undefined, `{"id":1,"connect":{}}`)).code, 3500);
+});
+
+Deno.test("the upgrade looks at the page's origin, the protocol and the request", async () => {
+  await using served = serve();
+  const { host } = new URL(served.url);
+  const status = async (headers: Record<string, string>, query = "") =>
+    (await handshake(served.url + query, headers)).slice(9, 12);
+  assert.equal(await status({ Origin: "https://evil.example" }), "403");
+  assert.equal(await status({ Origin: "https://good.example.evil.example" }), "403");
+  assert.equal(await status({ Origin: "null" }), "403");
+  assert.equal(await status({ Origin: "https://good.example" }), "101");
+  assert.equal(await status({ Origin: `http://${host}` }), "101");
+  assert.equal(await status({}), "101");
+  assert.equal(await status({ "Sec-WebSocket-Protocol": "centrifuge-protobuf" }), "400");
+  assert.equal(await status({}, "?cf_protocol=protobuf"), "400");
+  assert.equal(await status({ Upgrade: "h2c" }), "400");
+  assert.match(await handshake(served.url, { "Sec-WebSocket-Protocol": "centrifuge-json" }), /centrifuge-json/i);
+  assert.doesNotMatch(await handshake(served.url, { "Sec-WebSocket-Protocol": "evil" }), /evil/);
+  assert.match(await handshake(served.url, { Origin: "https://evil.example" }), /"code":"origin_not_allowed"/);
+  assert.match(await served.metrics.registry.metrics(), /svc_connection_errors\{type="origin"\} 4\n/);
+});
+
+Deno.test("an address has so many sockets, and so many that have not said who they are", async () => {
+  await using served = serve({ ...SMALL, connectionsPerAddress: 3, unauthenticatedPerAddress: 2 });
+  const open = async (say?: string) => {
+    const socket = new WebSocket(served.url);
+    await new Promise((resolve) => socket.onopen = resolve);
+    if (say !== undefined) {
+      socket.send(say);
+      await new Promise((resolve) => socket.onmessage = resolve);
+    }
+    return socket;
+  };
+  const sockets = [await open(), await open()];
+  assert.match(await handshake(served.url, {}), /^HTTP\/1.1 429/);
+  for (const [index, socket] of sockets.entries()) {
+    socket.send(`{"id":1,"connect":{"token":"p${index}"}}`);
+    await new Promise((resolve) => socket.onmessage = resolve);
+  }
+  sockets.push(await open(`{"id":1,"connect":{"token":"p2"}}`));
+  assert.deepEqual(await ended(served.url), { code: 3504, reason: "connection limit" });
+  sockets[0]?.close();
+  await until(() => served.hub.stats().connections === 2);
+  sockets.push(await open(`{"id":1,"connect":{"token":"p3"}}`));
+  for (const socket of sockets) socket.close();
+  await until(() => served.hub.stats().connections === 0);
+});
+
+Deno.test("a socket that dies without a word leaves nothing behind", async () => {
+  await using served = serve();
+  const { hostname, port } = new URL(served.url);
+  const client = served.client("bob");
+  client.connect();
+  await client.ready(2000);
+  const connection = await Deno.connect({ hostname, port: Number(port) });
+  await connection.write(
+    new TextEncoder().encode(
+      `GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+    ),
+  );
+  await until(() => served.hub.stats().connections === 2);
+  connection.close();
+  await until(() => served.hub.stats().connections === 1);
+  assert.equal(served.hub.stats().zombies, 0);
+});
+
+Deno.test("a shutdown sends the SDK to reconnect, and new sockets elsewhere", async () => {
+  const served = serve();
+  const client = served.client();
+  const codes: number[] = [];
+  client.on("connecting", ({ code }) => codes.push(code));
+  client.connect();
+  await client.ready(2000);
+  await served.hub.drain();
+  await until(() => codes.includes(3001));
+  assert.match(await handshake(served.url, {}), /^HTTP\/1.1 503/);
+  await served[Symbol.asyncDispose]();
+});
