@@ -15,11 +15,18 @@ import {
   sqlValue,
 } from "./session.ts";
 
-/** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */
-const ANSWER_TIMEOUT_MS = 15_000;
+const BEGIN = "begin isolation level read committed read write";
 const CLOSE_TIMEOUT_S = 5;
 
-export type PostgresOptions = { url: string; connectTimeoutMs: number };
+export type PostgresOptions = {
+  url: string;
+  connectTimeoutMs: number;
+  /** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */
+  answerTimeoutMs: number;
+};
+
+/** An option that the package has and its types lack. */
+const unlisted = { socket: openSocket };
 
 type Sql = ReturnType<typeof connect>;
 
@@ -33,7 +40,7 @@ function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclos
     idle_timeout: undefined,
     backoff: () => 0.1,
     connect_timeout: connectTimeoutMs / 1000,
-    socket: openSocket,
+    ...unlisted,
     fetch_types: false,
     onnotice: () => {},
     types: {
@@ -72,15 +79,17 @@ function openSocket({ host, port, path }: { host: string[]; port: number[]; path
 /** Committed state, read over a few connections that pipeline. */
 export class PostgresPool implements Pick<Session, "run"> {
   readonly #sql: Sql;
+  readonly #answerTimeoutMs: number;
 
   constructor(options: PostgresOptions, max: number) {
     this.#sql = connect(options, max, () => {});
+    this.#answerTimeoutMs = options.answerTimeoutMs;
   }
 
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
     try {
-      return await answer(this.#sql, sql, values);
+      return await answer(this.#sql, sql, values, this.#answerTimeoutMs);
     } catch (thrown) {
       const failure = translate(thrown);
       if (!(failure instanceof SessionLost || failure instanceof Rerun)) throw failure;
@@ -97,7 +106,7 @@ export class PostgresPool implements Pick<Session, "run"> {
 export class PostgresConnection implements Connection {
   readonly #options: PostgresOptions;
   #sql: Sql | undefined;
-  /** Whether the socket has answered before, so that statements may be sent before `begin` is answered. */
+  /** Whether the socket has answered before, so that statements may be sent before its next `begin` is answered. */
   #isProven = false;
   #isLost = false;
   #tail: Promise<unknown> = Promise.resolve();
@@ -109,9 +118,8 @@ export class PostgresConnection implements Connection {
   async begin(): Promise<void> {
     const sql = this.#sql ??= connect(this.#options, 1, () => this.#lose(sql));
     this.#isLost = false;
-    this.control("begin isolation level read committed read write");
-    if (this.#isProven) return;
-    await this.run("select 1", []);
+    if (this.#isProven) return this.control(BEGIN);
+    await this.#send(BEGIN, []);
     this.#isProven = true;
   }
 
@@ -158,7 +166,7 @@ export class PostgresConnection implements Connection {
     const on = this.#sql;
     if (this.#isLost || on === undefined) throw new SessionLost("Connection lost");
     try {
-      return await answer(on, sql, values);
+      return await answer(on, sql, values, this.#options.answerTimeoutMs);
     } catch (thrown) {
       const failure = translate(thrown);
       if (failure instanceof SessionLost) this.#lose(on);
@@ -176,9 +184,14 @@ export class PostgresConnection implements Connection {
   }
 }
 
-async function answer(sql: Sql, text: string, values: SqlValue[]): Promise<Rows & { command: string }> {
+async function answer(
+  sql: Sql,
+  text: string,
+  values: SqlValue[],
+  timeoutMs: number,
+): Promise<Rows & { command: string }> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new SessionLost("No answer from the database")), ANSWER_TIMEOUT_MS);
+  const timer = setTimeout(() => reject(new SessionLost("No answer from the database")), timeoutMs);
   try {
     // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
     const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);

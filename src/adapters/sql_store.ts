@@ -19,6 +19,8 @@ export type Engine = {
   rules: LaneRules;
   /** Committed state. Absent = reads go to the one lane there is, between its batches. */
   reads?: Pick<Session, "run"> & { close(): Promise<void> };
+  /** A lane that waits for as long as a migration takes. Absent = an ordinary one does. */
+  migrationLane?: () => Connection;
 };
 
 export type StoreOptions = {
@@ -44,14 +46,7 @@ export class SqlStore<Tables> implements Store<Tables> {
     this.dialect = engine.dialect;
     this.#engine = engine;
     this.#options = options;
-    this.#queue = new WriteQueue<Tables>({
-      dialect: engine.dialect,
-      clock: options.clock,
-      frames: this.#frames,
-      lanes: engine.lanes,
-      rules: engine.rules,
-      told: (committed) => this.onCommit(committed),
-    });
+    this.#queue = this.#queueOver(engine.lanes);
     this.db = kyselyOver<Tables>(engine.dialect, this.#reader());
     // The core tables are part of every database, whatever else `Tables` names.
     this.log = new SqlEventLog(this as unknown as Store<CoreTables>);
@@ -72,14 +67,17 @@ export class SqlStore<Tables> implements Store<Tables> {
   }
 
   async migrate(): Promise<void> {
-    await this.write(({ db }) =>
-      applyMigrations(
-        db as unknown as Kysely<CoreTables>,
-        this.dialect,
-        this.#options.migrations ?? migrations,
-        iso(this.#options.clock.now()),
-      )
-    );
+    const { dialect, migrationLane } = this.#engine;
+    const { clock, migrations: steps = migrations } = this.#options;
+    const queue = migrationLane === undefined ? this.#queue : this.#queueOver([migrationLane()]);
+    try {
+      // The core tables are part of every database, whatever else `Tables` names.
+      await queue.write(({ db }) =>
+        applyMigrations(db as unknown as Kysely<CoreTables>, dialect, steps, iso(clock.now()))
+      );
+    } finally {
+      if (queue !== this.#queue) await queue.close();
+    }
   }
 
   close(): Promise<void> {
@@ -89,6 +87,17 @@ export class SqlStore<Tables> implements Store<Tables> {
   async #close(): Promise<void> {
     await this.#queue.close();
     await this.#engine.reads?.close();
+  }
+
+  #queueOver(lanes: readonly Connection[]): WriteQueue<Tables> {
+    return new WriteQueue<Tables>({
+      dialect: this.dialect,
+      clock: this.#options.clock,
+      frames: this.#frames,
+      lanes,
+      rules: this.#engine.rules,
+      told: (committed) => this.onCommit(committed),
+    });
   }
 
   /** The transaction the caller is in, if it still runs. */

@@ -2,6 +2,9 @@
 import { PostgresConnection, PostgresPool } from "./postgres_connection.ts";
 import { SqlStore, type StoreOptions } from "./sql_store.ts";
 
+const ANSWER_TIMEOUT_MS = 15_000;
+const MIGRATION_TIMEOUT_MS = 3_600_000;
+
 export type PostgresStoreOptions = StoreOptions & {
   /** Connections that write, each with its own batch; default 4. */
   writeLanes?: number;
@@ -14,12 +17,13 @@ export type PostgresStoreOptions = StoreOptions & {
 /** Opens a store on the database at `url`; connections are made when they are first needed. */
 export function openPostgresStore<Tables>(url: string, options: PostgresStoreOptions): SqlStore<Tables> {
   const { writeLanes = 4, readConnections = 4, connectTimeoutMs = 3000 } = options;
-  const connection = { url, connectTimeoutMs };
+  const connection = { url, connectTimeoutMs, answerTimeoutMs: ANSWER_TIMEOUT_MS };
   return new SqlStore<Tables>({
     dialect: "postgres",
     lanes: Array.from({ length: writeLanes }, () => new PostgresConnection(connection)),
     // A writer that waits for a lock keeps waiting those before it in the batch; better it runs first in the next one.
     rules: { beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
     reads: new PostgresPool(connection, readConnections),
+    migrationLane: () => new PostgresConnection({ ...connection, answerTimeoutMs: MIGRATION_TIMEOUT_MS }),
   }, options);
 }

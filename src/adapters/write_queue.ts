@@ -156,7 +156,7 @@ export class WriteQueue<Tables> {
           continue;
         }
         const fault = new Fault("unavailable", "The database cannot be reached now", { cause });
-        for (const writer of [first, ...this.#waiting.splice(0)]) this.#settle(writer, () => writer.reject(fault));
+        for (const writer of [first, ...this.#waiting.splice(0)]) this.#refuse(writer, fault);
         return false;
       }
     }
@@ -178,7 +178,7 @@ export class WriteQueue<Tables> {
       if (cause instanceof SessionLost) throw cause;
       if (!isFirst) lane.control("rollback to savepoint writer");
       if (cause instanceof Rerun) this.#again(writer, cause);
-      else this.#settle(writer, () => writer.reject(cause));
+      else this.#refuse(writer, cause);
       return !isFirst && !(cause instanceof Rerun);
     }
   }
@@ -191,14 +191,14 @@ export class WriteQueue<Tables> {
       await lane.rollback();
       const message = "It is not known whether this was saved";
       const fault = new Fault("unavailable", message, { cause });
-      for (const { writer } of done) this.#settle(writer, () => writer.reject(fault));
+      for (const { writer } of done) this.#refuse(writer, fault);
       return;
     }
     this.commits.batches++;
     this.commits.writers += done.length;
     await batch.inOrder();
     this.#tell(batch.committed());
-    for (const { writer, result } of done) this.#settle(writer, () => writer.resolve(result));
+    for (const { writer, result } of done) this.#answer(writer, result);
   }
 
   #tell(committed: Committed): void {
@@ -215,12 +215,12 @@ export class WriteQueue<Tables> {
     if (cause instanceof GiveWay) {
       cause.until.then(() => this.#requeue(writer));
     } else if (!(cause instanceof Rerun || cause instanceof SessionLost)) {
-      this.#settle(writer, () => writer.reject(cause));
+      this.#refuse(writer, cause);
     } else if (writer.reruns++ < RERUNS_MAX) {
       pause(Math.random() * RERUN_PAUSE_MS * writer.reruns).then(() => this.#requeue(writer));
     } else {
       const fault = new Fault("unavailable", "The database is too busy for this now", { cause });
-      this.#settle(writer, () => writer.reject(fault));
+      this.#refuse(writer, fault);
     }
   }
 
@@ -229,8 +229,17 @@ export class WriteQueue<Tables> {
     this.#wake();
   }
 
-  #settle(writer: Writer<Tables>, how: () => void): void {
-    how();
+  #answer(writer: Writer<Tables>, result: unknown): void {
+    writer.resolve(result);
+    this.#settled();
+  }
+
+  #refuse(writer: Writer<Tables>, cause: unknown): void {
+    writer.reject(cause);
+    this.#settled();
+  }
+
+  #settled(): void {
     if (--this.#unsettled > 0) return;
     for (const quiet of this.#onQuiet.splice(0)) quiet();
   }

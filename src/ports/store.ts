@@ -5,10 +5,11 @@
 // - Writers that arrive together may share one commit (group commit). `work` may run again from the start when the
 //   engine reports a deadlock or serialization failure, so it touches nothing but the transaction and its own locals,
 //   and waits for nothing but the transaction.
-// - `write` inside a `write` joins the outer transaction as a savepoint.
+// - `write` inside a `write` joins the outer transaction as a savepoint; those of one transaction take turns. A
+//   statement that fails dooms its `work`, even when the error is caught: to try one, put it in an inner `write`.
 // - Events of a stream have `seq` 1, 2, 3 … without a hole in commit order. After the commit, and only then, they go
 //   to `onCommit`, in stream order from this process.
-// - `db` reads committed state; inside a `write` (same async context) it reads that transaction.
+// - `db` and `log` read committed state; inside a `write` (same async context) they read that transaction.
 // - Absence is `undefined`. Driver errors for a unique key become `UniqueViolation`, the rest pass as they are.
 import type { Kysely } from "kysely";
 import type { EventDraft, StoredEvent, StreamPosition } from "@/core/event.ts";
@@ -57,7 +58,7 @@ export interface Store<Tables> {
   close(): Promise<void>;
 }
 
-/** The durable log of a stream. Every method sees committed events only. */
+/** The durable log of a stream. */
 export interface EventLog {
   /** Where the stream stands; a stream nobody wrote to yet is created, so that its epoch is known. */
   position(tenantId: string, stream: string): Promise<StreamPosition>;

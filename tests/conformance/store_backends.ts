@@ -1,5 +1,5 @@
 // The databases that the store's suites run on. Each opened store starts empty and is gone when it is disposed.
-import { PGlite } from "@electric-sql/pglite";
+import type { PGlite } from "@electric-sql/pglite";
 import type { Kysely } from "kysely";
 import postgres from "postgres";
 import { core } from "@/adapters/migrations/0001_core.ts";
@@ -48,6 +48,7 @@ export type Backend = {
   name: string;
   /** Whether `another` can be had. */
   isShared: boolean;
+  hasOwnTimers?: true;
   open(): Promise<Opened>;
 };
 
@@ -121,6 +122,7 @@ export function pgliteServer(pglite: PGlite): Backend {
   return {
     name: "pglite",
     isShared: false,
+    hasOwnTimers: true,
     async open() {
       await pglite.exec("drop schema if exists public cascade; create schema public");
       return await opened((clock, migrations) =>

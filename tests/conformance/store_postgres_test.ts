@@ -83,7 +83,7 @@ if (url !== undefined) {
     });
     await store.migrate();
     let runs = 0;
-    proxy.cutAfter("commit");
+    proxy.cutAfter("commit\0");
     await assert.rejects(
       store.write(async (tx) => {
         runs++;

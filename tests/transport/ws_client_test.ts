@@ -46,7 +46,11 @@ function serve(limits: WsLimits = SMALL, options: Parameters<typeof rig>[0] = {}
 }
 
 /** Opens a bare socket and tells how it ended. */
-function ended(url: string, protocols?: string[], say?: string): Promise<{ code: number; reason: string }> {
+function ended(
+  url: string,
+  protocols?: string[],
+  say?: string | Uint8Array<ArrayBuffer>,
+): Promise<{ code: number; reason: string }> {
   const socket = new WebSocket(url, protocols);
   if (say !== undefined) socket.onopen = () => socket.send(say);
   return new Promise((resolve) => socket.onclose = ({ code, reason }) => resolve({ code, reason }));
@@ -80,7 +84,7 @@ Deno.test("the SDK connects, subscribes, hears, publishes, calls, looks around a
   sub.on("publication", (context) => heard.push(context));
   sub.on("join", ({ info }) => joins.push(info.user));
   alice.on("publication", (context) => own.push(context));
-  const connected = new Promise<{ client: string; data: unknown }>((resolve) => alice.on("connected", resolve));
+  const connected = new Promise<{ client: string; data?: unknown }>((resolve) => alice.on("connected", resolve));
   sub.subscribe();
   alice.connect();
   const bobSub = bob.newSubscription(room);
@@ -209,6 +213,13 @@ Deno.test("the upgrade looks at the page's origin, the protocol and the request"
   assert.doesNotMatch(await handshake(served.url, { "Sec-WebSocket-Protocol": "evil" }), /evil/);
   assert.match(await handshake(served.url, { Origin: "https://evil.example" }), /"code":"origin_not_allowed"/);
   assert.match(await served.metrics.registry.metrics(), /svc_connection_errors\{type="origin"\} 4\n/);
+});
+
+Deno.test("frames no client would send end a real socket as well", async () => {
+  await using served = serve();
+  assert.equal((await ended(served.url, undefined, "x".repeat(64 * 1024 + 1))).code, 1009);
+  assert.equal((await ended(served.url, undefined, "no json")).code, 3501);
+  assert.equal((await ended(served.url, undefined, new Uint8Array(10))).code, 3501);
 });
 
 Deno.test("an address has so many sockets, and so many that have not said who they are", async () => {

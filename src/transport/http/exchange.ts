@@ -66,7 +66,8 @@ export class Exchange {
 
   /** The Response of an answer, with the headers of every answer. */
   respond(answer: Answer): Response {
-    return new Response(answer.body, { status: answer.status, headers: { ...this.headers, ...answer.headers } });
+    const body = this.request.method === "HEAD" ? null : answer.body;
+    return new Response(body, { status: answer.status, headers: { ...this.headers, ...answer.headers } });
   }
 
   /** Adds the headers of every answer to a Response made elsewhere; its own win. */

@@ -20,6 +20,7 @@ import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { problemAnswer } from "./problem.ts";
 import { routeEndpoint } from "./route.ts";
+import { FirstMatchRouter } from "./router.ts";
 
 /** What the composition root hands in. */
 export type HttpDeps = {
@@ -117,7 +118,7 @@ type App = Hono<{ Bindings: Exchange }>;
 
 /** Registers endpoints; whatever is thrown passes on to the wrapper. */
 function mount(endpoints: readonly Endpoint[], meters: Meters): App {
-  const app: App = new Hono();
+  const app: App = new Hono({ router: new FirstMatchRouter() });
   for (const endpoint of endpoints.toSorted(byPrecedence)) {
     const { method, path } = endpoint;
     app.on(method, path, (context) => {

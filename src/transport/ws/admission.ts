@@ -69,6 +69,7 @@ export class Ticket implements ConnectionMeta {
   onAuthenticated(): void {
     if (this.#isUnauthenticated) this.#counts.unauthenticated--;
     this.#isUnauthenticated = false;
+    delete this.legacyToken;
   }
 
   /** The socket is gone; may be called twice. */

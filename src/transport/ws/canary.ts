@@ -1,24 +1,27 @@
 // A probe that goes out on the bus and must come back: whether this node hears what it is told.
 import type { Bus, BusSubscription } from "@/ports/bus.ts";
 
-const TIMEOUT_MS = 2000;
-
 export class Canary {
   readonly #bus: Bus;
+  readonly #timeoutMs: number;
   readonly #channel = `canary:${crypto.randomUUID()}`;
   readonly #waiting = new Map<string, () => void>();
   #subscription: Promise<BusSubscription> | undefined;
   #sent = 0;
 
-  constructor(bus: Bus) {
+  constructor(bus: Bus, timeoutMs = 2000) {
     this.#bus = bus;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** Resolves when the probe came back; rejects when it did not in time. */
   async probe(): Promise<void> {
     const json = String(++this.#sent);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const timer = setTimeout(() => reject(new Error(`The bus did not answer within ${TIMEOUT_MS} ms`)), TIMEOUT_MS);
+    const timer = setTimeout(
+      () => reject(new Error(`The bus did not answer within ${this.#timeoutMs} ms`)),
+      this.#timeoutMs,
+    );
     this.#waiting.set(json, resolve);
     this.#listen().then(() =>
       this.#bus.publish(this.#channel, {

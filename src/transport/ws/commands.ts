@@ -92,6 +92,7 @@ export class Commands {
 
   async #subscribe(connection: Connection, { id, body }: CommandOf<"subscribe">): Promise<void> {
     const opened = await this.#deps.subscriber.subscribe(connection, body);
+    opened.subscription.assertOpen();
     connection.reply(id, "subscribe", opened.body);
     opened.subscription.goLive();
   }
@@ -204,7 +205,7 @@ export class Commands {
   }
 }
 
-/** Unique without a throw of the dice: a connection never uses a command id twice. */
+/** Says which command of which connection, for the log. */
 function requestIdOf(connection: Connection, id: number): string {
   return `${connection.client}-${id}`;
 }

@@ -47,11 +47,11 @@ export class Entrance {
   /** Lets a connection in, or closes it, or answers with an error after which it is not heard any more. */
   async connect(connection: Connection, { id, body }: CommandOf<"connect">): Promise<void> {
     const { identity, subscriber, feeds, limits } = this.#deps;
-    const isLegacy = body.token === "" && connection.legacyToken !== undefined;
+    const isLegacy = body.token === "" && connection.meta.legacyToken !== undefined;
     let opened: Opened;
     let data: unknown;
     try {
-      const actor = await identity.authenticate(isLegacy ? connection.legacyToken ?? "" : body.token);
+      const actor = await identity.authenticate(body.token || (connection.meta.legacyToken ?? ""));
       if (connection.isClosed) return;
       const self = principalStream(actor.principalId);
       if (feeds.sizeOf(actor.tenantId, self) >= (limits.connectionsPerPrincipal ?? Infinity)) {
@@ -62,6 +62,7 @@ export class Entrance {
       const confirm = () => this.#confirm(actor);
       opened = await subscriber.subscribeToSelf(connection, actor.principalId, recovery, confirm);
       data = await identity.welcome(actor);
+      opened.subscription.assertOpen();
     } catch (thrown) {
       return this.#refuse(connection, id, thrown);
     }
@@ -128,7 +129,7 @@ export class Entrance {
 
   #warn(connection: Connection, { tenantId, principalId }: Actor): void {
     this.#deps.onLegacyToken();
-    const { client, userAgent } = connection;
+    const { client, meta: { userAgent } } = connection;
     log.warn("deprecated: a token came in the URL query", {
       client,
       tenant: tenantId,

@@ -56,9 +56,7 @@ export class Connection implements Member {
   readonly client = crypto.randomUUID();
   readonly shard: number;
   readonly subscriptions = new Map<string, Subscription>();
-  readonly ip: string;
-  readonly userAgent: string | undefined;
-  legacyToken: string | undefined;
+  readonly meta: ConnectionMeta;
   actor: Actor | undefined;
   /** Hub time at which its rights are looked at again. */
   revalidateAt = Infinity;
@@ -66,7 +64,6 @@ export class Connection implements Member {
   readonly #socket: SocketLike;
   readonly #host: ConnectionHost;
   readonly #outbox = new Outbox();
-  #onAuthenticated: (() => void) | undefined;
   #phase: Phase = "fresh";
   #inbox: Command[] = [];
   #inboxBytes = 0;
@@ -85,10 +82,7 @@ export class Connection implements Member {
     this.#socket = socket;
     this.#host = host;
     this.shard = host.pool.assign();
-    this.ip = meta.ip;
-    this.userAgent = meta.userAgent;
-    this.legacyToken = meta.legacyToken;
-    this.#onAuthenticated = meta.onAuthenticated?.bind(meta);
+    this.meta = meta;
     this.openedAt = host.time;
   }
 
@@ -184,7 +178,6 @@ export class Connection implements Member {
   welcome(): void {
     const { limits, time } = this.#host;
     this.#phase = "ready";
-    this.legacyToken = undefined;
     if (limits.rate !== undefined) {
       this.#commands = new Bucket(limits.rate.perSecond, limits.rate.burst, this.#host.now());
       const subscribesMax = Math.max(limits.rate.burst, limits.subscriptionsMax);
@@ -192,8 +185,7 @@ export class Connection implements Member {
     }
     this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
     this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
-    this.#onAuthenticated?.();
-    this.#onAuthenticated = undefined;
+    this.meta.onAuthenticated?.();
     this.#host.welcomed(this);
   }
 
@@ -316,7 +308,6 @@ export class Connection implements Member {
     this.#isOurVerdict = verdict !== undefined;
     this.#inbox = [];
     this.#outbox.take();
-    this.#onAuthenticated = undefined;
     this.#abort?.abort();
     for (const subscription of [...this.subscriptions.values()]) subscription.leave();
     this.#host.closed(this, verdict, dropped);

@@ -13,6 +13,8 @@ export class Feeds {
   readonly #deps: FeedDeps;
   readonly #feeds = new Map<string, Feed>();
   readonly #countByPrefix = new Map<string, number>();
+  #isComparing = false;
+  #isComparisonDue = false;
 
   constructor(deps: FeedDeps) {
     this.#deps = deps;
@@ -51,8 +53,23 @@ export class Feeds {
     return new Subscription(feed, listener, options);
   }
 
-  /** Asks the log where each stream stands, and reads what the bus did not bring. */
+  /** Asks the log where each stream stands, and reads what the bus did not bring. One round at a time; a call during one asks for another. */
   async compareHeads(): Promise<void> {
+    this.#isComparisonDue = true;
+    if (this.#isComparing) return;
+    this.#isComparing = true;
+    while (this.#isComparisonDue) {
+      this.#isComparisonDue = false;
+      await this.#compareAll();
+    }
+    this.#isComparing = false;
+  }
+
+  close(): void {
+    for (const feed of [...this.#feeds.values()]) feed.close();
+  }
+
+  async #compareAll(): Promise<void> {
     const feeds = [...this.#feeds.values()].filter((feed) => feed.isReady && feed.sequence !== undefined);
     for (let at = 0; at < feeds.length; at += HEADS_PAGE) {
       const page = feeds.slice(at, at + HEADS_PAGE);
@@ -71,10 +88,6 @@ export class Feeds {
         return;
       }
     }
-  }
-
-  close(): void {
-    for (const feed of [...this.#feeds.values()]) feed.close();
   }
 
   readonly #onEmpty = (feed: Feed): void => {

@@ -136,7 +136,8 @@ const MALFORMED: ReadonlySet<FaultCode> = new Set([
 export function channelErrorOf(fault: Fault): WireError {
   if (fault.kind.status >= 500 || fault.kind.status === 429 || fault.kind.status === 401) return wireErrorOf(fault);
   if (MALFORMED.has(fault.code)) return { ...ERRORS.badRequest, message: `bad request: ${fault.message}` };
-  return ERRORS.permissionDenied;
+  if (fault.code === "not_found") return ERRORS.permissionDenied;
+  return { ...ERRORS.permissionDenied, message: `permission denied: ${fault.message}` };
 }
 
 /** A successful reply; `body` is encoded. */

@@ -46,6 +46,8 @@ export type HubStats = {
 
 /** After a pause of the process, deadlines move on by no more than this many ticks. */
 const TICKS_MAX = 3;
+/** So that many thousand idle sockets do not keep the store busy; the rest is due at the next tick. */
+const REVALIDATIONS_PER_TICK = 100;
 const STALL_MS = 20;
 const DRAIN_STEP_MS = 25;
 
@@ -158,11 +160,13 @@ export class Hub implements ConnectionHost {
     const now = this.now();
     this.#time += Math.min(Math.max(0, now - this.#tickedAt), this.limits.tickMs * TICKS_MAX);
     this.#tickedAt = now;
+    let revalidations = REVALIDATIONS_PER_TICK;
     for (const connection of this.#connections) {
       connection.tick();
-      if (connection.revalidateAt <= this.#time && this.#revalidation.start(connection)) {
-        connection.revalidateAt = this.#time + this.limits.revalidateMs;
-      }
+      if (connection.revalidateAt > this.#time || revalidations === 0) continue;
+      revalidations--;
+      connection.revalidateAt = this.#time + this.limits.revalidateMs;
+      this.#revalidation.add(connection);
     }
   }
 
@@ -209,7 +213,8 @@ export class Hub implements ConnectionHost {
       client: connection.client,
       tenant: connection.actor?.tenantId,
       principal: connection.actor?.principalId,
-      code: verdict?.code ?? "by the client",
+      by: verdict === undefined ? "client" : "gateway",
+      code: verdict?.code,
       reason: verdict?.reason,
       ms: Math.round(this.#time - connection.openedAt),
     });

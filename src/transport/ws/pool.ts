@@ -1,5 +1,6 @@
 // The sharded pool: sockets with something to send are flushed shard by shard, at once when idle and paced under load.
 import { clearImmediate, setImmediate } from "node:timers";
+import { logOf } from "@/core/log.ts";
 import { Frames } from "./outbox.ts";
 
 /** A socket of the pool. `flush` sends what waits as one frame and returns how many broadcast messages that were. */
@@ -11,6 +12,8 @@ const SLICE_MS = 5;
 const PAUSE_MAX_MS = 25;
 /** Timers are no finer than this; a shorter pause is none. */
 const TIMER_MS = 1;
+
+const log = logOf("ws");
 
 /** Flushes its members. After a flush of T ms the next waits about T ms, so input gathers and frames grow under load. */
 export class Pool {
@@ -61,7 +64,7 @@ export class Pool {
       const members = this.#shards[index] ?? [];
       if (members.length === 0) continue;
       this.#shards[index] = [];
-      for (const member of members) pushes += member.flush(this.#frames);
+      for (const member of members) pushes += flush(member, this.#frames);
       if (index + 1 < this.#shards.length && performance.now() - startedAt > sliceMs) {
         this.#onSent(pushes);
         this.#spentMs += performance.now() - startedAt;
@@ -80,5 +83,15 @@ export class Pool {
     this.#frames.forget();
     this.#isScheduled = false;
     if (this.#shards.some((members) => members.length > 0)) this.#schedule();
+  }
+}
+
+/** One socket that cannot be written to is not the others' problem. */
+function flush(member: Member, frames: Frames): number {
+  try {
+    return member.flush(frames);
+  } catch (thrown) {
+    log.error("a socket could not be written to", { cause: String(thrown) });
+    return 0;
   }
 }

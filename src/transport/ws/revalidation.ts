@@ -6,6 +6,7 @@ import { CLOSE, UNSUBSCRIBE } from "./close.ts";
 import type { Connection } from "./connection.ts";
 import type { Subscriber } from "./subscribe.ts";
 
+/** What the store is asked at the same time; the rest waits its turn. */
 const RUNNING_MAX = 8;
 const REASON = "no longer allowed";
 
@@ -14,6 +15,7 @@ const log = logOf("ws");
 export class Revalidation {
   readonly #subscriber: Subscriber;
   readonly #revalidate: ((actor: Actor) => Promise<boolean>) | undefined;
+  readonly #waiting = new Set<Connection>();
   #running = 0;
 
   constructor(subscriber: Subscriber, revalidate: ((actor: Actor) => Promise<boolean>) | undefined) {
@@ -21,20 +23,28 @@ export class Revalidation {
     this.#revalidate = revalidate;
   }
 
-  /** Starts on a connection; false when as many as may are being looked at already. */
-  start(connection: Connection): boolean {
-    if (this.#running >= RUNNING_MAX) return false;
+  add(connection: Connection): void {
+    this.#waiting.add(connection);
+    if (this.#running < RUNNING_MAX) void this.#work();
+  }
+
+  async #work(): Promise<void> {
     this.#running++;
-    this.#look(connection).catch((thrown) => {
-      // The store is away or failing: rights stay as they are until it can be asked.
-      log.warn("rights could not be looked at again", { client: connection.client, cause: String(thrown) });
-    }).finally(() => this.#running--);
-    return true;
+    for (const connection of this.#waiting) {
+      this.#waiting.delete(connection);
+      try {
+        await this.#look(connection);
+      } catch (thrown) {
+        // The store is away or failing: rights stay as they are until it can be asked.
+        log.warn("rights could not be looked at again", { client: connection.client, cause: String(thrown) });
+      }
+    }
+    this.#running--;
   }
 
   async #look(connection: Connection): Promise<void> {
     const { actor } = connection;
-    if (actor === undefined) return;
+    if (actor === undefined || connection.isClosed) return;
     if (await this.#revalidate?.(actor) === false) return connection.close(CLOSE.forced);
     for (const subscription of [...connection.subscriptions.values()]) {
       if (connection.isClosed) return;

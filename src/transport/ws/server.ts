@@ -3,7 +3,7 @@ import { Fault, type FaultCode } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { Admission, type Ticket } from "./admission.ts";
 import { CLOSE } from "./close.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, ConnectionMeta } from "./connection.ts";
 import type { Hub } from "./hub.ts";
 import type { WsLimits } from "./limits.ts";
 
@@ -34,13 +34,12 @@ export function createUpgrade({ hub, limits, metrics, isOriginAllowed }: Upgrade
         throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
       }
       const protocol = protocolOf(request);
+      const details = detailsOf(request);
       if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down");
       const admitted = admission.admit(ip);
       if (admitted === "later") throw new Fault("rate_limited", "Too many sockets from this address or on this node");
-      const { socket, response } = open(request, protocol);
-      if (typeof admitted === "string") refuse(socket, admission.refuse());
-      else attach(hub, socket, withDetails(admitted, request));
-      return response;
+      if (admitted === "never") return refuse(request, protocol, admission.refuse());
+      return attach(hub, request, protocol, Object.assign(admitted, details));
     } catch (thrown) {
       return problem(Fault.from(thrown));
     }
@@ -48,31 +47,41 @@ export function createUpgrade({ hub, limits, metrics, isOriginAllowed }: Upgrade
 }
 
 /** Hands the socket's life to the hub. */
-function attach(hub: Hub, socket: WebSocket, ticket: Ticket): void {
+function attach(hub: Hub, request: Request, protocol: string | undefined, ticket: Ticket): Response {
   let connection: Connection | undefined;
   const gone = (): void => {
     ticket.gone();
     connection?.gone();
   };
+  const { socket, response } = open(request, protocol, gone);
   socket.onopen = () => connection = hub.open(socket, ticket);
   socket.onmessage = (event) => connection?.receive(event.data);
-  socket.onclose = gone;
-  // An error is always the end here, and not always followed by `close`.
-  socket.onerror = gone;
+  return response;
 }
 
-function refuse(socket: WebSocket, gone: () => void): void {
+/** Lets a socket in only to tell it why it cannot stay. */
+function refuse(request: Request, protocol: string | undefined, gone: () => void): Response {
   const { code, reason } = CLOSE.connectionLimit;
+  const { socket, response } = open(request, protocol, gone);
   socket.onopen = () => socket.close(code, reason);
-  socket.onclose = gone;
-  socket.onerror = gone;
+  return response;
 }
 
-/** The runtime's own pings are off: the protocol has its own, and they tell more. */
-function open(request: Request, protocol: string | undefined): { socket: WebSocket; response: Response } {
+/** Upgrades; `gone` is called when the socket is, once or more. The protocol has its own pings, the runtime's are off. */
+function open(
+  request: Request,
+  protocol: string | undefined,
+  gone: () => void,
+): { socket: WebSocket; response: Response } {
   try {
-    return Deno.upgradeWebSocket(request, { idleTimeout: 0, ...(protocol === undefined ? {} : { protocol }) });
+    const options = { idleTimeout: 0, ...(protocol === undefined ? {} : { protocol }) };
+    const { socket, response } = Deno.upgradeWebSocket(request, options);
+    socket.onclose = gone;
+    // An error is always the end here, and not always followed by `close`.
+    socket.onerror = gone;
+    return { socket, response };
   } catch (cause) {
+    gone();
     throw new Fault("bad_request", "A WebSocket upgrade is expected here", { cause });
   }
 }
@@ -88,12 +97,14 @@ function protocolOf(request: Request): string | undefined {
   return offered.includes(JSON_PROTOCOL) ? JSON_PROTOCOL : undefined;
 }
 
-function withDetails(ticket: Ticket, request: Request): Ticket {
+/** Read before the upgrade: after it the request is gone. */
+function detailsOf(request: Request): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
   const legacyToken = new URL(request.url).searchParams.get("token");
-  const userAgent = request.headers.get("user-agent");
-  if (legacyToken !== null && legacyToken !== "") ticket.legacyToken = legacyToken;
-  if (userAgent !== null) ticket.userAgent = userAgent.slice(0, USER_AGENT_MAX_LENGTH);
-  return ticket;
+  const userAgent = request.headers.get("user-agent")?.slice(0, USER_AGENT_MAX_LENGTH);
+  return {
+    ...(legacyToken === null || legacyToken === "" ? {} : { legacyToken }),
+    ...(userAgent === undefined ? {} : { userAgent }),
+  };
 }
 
 function isSameHost(origin: string, request: Request): boolean {

@@ -1,0 +1,154 @@
+// Brings the index up to what rooms have logged: in the background soon after a commit, and before an answer that needs it.
+import type { StoredEvent } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { logOf } from "@/core/log.ts";
+import type { Store } from "@/ports/store.ts";
+import type { SearchTables } from "./index/store.ts";
+import { MessageRows } from "./message/store.ts";
+import { entryOf, isLive } from "./message_source.ts";
+import type { SearchIndex } from "./search_index.ts";
+import { type RoomLag, SearchStore } from "./store.ts";
+
+/** Positions of a room's line read in one transaction; small, since writers wait for it. */
+const BATCH = 128;
+const ROOMS_PER_SWEEP = 500;
+const BACKGROUND_AFTER_MS = 300;
+const SWEEP_EVERY_MS = 300_000;
+
+const log = logOf("search");
+
+type Deps = { store: Store<SearchTables>; index: SearchIndex };
+type Room = Pick<RoomLag, "tenantId" | "roomId">;
+
+/**
+ * Each room has a cursor on its line of events, taken and moved in the transaction that indexes. A room's events are
+ * gap-free in commit order, so nothing that was acknowledged can slip in behind the cursor; a crash leaves it where it was.
+ */
+export class SearchIndexer {
+  readonly #deps: Deps;
+  readonly #dirty = new Map<string, Room>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #sweep: ReturnType<typeof setInterval> | undefined;
+  #running: Promise<void> | undefined;
+  #isStopped = true;
+  /** Code of the last failure in the background; `null` when the last run was fine. */
+  lastError: string | null = null;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Starts work in the background, first with what an earlier run or another node left. */
+  start(): void {
+    this.#isStopped = false;
+    this.#sweep = setInterval(() => void this.#findWork(), SWEEP_EVERY_MS);
+    this.#timer = setTimeout(() => void this.#findWork(), BACKGROUND_AFTER_MS);
+  }
+
+  /** Ends when the batch that runs has ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    clearInterval(this.#sweep);
+    await this.#running;
+  }
+
+  /** To be told of every commit on this node; costs a look at each event. */
+  heard(events: readonly Pick<StoredEvent, "tenantId" | "stream" | "type">[]): void {
+    if (this.#isStopped) return;
+    for (const { tenantId, stream, type } of events) {
+      if (type.startsWith("message.")) this.#add({ tenantId, roomId: stream.slice(stream.indexOf(":") + 1) });
+    }
+    this.#schedule();
+  }
+
+  /** Indexes what these rooms have logged by now; `false` when `isLate` ended it before that. */
+  async catchUp(rooms: readonly Room[], isLate: () => boolean): Promise<boolean> {
+    // Rooms in one order, so that two nodes never wait for each other in a ring.
+    const waiting = rooms.toSorted((a, b) => a.roomId < b.roomId ? -1 : 1);
+    while (waiting.length > 0) {
+      if (isLate()) return false;
+      await this.#step(waiting);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return true;
+  }
+
+  /** One transaction: up to `BATCH` positions of the first rooms. Removes from `waiting` those that are done. */
+  async #step(waiting: Room[]): Promise<void> {
+    const { store, index } = this.#deps;
+    const done = await store.write(async (tx) => {
+      const search = new SearchStore(tx.db, store.dialect);
+      let room = 0;
+      for (let budget = BATCH; budget > 0 && room < waiting.length;) {
+        const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
+        const cursor = await search.takeCursor(tenantId, roomId);
+        const stream = await search.streamOf(tenantId, roomId);
+        if (stream === undefined || stream.head <= cursor) {
+          room++;
+          budget--;
+          continue;
+        }
+        // Events that told of changes are gone: all messages of the room are looked at again.
+        const from = cursor < stream.floor ? 0 : cursor;
+        const to = Math.min(stream.head, from + budget);
+        const ids = await search.touched(tenantId, roomId, from, to);
+        const rows = await new MessageRows(tx.db).byIds(tenantId, ids);
+        const live = rows.filter(isLive);
+        await index.put(...live.map(entryOf));
+        const kept = new Set(live.map((row) => row.id));
+        await index.remove(tenantId, "message", ids.filter((id) => !kept.has(id)));
+        await search.moveCursor(tenantId, roomId, to);
+        budget -= to - from;
+        if (to === stream.head) room++;
+      }
+      return room;
+    });
+    waiting.splice(0, done);
+  }
+
+  #add(room: Room): void {
+    this.#dirty.set(`${room.tenantId}/${room.roomId}`, room);
+  }
+
+  #schedule(): void {
+    if (this.#isStopped || this.#dirty.size === 0 || this.#running !== undefined) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#running = this.#work().finally(() => {
+        this.#running = undefined;
+        this.#schedule();
+      });
+    }, BACKGROUND_AFTER_MS);
+  }
+
+  async #work(): Promise<void> {
+    const waiting = [...this.#dirty.values()].sort((a, b) => a.roomId < b.roomId ? -1 : 1);
+    this.#dirty.clear();
+    try {
+      while (waiting.length > 0 && !this.#isStopped) {
+        const startedAt = performance.now();
+        await this.#step(waiting);
+        // At least as long a rest as the work took: indexing never has more than half of the time.
+        await new Promise((resolve) => setTimeout(resolve, performance.now() - startedAt));
+      }
+      this.lastError = null;
+    } catch (cause) {
+      this.lastError = Fault.from(cause).code;
+      log.warning("indexing failed; it will be tried again", { code: this.lastError });
+      for (const room of waiting) this.#add(room);
+    }
+  }
+
+  async #findWork(): Promise<void> {
+    try {
+      const { store } = this.#deps;
+      for (const room of await new SearchStore(store.db, store.dialect).laggingAnywhere(undefined, ROOMS_PER_SWEEP)) {
+        this.#add(room);
+      }
+    } catch (cause) {
+      this.lastError = Fault.from(cause).code;
+    }
+    this.#schedule();
+  }
+}

@@ -1,0 +1,111 @@
+// A question, understood once: which texts answer it, how well, and where. The same for every engine.
+import { type Folded, fold, unfold } from "./fold.ts";
+import { CJK, neededGrams, runsOf, WORD } from "./gram.ts";
+
+/** Searched texts of one thing, by field. */
+export type Fields = Readonly<Record<string, string>>;
+
+/** Where a field matched: ranges `[start, end)` in UTF-16 code units of the field's text. */
+export type Highlight = { field: string; ranges: [number, number][] };
+
+const GRAMS_MAX = 64;
+const RANGES_MAX = 64;
+const TITLE_WEIGHT = 2;
+const QUOTED = /["“”„]([^"“”„]*)["“”„]?|([^\s"“”„]+)/gu;
+const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]{1,16}`;
+const IS_WORD = new RegExp(`^${WORD}$`, "v");
+const IS_ALL_WORD = new RegExp(`^${WORD}+$`, "v");
+const HAS_CJK = new RegExp(CJK, "v");
+
+type Phrase = { runs: readonly string[]; pattern: RegExp };
+
+export class Matcher {
+  readonly #phrases: readonly Phrase[];
+  /** How many words the question has. */
+  readonly terms: number;
+  /** Tokens that every answer has. */
+  readonly grams: readonly string[];
+
+  /**
+   * All words of `query` must be found, in any order: one of three letters or more anywhere in a word, one of two at the
+   * start of a word, one letter alone. What stands in quotes, or is joined by punctuation, must be found in that order.
+   */
+  constructor(query: string) {
+    const pieces = [...fold(query).text.matchAll(QUOTED)].map(([, quoted, plain]) => runsOf(quoted ?? plain ?? ""));
+    const distinct = new Map(pieces.filter((runs) => runs.length > 0).map((runs) => [runs.join(" "), runs]));
+    this.#phrases = [...distinct.values()].map((runs) => ({ runs, pattern: patternOf(runs) }));
+    this.terms = pieces.reduce((sum, runs) => sum + runs.length, 0);
+    const grams = [...new Set(this.#phrases.flatMap(({ runs }) => runs.flatMap(neededGrams)))];
+    // Some of very many narrow well enough; the text decides anyway.
+    const step = Math.max(1, grams.length / GRAMS_MAX);
+    this.grams = Array.from({ length: Math.min(grams.length, GRAMS_MAX) }, (_, at) => grams[Math.floor(at * step)] ?? "");
+  }
+
+  /** How well the fields answer, above 0; `undefined` when they do not. */
+  score(fields: Fields): number | undefined {
+    const texts = Object.entries(fields).map(([field, text]) => ({ field, text: fold(text).text }));
+    let sum = 0;
+    for (const { pattern } of this.#phrases) {
+      let best = 0;
+      for (const { field, text } of texts) {
+        best = Math.max(best, weigh(text, pattern) * (field === "title" ? TITLE_WEIGHT : 1));
+      }
+      if (best === 0) return undefined;
+      sum += best;
+    }
+    const length = texts.reduce((total, { text }) => total + text.length, 0);
+    const score = sum / Math.max(1, this.#phrases.length) / (1 + 0.1 * Math.log2(1 + length / 100));
+    return Math.max(0.0001, Math.round(score * 10_000) / 10_000);
+  }
+
+  /** Where the fields answer. */
+  highlights(fields: Fields): Highlight[] {
+    return Object.entries(fields).flatMap(([field, text]) => {
+      const folded = fold(text);
+      const ranges = merged(this.#phrases.flatMap(({ pattern }) => rangesOf(folded, pattern)));
+      return ranges.length === 0 ? [] : [{ field, ranges }];
+    });
+  }
+}
+
+function patternOf(runs: readonly string[]): RegExp {
+  const [first = "", last = ""] = [runs[0], runs.at(-1)];
+  const left = first.length < 3 && IS_ALL_WORD.test(first) ? `(?<!${WORD})` : "";
+  const right = last.length === 1 && IS_ALL_WORD.test(last) ? `(?!${WORD})` : "";
+  // Runs are letters and digits only, so nothing in them needs escaping.
+  return new RegExp(`${left}${runs.join(BETWEEN)}${right}`, "gv");
+}
+
+/** A whole word counts more than its beginning, that more than its middle; more often counts a little more. */
+function weigh(text: string, pattern: RegExp): number {
+  let best = 0;
+  let count = 0;
+  for (const { 0: found, index } of text.matchAll(pattern)) {
+    const isStart = !IS_WORD.test(text.slice(index - 1, index)) || HAS_CJK.test(found.slice(0, 1));
+    const isEnd = !IS_WORD.test(text.slice(index + found.length, index + found.length + 1)) ||
+      HAS_CJK.test(found.slice(-1));
+    best = Math.max(best, isStart ? isEnd ? 1 : 0.8 : 0.5);
+    if (++count === 16) break;
+  }
+  return best * (1 + 0.1 * Math.log2(Math.max(1, count)));
+}
+
+function rangesOf(folded: Folded, pattern: RegExp): [number, number][] {
+  const ranges: [number, number][] = [];
+  for (const { 0: found, index } of folded.text.matchAll(pattern)) {
+    ranges.push(unfold(folded, index, index + found.length));
+    if (ranges.length === RANGES_MAX) break;
+  }
+  return ranges;
+}
+
+/** Sorted, and those that touch made one. */
+function merged(ranges: readonly [number, number][]): [number, number][] {
+  const out: [number, number][] = [];
+  for (const [start, end] of ranges.toSorted((a, b) => a[0] - b[0] || a[1] - b[1])) {
+    const last = out.at(-1);
+    if (last !== undefined && start <= last[1]) last[1] = Math.max(last[1], end);
+    else out.push([start, end]);
+  }
+  return out.slice(0, RANGES_MAX);
+}

@@ -1,0 +1,26 @@
+// Whose eyes a search looks through. There is no search without one, and none that means "everything".
+import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+
+export class SearchScope {
+  readonly tenantId: string;
+  readonly principalId: string;
+  /** The owner whose rights bound an agent's; empty for everybody else. */
+  readonly ownerId: string;
+  /** Whether public rooms are seen without being a member. */
+  readonly seesPublic: boolean;
+
+  private constructor(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind">) {
+    this.tenantId = actor.tenantId;
+    this.principalId = actor.principalId;
+    this.ownerId = actor.ownerId ?? "";
+    this.seesPublic = isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent";
+  }
+
+  /** The scope of a caller. */
+  static of(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind">): SearchScope {
+    if (actor.tenantId === "" || actor.principalId === "") {
+      throw new TypeError("Expected a tenant and a principal to search as, received none");
+    }
+    return new SearchScope(actor);
+  }
+}

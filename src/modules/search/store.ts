@@ -1,0 +1,253 @@
+// SQL of searching: who sees which rooms, candidates for a question within that, and how far indexing has come.
+import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
+import { type DocumentQuery, indexEngineOf, type ReindexRow, type SearchTables, type Tokens } from "./index/store.ts";
+import type { SearchScope } from "./scope.ts";
+
+/** What narrows a search besides its words; a filter that is given is never empty. */
+export type CandidateFilter = {
+  kinds: readonly string[];
+  roomIds?: readonly string[] | undefined;
+  senderIds?: readonly string[] | undefined;
+  excludeSenderIds?: readonly string[] | undefined;
+  threadIds?: readonly string[] | undefined;
+  messageTypes?: readonly string[] | undefined;
+  mentions?: readonly string[] | undefined;
+  from?: string | undefined;
+  to?: string | undefined;
+};
+
+/** A thing that may answer, in the order of the index: newest first. */
+export type Candidate = { n: number; kind: string; id: string; room_id: string | null; seq: number | null };
+
+export type RoomLag = { tenantId: string; roomId: string; behind: number };
+
+type Db = Kysely<SearchTables>;
+type Eb = ExpressionBuilder<SearchTables & { d: SearchTables["search_document"] }, "d">;
+
+const MESSAGE = "message";
+/** How a mention of the whole room is stored. */
+const EVERYBODY = "*";
+
+export class SearchStore {
+  readonly #db: Db;
+  readonly #dialect: "sqlite" | "postgres";
+
+  constructor(db: Db, dialect: "sqlite" | "postgres") {
+    this.#db = db;
+    this.#dialect = dialect;
+  }
+
+  /** At most `limit` candidates after `after`, only such as the scope may read now. */
+  candidates(
+    scope: SearchScope,
+    tokens: Tokens,
+    filter: CandidateFilter,
+    after: { n: number; id: string } | undefined,
+    limit: number,
+  ): Promise<Candidate[]> {
+    let query = this.#matching(scope, tokens, filter);
+    if (after !== undefined) {
+      query = query.where(({ eb, or, and }) =>
+        or([eb("d.n", "<", after.n), and([eb("d.n", "=", after.n), eb("d.id", "<", after.id)])])
+      );
+    }
+    return query.select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).limit(limit).execute();
+  }
+
+  /** How many candidates there are, counted up to `max`. */
+  async count(scope: SearchScope, tokens: Tokens, filter: CandidateFilter, max: number): Promise<number> {
+    const row = await this.#db.selectFrom(this.#matching(scope, tokens, filter).select("d.n").limit(max).as("found"))
+      .select(({ fn }) => fn.countAll<number>().as("n")).executeTakeFirst();
+    return Number(row?.n ?? 0);
+  }
+
+  /** Of these rooms, those the scope sees now, with the last position that is hidden from it. */
+  async visible(scope: SearchScope, roomIds: readonly string[]): Promise<Map<string, number>> {
+    if (roomIds.length === 0) return new Map();
+    const rows = await this.#rooms(scope).where("room.id", "in", roomIds)
+      .select(["room.id", "room.history_visibility", "me.joined_seq as mine", "boss.joined_seq as owners"])
+      .execute();
+    return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hidden(row)]));
+  }
+
+  /** Ids of the rooms the scope sees, at most `limit`. */
+  async visibleIds(scope: SearchScope, limit: number): Promise<string[]> {
+    const rows = await this.#rooms(scope).select("room.id").limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
+  /** Rooms the scope sees whose newest events are not in the index yet. */
+  async lagging(scope: SearchScope, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
+    let query = this.#rooms(scope)
+      .innerJoin("stream", (join) =>
+        join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`))
+      .leftJoin("search_cursor as c", (join) =>
+        join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"))
+      .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
+    if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
+    const rows = await query.select(["room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
+      .orderBy("room.id").limit(limit).execute();
+    return rows.map(({ id, head, seq }) => ({ tenantId: scope.tenantId, roomId: id, behind: head - seq }));
+  }
+
+  /** The same for all rooms of one tenant, or of all of them. */
+  async laggingAnywhere(tenantId: string | undefined, limit: number): Promise<RoomLag[]> {
+    const roomOf = sql<string>`substr(stream.name, 6)`;
+    let query = this.#db.selectFrom("stream")
+      .leftJoin("search_cursor as c", (join) =>
+        join.onRef("c.tenant_id", "=", "stream.tenant_id").on("c.room_id", "=", roomOf))
+      .where("stream.name", "like", "room:%").where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
+    if (tenantId !== undefined) query = query.where("stream.tenant_id", "=", tenantId);
+    const rows = await query.select(["stream.tenant_id", roomOf.as("id"), "stream.head"])
+      .select(sql<number>`coalesce(c.seq, 0)`.as("seq")).limit(limit).execute();
+    return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
+  }
+
+  /** When the oldest message of a room that is not in the index was sent. */
+  async oldestUnindexed(tenantId: string, roomId: string): Promise<string | undefined> {
+    const row = await this.#db.selectFrom("message").select("created_at").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId)
+      .where("seq", ">", sql<number>`coalesce((select seq from search_cursor where tenant_id = ${tenantId} and room_id = ${roomId}), 0)`)
+      .orderBy("seq").limit(1).executeTakeFirst();
+    return row?.created_at;
+  }
+
+  /** Documents of a tenant in the index. */
+  async documents(tenantId: string): Promise<number> {
+    const row = await this.#db.selectFrom("search_document").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).executeTakeFirst();
+    return Number(row?.n ?? 0);
+  }
+
+  /** Takes the cursor of a room for this transaction; who else wants it waits. Returns where it stands. */
+  async takeCursor(tenantId: string, roomId: string): Promise<number> {
+    const row = await this.#db.insertInto("search_cursor").values({ tenant_id: tenantId, room_id: roomId, seq: 0 })
+      .onConflict((conflict) =>
+        conflict.columns(["tenant_id", "room_id"]).doUpdateSet(({ ref }) => ({ seq: ref("search_cursor.seq") }))
+      ).returning("seq").executeTakeFirstOrThrow();
+    return row.seq;
+  }
+
+  async moveCursor(tenantId: string, roomId: string, seq: number): Promise<void> {
+    await this.#db.updateTable("search_cursor").set({ seq }).where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).execute();
+  }
+
+  async removeCursor(tenantId: string, roomId: string): Promise<void> {
+    await this.#db.deleteFrom("search_cursor").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .execute();
+  }
+
+  async streamOf(tenantId: string, roomId: string): Promise<{ head: number; floor: number } | undefined> {
+    return await this.#db.selectFrom("stream").select(["head", "floor"]).where("tenant_id", "=", tenantId)
+      .where("name", "=", `room:${roomId}`).executeTakeFirst();
+  }
+
+  /** Ids of the messages with `from < seq <= to`, and of those that events in that range changed. */
+  async touched(tenantId: string, roomId: string, from: number, to: number): Promise<string[]> {
+    const added = await this.#db.selectFrom("message").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("seq", ">", from).where("seq", "<=", to).execute();
+    const events = await sql<{ json: string }>`
+      select json from event where tenant_id = ${tenantId} and stream = ${`room:${roomId}`}
+      and seq > ${from} and seq <= ${to} and type like 'message.%' and type <> 'message.created'`.execute(this.#db);
+    const changed = events.rows.flatMap(({ json }) => messageIdIn(JSON.parse(json)));
+    return [...new Set([...added.map((row) => row.id), ...changed])];
+  }
+
+  reindex(tenantId: string): Promise<ReindexRow | undefined> {
+    return this.#db.selectFrom("search_reindex").selectAll().where("tenant_id", "=", tenantId).executeTakeFirst();
+  }
+
+  async putReindex(row: ReindexRow): Promise<void> {
+    const { tenant_id: _, ...set } = row;
+    await this.#db.insertInto("search_reindex").values(row)
+      .onConflict((conflict) => conflict.column("tenant_id").doUpdateSet(set)).execute();
+  }
+
+  #matching(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery {
+    let query = indexEngineOf(this.#dialect).matching(this.#db, scope.tenantId, tokens)
+      .where((eb) => readable(eb, scope)).where("d.kind", "in", filter.kinds);
+    const { roomIds, senderIds, excludeSenderIds, from, to } = filter;
+    if (roomIds !== undefined) query = query.where("d.room_id", "in", roomIds);
+    if (senderIds !== undefined) query = query.where("d.author_id", "in", senderIds);
+    if (excludeSenderIds !== undefined) {
+      query = query.where(({ eb, or }) =>
+        or([eb("d.author_id", "is", null), eb("d.author_id", "not in", excludeSenderIds)])
+      );
+    }
+    if (from !== undefined) query = query.where("d.at", ">=", from);
+    if (to !== undefined) query = query.where("d.at", "<=", to);
+    return query.where((eb) => eb.and(messageConditions(eb, scope.tenantId, filter)));
+  }
+
+  /** Rooms that the scope may read now. */
+  #rooms(scope: SearchScope) {
+    return this.#db.selectFrom("room")
+      .leftJoin("member as me", (join) =>
+        join.onRef("me.room_id", "=", "room.id").onRef("me.tenant_id", "=", "room.tenant_id")
+          .on("me.principal_id", "=", scope.principalId))
+      .leftJoin("member as boss", (join) =>
+        join.onRef("boss.room_id", "=", "room.id").onRef("boss.tenant_id", "=", "room.tenant_id")
+          .on("boss.principal_id", "=", scope.ownerId))
+      .where("room.tenant_id", "=", scope.tenantId).where("room.state", "<>", "deleted")
+      .where(sees(scope));
+  }
+}
+
+/** Member (and, of an agent, its owner as well), or the room is public and the caller may look into those. */
+function sees(scope: SearchScope): Expression<SqlBool> {
+  const isMember = scope.ownerId === ""
+    ? sql<SqlBool>`me.principal_id is not null`
+    : sql<SqlBool>`me.principal_id is not null and boss.principal_id is not null`;
+  return scope.seesPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : sql<SqlBool>`(${isMember})`;
+}
+
+/** The same rights for one document, with the history that is hidden from those who joined later. */
+function readable(eb: Eb, scope: SearchScope): Expression<SqlBool> {
+  const inRoom = sql<SqlBool>`exists (
+    select 1 from room
+    left join member as me on me.room_id = room.id and me.tenant_id = room.tenant_id
+      and me.principal_id = ${scope.principalId}
+    left join member as boss on boss.room_id = room.id and boss.tenant_id = room.tenant_id
+      and boss.principal_id = ${scope.ownerId}
+    where room.id = d.room_id and room.tenant_id = ${scope.tenantId} and room.state <> 'deleted' and ${sees(scope)}
+      and (d.seq is null or room.history_visibility = 'shared'
+        or d.seq > me.joined_seq and (${scope.ownerId} = '' or d.seq > boss.joined_seq)))`;
+  return eb.or([inRoom, eb.and([eb("d.room_id", "is", null), eb("d.principal_id", "=", scope.principalId)])]);
+}
+
+/** Conditions that only messages can meet. */
+function messageConditions(eb: Eb, tenantId: string, filter: CandidateFilter): Expression<SqlBool>[] {
+  const { threadIds, messageTypes, mentions } = filter;
+  const conditions: Expression<SqlBool>[] = [];
+  if (threadIds !== undefined || messageTypes !== undefined || mentions !== undefined) {
+    conditions.push(eb("d.kind", "=", MESSAGE));
+  }
+  if (threadIds !== undefined || messageTypes !== undefined) {
+    let message = eb.selectFrom("message as m").select("m.id").where("m.tenant_id", "=", tenantId)
+      .whereRef("m.id", "=", "d.id");
+    if (messageTypes !== undefined) message = message.where(sql.ref("m.type"), "in", messageTypes);
+    if (threadIds !== undefined) {
+      message = message.where((m) => m.or([m("m.thread_id", "in", threadIds), m("m.id", "in", threadIds)]));
+    }
+    conditions.push(eb.exists(message));
+  }
+  if (mentions !== undefined) {
+    conditions.push(eb.exists(
+      eb.selectFrom("mention").select("mention.seq").where("mention.tenant_id", "=", tenantId)
+        .whereRef("mention.message_id", "=", "d.id")
+        .where("mention.principal_id", "in", [...mentions, EVERYBODY]),
+    ));
+  }
+  return conditions;
+}
+
+function hidden({ mine, owners }: { mine: number | null; owners: number | null }): number {
+  // Not a member: nothing of it is shown, and the condition on the document has dropped it before.
+  return mine === null ? Number.MAX_SAFE_INTEGER : Math.max(mine, owners ?? 0);
+}
+
+function messageIdIn({ data }: { data?: { message?: { id?: unknown }; messageId?: unknown } }): string[] {
+  const id = data?.message?.id ?? data?.messageId;
+  return typeof id === "string" ? [id] : [];
+}

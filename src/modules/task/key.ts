@@ -1,0 +1,33 @@
+// Keys for people: a prefix made from the room's name and a number, such as `OPS-12`.
+import type { TaskRow, TaskStore } from "./store.ts";
+
+const PREFIX_MAX = 5;
+const KEY = /^([A-Za-z][A-Za-z0-9]*)-([1-9]\d{0,9})$/;
+
+/** The task of a key, in any case, or of an id. */
+export async function resolve(tasks: TaskStore, tenantId: string, ref: string): Promise<TaskRow | undefined> {
+  return KEY.test(ref) ? await tasks.findByKey(tenantId, ref.toUpperCase()) : await tasks.find(tenantId, ref);
+}
+
+/** The next key of a room, whose prefix is given to it with its first task. Holds the room's lock from here on. */
+export async function nextKey(
+  tasks: TaskStore,
+  room: { tenant_id: string; id: string; name: string; slug: string | null },
+): Promise<string> {
+  const stem = prefixOf(room.slug ?? room.name);
+  for (let attempt = 1;; attempt++) {
+    const taken = await tasks.takeNumber(room.tenant_id, room.id);
+    if (taken !== undefined) return `${taken.prefix}-${taken.last_number}`;
+    const prefix = attempt === 1 ? stem : `${stem}${attempt}`;
+    await tasks.addRoom({ tenant_id: room.tenant_id, room_id: room.id, prefix, last_number: 0 });
+  }
+}
+
+/** The initials of several words, the beginning of a single one; `T` for names without a Latin letter. */
+export function prefixOf(name: string): string {
+  const words = name.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase().split(/[^A-Z0-9]+/)
+    .filter((word) => /^[A-Z]/.test(word));
+  const [first = "T"] = words;
+  if (words.length > 1) return words.map((word) => word[0]).join("").slice(0, PREFIX_MAX);
+  return first.length <= PREFIX_MAX ? first : first.slice(0, 3);
+}

@@ -1,0 +1,80 @@
+// What tasks ask of others, as narrow as it is used: who can see a room, whom to notify, what to index.
+import type { Actor } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
+import type { RoomGate } from "@/modules/room/mod.ts";
+import type { Transaction } from "@/ports/store.ts";
+import type { TaskTables } from "./store.ts";
+
+/** Something its assignees should know about a task. */
+export type TaskNotice = {
+  tenantId: string;
+  kind: "task_assigned" | "task_due";
+  principalIds: readonly string[];
+  /** Who caused it; absent when time did. */
+  actor?: Pick<Actor, "principalId" | "kind">;
+  roomId: string;
+  taskId: string;
+  key: string;
+  title: string;
+  dueAt: string | null;
+};
+
+/** Notifies principals, as part of the transaction that is running. */
+export type Notify = (tx: Transaction<TaskTables>, notice: TaskNotice) => Promise<void>;
+
+/** The search index, written in the transaction of the change. */
+export type TaskIndex = {
+  put(tx: Transaction<TaskTables>, entry: TaskEntry): Promise<void>;
+  remove(tx: Transaction<TaskTables>, entry: Pick<TaskEntry, "tenantId" | "kind" | "id">): Promise<void>;
+};
+
+export type TaskEntry = {
+  tenantId: string;
+  kind: "task";
+  id: string;
+  roomId: string;
+  title: string;
+  text: string;
+  at: string;
+};
+
+export class TaskPeople {
+  readonly #deps: { gate: RoomGate; identity: IdentityService };
+
+  constructor(deps: { gate: RoomGate; identity: IdentityService }) {
+    this.#deps = deps;
+  }
+
+  /** Of these principals, those who are enabled and see the room. */
+  async seeing(tenantId: string, ids: readonly string[], roomId: string): Promise<Set<string>> {
+    const rows = [...(await this.#deps.identity.enabled(tenantId, ids)).values()];
+    const entries = await Promise.all(rows.map(({ id: principalId, kind, role, owner_id: ownerId }) =>
+      this.#deps.gate.look({ tenantId, principalId, kind, role, ownerId }, roomId)
+    ));
+    return new Set(rows.filter((_, index) => entries[index] !== undefined).map((row) => row.id));
+  }
+
+  /** The ids behind references, each once; throws for those who cannot be given tasks of the room, unless `known` already. */
+  async assignees(
+    actor: Actor,
+    roomId: string,
+    refs: readonly string[],
+    known: readonly string[] = [],
+  ): Promise<string[]> {
+    const ids = [...new Set(refs.map((ref) => idOf(actor, ref)))];
+    const fresh = ids.filter((id) => !known.includes(id));
+    const fit = await this.seeing(actor.tenantId, fresh, roomId);
+    const unfit = fresh.filter((id) => !fit.has(id));
+    if (unfit.length > 0) {
+      throw new Fault("validation_failed", `/assigneeIds: ${unfit[0]} cannot see the room`, {
+        errors: unfit.map((id) => ({
+          pointer: "/assigneeIds",
+          code: "not_in_room",
+          detail: `No principal ${id} who can see the room`,
+        })),
+      });
+    }
+    return ids;
+  }
+}

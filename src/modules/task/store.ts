@@ -1,0 +1,397 @@
+// SQL of tasks, their relations and activity, and of the numbering of rooms.
+import { type Kysely, sql } from "kysely";
+import { contains } from "@/ports/like.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { RoomTables } from "@/modules/room/mod.ts";
+import type { ActivityType, RelationKind, Sort, STATUSES } from "./schema.ts";
+
+export type TaskRow = {
+  tenant_id: string;
+  id: string;
+  room_id: string;
+  key: string;
+  title: string;
+  description: string | null;
+  status: (typeof STATUSES)[number];
+  is_open: number;
+  /** Place in `PRIORITIES`. */
+  priority: number;
+  assignee_ids_json: string;
+  labels_json: string;
+  parent_id: string | null;
+  start_at: string | null;
+  due_at: string | null;
+  timezone: string;
+  recurrence_json: string | null;
+  next_task_id: string | null;
+  source_message_id: string | null;
+  thread_id: string | null;
+  position: string;
+  metadata_json: string;
+  claimed_by: string | null;
+  lease_hash: string | null;
+  lease_expires_at: string | null;
+  /** The due date that was announced, so that it is announced once. */
+  due_notified_at: string | null;
+  completed_at: string | null;
+  version: number;
+  created_by: string;
+  created_at: string;
+  updated_at: string;
+  deleted_at: string | null;
+  /** The task whose deletion took this one along. */
+  deleted_with: string | null;
+};
+
+export type TaskRoomRow = { tenant_id: string; room_id: string; prefix: string | null; last_number: number };
+
+export type RelationRow = {
+  tenant_id: string;
+  task_id: string;
+  kind: RelationKind;
+  other_id: string;
+  created_by: string;
+  created_at: string;
+};
+
+export type ActivityRow = {
+  tenant_id: string;
+  task_id: string;
+  version: number;
+  id: string;
+  type: ActivityType;
+  actor_id: string;
+  changes_json: string;
+  at: string;
+};
+
+export type TaskTables = RoomTables & {
+  task: TaskRow;
+  task_room: TaskRoomRow;
+  task_assignee: { tenant_id: string; task_id: string; principal_id: string };
+  task_label: { tenant_id: string; task_id: string; label: string };
+  task_relation: RelationRow;
+  task_activity: ActivityRow;
+};
+
+/** The caller as lists want it: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
+export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
+
+export type TaskFilter = {
+  roomId?: readonly string[] | undefined;
+  assigneeId?: string | undefined;
+  status?: readonly TaskRow["status"][] | undefined;
+  priority?: readonly number[] | undefined;
+  label?: readonly string[] | undefined;
+  dueBefore?: string | undefined;
+  dueAfter?: string | undefined;
+  parentId?: string | undefined;
+  sourceMessageId?: string | undefined;
+  q?: string | undefined;
+  updatedSince?: string | undefined;
+  deleted: boolean;
+};
+
+type Db = Kysely<TaskTables>;
+type SortKey = readonly (string | number)[];
+
+/** Not a room: the row whose lock orders changes of relations, which may span rooms. */
+const RELATIONS_LOCK = "*";
+/** Later than every date, so that tasks without one come last. */
+const NEVER = "9999-12-31T23:59:59.999Z";
+
+const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
+  db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
+);
+const byKey = prepared((db: Db, value: Param<{ tenantId: string; key: string }>) =>
+  db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("key", "=", value("key"))
+);
+
+export class TaskStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  find(tenantId: string, id: string): Promise<TaskRow | undefined> {
+    return byId.first(this.#db, { tenantId, id });
+  }
+
+  findByKey(tenantId: string, key: string): Promise<TaskRow | undefined> {
+    return byKey.first(this.#db, { tenantId, key });
+  }
+
+  /** Takes the next number of a room and with it the room's lock; `undefined` while the room has no prefix. */
+  takeNumber(tenantId: string, roomId: string): Promise<TaskRoomRow | undefined> {
+    return this.#db.updateTable("task_room").set(({ eb }) => ({ last_number: eb("last_number", "+", 1) }))
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).returningAll().executeTakeFirst();
+  }
+
+  /** Gives a room its prefix; false when the prefix is taken or the room has one. */
+  async addRoom(row: TaskRoomRow): Promise<boolean> {
+    const added = await this.#db.insertInto("task_room").values(row).onConflict((conflict) => conflict.doNothing())
+      .returning("room_id").execute();
+    return added.length > 0;
+  }
+
+  /** Makes changes of a room's tasks wait for each other: everything read after this is what the change builds on. */
+  async lockRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#db.updateTable("task_room").set((eb) => ({ last_number: eb.ref("last_number") }))
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
+  }
+
+  /** Makes changes of relations in the tenant wait for each other, so that no two make a cycle together. */
+  async lockRelations(tenantId: string): Promise<void> {
+    await this.#db.insertInto("task_room")
+      .values({ tenant_id: tenantId, room_id: RELATIONS_LOCK, prefix: null, last_number: 0 })
+      .onConflict((conflict) => conflict.columns(["tenant_id", "room_id"]).doUpdateSet({ last_number: 0 })).execute();
+  }
+
+  async add(row: TaskRow): Promise<void> {
+    await this.#db.insertInto("task").values(row).execute();
+    await this.#addTags(row);
+  }
+
+  /** Writes the whole row; labels and assignees follow. */
+  async put(row: TaskRow): Promise<void> {
+    await this.#db.updateTable("task").set(row).where("tenant_id", "=", row.tenant_id).where("id", "=", row.id)
+      .execute();
+    await this.#removeTags(row.tenant_id, [row.id]);
+    await this.#addTags(row);
+  }
+
+  async update(tenantId: string, id: string, set: Partial<TaskRow>): Promise<void> {
+    await this.#db.updateTable("task").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  async openCount(tenantId: string, roomId: string): Promise<number> {
+    const row = await this.#db.selectFrom("task").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("is_open", "=", 1)
+      .executeTakeFirstOrThrow();
+    return Number(row.n);
+  }
+
+  list(
+    tenantId: string,
+    reader: Reader,
+    filter: TaskFilter,
+    sort: Sort,
+    after: SortKey | undefined,
+    limit: number,
+  ): Promise<TaskRow[]> {
+    let query = this.#db.selectFrom("task")
+      .innerJoin("room", (join) =>
+        join.onRef("room.id", "=", "task.room_id").onRef("room.tenant_id", "=", "task.tenant_id"))
+      .leftJoin("member as me", (join) =>
+        join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
+          .onRef("me.tenant_id", "=", "room.tenant_id"))
+      .leftJoin("member as boss", (join) =>
+        join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
+          .onRef("boss.tenant_id", "=", "room.tenant_id"))
+      .selectAll("task").where("task.tenant_id", "=", tenantId).where("room.state", "<>", "deleted")
+      .where(({ eb, or, and }) =>
+        or([
+          and([eb("me.role", "is not", null), ...reader.isOwned ? [eb("boss.role", "is not", null)] : []]),
+          ...reader.withPublic ? [eb("room.visibility", "=", "public")] : [],
+        ])
+      )
+      .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
+    if (filter.roomId !== undefined) query = query.where("task.room_id", "in", filter.roomId);
+    if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);
+    if (filter.priority !== undefined) query = query.where("task.priority", "in", filter.priority);
+    if (filter.dueBefore !== undefined) query = query.where("task.due_at", "<", filter.dueBefore);
+    if (filter.dueAfter !== undefined) query = query.where("task.due_at", ">=", filter.dueAfter);
+    if (filter.parentId !== undefined) query = query.where("task.parent_id", "=", filter.parentId);
+    if (filter.sourceMessageId !== undefined) {
+      query = query.where("task.source_message_id", "=", filter.sourceMessageId);
+    }
+    if (filter.updatedSince !== undefined) query = query.where("task.updated_at", ">=", filter.updatedSince);
+    const { assigneeId, label, q } = filter;
+    if (assigneeId !== undefined) {
+      query = query.where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom("task_assignee").select("task_assignee.task_id").where("task_assignee.tenant_id", "=", tenantId)
+            .where("task_assignee.principal_id", "=", assigneeId).whereRef("task_assignee.task_id", "=", "task.id"),
+        )
+      );
+    }
+    if (label !== undefined) {
+      query = query.where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom("task_label").select("task_label.task_id").where("task_label.tenant_id", "=", tenantId)
+            .where("task_label.label", "in", label).whereRef("task_label.task_id", "=", "task.id"),
+        )
+      );
+    }
+    if (q !== undefined) {
+      query = query.where(({ or }) => or(["title", "description", "key"].map((name) => contains(`task.${name}`, q))));
+    }
+    const direction = sort.startsWith("-") ? "desc" : "asc";
+    const columns = sortColumns(sort);
+    if (after !== undefined) {
+      const comparison = sql.raw(direction === "desc" ? "<" : ">");
+      query = query.where(sql<boolean>`(${sql.join(columns)}) ${comparison} (${sql.join(after)})`);
+    }
+    for (const column of columns) query = query.orderBy(column, direction);
+    return query.limit(limit).execute();
+  }
+
+  /** Tasks next to a position of the board, nearest first; deleted ones count, for they may come back. */
+  neighbours(
+    tenantId: string,
+    roomId: string,
+    side: "<" | ">",
+    position: string,
+    besides: string,
+    limit: number,
+  ): Promise<TaskRow[]> {
+    return this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("position", side, position).where("id", "<>", besides)
+      .orderBy("position", side === "<" ? "desc" : "asc").limit(limit).execute();
+  }
+
+  async lastPosition(tenantId: string, roomId: string): Promise<string | null> {
+    const row = await this.#db.selectFrom("task").select("position").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).orderBy("position", "desc").limit(1).executeTakeFirst();
+    return row?.position ?? null;
+  }
+
+  async children(tenantId: string, parentIds: readonly string[]): Promise<TaskRow[]> {
+    if (parentIds.length === 0) return [];
+    return await this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId)
+      .where("parent_id", "in", parentIds).where("deleted_at", "is", null).orderBy("position").orderBy("id").execute();
+  }
+
+  /** The tasks that went when `id` was deleted, itself included. */
+  deletedWith(tenantId: string, id: string): Promise<TaskRow[]> {
+    return this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("deleted_with", "=", id)
+      .orderBy("id").execute();
+  }
+
+  relations(tenantId: string, taskId: string): Promise<{ kind: RelationKind; other: TaskRow }[]> {
+    return this.#db.selectFrom("task_relation")
+      .innerJoin("task", (join) =>
+        join.onRef("task.id", "=", "task_relation.other_id").onRef("task.tenant_id", "=", "task_relation.tenant_id"))
+      .selectAll("task").select("task_relation.kind as kind").where("task_relation.tenant_id", "=", tenantId)
+      .where("task_relation.task_id", "=", taskId).where("task.deleted_at", "is", null)
+      .orderBy("task_relation.kind").orderBy("task_relation.other_id").execute()
+      .then((rows) => rows.map(({ kind, ...other }) => ({ kind, other })));
+  }
+
+  async relationCount(tenantId: string, taskId: string): Promise<number> {
+    const row = await this.#db.selectFrom("task_relation").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("task_id", "=", taskId).executeTakeFirstOrThrow();
+    return Number(row.n);
+  }
+
+  /** Adds both sides of a relation; false when it was there. */
+  async addRelation(rows: readonly RelationRow[]): Promise<boolean> {
+    const added = await this.#db.insertInto("task_relation").values(rows)
+      .onConflict((conflict) => conflict.doNothing()).returning("task_id").execute();
+    return added.length > 0;
+  }
+
+  async removeRelation(tenantId: string, taskId: string, kind: RelationKind, otherId: string): Promise<boolean> {
+    const removed = await this.#db.deleteFrom("task_relation").where("tenant_id", "=", tenantId)
+      .where("task_id", "=", taskId).where("kind", "=", kind).where("other_id", "=", otherId).returning("task_id")
+      .execute();
+    return removed.length > 0;
+  }
+
+  /** Whether `to` can be reached from `from` along relations of one kind; those of deleted tasks count. */
+  async leadsTo(tenantId: string, kind: RelationKind, from: string, to: string): Promise<boolean> {
+    const found = await this.#db.withRecursive("reached(id)", (db) =>
+      db.selectFrom("task_relation").select("other_id as id").where("tenant_id", "=", tenantId)
+        .where("task_id", "=", from).where("kind", "=", kind)
+        .union(
+          db.selectFrom("task_relation").innerJoin("reached", "reached.id", "task_relation.task_id")
+            .select("task_relation.other_id as id").where("task_relation.tenant_id", "=", tenantId)
+            .where("task_relation.kind", "=", kind),
+        )).selectFrom("reached").select("id").where("id", "=", to).limit(1).executeTakeFirst();
+    return found !== undefined;
+  }
+
+  async addActivity(row: ActivityRow): Promise<void> {
+    await this.#db.insertInto("task_activity").values(row).execute();
+  }
+
+  activity(tenantId: string, taskId: string, before: number, limit: number): Promise<ActivityRow[]> {
+    return this.#db.selectFrom("task_activity").selectAll().where("tenant_id", "=", tenantId)
+      .where("task_id", "=", taskId).where("version", "<", before).orderBy("version", "desc").limit(limit).execute();
+  }
+
+  /** Removes tasks for good with all that hangs on them; subtasks that are left stand alone. */
+  async purge(tenantId: string, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await this.#removeTags(tenantId, ids);
+    await this.#db.deleteFrom("task_relation").where("tenant_id", "=", tenantId)
+      .where(({ or, eb }) => or([eb("task_id", "in", ids), eb("other_id", "in", ids)])).execute();
+    await this.#db.deleteFrom("task_activity").where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
+    await this.#db.updateTable("task").set({ parent_id: null }).where("tenant_id", "=", tenantId)
+      .where("parent_id", "in", ids).where("id", "not in", ids).execute();
+    await this.#db.deleteFrom("task").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+
+  async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("task").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
+  async #addTags(row: TaskRow): Promise<void> {
+    const of = { tenant_id: row.tenant_id, task_id: row.id };
+    const people: string[] = JSON.parse(row.assignee_ids_json);
+    const labels: string[] = JSON.parse(row.labels_json);
+    if (people.length > 0) {
+      await this.#db.insertInto("task_assignee").values(people.map((id) => ({ ...of, principal_id: id }))).execute();
+    }
+    if (labels.length > 0) {
+      await this.#db.insertInto("task_label").values(labels.map((label) => ({ ...of, label }))).execute();
+    }
+  }
+
+  async #removeTags(tenantId: string, ids: readonly string[]): Promise<void> {
+    for (const table of ["task_assignee", "task_label"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
+    }
+  }
+}
+
+/** What a list is ordered by, in order; the same values make its cursor. */
+export function sortKey(sort: Sort, row: TaskRow): SortKey {
+  switch (sort) {
+    case "position":
+      return [row.room_id, row.position, row.id];
+    case "dueAt":
+    case "-dueAt":
+      return [row.due_at ?? NEVER, row.id];
+    case "priority":
+    case "-priority":
+      return [row.priority, row.id];
+    case "createdAt":
+    case "-createdAt":
+      return [row.created_at, row.id];
+    default:
+      return [row.updated_at, row.id];
+  }
+}
+
+function sortColumns(sort: Sort) {
+  const id = sql.ref("task.id");
+  switch (sort) {
+    case "position":
+      return [sql.ref("task.room_id"), sql.ref("task.position"), id];
+    case "dueAt":
+    case "-dueAt":
+      return [sql`coalesce(task.due_at, ${sql.lit(NEVER)})`, id];
+    case "priority":
+    case "-priority":
+      return [sql.ref("task.priority"), id];
+    case "createdAt":
+    case "-createdAt":
+      return [sql.ref("task.created_at"), id];
+    default:
+      return [sql.ref("task.updated_at"), id];
+  }
+}

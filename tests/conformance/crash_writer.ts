@@ -1,0 +1,26 @@
+// A program to be killed: writes as fast as it can and prints the id of each note it was told is saved.
+import { openPostgresStore } from "@/adapters/store_postgres.ts";
+import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { systemClock } from "@/core/clock.ts";
+import { newId } from "@/core/id.ts";
+import { type Notes, testMigrations } from "./store_backends.ts";
+import { draft, note } from "./store_suite.ts";
+
+const [place = ""] = Deno.args;
+const options = { clock: systemClock, migrations: testMigrations };
+const store = place.startsWith("postgres:")
+  ? openPostgresStore<Notes>(place, options)
+  : openSqliteStore<Notes>(place, options);
+
+async function writeForEver(stream: string): Promise<never> {
+  while (true) {
+    const id = newId("note");
+    await store.write(async (tx) => {
+      await tx.insertMany("note", [note(id)]);
+      await tx.emit(draft(stream, { id }));
+    });
+    Deno.stdout.writeSync(new TextEncoder().encode(`${id}\n`));
+  }
+}
+
+await Promise.all(Array.from({ length: 24 }, (_, n) => writeForEver(`room:${n % 3}`)));

@@ -1,0 +1,179 @@
+// What the black-box tests run against: the deployment at BASE_URL with the secret in SVC_JWT_SECRET, else a gateway process of
+// their own, started the way an operator would.
+import { Centrifuge } from "centrifuge";
+import { SignJWT } from "jose";
+
+const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+
+export type Claims = {
+  sub: string;
+  tenant?: string;
+  role?: string;
+  name?: string;
+  kind?: string;
+  jti?: string;
+  ttlSeconds?: number;
+};
+
+/** A gateway process that can be killed and started again on the same data. */
+export class GatewayProcess {
+  readonly port: number;
+  readonly secret: string;
+  readonly #environment: Record<string, string>;
+  #child: Deno.ChildProcess | undefined;
+  #errors: Promise<string> | undefined;
+
+  constructor(port: number, secret: string, environment: Record<string, string>) {
+    this.port = port;
+    this.secret = secret;
+    this.#environment = environment;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async start(): Promise<void> {
+    this.#child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN],
+      env: { SVC_PORT: String(this.port), SVC_HOST: "127.0.0.1", SVC_JWT_SECRET: this.secret, ...this.#environment },
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    this.#errors = new Response(this.#child.stderr).text();
+    const until = Date.now() + 20_000;
+    while (!await this.#isUp()) {
+      if (Date.now() > until) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  /** Ends the process; resolves to what it wrote to its log. */
+  async stop(signal: Deno.Signal = "SIGTERM"): Promise<string> {
+    try {
+      this.#child?.kill(signal);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error; // It had ended by itself.
+    }
+    await this.#child?.status;
+    const text = await this.#errors ?? "";
+    this.#child = undefined;
+    return text;
+  }
+
+  async #isUp(): Promise<boolean> {
+    try {
+      const response = await fetch(`${this.url}/health`);
+      return await response.text() === "OK";
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** A gateway to test, and clients of it. */
+export class Target {
+  readonly baseUrl: string;
+  readonly secret: string;
+  /** Absent when the tests run against a deployment. */
+  readonly process: GatewayProcess | undefined;
+  readonly #folder: string | undefined;
+  readonly #clients: Centrifuge[] = [];
+
+  constructor(baseUrl: string, secret: string, process?: GatewayProcess, folder?: string) {
+    this.baseUrl = baseUrl;
+    this.secret = secret;
+    this.process = process;
+    this.#folder = folder;
+  }
+
+  get wsUrl(): string {
+    return `${this.baseUrl.replace(/^http/, "ws")}/ws`;
+  }
+
+  token({ sub, ttlSeconds = 3600, ...claims }: Claims): Promise<string> {
+    const now = Math.floor(Date.now() / 1000);
+    return new SignJWT(claims).setProtectedHeader({ alg: "HS256" }).setSubject(sub).setIssuedAt(now)
+      .setExpirationTime(now + ttlSeconds).sign(new TextEncoder().encode(this.secret));
+  }
+
+  /** One HTTP call; throws unless it answers 2xx. */
+  // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
+  async call(token: string, method: string, path: string, body?: unknown): Promise<any> {
+    const response = await fetch(`${this.baseUrl}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text === "" ? undefined : JSON.parse(text);
+  }
+
+  /** A real client, connected. */
+  async connect(token: string | (() => Promise<string>)): Promise<Centrifuge> {
+    const client = this.client(typeof token === "string" ? { token } : { getToken: token });
+    client.connect();
+    await client.ready(10_000);
+    return client;
+  }
+
+  client(options: ConstructorParameters<typeof Centrifuge>[1]): Centrifuge {
+    const client = new Centrifuge(this.wsUrl, { minReconnectDelay: 50, maxReconnectDelay: 500, ...options });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) client.disconnect();
+    // A closing socket is an open resource until the peer has answered.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await this.process?.stop();
+    if (this.#folder !== undefined) await Deno.remove(this.#folder, { recursive: true });
+  }
+}
+
+/** The deployment to test, or a process of our own. `isOwn` tests kill it, so they never run against a deployment. */
+export async function openTarget(
+  { isOwn = false, environment = {} }: { isOwn?: boolean; environment?: Record<string, string> } = {},
+): Promise<Target> {
+  const baseUrl = Deno.env.get("BASE_URL");
+  const given = Deno.env.get("SVC_JWT_SECRET");
+  if (baseUrl !== undefined && !isOwn) {
+    if (given === undefined) throw new Error("BASE_URL needs the gateway's secret in SVC_JWT_SECRET");
+    return new Target(baseUrl.replace(/\/$/, ""), given);
+  }
+  const folder = await Deno.makeTempDir({ prefix: "gateway-e2e-" });
+  const process = new GatewayProcess(freePort(), crypto.randomUUID() + crypto.randomUUID(), {
+    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
+    SVC_DATA_DIR: folder,
+    SVC_RATE_LIMIT: "off",
+    RUST_LOG: "warn",
+    ...environment,
+  });
+  await process.start();
+  return new Target(process.url, process.secret, process, folder);
+}
+
+/** A port nobody listens on just now. */
+export function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  return port;
+}
+
+/** Names that no earlier run against the same deployment has used. */
+export function unique(name: string): string {
+  return `${name}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+/** Resolves once `isTrue` is, asking every 10 ms; throws after `timeoutMs`. */
+export async function until(isTrue: () => boolean, what: string, timeoutMs = 10_000): Promise<void> {
+  const end = Date.now() + timeoutMs;
+  while (!isTrue()) {
+    if (Date.now() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

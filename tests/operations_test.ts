@@ -1,0 +1,193 @@
+// Duties that every operation has, checked over the one list there is.
+import assert from "node:assert/strict";
+import { isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import type { Operation } from "@/core/operation.ts";
+import { type Caller, type Harness, openGateway } from "./harness.ts";
+
+type Callable = { path: string; body: Record<string, unknown> | undefined };
+
+/** The HTTP call of an operation with this input. */
+function callOf(operation: Operation, input: Record<string, unknown>): Callable {
+  const rest = { ...input };
+  const path = operation.http.path.replaceAll(/:(\w+)/g, (_, name: string) => {
+    const value = rest[name];
+    delete rest[name];
+    return encodeURIComponent(String(value ?? "none"));
+  });
+  if (operation.http.method !== "GET" && operation.http.method !== "DELETE") return { path, body: rest };
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(rest)) {
+    for (const one of Array.isArray(value) ? value : [value]) query.append(name, String(one));
+  }
+  return { path: query.size === 0 ? path : `${path}?${query}`, body: undefined };
+}
+
+function call(caller: Caller, operation: Operation, input: Record<string, unknown>) {
+  const { path, body } = callOf(operation, input);
+  return caller.call(operation.http.method, path, body);
+}
+
+function exampleOf(operation: Operation): Record<string, unknown> {
+  return { ...operation.example as Record<string, unknown> | undefined };
+}
+
+Deno.test("every operation answers 401 without a token", async () => {
+  await using gateway = await openGateway();
+  for (const operation of gateway.app.operations.values()) {
+    const answer = await call(gateway.withToken(undefined), operation, exampleOf(operation));
+    assert.equal(answer.status, 401, operation.name);
+    assert.equal(answer.body.code, "unauthenticated", operation.name);
+    assert.match(answer.headers.get("www-authenticate") ?? "", /^Bearer/, operation.name);
+  }
+});
+
+Deno.test("every operation answers 403 scope_missing to a token without its scope", async () => {
+  await using gateway = await openGateway();
+  const scopeless = await gateway.as("alice", { scope: "nothing.read" });
+  for (const operation of gateway.app.operations.values()) {
+    const answer = await call(scopeless, operation, exampleOf(operation));
+    assert.equal(answer.status, 403, operation.name);
+    assert.equal(answer.body.code, "scope_missing", operation.name);
+  }
+});
+
+Deno.test("every operation with a tenant role refuses the role below it", async () => {
+  await using gateway = await openGateway();
+  for (const operation of gateway.app.operations.values()) {
+    const least = operation.access.tenant ?? "guest";
+    for (const role of TENANT_ROLES.filter((role) => !isAtLeast(TENANT_ROLES, role, least))) {
+      const caller = await gateway.as(`a-${role}`, { role });
+      const answer = await call(caller, operation, exampleOf(operation));
+      assert.equal(answer.status, 403, `${operation.name} as ${role}`);
+      assert.equal(answer.body.code, "forbidden", `${operation.name} as ${role}`);
+    }
+  }
+});
+
+Deno.test("every operation names an unknown field or parameter", async () => {
+  await using gateway = await openGateway();
+  const owner = await gateway.as("owner", { role: "owner" });
+  for (const operation of gateway.app.operations.values()) {
+    const answer = await call(owner, operation, { ...exampleOf(operation), surprise: 1 });
+    assert.ok(answer.status === 422 || answer.status === 400, `${operation.name}: ${answer.status}`);
+    assert.ok(["unknown_field", "unknown_parameter"].includes(answer.body.code), `${operation.name}: ${answer.body.code}`);
+    assert.match(JSON.stringify(answer.body), /surprise/, operation.name);
+  }
+});
+
+Deno.test("every operation names each field whose value is of no use", async () => {
+  await using gateway = await openGateway();
+  const owner = await gateway.as("owner", { role: "owner" });
+  for (const operation of gateway.app.operations.values()) {
+    for (const field of fieldsOf(operation)) {
+      const bad = { ...exampleOf(operation), [field]: { not: ["of", "use"] } };
+      const { path, body } = callOf(operation, bad);
+      // A path or query value is text; an object there reads "[object Object]", which no schema takes either, save free text.
+      if (body === undefined || !(field in body) || takesAnything(operation, field)) continue;
+      const answer = await owner.call(operation.http.method, path, body);
+      assert.equal(answer.status, 422, `${operation.name} ${field}: ${answer.status}`);
+      const pointers = answer.body.errors.map((error: { pointer: string }) => error.pointer.split("/")[1]);
+      assert.ok(pointers.includes(field), `${operation.name} ${field}: ${pointers}`);
+    }
+  }
+});
+
+Deno.test("every operation of a room hides it from outsiders and refuses roles below its own", async (t) => {
+  await using gateway = await openGateway();
+  const world = await openWorld(gateway);
+  for (const operation of gateway.app.operations.values()) {
+    const least = operation.access.room;
+    const example = exampleOf(operation);
+    const field = ["roomId", "id"].find((name) => String(example[name] ?? "").startsWith("room_"));
+    if (least === undefined || field === undefined) continue;
+    await t.step(operation.name, async () => {
+      const input = { ...example, [field]: world.roomId };
+      for (const [who, caller] of [["outsider", world.outsider], ["stranger", world.stranger]] as const) {
+        const answer = await call(caller, operation, input);
+        assert.equal(answer.status, 404, `${operation.name} as ${who}: ${JSON.stringify(answer.body)}`);
+      }
+      for (const role of ROOM_ROLES.filter((role) => !isAtLeast(ROOM_ROLES, role, least))) {
+        const answer = await call(world.members[role], operation, input);
+        assert.equal(answer.status, 403, `${operation.name} as ${role}: ${JSON.stringify(answer.body)}`);
+      }
+    });
+  }
+});
+
+Deno.test("permission.check says what the operations do", async () => {
+  await using gateway = await openGateway();
+  const world = await openWorld(gateway);
+  for (const operation of gateway.app.operations.values()) {
+    const least = operation.access.room;
+    if (least === undefined) continue;
+    for (const role of ROOM_ROLES) {
+      const { body } = await world.members[role].post("/v1/collaboration/permissions/check", {
+        checks: [{ action: operation.name, resource: { type: "room", id: world.roomId } }],
+      });
+      assert.equal(body.results[0].allowed, isAtLeast(ROOM_ROLES, role, least), `${operation.name} as ${role}`);
+    }
+  }
+});
+
+Deno.test("every operation is in /openapi.json with an id, a summary, security, examples and its problems", async () => {
+  await using gateway = await openGateway();
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  assert.equal(document.openapi.slice(0, 3), "3.1");
+  for (const operation of gateway.app.operations.values()) {
+    const path = operation.http.path.replaceAll(/:(\w+)/g, "{$1}");
+    const entry = document.paths[path]?.[operation.http.method.toLowerCase()];
+    assert.equal(entry?.operationId, operation.name);
+    assert.equal(entry.summary, operation.summary);
+    assert.ok((entry.security ?? document.security)?.length > 0, operation.name);
+    for (const status of [operation.http.status, ...operation.http.also ?? [], 401, 403, 429, 500]) {
+      assert.ok(entry.responses[String(status)] !== undefined, `${operation.name} ${status}`);
+    }
+    if (Object.keys(exampleOf(operation)).length > 0 && entry.requestBody !== undefined) {
+      assert.match(JSON.stringify(entry.requestBody), /example/, operation.name);
+    }
+  }
+});
+
+Deno.test("names and routes of operations are unique and well formed", async () => {
+  await using gateway = await openGateway();
+  const routes = new Set<string>();
+  for (const [name, { http, access }] of gateway.app.operations) {
+    assert.match(name, /^[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*$/);
+    assert.match(access.scope, /^[a-z]+\.(read|write|manage)$/, name);
+    assert.ok(http.path.startsWith("/v1/"), name);
+    const route = `${http.method} ${http.path.replaceAll(/:\w+/g, ":")}`;
+    assert.ok(!routes.has(route), `${name}: ${route} is taken`);
+    routes.add(route);
+  }
+});
+
+async function openWorld(gateway: Harness) {
+  const owner = await gateway.as("r-owner");
+  for (const role of ["moderator", "member", "observer"]) await (await gateway.as(`r-${role}`)).get("/v1/collaboration/me");
+  const { body: room } = await owner.post("/v1/rooms", { name: "Matrix" });
+  for (const role of ["moderator", "member", "observer"]) {
+    const put = await owner.put(`/v1/rooms/${room.id}/members/r-${role}`, { role });
+    assert.equal(put.status, 201);
+  }
+  return {
+    roomId: room.id as string,
+    outsider: await gateway.as("outsider", { role: "admin" }),
+    stranger: await gateway.as("stranger", { tenant: "elsewhere", role: "owner" }),
+    members: {
+      owner,
+      moderator: await gateway.as("r-moderator"),
+      member: await gateway.as("r-member"),
+      observer: await gateway.as("r-observer"),
+    },
+  };
+}
+
+type Shape = { shape?: Record<string, { safeParse(value: unknown): { success: boolean } }> };
+
+function fieldsOf(operation: Operation): string[] {
+  return Object.keys((operation.input as Shape).shape ?? {});
+}
+
+function takesAnything(operation: Operation, field: string): boolean {
+  return (operation.input as Shape).shape?.[field]?.safeParse({ not: ["of", "use"] }).success ?? false;
+}

@@ -1,0 +1,99 @@
+// `/docs` in a real browser: it renders under its own strict policy, and Authorize and Try it out work.
+import assert from "node:assert/strict";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { createHttp } from "@/transport/http/server.ts";
+import { sampleGateway } from "./http_sample.ts";
+
+const CHROMIUM = "/usr/bin/chromium";
+const SCREENSHOT = Deno.env.get("DOCS_SCREENSHOT");
+
+function isInstalled(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+const isMissing = !isInstalled(CHROMIUM);
+
+Deno.test("/docs names no other host and has no inline script or style", async () => {
+  const { call } = sampleGateway();
+  const page = await (await call("/docs", { token: null })).text();
+  assert.doesNotMatch(page, /https?:\/\//);
+  assert.doesNotMatch(page, /<style|style=|<script>|onload=/);
+  assert.match(page, /href="openapi.json"/);
+  assert.doesNotMatch(page, /asyncapi/);
+  for (const [, file = ""] of page.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)) {
+    const response = await call(`/${file}`, { token: null });
+    assert.equal(response.status, 200, file);
+    assert.match(response.headers.get("Content-Type") ?? "", /^(text\/css|text\/javascript|image\/svg\+xml)/);
+    await response.body?.cancel();
+  }
+  for (const file of ["nope.js", "__proto__", "constructor", "..%2Fdeno.json"]) {
+    assert.equal((await call(`/docs/${file}`)).status, 404);
+  }
+});
+
+Deno.test({
+  name: isMissing
+    ? `ignored, as there is no ${CHROMIUM}: /docs works in a browser`
+    : "/docs works in a browser: no console error, Authorize and Try it out answer",
+  ignore: isMissing,
+  fn: async () => {
+    const { deps } = sampleGateway();
+    const http = createHttp(deps);
+    const server = Deno.serve(
+      { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+      (request, { remoteAddr }) => http(request, remoteAddr.hostname),
+    );
+    let browser: Browser | undefined;
+    try {
+      browser = await chromium.launch({
+        executablePath: CHROMIUM,
+        args: [
+          "--no-sandbox",
+          "--disable-gpu",
+          "--no-first-run",
+          "--disable-background-networking",
+          "--disable-component-update",
+          "--disable-sync",
+        ],
+      });
+      await tryOut(await browser.newPage(), `http://127.0.0.1:${server.addr.port}`);
+    } finally {
+      await browser?.close();
+      await server.shutdown();
+    }
+  },
+});
+
+async function tryOut(page: Page, origin: string): Promise<void> {
+  const errors: string[] = [];
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("requestfailed", (request) => errors.push(`failed: ${request.url()}`));
+  page.on(
+    "request",
+    (request) => request.url().startsWith(origin) || request.url().startsWith("data:") || errors.push(request.url()),
+  );
+
+  await page.goto(`${origin}/docs`);
+  await page.locator(".btn.authorize").first().click();
+  await page.locator(".modal-ux input").fill("alice");
+  await page.locator(".modal-ux .auth-btn-wrapper .authorize").click();
+  await page.locator(".modal-ux .btn-done").click();
+
+  await page.locator("#tag-room, [data-tag=room]").first().click();
+  const operation = page.locator(".opblock", { hasText: "room.get" });
+  await operation.locator(".opblock-summary-control").click();
+  await operation.locator(".try-out__btn").click();
+  await operation.locator(".execute").click();
+  const answer = operation.locator(".live-responses-table .response");
+  await answer.waitFor();
+  const text = await answer.innerText();
+  if (SCREENSHOT !== undefined) await page.screenshot({ path: SCREENSHOT, fullPage: false });
+  assert.match(text, /200/);
+  assert.match(text, /"id": "room_1"/);
+  assert.deepEqual(errors, []);
+}

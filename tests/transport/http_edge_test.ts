@@ -1,0 +1,196 @@
+// The edge around every request: CORS, HTTPS, proxies, time-outs, metrics, log.
+import assert from "node:assert/strict";
+import { configure, type LogRecord, reset } from "@logtape/logtape";
+import { json, sampleGateway } from "./http_sample.ts";
+
+const APP = "https://app.example";
+
+Deno.test("CORS allows exactly the configured origins", async () => {
+  const { call } = sampleGateway({ corsOrigins: [APP] });
+  const allowed = await call("/v1/rooms", { headers: { Origin: APP } });
+  assert.equal(allowed.headers.get("Access-Control-Allow-Origin"), APP);
+  assert.equal(allowed.headers.get("Access-Control-Allow-Credentials"), null);
+  assert.match(allowed.headers.get("Access-Control-Expose-Headers") ?? "", /ETag.*RateLimit-Remaining.*X-Request-Id/);
+  assert.equal(allowed.headers.get("Vary"), "Origin");
+  for (const origin of ["https://app.example.evil.test", "http://app.example", "https://APP.example", "null"]) {
+    const other = await call("/v1/rooms", { headers: { Origin: origin } });
+    assert.equal(other.status, 200);
+    assert.equal(other.headers.get("Access-Control-Allow-Origin"), null, origin);
+    assert.equal(other.headers.get("Vary"), "Origin");
+  }
+  const failed = await call("/v1/rooms/nope", { headers: { Origin: APP } });
+  assert.equal(failed.headers.get("Access-Control-Allow-Origin"), APP);
+  const health = await call("/health", { headers: { Origin: APP } });
+  assert.equal(health.headers.get("Access-Control-Allow-Origin"), APP);
+});
+
+Deno.test("a preflight answers 204 without a token, a foreign one 403", async () => {
+  const { call } = sampleGateway({ corsOrigins: [APP] });
+  const preflight = (origin: string) =>
+    call("/v1/rooms", {
+      method: "OPTIONS",
+      token: null,
+      headers: { Origin: origin, "Access-Control-Request-Method": "POST" },
+    });
+  const allowed = await preflight(APP);
+  assert.equal(allowed.status, 204);
+  assert.equal(allowed.headers.get("Access-Control-Max-Age"), "600");
+  assert.match(allowed.headers.get("Access-Control-Allow-Methods") ?? "", /PATCH/);
+  assert.match(allowed.headers.get("Access-Control-Allow-Headers") ?? "", /Authorization.*Idempotency-Key.*If-Match/);
+  const foreign = await preflight("https://evil.test");
+  assert.deepEqual([foreign.status, (await foreign.json()).code], [403, "origin_not_allowed"]);
+});
+
+Deno.test("any origin may be allowed, without Vary", async () => {
+  const { call } = sampleGateway({ corsOrigins: "*" });
+  const response = await call("/v1/rooms", { headers: { Origin: "https://anyone.test" } });
+  assert.equal(response.headers.get("Access-Control-Allow-Origin"), "*");
+  assert.equal(response.headers.get("Vary"), null);
+});
+
+Deno.test("plain http is redirected to the configured host only, probes are not", async () => {
+  const { call } = sampleGateway({ https: { redirectTo: "https://api.example/ignored", isHstsOn: true } });
+  const moved = await call("/v1/rooms?limit=1", { headers: { Host: "evil.test" }, ...json({ name: "x" }) });
+  assert.equal(moved.status, 308);
+  assert.equal(moved.headers.get("Location"), "https://api.example/v1/rooms?limit=1");
+  assert.equal(moved.headers.get("Strict-Transport-Security"), null);
+  const doubled = "http://gateway.test//evil.test/x";
+  assert.equal((await call(doubled)).headers.get("Location"), "https://api.example//evil.test/x");
+  assert.equal((await call("/health")).status, 200);
+  assert.equal((await call("/metrics")).status, 200);
+  const socket = await call("/ws?token=secret", { headers: { Upgrade: "websocket" } });
+  assert.equal(socket.status, 403);
+  assert.ok(!(await socket.text()).includes("secret"));
+});
+
+Deno.test("X-Forwarded-Proto counts only from a trusted proxy, and HSTS stands on https answers only", async () => {
+  const { call } = sampleGateway({
+    https: { redirectTo: "https://api.example", isHstsOn: true },
+    trustedProxies: ["10.0.0.0/8", "::1"],
+  });
+  const headers = { "X-Forwarded-Proto": "https" };
+  for (const ip of ["10.1.2.3", "::ffff:10.1.2.3", "::1"]) {
+    const proxied = await call("/v1/rooms", { ip, headers });
+    assert.equal(proxied.status, 200, ip);
+    assert.equal(proxied.headers.get("Strict-Transport-Security"), "max-age=31536000; includeSubDomains");
+  }
+  assert.equal((await call("/v1/rooms", { ip: "192.0.2.1", headers })).status, 308);
+  assert.equal((await call("/v1/rooms", { ip: "10.1.2.3", headers: { "X-Forwarded-Proto": "http" } })).status, 308);
+  const quiet = sampleGateway({ trustedProxies: ["10.0.0.0/8"] });
+  const answer = await quiet.call("/v1/rooms", { ip: "10.1.2.3", headers });
+  assert.equal(answer.headers.get("Strict-Transport-Security"), null);
+});
+
+Deno.test("the client address is the farthest hop that trusted proxies vouch for", async () => {
+  const seen: string[] = [];
+  const { call } = sampleGateway({
+    trustedProxies: ["10.0.0.0/8", "2001:db8::/32"],
+    limits: {
+      takeGeneral: (key) => {
+        if (key.startsWith("unauthenticated:")) seen.push(key.slice("unauthenticated:".length));
+        return Promise.resolve({ isAllowed: true, limit: 1, remaining: 1, resetMs: 0 });
+      },
+      requests: { perSecond: 1, burst: 1 },
+      unauthenticated: { perSecond: 1, burst: 1 },
+    },
+  });
+  const cases = [
+    ["192.0.2.1", "203.0.113.7", "192.0.2.1"],
+    ["10.0.0.1", "203.0.113.7", "203.0.113.7"],
+    ["10.0.0.1", "6.6.6.6, 203.0.113.7, 10.0.0.2", "203.0.113.7"],
+    ["10.0.0.1", "203.0.113.7:4711", "203.0.113.7"],
+    ["10.0.0.1", "garbage", "10.0.0.1"],
+    ["10.0.0.1", "203.0.113.7, garbage", "10.0.0.1"],
+    ["::ffff:10.0.0.1", "::ffff:203.0.113.7", "203.0.113.7"],
+    ["2001:db8::1", "[fd00:1:2:3::9]:80", "fd00:1:2:3::"],
+    ["10.0.0.1", "", "10.0.0.1"],
+    ["not an address", "203.0.113.7", "not an address"],
+  ] as const;
+  for (const [ip, forwarded, expected] of cases) {
+    await call("/v1/rooms", { ip, token: null, headers: { "X-Forwarded-For": forwarded } });
+    assert.equal(seen.at(-1), expected, `${ip} / ${forwarded}`);
+  }
+});
+
+Deno.test("a request that takes too long answers 503 and its signal ends; a long poll may take longer", async () => {
+  const { call, sample } = sampleGateway({ requestTimeoutMs: 20 });
+  const slow = await call("/v1/collaboration/slow");
+  assert.deepEqual([slow.status, (await slow.json()).code], [503, "unavailable"]);
+  assert.equal(slow.headers.get("Retry-After"), "1");
+  assert.ok(sample.signals[0]?.aborted);
+  const poll = await call("/v1/collaboration/sync?wait=1");
+  assert.equal(poll.status, 200);
+  assert.equal(sample.signals[1]?.aborted, false);
+});
+
+Deno.test("a body that trickles in for too long answers 503", async () => {
+  const { call } = sampleGateway({ requestTimeoutMs: 20 });
+  const endless = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array([0x7b])) });
+  const headers = { "Content-Type": "application/json" };
+  const response = await call("/v1/rooms", { method: "POST", headers, body: endless });
+  assert.equal(response.status, 503);
+  await response.body?.cancel();
+});
+
+Deno.test("the signal ends when the client goes away, and that is no error of ours", async () => {
+  const { call, sample, metrics } = sampleGateway();
+  const client = new AbortController();
+  const pending = call("/v1/collaboration/sync?wait=1", { signal: client.signal });
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  client.abort();
+  const response = await pending;
+  assert.ok(sample.signals[0]?.aborted);
+  assert.equal(response.status, 503);
+  await response.body?.cancel();
+  assert.match(await metrics.registry.metrics(), /responses_total\{method="GET",path="[^"]*sync",status="503"\} 1/);
+});
+
+Deno.test("metrics count route templates, never paths, and requests before authentication too", async () => {
+  const { call, metrics } = sampleGateway({ corsOrigins: [APP] });
+  await call("/v1/rooms/room_1");
+  await call("/v1/rooms/other", { token: null });
+  await call("/v1/rooms/room_1", { method: "HEAD" });
+  await call("/secret/path?token=abc");
+  await call("/v1/rooms", { method: "PURGE" });
+  await call("/v1/rooms", { method: "OPTIONS", headers: { Origin: APP, "Access-Control-Request-Method": "GET" } });
+  const text = await metrics.registry.metrics();
+  for (
+    const line of [
+      'svc_http_requests_total{method="GET",path="/v1/rooms/:roomId"} 2',
+      'svc_http_responses_total{method="GET",path="/v1/rooms/:roomId",status="200"} 1',
+      'svc_http_responses_total{method="GET",path="/v1/rooms/:roomId",status="401"} 1',
+      'svc_http_responses_total{method="HEAD",path="/v1/rooms/:roomId",status="200"} 1',
+      'svc_http_responses_total{method="GET",path="_unmatched",status="404"} 1',
+      'svc_http_responses_total{method="_other",path="_unmatched",status="405"} 1',
+      'svc_http_responses_total{method="OPTIONS",path="_unmatched",status="204"} 1',
+      'svc_http_latency_seconds_count{method="GET",path="/v1/rooms/:roomId"} 2',
+    ]
+  ) assert.ok(text.split("\n").includes(line), `${line} is missing`);
+  assert.ok(!text.includes("secret"));
+});
+
+Deno.test("the log has one line a request, without paths, queries, bodies or tokens", async () => {
+  const records: LogRecord[] = [];
+  await configure({
+    reset: true,
+    sinks: { memory: (record) => records.push(record) },
+    loggers: [
+      { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
+      { category: ["gateway", "http"], lowestLevel: "debug", sinks: ["memory"] },
+    ],
+  });
+  try {
+    const { call } = sampleGateway();
+    await call("/v1/rooms/private-id?foo=hidden", { headers: { "X-Request-Id": "r1" } });
+    await call("/v1/rooms", json({ name: "bug", tags: ["private-body"] }));
+  } finally {
+    await reset();
+  }
+  const requests = records.filter(({ rawMessage }) => rawMessage === "request");
+  assert.deepEqual(requests.map(({ level, properties }) => [level, properties["path"], properties["status"]]), [
+    ["debug", "/v1/rooms/:roomId", 400],
+    ["error", "/v1/rooms", 500],
+  ]);
+  assert.equal(requests[0]?.properties["requestId"], "r1");
+  assert.doesNotMatch(JSON.stringify(records), /private|hidden|Bearer|alice/);
+});

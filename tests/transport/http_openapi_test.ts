@@ -1,0 +1,152 @@
+// `/openapi.json`: complete, consistent in itself, and true to what the server does.
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import { defineOperation } from "@/core/operation.ts";
+import { Schemas } from "@/transport/http/openapi_schema.ts";
+import { upgradeRoute } from "@/transport/http/upgrade.ts";
+import { sampleGateway } from "./http_sample.ts";
+
+// deno-lint-ignore no-explicit-any -- a JSON document that the tests walk freely
+type Json = any;
+
+async function documentOf(gateway = sampleGateway()): Promise<Json> {
+  const response = await gateway.call("/openapi.json", { token: null });
+  assert.equal(response.headers.get("Content-Type"), "application/json");
+  return await response.json();
+}
+
+/** Every value inside `value` under a key. */
+function* valuesOf(value: Json, key: string): Generator<Json> {
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, inner] of Object.entries(value)) {
+    if (name === key) yield inner;
+    yield* valuesOf(inner, key);
+  }
+}
+
+Deno.test("the document has every operation and every route, each with its own operationId", async () => {
+  const gateway = sampleGateway({ routes: [upgradeRoute(() => new Response())] });
+  const document = await documentOf(gateway);
+  assert.equal(document.openapi, "3.1.0");
+  const ids = [...valuesOf(document.paths, "operationId")];
+  const own = ["ws.connect", "health.get", "metrics.get", "readiness.get", "docs.get", "docs.asset", "openapi.get"];
+  assert.deepEqual(ids.toSorted(), [...gateway.deps.operations.map(({ name }) => name), ...own].toSorted());
+  assert.ok(document.paths["/v1/rooms/{roomId}"].delete);
+  const tags = new Set(document.tags.map(({ name }: Json) => name));
+  for (const used of [...valuesOf(document.paths, "tags")].flat()) assert.ok(tags.has(used), used);
+});
+
+Deno.test("every reference in the document leads somewhere", async () => {
+  const document = await documentOf();
+  const refs = new Set<string>(valuesOf(document, "$ref"));
+  assert.ok(refs.size > 20);
+  for (const ref of refs) {
+    const found = ref.slice(2).split("/").reduce((at: Json, part) => at?.[part], document);
+    assert.ok(found, ref);
+  }
+  assert.ok(!JSON.stringify(document).includes("$defs"));
+});
+
+Deno.test("path and query become parameters with descriptions, the rest the body", async () => {
+  const document = await documentOf();
+  const list = document.paths["/v1/rooms"].get;
+  const limit = list.parameters.find(({ name }: Json) => name === "limit");
+  assert.deepEqual(limit, {
+    name: "limit",
+    in: "query",
+    required: false,
+    description: "Rows wanted, 1 to 200",
+    schema: { default: 50, type: "integer", minimum: 1, maximum: 200 },
+  });
+  assert.equal(list.requestBody, undefined);
+  const update = document.paths["/v1/rooms/{roomId}"].patch;
+  const roomId = update.parameters.find(({ name }: Json) => name === "roomId");
+  assert.deepEqual([roomId.in, roomId.required, roomId.example], ["path", true, "room_1"]);
+  const { schema, example } = update.requestBody.content["application/json"];
+  assert.deepEqual(Object.keys(schema.properties).toSorted(), ["name", "version"]);
+  assert.equal(schema.required, undefined);
+  assert.deepEqual(example, { name: "Renamed" });
+  assert.ok(update.parameters.some(({ $ref }: Json) => $ref?.endsWith("/IfMatch")));
+  const create = document.paths["/v1/rooms"].post;
+  assert.ok(create.parameters.some(({ $ref }: Json) => $ref?.endsWith("/IdempotencyKey")));
+  assert.equal(create.requestBody.required, true);
+  assert.deepEqual(Object.keys(create.responses).filter((status) => status < "400"), ["200", "201"]);
+  assert.ok(create.responses["201"].headers["Location"]);
+  assert.ok(document.paths["/v1/rooms/{roomId}"].get.responses["304"]);
+});
+
+Deno.test("every possible problem stands under its status with its codes and an example of each", async () => {
+  const document = await documentOf();
+  const create = document.paths["/v1/rooms"].post;
+  const codesOf = (status: string): string[] => {
+    const name = create.responses[status].$ref.split("/").at(-1);
+    const content = document.components.responses[name].content["application/problem+json"];
+    const codes = content.schema.allOf[1].properties.code.enum;
+    assert.deepEqual(Object.keys(content.examples), codes);
+    for (const code of codes) assert.equal(content.examples[code].value.status, Number(status));
+    return codes;
+  };
+  assert.deepEqual(codesOf("409"), ["idempotency_in_flight", "slug_taken"]);
+  assert.deepEqual(codesOf("401"), ["token_expired", "token_revoked", "unauthenticated"]);
+  assert.deepEqual(codesOf("422"), ["idempotency_key_reused", "unknown_field", "validation_failed"]);
+  for (const status of ["400", "403", "406", "413", "415", "429", "500", "503"]) assert.ok(create.responses[status]);
+});
+
+Deno.test("public routes need no security, everything else needs the bearer token", async () => {
+  const document = await documentOf();
+  assert.deepEqual(document.security, [{ bearer: [] }]);
+  assert.deepEqual(document.paths["/health"].get.security, []);
+  assert.equal(document.paths["/v1/rooms"].get.security, undefined);
+});
+
+Deno.test("a name that differs between input and output becomes two, and so does what refers to it", async () => {
+  const schemas = new Schemas();
+  const Leaf = z.object({ size: z.int().default(1) }).meta({ id: "Leaf" });
+  const Tree = z.object({ leaf: Leaf }).meta({ id: "Tree" });
+  const Same = z.object({ name: z.string() }).meta({ id: "Same" });
+  const Both = z.object({ tree: Tree, same: Same });
+  const input = schemas.of(Both, "input");
+  const output = schemas.of(Both, "output");
+  const document = JSON.parse(schemas.seal({ input, output, components: {} }));
+  assert.deepEqual(Object.keys(document.components.schemas).toSorted(), [
+    "Leaf",
+    "LeafInput",
+    "Same",
+    "Tree",
+    "TreeInput",
+  ]);
+  assert.equal(document.input.properties.tree.$ref, "#/components/schemas/TreeInput");
+  assert.equal(document.output.properties.tree.$ref, "#/components/schemas/Tree");
+  assert.equal(document.components.schemas.TreeInput.properties.leaf.$ref, "#/components/schemas/LeafInput");
+  assert.deepEqual(document.components.schemas.Leaf.required, ["size"]);
+  assert.equal(document.components.schemas.LeafInput.required, undefined);
+});
+
+Deno.test("unions, recursion and named inputs are described as well", async () => {
+  const Node: z.ZodType = z.object({
+    get children() {
+      return z.array(Node);
+    },
+  });
+  const Input = z.discriminatedUnion("kind", [
+    z.strictObject({ id: z.string(), kind: z.literal("a"), depth: z.int() }),
+    z.strictObject({ id: z.string(), kind: z.literal("b"), name: z.string().optional() }),
+  ]).meta({ id: "PickInput" });
+  const operation = defineOperation({
+    name: "tree.pick",
+    summary: "Pick",
+    access: { scope: "tree.write" },
+    http: { method: "POST", path: "/v1/trees/:id/pick", status: 200 },
+    input: Input,
+    output: Node,
+    run: () => Promise.resolve({ children: [] }),
+  });
+  const gateway = sampleGateway({ operations: [operation] });
+  const { paths, components } = await documentOf(gateway);
+  const { schema } = paths["/v1/trees/{id}/pick"].post.requestBody.content["application/json"];
+  assert.deepEqual(schema.oneOf.map(({ required }: Json) => required), [["kind", "depth"], ["kind"]]);
+  assert.deepEqual(schema.oneOf.map(({ properties }: Json) => properties.id), [undefined, undefined]);
+  assert.ok(Object.values(components.schemas).some((json: Json) => json.properties?.children?.type === "array"));
+  const body = { method: "POST", headers: { "Content-Type": "application/json" }, body: '{"kind":"a","depth":1}' };
+  assert.equal((await gateway.call("/v1/trees/x/pick", body)).status, 200);
+});
