@@ -15,9 +15,19 @@ import { Cursors } from "@/core/page.ts";
 import { limitsOf } from "@/limits.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
-import { messageModule, MessageSender, MessageService, MessageStore } from "@/modules/message/mod.ts";
+import { messageModule, MessageSender, MessageService, MessageStore, presentMessage } from "@/modules/message/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
 import { RoomGate, RoomMembers, roomModule, RoomService, RoomStore } from "@/modules/room/mod.ts";
+import {
+  MessageSource,
+  Reindexer,
+  type Searchable,
+  SearchIndex,
+  SearchIndexer,
+  searchModule,
+  SearchService,
+  SearchStore,
+} from "@/modules/search/mod.ts";
 import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
@@ -102,6 +112,12 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   });
   const messages = new MessageService({ store, clock, gate, tenants });
   const sender = new MessageSender({ store, clock, gate, isInTransaction: () => store.isInTransaction });
+  // Modules whose things can be found put them into `searchIndex` and add a `Searchable` to `searchables`.
+  const searchIndex = new SearchIndex(store);
+  const searchables: Searchable[] = [
+    new MessageSource({ store, present: (_actor, rows) => Promise.resolve(rows.map(presentMessage)) }),
+  ];
+  const indexer = new SearchIndexer({ store, index: searchIndex });
   const permissions = new PermissionService({
     operations: () => operations,
     roleInRoom: async (who, roomId) => (await gate.look(who, roomId))?.role,
@@ -133,6 +149,16 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
       },
     }),
   );
+  modules.push(searchModule({
+    search: new SearchService({ store, cursors, indexer, sources: searchables }),
+    reindexer: new Reindexer({ store, clock, index: searchIndex, sources: searchables }),
+    sources: searchables,
+    isEnabled: settings.SVC_SEARCH,
+    purgeRoom: async (tenantId, roomId) => {
+      await searchIndex.purgeRoom(tenantId, roomId);
+      await new SearchStore(store.db, store.dialect).removeCursor(tenantId, roomId);
+    },
+  }));
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
 
   // What a commit leaves to be told goes to the bus, and to the jobs of this node.
@@ -143,7 +169,10 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     }
     for (const signal of signals) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
     if (added > 0) jobs.wake();
+    indexer.heard(events);
   };
+  if (settings.SVC_SEARCH) indexer.start();
+  stack.defer(() => indexer.stop());
   await bus.subscribe(CONTROL_TOPIC, (message) => {
     if (message.kind === "signal" && message.signal.kind === "principal") {
       authenticator.forget(message.signal.tenantId, message.signal.id);

@@ -22,6 +22,9 @@ export function limitsOf({ settings }: Config): Limits {
     ...WS_LIMITS,
     frameMaxBytes: settings.SVC_LIMIT_FRAME_BYTES,
     outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
+    replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
+    // A recovery is one reply, and the reply has to fit into the outbox beside what else is waiting there.
+    replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES * 0.75),
     subscriptionsMax: settings.SVC_LIMIT_SUBSCRIPTIONS,
     rate: { perSecond: settings.SVC_LIMIT_COMMANDS_PER_SECOND, burst: settings.SVC_LIMIT_COMMANDS_BURST },
     connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,

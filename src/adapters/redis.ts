@@ -68,10 +68,11 @@ export class RedisConnection {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#watch);
-    if (this.client.status === "end") return;
+    const { status } = this.client;
     const ended = new Promise<void>((resolve) => this.client.once("end", () => resolve()));
     this.client.disconnect();
-    await ended;
+    // Between two attempts there is no socket whose end could be waited for.
+    if (status !== "reconnecting" && status !== "end") await ended;
   }
 
   /** A server that hangs or a network that swallows packets never closes the socket, so silence closes it. */

@@ -1,5 +1,6 @@
 // What every bus promises, and what the Redis one promises besides when Redis goes and comes back.
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { RedisBus } from "@/adapters/bus_redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
@@ -156,6 +157,20 @@ redisTest("a node that starts without Redis serves itself and joins when Redis c
     await until(() => atThere.length > 0);
     assert.deepEqual(atThere, [ephemeral("together")]);
   });
+});
+
+redisTest("closing does not wait for a Redis that is away, nor for one that just comes back", async () => {
+  await using server = await ownRedis();
+  for (const pauseMs of [0, 5, 15, 30]) {
+    const connection = new RedisConnection(server.url);
+    await connection.tried;
+    await server.stop();
+    await until(() => !connection.isReady);
+    if (pauseMs > 0) await server.start();
+    await sleep(pauseMs);
+    await connection.close();
+    if (pauseMs === 0) await server.start();
+  }
 });
 
 redisTest("what waits for a Redis that hangs is bounded, and the loss is told", async () => {

@@ -33,7 +33,8 @@ Deno.test("the document has every operation and every route, each with its own o
   assert.deepEqual(ids.toSorted(), [...gateway.deps.operations.map(({ name }) => name), ...own].toSorted());
   assert.ok(document.paths["/v1/rooms/{roomId}"].delete);
   const tags = new Set(document.tags.map(({ name }: Json) => name));
-  for (const used of [...valuesOf(document.paths, "tags")].flat()) assert.ok(tags.has(used), used);
+  const described = Object.values(document.paths).flatMap((path: Json) => Object.values(path));
+  for (const operation of described as Json[]) assert.ok(tags.has(operation.tags[0]), operation.operationId);
 });
 
 Deno.test("every reference in the document leads somewhere", async () => {
@@ -99,7 +100,7 @@ Deno.test("public routes need no security, everything else needs the bearer toke
   assert.equal(document.paths["/v1/rooms"].get.security, undefined);
 });
 
-Deno.test("a name that differs between input and output becomes two, and so does what refers to it", async () => {
+Deno.test("a name that differs between input and output becomes two, and so does what refers to it", () => {
   const schemas = new Schemas();
   const Leaf = z.object({ size: z.int().default(1) }).meta({ id: "Leaf" });
   const Tree = z.object({ leaf: Leaf }).meta({ id: "Tree" });

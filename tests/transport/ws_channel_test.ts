@@ -203,6 +203,28 @@ Deno.test("an eviction that comes while a subscribe is being checked still takes
   await hub.drain();
 });
 
+Deno.test("a removal between the end of the checks and the reply is not missed", async () => {
+  const { hub, connect, emit, log } = rig();
+  for (let i = 0; i < 2; i++) log.append(room);
+  const other = await connect("other");
+  await ask(other, 2, { subscribe: { channel: room } });
+  for (let hops = 0; hops < 12; hops++) {
+    const peer = await connect(`p${hops}`);
+    log.beforeRead = () => {
+      let later = Promise.resolve();
+      for (let hop = 0; hop < hops; hop++) later = later.then(() => {});
+      later.then(() => void emit(room, hops, { kind: "evict", principalIds: [`p${hops}`], reason: "removed" }));
+      return Promise.resolve();
+    };
+    const reply = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
+    await settle();
+    const wasTold = reply.error?.code === 103 || pushes(peer.socket, room, "unsubscribe").length === 1;
+    assert.ok(wasTold, `after ${hops} turns of the microtask queue`);
+    assert.equal(peer.connection.subscriptions.size, 1);
+  }
+  await hub.drain();
+});
+
 Deno.test("disconnect closes the sockets of a principal, or of one token", async () => {
   const { hub, connect, emit } = rig();
   const [phone, laptop, bob] = [await connect("alice/60"), await connect("alice/90"), await connect("bob")];

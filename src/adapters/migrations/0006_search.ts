@@ -8,7 +8,11 @@ export const search: Migration = {
     const isPostgres = dialect === "postgres";
     await db.schema.createTable("search_document")
       // Its time in milliseconds × 1024 and a little more. On SQLite it is the row id, which ties it to the token index.
-      .addColumn("n", isPostgres ? "bigint" : "integer", (column) => isPostgres ? column.notNull() : column.primaryKey())
+      .addColumn(
+        "n",
+        isPostgres ? "bigint" : "integer",
+        (column) => isPostgres ? column.notNull() : column.primaryKey(),
+      )
       .addColumn("tenant_id", "text", (column) => column.notNull())
       .addColumn("kind", "text", (column) => column.notNull())
       .addColumn("id", "text", (column) => column.notNull())
@@ -32,6 +36,8 @@ export const search: Migration = {
       .addColumn("tenant_id", "text", (column) => column.notNull())
       .addColumn("room_id", "text", (column) => column.notNull())
       .addColumn("seq", "bigint", (column) => column.notNull())
+      // Below it events are gone; what they changed is made good by a pass over all messages that began at this floor.
+      .addColumn("floor", "bigint", (column) => column.notNull())
       .addPrimaryKeyConstraint("search_cursor_pk", ["tenant_id", "room_id"])
       .execute();
     await db.schema.createTable("search_reindex")

@@ -84,13 +84,14 @@ export class SearchIndexer {
         const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
         const cursor = await search.takeCursor(tenantId, roomId);
         const stream = await search.streamOf(tenantId, roomId);
-        if (stream === undefined || stream.head <= cursor) {
+        if (stream === undefined || stream.head <= cursor.seq) {
           room++;
           budget--;
           continue;
         }
         // Events that told of changes are gone: all messages of the room are looked at again.
-        const from = cursor < stream.floor ? 0 : cursor;
+        const isCut = stream.floor > Math.max(cursor.seq, cursor.floor);
+        const from = isCut ? 0 : cursor.seq;
         const to = Math.min(stream.head, from + budget);
         const ids = await search.touched(tenantId, roomId, from, to);
         const rows = await new MessageRows(tx.db).byIds(tenantId, ids);
@@ -98,7 +99,7 @@ export class SearchIndexer {
         await index.put(...live.map(entryOf));
         const kept = new Set(live.map((row) => row.id));
         await index.remove(tenantId, "message", ids.filter((id) => !kept.has(id)));
-        await search.moveCursor(tenantId, roomId, to);
+        await search.moveCursor(tenantId, roomId, { seq: to, floor: isCut ? stream.floor : cursor.floor });
         budget -= to - from;
         if (to === stream.head) room++;
       }

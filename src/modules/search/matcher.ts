@@ -1,5 +1,5 @@
 // A question, understood once: which texts answer it, how well, and where. The same for every engine.
-import { type Folded, fold, unfold } from "./fold.ts";
+import { fold, type Folded, unfold } from "./fold.ts";
 import { CJK, neededGrams, runsOf, WORD } from "./gram.ts";
 
 /** Searched texts of one thing, by field. */
@@ -38,7 +38,10 @@ export class Matcher {
     const grams = [...new Set(this.#phrases.flatMap(({ runs }) => runs.flatMap(neededGrams)))];
     // Some of very many narrow well enough; the text decides anyway.
     const step = Math.max(1, grams.length / GRAMS_MAX);
-    this.grams = Array.from({ length: Math.min(grams.length, GRAMS_MAX) }, (_, at) => grams[Math.floor(at * step)] ?? "");
+    this.grams = Array.from(
+      { length: Math.min(grams.length, GRAMS_MAX) },
+      (_, at) => grams[Math.floor(at * step)] ?? "",
+    );
   }
 
   /** How well the fields answer, above 0; `undefined` when they do not. */

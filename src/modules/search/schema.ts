@@ -100,7 +100,9 @@ export function searchAnswerOf(sources: readonly Searchable[]) {
     hasMore: z.boolean(),
     totalEstimate: z.int().describe(`About how many there are; ${WINDOW} means that many or more`),
     mode: z.enum(MODES).describe("How it was searched"),
-    degraded: z.boolean().describe("The mode asked for is not available, or the newest messages are not all searched yet"),
+    degraded: z.boolean().describe(
+      "The mode asked for is not available, or the newest messages are not all searched yet",
+    ),
     tookMs: z.int(),
   }).meta({ id: "SearchAnswer" });
 }
@@ -133,7 +135,9 @@ export const SearchStatus = z.object({
   types: z.array(z.string()),
   documents: z.int().describe("Things of the tenant in the index"),
   pendingRooms: z.int().describe("Rooms with events that are not indexed yet, counted up to 100"),
-  lagMs: z.int().describe("Age of the oldest message that is not indexed yet; 0 = none. A search indexes what it needs"),
+  lagMs: z.int().describe(
+    "Age of the oldest message that is not indexed yet; 0 = none. A search indexes what it needs",
+  ),
   lastError: z.string().nullable().describe("Code of the last failure of indexing on this node"),
 }).meta({ id: "SearchStatus" });
 export type SearchStatus = z.output<typeof SearchStatus>;

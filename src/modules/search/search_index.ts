@@ -59,7 +59,9 @@ export class SearchIndex {
   }
 }
 
-function indexed({ tenantId, kind, id, roomId, at, version, texts, marks = [], ...rest }: SearchEntry): IndexedDocument {
+function indexed(
+  { tenantId, kind, id, roomId, at, version, texts, marks = [], ...rest }: SearchEntry,
+): IndexedDocument {
   const grams = gramsOf(fold(texts.join("\n")).text);
   if (roomId !== null) grams.add(roomGram(roomId));
   for (const mark of marks) grams.add(markGram(mark));

@@ -79,10 +79,15 @@ export class SearchStore {
   /** Rooms the scope sees whose newest events are not in the index yet. */
   async lagging(scope: SearchScope, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
     let query = this.#rooms(scope)
-      .innerJoin("stream", (join) =>
-        join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`))
-      .leftJoin("search_cursor as c", (join) =>
-        join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"))
+      .innerJoin(
+        "stream",
+        (join) =>
+          join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`),
+      )
+      .leftJoin(
+        "search_cursor as c",
+        (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
+      )
       .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
     if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
     const rows = await query.select(["room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
@@ -94,8 +99,10 @@ export class SearchStore {
   async laggingAnywhere(tenantId: string | undefined, limit: number): Promise<RoomLag[]> {
     const roomOf = sql<string>`substr(stream.name, 6)`;
     let query = this.#db.selectFrom("stream")
-      .leftJoin("search_cursor as c", (join) =>
-        join.onRef("c.tenant_id", "=", "stream.tenant_id").on("c.room_id", "=", roomOf))
+      .leftJoin(
+        "search_cursor as c",
+        (join) => join.onRef("c.tenant_id", "=", "stream.tenant_id").on("c.room_id", "=", roomOf),
+      )
       .where("stream.name", "like", "room:%").where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
     if (tenantId !== undefined) query = query.where("stream.tenant_id", "=", tenantId);
     const rows = await query.select(["stream.tenant_id", roomOf.as("id"), "stream.head"])
@@ -107,7 +114,11 @@ export class SearchStore {
   async oldestUnindexed(tenantId: string, roomId: string): Promise<string | undefined> {
     const row = await this.#db.selectFrom("message").select("created_at").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId)
-      .where("seq", ">", sql<number>`coalesce((select seq from search_cursor where tenant_id = ${tenantId} and room_id = ${roomId}), 0)`)
+      .where(
+        "seq",
+        ">",
+        sql<number>`coalesce((select seq from search_cursor where tenant_id = ${tenantId} and room_id = ${roomId}), 0)`,
+      )
       .orderBy("seq").limit(1).executeTakeFirst();
     return row?.created_at;
   }
@@ -120,16 +131,15 @@ export class SearchStore {
   }
 
   /** Takes the cursor of a room for this transaction; who else wants it waits. Returns where it stands. */
-  async takeCursor(tenantId: string, roomId: string): Promise<number> {
-    const row = await this.#db.insertInto("search_cursor").values({ tenant_id: tenantId, room_id: roomId, seq: 0 })
+  async takeCursor(tenantId: string, roomId: string): Promise<{ seq: number; floor: number }> {
+    return await this.#db.insertInto("search_cursor").values({ tenant_id: tenantId, room_id: roomId, seq: 0, floor: 0 })
       .onConflict((conflict) =>
         conflict.columns(["tenant_id", "room_id"]).doUpdateSet(({ ref }) => ({ seq: ref("search_cursor.seq") }))
-      ).returning("seq").executeTakeFirstOrThrow();
-    return row.seq;
+      ).returning(["seq", "floor"]).executeTakeFirstOrThrow();
   }
 
-  async moveCursor(tenantId: string, roomId: string, seq: number): Promise<void> {
-    await this.#db.updateTable("search_cursor").set({ seq }).where("tenant_id", "=", tenantId)
+  async moveCursor(tenantId: string, roomId: string, to: { seq: number; floor: number }): Promise<void> {
+    await this.#db.updateTable("search_cursor").set(to).where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).execute();
   }
 
@@ -183,12 +193,18 @@ export class SearchStore {
   /** Rooms that the scope may read now. */
   #rooms(scope: SearchScope) {
     return this.#db.selectFrom("room")
-      .leftJoin("member as me", (join) =>
-        join.onRef("me.room_id", "=", "room.id").onRef("me.tenant_id", "=", "room.tenant_id")
-          .on("me.principal_id", "=", scope.principalId))
-      .leftJoin("member as boss", (join) =>
-        join.onRef("boss.room_id", "=", "room.id").onRef("boss.tenant_id", "=", "room.tenant_id")
-          .on("boss.principal_id", "=", scope.ownerId))
+      .leftJoin(
+        "member as me",
+        (join) =>
+          join.onRef("me.room_id", "=", "room.id").onRef("me.tenant_id", "=", "room.tenant_id")
+            .on("me.principal_id", "=", scope.principalId),
+      )
+      .leftJoin(
+        "member as boss",
+        (join) =>
+          join.onRef("boss.room_id", "=", "room.id").onRef("boss.tenant_id", "=", "room.tenant_id")
+            .on("boss.principal_id", "=", scope.ownerId),
+      )
       .where("room.tenant_id", "=", scope.tenantId).where("room.state", "<>", "deleted")
       .where(sees(scope));
   }

@@ -16,7 +16,8 @@ export class Schemas {
 
   /** The schema of one side; named schemas in it are references that `seal` completes. */
   of(schema: z.ZodType, side: Side): JsonSchema {
-    const { $defs = {}, $schema: _dialect, ...root } = z.toJSONSchema(schema, {
+    // Wrapped, so that a recursive schema refers to itself by a name and not as the root of the document.
+    const { $defs = {}, properties = {} } = z.toJSONSchema(z.object({ schema }), {
       io: side,
       unrepresentable: "any",
       override: ({ jsonSchema }) => tidy(jsonSchema, side),
@@ -30,7 +31,7 @@ export class Schemas {
         ),
       );
     for (const [name, json] of Object.entries($defs)) this.#named[side].set(names.get(name) ?? name, rename(json));
-    return rename(root);
+    return rename(objectOf(properties["schema"]));
   }
 
   /** What a reference made by `of` stands for; other schemas as they are. */

@@ -4,6 +4,9 @@ import { RegExpRouter } from "@hono/hono/router/reg-exp-router";
 import { SmartRouter } from "@hono/hono/router/smart-router";
 import { TrieRouter } from "@hono/hono/router/trie-router";
 
+/** Methods that a route can have; Hono's tables are plain objects, where other names may find what is no route. */
+export const ROUTED_METHODS: readonly string[] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
 /** The first route added that matches is the one that answers. */
 export class FirstMatchRouter<T> implements Router<T> {
   readonly name = "FirstMatchRouter";
@@ -14,6 +17,7 @@ export class FirstMatchRouter<T> implements Router<T> {
   }
 
   match(method: string, path: string): Result<T> {
+    if (!ROUTED_METHODS.includes(method)) return [[], []];
     const result = this.#inner.match(method, path);
     if (result[0].length <= 1) return result;
     // Both shapes of a result start with the matches, in the order in which they were added.

@@ -20,7 +20,7 @@ import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { problemAnswer } from "./problem.ts";
 import { routeEndpoint } from "./route.ts";
-import { FirstMatchRouter } from "./router.ts";
+import { FirstMatchRouter, ROUTED_METHODS } from "./router.ts";
 
 /** What the composition root hands in. */
 export type HttpDeps = {
@@ -47,7 +47,6 @@ export type HttpDeps = {
 /** Answers one request of the peer at `ip`; never rejects. */
 export type HttpHandler = (request: Request, ip: string) => Promise<Response>;
 
-const ROUTED = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 const UNMATCHED = "_unmatched";
 
 const log = logOf("http");
@@ -142,7 +141,7 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
 /** Methods that the path of a request takes. */
 function methodsAt(app: App, { request }: Exchange): string[] {
   const path = app.getPath(request);
-  return ROUTED.filter((method) => app.router.match(method, path)[0].length > 0)
+  return ROUTED_METHODS.filter((method) => app.router.match(method, path)[0].length > 0)
     .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
 }
 

@@ -33,7 +33,7 @@ export type SearchTables = MessageTables & {
   /** `tokens` exists on PostgreSQL only; SQLite keeps them in `search_terms`. */
   search_document: SearchDocumentRow & { tokens: number[] };
   search_terms: { rowid: number; tokens: string; search_terms: string };
-  search_cursor: { tenant_id: string; room_id: string; seq: number };
+  search_cursor: { tenant_id: string; room_id: string; seq: number; floor: number };
   search_reindex: ReindexRow;
 };
 

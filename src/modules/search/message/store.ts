@@ -11,7 +11,8 @@ export class MessageRows {
 
   byIds(tenantId: string, ids: readonly string[]): Promise<MessageRow[]> {
     if (ids.length === 0) return Promise.resolve([]);
-    return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .execute();
   }
 
   /** Live messages with an id after `after`, by id. */

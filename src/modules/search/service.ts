@@ -1,0 +1,272 @@
+// Searching: find candidates within what the caller may read now, let their live text decide, rank, cut to a page.
+import type { Actor } from "@/core/actor.ts";
+import { iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors } from "@/core/page.ts";
+import type { Store } from "@/ports/store.ts";
+import { hashGrams, markGram, roomGram } from "./gram.ts";
+import type { SearchTables, Tokens } from "./index/store.ts";
+import type { SearchIndexer } from "./indexer.ts";
+import { Matcher } from "./matcher.ts";
+import {
+  type Question,
+  type SearchAnswer,
+  type SearchQuery,
+  type SearchResult,
+  type SearchStatus,
+  TERMS_MAX,
+  WINDOW,
+} from "./schema.ts";
+import { SearchScope } from "./scope.ts";
+import type { Found, Searchable } from "./searchable.ts";
+import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
+
+const TIMEOUT_MS = 2000;
+/** How long a search may spend on indexing what was sent just before. */
+const CATCH_UP_MS = 800;
+const LAGGING_MAX = 500;
+/** Up to this many rooms are worth naming to the index; beyond, rights alone decide. */
+const NAMED_ROOMS_MAX = 50;
+const LOAD_MAX = 200;
+
+type Hit = Candidate & { score: number; found: Found };
+type Deps = {
+  store: Store<SearchTables>;
+  cursors: Cursors;
+  indexer: SearchIndexer;
+  sources: readonly Searchable[];
+};
+
+export class SearchService {
+  readonly #deps: Deps;
+  readonly #sources: ReadonlyMap<string, Searchable>;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#sources = new Map(deps.sources.map((source) => [source.kind, source]));
+  }
+
+  /** Answers a question as `GET` asks it. */
+  simple(context: Context, { q, roomId, senderId, excludeSenderId, threadId, type, ...rest }: SearchQuery) {
+    const { has, mentions, from, to, types, ...asked } = rest;
+    return this.search(context, {
+      ...asked,
+      query: q,
+      filters: {
+        roomIds: roomId,
+        senderIds: senderId,
+        excludeSenderIds: excludeSenderId,
+        threadIds: threadId,
+        messageTypes: type,
+        has,
+        mentions,
+        from,
+        to,
+        types,
+      },
+    });
+  }
+
+  /** Answers a question; throws `unavailable` when that takes longer than two seconds. */
+  async search({ actor }: Context, question: Question): Promise<SearchAnswer> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => reject(tooLate()), TIMEOUT_MS);
+    try {
+      return await Promise.race([this.#search(actor, question), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** How far the index of a tenant is. */
+  async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes">> {
+    const search = this.#store;
+    const lagging = await search.laggingAnywhere(tenantId, 100);
+    const oldest = await Promise.all(lagging.map(({ roomId }) => search.oldestUnindexed(tenantId, roomId)));
+    const times = oldest.flatMap((at) => at === undefined ? [] : [Date.parse(at)]);
+    return {
+      types: [...this.#sources.keys()],
+      documents: await search.documents(tenantId),
+      pendingRooms: times.length,
+      lagMs: times.length === 0 ? 0 : Math.max(1, Date.now() - Math.min(...times)),
+      lastError: this.#deps.indexer.lastError,
+    };
+  }
+
+  get #store(): SearchStore {
+    return new SearchStore(this.#deps.store.db, this.#deps.store.dialect);
+  }
+
+  async #search(actor: Actor, question: Question): Promise<SearchAnswer> {
+    const startedAt = performance.now();
+    const checkTime = (): void => {
+      if (performance.now() - startedAt > TIMEOUT_MS) throw tooLate();
+    };
+    const matcher = new Matcher(question.query);
+    if (matcher.terms > TERMS_MAX) {
+      throw new Fault("validation_failed", `/query: at most ${TERMS_MAX} words, this has ${matcher.terms}`, {
+        errors: [{ pointer: "/query", code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
+      });
+    }
+    const { limit, cursor, ...asked } = question;
+    const { cursors } = this.#deps;
+    const bind = ["search", actor.tenantId, actor.principalId, asked];
+    const after = cursors.open(cursor, bind);
+    const scope = SearchScope.of(actor);
+    const filter = filterOf(question, actor);
+
+    // What was acknowledged before this question is found by it: the rooms it reaches are indexed to their end first.
+    const lagging = await this.#store.lagging(scope, filter.roomIds, LAGGING_MAX);
+    const isCaughtUp = await this.#deps.indexer.catchUp(
+      lagging,
+      () => performance.now() - startedAt > CATCH_UP_MS,
+    );
+    const tokens = matcher.terms === 0 ? undefined : await this.#tokens(scope, matcher, question);
+    const { hits, total } = tokens === undefined
+      ? { hits: [], total: 0 }
+      : question.sort === "recent"
+      ? await this.#recent(actor, scope, tokens, filter, matcher, after, limit + 1, checkTime)
+      : await this.#relevant(actor, scope, tokens, filter, matcher, after, checkTime);
+
+    // Rights once more, now that the rows have been read: they may have gone meanwhile.
+    const page = hits.slice(0, limit + 1);
+    const rooms = await this.#store.visible(scope, [...new Set(page.flatMap((hit) => hit.room_id ?? []))]);
+    const kept = page.filter(({ room_id }) => room_id === null || rooms.has(room_id));
+    const key = (hit: Hit) => question.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
+    const cut = cursors.page(kept, limit, bind, key, (hit) => hit);
+    const items: SearchResult[] = [];
+    for (const hit of cut.items) {
+      const around = await this.#around(actor, hit, question.context, rooms.get(hit.room_id ?? "") ?? 0);
+      items.push({
+        kind: hit.kind,
+        score: hit.score,
+        highlights: matcher.highlights(hit.found.fields),
+        ...(around === undefined ? {} : { context: around }),
+        [hit.kind]: hit.found.item,
+      });
+    }
+    return {
+      items,
+      nextCursor: cut.nextCursor,
+      hasMore: cut.hasMore,
+      totalEstimate: Math.max(total, items.length),
+      mode: "keyword",
+      degraded: question.mode !== "keyword" || !isCaughtUp || lagging.length === LAGGING_MAX,
+      tookMs: Math.round(performance.now() - startedAt),
+    };
+  }
+
+  async #tokens(scope: SearchScope, matcher: Matcher, { filters }: Question): Promise<Tokens> {
+    const rooms = filters.roomIds ?? await this.#store.visibleIds(scope, NAMED_ROOMS_MAX + 1);
+    // Things outside of rooms have no room to name.
+    const isNamed = filters.roomIds !== undefined ||
+      rooms.length <= NAMED_ROOMS_MAX && filters.types.every((kind) => kind === "message");
+    return {
+      all: hashGrams(scope.tenantId, [...matcher.grams, ...(filters.has ?? []).map(markGram)]),
+      any: isNamed ? hashGrams(scope.tenantId, rooms.map(roomGram)) : [],
+    };
+  }
+
+  /** Newest first, in steps until `wanted` are found. */
+  async #recent(
+    actor: Actor,
+    scope: SearchScope,
+    tokens: Tokens,
+    filter: CandidateFilter,
+    matcher: Matcher,
+    after: readonly (string | number)[] | undefined,
+    wanted: number,
+    checkTime: () => void,
+  ): Promise<{ hits: Hit[]; total: number }> {
+    const hits: Hit[] = [];
+    const step = Math.max(wanted, 50);
+    let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
+    for (let isMore = true; isMore && hits.length < wanted;) {
+      checkTime();
+      const candidates = await this.#store.candidates(scope, tokens, filter, from, step);
+      hits.push(...await this.#match(actor, matcher, candidates, checkTime));
+      from = candidates.at(-1);
+      isMore = candidates.length === step;
+    }
+    return { hits, total: await this.#store.count(scope, tokens, filter, WINDOW) };
+  }
+
+  /** The best of the newest `WINDOW` candidates. */
+  async #relevant(
+    actor: Actor,
+    scope: SearchScope,
+    tokens: Tokens,
+    filter: CandidateFilter,
+    matcher: Matcher,
+    after: readonly (string | number)[] | undefined,
+    checkTime: () => void,
+  ): Promise<{ hits: Hit[]; total: number }> {
+    const candidates = await this.#store.candidates(scope, tokens, filter, undefined, WINDOW);
+    const hits = await this.#match(actor, matcher, candidates, checkTime);
+    hits.sort(byRelevance);
+    const total = candidates.length === WINDOW ? WINDOW : hits.length;
+    if (after === undefined) return { hits, total };
+    const last = { score: Number(after[0]), n: Number(after[1]), id: String(after[2]) };
+    return { hits: hits.filter((hit) => byRelevance(last, hit) < 0), total };
+  }
+
+  /** Those candidates whose live text answers the question. */
+  async #match(
+    actor: Actor,
+    matcher: Matcher,
+    candidates: readonly Candidate[],
+    checkTime: () => void,
+  ): Promise<Hit[]> {
+    const hits: Hit[] = [];
+    for (let at = 0; at < candidates.length; at += LOAD_MAX) {
+      const slice = candidates.slice(at, at + LOAD_MAX);
+      const loaded = new Map<string, ReadonlyMap<string, Found>>();
+      for (const [kind, group] of Map.groupBy(slice, (candidate) => candidate.kind)) {
+        const ids = group.map((candidate) => candidate.id);
+        loaded.set(kind, await this.#sources.get(kind)?.load(actor, ids) ?? new Map());
+      }
+      for (const candidate of slice) {
+        const found = loaded.get(candidate.kind)?.get(candidate.id);
+        const score = found === undefined ? undefined : matcher.score(found.fields);
+        if (found !== undefined && score !== undefined) hits.push({ ...candidate, score, found });
+      }
+      checkTime();
+      // Reading and matching keep this thread busy; others get their turn in between.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return hits;
+  }
+
+  async #around(actor: Actor, hit: Hit, size: number, hiddenUpTo: number): Promise<SearchResult["context"]> {
+    if (size === 0) return undefined;
+    return await this.#sources.get(hit.kind)?.around?.(actor, hit.found.item, size, hiddenUpTo);
+  }
+}
+
+type Ranked = Pick<Hit, "score" | "n" | "id">;
+
+function byRelevance(a: Ranked, b: Ranked): number {
+  return b.score - a.score || b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
+}
+
+function filterOf({ filters }: Question, actor: Actor): CandidateFilter {
+  const { types, has: _, from, to, senderIds, excludeSenderIds, mentions, ...rest } = filters;
+  const named = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
+  return {
+    ...rest,
+    kinds: types,
+    senderIds: named(senderIds),
+    excludeSenderIds: named(excludeSenderIds),
+    mentions: named(mentions),
+    from: from === undefined ? undefined : iso(Date.parse(from)),
+    // A day named as the end is searched to its end.
+    to: to === undefined ? undefined : to.includes("T") ? iso(Date.parse(to)) : `${to}T23:59:59.999Z`,
+  };
+}
+
+function tooLate(): Fault {
+  return new Fault("unavailable", `The search took longer than ${TIMEOUT_MS} ms; narrow it or try again`, {
+    retryAfterMs: 1000,
+  });
+}
