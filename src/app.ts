@@ -26,14 +26,14 @@ import {
   SearchIndexer,
   searchModule,
   SearchService,
-  SearchStore,
 } from "@/modules/search/mod.ts";
+import { taskModule, TaskSource } from "@/modules/task/mod.ts";
 import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
-import { createClientOf } from "@/transport/http/client.ts";
 import { type Readiness } from "@/transport/http/probe.ts";
 import { createHttp } from "@/transport/http/server.ts";
+import { upgradeRoute } from "@/transport/http/upgrade.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
 
@@ -154,10 +154,17 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     reindexer: new Reindexer({ store, clock, index: searchIndex, sources: searchables }),
     sources: searchables,
     isEnabled: settings.SVC_SEARCH,
-    purgeRoom: async (tenantId, roomId) => {
-      await searchIndex.purgeRoom(tenantId, roomId);
-      await new SearchStore(store.db, store.dialect).removeCursor(tenantId, roomId);
-    },
+    purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
+  }));
+  searchables.push(new TaskSource({ store, clock }));
+  modules.push(taskModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    messages,
+    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
   }));
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
 
@@ -229,7 +236,6 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     metrics,
     isOriginAllowed: (origin) => allowed.includes("*") || allowed.includes(origin),
   });
-  const clientOf = createClientOf(settings.SVC_TRUSTED_PROXIES);
   const housekeeping = setInterval(() => void housekeep(), HOUSEKEEPING_MS);
   stack.defer(() => clearInterval(housekeeping));
   async function housekeep(): Promise<void> {
@@ -249,7 +255,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   }
   const http = createHttp({
     operations: [...operations.values()],
-    routes: modules.flatMap((module) => module.routes ?? []),
+    routes: [...modules.flatMap((module) => module.routes ?? []), upgradeRoute(upgrade)],
     dispatch,
     authenticate: async (token) => await authenticator.authenticate(token),
     runOnce: ledger.runOnce,
@@ -273,8 +279,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   });
   const owned = stack.move();
   return {
-    fetch: (request, peer) =>
-      isUpgradePath(request.url) ? upgrade(request, clientOf(request, peer).ip) : http(request, peer),
+    fetch: http,
     operations,
     modules,
     store,
@@ -283,12 +288,6 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     drain: () => hub.drain(),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-const UPGRADE_PATH = /^[a-z]+:\/\/[^/]+\/ws(\?|$)/;
-
-function isUpgradePath(url: string): boolean {
-  return UPGRADE_PATH.test(url);
 }
 
 /** A real write, so that a full disk or a read-only database shows. */

@@ -11,9 +11,9 @@ export type Window = { points: number; duration: number; keyPrefix: string };
  * window is rounded up to them, and its points with it: the rate is kept exactly, a short burst is a little larger.
  */
 export function windowOf(rate: Rate, prefix = ""): Window {
-  const exact = rate.burst / rate.perSecond;
-  const duration = Math.max(1, Math.ceil(exact));
-  const points = Math.max(1, duration === exact ? rate.burst : Math.round(rate.perSecond * duration));
+  // Rounded to a microsecond first: 7 tokens at 7/60 a second are a minute, whatever the division says.
+  const duration = Math.max(1, Math.ceil(Number((rate.burst / rate.perSecond).toFixed(6))));
+  const points = Math.max(1, Math.round(rate.perSecond * duration));
   return { points, duration, keyPrefix: `${prefix}${points}/${duration}` };
 }
 

@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { logOf } from "@/core/log.ts";
 
 const CONNECT_TIMEOUT_MS = 2000;
+const RETRY_STEP_MS = 50;
 const RETRY_MAX_MS = 1000;
 const WATCH_MS = 1000;
 const QUIET_MAX = 3;
@@ -24,40 +25,44 @@ export class RedisConnection {
   /** Settles when the first attempt to connect has succeeded or failed. */
   readonly tried: Promise<void>;
   readonly #watch: ReturnType<typeof setInterval>;
-  #isAway = false;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  #failedAttempts = 0;
   #isClosed = false;
   #quietTicks = 0;
 
   constructor(url: string, options: RedisConnectionOptions = {}) {
+    const watchMs = options.watchMs ?? WATCH_MS;
     const tried = Promise.withResolvers<void>();
     this.tried = tried.promise;
     this.client = new Redis(url, {
       connectTimeout: CONNECT_TIMEOUT_MS,
-      disconnectTimeout: options.watchMs ?? WATCH_MS,
+      disconnectTimeout: watchMs,
       enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      autoResendUnfulfilledCommands: false,
-      autoResubscribe: false,
-      retryStrategy: (attempt) => Math.min(attempt * 50, RETRY_MAX_MS),
+      // Reconnecting is ours: a client that waits to do it by itself cannot be closed cleanly.
+      retryStrategy: () => null,
       ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
     });
-    // Each failed attempt is an `error`; without a listener ioredis prints it. `close` below tells the operator once.
+    // Each failed attempt is an `error`; without a listener ioredis prints it. `end` below tells the operator once.
     let lastError: Error | undefined;
     this.client.on("error", (error: Error) => lastError = error);
     this.client.on("ready", () => {
-      if (this.#isAway) log.info("redis is back");
-      this.#isAway = false;
+      if (this.#failedAttempts > 0) log.info("redis is back");
+      this.#failedAttempts = 0;
       options.onReady?.();
       tried.resolve();
     });
-    this.client.on("close", () => {
-      if (!this.#isAway && !this.#isClosed) log.warn("redis is away", { cause: reasonOf(lastError) });
+    this.client.on("end", () => {
+      if (!this.#isClosed) {
+        if (this.#failedAttempts === 0) log.warn("redis is away", { cause: reasonOf(lastError) });
+        this.#failedAttempts += 1;
+        const delayMs = Math.min(this.#failedAttempts * RETRY_STEP_MS, RETRY_MAX_MS);
+        this.#retry = setTimeout(() => this.client.connect().catch(() => {}), delayMs);
+      }
       lastError = undefined;
-      this.#isAway = true;
       options.onAway?.();
       tried.resolve();
     });
-    this.#watch = setInterval(() => this.#lookForLife(), options.watchMs ?? WATCH_MS);
+    this.#watch = setInterval(() => this.#lookForLife(), watchMs);
   }
 
   get isReady(): boolean {
@@ -68,11 +73,11 @@ export class RedisConnection {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#watch);
-    const { status } = this.client;
+    clearTimeout(this.#retry);
+    if (this.client.status === "end") return;
     const ended = new Promise<void>((resolve) => this.client.once("end", () => resolve()));
     this.client.disconnect();
-    // Between two attempts there is no socket whose end could be waited for.
-    if (status !== "reconnecting" && status !== "end") await ended;
+    await ended;
   }
 
   /** A server that hangs or a network that swallows packets never closes the socket, so silence closes it. */
@@ -83,7 +88,7 @@ export class RedisConnection {
     }
     if (++this.#quietTicks > QUIET_MAX) {
       this.#quietTicks = 0;
-      this.client.disconnect(true);
+      this.client.disconnect();
     } else if (this.isReady) {
       this.client.ping().then(() => this.#quietTicks = 0, () => {});
     }

@@ -62,6 +62,10 @@ Deno.test("limiter: a window keeps the rate exactly, in whole seconds", () => {
   assert.deepEqual(windowOf({ perSecond: 10, burst: 100 }), { points: 100, duration: 10, keyPrefix: "100/10" });
   assert.deepEqual(windowOf({ perSecond: 0.5, burst: 30 }, "p:"), { points: 30, duration: 60, keyPrefix: "p:30/60" });
   assert.deepEqual(windowOf({ perSecond: 20, burst: 5 }), { points: 20, duration: 1, keyPrefix: "20/1" });
+  for (let burst = 1; burst <= 600; burst++) {
+    const { points, duration } = windowOf({ perSecond: burst / 60, burst });
+    assert.deepEqual([points, duration], [burst, 60]);
+  }
   assert.deepEqual(windowOf({ perSecond: 0.001, burst: 1 }), { points: 1, duration: 1000, keyPrefix: "1/1000" });
 });
 

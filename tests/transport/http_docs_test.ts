@@ -92,7 +92,7 @@ async function tryOut(page: Page, origin: string): Promise<void> {
   const answer = operation.locator(".live-responses-table .response");
   await answer.waitFor();
   const text = await answer.innerText();
-  if (SCREENSHOT !== undefined) await page.screenshot({ path: SCREENSHOT, fullPage: false });
+  if (SCREENSHOT !== undefined) await page.screenshot({ path: SCREENSHOT, fullPage: true });
   assert.match(text, /200/);
   assert.match(text, /"id": "room_1"/);
   assert.deepEqual(errors, []);

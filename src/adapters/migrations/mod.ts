@@ -6,10 +6,11 @@ import { identity } from "./0002_identity.ts";
 import { room } from "./0003_room.ts";
 import { message } from "./0004_message.ts";
 import { search } from "./0006_search.ts";
+import { task } from "./0008_task.ts";
 import type { Dialect, Migration } from "./migration.ts";
 
 /** Append only. */
-export const migrations: readonly Migration[] = [core, identity, room, message, search];
+export const migrations: readonly Migration[] = [core, identity, room, message, search, task];
 
 /** Any number that no other user of the database locks. */
 const LOCK = 5_170_321;

@@ -154,7 +154,8 @@ export class MessageService {
   }
 
   async #seqOf(tenantId: string, roomId: string, anchor: number | string): Promise<number> {
-    if (typeof anchor === "number") return anchor;
+    // A position in a query string arrives as text; no message id is all digits.
+    if (typeof anchor === "number" || /^\d+$/.test(anchor)) return Number(anchor);
     const row = await new MessageStore(this.#deps.store.db).find(tenantId, anchor);
     if (row === undefined || row.room_id !== roomId) {
       throw new Fault("not_found", `No message ${anchor} in the room`);

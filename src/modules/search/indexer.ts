@@ -74,6 +74,13 @@ export class SearchIndexer {
     return true;
   }
 
+  /** Removes what the index keeps of a room. */
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    const { store, index } = this.#deps;
+    await index.purgeRoom(tenantId, roomId);
+    await store.write((tx) => new SearchStore(tx.db, store.dialect).removeCursor(tenantId, roomId));
+  }
+
   /** One transaction: up to `BATCH` positions of the first rooms. Removes from `waiting` those that are done. */
   async #step(waiting: Room[]): Promise<void> {
     const { store, index } = this.#deps;

@@ -156,13 +156,13 @@ export const SEARCH_EVENTS: readonly EventType[] = [
   { type: "search.reindexed", summary: "A reindex is done (principal)", data: z.object({ reindex: Reindex }) },
 ];
 
+/** The kinds there are. */
 export function kindsOf(sources: readonly Searchable[]): [string, ...string[]] {
   const [first, ...rest] = sources.map((source) => source.kind);
   if (first === undefined) throw new TypeError("Expected at least one kind to search, received none");
   return [first, ...rest];
 }
 
-// deno-lint-ignore explicit-module-boundary-types
 function typesOf(sources: readonly Searchable[]) {
   return list(z.enum(kindsOf(sources))).default(["message"]).describe("Kinds of things to search");
 }

@@ -48,7 +48,10 @@ export class SearchService {
   }
 
   /** Answers a question as `GET` asks it. */
-  simple(context: Context, { q, roomId, senderId, excludeSenderId, threadId, type, ...rest }: SearchQuery) {
+  simple(
+    context: Context,
+    { q, roomId, senderId, excludeSenderId, threadId, type, ...rest }: SearchQuery,
+  ): Promise<SearchAnswer> {
     const { has, mentions, from, to, types, ...asked } = rest;
     return this.search(context, {
       ...asked,

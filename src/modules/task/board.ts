@@ -1,6 +1,7 @@
 // Board order: each task has a position, a text of digits, and there is always room for another between two of them.
 import { generateKeyBetween, generateNKeysBetween } from "fractional-indexing";
-import type { TaskRow, TaskStore } from "./store.ts";
+import type { TaskStore } from "./store.ts";
+import type { TaskRow } from "./tables.ts";
 
 // Digits, and before them one letter for the length: the same order in every collation and for every client.
 const DIGITS = "0123456789";

@@ -1,5 +1,6 @@
 // Keys for people: a prefix made from the room's name and a number, such as `OPS-12`.
-import type { TaskRow, TaskStore } from "./store.ts";
+import type { TaskStore } from "./store.ts";
+import type { TaskRow } from "./tables.ts";
 
 const PREFIX_MAX = 5;
 const KEY = /^([A-Za-z][A-Za-z0-9]*)-([1-9]\d{0,9})$/;

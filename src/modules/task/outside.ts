@@ -1,10 +1,8 @@
-// What tasks ask of others, as narrow as it is used: who can see a room, whom to notify, what to index.
+// What tasks ask of others, as narrow as it is used: who can see a room, and whom to notify.
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
-import type { Transaction } from "@/ports/store.ts";
-import type { TaskTables } from "./store.ts";
 
 /** Something its assignees should know about a task. */
 export type TaskNotice = {
@@ -20,24 +18,8 @@ export type TaskNotice = {
   dueAt: string | null;
 };
 
-/** Notifies principals, as part of the transaction that is running. */
-export type Notify = (tx: Transaction<TaskTables>, notice: TaskNotice) => Promise<void>;
-
-/** The search index, written in the transaction of the change. */
-export type TaskIndex = {
-  put(tx: Transaction<TaskTables>, entry: TaskEntry): Promise<void>;
-  remove(tx: Transaction<TaskTables>, entry: Pick<TaskEntry, "tenantId" | "kind" | "id">): Promise<void>;
-};
-
-export type TaskEntry = {
-  tenantId: string;
-  kind: "task";
-  id: string;
-  roomId: string;
-  title: string;
-  text: string;
-  at: string;
-};
+/** Notifies principals. Called inside the transaction of the change, which the notifier's own writes join. */
+export type Notify = (notice: TaskNotice) => Promise<void>;
 
 export class TaskPeople {
   readonly #deps: { gate: RoomGate; identity: IdentityService };
@@ -49,9 +31,11 @@ export class TaskPeople {
   /** Of these principals, those who are enabled and see the room. */
   async seeing(tenantId: string, ids: readonly string[], roomId: string): Promise<Set<string>> {
     const rows = [...(await this.#deps.identity.enabled(tenantId, ids)).values()];
-    const entries = await Promise.all(rows.map(({ id: principalId, kind, role, owner_id: ownerId }) =>
-      this.#deps.gate.look({ tenantId, principalId, kind, role, ownerId }, roomId)
-    ));
+    const entries = await Promise.all(
+      rows.map(({ id: principalId, kind, role, owner_id: ownerId }) =>
+        this.#deps.gate.look({ tenantId, principalId, kind, role, ownerId }, roomId)
+      ),
+    );
     return new Set(rows.filter((_, index) => entries[index] !== undefined).map((row) => row.id));
   }
 

@@ -2,7 +2,7 @@
 import { iso } from "@/core/clock.ts";
 import { PRIORITIES, type Task, type TaskActivity, type TaskRelation } from "./schema.ts";
 import type { Series } from "./series.ts";
-import type { ActivityRow, TaskRow } from "./store.ts";
+import type { ActivityRow, TaskRow } from "./tables.ts";
 
 /** A task as everybody sees it at `now`; a claim that ran out is none. */
 export function presentTask(row: TaskRow, now: number): Task {

@@ -209,7 +209,15 @@ export const TaskRelease = z.strictObject({
 });
 export type TaskRelease = z.output<typeof TaskRelease>;
 
-export const ACTIVITY_TYPES = ["created", "updated", "completed", "deleted", "restored", "related", "unrelated"] as const;
+export const ACTIVITY_TYPES = [
+  "created",
+  "updated",
+  "completed",
+  "deleted",
+  "restored",
+  "related",
+  "unrelated",
+] as const;
 export type ActivityType = (typeof ACTIVITY_TYPES)[number];
 
 export const TaskActivity = z.object({

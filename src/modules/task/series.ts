@@ -2,7 +2,7 @@
 import { Fault } from "@/core/fault.ts";
 import { nextAfter, parseRule } from "./recurrence.ts";
 import type { Recurrence } from "./schema.ts";
-import type { TaskRow } from "./store.ts";
+import type { TaskRow } from "./tables.ts";
 
 /** What `recurrence_json` holds. `wallTime` is the time of day the series keeps, whatever a change of clocks does to one task. */
 export type Series = Recurrence & { instance: number; wallTime: string | null };

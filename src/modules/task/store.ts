@@ -1,78 +1,11 @@
 // SQL of tasks, their relations and activity, and of the numbering of rooms.
 import { type Kysely, sql } from "kysely";
+import type { CursorKey } from "@/core/page.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import type { RoomTables } from "@/modules/room/mod.ts";
-import type { ActivityType, RelationKind, Sort, STATUSES } from "./schema.ts";
-
-export type TaskRow = {
-  tenant_id: string;
-  id: string;
-  room_id: string;
-  key: string;
-  title: string;
-  description: string | null;
-  status: (typeof STATUSES)[number];
-  is_open: number;
-  /** Place in `PRIORITIES`. */
-  priority: number;
-  assignee_ids_json: string;
-  labels_json: string;
-  parent_id: string | null;
-  start_at: string | null;
-  due_at: string | null;
-  timezone: string;
-  recurrence_json: string | null;
-  next_task_id: string | null;
-  source_message_id: string | null;
-  thread_id: string | null;
-  position: string;
-  metadata_json: string;
-  claimed_by: string | null;
-  lease_hash: string | null;
-  lease_expires_at: string | null;
-  /** The due date that was announced, so that it is announced once. */
-  due_notified_at: string | null;
-  completed_at: string | null;
-  version: number;
-  created_by: string;
-  created_at: string;
-  updated_at: string;
-  deleted_at: string | null;
-  /** The task whose deletion took this one along. */
-  deleted_with: string | null;
-};
-
-export type TaskRoomRow = { tenant_id: string; room_id: string; prefix: string | null; last_number: number };
-
-export type RelationRow = {
-  tenant_id: string;
-  task_id: string;
-  kind: RelationKind;
-  other_id: string;
-  created_by: string;
-  created_at: string;
-};
-
-export type ActivityRow = {
-  tenant_id: string;
-  task_id: string;
-  version: number;
-  id: string;
-  type: ActivityType;
-  actor_id: string;
-  changes_json: string;
-  at: string;
-};
-
-export type TaskTables = RoomTables & {
-  task: TaskRow;
-  task_room: TaskRoomRow;
-  task_assignee: { tenant_id: string; task_id: string; principal_id: string };
-  task_label: { tenant_id: string; task_id: string; label: string };
-  task_relation: RelationRow;
-  task_activity: ActivityRow;
-};
+import type { RelationKind, Sort } from "./schema.ts";
+import { NEVER } from "./sort.ts";
+import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
 
 /** The caller as lists want it: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
 export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
@@ -93,13 +26,9 @@ export type TaskFilter = {
 };
 
 type Db = Kysely<TaskTables>;
-type SortKey = readonly (string | number)[];
 
 /** Not a room: the row whose lock orders changes of relations, which may span rooms. */
 const RELATIONS_LOCK = "*";
-/** Later than every date, so that tasks without one come last. */
-const NEVER = "9999-12-31T23:59:59.999Z";
-
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
@@ -177,18 +106,26 @@ export class TaskStore {
     reader: Reader,
     filter: TaskFilter,
     sort: Sort,
-    after: SortKey | undefined,
+    after: CursorKey | undefined,
     limit: number,
   ): Promise<TaskRow[]> {
     let query = this.#db.selectFrom("task")
-      .innerJoin("room", (join) =>
-        join.onRef("room.id", "=", "task.room_id").onRef("room.tenant_id", "=", "task.tenant_id"))
-      .leftJoin("member as me", (join) =>
-        join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
-          .onRef("me.tenant_id", "=", "room.tenant_id"))
-      .leftJoin("member as boss", (join) =>
-        join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
-          .onRef("boss.tenant_id", "=", "room.tenant_id"))
+      .innerJoin(
+        "room",
+        (join) => join.onRef("room.id", "=", "task.room_id").onRef("room.tenant_id", "=", "task.tenant_id"),
+      )
+      .leftJoin(
+        "member as me",
+        (join) =>
+          join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
+            .onRef("me.tenant_id", "=", "room.tenant_id"),
+      )
+      .leftJoin(
+        "member as boss",
+        (join) =>
+          join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
+            .onRef("boss.tenant_id", "=", "room.tenant_id"),
+      )
       .selectAll("task").where("task.tenant_id", "=", tenantId).where("room.state", "<>", "deleted")
       .where(({ eb, or, and }) =>
         or([
@@ -237,6 +174,17 @@ export class TaskStore {
     return query.limit(limit).execute();
   }
 
+  /** Tasks that are not deleted: those of some ids, or a page of all by id. */
+  async live(
+    tenantId: string,
+    which: { ids: readonly string[] } | { after: string; limit: number },
+  ): Promise<TaskRow[]> {
+    const query = this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId)
+      .where("deleted_at", "is", null);
+    if ("after" in which) return await query.where("id", ">", which.after).orderBy("id").limit(which.limit).execute();
+    return which.ids.length === 0 ? [] : await query.where("id", "in", which.ids).execute();
+  }
+
   /** Tasks next to a position of the board, nearest first; deleted ones count, for they may come back. */
   neighbours(
     tenantId: string,
@@ -271,8 +219,11 @@ export class TaskStore {
 
   relations(tenantId: string, taskId: string): Promise<{ kind: RelationKind; other: TaskRow }[]> {
     return this.#db.selectFrom("task_relation")
-      .innerJoin("task", (join) =>
-        join.onRef("task.id", "=", "task_relation.other_id").onRef("task.tenant_id", "=", "task_relation.tenant_id"))
+      .innerJoin(
+        "task",
+        (join) =>
+          join.onRef("task.id", "=", "task_relation.other_id").onRef("task.tenant_id", "=", "task_relation.tenant_id"),
+      )
       .selectAll("task").select("task_relation.kind as kind").where("task_relation.tenant_id", "=", tenantId)
       .where("task_relation.task_id", "=", taskId).where("task.deleted_at", "is", null)
       .orderBy("task_relation.kind").orderBy("task_relation.other_id").execute()
@@ -301,14 +252,17 @@ export class TaskStore {
 
   /** Whether `to` can be reached from `from` along relations of one kind; those of deleted tasks count. */
   async leadsTo(tenantId: string, kind: RelationKind, from: string, to: string): Promise<boolean> {
-    const found = await this.#db.withRecursive("reached(id)", (db) =>
-      db.selectFrom("task_relation").select("other_id as id").where("tenant_id", "=", tenantId)
-        .where("task_id", "=", from).where("kind", "=", kind)
-        .union(
-          db.selectFrom("task_relation").innerJoin("reached", "reached.id", "task_relation.task_id")
-            .select("task_relation.other_id as id").where("task_relation.tenant_id", "=", tenantId)
-            .where("task_relation.kind", "=", kind),
-        )).selectFrom("reached").select("id").where("id", "=", to).limit(1).executeTakeFirst();
+    const found = await this.#db.withRecursive(
+      "reached(id)",
+      (db) =>
+        db.selectFrom("task_relation").select("other_id as id").where("tenant_id", "=", tenantId)
+          .where("task_id", "=", from).where("kind", "=", kind)
+          .union(
+            db.selectFrom("task_relation").innerJoin("reached", "reached.id", "task_relation.task_id")
+              .select("task_relation.other_id as id").where("task_relation.tenant_id", "=", tenantId)
+              .where("task_relation.kind", "=", kind),
+          ),
+    ).selectFrom("reached").select("id").where("id", "=", to).limit(1).executeTakeFirst();
     return found !== undefined;
   }
 
@@ -355,25 +309,6 @@ export class TaskStore {
     for (const table of ["task_assignee", "task_label"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
     }
-  }
-}
-
-/** What a list is ordered by, in order; the same values make its cursor. */
-export function sortKey(sort: Sort, row: TaskRow): SortKey {
-  switch (sort) {
-    case "position":
-      return [row.room_id, row.position, row.id];
-    case "dueAt":
-    case "-dueAt":
-      return [row.due_at ?? NEVER, row.id];
-    case "priority":
-    case "-priority":
-      return [row.priority, row.id];
-    case "createdAt":
-    case "-createdAt":
-      return [row.created_at, row.id];
-    default:
-      return [row.updated_at, row.id];
   }
 }
 

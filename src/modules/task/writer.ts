@@ -5,12 +5,15 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Entry, RoomGate } from "@/modules/room/mod.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { resolve } from "./key.ts";
-import type { Notify, TaskIndex, TaskNotice, TaskPeople } from "./outside.ts";
+import type { Notify, TaskNotice, TaskPeople } from "./outside.ts";
 import { assigneesOf, presentTask } from "./presenter.ts";
 import { type ActivityType, OPEN_MAX, type Task } from "./schema.ts";
-import { type TaskRow, TaskStore, type TaskTables } from "./store.ts";
+import { entryOf, SEARCH_KIND } from "./searchable.ts";
+import { TaskStore } from "./store.ts";
+import type { TaskRow, TaskTables } from "./tables.ts";
 
 /** How long before the due date its assignees are reminded. */
 export const REMINDER_LEAD_MS = 3_600_000;
@@ -27,7 +30,7 @@ type Deps = {
   /** Absent = nobody is notified, and no reminders are made. */
   notify?: Notify | undefined;
   /** Absent = tasks are not found by search. */
-  index?: TaskIndex | undefined;
+  index?: Pick<SearchIndex, "put" | "remove"> | undefined;
 };
 
 /** A task held for a change: nobody else changes tasks of its room until the transaction ends. */
@@ -72,7 +75,7 @@ export class TaskWriter {
     await tx.emit(event(actor, row, "task.created", { task }));
     await this.#tellAssignees(tx, actor, row, task, assigneesOf(row), []);
     await this.#remind(tx, row);
-    await this.#index(tx, row);
+    await this.#index(row);
   }
 
   /** Writes what changed between two states of a task; the same row comes back when nothing did. */
@@ -103,9 +106,16 @@ export class TaskWriter {
         : event(actor, row, isCompleted ? "task.completed" : "task.updated", { task, changed: fields }),
     );
     const added = is.assigneeIds.filter((id) => !was.assigneeIds.includes(id));
-    await this.#tellAssignees(tx, actor, row, task, added, was.assigneeIds.filter((id) => !is.assigneeIds.includes(id)));
+    await this.#tellAssignees(
+      tx,
+      actor,
+      row,
+      task,
+      added,
+      was.assigneeIds.filter((id) => !is.assigneeIds.includes(id)),
+    );
     if (row.due_at !== before.due_at || row.is_open > before.is_open) await this.#remind(tx, row);
-    await this.#index(tx, row);
+    await this.#index(row);
     return row;
   }
 
@@ -116,7 +126,7 @@ export class TaskWriter {
       const row = await tasks.find(tenantId, taskId);
       if (row === undefined || row.due_at !== dueAt || row.due_notified_at === dueAt || row.is_open === 0) return;
       const principalIds = [...await this.#deps.people.seeing(tenantId, assigneesOf(row), row.room_id)];
-      if (principalIds.length > 0) await this.#deps.notify?.(tx, { ...noticeOf(row), kind: "task_due", principalIds });
+      if (principalIds.length > 0) await this.#deps.notify?.({ ...noticeOf(row), kind: "task_due", principalIds });
       await tasks.update(tenantId, taskId, { due_notified_at: dueAt });
     });
   }
@@ -162,7 +172,7 @@ export class TaskWriter {
     );
     const others = added.filter((id) => id !== actor.principalId);
     if (others.length > 0) {
-      await this.#deps.notify?.(tx, { ...noticeOf(row), kind: "task_assigned", principalIds: others, actor });
+      await this.#deps.notify?.({ ...noticeOf(row), kind: "task_assigned", principalIds: others, actor });
     }
   }
 
@@ -180,16 +190,9 @@ export class TaskWriter {
     });
   }
 
-  async #index(tx: Transaction<TaskTables>, row: TaskRow): Promise<void> {
-    const entry = { tenantId: row.tenant_id, kind: "task" as const, id: row.id };
-    if (row.deleted_at !== null) return await this.#deps.index?.remove(tx, entry);
-    await this.#deps.index?.put(tx, {
-      ...entry,
-      roomId: row.room_id,
-      title: `${row.key} ${row.title}`,
-      text: row.description ?? "",
-      at: row.updated_at,
-    });
+  async #index(row: TaskRow): Promise<void> {
+    if (row.deleted_at === null) await this.#deps.index?.put(entryOf(row));
+    else await this.#deps.index?.remove(row.tenant_id, SEARCH_KIND, [row.id]);
   }
 }
 

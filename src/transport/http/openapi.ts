@@ -23,9 +23,9 @@ const PARAMETERS = {
   IfMatch: {
     name: "If-Match",
     in: "header",
-    description: "ETag of the version the change is based on; another version answers 412. `*` asks for none.",
+    description:
+      'ETag of the version the change is based on, such as `"3.Zk2b9tq1Lw0x"`; another version answers 412. `*` asks for none.',
     schema: { type: "string" },
-    example: '"3.Zk2b9tq1Lw0x"',
   },
   IfNoneMatch: {
     name: "If-None-Match",

@@ -18,7 +18,7 @@ import { fieldsOf } from "./query.ts";
 export type OperationDeps = {
   admit: Admit;
   dispatch: Dispatch;
-  runOnce: RunOnce | undefined;
+  runOnce: RunOnce;
   requestTimeoutMs: number;
 };
 

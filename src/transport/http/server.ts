@@ -28,8 +28,7 @@ export type HttpDeps = {
   routes?: readonly Route[];
   dispatch: Dispatch;
   authenticate: Authenticate;
-  /** Absent: `Idempotency-Key` is checked for form only. */
-  runOnce?: RunOnce | undefined;
+  runOnce: RunOnce;
   metrics: Metrics;
   /** Absent when limits are off. */
   limits?: HttpLimits | undefined;

@@ -24,7 +24,7 @@ export type SubscriberDeps = {
 /** Says whether the subscriber may; positions up to `hiddenUpTo` are never shown to it. */
 type Authorize = () => Promise<{ hiddenUpTo: number } | void>;
 
-/** A subscription whose reply is ready: queue `body`, then let it go live. */
+/** A subscription whose reply is ready. In one breath: make sure it is still open, queue `body`, let it go live. */
 export type Opened = { subscription: Subscription; body: string };
 
 /** Whoever subscribes: a listener that knows its subscriptions. */
@@ -108,10 +108,7 @@ export class Subscriber {
       await subscription.feed.ready;
       const seen = await authorize();
       subscription.hiddenUpTo = seen?.hiddenUpTo ?? 0;
-      subscription.assertOpen();
-      const body = await this.#position(subscription, request);
-      subscription.assertOpen();
-      return { subscription, body };
+      return { subscription, body: await this.#position(subscription, request) };
     } catch (thrown) {
       subscription.leave();
       throw thrown;

@@ -1,0 +1,49 @@
+// How tasks are found by search: what of them is indexed, and what an answer shows.
+import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
+import type { Found, Searchable, SearchEntry } from "@/modules/search/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { presentTask } from "./presenter.ts";
+import { Task } from "./schema.ts";
+import { TaskStore } from "./store.ts";
+import type { TaskRow, TaskTables } from "./tables.ts";
+
+export const SEARCH_KIND = "task";
+
+export class TaskSource implements Searchable {
+  readonly kind = SEARCH_KIND;
+  readonly item = Task;
+  readonly #deps: { store: Store<TaskTables>; clock: Clock };
+
+  constructor(deps: { store: Store<TaskTables>; clock: Clock }) {
+    this.#deps = deps;
+  }
+
+  async load({ tenantId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+    const rows = await new TaskStore(this.#deps.store.db).live(tenantId, { ids });
+    const now = this.#deps.clock.now();
+    return new Map(rows.map((row) => [row.id, { fields: fieldsOf(row), item: presentTask(row, now) }]));
+  }
+
+  async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {
+    return (await new TaskStore(this.#deps.store.db).live(tenantId, { after, limit })).map(entryOf);
+  }
+}
+
+/** A task as the index keeps it. */
+export function entryOf(row: TaskRow): SearchEntry {
+  return {
+    tenantId: row.tenant_id,
+    kind: SEARCH_KIND,
+    id: row.id,
+    roomId: row.room_id,
+    authorId: row.created_by,
+    at: row.created_at,
+    version: row.version,
+    texts: Object.values(fieldsOf(row)),
+  };
+}
+
+function fieldsOf(row: TaskRow): Record<string, string> {
+  return { key: row.key, title: row.title, text: row.description ?? "" };
+}

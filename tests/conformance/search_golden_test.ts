@@ -1,0 +1,164 @@
+// The golden questions: real texts in six languages, an oracle that shares no code with search, recall and precision per engine.
+import assert from "node:assert/strict";
+import type { Actor } from "@/core/actor.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Caller, Harness } from "../harness.ts";
+import { engines } from "./search_engines.ts";
+import { goldenTexts, PACKAGES } from "./search_texts.ts";
+
+const RECALL_MIN = 0.98;
+const PRECISION_MIN = 0.9;
+const TOP = 10;
+
+/** How a question is meant: whole words (all of them), a part of a word, or words in this order. */
+type Kind = "words" | "part" | "phrase";
+
+const QUESTIONS: Readonly<Record<string, Readonly<Record<Kind, readonly string[]>>>> = {
+  en: {
+    words: [
+      "terminal",
+      "Dijkstra",
+      "HACKER",
+      "student",
+      "usenet",
+      "error data",
+      "long life",
+      "know everyone",
+      "manual",
+    ],
+    part: ["lesser", "ograms", "compan", "understa"],
+    phrase: ['"of course"', '"at least"'],
+  },
+  de: {
+    words: ["Sahne", "trägt", "TRAGT", "gießen", "giessen", "mannschaft", "keine frage", "Frauen", "tatsachlich"],
+    part: ["schreib", "deutsch", "ueber", "ließ"],
+    phrase: ['"mit einem"', '"auf dem"'],
+  },
+  es: {
+    words: ["corazon", "corazón", "AMISTAD", "aristoteles", "pequeño", "religión", "buen amigo", "manana", "belleza"],
+    part: ["escrit", "filosof", "pensa"],
+    phrase: ['"la verdad"', '"el mundo"'],
+  },
+  it: {
+    words: ["macchina", "genitori", "solitudine", "SCUOLA", "figlio", "cane", "paradiso", "storia"],
+    part: ["veloc", "dirett", "mattin"],
+    phrase: ['"non si"'],
+  },
+  ru: {
+    words: ["жизнь", "Человек", "СВОБОДЫ", "книги", "идет", "лучше", "дети"],
+    part: ["свобод", "путе", "стано"],
+    phrase: ['"тем более"', '"не только"'],
+  },
+  zh: {
+    words: [],
+    part: ["键盘", "路由器", "系统", "明月", "春", "春风", "可执行", "方便", "山", "故人"],
+    phrase: ['"不知"'],
+  },
+};
+
+const fold = (text: string): string =>
+  text.toLowerCase().normalize("NFD").replaceAll(/\p{Mn}/gu, "").replaceAll("ß", "ss");
+
+/** Places of the texts that answer, found by reading them all. */
+function relevant(texts: readonly string[], language: string, kind: Kind, question: string): Set<number> {
+  const segmenter = new Intl.Segmenter(language, { granularity: "word" });
+  const plain = fold(question.replaceAll('"', ""));
+  const answers = texts.map((text) => {
+    const folded = fold(text);
+    if (kind !== "words") return folded.replaceAll(/\s+/g, " ").includes(plain);
+    const words = new Set([...segmenter.segment(folded)].map(({ segment }) => segment));
+    return plain.split(" ").every((word) => words.has(word));
+  });
+  return new Set(answers.flatMap((isAnswer, place) => isAnswer ? [place] : []));
+}
+
+async function fill(
+  gateway: Harness,
+  owner: Caller,
+  texts: readonly string[],
+): Promise<{ roomId: string; ids: string[] }> {
+  const roomId: string = (await owner.post("/v1/rooms", { name: "Texts" })).body.id;
+  const send = gateway.app.operations.get("message.send");
+  assert.ok(send !== undefined);
+  const actor: Actor = {
+    tenantId: "default",
+    principalId: "alice",
+    kind: "human",
+    role: "member",
+    displayName: "Alice",
+    ownerId: null,
+    scopes: undefined,
+    tokenId: undefined,
+    expiresAt: undefined,
+  };
+  const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isRead: false };
+  const sent = await Promise.all(texts.map((text) => send.run(context, send.input.parse({ roomId, text }))));
+  return { roomId, ids: sent.map((outcome) => (outcome as { output: { id: string } }).output.id) };
+}
+
+async function ask(who: Caller, body: Record<string, unknown>): Promise<string[]> {
+  const ids: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const answer = await who.post("/v1/search", { ...body, limit: 100, ...(cursor === null ? {} : { cursor }) });
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    ids.push(...answer.body.items.map((item: { message: { id: string } }) => item.message.id));
+    cursor = answer.body.nextCursor;
+  } while (cursor !== null);
+  return ids;
+}
+
+const texts = goldenTexts();
+
+for (const { name, open } of engines) {
+  const title = `search answers the golden questions in six languages (${name})`;
+  if (texts === undefined) {
+    Deno.test.ignore(`${title}: needs the Debian packages ${PACKAGES.join(" ")}`, () => {});
+    continue;
+  }
+  Deno.test(title, async () => {
+    await using opened = await open();
+    const { gateway } = opened;
+    const alice = await gateway.as("alice");
+    await alice.get("/v1/rooms");
+    let [questions, recall, precision, precisionOfAll] = [0, 0, 0, 0];
+    const all = [...texts.values()].reduce((sum, some) => sum + some.length, 0);
+    assert.ok(all >= 5000, `${all} texts`);
+    const filled = new Map<string, { roomId: string; ids: string[] }>();
+    for (const [language, some] of texts) filled.set(language, await fill(gateway, alice, some));
+    const startedAt = performance.now();
+    while ((await alice.get("/v1/search?q=ready")).body.degraded) continue;
+    const indexedMs = performance.now() - startedAt;
+    for (const [language, byKind] of Object.entries(QUESTIONS)) {
+      const { roomId, ids } = filled.get(language) ?? { roomId: "", ids: [] };
+      const some = texts.get(language) ?? [];
+      for (const kind of ["words", "part", "phrase"] as const) {
+        for (const query of byKind[kind]) {
+          const wanted = new Set([...relevant(some, language, kind, query)].map((place) => ids[place]));
+          assert.ok(wanted.size > 0, `no text answers ${query}, so it shows nothing`);
+          const filters = { roomIds: [roomId] };
+          const found = await ask(alice, { query, filters, sort: "recent" });
+          const best = (await ask(alice, { query, filters, sort: "relevance" })).slice(0, TOP);
+          assert.equal(new Set(found).size, found.length, `${query}: no doubles`);
+          const right = found.filter((id) => wanted.has(id)).length;
+          const rightAtTop = best.filter((id) => wanted.has(id)).length;
+          questions++;
+          recall += right / wanted.size;
+          precisionOfAll += found.length === 0 ? 0 : right / found.length;
+          precision += rightAtTop / Math.max(1, Math.min(TOP, wanted.size, best.length));
+          if (right < wanted.size) console.log(`  ${language} ${query}: ${right} of ${wanted.size}`);
+        }
+      }
+    }
+    const [r, p, a] = [recall, precision, precisionOfAll].map((sum) => sum / questions);
+    console.log(
+      `  ${name}: ${questions} questions over ${all} messages: recall ${
+        r?.toFixed(3)
+      }, precision of the first ${TOP} ` +
+        `${p?.toFixed(3)}, of all found ${a?.toFixed(3)}; caught up in ${Math.round(indexedMs)} ms`,
+    );
+    assert.ok(questions >= 60, `${questions} questions`);
+    assert.ok(r !== undefined && r >= RECALL_MIN, `recall ${r}`);
+    assert.ok(p !== undefined && p >= PRECISION_MIN, `precision ${p}`);
+  });
+}

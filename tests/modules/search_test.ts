@@ -1,0 +1,323 @@
+// Search through the door: who finds what, when, and how it is answered.
+import assert from "node:assert/strict";
+import { testSearch } from "../conformance/search_engines.ts";
+import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+
+async function makeRoom(owner: Caller, fields: Record<string, unknown> = {}): Promise<string> {
+  const { status, body } = await owner.post("/v1/rooms", { name: "Kitchen", ...fields });
+  assert.equal(status, 201);
+  return body.id;
+}
+
+async function say(who: Caller, roomId: string, text: string, more: Record<string, unknown> = {}): Promise<string> {
+  const { status, body } = await who.post("/v1/messages", { roomId, text, ...more });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body.id;
+}
+
+async function search(who: Caller, body: Record<string, unknown>): Promise<Answer["body"]> {
+  const answer = await who.post("/v1/search", body);
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  return answer.body;
+}
+
+async function find(who: Caller, query: string, filters: Record<string, unknown> = {}): Promise<string[]> {
+  const { items } = await search(who, { query, filters });
+  return items.map((item: { message: { id: string } }) => item.message.id);
+}
+
+async function trio(gateway: Harness): Promise<{ alice: Caller; bob: Caller; eve: Caller }> {
+  const [alice, bob, eve] = await Promise.all(["alice", "bob", "eve"].map((sub) => gateway.as(sub)));
+  assert.ok(alice !== undefined && bob !== undefined && eve !== undefined);
+  for (const one of [alice, bob, eve]) assert.equal((await one.get("/v1/rooms")).status, 200);
+  return { alice, bob, eve };
+}
+
+testSearch(
+  "search.query finds what was sent a moment before, with highlights as offsets and context around it",
+  async (gateway) => {
+    const { alice } = await trio(gateway);
+    const roomId = await makeRoom(alice);
+    const before = await say(alice, roomId, "first");
+    const id = await say(alice, roomId, "Der Bäcker backt Straßenbrot 🥖 für Zoë");
+    const after = await say(alice, roomId, "last");
+    const { status, body } = await alice.get(`/v1/search?q=${encodeURIComponent("STRASSEN zoe")}&context=1`);
+    assert.equal(status, 200);
+    assert.deepEqual(body.items.map((item: { message: { id: string } }) => item.message.id), [id]);
+    const [item] = body.items;
+    const cut = item.highlights[0].ranges.map(([start, end]: number[]) => item.message.text.slice(start, end));
+    assert.deepEqual(cut, ["Straßen", "Zoë"]);
+    assert.equal(item.highlights[0].field, "text");
+    assert.deepEqual(item.context.before.map((message: { id: string }) => message.id), [before]);
+    assert.deepEqual(item.context.after.map((message: { id: string }) => message.id), [after]);
+    assert.deepEqual([body.mode, body.degraded, body.totalEstimate, body.hasMore], ["keyword", false, 1, false]);
+  },
+);
+
+testSearch(
+  "search finds parts of words, Chinese, Japanese and Korean of any length, and identifiers",
+  async (gateway) => {
+    const { alice } = await trio(gateway);
+    const roomId = await makeRoom(alice);
+    const zh = await say(alice, roomId, "今天我们讨论机器学习的部署计划");
+    const ja = await say(alice, roomId, "会議は東京のｵﾌｨｽで行われます");
+    const ko = await say(alice, roomId, "회의록을 공유했습니다");
+    const en = await say(alice, roomId, "The database_migration to v2.10 of user@example.com failed");
+    for (
+      const [query, id] of [
+        ["机器学习", zh],
+        ["部署", zh],
+        ["我", zh],
+        ["オフィス", ja],
+        ["東京", ja],
+        ["회의", ko],
+        ["의록", ko],
+        ["migr", en],
+        ["tabas", en],
+        ["to", en],
+        ["v2.10", en],
+        ["user@example", en],
+        ['"migration to"', en],
+      ] as const
+    ) {
+      assert.deepEqual(await find(alice, query), [id], query);
+    }
+    assert.deepEqual(await find(alice, "学机"), []);
+    assert.deepEqual(await find(alice, '"to migration"'), []);
+    assert.deepEqual(await find(alice, "v2.1"), []);
+    assert.deepEqual(await find(alice, "ai"), []);
+  },
+);
+
+testSearch("search shows an edit and a deletion right at once", async (gateway) => {
+  const { alice } = await trio(gateway);
+  const roomId = await makeRoom(alice);
+  const id = await say(alice, roomId, "the colour is magenta");
+  assert.deepEqual(await find(alice, "magenta"), [id]);
+  assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "the colour is turquoise" })).status, 200);
+  assert.deepEqual(await find(alice, "magenta"), []);
+  assert.deepEqual(await find(alice, "turquoise"), [id]);
+  assert.equal((await alice.delete(`/v1/messages/${id}`)).status, 204);
+  assert.deepEqual(await find(alice, "turquoise"), []);
+});
+
+testSearch("search finds nothing for strangers, other tenants and someone removed a moment before", async (gateway) => {
+  const { alice, bob, eve } = await trio(gateway);
+  const mallory = await gateway.as("alice", { tenant: "other" });
+  const roomId = await makeRoom(alice, { memberIds: ["bob"] });
+  const id = await say(alice, roomId, "the launch code is swordfish");
+  assert.deepEqual(await find(bob, "swordfish"), [id]);
+  for (const filters of [{}, { roomIds: [roomId] }, { senderIds: ["alice"] }]) {
+    assert.deepEqual(await find(eve, "swordfish", filters), []);
+    assert.deepEqual(await find(mallory, "swordfish", filters), []);
+  }
+  assert.equal((await alice.delete(`/v1/rooms/${roomId}/members/bob`)).status, 204);
+  assert.deepEqual(await find(bob, "swordfish"), []);
+  assert.deepEqual(await find(bob, "swordfish", { roomIds: [roomId] }), []);
+});
+
+testSearch(
+  "search follows room rights: public rooms, observers, guests, deleted rooms, history from joining on",
+  async (gateway) => {
+    const { alice, bob, eve } = await trio(gateway);
+    const open = await makeRoom(alice, { visibility: "public", name: "Open" });
+    const inOpen = await say(alice, open, "pineapple in the open");
+    const guest = await gateway.as("gus", { role: "guest" });
+    assert.deepEqual(await find(eve, "pineapple"), [inOpen]);
+    assert.deepEqual(await find(guest, "pineapple"), []);
+
+    const closed = await makeRoom(alice, { name: "Closed" });
+    const inClosed = await say(alice, closed, "pineapple in private");
+    assert.equal((await alice.put(`/v1/rooms/${closed}/members/bob`, { role: "observer" })).status, 201);
+    assert.deepEqual((await find(bob, "pineapple")).sort(), [inOpen, inClosed].sort());
+
+    const young = await makeRoom(alice, { name: "Young", historyVisibility: "joined" });
+    const early = await say(alice, young, "papaya before");
+    assert.equal((await alice.put(`/v1/rooms/${young}/members/bob`, {})).status, 201);
+    const later = await say(alice, young, "papaya after");
+    assert.deepEqual((await find(alice, "papaya")).sort(), [early, later].sort());
+    const { items } = await search(bob, { query: "papaya", context: 5 });
+    assert.deepEqual(items.map((item: { message: { id: string } }) => item.message.id), [later]);
+    assert.deepEqual(items[0].context.before, []);
+    const looked = await makeRoom(alice, { name: "Window", historyVisibility: "joined", visibility: "public" });
+    await say(alice, looked, "papaya behind glass");
+    assert.deepEqual(await find(eve, "papaya"), []);
+
+    assert.equal((await alice.delete(`/v1/rooms/${closed}`)).status, 204);
+    assert.deepEqual(await find(alice, "pineapple"), [inOpen]);
+  },
+);
+
+testSearch("search of an agent ends where the rights of its owner end", async (gateway) => {
+  const { alice, bob } = await trio(gateway);
+  assert.equal(
+    (await alice.post("/v1/collaboration/principals", { id: "robo", kind: "agent", displayName: "Robo" })).status,
+    201,
+  );
+  const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
+  const shared = await makeRoom(alice, { memberIds: ["robo"] });
+  const id = await say(alice, shared, "guava for everybody");
+  const foreign = await makeRoom(bob, { memberIds: ["robo"] });
+  await say(bob, foreign, "guava for bob");
+  const open = await makeRoom(bob, { visibility: "public" });
+  await say(bob, open, "guava in public");
+  assert.deepEqual(await find(robo, "guava"), [id]);
+});
+
+testSearch("search filters narrow, and an empty one is refused instead of widening", async (gateway) => {
+  let { alice, bob } = await trio(gateway);
+  const [one, two] = [await makeRoom(alice, { memberIds: ["bob"] }), await makeRoom(alice, { memberIds: ["bob"] })];
+  const link = await say(alice, one, "lemon https://example.com/x");
+  gateway.clock.advance(86_400_000);
+  [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
+  const mention = await say(bob, two, "lemon for you", { mentions: { principalIds: ["alice"] } });
+  const root = await say(bob, two, "lemon root", { type: "notice" });
+  const reply = await say(alice, two, "lemon reply", { threadId: root });
+  const cases: [Record<string, unknown>, string[]][] = [
+    [{ roomIds: [one] }, [link]],
+    [{ senderIds: ["me"] }, [link, reply]],
+    [{ excludeSenderIds: ["me"] }, [mention, root]],
+    [{ threadIds: [root] }, [root, reply]],
+    [{ messageTypes: ["notice"] }, [root]],
+    [{ has: ["link"] }, [link]],
+    [{ has: ["link", "file"] }, []],
+    [{ mentions: ["me"] }, [mention]],
+    [{ to: "2026-03-01" }, [link]],
+    [{ from: "2026-03-02", senderIds: ["alice"] }, [reply]],
+    [{ from: "2026-03-01T12:00:00.000Z", to: "2026-03-01T12:00:00.000Z" }, [link]],
+    [{ roomIds: ["room_unknown"] }, []],
+  ];
+  for (const [filters, expected] of cases) {
+    assert.deepEqual((await find(alice, "lemon", filters)).sort(), expected.sort(), JSON.stringify(filters));
+  }
+  for (const filters of [{ roomIds: [] }, { senderIds: [] }, { types: [] }]) {
+    assert.equal((await alice.post("/v1/search", { query: "lemon", filters })).status, 422);
+  }
+  assert.equal((await alice.get("/v1/search?q=lemon&roomId=")).status, 422);
+  assert.deepEqual(
+    (await alice.get(`/v1/search?q=lemon&roomId=${one}&roomId=${two}&has=link`)).body.items.length,
+    1,
+  );
+});
+
+testSearch("search pages by relevance and by time without doubles or holes", async (gateway) => {
+  const { alice, bob } = await trio(gateway);
+  const roomId = await makeRoom(alice, { memberIds: ["bob"] });
+  const ids: string[] = [];
+  for (let at = 0; at < 25; at++) {
+    if (at % 3 === 0) gateway.clock.advance(1);
+    ids.push(await say(alice, roomId, at % 5 === 0 ? `melon melon ${at}` : `watermelons and more words ${at}`));
+  }
+  for (const sort of ["relevance", "recent"]) {
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await search(alice, { query: "melon", sort, limit: 7, ...(cursor === undefined ? {} : { cursor }) });
+      seen.push(...page.items.map((item: { message: { id: string } }) => item.message.id));
+      assert.equal(page.totalEstimate, 25);
+      if (cursor === undefined) {
+        assert.equal(
+          (await bob.post("/v1/search", { query: "melon", sort, limit: 7, cursor: page.nextCursor })).status,
+          400,
+        );
+        assert.equal((await alice.post("/v1/search", { query: "lemon", sort, cursor: page.nextCursor })).status, 400);
+      }
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    assert.deepEqual(seen.toSorted(), ids.toSorted(), sort);
+    if (sort === "recent") assert.equal(seen[0], ids[24]);
+    else assert.ok(seen.slice(0, 5).every((id) => ids.indexOf(id) % 5 === 0), "whole words come first");
+  }
+});
+
+testSearch("search takes hostile questions as text, and says no to those too long", async (gateway) => {
+  const { alice } = await trio(gateway);
+  const roomId = await makeRoom(alice);
+  await say(alice, roomId, "plain text with AND OR NOT near words, 100% sure_thing");
+  const hostile = [
+    '"',
+    '""',
+    "'; drop table message; --",
+    "AND OR NOT NEAR(",
+    "* %% __ \\",
+    "a* OR b",
+    "tokens:abc",
+    "(((((",
+    "^plain -text +words",
+    "{}[]!@#$%^&*()",
+    "….。、！",
+    "🥖🥖🥖",
+    "\u202e\u200b\u0301",
+    '"unclosed quote',
+    "plain & text | words <-> here",
+    "$1 ? :name",
+    "a".repeat(500),
+    "字".repeat(500),
+    "a b ".repeat(8).trim(),
+    "\\u0000",
+  ];
+  for (const query of hostile) {
+    const { status, body } = await alice.post("/v1/search", { query });
+    assert.equal(status, 200, `${query}: ${JSON.stringify(body)}`);
+    assert.ok([200, 422].includes((await alice.get(`/v1/search?q=${encodeURIComponent(query)}`)).status), query);
+  }
+  assert.deepEqual(await find(alice, "….。、！"), []);
+  assert.equal((await find(alice, "sure_thing")).length, 1);
+  for (const query of ["a".repeat(501), "a b ".repeat(20), "ﷺ".repeat(100), "  ", ""]) {
+    assert.equal((await alice.post("/v1/search", { query })).status, 422, query);
+  }
+  assert.equal((await alice.post("/v1/search", { query: "x", filters: { everything: true } })).status, 422);
+  assert.equal((await alice.get("/v1/search?q=x&tenantId=other")).status, 400);
+});
+
+testSearch("search answers modes it does not have by keyword, and says so", async (gateway) => {
+  const { alice } = await trio(gateway);
+  const id = await say(alice, await makeRoom(alice), "kumquat");
+  for (const mode of ["semantic", "hybrid"]) {
+    const answer = await search(alice, { query: "kumquat", mode });
+    assert.deepEqual([answer.mode, answer.degraded, answer.items[0].message.id], ["keyword", true, id]);
+  }
+});
+
+Deno.test("search switched off answers 404 both ways, stays in the documents and tells capabilities", async () => {
+  await using gateway = await openGateway({ SVC_SEARCH: "off" });
+  const admin = await gateway.as("root", { role: "owner" });
+  for (
+    const answer of [
+      await admin.get("/v1/search?q=x"),
+      await admin.post("/v1/search", { query: "x" }),
+      await admin.post("/v1/collaboration/search/reindex"),
+    ]
+  ) {
+    assert.deepEqual([answer.status, answer.body.code], [404, "search_not_configured"]);
+  }
+  assert.equal((await admin.get("/v1/collaboration/search/status")).body.enabled, false);
+  assert.equal((await admin.get("/v1/collaboration/capabilities")).body.modules.search.enabled, false);
+  const { paths } = (await admin.get("/openapi.json")).body;
+  assert.deepEqual(Object.keys(paths["/v1/search"]).sort(), ["get", "post"]);
+});
+
+testSearch(
+  "search.reindex builds everything anew while messages arrive, one at a time, and tells who asked",
+  async (gateway) => {
+    const { alice } = await trio(gateway);
+    const admin = await gateway.as("root", { role: "owner" });
+    const roomId = await makeRoom(alice);
+    const ids: string[] = [];
+    for (let at = 0; at < 300; at++) ids.push(await say(alice, roomId, `papaya ${at}`));
+    assert.equal((await find(alice, "papaya 299")).length, 1);
+    assert.equal((await alice.post("/v1/collaboration/search/reindex")).status, 403);
+    const started = await admin.post("/v1/collaboration/search/reindex");
+    assert.deepEqual([started.status, started.body.state], [202, "running"]);
+    const again = await admin.post("/v1/collaboration/search/reindex");
+    assert.deepEqual([again.status, again.body.code], [409, "already_running"]);
+    ids.push(await say(alice, roomId, "papaya while it runs"));
+    assert.equal((await search(alice, { query: "papaya", sort: "recent", limit: 100 })).totalEstimate, 301);
+    await gateway.app.jobs.settled();
+    const status = (await admin.get("/v1/collaboration/search/status")).body;
+    assert.deepEqual([status.enabled, status.documents, status.lagMs, status.lastError], [true, 301, 0, null]);
+    assert.equal((await search(alice, { query: "papaya", sort: "recent", limit: 100 })).totalEstimate, 301);
+    assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["message"] })).status, 202);
+    await gateway.app.jobs.settled();
+  },
+);
