@@ -116,6 +116,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   const searchIndex = new SearchIndex(store);
   const searchables: Searchable[] = [
     new MessageSource({ store, present: (_actor, rows) => Promise.resolve(rows.map(presentMessage)) }),
+    new TaskSource({ store, clock }),
   ];
   const indexer = new SearchIndexer({ store, index: searchIndex });
   const permissions = new PermissionService({
@@ -156,7 +157,6 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     isEnabled: settings.SVC_SEARCH,
     purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
   }));
-  searchables.push(new TaskSource({ store, clock }));
   modules.push(taskModule({
     store,
     clock,

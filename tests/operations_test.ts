@@ -70,7 +70,10 @@ Deno.test("every operation names an unknown field or parameter", async () => {
   for (const operation of gateway.app.operations.values()) {
     const answer = await call(owner, operation, { ...exampleOf(operation), surprise: 1 });
     assert.ok(answer.status === 422 || answer.status === 400, `${operation.name}: ${answer.status}`);
-    assert.ok(["unknown_field", "unknown_parameter"].includes(answer.body.code), `${operation.name}: ${answer.body.code}`);
+    assert.ok(
+      ["unknown_field", "unknown_parameter"].includes(answer.body.code),
+      `${operation.name}: ${answer.body.code}`,
+    );
     assert.match(JSON.stringify(answer.body), /surprise/, operation.name);
   }
 });
@@ -163,7 +166,9 @@ Deno.test("names and routes of operations are unique and well formed", async () 
 
 async function openWorld(gateway: Harness) {
   const owner = await gateway.as("r-owner");
-  for (const role of ["moderator", "member", "observer"]) await (await gateway.as(`r-${role}`)).get("/v1/collaboration/me");
+  for (const role of ["moderator", "member", "observer"]) {
+    await (await gateway.as(`r-${role}`)).get("/v1/collaboration/me");
+  }
   const { body: room } = await owner.post("/v1/rooms", { name: "Matrix" });
   for (const role of ["moderator", "member", "observer"]) {
     const put = await owner.put(`/v1/rooms/${room.id}/members/r-${role}`, { role });

@@ -47,7 +47,7 @@ export class Cursors {
     return {
       items: kept.map(item),
       hasMore,
-      nextCursor: hasMore && last !== undefined ? this.#seal(key(last), bind) : null,
+      nextCursor: hasMore && last !== undefined ? this.seal(key(last), bind) : null,
     };
   }
 
@@ -65,7 +65,8 @@ export class Cursors {
     return JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(body, { alphabet: "base64url" })));
   }
 
-  #seal(key: CursorKey, bind: unknown): string {
+  /** A cursor that holds `key`, for the same `bind`. */
+  seal(key: CursorKey, bind: unknown): string {
     const body = new TextEncoder().encode(JSON.stringify(key)).toBase64({ alphabet: "base64url", omitPadding: true });
     return `${body}.${this.#mac(body, bind)}`;
   }

@@ -1,5 +1,8 @@
 // The engines that the suites of search run on: a whole gateway on each, gone when it is disposed.
-import { type Harness, openGateway } from "../harness.ts";
+import assert from "node:assert/strict";
+import type { Actor } from "@/core/actor.ts";
+import type { Context } from "@/core/operation.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { temporarySchema } from "./store_backends.ts";
 
 export type Opened = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
@@ -40,4 +43,36 @@ export function testSearch(name: string, run: (gateway: Harness) => Promise<void
     });
   }
   if (url === undefined) Deno.test.ignore(`${name} (postgres: TEST_POSTGRES_URL is not set)`, () => {});
+}
+
+/** A new room of alice with these texts as messages, sent all at once. */
+export async function fillRoom(
+  gateway: Harness,
+  alice: Caller,
+  texts: readonly string[],
+): Promise<{ roomId: string; ids: string[] }> {
+  const room = await alice.post("/v1/rooms", { name: "Texts" });
+  assert.equal(room.status, 201);
+  const roomId: string = room.body.id;
+  const send = gateway.app.operations.get("message.send");
+  assert.ok(send !== undefined);
+  const actor: Actor = {
+    tenantId: "default",
+    principalId: "alice",
+    kind: "human",
+    role: "member",
+    displayName: "Alice",
+    ownerId: null,
+    scopes: undefined,
+    tokenId: undefined,
+    expiresAt: undefined,
+  };
+  const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isRead: false };
+  const sent = await Promise.all(texts.map((text) => send.run(context, send.input.parse({ roomId, text }))));
+  return { roomId, ids: sent.map((outcome) => (outcome as { output: { id: string } }).output.id) };
+}
+
+/** A line in the test's output. */
+export function print(line: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 }

@@ -1,9 +1,7 @@
 // The golden questions: real texts in six languages, an oracle that shares no code with search, recall and precision per engine.
 import assert from "node:assert/strict";
-import type { Actor } from "@/core/actor.ts";
-import type { Context } from "@/core/operation.ts";
-import type { Caller, Harness } from "../harness.ts";
-import { engines } from "./search_engines.ts";
+import type { Answer, Caller } from "../harness.ts";
+import { engines, fillRoom, print } from "./search_engines.ts";
 import { goldenTexts, PACKAGES } from "./search_texts.ts";
 
 const RECALL_MIN = 0.98;
@@ -65,42 +63,24 @@ function relevant(texts: readonly string[], language: string, kind: Kind, questi
   const plain = fold(question.replaceAll('"', ""));
   const answers = texts.map((text) => {
     const folded = fold(text);
-    if (kind !== "words") return folded.replaceAll(/\s+/g, " ").includes(plain);
+    const line = folded.replaceAll(/\s+/g, " ");
+    if (kind === "part") return line.includes(plain);
+    if (kind === "phrase") return new RegExp(`(?<![a-zа-я])${plain}`).test(line);
     const words = new Set([...segmenter.segment(folded)].map(({ segment }) => segment));
     return plain.split(" ").every((word) => words.has(word));
   });
   return new Set(answers.flatMap((isAnswer, place) => isAnswer ? [place] : []));
 }
 
-async function fill(
-  gateway: Harness,
-  owner: Caller,
-  texts: readonly string[],
-): Promise<{ roomId: string; ids: string[] }> {
-  const roomId: string = (await owner.post("/v1/rooms", { name: "Texts" })).body.id;
-  const send = gateway.app.operations.get("message.send");
-  assert.ok(send !== undefined);
-  const actor: Actor = {
-    tenantId: "default",
-    principalId: "alice",
-    kind: "human",
-    role: "member",
-    displayName: "Alice",
-    ownerId: null,
-    scopes: undefined,
-    tokenId: undefined,
-    expiresAt: undefined,
-  };
-  const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isRead: false };
-  const sent = await Promise.all(texts.map((text) => send.run(context, send.input.parse({ roomId, text }))));
-  return { roomId, ids: sent.map((outcome) => (outcome as { output: { id: string } }).output.id) };
-}
-
 async function ask(who: Caller, body: Record<string, unknown>): Promise<string[]> {
   const ids: string[] = [];
   let cursor: string | null = null;
   do {
-    const answer = await who.post("/v1/search", { ...body, limit: 100, ...(cursor === null ? {} : { cursor }) });
+    const answer: Answer = await who.post("/v1/search", {
+      ...body,
+      limit: 100,
+      ...(cursor === null ? {} : { cursor }),
+    });
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     ids.push(...answer.body.items.map((item: { message: { id: string } }) => item.message.id));
     cursor = answer.body.nextCursor;
@@ -125,16 +105,18 @@ for (const { name, open } of engines) {
     const all = [...texts.values()].reduce((sum, some) => sum + some.length, 0);
     assert.ok(all >= 5000, `${all} texts`);
     const filled = new Map<string, { roomId: string; ids: string[] }>();
-    for (const [language, some] of texts) filled.set(language, await fill(gateway, alice, some));
+    for (const [language, some] of texts) filled.set(language, await fillRoom(gateway, alice, some));
     const startedAt = performance.now();
     while ((await alice.get("/v1/search?q=ready")).body.degraded) continue;
     const indexedMs = performance.now() - startedAt;
     for (const [language, byKind] of Object.entries(QUESTIONS)) {
       const { roomId, ids } = filled.get(language) ?? { roomId: "", ids: [] };
-      const some = texts.get(language) ?? [];
+      const some: readonly string[] = texts.get(language) ?? [];
       for (const kind of ["words", "part", "phrase"] as const) {
         for (const query of byKind[kind]) {
-          const wanted = new Set([...relevant(some, language, kind, query)].map((place) => ids[place]));
+          const wanted: Set<string | undefined> = new Set(
+            [...relevant(some, language, kind, query)].map((place) => ids[place]),
+          );
           assert.ok(wanted.size > 0, `no text answers ${query}, so it shows nothing`);
           const filters = { roomIds: [roomId] };
           const found = await ask(alice, { query, filters, sort: "recent" });
@@ -146,12 +128,12 @@ for (const { name, open } of engines) {
           recall += right / wanted.size;
           precisionOfAll += found.length === 0 ? 0 : right / found.length;
           precision += rightAtTop / Math.max(1, Math.min(TOP, wanted.size, best.length));
-          if (right < wanted.size) console.log(`  ${language} ${query}: ${right} of ${wanted.size}`);
+          if (right < wanted.size) print(`  ${language} ${query}: ${right} of ${wanted.size}`);
         }
       }
     }
     const [r, p, a] = [recall, precision, precisionOfAll].map((sum) => sum / questions);
-    console.log(
+    print(
       `  ${name}: ${questions} questions over ${all} messages: recall ${
         r?.toFixed(3)
       }, precision of the first ${TOP} ` +

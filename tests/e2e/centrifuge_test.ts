@@ -69,7 +69,10 @@ Deno.test("connect tells who one is; presence, history and typing work", async (
   const { publications, offset } = await a.history({ limit: 10 });
   assert.equal(publications.at(-1)?.data.data.message.text, "one");
   assert.equal(publications.at(-1)?.offset, offset);
-  await assert.rejects(a.publish({ type: "message.created", data: {} }), (error: { code: number }) => error.code === 103);
+  await assert.rejects(
+    a.publish({ type: "message.created", data: {} }),
+    (error: { code: number }) => error.code === 103,
+  );
 });
 
 Deno.test("errors of rpc carry the HTTP status and the problem code", async () => {
@@ -134,7 +137,10 @@ Deno.test("a token is refreshed in band, and an expired one sends the client for
   await client.ready();
   await until(() => asked >= 3, "two refreshes", 8000);
   assert.deepEqual(states, ["connecting", "connected"]);
-  const late = target.client({ token: await target.token({ sub, ttlSeconds: -10 }), getToken: () => target.token({ sub }) });
+  const late = target.client({
+    token: await target.token({ sub, ttlSeconds: -10 }),
+    getToken: () => target.token({ sub }),
+  });
   late.connect();
   await late.ready();
 });
@@ -151,8 +157,9 @@ Deno.test("a member removed stops hearing at once; a stranger never hears", asyn
   await subscription.ready();
   const own: string[] = [];
   bob.on("publication", ({ data }) => own.push(data.type));
-  const sends = Array.from({ length: 50 }, (_, at) =>
-    target.call(tokens[0] ?? "", "POST", "/v1/messages", { roomId, text: `before or after ${at}` })
+  const sends = Array.from(
+    { length: 50 },
+    (_, at) => target.call(tokens[0] ?? "", "POST", "/v1/messages", { roomId, text: `before or after ${at}` }),
   );
   const [removal] = [target.call(tokens[0] ?? "", "DELETE", `/v1/rooms/${roomId}/members/${subs[1]}`)];
   await Promise.all([...sends, removal]);

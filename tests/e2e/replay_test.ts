@@ -25,7 +25,15 @@ for (const { group, text } of corpus()) {
 
 async function readCorpus(): Promise<Mail[]> {
   const { stdout, success, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-config", "--no-lock", "--allow-read", "--allow-env", `data:text/typescript,${encodeURIComponent(READ_CORPUS)}`],
+    args: [
+      "run",
+      "--quiet",
+      "--no-config",
+      "--no-lock",
+      "--allow-read",
+      "--allow-env",
+      `data:text/typescript,${encodeURIComponent(READ_CORPUS)}`,
+    ],
     stdout: "piped",
     stderr: "piped",
   }).output();
@@ -111,16 +119,18 @@ async function listen(target: Target, token: string, roomIds: string[]) {
   for (let from = 0; from < roomIds.length; from += CHANNELS_PER_LISTENER) {
     const client = await target.connect(token);
     clients.push(client);
-    await Promise.all(roomIds.slice(from, from + CHANNELS_PER_LISTENER).map(async (id) => {
-      const subscription = client.newSubscription(`room:${id}`);
-      const texts: string[] = [];
-      heard.set(`room:${id}`, texts);
-      subscription.on("publication", ({ data }: PublicationContext) => {
-        if (data.type === "message.created") texts.push(data.data.message.text);
-      });
-      subscription.subscribe();
-      await subscription.ready();
-    }));
+    await Promise.all(
+      roomIds.slice(from, from + CHANNELS_PER_LISTENER).map(async (id) => {
+        const subscription = client.newSubscription(`room:${id}`);
+        const texts: string[] = [];
+        heard.set(`room:${id}`, texts);
+        subscription.on("publication", ({ data }: PublicationContext) => {
+          if (data.type === "message.created") texts.push(data.data.message.text);
+        });
+        subscription.subscribe();
+        await subscription.ready();
+      }),
+    );
   }
   return { heard, clients };
 }

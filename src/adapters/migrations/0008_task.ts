@@ -38,7 +38,6 @@ export const task: Migration = {
       .addColumn("claimed_by", "text")
       .addColumn("lease_hash", "text")
       .addColumn("lease_expires_at", "text")
-      .addColumn("due_notified_at", "text")
       .addColumn("completed_at", "text")
       .addColumn("version", "integer", (column) => column.notNull())
       .addColumn("created_by", "text", (column) => column.notNull())

@@ -5,12 +5,13 @@ import { core } from "./0001_core.ts";
 import { identity } from "./0002_identity.ts";
 import { room } from "./0003_room.ts";
 import { message } from "./0004_message.ts";
+import { messageExtras } from "./0005_message_extras.ts";
 import { search } from "./0006_search.ts";
 import { task } from "./0008_task.ts";
 import type { Dialect, Migration } from "./migration.ts";
 
 /** Append only. */
-export const migrations: readonly Migration[] = [core, identity, room, message, search, task];
+export const migrations: readonly Migration[] = [core, identity, room, message, messageExtras, search, task];
 
 /** Any number that no other user of the database locks. */
 const LOCK = 5_170_321;

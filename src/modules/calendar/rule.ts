@@ -21,7 +21,7 @@ const PARTS: Readonly<Record<string, RegExp>> = {
 const PERIOD_DAYS: Readonly<Record<string, number>> = { YEARLY: 365, MONTHLY: 30, WEEKLY: 7, DAILY: 1, HOURLY: 1 / 24 };
 /** Combinations of BY lists in one period. */
 const PRODUCT_MAX = 1000;
-const COUNT_MAX = 5000;
+const COUNT_MAX = 2500;
 
 /** A rule that may be expanded. */
 export type Rule = {
@@ -61,12 +61,14 @@ export function parseRule(text: string): Rule {
   const count = parts.has("COUNT") ? Number(parts.get("COUNT")) : undefined;
   if (count !== undefined && count > COUNT_MAX) throw tooDense(`COUNT is ${COUNT_MAX} at most`);
   const isByDate = frequency === "HOURLY" || frequency === "DAILY";
-  const datesPerDay = isByDate ? 1 / period : Math.min(1, (parts.has("BYDAY") ? 7 : 1) * days / period);
+  const hasWeekdays = parts.has("BYDAY") || parts.has("BYWEEKNO");
+  // A weekday comes 53 times a year at most.
+  const datesPerDay = isByDate ? 1 / period : Math.min(1, (hasWeekdays ? 53 : 1) * days / period);
   return {
     endless: [...parts].filter(([name]) => name !== "COUNT" && name !== "UNTIL").map((part) => part.join("=")).join(";"),
     count,
     until: parts.get("UNTIL"),
-    perDay: datesPerDay * times,
+    perDay: datesPerDay * times / Number(parts.get("INTERVAL") ?? 1),
   };
 }
 

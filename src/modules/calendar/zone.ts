@@ -2,6 +2,8 @@
 import { Fault } from "@/core/fault.ts";
 import type { When } from "./schema.ts";
 
+const EDGE_MS = 2 * 86_400_000;
+
 /** Throws `invalid_time_zone` unless the runtime knows the zone by this IANA name. */
 export function checkZone(name: string, pointer: string): void {
   if (isZone(name)) return;
@@ -37,11 +39,38 @@ export function instantOf(local: string, zone: string | null): number {
   return Temporal.PlainDateTime.from(local).toZonedDateTime(zone).epochMilliseconds;
 }
 
-/** The same for a wall time that a rule made: `undefined` where the zone skips it, which RFC 5545 3.3.10 leaves out. */
-export function instantOfGenerated(wall: number, zone: string | null): number | undefined {
-  if (zone === null) return wall;
-  const instant = instantOf(localOf(wall, zone), zone);
-  return wallOf(instant, zone) === wall ? instant : undefined;
+/**
+ * Reads many wall times of one zone. Far from a change of the clocks a subtraction is enough; near one the time-zone
+ * database is asked.
+ */
+export class WallClock {
+  readonly #zone: string | null;
+  #from = Infinity;
+  #to = -Infinity;
+  #offset = 0;
+
+  constructor(zone: string | null) {
+    this.#zone = zone;
+  }
+
+  /** The instant of a wall time that a rule made; `undefined` where the zone skips it, which RFC 5545 3.3.10 leaves out. */
+  instantOf(wall: number): number | undefined {
+    const zone = this.#zone;
+    if (zone === null) return wall;
+    const guess = wall - this.#offset;
+    if (guess > this.#from && guess < this.#to) return guess;
+    const instant = instantOf(localOf(wall, zone), zone);
+    this.#learn(instant, zone);
+    return wallOf(instant, zone) === wall ? instant : undefined;
+  }
+
+  /** Remembers how long the offset of this instant lasts, less two days at both ends. */
+  #learn(instant: number, zone: string): void {
+    const zoned = Temporal.Instant.fromEpochMilliseconds(instant).toZonedDateTimeISO(zone);
+    this.#offset = Math.round(zoned.offsetNanoseconds / 1e6);
+    this.#from = (zoned.getTimeZoneTransition("previous")?.epochMilliseconds ?? -Infinity) + EDGE_MS;
+    this.#to = (zoned.getTimeZoneTransition("next")?.epochMilliseconds ?? Infinity) - EDGE_MS;
+  }
 }
 
 /** What clocks in the zone show at an instant, as milliseconds as if UTC. */

@@ -1,8 +1,9 @@
 // Messages as JSON, and what a send turns into.
-import type { Message } from "./schema.ts";
-import { EVERYBODY, type MentionRow, type MessageRow } from "./store.ts";
+import type { Message, Reaction } from "./schema.ts";
+import { EVERYBODY, type MentionRow, type MessageRow, type MessageStore } from "./store.ts";
 
-export function presentMessage(row: MessageRow): Message {
+/** A message as everybody sees it. A new one has no reactions. */
+export function presentMessage(row: MessageRow, reactions: Reaction[] = []): Message {
   return {
     id: row.id,
     roomId: row.room_id,
@@ -15,6 +16,9 @@ export function presentMessage(row: MessageRow): Message {
     threadId: row.thread_id,
     replyToId: row.reply_to_id,
     mentions: JSON.parse(row.mentions_json),
+    files: JSON.parse(row.files_json),
+    reactions,
+    pinned: row.pinned_at !== null,
     replyCount: row.reply_count,
     lastReplyAt: row.last_reply_at,
     clientMessageId: row.client_message_id,
@@ -25,6 +29,22 @@ export function presentMessage(row: MessageRow): Message {
     version: row.version,
     createdAt: row.created_at,
   };
+}
+
+/** Messages with their reactions, as `readerId` sees them. */
+export async function presentMessages(
+  messages: MessageStore,
+  tenantId: string,
+  readerId: string,
+  rows: readonly MessageRow[],
+): Promise<Message[]> {
+  const reactions = await messages.reactions(tenantId, readerId, rows.map((row) => row.id));
+  return rows.map((row) => presentMessage(row, reactions.get(row.id)));
+}
+
+/** Reactions as events carry them. */
+export function shared(reactions: readonly Reaction[] = []): Reaction[] {
+  return reactions.map(({ key, count }) => ({ key, count }));
 }
 
 /** The rows that make a message's mentions countable. */

@@ -31,6 +31,21 @@ export const Mentions = z.strictObject({
 }).meta({ id: "Mentions" });
 export type Mentions = z.output<typeof Mentions>;
 
+export const MessageFile = z.object({
+  id: z.string(),
+  name: z.string(),
+  contentType: z.string(),
+  size: z.int(),
+}).meta({ id: "MessageFile" });
+export type MessageFile = z.output<typeof MessageFile>;
+
+export const Reaction = z.object({
+  key: z.string(),
+  count: z.int(),
+  me: z.boolean().optional().describe("Whether I am among them; absent in events, which are the same for everybody"),
+}).meta({ id: "Reaction" });
+export type Reaction = z.output<typeof Reaction>;
+
 export const Message = z.object({
   id: MessageId,
   roomId: RoomId,
@@ -43,6 +58,9 @@ export const Message = z.object({
   threadId: MessageId.nullable().describe("Root message of the thread this is a reply in"),
   replyToId: MessageId.nullable(),
   mentions: Mentions,
+  files: z.array(MessageFile),
+  reactions: z.array(Reaction).describe("In the order in which the keys came up"),
+  pinned: z.boolean(),
   replyCount: z.int().describe("Replies in the thread under this message"),
   lastReplyAt: z.iso.datetime().nullable(),
   clientMessageId: z.string().nullable(),
@@ -66,6 +84,7 @@ export const MessageSend = z.strictObject({
   clientMessageId: z.string().min(1).max(128).optional()
     .describe("Yours, unique per room and sender for ever: a repeated send answers the first message"),
   metadata: Metadata.default({}),
+  sendAt: z.iso.datetime().optional().describe("Send it then, at most a year ahead; answered with 202"),
 });
 export type MessageSend = z.output<typeof MessageSend>;
 
@@ -93,6 +112,12 @@ export const Messages = z.object({
 }).meta({ id: "Messages" });
 export type Messages = z.output<typeof Messages>;
 
+export const MessageRead = z.strictObject({
+  id: MessageId,
+  include: z.array(z.enum(["thread", "history"])).max(2).default([]),
+});
+export type MessageRead = z.output<typeof MessageRead>;
+
 export const MessageUpdate = z.strictObject({
   id: MessageId,
   text: Text.optional(),
@@ -111,13 +136,49 @@ export const MessageVersion = z.object({
 }).meta({ id: "MessageVersion" });
 export type MessageVersion = z.output<typeof MessageVersion>;
 
+export const MessageDetail = Message.extend({
+  thread: z.object({ items: z.array(Message).describe("Ascending by seq"), hasMore: z.boolean() }).optional()
+    .describe("With include=thread: the first 200 replies of its thread"),
+  history: z.array(MessageVersion).optional().describe("With include=history: all versions, the current one last"),
+}).meta({ id: "MessageDetail" });
+export type MessageDetail = z.output<typeof MessageDetail>;
+
+const changed = z.object({
+  message: Message,
+  previousMentions: Mentions.describe("Whom it mentioned before, for those who count"),
+});
+
 /** Durable events of messages, on the stream of their room. */
 export const MESSAGE_EVENTS: readonly EventType[] = [
   {
     type: "message.created",
-    summary: "A message was sent; its seq is the event's",
+    summary: "A message was sent; its seq is the event's, and its thread has one reply more, as of its createdAt",
     data: z.object({ message: Message }),
   },
-  { type: "message.updated", summary: "A message was edited", data: z.object({ message: Message }) },
-  { type: "message.deleted", summary: "A message became a tombstone", data: z.object({ message: Message }) },
+  { type: "message.updated", summary: "A message was edited", data: changed },
+  {
+    type: "message.deleted",
+    summary: "A message became a tombstone, without reactions and pin",
+    data: changed,
+  },
+  {
+    type: "message.pinned",
+    summary: "A message was pinned",
+    data: z.object({ roomId: RoomId, messageId: MessageId }),
+  },
+  {
+    type: "message.unpinned",
+    summary: "A message was unpinned",
+    data: z.object({ roomId: RoomId, messageId: MessageId }),
+  },
+  {
+    type: "thread.updated",
+    summary: "A reply was deleted; what the root message now counts",
+    data: z.object({
+      roomId: RoomId,
+      threadId: MessageId,
+      replyCount: z.int(),
+      lastReplyAt: z.iso.datetime().nullable(),
+    }),
+  },
 ];

@@ -1,6 +1,5 @@
 // The hot path: messages that arrive together are authorised, numbered and written together, with a handful of statements.
 import { createHash } from "node:crypto";
-import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -8,16 +7,18 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Entry, RoomGate } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { mentionRows, presentMessage } from "./presenter.ts";
+import { checkMentions } from "./mentions.ts";
+import { noticeJob } from "./notifier.ts";
+import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Message, MessageSend } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 const BATCH_MAX = 256;
-/** Above this many members only moderators may mention everybody. */
-const ROOM_MENTION_MEMBERS = 100;
 
+/** What is sent, whenever it is. */
+export type MessageContent = Omit<MessageSend, "sendAt">;
 export type Sent = { message: Message; isNew: boolean };
-type Item = { context: Context; input: MessageSend };
+type Item = { context: Context; input: MessageContent };
 type Waiting = Item & { resolve: (sent: Sent) => void; reject: (reason: unknown) => void };
 type Draft = { item: Item; entry: Entry; fingerprint: string | null; index: number };
 type Result = Sent | Fault;
@@ -37,7 +38,7 @@ export class MessageSender {
     this.#deps = deps;
   }
 
-  async send(context: Context, input: MessageSend): Promise<Sent> {
+  async send(context: Context, input: MessageContent): Promise<Sent> {
     // Inside somebody's transaction the message belongs to it; waiting for a batch there would wait for ourselves.
     if (this.#deps.isInTransaction()) {
       const [result] = await this.#commit([{ context, input }]);
@@ -111,13 +112,13 @@ export class MessageSender {
             input.clientMessageId,
           );
           if (before !== undefined) {
-            results[index] = repeated(before, fingerprint);
+            results[index] = await repeated(messages, before, fingerprint);
             return undefined;
           }
           if (seen.has(twin)) return undefined;
           seen.add(twin);
         }
-        await check(messages, item, entry);
+        await this.#check(messages, item, entry);
         return { item, entry, fingerprint, index };
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
@@ -162,6 +163,8 @@ export class MessageSender {
       const row = touched.get(roomId);
       if (row !== undefined) await messages.touchRoom(row.tenant_id, roomId, row.created_at);
     }
+    const notices = rows.flatMap((row, place) => noticeJob(row, drafts[place]?.entry.room.kind) ?? []);
+    if (notices.length > 0) await tx.enqueue(...notices);
     const roots = new Map(
       rows.flatMap((row) => row.thread_id === null ? [] : [[row.thread_id, row.tenant_id] as const]),
     );
@@ -172,7 +175,8 @@ export class MessageSender {
   async #answerTwins(items: readonly Item[], results: Result[]): Promise<void> {
     for (const [index, { context, input }] of items.entries()) {
       if (results[index] !== undefined || input.clientMessageId === undefined) continue;
-      const twin = await new MessageStore(this.#deps.store.db).byClientId(
+      const messages = new MessageStore(this.#deps.store.db);
+      const twin = await messages.byClientId(
         context.actor.tenantId,
         input.roomId,
         context.actor.principalId,
@@ -180,35 +184,27 @@ export class MessageSender {
       );
       results[index] = twin === undefined
         ? new Fault("client_message_id_conflict", "Another message with this clientMessageId was refused just now")
-        : repeated(twin, fingerprintOf(input));
+        : await repeated(messages, twin, fingerprintOf(input));
     }
   }
-}
 
-/** What a send asks for besides membership. */
-async function check(messages: MessageStore, { context, input }: Item, { room, role }: Entry): Promise<void> {
-  const { tenantId } = context.actor;
-  if (
-    input.mentions.room && room.member_count > ROOM_MENTION_MEMBERS &&
-    !isAtLeast(ROOM_ROLES, role ?? "observer", "moderator")
-  ) {
-    throw new Fault(
-      "forbidden",
-      `/mentions/room: above ${ROOM_MENTION_MEMBERS} members only moderators mention everybody`,
-    );
-  }
-  if (input.threadId !== undefined) {
-    const root = await messages.find(tenantId, input.threadId);
-    if (root === undefined || root.room_id !== room.id) throw absent("threadId");
-    if (root.thread_id !== null) {
-      throw new Fault("validation_failed", "/threadId: threads are flat; name the root message", {
-        errors: [{ pointer: "/threadId", code: "not_root", detail: `The root is ${root.thread_id}` }],
-      });
+  /** What a send asks for besides membership. */
+  async #check(messages: MessageStore, { context, input }: Item, { room, role }: Entry): Promise<void> {
+    const { tenantId } = context.actor;
+    await checkMentions(this.#deps.gate, { room, role }, input.mentions);
+    if (input.threadId !== undefined) {
+      const root = await messages.find(tenantId, input.threadId);
+      if (root === undefined || root.room_id !== room.id) throw absent("threadId");
+      if (root.thread_id !== null) {
+        throw new Fault("validation_failed", "/threadId: threads are flat; name the root message", {
+          errors: [{ pointer: "/threadId", code: "not_root", detail: `The root is ${root.thread_id}` }],
+        });
+      }
     }
-  }
-  if (input.replyToId !== undefined) {
-    const target = await messages.find(tenantId, input.replyToId);
-    if (target === undefined || target.room_id !== room.id) throw absent("replyToId");
+    if (input.replyToId !== undefined) {
+      const target = await messages.find(tenantId, input.replyToId);
+      if (target === undefined || target.room_id !== room.id) throw absent("replyToId");
+    }
   }
 }
 
@@ -237,6 +233,8 @@ function rowOf({ item: { context, input }, fingerprint }: Draft, seq: number, at
     client_message_id: input.clientMessageId ?? null,
     fingerprint,
     metadata_json: JSON.stringify(input.metadata),
+    files_json: "[]",
+    pinned_at: null,
     edited_at: null,
     edit_count: 0,
     deleted_at: null,
@@ -264,12 +262,15 @@ function created(row: MessageRow, draft: Draft | undefined): StoredEvent {
   };
 }
 
-function fingerprintOf({ clientMessageId: _, ...content }: MessageSend): string {
+function fingerprintOf({ clientMessageId: _, ...content }: MessageContent): string {
   return createHash("sha256").update(JSON.stringify(content)).digest("base64url");
 }
 
-function repeated(row: MessageRow, fingerprint: string | null): Result {
-  if (row.fingerprint === fingerprint) return { message: presentMessage(row), isNew: false };
+async function repeated(messages: MessageStore, row: MessageRow, fingerprint: string | null): Promise<Result> {
+  if (row.fingerprint === fingerprint) {
+    const [message = presentMessage(row)] = await presentMessages(messages, row.tenant_id, row.sender_id, [row]);
+    return { message, isNew: false };
+  }
   return new Fault("client_message_id_conflict", `The clientMessageId belongs to ${row.id}, which says something else`);
 }
 

@@ -4,26 +4,42 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { type Entry, hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
+import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { mentionRows, presentMessage } from "./presenter.ts";
-import type { Message, MessageList, Messages, MessageUpdate, MessageVersion } from "./schema.ts";
+import { MessageFinder } from "./finder.ts";
+import { checkMentions } from "./mentions.ts";
+import { isTold, mentionJob } from "./notifier.ts";
+import { mentionRows, presentMessage, presentMessages, shared } from "./presenter.ts";
+import {
+  Mentions,
+  type Message,
+  type MessageDetail,
+  type MessageList,
+  type MessageRead,
+  type Messages,
+  type MessageUpdate,
+  type MessageVersion,
+} from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 const PURGE_BATCH = 500;
+const THREAD_MAX = 200;
 
 type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; tenants: TenantService };
 
 export class MessageService {
   readonly #deps: Deps;
+  readonly #finder: MessageFinder;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#finder = new MessageFinder(deps);
   }
 
   async list(context: Context, input: MessageList): Promise<Messages> {
     const { roomId, before, after, around, limit, ...filter } = input;
+    const show = (rows: readonly MessageRow[]): Promise<Message[]> => this.present(context.actor, rows);
     if ([before, after, around].filter((anchor) => anchor !== undefined).length > 1) {
       throw new Fault("validation_failed", "before, after and around exclude each other");
     }
@@ -34,7 +50,7 @@ export class MessageService {
     const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> =>
       store.page(tenantId, roomId, { from: Math.max(from, floor), to, isBackward }, filter, rows);
     const end = Number.MAX_SAFE_INTEGER;
-    const shared = { lastSeq: entry.room.head ?? 0, epoch: entry.room.epoch ?? "" };
+    const position = { lastSeq: entry.room.head ?? 0, epoch: entry.room.epoch ?? "" };
 
     if (around !== undefined) {
       const seq = await this.#seqOf(tenantId, roomId, around);
@@ -42,44 +58,54 @@ export class MessageService {
       const older = await page(0, seq, true, half + 1);
       const newer = await page(seq - 1, end, false, limit - Math.min(half, older.length) + 1);
       const room = limit - Math.min(half, older.length);
-      const items = [...older.slice(0, half).reverse(), ...newer.slice(0, room)].map(presentMessage);
+      const items = await show([...older.slice(0, half).reverse(), ...newer.slice(0, room)]);
       const [hasBefore, hasAfter] = [older.length > half, newer.length > room];
-      return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...shared };
+      return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...position };
     }
     if (after !== undefined) {
       const seq = await this.#seqOf(tenantId, roomId, after);
       const rows = await page(seq, end, false, limit + 1);
       const hasAfter = rows.length > limit;
       const hasBefore = (await page(0, seq + 1, true, 1)).length > 0;
-      return { items: rows.slice(0, limit).map(presentMessage), hasMore: hasAfter, hasBefore, hasAfter, ...shared };
+      const items = await show(rows.slice(0, limit));
+      return { items, hasMore: hasAfter, hasBefore, hasAfter, ...position };
     }
     const seq = before === undefined ? end : await this.#seqOf(tenantId, roomId, before);
     const rows = await page(0, seq, true, limit + 1);
     const hasBefore = rows.length > limit;
     const hasAfter = before !== undefined && (await page(seq - 1, end, false, 1)).length > 0;
-    const items = rows.slice(0, limit).reverse().map(presentMessage);
-    return { items, hasMore: hasBefore, hasBefore, hasAfter, ...shared };
+    const items = await show(rows.slice(0, limit).reverse());
+    return { items, hasMore: hasBefore, hasBefore, hasAfter, ...position };
   }
 
-  async read(context: Context, id: string): Promise<Message> {
-    return presentMessage((await this.#find(context, id)).row);
+  async read(context: Context, { id, include }: MessageRead): Promise<MessageDetail> {
+    const { row, entry } = await this.#finder.find(context, id);
+    const [message] = await this.present(context.actor, [row]);
+    if (message === undefined) throw new Error("one message in, none out");
+    return {
+      ...message,
+      ...include.includes("thread") ? { thread: await this.#thread(context.actor, row, hiddenUpTo(entry)) } : {},
+      ...include.includes("history") ? { history: await this.#versions(row) } : {},
+    };
   }
 
   async history(context: Context, id: string): Promise<MessageVersion[]> {
-    const { row } = await this.#find(context, id);
-    const edits = await new MessageStore(this.#deps.store.db).edits(context.actor.tenantId, id);
-    return [
-      ...edits.map(({ version, text, editor_id, at }) => ({ version, text, editorId: editor_id, at })),
-      { version: row.version, text: row.text, editorId: row.sender_id, at: row.edited_at ?? row.created_at },
-    ];
+    return await this.#versions((await this.#finder.find(context, id)).row);
+  }
+
+  /** Messages as somebody sees them who may. */
+  present(actor: Actor, rows: readonly MessageRow[]): Promise<Message[]> {
+    return presentMessages(new MessageStore(this.#deps.store.db), actor.tenantId, actor.principalId, rows);
   }
 
   update(context: Context, { id, version, mentions, metadata, ...input }: MessageUpdate): Promise<Message> {
     const { actor } = context;
     return this.#deps.store.write(async (tx) => {
-      const { row } = await this.#find(context, id);
+      const { row, entry } = await this.#finder.findToChange(tx, context, id);
       const messages = new MessageStore(tx.db);
       await this.#checkEditable(actor, row, version);
+      if (mentions !== undefined) await checkMentions(this.#deps.gate, entry, mentions);
+      const previousMentions = Mentions.parse(JSON.parse(row.mentions_json));
       const now = iso(this.#deps.clock.now());
       await messages.addEdit({
         tenant_id: actor.tenantId,
@@ -102,18 +128,25 @@ export class MessageService {
       if (mentions !== undefined) {
         await messages.removeMentions(actor.tenantId, id);
         await messages.addMentions(mentionRows(row, mentions));
+        const notice = mentionJob(row, previousMentions, mentions);
+        if (notice !== undefined) await tx.enqueue(notice);
       }
       await messages.update(actor.tenantId, id, after);
-      await tx.emit(event(actor, after, "message.updated"));
-      return presentMessage(after);
+      const [message = presentMessage(after)] = await this.present(actor, [after]);
+      await tx.emit(changed(actor, after, "message.updated", {
+        message: { ...message, reactions: shared(message.reactions) },
+        previousMentions,
+      }));
+      return message;
     });
   }
 
   /** Leaves a tombstone at the same id and seq; what it said, and what it said before, is gone. */
   async delete(context: Context, id: string): Promise<void> {
     const { actor } = context;
+    const { tenantId } = actor;
     await this.#deps.store.write(async (tx) => {
-      const { row, entry } = await this.#find(context, id);
+      const { row, entry } = await this.#finder.findToChange(tx, context, id);
       if (row.sender_id !== actor.principalId && entry.role !== "moderator" && entry.role !== "owner") {
         throw new Fault("forbidden", "Messages of others are deleted by moderators of the room");
       }
@@ -124,14 +157,30 @@ export class MessageService {
         text: null,
         mentions_json: JSON.stringify({ principalIds: [], room: false }),
         metadata_json: "{}",
+        files_json: "[]",
+        pinned_at: null,
         deleted_at: iso(this.#deps.clock.now()),
         version: row.version + 1,
       };
-      await messages.removeMentions(actor.tenantId, id);
-      await messages.removeEdits(actor.tenantId, id);
-      await messages.update(actor.tenantId, id, after);
-      if (row.thread_id !== null) await messages.recountThread(actor.tenantId, row.thread_id);
-      await tx.emit(event(actor, after, "message.deleted"));
+      await messages.removeMentions(tenantId, id);
+      await messages.removeEdits(tenantId, id);
+      await messages.removeReactions(tenantId, id);
+      await messages.update(tenantId, id, after);
+      await tx.emit(changed(actor, after, "message.deleted", {
+        message: presentMessage(after),
+        previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
+      }));
+      if (isTold(row, entry.room.kind)) {
+        await tx.enqueue({ tenantId, kind: "notification.retract", payload: { messageId: id } });
+      }
+      const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);
+      if (root === undefined) return;
+      await tx.emit(changed(actor, row, "thread.updated", {
+        roomId: row.room_id,
+        threadId: root.id,
+        replyCount: root.reply_count,
+        lastReplyAt: root.last_reply_at,
+      }));
     });
   }
 
@@ -143,14 +192,23 @@ export class MessageService {
     } while (removed > 0);
   }
 
-  async #find(context: Context, id: string): Promise<{ row: MessageRow; entry: Entry }> {
-    const row = await new MessageStore(this.#deps.store.db).find(context.actor.tenantId, id);
-    const absent = new Fault("not_found", "No such message, or not visible to the caller");
-    if (row === undefined) throw absent;
-    if (await this.#deps.gate.look(context.actor, row.room_id) === undefined) throw absent;
-    const entry = await this.#deps.gate.enter(context, row.room_id);
-    if (row.seq <= hiddenUpTo(entry)) throw absent;
-    return { row, entry };
+  async #thread(actor: Actor, row: MessageRow, hidden: number): Promise<MessageDetail["thread"]> {
+    const rows = await new MessageStore(this.#deps.store.db).page(
+      actor.tenantId,
+      row.room_id,
+      { from: hidden, to: Number.MAX_SAFE_INTEGER, isBackward: false },
+      { threadId: row.thread_id ?? row.id },
+      THREAD_MAX + 1,
+    );
+    return { items: await this.present(actor, rows.slice(0, THREAD_MAX)), hasMore: rows.length > THREAD_MAX };
+  }
+
+  async #versions(row: MessageRow): Promise<MessageVersion[]> {
+    const edits = await new MessageStore(this.#deps.store.db).edits(row.tenant_id, row.id);
+    return [
+      ...edits.map(({ version, text, editor_id, at }) => ({ version, text, editorId: editor_id, at })),
+      { version: row.version, text: row.text, editorId: row.sender_id, at: row.edited_at ?? row.created_at },
+    ];
   }
 
   async #seqOf(tenantId: string, roomId: string, anchor: number | string): Promise<number> {
@@ -177,12 +235,6 @@ export class MessageService {
   }
 }
 
-function event(actor: Actor, row: MessageRow, type: string): EventDraft {
-  return {
-    tenantId: actor.tenantId,
-    stream: roomStream(row.room_id),
-    type,
-    actor,
-    data: { message: presentMessage(row) },
-  };
+function changed(actor: Actor, row: MessageRow, type: string, data: unknown): EventDraft {
+  return { tenantId: actor.tenantId, stream: roomStream(row.room_id), type, actor, data };
 }

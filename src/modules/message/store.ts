@@ -1,9 +1,9 @@
 // SQL of messages, their mentions and their history of edits.
-import type { Kysely } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
-import type { MESSAGE_TYPES } from "./schema.ts";
+import type { MESSAGE_TYPES, Reaction } from "./schema.ts";
 
 export type MessageRow = {
   tenant_id: string;
@@ -24,6 +24,9 @@ export type MessageRow = {
   /** Hash of what was sent with the clientMessageId, so that a repeat is told from a clash even after an edit. */
   fingerprint: string | null;
   metadata_json: string;
+  /** What is attached, as `MessageFile`s. */
+  files_json: string;
+  pinned_at: string | null;
   edited_at: string | null;
   edit_count: number;
   deleted_at: string | null;
@@ -49,7 +52,20 @@ export type MessageEditRow = {
   at: string;
 };
 
-export type MessageTables = RoomTables & { message: MessageRow; mention: MentionRow; message_edit: MessageEditRow };
+export type ReactionRow = {
+  tenant_id: string;
+  message_id: string;
+  key: string;
+  principal_id: string;
+  created_at: string;
+};
+
+export type MessageTables = RoomTables & {
+  message: MessageRow;
+  mention: MentionRow;
+  message_edit: MessageEditRow;
+  reaction: ReactionRow;
+};
 
 /** How far counts go; beyond it nobody reads the number. */
 export const COUNT_MAX = 10_000;
@@ -75,24 +91,37 @@ const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: numb
     .where("room_id", "=", value("roomId")).where("seq", ">", value("from")).where("seq", "<", value("to"))
     .orderBy("seq", "desc").limit(value("limit"))
 );
-const countUnread = prepared((db: Db, value: Param<Key & { principalId: string; after: number; limit: number }>) =>
-  db.selectFrom(
-    db.selectFrom("message").select("seq").where("tenant_id", "=", value("tenantId"))
-      .where("room_id", "=", value("roomId")).where("seq", ">", value("after"))
-      .where("sender_id", "<>", value("principalId")).where("deleted_at", "is", null).where("type", "<>", "system")
-      .limit(value("limit")).as("unread"),
-  ).select(({ fn }) => fn.countAll<number>().as("n"))
-);
-const countMentions = prepared((db: Db, value: Param<Key & { principalId: string; after: number; limit: number }>) =>
-  db.selectFrom(
-    db.selectFrom("mention").innerJoin("message", "message.id", "mention.message_id").select("mention.seq").distinct()
-      .where("mention.tenant_id", "=", value("tenantId")).where("mention.room_id", "=", value("roomId"))
-      .where("mention.seq", ">", value("after")).where("message.sender_id", "<>", value("principalId"))
-      .where(({ eb, or }) =>
-        or([eb("mention.principal_id", "=", value("principalId")), eb("mention.principal_id", "=", EVERYBODY)])
-      ).limit(value("limit")).as("mentions"),
-  ).select(({ fn }) => fn.countAll<number>().as("n"))
-);
+
+/** Whose unread messages, where, from which position on: values, or columns of the query around it. */
+type Reading = { tenantId: unknown; roomId: unknown; principalId: unknown; after: unknown };
+
+/** Subquery: how many messages of others are unread, at most `COUNT_MAX`. */
+export function unreadOf({ tenantId, roomId, principalId, after }: Reading): RawBuilder<number> {
+  return sql<number>`(select count(*) from (
+    select 1 from message as unread where unread.tenant_id = ${tenantId} and unread.room_id = ${roomId}
+      and unread.seq > ${after} and unread.sender_id <> ${principalId} and unread.deleted_at is null
+      and unread.type <> 'system' limit ${sql.lit(COUNT_MAX)}) as counted)`;
+}
+
+/** Subquery: how many of those mention the reader or everybody. */
+export function mentionsOf({ tenantId, roomId, principalId, after }: Reading): RawBuilder<number> {
+  return sql<number>`(select count(*) from (
+    select distinct mention.seq from mention
+      inner join message as unread on unread.tenant_id = mention.tenant_id and unread.id = mention.message_id
+      where mention.tenant_id = ${tenantId} and mention.room_id = ${roomId} and mention.seq > ${after}
+        and mention.principal_id in (${principalId}, ${sql.lit(EVERYBODY)}) and unread.sender_id <> ${principalId}
+      limit ${sql.lit(COUNT_MAX)}) as counted)`;
+}
+
+const countUnread = prepared((db: Db, value: Param<Key & { principalId: string; after: number }>) => {
+  const reading = {
+    tenantId: value("tenantId"),
+    roomId: value("roomId"),
+    principalId: value("principalId"),
+    after: value("after"),
+  };
+  return db.selectNoFrom([unreadOf(reading).as("unread"), mentionsOf(reading).as("mentions")]);
+});
 
 export type PageFilter = {
   threadId?: string | undefined;
@@ -176,6 +205,60 @@ export class MessageStore {
       .execute();
   }
 
+  /** Reactions of messages, the keys in the order in which they came up; `me` is about `readerId`. */
+  async reactions(tenantId: string, readerId: string, messageIds: readonly string[]): Promise<Map<string, Reaction[]>> {
+    const reactions = new Map<string, Reaction[]>();
+    if (messageIds.length === 0) return reactions;
+    const rows = await this.#db.selectFrom("reaction")
+      .select(({ fn, eb }) => [
+        "message_id",
+        "key",
+        fn.countAll<number>().as("count"),
+        fn.max(eb.case().when("principal_id", "=", readerId).then(1).else(0).end()).as("me"),
+      ])
+      .where("tenant_id", "=", tenantId).where("message_id", "in", messageIds).groupBy(["message_id", "key"])
+      .orderBy(({ fn }) => fn.min("created_at")).orderBy("key").execute();
+    for (const { message_id, key, count, me } of rows) {
+      const own = reactions.get(message_id) ?? [];
+      own.push({ key, count: Number(count), me: Number(me) === 1 });
+      reactions.set(message_id, own);
+    }
+    return reactions;
+  }
+
+  /** Adds a reaction; whether it was not there before. */
+  async addReaction(row: ReactionRow): Promise<boolean> {
+    const added = await this.#db.insertInto("reaction").values(row).onConflict((conflict) => conflict.doNothing())
+      .returning("key").execute();
+    return added.length > 0;
+  }
+
+  /** Removes a principal's reaction, or all; whether there was one. */
+  async removeReactions(
+    tenantId: string,
+    messageId: string,
+    one?: Pick<ReactionRow, "key" | "principal_id">,
+  ): Promise<boolean> {
+    let query = this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "=", messageId);
+    if (one !== undefined) query = query.where("key", "=", one.key).where("principal_id", "=", one.principal_id);
+    return (await query.returning("key").execute()).length > 0;
+  }
+
+  /** Pinned messages of a room, those pinned last first. */
+  pinned(tenantId: string, roomId: string, hiddenUpTo: number, limit: number): Promise<MessageRow[]> {
+    return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("pinned_at", "is not", null).where("seq", ">", hiddenUpTo).orderBy("pinned_at", "desc")
+      .orderBy("seq", "desc").limit(limit).execute();
+  }
+
+  /** Who wrote in a thread and whose messages are there still, the author of its root included. */
+  async threadAuthors(tenantId: string, rootId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("message").select("sender_id").distinct().where("tenant_id", "=", tenantId)
+      .where(({ eb, or }) => or([eb("thread_id", "=", rootId), eb("id", "=", rootId)]))
+      .where("deleted_at", "is", null).execute();
+    return rows.map((row) => row.sender_id);
+  }
+
   /** Unread messages and mentions of a member after a position, each at most `COUNT_MAX`. */
   async countUnread(
     tenantId: string,
@@ -183,12 +266,8 @@ export class MessageStore {
     principalId: string,
     after: number,
   ): Promise<{ unreadCount: number; mentionCount: number }> {
-    const values = { tenantId, roomId, principalId, after, limit: COUNT_MAX };
-    const [unread, mentions] = await Promise.all([
-      countUnread.first(this.#db, values),
-      countMentions.first(this.#db, values),
-    ]);
-    return { unreadCount: Number(unread?.n ?? 0), mentionCount: Number(mentions?.n ?? 0) };
+    const counts = await countUnread.first(this.#db, { tenantId, roomId, principalId, after });
+    return { unreadCount: Number(counts?.unread ?? 0), mentionCount: Number(counts?.mentions ?? 0) };
   }
 
   /** The same for many rooms of one member. */
@@ -212,6 +291,7 @@ export class MessageStore {
     await this.#db.deleteFrom("mention").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
     await this.#db.deleteFrom("message_edit").where("tenant_id", "=", tenantId).where("message_id", "in", ids)
       .execute();
+    await this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
     await this.#db.deleteFrom("message").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
     return ids.length;
   }

@@ -3,7 +3,7 @@ import { type Actor, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
-import { RoomStore, type RoomTables, type SeenRoom } from "./store.ts";
+import { type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
@@ -48,10 +48,24 @@ export class RoomGate {
     const role = effectiveRole(who, room);
     return role === undefined ? undefined : { room, role };
   }
+
+  /** Of these principals, those who are enabled and see the room. */
+  async seeing(room: RoomRow, ids: readonly string[]): Promise<Map<string, Visitor>> {
+    const visitors = await new RoomStore(this.#store.db).visitors(room.tenant_id, room.id, ids);
+    return new Map(visitors.filter((visitor) => sees(visitor, room)).map((visitor) => [visitor.id, visitor]));
+  }
+}
+
+function sees({ kind, role, owner_id: ownerId, my_role, owner_role }: Visitor, room: RoomRow): boolean {
+  const { visibility } = room;
+  return effectiveRole({ kind, role, ownerId }, { visibility, my_role, owner_role }) !== undefined;
 }
 
 /** The role rows give to somebody: `null` = may look in, `undefined` = does not see the room. */
-export function effectiveRole(who: Who, room: SeenRoom): RoomRole | null | undefined {
+export function effectiveRole(
+  who: Pick<Who, "role" | "ownerId" | "kind">,
+  room: Pick<SeenRoom, "visibility" | "my_role" | "owner_role">,
+): RoomRole | null | undefined {
   if (room.my_role === null) {
     const maySeePublic = isAtLeast(TENANT_ROLES, who.role, "member") && who.kind !== "agent";
     return room.visibility === "public" && maySeePublic ? null : undefined;

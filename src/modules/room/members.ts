@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type Entry, type RoomGate, seer } from "./gate.ts";
 import { presentShared } from "./presenter.ts";
@@ -18,6 +19,7 @@ type Deps = {
   cursors: Cursors;
   gate: RoomGate;
   identity: IdentityService;
+  notifications: NotificationService;
   membersMax: number;
 };
 
@@ -187,7 +189,18 @@ export class RoomMembers {
     }]);
     await rooms.recount(actor.tenantId, room.id);
     const shared = presentShared({ ...room, member_count: memberCount }, room.epoch ?? "");
-    await tx.emit({ ...joined, stream: principalStream(principalId), data: { ...data, room: shared } });
+    await tx.emit({
+      ...joined,
+      stream: principalStream(principalId),
+      data: { ...data, room: shared, lastReadSeq: stored?.seq ?? 0 },
+    });
+    await this.#deps.notifications.notify({
+      tenantId: actor.tenantId,
+      principalIds: [principalId],
+      kind: "invitation",
+      actor,
+      roomId: room.id,
+    });
   }
 
   async #changeRole(

@@ -192,7 +192,11 @@ export const ROOM_EVENTS: readonly EventType[] = [
     summary: "The room was deleted; subscriptions end (principal)",
     data: z.object({ roomId: RoomId }),
   },
-  { type: "member.joined", summary: "Someone became a member (principal)", data: memberData },
+  {
+    type: "member.joined",
+    summary: "Someone became a member (principal: with the room, and where reading starts)",
+    data: memberData.extend({ room: SharedRoom.optional(), lastReadSeq: z.int().optional() }),
+  },
   { type: "member.updated", summary: "A member's role changed (principal)", data: memberData },
   {
     type: "member.left",

@@ -8,6 +8,7 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { effectiveRole, hiddenUpTo, notFound, type RoomGate, seer } from "./gate.ts";
 import type { RoomMembers } from "./members.ts";
@@ -34,6 +35,7 @@ type Deps = {
   gate: RoomGate;
   members: RoomMembers;
   identity: IdentityService;
+  notifications: NotificationService;
   countUnread: CountUnread;
   /** Called once for each room created. */
   onCreated: () => void;
@@ -79,10 +81,19 @@ export class RoomService {
         last_read_seq: events.at(-1)?.seq ?? 0,
       })));
       const shared = presentShared(row, events[0]?.epoch ?? "");
+      const lastReadSeq = events.at(-1)?.seq ?? 0;
       await tx.emit(...ids.map((principalId): EventDraft => ({
-        ...event(actor, row.id, "member.joined", { ...this.#joined(row, principalId, actor), room: shared }),
+        ...event(actor, row.id, "member.joined", {
+          ...this.#joined(row, principalId, actor),
+          room: shared,
+          lastReadSeq,
+        }),
         stream: principalStream(principalId),
       })));
+      // A direct room speaks for itself with its first message.
+      const principalIds = isDirect ? [] : others;
+      const { tenantId } = actor;
+      await this.#deps.notifications.notify({ tenantId, principalIds, kind: "invitation", actor, roomId: row.id });
       return { id: row.id, isNew: true };
     });
     if (id.isNew) this.#deps.onCreated();

@@ -1,6 +1,6 @@
 // SQL of rooms, members and bans.
 import { type Kysely, sql } from "kysely";
-import type { PrincipalKind, RoomRole } from "@/core/actor.ts";
+import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
@@ -55,7 +55,15 @@ export type RoomTables = {
   room: RoomRow;
   member: MemberRow;
   ban: BanRow;
-  principal: { tenant_id: string; id: string; kind: PrincipalKind; display_name: string };
+  principal: {
+    tenant_id: string;
+    id: string;
+    kind: PrincipalKind;
+    display_name: string;
+    role: TenantRole;
+    owner_id: string | null;
+    is_disabled: number;
+  };
   stream: { tenant_id: string; name: string; epoch: string; head: number; floor: number };
 };
 
@@ -69,9 +77,18 @@ export type SeenRoom = RoomRow & {
   head: number | null;
 };
 
+/** Somebody at the door of a room. */
+export type Visitor = Pick<RoomTables["principal"], "id" | "kind" | "role" | "owner_id"> & {
+  my_role: RoomRole | null;
+  owner_role: RoomRole | null;
+  last_read_seq: number | null;
+};
+
 type Who = { tenantId: string; principalId: string; ownerId: string };
 
-function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
+/** All rooms as one principal meets them; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
+// deno-lint-ignore explicit-module-boundary-types
+export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
   return db.selectFrom("room")
     .leftJoin("member as me", (join) =>
       join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me)
@@ -119,7 +136,7 @@ export class RoomStore {
     filter: ListFilter,
     after: readonly (string | number)[] | undefined,
     limit: number,
-  ) {
+  ): Promise<SeenRoom[]> {
     let query = seenRooms(this.#db, who.principalId, who.ownerId).where("room.tenant_id", "=", who.tenantId)
       .where("room.state", "<>", "deleted");
     query = filter.withPublic
@@ -179,7 +196,7 @@ export class RoomStore {
     after: string | undefined,
     limit: number,
     only?: string,
-  ) {
+  ): Promise<(MemberRow & { kind: PrincipalKind; display_name: string })[]> {
     let query = this.#db.selectFrom("member")
       .innerJoin("principal", (join) =>
         join.onRef("principal.tenant_id", "=", "member.tenant_id")
@@ -191,6 +208,28 @@ export class RoomStore {
     if (only !== undefined) query = query.where("member.principal_id", "=", only);
     if (after !== undefined) query = query.where("member.principal_id", ">", after);
     return query.orderBy("member.principal_id").limit(limit).execute();
+  }
+
+  /** Enabled principals of these ids with what decides whether they see the room. */
+  async visitors(tenantId: string, roomId: string, ids: readonly string[]): Promise<Visitor[]> {
+    if (ids.length === 0) return [];
+    return await this.#db.selectFrom("principal")
+      .leftJoin(
+        "member as me",
+        (join) =>
+          join.onRef("me.tenant_id", "=", "principal.tenant_id").onRef("me.principal_id", "=", "principal.id")
+            .on("me.room_id", "=", roomId),
+      )
+      .leftJoin(
+        "member as boss",
+        (join) =>
+          join.onRef("boss.tenant_id", "=", "principal.tenant_id").onRef("boss.principal_id", "=", "principal.owner_id")
+            .on("boss.room_id", "=", roomId),
+      )
+      .select(["principal.id", "principal.kind", "principal.role", "principal.owner_id"])
+      .select(["me.role as my_role", "boss.role as owner_role", "me.last_read_seq"])
+      .where("principal.tenant_id", "=", tenantId).where("principal.id", "in", ids)
+      .where("principal.is_disabled", "=", 0).execute();
   }
 
   async setRole(tenantId: string, roomId: string, principalId: string, role: RoomRole): Promise<void> {

@@ -162,9 +162,7 @@ export class SearchService {
 
   async #tokens(scope: SearchScope, matcher: Matcher, { filters }: Question): Promise<Tokens> {
     const rooms = filters.roomIds ?? await this.#store.visibleIds(scope, NAMED_ROOMS_MAX + 1);
-    // Things outside of rooms have no room to name.
-    const isNamed = filters.roomIds !== undefined ||
-      rooms.length <= NAMED_ROOMS_MAX && filters.types.every((kind) => kind === "message");
+    const isNamed = filters.roomIds !== undefined || rooms.length <= NAMED_ROOMS_MAX;
     return {
       all: hashGrams(scope.tenantId, [...matcher.grams, ...(filters.has ?? []).map(markGram)]),
       any: isNamed ? hashGrams(scope.tenantId, rooms.map(roomGram)) : [],

@@ -1,6 +1,13 @@
 // SQL of searching: who sees which rooms, candidates for a question within that, and how far indexing has come.
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
-import { type DocumentQuery, indexEngineOf, type ReindexRow, type SearchTables, type Tokens } from "./index/store.ts";
+import {
+  type DocumentQuery,
+  type IndexEngine,
+  indexEngineOf,
+  type ReindexRow,
+  type SearchTables,
+  type Tokens,
+} from "./index/store.ts";
 import type { SearchScope } from "./scope.ts";
 
 /** What narrows a search besides its words; a filter that is given is never empty. */
@@ -30,35 +37,45 @@ const EVERYBODY = "*";
 
 export class SearchStore {
   readonly #db: Db;
-  readonly #dialect: "sqlite" | "postgres";
+  readonly #engine: IndexEngine;
 
   constructor(db: Db, dialect: "sqlite" | "postgres") {
     this.#db = db;
-    this.#dialect = dialect;
+    this.#engine = indexEngineOf(dialect);
   }
 
   /** At most `limit` candidates after `after`, only such as the scope may read now. */
-  candidates(
+  async candidates(
     scope: SearchScope,
     tokens: Tokens,
     filter: CandidateFilter,
     after: { n: number; id: string } | undefined,
     limit: number,
   ): Promise<Candidate[]> {
-    let query = this.#matching(scope, tokens, filter);
-    if (after !== undefined) {
-      query = query.where(({ eb, or, and }) =>
-        or([eb("d.n", "<", after.n), and([eb("d.n", "=", after.n), eb("d.id", "<", after.id)])])
-      );
-    }
-    return query.select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).limit(limit).execute();
+    const found = await Promise.all(
+      this.#matching(scope, tokens, filter).map((query) => {
+        const rest = after === undefined
+          ? query
+          : query.where(({ eb, or, and }) =>
+            or([eb("d.n", "<", after.n), and([eb("d.n", "=", after.n), eb("d.id", "<", after.id)])])
+          );
+        return this.#engine.newestFirst(rest).select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).limit(limit)
+          .execute();
+      }),
+    );
+    if (found.length === 1) return found[0] ?? [];
+    return found.flat().sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
   }
 
   /** How many candidates there are, counted up to `max`. */
   async count(scope: SearchScope, tokens: Tokens, filter: CandidateFilter, max: number): Promise<number> {
-    const row = await this.#db.selectFrom(this.#matching(scope, tokens, filter).select("d.n").limit(max).as("found"))
-      .select(({ fn }) => fn.countAll<number>().as("n")).executeTakeFirst();
-    return Number(row?.n ?? 0);
+    const counts = await Promise.all(
+      this.#matching(scope, tokens, filter).map((query) =>
+        this.#db.selectFrom(query.select("d.n").limit(max).as("found"))
+          .select(({ fn }) => fn.countAll<number>().as("n")).executeTakeFirst()
+      ),
+    );
+    return Math.min(max, counts.reduce((sum, row) => sum + Number(row?.n ?? 0), 0));
   }
 
   /** Of these rooms, those the scope sees now, with the last position that is hidden from it. */
@@ -174,9 +191,20 @@ export class SearchStore {
       .onConflict((conflict) => conflict.column("tenant_id").doUpdateSet(set)).execute();
   }
 
-  #matching(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery {
-    let query = indexEngineOf(this.#dialect).matching(this.#db, scope.tenantId, tokens)
-      .where((eb) => readable(eb, scope)).where("d.kind", "in", filter.kinds);
+  /**
+   * What the scope may read: things in rooms it sees, and, where such are asked for, its own things outside of rooms. Two
+   * queries, since PostgreSQL would look up the rights of every row anew if one query said "or".
+   */
+  #matching(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
+    const inRooms = this.#filtered(scope, tokens, filter).where(readable(scope));
+    if (filter.kinds.every((kind) => kind === MESSAGE)) return [inRooms];
+    const own = this.#filtered(scope, { ...tokens, any: [] }, filter).where("d.room_id", "is", null)
+      .where("d.principal_id", "=", scope.principalId);
+    return [inRooms, own];
+  }
+
+  #filtered(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery {
+    let query = this.#engine.matching(this.#db, scope.tenantId, tokens).where("d.kind", "in", filter.kinds);
     const { roomIds, senderIds, excludeSenderIds, from, to } = filter;
     if (roomIds !== undefined) query = query.where("d.room_id", "in", roomIds);
     if (senderIds !== undefined) query = query.where("d.author_id", "in", senderIds);
@@ -218,9 +246,9 @@ function sees(scope: SearchScope): Expression<SqlBool> {
   return scope.seesPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : sql<SqlBool>`(${isMember})`;
 }
 
-/** The same rights for one document, with the history that is hidden from those who joined later. */
-function readable(eb: Eb, scope: SearchScope): Expression<SqlBool> {
-  const inRoom = sql<SqlBool>`exists (
+/** The same rights for a document in a room, with the history that is hidden from those who joined later. */
+function readable(scope: SearchScope): Expression<SqlBool> {
+  return sql<SqlBool>`exists (
     select 1 from room
     left join member as me on me.room_id = room.id and me.tenant_id = room.tenant_id
       and me.principal_id = ${scope.principalId}
@@ -229,7 +257,6 @@ function readable(eb: Eb, scope: SearchScope): Expression<SqlBool> {
     where room.id = d.room_id and room.tenant_id = ${scope.tenantId} and room.state <> 'deleted' and ${sees(scope)}
       and (d.seq is null or room.history_visibility = 'shared'
         or d.seq > me.joined_seq and (${scope.ownerId} = '' or d.seq > boss.joined_seq)))`;
-  return eb.or([inRoom, eb.and([eb("d.room_id", "is", null), eb("d.principal_id", "=", scope.principalId)])]);
 }
 
 /** Conditions that only messages can meet. */

@@ -12,7 +12,7 @@ import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { TaskClaims } from "./claims.ts";
 import { TaskEditor } from "./editor.ts";
-import { type Notify, TaskPeople } from "./outside.ts";
+import { TaskPeople } from "./people.ts";
 import { TaskRelations } from "./relations.ts";
 import { TaskRepeater } from "./repeater.ts";
 import {
@@ -41,7 +41,7 @@ import {
 } from "./schema.ts";
 import { TaskService } from "./service.ts";
 import type { TaskTables } from "./tables.ts";
-import { TaskWriter } from "./writer.ts";
+import { type Notify, TaskWriter } from "./writer.ts";
 
 const PATH = "/v1/collaboration/tasks";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";

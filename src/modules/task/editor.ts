@@ -7,7 +7,7 @@ import type { Message, MessageService } from "@/modules/message/mod.ts";
 import { placeBeside } from "./board.ts";
 import { checkLease, unclaimed } from "./claims.ts";
 import { resolve } from "./key.ts";
-import type { TaskPeople } from "./outside.ts";
+import type { TaskPeople } from "./people.ts";
 import { assigneesOf, seriesOf } from "./presenter.ts";
 import type { TaskRepeater } from "./repeater.ts";
 import { type Position, PRIORITIES, type Recurrence, type TaskUpdate } from "./schema.ts";

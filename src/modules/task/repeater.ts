@@ -60,7 +60,6 @@ export class TaskRepeater {
       status: "todo",
       is_open: 1,
       next_task_id: null,
-      due_notified_at: null,
       completed_at: null,
       version: 1,
       created_by: context.actor.principalId,

@@ -85,7 +85,6 @@ export class TaskService {
         claimed_by: null,
         lease_hash: null,
         lease_expires_at: null,
-        due_notified_at: null,
         completed_at: null,
         version: 1,
         created_by: actor.principalId,

@@ -28,8 +28,6 @@ export type TaskRow = {
   claimed_by: string | null;
   lease_hash: string | null;
   lease_expires_at: string | null;
-  /** The due date that was announced, so that it is announced once. */
-  due_notified_at: string | null;
   completed_at: string | null;
   version: number;
   created_by: string;

@@ -4,11 +4,12 @@ import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
+import type { NotificationDraft } from "@/modules/notification/mod.ts";
 import type { Entry, RoomGate } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { resolve } from "./key.ts";
-import type { Notify, TaskNotice, TaskPeople } from "./outside.ts";
+import type { TaskPeople } from "./people.ts";
 import { assigneesOf, presentTask } from "./presenter.ts";
 import { type ActivityType, OPEN_MAX, type Task } from "./schema.ts";
 import { entryOf, SEARCH_KIND } from "./searchable.ts";
@@ -21,6 +22,9 @@ export const REMINDER_LEAD_MS = 3_600_000;
 const DERIVED: ReadonlySet<string> = new Set(["version", "updatedAt", "completedAt", "nextTaskId"]);
 /** Texts too long to be kept in the activity. */
 const LONG: ReadonlySet<string> = new Set(["description", "metadata"]);
+
+/** Notifies principals. Called inside the transaction of the change, which its own writes join. */
+export type Notify = (draft: NotificationDraft) => Promise<void>;
 
 type Deps = {
   store: Store<TaskTables>;
@@ -122,12 +126,16 @@ export class TaskWriter {
   /** Reminds the assignees of a task that is still due then, once for each due date. */
   async announceDue(tenantId: string, taskId: string, dueAt: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
-      const tasks = new TaskStore(tx.db);
-      const row = await tasks.find(tenantId, taskId);
-      if (row === undefined || row.due_at !== dueAt || row.due_notified_at === dueAt || row.is_open === 0) return;
+      const row = await new TaskStore(tx.db).find(tenantId, taskId);
+      if (row === undefined || row.due_at !== dueAt || row.is_open === 0) return;
       const principalIds = [...await this.#deps.people.seeing(tenantId, assigneesOf(row), row.room_id)];
-      if (principalIds.length > 0) await this.#deps.notify?.({ ...noticeOf(row), kind: "task_due", principalIds });
-      await tasks.update(tenantId, taskId, { due_notified_at: dueAt });
+      await this.#deps.notify?.({
+        ...noticeOf(row),
+        kind: "task_due",
+        principalIds,
+        // The job may run more than once; a notification of the same source is made once.
+        source: `task.due:${taskId}:${dueAt}`,
+      });
     });
   }
 
@@ -210,13 +218,12 @@ function event(actor: Context["actor"], row: TaskRow, type: string, data: unknow
   return { tenantId: row.tenant_id, stream: roomStream(row.room_id), type, actor, data };
 }
 
-function noticeOf(row: TaskRow): Omit<TaskNotice, "kind" | "principalIds"> {
+function noticeOf(row: TaskRow): Omit<NotificationDraft, "kind" | "principalIds"> {
   return {
     tenantId: row.tenant_id,
     roomId: row.room_id,
-    taskId: row.id,
-    key: row.key,
-    title: row.title,
-    dueAt: row.due_at,
+    resource: { type: "task", id: row.id },
+    title: `${row.key} ${row.title}`,
+    data: { key: row.key, dueAt: row.due_at },
   };
 }

@@ -100,9 +100,11 @@ export function createHttp(deps: HttpDeps): HttpHandler {
     }
     const ms = performance.now() - exchange.startedAt;
     meter.end(status, ms / 1000);
-    if (status < 500 && !log.isEnabledFor("debug")) return;
+    // Only an unexpected failure is an error; a 503 was meant, and its cause is told where it is known.
+    const isOurFault = status === 500;
+    if (!isOurFault && !log.isEnabledFor("debug")) return;
     // The template, not the path: a path may hold a secret, and a query more than one.
-    log[status < 500 ? "debug" : "error"]("request", {
+    log[isOurFault ? "error" : "debug"]("request", {
       requestId: exchange.requestId,
       method: exchange.request.method,
       path: meter.path,

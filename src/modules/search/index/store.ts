@@ -45,7 +45,7 @@ type Tx = Transaction<SearchTables>;
 /** A query over documents `d`. */
 export type DocumentQuery = SelectQueryBuilder<SearchTables & { d: SearchTables["search_document"] }, "d", unknown>;
 
-/** Tokens to look up: all of `all`, and when `any` is not empty at least one of it. */
+/** Tokens to look up: all of `all`; `any` is a hint, of which every answer has at least one when it is not empty. */
 export type Tokens = { all: readonly number[]; any: readonly number[] };
 
 /** Places per millisecond in `n`; more in one millisecond go on in the next. */
@@ -57,8 +57,10 @@ export interface IndexEngine {
   put(tx: Tx, tenantId: string, documents: readonly IndexedDocument[]): Promise<void>;
   /** Removes documents by their `n`. */
   remove(tx: Tx, tenantId: string, rows: readonly Pick<SearchDocumentRow, "n" | "kind" | "id">[]): Promise<void>;
-  /** Documents having the tokens, newest first. */
+  /** Documents having the tokens. */
   matching(db: Db, tenantId: string, tokens: Tokens): DocumentQuery;
+  /** The same query, newest first. */
+  newestFirst(query: DocumentQuery): DocumentQuery;
 }
 
 /** FTS5 without content: a document's `n` is the row id of its tokens, so the newest come first without sorting. */
@@ -98,9 +100,13 @@ class SqliteEngine implements IndexEngine {
     // A cross join keeps its order in SQLite: tokens first, so that the newest rows are met first and a limit ends the walk.
     const query = db.selectFrom("search_terms as f").crossJoin("search_document as d")
       .where(sql.ref("f.search_terms"), "match", parts.join(" AND ")).whereRef("d.n", "=", "f.rowid")
-      .where("d.tenant_id", "=", tenantId).orderBy("f.rowid", "desc");
+      .where("d.tenant_id", "=", tenantId);
     // What comes on top only sees `d`.
     return query as unknown as DocumentQuery;
+  }
+
+  newestFirst(query: DocumentQuery): DocumentQuery {
+    return query.orderBy(sql.ref("f.rowid"), "desc");
   }
 }
 
@@ -129,11 +135,15 @@ class PostgresEngine implements IndexEngine {
   }
 
   matching(db: Db, tenantId: string, { all, any }: Tokens): DocumentQuery {
-    const array = (tokens: readonly number[]) => sql`${`{${tokens.join(",")}}`}::text::integer[]`;
-    let query = db.selectFrom("search_document as d").where("d.tenant_id", "=", tenantId)
-      .where(sql<boolean>`d.tokens @> ${array(all)}`).orderBy("d.n", "desc").orderBy("d.id", "desc");
-    if (any.length > 0) query = query.where(sql<boolean>`d.tokens && ${array(any)}`);
+    // Reading the long lists of several rooms costs more than it saves; one room is one token more.
+    const needed = `{${(any.length === 1 ? [...all, ...any] : all).join(",")}}`;
+    const query = db.selectFrom("search_document as d").where("d.tenant_id", "=", tenantId)
+      .where(sql<boolean>`d.tokens @> ${needed}::text::integer[]`);
     return query as unknown as DocumentQuery; // as above
+  }
+
+  newestFirst(query: DocumentQuery): DocumentQuery {
+    return query.orderBy("d.n", "desc").orderBy("d.id", "desc");
   }
 }
 

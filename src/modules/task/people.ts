@@ -1,25 +1,8 @@
-// What tasks ask of others, as narrow as it is used: who can see a room, and whom to notify.
+// Who can be given a task: principals who can see its room.
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
-
-/** Something its assignees should know about a task. */
-export type TaskNotice = {
-  tenantId: string;
-  kind: "task_assigned" | "task_due";
-  principalIds: readonly string[];
-  /** Who caused it; absent when time did. */
-  actor?: Pick<Actor, "principalId" | "kind">;
-  roomId: string;
-  taskId: string;
-  key: string;
-  title: string;
-  dueAt: string | null;
-};
-
-/** Notifies principals. Called inside the transaction of the change, which the notifier's own writes join. */
-export type Notify = (notice: TaskNotice) => Promise<void>;
 
 export class TaskPeople {
   readonly #deps: { gate: RoomGate; identity: IdentityService };

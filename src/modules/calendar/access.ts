@@ -1,0 +1,86 @@
+// Who may know what of an event: everything, that time is taken, or nothing; and who may change it.
+import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import { effectiveRole, RoomGate, RoomStore, type SeenRoom, seer } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import type { AttendeeRow, CalendarTables, EventRow } from "./store.ts";
+
+export type Level = "full" | "busy";
+type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+type Event = { row: EventRow; attendees: readonly AttendeeRow[] };
+
+export class CalendarAccess {
+  readonly #store: Store<CalendarTables>;
+  readonly #gate: RoomGate;
+
+  constructor({ store, gate }: { store: Store<CalendarTables>; gate: RoomGate }) {
+    this.#store = store;
+    this.#gate = gate;
+  }
+
+  /** What somebody may know of an event; `undefined`: not even that it exists. */
+  async level(who: Who, event: Event): Promise<Level | undefined> {
+    const { row } = event;
+    const room = row.room_id === null ? null : await this.room(who, row.room_id);
+    return levelOf(who, event, room);
+  }
+
+  /** The room as somebody sees it; `undefined` when it is gone. */
+  async room(who: Who, roomId: string): Promise<SeenRoom | undefined> {
+    const room = await new RoomStore(this.#store.db).seen(seer(who), roomId);
+    return room?.state === "deleted" ? undefined : room;
+  }
+
+  /** Lets in who may change the event: its creator, and members of the room whose event it is. */
+  async enterToWrite(context: Context, event: Event, least: "member" | "moderator"): Promise<void> {
+    const { actor } = context;
+    const { row } = event;
+    const level = await this.level(actor, event);
+    if (level === undefined) throw absent();
+    const isCreator = row.created_by === actor.principalId;
+    if (row.room_id !== null) {
+      const room = await this.room(actor, row.room_id);
+      if (room !== undefined && effectiveRole(actor, room) !== undefined) {
+        const { role } = await this.#gate.enter(context, row.room_id, "member");
+        const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
+        const isOfRoom = row.visibility === "room" && least === "member";
+        if (isCreator || (level === "full" && (isModerator || isOfRoom))) return;
+      }
+    } else if (isCreator) return;
+    throw new Fault(
+      "forbidden",
+      row.room_id === null
+        ? "Only its creator changes an event of a personal calendar"
+        : `${context.operation} of this event needs its creator or a ${least} of the room`,
+    );
+  }
+}
+
+/** The same with the room at hand; `null` when the event is of no room. */
+export function levelOf(who: Who, event: Event, room: SeenRoom | null | undefined): Level | undefined {
+  const { row } = event;
+  if (room === undefined) return undefined;
+  const role = room === null ? undefined : effectiveRole(who, room);
+  if (isTheirs(who.principalId, event)) {
+    if (who.ownerId === null) return "full";
+    // An agent never knows more than its owner.
+    const isOwnersToo = isTheirs(who.ownerId, event) ||
+      (room !== null && room.owner_role !== null && row.visibility === "room");
+    if (isOwnersToo) return "full";
+  }
+  if (role === undefined) return undefined;
+  const isMember = role !== null;
+  if (isMember && (row.visibility === "room" || (row.created_by === who.principalId && who.ownerId === null))) return "full";
+  return row.visibility === "private" ? undefined : "busy";
+}
+
+/** An event of the principal's own calendar, or one it is invited to. */
+function isTheirs(principalId: string, { row, attendees }: Event): boolean {
+  if (row.room_id === null && row.created_by === principalId) return true;
+  return attendees.some((attendee) => attendee.principal_id === principalId);
+}
+
+export function absent(): Fault {
+  return new Fault("not_found", "No such event, or not visible to the caller");
+}

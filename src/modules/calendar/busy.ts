@@ -1,0 +1,90 @@
+// When principals are busy: the times of events they made or are invited to and have not declined, and nothing else.
+import type { AttendeeRow, CalendarStore, RsvpRow } from "./store.ts";
+import { BUDGET_MS } from "./expansion.ts";
+import { iso } from "@/core/clock.ts";
+import { type Occurrence, occurrencesBetween } from "./occurrence.ts";
+import { answerOf } from "./presenter.ts";
+import { instantOf, localOf } from "./zone.ts";
+
+export type Busy = { principalId: string; startAt: number; endAt: number };
+type Question = {
+  tenantId: string;
+  principalIds: readonly string[];
+  from: number;
+  to: number;
+  /** Where days begin, for all-day events. */
+  timeZone: string;
+  /** The event that asks does not stand in its own way. */
+  except?: string;
+};
+
+const EVENTS_MAX = 5000;
+const DAY_MS = 86_400_000;
+/** All expansions of one question together. */
+const QUESTION_MS = 400;
+
+/** Busy times that overlap the range, merged, by principal and start. */
+export async function busyTimes(store: CalendarStore, question: Question): Promise<{ busy: Busy[]; truncated: boolean }> {
+  const { tenantId, principalIds, from, to, timeZone, except } = question;
+  const window = { from: iso(from - DAY_MS), to: iso(to + DAY_MS) };
+  const rows = await store.busy(tenantId, window, principalIds, EVENTS_MAX + 1);
+  const parts = await store.parts(tenantId, rows.map((row) => row.id));
+  const attendees = Map.groupBy(parts.attendees, (row) => row.event_id);
+  const overrides = Map.groupBy(parts.overrides, (row) => row.event_id);
+  const found: Busy[] = [];
+  let truncated = rows.length > EVENTS_MAX;
+  let spentMs = 0;
+  for (const row of rows.slice(0, EVENTS_MAX)) {
+    if (row.id === except) continue;
+    if (spentMs > QUESTION_MS) truncated = true;
+    if (spentMs > QUESTION_MS) break;
+    const startedAt = performance.now();
+    const event = { row, overrides: overrides.get(row.id) ?? [] };
+    const occurrences = occurrencesBetween(event, from - DAY_MS, to + DAY_MS, undefined, BUDGET_MS);
+    truncated ||= occurrences.truncated;
+    for (const occurrence of occurrences.items) {
+      const isAllDay = (occurrence.patch.timeZone === undefined ? row.time_zone : occurrence.patch.timeZone) === null;
+      const [startAt, endAt] = isAllDay
+        ? [dayIn(occurrence.startAt, timeZone), dayIn(occurrence.endAt, timeZone)]
+        : [occurrence.startAt, occurrence.endAt];
+      if (startAt >= to || endAt <= from || startAt === endAt) continue;
+      for (const principalId of whoIsBusy(row.created_by, attendees.get(row.id) ?? [], parts.rsvps, occurrence)) {
+        if (principalIds.includes(principalId)) found.push({ principalId, startAt, endAt });
+      }
+    }
+    spentMs += performance.now() - startedAt;
+  }
+  return { busy: merged(found, principalIds), truncated };
+}
+
+function whoIsBusy(
+  creator: string,
+  attendees: readonly AttendeeRow[],
+  rsvps: readonly RsvpRow[],
+  occurrence: Occurrence,
+): Set<string> {
+  const busy = new Set([creator]);
+  for (const attendee of attendees) {
+    if (attendee.principal_id === null) continue;
+    if (answerOf(attendee, rsvps, occurrence).status === "declined") busy.delete(attendee.principal_id);
+    else busy.add(attendee.principal_id);
+  }
+  return busy;
+}
+
+function dayIn(utcMidnight: number, timeZone: string): number {
+  return instantOf(`${localOf(utcMidnight, null)}T00:00:00`, timeZone);
+}
+
+function merged(found: readonly Busy[], order: readonly string[]): Busy[] {
+  const byPrincipal = Map.groupBy(found, ({ principalId }) => principalId);
+  return order.flatMap((principalId) => {
+    const times: Busy[] = [];
+    for (const time of (byPrincipal.get(principalId) ?? []).sort((a, b) => a.startAt - b.startAt)) {
+      const last = times.at(-1);
+      if (last !== undefined && time.startAt <= last.endAt) last.endAt = Math.max(last.endAt, time.endAt);
+      else times.push({ ...time });
+    }
+    return times;
+  });
+}

@@ -1,0 +1,191 @@
+// Expansion: the starts of a series, worked out in wall time piece by piece, so that no rule can hold the event loop.
+//
+// The rule engine runs on wall time as if it were UTC, where it is fast and knows no gaps; each start then becomes an
+// instant by the zone of the event. So a meeting at nine stays at nine whatever the clocks do.
+import { RRuleTemporal } from "rrule-temporal";
+import { malformed, parseRule, type Rule, tooDense, withEnd } from "./rule.ts";
+import { instantOf, localOf, WallClock, wallMs, wallOf } from "./zone.ts";
+
+/** Time one expansion may take. */
+export const BUDGET_MS = 50;
+/** Checking a new rule stops earlier, so that also the answer is there within the budget. */
+const CHECK_MS = 30;
+/** Starts of one series in one answer. */
+export const SERIES_MAX = 1000;
+const DAY_MS = 86_400_000;
+const YEAR_MS = 365.25 * DAY_MS;
+/** A series without end is looked at this far from its start. */
+const HORIZON_MS = 200 * YEAR_MS;
+/** A rule that names no date for so long names none; leap days on a given weekday come every 40 years at least. */
+const SEARCH_MS = 41 * YEAR_MS;
+const STARTS_PER_PIECE = 300;
+const PERIODS_MAX = 2000;
+const CANDIDATES_MAX = 5000;
+
+/** What makes starts: the first, in which zone (null: dates), by which rule, up to which last wall time. */
+export type Series = { startLocal: string; timeZone: string | null; rrule: string | null; lastLocal: string | null };
+/** One start of a series: the wall time the rule made, and when that is. */
+export type Start = { wall: number; at: number };
+export type Starts = { starts: Start[]; truncated: boolean };
+
+/** The starts at or after `from` and before `to` (instants), at most `max` of them, within `budgetMs`. */
+export function startsBetween(series: Series, from: number, to: number, max = SERIES_MAX, budgetMs = BUDGET_MS): Starts {
+  const deadline = performance.now() + budgetMs;
+  const clock = new WallClock(series.timeZone);
+  const starts: Start[] = [];
+  // Offsets differ by less than two days, whatever a zone did.
+  try {
+    for (const piece of pieces(series, from - 2 * DAY_MS, to + 2 * DAY_MS)) {
+      for (const wall of piece) {
+        const at = instantIn(series, clock, wall);
+        if (at === undefined || at < from || at >= to) continue;
+        if (starts.length >= max) return { starts, truncated: true };
+        starts.push({ wall, at });
+      }
+      if (performance.now() > deadline) return { starts, truncated: true };
+    }
+  } catch (cause) {
+    if (!(cause instanceof TooMuchWork)) throw cause;
+    return { starts, truncated: true };
+  }
+  return { starts, truncated: false };
+}
+
+/** The start that an occurrence is named by (its wall time, date, or instant in UTC); `undefined` when there is none. */
+export function startNamed(series: Series, name: string): Start | undefined {
+  const isInstant = /Z$/.test(name);
+  const given = isInstant ? Date.parse(name) : wallMs(name);
+  if (Number.isNaN(given)) return undefined;
+  const at = isInstant || series.timeZone === null ? given : instantOf(localOf(given, series.timeZone), series.timeZone);
+  const wall = isInstant ? wallOf(given, series.timeZone) : given;
+  return startsBetween(series, at, at + 1, 1).starts.find((start) => start.wall === wall);
+}
+
+/** How many starts there are before this wall time. */
+export function countBefore(series: Series, wall: number): number {
+  const clock = new WallClock(series.timeZone);
+  let count = 0;
+  for (const piece of pieces(series, wallMs(series.startLocal), wall)) {
+    count += piece.filter((at) => at < wall && instantIn(series, clock, at) !== undefined).length;
+  }
+  return count;
+}
+
+/** The last start before this wall time. */
+export function lastBefore(series: Series, wall: number): number | undefined {
+  const clock = new WallClock(series.timeZone);
+  let last: number | undefined;
+  // Backwards in growing steps: the one before is near, unless the series has a hole.
+  for (let reach = 8 * DAY_MS; last === undefined; reach *= 4) {
+    for (const piece of pieces(series, wall - reach, wall)) {
+      for (const at of piece) if (at < wall && instantIn(series, clock, at) !== undefined) last = at;
+    }
+    if (wall - reach < wallMs(series.startLocal)) break;
+  }
+  return last;
+}
+
+/** Checks a rule for a series that starts so, and finds where it ends; throws what is wrong with it. */
+export function settleRule(text: string, startLocal: string, timeZone: string | null): { rrule: string; lastLocal: string | null } {
+  const rule = parseRule(text);
+  if (timeZone === null && /HOURLY|BYHOUR|BYMINUTE|BYSECOND/.test(rule.endless)) {
+    throw malformed("all-day events recur by days, not by hours");
+  }
+  const open: Series = { startLocal, timeZone, rrule: rule.endless, lastLocal: null };
+  const end = endOf(rule, open);
+  if (end !== null && end < wallMs(startLocal)) throw malformed("UNTIL is before the start");
+  const rrule = withEnd(rule, rule.count !== undefined ? { count: rule.count } : rule.until === undefined ? undefined : { until: rule.until });
+  return { rrule, lastLocal: end === null ? null : localOf(end, timeZone) };
+}
+
+/** The rule of a series cut so that `wall` is its last start. */
+export function cutAt(series: Series, wall: number): string | null {
+  if (series.rrule === null) return null;
+  const { timeZone } = series;
+  const until = timeZone === null
+    ? localOf(wall, null).replaceAll("-", "")
+    : `${new Date(instantOf(localOf(wall, timeZone), timeZone)).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+  return withEnd(parseRule(series.rrule), { until });
+}
+
+/** The wall time after which no start comes; null: goes on. Goes through the starts, so it finds costly rules too. */
+function endOf(rule: Rule, series: Series): number | null {
+  const deadline = performance.now() + CHECK_MS;
+  const first = wallMs(series.startLocal);
+  const clock = new WallClock(series.timeZone);
+  let seen = 0;
+  let last = first;
+  try {
+    for (const piece of pieces(series, first, first + (rule.count === undefined ? SEARCH_MS : HORIZON_MS))) {
+      for (const wall of piece) {
+        if (instantIn(series, clock, wall) === undefined) continue;
+        last = wall;
+        if (++seen === rule.count) return last;
+      }
+      // One start besides the first shows that the rule names dates at all.
+      if (rule.count === undefined && seen > 1) return untilOf(rule, series.timeZone);
+      if (performance.now() > deadline) throw tooDense("working it out takes too long");
+    }
+  } catch (cause) {
+    if (cause instanceof TooMuchWork) throw tooDense("working it out takes too much");
+    throw cause;
+  }
+  if (rule.count === undefined && rule.until === undefined && seen < 2 && !hasMatch(rule, first)) {
+    throw malformed("it names no date");
+  }
+  return rule.count === undefined ? untilOf(rule, series.timeZone) : last;
+}
+
+/** Whether the rule makes the start itself; a rule with large intervals may make nothing else for long. */
+function hasMatch(rule: Rule, first: number): boolean {
+  return engineOf(rule.endless, first).between(new Date(first), new Date(first), true).length > 0;
+}
+
+function untilOf({ until }: Rule, zone: string | null): number | null {
+  if (until === undefined) return null;
+  const [, year, month, day, hour = "23", minute = "59", second = "59"] =
+    /^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d))?/.exec(until) ?? [];
+  const wall = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
+  if (Number.isNaN(wall)) throw malformed("UNTIL is no date");
+  return until.endsWith("Z") && zone !== null ? wallOf(wall, zone) : wall;
+}
+
+/** Wall times of the starts from about `from` to `to`, ascending, in pieces that are small work each. */
+function* pieces(series: Series, from: number, to: number): Generator<number[]> {
+  const first = wallMs(series.startLocal);
+  if (first > to) return;
+  if (from <= first) yield [first];
+  if (series.rrule === null) return;
+  const rule = parseRule(series.rrule);
+  const engine = engineOf(rule.endless, first);
+  const last = Math.min(to, first + HORIZON_MS, series.lastLocal === null ? Infinity : wallMs(series.lastLocal));
+  const step = Math.max(1, Math.min(10 * 366, Math.floor(STARTS_PER_PIECE / rule.perDay))) * DAY_MS;
+  for (let at = Math.max(from, first + 1); at <= last; at += step) {
+    yield engineRun(engine, at, Math.min(at + step - 1, last)).filter((wall) => wall !== first);
+  }
+}
+
+function engineOf(rrule: string, first: number): RRuleTemporal {
+  const stamp = new Date(first).toISOString().slice(0, 19).replaceAll(/[-:]/g, "");
+  return new RRuleTemporal({
+    rruleString: `DTSTART:${stamp}Z\nRRULE:${rrule}`,
+    maxIterations: PERIODS_MAX,
+    maxCandidateEvaluations: CANDIDATES_MAX,
+  });
+}
+
+function engineRun(engine: RRuleTemporal, from: number, to: number): number[] {
+  try {
+    return engine.between(new Date(from), new Date(to), true).map((start) => start.epochMilliseconds);
+  } catch (cause) {
+    throw new TooMuchWork("The rule engine gave up", { cause });
+  }
+}
+
+/** The first start is meant as it is written, also where the zone skips it. */
+function instantIn(series: Series, clock: WallClock, wall: number): number | undefined {
+  return wall === wallMs(series.startLocal) ? instantOf(series.startLocal, series.timeZone) : clock.instantOf(wall);
+}
+
+/** The engine met one of its limits. */
+class TooMuchWork extends Error {}

@@ -1,0 +1,315 @@
+// SQL of calendars.
+import type { Kysely } from "kysely";
+import type { RoomTables } from "@/modules/room/mod.ts";
+import type { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES } from "./schema.ts";
+
+export type EventRow = {
+  tenant_id: string;
+  id: string;
+  calendar: string;
+  uid: string;
+  room_id: string | null;
+  title: string;
+  description: string | null;
+  location: string | null;
+  visibility: (typeof EVENT_VISIBILITIES)[number];
+  is_transparent: number;
+  /** Wall time, or date when `time_zone` is null. */
+  start_local: string;
+  time_zone: string | null;
+  duration_seconds: number;
+  rrule: string | null;
+  /** No start comes after this wall time; null for a series that goes on, and for a single event. */
+  last_local: string | null;
+  ex_dates_json: string;
+  /** Everything of the event lies between these instants; `to_at` is null for a series that goes on. */
+  from_at: string;
+  to_at: string | null;
+  reminders_json: string;
+  /** Reminders due up to this instant have been sent, or are not wanted. */
+  reminded_at: string;
+  meeting_id: string | null;
+  version: number;
+  created_by: string;
+  created_at: string;
+  updated_at: string;
+};
+
+export type OverrideRow = { tenant_id: string; event_id: string; occurrence: string; patch_json: string };
+
+export type AttendeeRow = {
+  tenant_id: string;
+  event_id: string;
+  position: number;
+  principal_id: string | null;
+  email: string | null;
+  role: (typeof ATTENDEE_ROLES)[number];
+  status: (typeof STATUSES)[number];
+  comment: string | null;
+  responded_at: string | null;
+};
+
+export type RsvpRow = {
+  tenant_id: string;
+  event_id: string;
+  principal_id: string;
+  occurrence: string;
+  status: (typeof STATUSES)[number];
+  comment: string | null;
+  responded_at: string;
+};
+
+export type FeedRow = {
+  tenant_id: string;
+  id: string;
+  principal_id: string;
+  room_id: string | null;
+  name: string;
+  hash: string;
+  created_at: string;
+};
+
+export type ImportRow = {
+  tenant_id: string;
+  id: string;
+  principal_id: string;
+  room_id: string | null;
+  state: "waiting" | "done";
+  text: string | null;
+  report_json: string | null;
+  created_at: string;
+  finished_at: string | null;
+};
+
+export type CalendarTables = RoomTables & {
+  calendar_event: EventRow;
+  calendar_override: OverrideRow;
+  calendar_attendee: AttendeeRow;
+  calendar_rsvp: RsvpRow;
+  calendar_feed: FeedRow;
+  calendar_import: ImportRow;
+};
+
+/** What belongs to a batch of events. */
+export type Parts = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps: RsvpRow[] };
+export type Window = { from: string; to: string };
+
+/** An event with everything that belongs to it. */
+export type WholeEvent = Parts & { row: EventRow };
+
+const PARTS = ["calendar_override", "calendar_attendee", "calendar_rsvp"] as const;
+const IDS_PER_QUERY = 500;
+
+export class CalendarStore {
+  readonly #db: Kysely<CalendarTables>;
+
+  constructor(db: Kysely<CalendarTables>) {
+    this.#db = db;
+  }
+
+  find(tenantId: string, id: string): Promise<EventRow | undefined> {
+    return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  /** The event with all its parts. */
+  async whole(tenantId: string, id: string): Promise<WholeEvent | undefined> {
+    const row = await this.find(tenantId, id);
+    return row === undefined ? undefined : { row, ...await this.parts(tenantId, [id]) };
+  }
+
+  byUid(tenantId: string, calendar: string, uid: string): Promise<EventRow | undefined> {
+    return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
+      .where("calendar", "=", calendar).where("uid", "=", uid).executeTakeFirst();
+  }
+
+  /** Events that may have something in the window: those of a room, or of everything that concerns a principal. */
+  inWindow(
+    tenantId: string,
+    { from, to }: Window,
+    filter: { roomId?: string | undefined; attendeeId?: string | undefined; principalId: string },
+    limit: number,
+  ): Promise<EventRow[]> {
+    let query = this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
+      .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]));
+    const { roomId, attendeeId, principalId } = filter;
+    if (roomId !== undefined) query = query.where("room_id", "=", roomId);
+    else {
+      query = query.where(({ eb, or, selectFrom }) =>
+        or([
+          eb("created_by", "=", principalId),
+          eb(
+            "room_id",
+            "in",
+            selectFrom("member").select("room_id").where("member.tenant_id", "=", tenantId)
+              .where("member.principal_id", "=", principalId),
+          ),
+          eb(
+            "id",
+            "in",
+            selectFrom("calendar_attendee").select("event_id").where("calendar_attendee.tenant_id", "=", tenantId)
+              .where("calendar_attendee.principal_id", "=", principalId),
+          ),
+        ])
+      );
+    }
+    if (attendeeId !== undefined) {
+      query = query.where(({ eb, selectFrom }) =>
+        eb(
+          "id",
+          "in",
+          selectFrom("calendar_attendee").select("event_id").where("calendar_attendee.tenant_id", "=", tenantId)
+            .where("calendar_attendee.principal_id", "=", attendeeId),
+        )
+      );
+    }
+    return query.orderBy("from_at").orderBy("id").limit(limit).execute();
+  }
+
+  /** Events in the window that may make these principals busy. */
+  async busy(tenantId: string, { from, to }: Window, principalIds: readonly string[], limit: number): Promise<EventRow[]> {
+    return await this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
+      .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]))
+      .where("is_transparent", "=", 0)
+      .where(({ eb, or, selectFrom }) =>
+        or([
+          eb("room_id", "is", null),
+          eb(
+            "room_id",
+            "in",
+            selectFrom("room").select("room.id").where("room.tenant_id", "=", tenantId)
+              .where("room.state", "<>", "deleted"),
+          ),
+        ])
+      )
+      .where(({ eb, or, selectFrom }) =>
+        or([
+          eb("created_by", "in", principalIds),
+          eb(
+            "id",
+            "in",
+            selectFrom("calendar_attendee").select("event_id").where("calendar_attendee.tenant_id", "=", tenantId)
+              .where("calendar_attendee.principal_id", "in", principalIds),
+          ),
+        ])
+      ).orderBy("from_at").orderBy("id").limit(limit).execute();
+  }
+
+  async parts(tenantId: string, ids: readonly string[]): Promise<Parts> {
+    const parts: Parts = { overrides: [], attendees: [], rsvps: [] };
+    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
+      const some = ids.slice(at, at + IDS_PER_QUERY);
+      parts.overrides.push(
+        ...await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
+          .where("event_id", "in", some).orderBy("occurrence").execute(),
+      );
+      parts.attendees.push(
+        ...await this.#db.selectFrom("calendar_attendee").selectAll().where("tenant_id", "=", tenantId)
+          .where("event_id", "in", some).orderBy("position").execute(),
+      );
+      parts.rsvps.push(
+        ...await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
+          .where("event_id", "in", some).execute(),
+      );
+    }
+    return parts;
+  }
+
+  async add(row: EventRow): Promise<void> {
+    await this.#db.insertInto("calendar_event").values(row).execute();
+  }
+
+  async update(tenantId: string, id: string, set: Partial<EventRow>): Promise<void> {
+    await this.#db.updateTable("calendar_event").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
+      .execute();
+  }
+
+  /** Puts these in the place of whatever belonged to the event. */
+  async replaceParts(tenantId: string, eventId: string, parts: Partial<Parts>): Promise<void> {
+    const { overrides, attendees, rsvps } = parts;
+    if (overrides !== undefined) {
+      await this.#clear("calendar_override", tenantId, eventId);
+      if (overrides.length > 0) await this.#db.insertInto("calendar_override").values(overrides).execute();
+    }
+    if (attendees !== undefined) {
+      await this.#clear("calendar_attendee", tenantId, eventId);
+      if (attendees.length > 0) await this.#db.insertInto("calendar_attendee").values(attendees).execute();
+    }
+    if (rsvps !== undefined) {
+      await this.#clear("calendar_rsvp", tenantId, eventId);
+      if (rsvps.length > 0) await this.#db.insertInto("calendar_rsvp").values(rsvps).execute();
+    }
+  }
+
+  async remove(tenantId: string, id: string): Promise<void> {
+    for (const table of PARTS) await this.#clear(table, tenantId, id);
+    await this.#db.deleteFrom("calendar_event").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  async idsOfRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("calendar_event").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
+  /** Events with an id after `after`, by id. */
+  after(tenantId: string, after: string, limit: number): Promise<EventRow[]> {
+    return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId).where("id", ">", after)
+      .orderBy("id").limit(limit).execute();
+  }
+
+  async byIds(tenantId: string, ids: readonly string[]): Promise<EventRow[]> {
+    if (ids.length === 0) return [];
+    return await this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
+      .where("id", "in", ids).execute();
+  }
+
+  async addFeed(row: FeedRow): Promise<void> {
+    await this.#db.insertInto("calendar_feed").values(row).execute();
+  }
+
+  feeds(tenantId: string, principalId: string): Promise<FeedRow[]> {
+    return this.#db.selectFrom("calendar_feed").selectAll().where("tenant_id", "=", tenantId)
+      .where("principal_id", "=", principalId).orderBy("id").execute();
+  }
+
+  /** The one look-up without a tenant: the hash is what names the tenant. */
+  feedByHash(hash: string): Promise<FeedRow | undefined> {
+    return this.#db.selectFrom("calendar_feed").selectAll().where("hash", "=", hash).executeTakeFirst();
+  }
+
+  async removeFeed(tenantId: string, principalId: string, id: string): Promise<boolean> {
+    const rows = await this.#db.deleteFrom("calendar_feed").where("tenant_id", "=", tenantId)
+      .where("principal_id", "=", principalId).where("id", "=", id).returning("id").execute();
+    return rows.length > 0;
+  }
+
+  async addImport(row: ImportRow): Promise<void> {
+    await this.#db.insertInto("calendar_import").values(row).execute();
+  }
+
+  import(tenantId: string, id: string): Promise<ImportRow | undefined> {
+    return this.#db.selectFrom("calendar_import").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  async endImport(tenantId: string, id: string, reportJson: string, at: string): Promise<void> {
+    await this.#db.updateTable("calendar_import").set({
+      state: "done",
+      text: null,
+      report_json: reportJson,
+      finished_at: at,
+    }).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  /** Removes what hangs on a purged room besides its events. */
+  async purge(tenantId: string, roomId: string): Promise<void> {
+    for (const table of ["calendar_feed", "calendar_import"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
+    }
+  }
+
+  async #clear(table: (typeof PARTS)[number], tenantId: string, eventId: string): Promise<void> {
+    await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("event_id", "=", eventId).execute();
+  }
+}

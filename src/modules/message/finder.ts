@@ -1,0 +1,42 @@
+// Messages by id, for those who see them; and for those who change them, with the room's line to themselves.
+import { roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import { type Entry, hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+export type Found = { row: MessageRow; entry: Entry };
+
+export class MessageFinder {
+  readonly #deps: { store: Store<MessageTables>; gate: RoomGate };
+
+  constructor(deps: { store: Store<MessageTables>; gate: RoomGate }) {
+    this.#deps = deps;
+  }
+
+  /** A message the caller sees, in a room where it has the role that the running operation declares. */
+  async find(context: Context, id: string): Promise<Found> {
+    const row = await new MessageStore(this.#deps.store.db).find(context.actor.tenantId, id);
+    const absent = new Fault("not_found", "No such message, or not visible to the caller");
+    if (row === undefined) throw absent;
+    if (await this.#deps.gate.look(context.actor, row.room_id) === undefined) throw absent;
+    const entry = await this.#deps.gate.enter(context, row.room_id);
+    if (row.seq <= hiddenUpTo(entry)) throw absent;
+    return { row, entry };
+  }
+
+  /** The same, read again once no other writer can be at work in the room: what is read then stays until the commit. */
+  async findToChange(tx: Transaction<MessageTables>, context: Context, id: string): Promise<Found> {
+    const { row } = await this.find(context, id);
+    await tx.reserve(context.actor.tenantId, roomStream(row.room_id), 0);
+    return await this.find(context, id);
+  }
+
+  /** The same for what only a message that is still there can get. */
+  async findLiving(tx: Transaction<MessageTables>, context: Context, id: string): Promise<Found> {
+    const found = await this.findToChange(tx, context, id);
+    if (found.row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
+    return found;
+  }
+}

@@ -1,0 +1,120 @@
+// Who is notified of a message: those it mentions, the others of a direct room, those who take part in its thread.
+import { z } from "@zod/zod";
+import type { JobDraft } from "@/core/job.ts";
+import type { NotificationDraft, NotificationService } from "@/modules/notification/mod.ts";
+import { type RoomGate, RoomStore, type Visitor } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { Mentions } from "./schema.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+export const NOTIFY_JOB = "message.notify";
+/** People looked at and told in one transaction. */
+const PAGE = 200;
+const NOBODY = JSON.stringify({ principalIds: [], room: false });
+
+export const NotifyPayload = z.strictObject({
+  messageId: z.string(),
+  /** Those an edit mentions who were not mentioned before; absent for a new message. */
+  mentioned: Mentions.optional(),
+});
+type NotifyPayload = z.output<typeof NotifyPayload>;
+
+/** Whether a message is anybody's business in particular. A plain message in a channel is not, and a notice never. */
+export function isTold(row: MessageRow, roomKind: string | undefined): boolean {
+  if (row.type === "notice" || row.type === "system") return false;
+  return row.thread_id !== null || row.reply_to_id !== null || roomKind === "direct" || row.mentions_json !== NOBODY;
+}
+
+/** The job that tells of a new message; `undefined` where nobody needs to be told. */
+export function noticeJob(row: MessageRow, roomKind: string | undefined): JobDraft | undefined {
+  if (!isTold(row, roomKind)) return undefined;
+  return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id } };
+}
+
+/** The job that tells those whom an edit newly mentions. */
+export function mentionJob(row: MessageRow, before: Mentions, after: Mentions): JobDraft | undefined {
+  const known = new Set(before.principalIds);
+  const mentioned = {
+    principalIds: after.principalIds.filter((id) => !known.has(id)),
+    room: after.room && !before.room,
+  };
+  if (row.type === "notice" || (mentioned.principalIds.length === 0 && !mentioned.room)) return undefined;
+  return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id, mentioned } };
+}
+
+type Deps = { store: Store<MessageTables>; gate: RoomGate; notifications: NotificationService };
+type Kind = "mention" | "reply" | "direct_message";
+
+export class MessageNotifier {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Tells of a message as it is now. Safe to repeat: one source makes one notification. */
+  async run(tenantId: string, { messageId, mentioned }: NotifyPayload): Promise<void> {
+    const { store } = this.#deps;
+    const row = await new MessageStore(store.db).find(tenantId, messageId);
+    if (row === undefined || row.deleted_at !== null) return;
+    const kinds = await this.#concerned(row, mentioned);
+    const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
+    for (let after: string | undefined; mentions.room;) {
+      const page = await new RoomStore(store.db).members(tenantId, row.room_id, {}, after, PAGE);
+      await this.#tell(row, new Map(page.map((member) => [member.principal_id, "mention"])), mentioned !== undefined);
+      for (const member of page) kinds.delete(member.principal_id);
+      after = page.at(-1)?.principal_id;
+      if (page.length < PAGE) break;
+    }
+    const rest = [...kinds];
+    for (let at = 0; at < rest.length; at += PAGE) {
+      await this.#tell(row, new Map(rest.slice(at, at + PAGE)), mentioned !== undefined);
+    }
+  }
+
+  /** By name, each for the most pressing of their reasons. */
+  async #concerned(row: MessageRow, mentioned: Mentions | undefined): Promise<Map<string, Kind>> {
+    if (mentioned !== undefined) return new Map(mentioned.principalIds.map((id) => [id, "mention"]));
+    const messages = new MessageStore(this.#deps.store.db);
+    const rooms = new RoomStore(this.#deps.store.db);
+    const kinds = new Map<string, Kind>();
+    const room = await rooms.seen({ tenantId: row.tenant_id, principalId: "", ownerId: "" }, row.room_id);
+    if (room?.kind === "direct") {
+      for (const id of await rooms.memberIds(row.tenant_id, row.room_id)) kinds.set(id, "direct_message");
+    }
+    if (row.thread_id !== null) {
+      for (const id of await messages.threadAuthors(row.tenant_id, row.thread_id)) kinds.set(id, "reply");
+    }
+    const target = row.reply_to_id === null ? undefined : await messages.find(row.tenant_id, row.reply_to_id);
+    if (target !== undefined) kinds.set(target.sender_id, "reply");
+    for (const id of Mentions.parse(JSON.parse(row.mentions_json)).principalIds) kinds.set(id, "mention");
+    return kinds;
+  }
+
+  /** Tells those who see the room now and have not read that far; whom an edit mentions has read it as it was. */
+  async #tell(row: MessageRow, kinds: ReadonlyMap<string, Kind>, isEdit: boolean): Promise<void> {
+    const { store, gate, notifications } = this.#deps;
+    await store.write(async (tx) => {
+      const room = await new RoomStore(tx.db).seen(
+        { tenantId: row.tenant_id, principalId: "", ownerId: "" },
+        row.room_id,
+      );
+      if (room === undefined || room.state === "deleted") return;
+      const seeing = await gate.seeing(room, [...kinds.keys()]);
+      const isNew = ({ last_read_seq }: Visitor): boolean => isEdit || (last_read_seq ?? 0) < row.seq;
+      const byKind = Map.groupBy(
+        [...seeing.values()].filter((visitor) => isNew(visitor)),
+        (visitor) => kinds.get(visitor.id) ?? "mention",
+      );
+      await notifications.notify(...[...byKind].map(([kind, visitors]): NotificationDraft => ({
+        tenantId: row.tenant_id,
+        principalIds: visitors.map((visitor) => visitor.id),
+        kind,
+        actor: { principalId: row.sender_id, kind: row.sender_kind },
+        roomId: row.room_id,
+        message: { id: row.id, seq: row.seq },
+        source: `${kind === "mention" ? kind : "message"}:${row.id}`,
+      })));
+    });
+  }
+}

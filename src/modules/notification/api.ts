@@ -1,0 +1,65 @@
+// Operations on the caller's own notifications; there is no way to name another's.
+import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import { defineOperation } from "@/core/operation.ts";
+import {
+  Notification,
+  NotificationList,
+  NotificationReadAll,
+  Notifications,
+  NotificationsRead,
+  NotificationUpdate,
+} from "./schema.ts";
+import type { NotificationService } from "./service.ts";
+
+const PATH = "/v1/collaboration/notifications";
+
+/** The notification module. */
+export function notificationModule(notifications: NotificationService): Module {
+  return {
+    name: "notification",
+    purgeRoom: (tenantId, roomId) => notifications.retract(tenantId, "room_id", roomId),
+    jobs: [
+      defineJob({
+        kind: "notification.retract",
+        payload: z.strictObject({ messageId: z.string() }),
+        run: ({ tenantId, payload }) => notifications.retract(tenantId, "message_id", payload.messageId),
+      }),
+    ],
+    operations: [
+      defineOperation({
+        name: "notification.list",
+        summary: "List the caller's notifications, newest first",
+        description: "The newest 1000 are kept.",
+        access: { scope: "notification.read" },
+        http: { method: "GET", path: PATH, status: 200 },
+        input: NotificationList,
+        output: Notifications,
+        faults: ["invalid_cursor"],
+        run: ({ actor }, input) => notifications.list(actor, input),
+      }),
+      defineOperation({
+        name: "notification.update",
+        summary: "Mark a notification read or unread",
+        access: { scope: "notification.write" },
+        http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
+        input: NotificationUpdate,
+        output: Notification,
+        faults: ["not_found", "version_mismatch"],
+        example: { id: "ntf_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", readAt: "2026-03-01T12:00:00.000Z" },
+        run: ({ actor }, input) => notifications.update(actor, input),
+      }),
+      defineOperation({
+        name: "notification.read_all",
+        summary: "Mark all notifications read, or those up to one, or those of a room",
+        access: { scope: "notification.write" },
+        http: { method: "POST", path: `${PATH}/read`, status: 200 },
+        input: NotificationReadAll,
+        output: NotificationsRead,
+        example: {},
+        run: ({ actor }, input) => notifications.readAll(actor, input),
+      }),
+    ],
+  };
+}

@@ -1,0 +1,71 @@
+// How long a search takes over many messages, printed and bounded. SEARCH_LATENCY=100000 measures a larger index.
+import assert from "node:assert/strict";
+import { engines, fillRoom, print } from "./search_engines.ts";
+
+const SIZES = [10_000, ...Deno.env.get("SEARCH_LATENCY") === "100000" ? [100_000] : []];
+const ROUNDS = 9;
+/** Far above what is measured, so that only a broken index fails. */
+const MEDIAN_MAX_MS = 500;
+
+/** Words made of syllables, the first ones much more frequent than the last. */
+function textsOf(count: number): string[] {
+  const syllables = ["ka", "ro", "mi", "ten", "sul", "ver", "ang", "po", "li", "dra", "shu", "nek", "ost", "fi", "gam"];
+  let state = 42;
+  const random = (): number => (state = Math.imul(state, 1_103_515_245) + 12_345 >>> 0) / 2 ** 32;
+  const wordOf = (rank: number): string => {
+    const [a, b, c] = [rank % 15, Math.floor(rank / 15) % 15, Math.floor(rank / 225) % 15];
+    return `${syllables[a]}${syllables[b]}${syllables[c]}`;
+  };
+  return Array.from(
+    { length: count },
+    (_, at) =>
+      Array.from({ length: 12 }, () => wordOf(Math.floor(3000 * random() ** 3))).join(" ") +
+      (at % 997 === 0 ? " needle" : ""),
+  );
+}
+
+for (const { name, open } of engines) {
+  for (const size of SIZES) {
+    Deno.test(`search stays fast over ${size} messages (${name})`, async () => {
+      await using opened = await open();
+      const { gateway } = opened;
+      const alice = await gateway.as("alice");
+      await alice.get("/v1/rooms");
+      const rooms = 10;
+      const texts = textsOf(size);
+      let sending = 0;
+      for (let at = 0; at < rooms; at++) {
+        const startedAt = performance.now();
+        await fillRoom(gateway, alice, texts.slice(at * size / rooms, (at + 1) * size / rooms));
+        sending += performance.now() - startedAt;
+      }
+      const startedAt = performance.now();
+      while ((await alice.get("/v1/search?q=ready")).body.degraded) continue;
+      print(
+        `  ${name} ${size}: sent at ${Math.round(size / sending * 1000)}/s, the rest indexed in ` +
+          `${Math.round(performance.now() - startedAt)} ms`,
+      );
+      for (
+        const [what, body] of [
+          ["rare word", { query: "needle" }],
+          ["frequent word", { query: "kakaka" }],
+          ["frequent word, recent", { query: "kakaka", sort: "recent" }],
+          ["part of many words", { query: "kak" }],
+          ["two words", { query: "kakaka rokaka" }],
+          ["nothing", { query: "zzyzx" }],
+        ] as const
+      ) {
+        const times: number[] = [];
+        for (let round = 0; round < ROUNDS; round++) {
+          const from = performance.now();
+          assert.equal((await alice.post("/v1/search", body)).status, 200);
+          times.push(performance.now() - from);
+        }
+        const sorted = times.toSorted((a, b) => a - b);
+        const median = sorted[Math.floor(ROUNDS / 2)] ?? 0;
+        print(`  ${name} ${size} ${what}: median ${median.toFixed(1)} ms, worst ${sorted.at(-1)?.toFixed(1)} ms`);
+        assert.ok(median < MEDIAN_MAX_MS, `${what}: ${median} ms`);
+      }
+    });
+  }
+}
