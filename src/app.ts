@@ -15,7 +15,18 @@ import { Cursors } from "@/core/page.ts";
 import { limitsOf } from "@/limits.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
-import { messageModule, MessageSender, MessageService, MessageStore, presentMessage } from "@/modules/message/mod.ts";
+import {
+  messageModule,
+  MessageNotifier,
+  MessageSender,
+  MessageService,
+  MessageStore,
+  PinService,
+  ReactionService,
+  ReadingService,
+  ScheduledService,
+} from "@/modules/message/mod.ts";
+import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
 import { RoomGate, RoomMembers, roomModule, RoomService, RoomStore } from "@/modules/room/mod.ts";
 import {
@@ -27,6 +38,7 @@ import {
   searchModule,
   SearchService,
 } from "@/modules/search/mod.ts";
+import { StreamWatch, syncModule, SyncService } from "@/modules/sync/mod.ts";
 import { taskModule, TaskSource } from "@/modules/task/mod.ts";
 import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
@@ -90,12 +102,14 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     }),
   });
   const gate = new RoomGate(store);
+  const notifications = new NotificationService({ store, clock, cursors, identity });
   const members = new RoomMembers({
     store,
     clock,
     cursors,
     gate,
     identity,
+    notifications,
     membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
   });
   const rooms = new RoomService({
@@ -105,6 +119,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     gate,
     members,
     identity,
+    notifications,
     countUnread: (tenantId, principalId, behind) =>
       new MessageStore(store.db).countUnreadIn(tenantId, principalId, behind),
     onCreated: () => metrics.roomsCreated.inc(),
@@ -115,7 +130,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   // Modules whose things can be found put them into `searchIndex` and add a `Searchable` to `searchables`.
   const searchIndex = new SearchIndex(store);
   const searchables: Searchable[] = [
-    new MessageSource({ store, present: (_actor, rows) => Promise.resolve(rows.map(presentMessage)) }),
+    new MessageSource({ store, present: (actor, rows) => messages.present(actor, rows) }),
     new TaskSource({ store, clock }),
   ];
   const indexer = new SearchIndexer({ store, index: searchIndex });
@@ -134,10 +149,16 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     tenantModule(tenants),
     identityModule({ identity, tenants, limits: limits.shown }),
     permissionModule(permissions),
+    notificationModule(notifications),
     roomModule({ rooms, members, gate }),
     messageModule({
       sender,
       messages,
+      reactions: new ReactionService({ store, clock, gate }),
+      pins: new PinService({ store, clock, gate }),
+      reading: new ReadingService({ store, gate, notifications }),
+      scheduled: new ScheduledService({ store, clock, cursors, sender, identity, notifications }),
+      notifier: new MessageNotifier({ store, gate, notifications }),
       rate: limits.messages,
       meter: {
         received: () => metrics.messagesReceived.inc(),
@@ -151,19 +172,23 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     }),
   );
   modules.push(searchModule({
-    search: new SearchService({ store, cursors, indexer, sources: searchables }),
+    search: new SearchService({ store, clock, cursors, indexer, sources: searchables }),
     reindexer: new Reindexer({ store, clock, index: searchIndex, sources: searchables }),
     sources: searchables,
     isEnabled: settings.SVC_SEARCH,
     purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
   }));
+  const watch = new StreamWatch(bus);
+  stack.defer(() => watch.stop());
+  modules.push(syncModule(new SyncService({ store, cursors, identity, watch })));
   modules.push(taskModule({
     store,
     clock,
     cursors,
     gate,
     identity,
-    messages,
+    readMessage: (context, id) => messages.read(context, id),
+    notify: (...drafts) => notifications.notify(...drafts),
     ...settings.SVC_SEARCH ? { index: searchIndex } : {},
   }));
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
@@ -285,7 +310,10 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     store,
     jobs,
     hub,
-    drain: () => hub.drain(),
+    async drain() {
+      watch.stop();
+      await hub.drain();
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -26,6 +26,7 @@ export interface Transaction<Tables> {
   /**
    * Reserves the next `count` seqs of a stream; the caller must `append` events for all of them in the same `work`.
    * Only for rows that carry their own seq; everybody else calls `emit`.
+   * Reserving none holds the stream until the commit: writers that do this first take turns.
    */
   reserve(tenantId: string, stream: string, count: number): Promise<{ epoch: string; first: number }>;
   /** Writes events whose seqs were reserved. */

@@ -173,6 +173,8 @@ testSearch("search filters narrow, and an empty one is refused instead of wideni
   const mention = await say(bob, two, "lemon for you", { mentions: { principalIds: ["alice"] } });
   const root = await say(bob, two, "lemon root", { type: "notice" });
   const reply = await say(alice, two, "lemon reply", { threadId: root });
+  assert.ok((await alice.put(`/v1/messages/${link}/reactions/👍`)).status < 300);
+  assert.ok((await alice.put(`/v1/messages/${mention}/pin`)).status < 300);
   const cases: [Record<string, unknown>, string[]][] = [
     [{ roomIds: [one] }, [link]],
     [{ senderIds: ["me"] }, [link, reply]],
@@ -181,6 +183,9 @@ testSearch("search filters narrow, and an empty one is refused instead of wideni
     [{ messageTypes: ["notice"] }, [root]],
     [{ has: ["link"] }, [link]],
     [{ has: ["link", "file"] }, []],
+    [{ has: ["reaction"] }, [link]],
+    [{ has: ["reaction", "link"], pinned: true }, []],
+    [{ pinned: true }, [mention]],
     [{ mentions: ["me"] }, [mention]],
     [{ to: "2026-03-01" }, [link]],
     [{ from: "2026-03-02", senderIds: ["alice"] }, [reply]],

@@ -165,6 +165,20 @@ Deno.test("the next task has copies of the subtasks, open again and moved along"
   assert.equal((await world.read(third.id)).subtaskCount, 1);
 });
 
+Deno.test("whoever left the room is not assigned the next task of a series", async () => {
+  await using world = await openTaskWorld();
+  const { id } = await world.make("again", {
+    assigneeIds: ["observer", "owner"],
+    dueAt: "2026-03-02T09:00:00Z",
+    recurrence: { rrule: "FREQ=DAILY" },
+  });
+  await world.owner.delete(`/v1/rooms/${world.roomId}/members/observer`);
+  const next = await complete(world, id);
+  assert.deepEqual(next.assigneeIds, ["owner"]);
+  const log = await world.gateway.app.store.log.read("default", "principal:observer", 0, 100);
+  assert.equal(log.filter(({ json }) => json.includes(next.id)).length, 0);
+});
+
 Deno.test("rules that are malformed or too much work are refused in under 50 ms", async () => {
   await using world = await openTaskWorld();
   const dueAt = "2026-03-02T09:00:00Z";

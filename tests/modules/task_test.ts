@@ -118,6 +118,7 @@ Deno.test("values that make no sense are refused by name", async () => {
   const cases: [Record<string, unknown>, number, string][] = [
     [{ startAt: "2026-03-02T00:00:00Z", dueAt: "2026-03-01T00:00:00Z" }, 422, "validation_failed"],
     [{ timezone: "Mars/Olympus" }, 422, "invalid_time_zone"],
+    [{ timezone: "+02:00" }, 422, "invalid_time_zone"],
     [{ assigneeIds: ["nobody-there"] }, 422, "validation_failed"],
     [{ parentId: "OPS-99" }, 422, "validation_failed"],
     [{ labels: Array.from({ length: 21 }, (_, n) => `l${n}`) }, 422, "validation_failed"],
@@ -438,4 +439,30 @@ Deno.test("tasks are found by search with the rights of their room", async () =>
   assert.equal(await find(world.outsider), 0);
   await world.member.delete(`${PATH}/${id}`);
   assert.equal(await find(), 0);
+});
+
+Deno.test("a room has ten thousand open tasks at most, and a tree five hundred", async () => {
+  await using world = await openTaskWorld();
+  const { id } = await world.make("one");
+  const { store } = world.gateway.app;
+  const row = await store.db.selectFrom("task").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+  const copies = (count: number, set: Record<string, unknown>) =>
+    store.write((tx) =>
+      tx.insertMany(
+        "task",
+        Array.from({ length: count }, (_, index) => ({ ...row, id: `${id}_${index}`, key: `COPY-${index}`, ...set })),
+      )
+    );
+  await copies(499, { parent_id: id });
+  assertFault(
+    await world.member.post(PATH, { roomId: world.roomId, title: "x", parentId: id }),
+    409,
+    "limit_reached",
+  );
+  await store.write((tx) => tx.db.deleteFrom("task").where("parent_id", "=", id).execute());
+  const closed = await world.make("closed", { status: "cancelled" });
+  await copies(9_999, {});
+  assertFault(await world.member.post(PATH, { roomId: world.roomId, title: "x" }), 409, "limit_reached");
+  assertFault(await world.member.patch(`${PATH}/${closed.id}`, { status: "todo" }), 409, "limit_reached");
+  assert.equal((await world.member.post(PATH, { roomId: world.roomId, title: "x", status: "done" })).status, 201);
 });

@@ -71,7 +71,9 @@ export function levelOf(who: Who, event: Event, room: SeenRoom | null | undefine
   }
   if (role === undefined) return undefined;
   const isMember = role !== null;
-  if (isMember && (row.visibility === "room" || (row.created_by === who.principalId && who.ownerId === null))) return "full";
+  if (isMember && (row.visibility === "room" || (row.created_by === who.principalId && who.ownerId === null))) {
+    return "full";
+  }
   return row.visibility === "private" ? undefined : "busy";
 }
 

@@ -1,9 +1,8 @@
 // When principals are busy: the times of events they made or are invited to and have not declined, and nothing else.
-import type { AttendeeRow, CalendarStore, RsvpRow } from "./store.ts";
-import { BUDGET_MS } from "./expansion.ts";
 import { iso } from "@/core/clock.ts";
 import { type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { answerOf } from "./presenter.ts";
+import type { CalendarStore, WholeEvent } from "./store.ts";
 import { instantOf, localOf } from "./zone.ts";
 
 export type Busy = { principalId: string; startAt: number; endAt: number };
@@ -24,23 +23,22 @@ const DAY_MS = 86_400_000;
 const QUESTION_MS = 400;
 
 /** Busy times that overlap the range, merged, by principal and start. */
-export async function busyTimes(store: CalendarStore, question: Question): Promise<{ busy: Busy[]; truncated: boolean }> {
+export async function busyTimes(
+  store: CalendarStore,
+  question: Question,
+): Promise<{ busy: Busy[]; truncated: boolean }> {
   const { tenantId, principalIds, from, to, timeZone, except } = question;
   const window = { from: iso(from - DAY_MS), to: iso(to + DAY_MS) };
   const rows = await store.busy(tenantId, window, principalIds, EVENTS_MAX + 1);
-  const parts = await store.parts(tenantId, rows.map((row) => row.id));
-  const attendees = Map.groupBy(parts.attendees, (row) => row.event_id);
-  const overrides = Map.groupBy(parts.overrides, (row) => row.event_id);
   const found: Busy[] = [];
   let truncated = rows.length > EVENTS_MAX;
   let spentMs = 0;
-  for (const row of rows.slice(0, EVENTS_MAX)) {
+  for (const event of await store.wholes(tenantId, rows.slice(0, EVENTS_MAX))) {
+    const { row } = event;
     if (row.id === except) continue;
-    if (spentMs > QUESTION_MS) truncated = true;
-    if (spentMs > QUESTION_MS) break;
+    if (spentMs > QUESTION_MS) return { busy: merged(found, principalIds), truncated: true };
     const startedAt = performance.now();
-    const event = { row, overrides: overrides.get(row.id) ?? [] };
-    const occurrences = occurrencesBetween(event, from - DAY_MS, to + DAY_MS, undefined, BUDGET_MS);
+    const occurrences = occurrencesBetween(event, from - DAY_MS, to + DAY_MS);
     truncated ||= occurrences.truncated;
     for (const occurrence of occurrences.items) {
       const isAllDay = (occurrence.patch.timeZone === undefined ? row.time_zone : occurrence.patch.timeZone) === null;
@@ -48,7 +46,7 @@ export async function busyTimes(store: CalendarStore, question: Question): Promi
         ? [dayIn(occurrence.startAt, timeZone), dayIn(occurrence.endAt, timeZone)]
         : [occurrence.startAt, occurrence.endAt];
       if (startAt >= to || endAt <= from || startAt === endAt) continue;
-      for (const principalId of whoIsBusy(row.created_by, attendees.get(row.id) ?? [], parts.rsvps, occurrence)) {
+      for (const principalId of whoIsBusy(event, occurrence)) {
         if (principalIds.includes(principalId)) found.push({ principalId, startAt, endAt });
       }
     }
@@ -57,13 +55,8 @@ export async function busyTimes(store: CalendarStore, question: Question): Promi
   return { busy: merged(found, principalIds), truncated };
 }
 
-function whoIsBusy(
-  creator: string,
-  attendees: readonly AttendeeRow[],
-  rsvps: readonly RsvpRow[],
-  occurrence: Occurrence,
-): Set<string> {
-  const busy = new Set([creator]);
+function whoIsBusy({ row, attendees, rsvps }: WholeEvent, occurrence: Occurrence): Set<string> {
+  const busy = new Set([row.created_by]);
   for (const attendee of attendees) {
     if (attendee.principal_id === null) continue;
     if (answerOf(attendee, rsvps, occurrence).status === "declined") busy.delete(attendee.principal_id);

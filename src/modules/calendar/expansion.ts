@@ -29,7 +29,13 @@ export type Start = { wall: number; at: number };
 export type Starts = { starts: Start[]; truncated: boolean };
 
 /** The starts at or after `from` and before `to` (instants), at most `max` of them, within `budgetMs`. */
-export function startsBetween(series: Series, from: number, to: number, max = SERIES_MAX, budgetMs = BUDGET_MS): Starts {
+export function startsBetween(
+  series: Series,
+  from: number,
+  to: number,
+  max = SERIES_MAX,
+  budgetMs = BUDGET_MS,
+): Starts {
   const deadline = performance.now() + budgetMs;
   const clock = new WallClock(series.timeZone);
   const starts: Start[] = [];
@@ -56,7 +62,9 @@ export function startNamed(series: Series, name: string): Start | undefined {
   const isInstant = /Z$/.test(name);
   const given = isInstant ? Date.parse(name) : wallMs(name);
   if (Number.isNaN(given)) return undefined;
-  const at = isInstant || series.timeZone === null ? given : instantOf(localOf(given, series.timeZone), series.timeZone);
+  const at = isInstant || series.timeZone === null
+    ? given
+    : instantOf(localOf(given, series.timeZone), series.timeZone);
   const wall = isInstant ? wallOf(given, series.timeZone) : given;
   return startsBetween(series, at, at + 1, 1).starts.find((start) => start.wall === wall);
 }
@@ -86,7 +94,11 @@ export function lastBefore(series: Series, wall: number): number | undefined {
 }
 
 /** Checks a rule for a series that starts so, and finds where it ends; throws what is wrong with it. */
-export function settleRule(text: string, startLocal: string, timeZone: string | null): { rrule: string; lastLocal: string | null } {
+export function settleRule(
+  text: string,
+  startLocal: string,
+  timeZone: string | null,
+): { rrule: string; lastLocal: string | null } {
   const rule = parseRule(text);
   if (timeZone === null && /HOURLY|BYHOUR|BYMINUTE|BYSECOND/.test(rule.endless)) {
     throw malformed("all-day events recur by days, not by hours");
@@ -94,7 +106,10 @@ export function settleRule(text: string, startLocal: string, timeZone: string | 
   const open: Series = { startLocal, timeZone, rrule: rule.endless, lastLocal: null };
   const end = endOf(rule, open);
   if (end !== null && end < wallMs(startLocal)) throw malformed("UNTIL is before the start");
-  const rrule = withEnd(rule, rule.count !== undefined ? { count: rule.count } : rule.until === undefined ? undefined : { until: rule.until });
+  const rrule = withEnd(
+    rule,
+    rule.count !== undefined ? { count: rule.count } : rule.until === undefined ? undefined : { until: rule.until },
+  );
   return { rrule, lastLocal: end === null ? null : localOf(end, timeZone) };
 }
 

@@ -17,7 +17,9 @@ export function presentEvent(event: Seen, reader: Reader, occurrence?: Occurrenc
   return {
     ...entry,
     description: pick(occurrence?.patch.description, row.description),
-    attendees: event.attendees.map((attendee) => presentAttendee(attendee, answerOf(attendee, event.rsvps, occurrence))),
+    attendees: event.attendees.map((attendee) =>
+      presentAttendee(attendee, answerOf(attendee, event.rsvps, occurrence))
+    ),
     reminders: JSON.parse(row.reminders_json),
     exDates: exDatesOf(row),
   };

@@ -25,7 +25,13 @@ export function reminderJob(event: EventParts, after: number): JobDraft | undefi
   const at = minutesOf(row).map((minutes) => nextStart(event, after + minutes * MINUTE_MS, minutes * MINUTE_MS))
     .filter((time) => time !== undefined);
   if (at.length === 0) return undefined;
-  return { tenantId: row.tenant_id, kind: REMINDER_JOB, key: row.id, payload: { eventId: row.id }, runAt: Math.min(...at) };
+  return {
+    tenantId: row.tenant_id,
+    kind: REMINDER_JOB,
+    key: row.id,
+    payload: { eventId: row.id },
+    runAt: Math.min(...at),
+  };
 }
 
 /** Reminders whose time came after the event's last and is not after `now`. */

@@ -65,7 +65,9 @@ export function parseRule(text: string): Rule {
   // A weekday comes 53 times a year at most.
   const datesPerDay = isByDate ? 1 / period : Math.min(1, (hasWeekdays ? 53 : 1) * days / period);
   return {
-    endless: [...parts].filter(([name]) => name !== "COUNT" && name !== "UNTIL").map((part) => part.join("=")).join(";"),
+    endless: [...parts].filter(([name]) => name !== "COUNT" && name !== "UNTIL").map((part) => part.join("=")).join(
+      ";",
+    ),
     count,
     until: parts.get("UNTIL"),
     perDay: datesPerDay * times / Number(parts.get("INTERVAL") ?? 1),

@@ -53,7 +53,9 @@ export const OccurrenceRef = z.string().max(40).describe(
 const Title = z.string().trim().min(1).max(TITLE_MAX);
 const Description = z.string().max(DESCRIPTION_MAX);
 const Location = z.string().max(LOCATION_MAX);
-const Rrule = z.string().min(1).max(1024).describe("RFC 5545 rule such as FREQ=WEEKLY;BYDAY=MO, no DTSTART or EXDATE in it");
+const Rrule = z.string().min(1).max(1024).describe(
+  "RFC 5545 rule such as FREQ=WEEKLY;BYDAY=MO, no DTSTART or EXDATE in it",
+);
 const ExDates = z.array(z.union([Local, Day])).max(EXCEPTIONS_MAX).describe("Starts of the series that are left out");
 const Duration = z.int().min(0).max(DURATION_MINUTES_MAX).describe("Instead of `end`");
 const Reminder = z.strictObject({ minutesBefore: z.int().min(0).max(REMINDER_MINUTES_MAX) });
@@ -94,7 +96,9 @@ export const CalendarEvent = z.object({
   allDay: z.boolean(),
   rrule: z.string().nullable(),
   exDates: z.array(z.string()),
-  occurrence: z.string().nullable().describe("Which occurrence of the series this is; null for a series or a single event"),
+  occurrence: z.string().nullable().describe(
+    "Which occurrence of the series this is; null for a series or a single event",
+  ),
   attendees: z.array(Attendee),
   myStatus: z.enum(STATUSES).nullable().describe("The caller's answer; null when not invited"),
   reminders: z.array(Reminder),
@@ -205,7 +209,9 @@ export const FreeBusyAsk = z.strictObject({
 export type FreeBusyAsk = z.output<typeof FreeBusyAsk>;
 
 export const FreeBusy = z.object({
-  busy: z.array(z.object({ principalId: PrincipalId, start: Time, end: Time })).describe("Merged, by principal and start"),
+  busy: z.array(z.object({ principalId: PrincipalId, start: Time, end: Time })).describe(
+    "Merged, by principal and start",
+  ),
   truncated: z.boolean(),
 }).meta({ id: "FreeBusy" });
 export type FreeBusy = z.output<typeof FreeBusy>;
@@ -269,7 +275,12 @@ export const CALENDAR_EVENTS: readonly EventType[] = [
   {
     type: "calendar.event.rsvp",
     summary: "An attendee answered",
-    data: z.object({ eventId: EventId, occurrence: z.string().nullable(), principalId: PrincipalId, status: z.enum(ANSWERS) }),
+    data: z.object({
+      eventId: EventId,
+      occurrence: z.string().nullable(),
+      principalId: PrincipalId,
+      status: z.enum(ANSWERS),
+    }),
   },
   {
     type: "calendar.event.reminder",

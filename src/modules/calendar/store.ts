@@ -115,7 +115,7 @@ export class CalendarStore {
   /** The event with all its parts. */
   async whole(tenantId: string, id: string): Promise<WholeEvent | undefined> {
     const row = await this.find(tenantId, id);
-    return row === undefined ? undefined : { row, ...await this.parts(tenantId, [id]) };
+    return row === undefined ? undefined : (await this.wholes(tenantId, [row]))[0];
   }
 
   byUid(tenantId: string, calendar: string, uid: string): Promise<EventRow | undefined> {
@@ -167,7 +167,12 @@ export class CalendarStore {
   }
 
   /** Events in the window that may make these principals busy. */
-  async busy(tenantId: string, { from, to }: Window, principalIds: readonly string[], limit: number): Promise<EventRow[]> {
+  async busy(
+    tenantId: string,
+    { from, to }: Window,
+    principalIds: readonly string[],
+    limit: number,
+  ): Promise<EventRow[]> {
     return await this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
       .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]))
       .where("is_transparent", "=", 0)
@@ -195,24 +200,26 @@ export class CalendarStore {
       ).orderBy("from_at").orderBy("id").limit(limit).execute();
   }
 
-  async parts(tenantId: string, ids: readonly string[]): Promise<Parts> {
-    const parts: Parts = { overrides: [], attendees: [], rsvps: [] };
+  /** The events of these rows with all their parts. */
+  async wholes(tenantId: string, rows: readonly EventRow[]): Promise<WholeEvent[]> {
+    const whole = new Map(rows.map((row): [string, WholeEvent] => [
+      row.id,
+      { row, overrides: [], attendees: [], rsvps: [] },
+    ]));
+    const ids = [...whole.keys()];
     for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
       const some = ids.slice(at, at + IDS_PER_QUERY);
-      parts.overrides.push(
-        ...await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
-          .where("event_id", "in", some).orderBy("occurrence").execute(),
-      );
-      parts.attendees.push(
-        ...await this.#db.selectFrom("calendar_attendee").selectAll().where("tenant_id", "=", tenantId)
-          .where("event_id", "in", some).orderBy("position").execute(),
-      );
-      parts.rsvps.push(
-        ...await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
-          .where("event_id", "in", some).execute(),
-      );
+      const overrides = await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
+        .where("event_id", "in", some).orderBy("occurrence").execute();
+      const attendees = await this.#db.selectFrom("calendar_attendee").selectAll().where("tenant_id", "=", tenantId)
+        .where("event_id", "in", some).orderBy("position").execute();
+      const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
+        .where("event_id", "in", some).execute();
+      for (const part of overrides) whole.get(part.event_id)?.overrides.push(part);
+      for (const part of attendees) whole.get(part.event_id)?.attendees.push(part);
+      for (const part of rsvps) whole.get(part.event_id)?.rsvps.push(part);
     }
-    return parts;
+    return [...whole.values()];
   }
 
   async add(row: EventRow): Promise<void> {

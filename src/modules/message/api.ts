@@ -1,8 +1,29 @@
 // Operations on messages.
 import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
-import { defineOperation, Outcome, type Rate } from "@/core/operation.ts";
-import { Message, MessageId, MessageList, Messages, MessageSend, MessageUpdate, MessageVersion } from "./schema.ts";
+import { type Context, defineOperation, Outcome, type Rate } from "@/core/operation.ts";
+import { type MessageNotifier, NOTIFY_JOB, NotifyPayload } from "./notifier.ts";
+import { pinOperations } from "./pin/api.ts";
+import type { PinService } from "./pin/service.ts";
+import { reactionOperations } from "./reaction/api.ts";
+import type { ReactionService } from "./reaction/service.ts";
+import { readingOperations } from "./reading/api.ts";
+import type { ReadingService } from "./reading/service.ts";
+import { scheduledOperations } from "./scheduled/api.ts";
+import { ScheduledMessage } from "./scheduled/schema.ts";
+import { type ScheduledService, SEND_JOB } from "./scheduled/service.ts";
+import {
+  Message,
+  MessageDetail,
+  MessageId,
+  MessageList,
+  MessageRead,
+  Messages,
+  MessageSend,
+  MessageUpdate,
+  MessageVersion,
+} from "./schema.ts";
 import type { MessageSender } from "./sender.ts";
 import type { MessageService } from "./service.ts";
 
@@ -21,36 +42,65 @@ export type MessageMeter = {
 type Deps = {
   sender: MessageSender;
   messages: MessageService;
+  reactions: ReactionService;
+  pins: PinService;
+  reading: ReadingService;
+  scheduled: ScheduledService;
+  notifier: MessageNotifier;
   meter: MessageMeter;
   rate: { human: Rate; agent: Rate };
 };
 
 /** The message module. */
-export function messageModule({ sender, messages, meter, rate }: Deps): Module {
+export function messageModule(deps: Deps): Module {
+  const { sender, messages, reactions, pins, reading, scheduled, notifier, meter, rate } = deps;
   return {
     name: "message",
-    purgeRoom: (tenantId, roomId) => messages.purgeRoom(tenantId, roomId),
+    async purgeRoom(tenantId, roomId) {
+      await scheduled.purgeRoom(tenantId, roomId);
+      await messages.purgeRoom(tenantId, roomId);
+    },
+    jobs: [
+      defineJob({
+        kind: NOTIFY_JOB,
+        payload: NotifyPayload,
+        run: ({ tenantId, payload }) => notifier.run(tenantId, payload),
+      }),
+      defineJob({
+        kind: SEND_JOB,
+        payload: z.strictObject({ id: z.string() }),
+        async run({ tenantId, payload }) {
+          const startedAt = performance.now();
+          const message = await scheduled.deliver(tenantId, payload.id);
+          if (message !== undefined) count(message, startedAt);
+        },
+      }),
+    ],
     operations: [
+      ...reactionOperations(reactions),
+      ...pinOperations(pins),
+      ...readingOperations(reading),
+      ...scheduledOperations(scheduled),
       defineOperation({
         name: "message.send",
         summary: "Send a message",
         description:
-          "201 = it is on disk and has its place in the room. With a clientMessageId a repeat is answered 200.",
+          "201 = it is on disk and has its place in the room. With a clientMessageId a repeat is answered 200. " +
+          "With sendAt it is kept for later, which 202 and a ScheduledMessage say.",
         access: { scope: "message.write", room: "member" },
-        http: { method: "POST", path: PATH, status: 201, also: [200] },
+        http: { method: "POST", path: PATH, status: 201, also: [200, 202] },
         input: MessageSend,
-        output: Message,
-        faults: ["not_found", "room_archived", "client_message_id_conflict"],
+        output: z.union([Message, ScheduledMessage]),
+        faults: ["not_found", "room_archived", "client_message_id_conflict", "limit_reached"],
         example: { roomId: ROOM, text: "Hello, world", clientMessageId: "0c1f" },
         rate,
         overlaps: true,
         async run(context, input) {
+          if (input.sendAt !== undefined) return await later(context, input);
           const startedAt = performance.now();
           meter.received();
           const { message, isNew } = await sender.send(context, input);
-          if (isNew) {
-            meter.committed(message.type, Buffer.byteLength(input.text), (performance.now() - startedAt) / 1000);
-          }
+          if (isNew) count(message, startedAt);
           return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}` });
         },
       }),
@@ -71,11 +121,11 @@ export function messageModule({ sender, messages, meter, rate }: Deps): Module {
         summary: "Read a message",
         access: { scope: "message.read", room: "observer" },
         http: { method: "GET", path: `${PATH}/:id`, status: 200 },
-        input: byId,
-        output: Message,
+        input: MessageRead,
+        output: MessageDetail,
         faults: ["not_found"],
         example: { id: MESSAGE },
-        run: (context, { id }) => messages.read(context, id),
+        run: (context, { id, include }) => messages.read(context, id, include),
       }),
       defineOperation({
         name: "message.update",
@@ -114,4 +164,15 @@ export function messageModule({ sender, messages, meter, rate }: Deps): Module {
       }),
     ],
   };
+
+  function count({ type, text }: Message, startedAt: number): void {
+    meter.committed(type, Buffer.byteLength(text ?? ""), (performance.now() - startedAt) / 1000);
+  }
+
+  async function later(context: Context, input: MessageSend): Promise<Outcome<Message | ScheduledMessage>> {
+    const kept = await scheduled.schedule(context, input);
+    return "sendAt" in kept
+      ? new Outcome(kept, { status: 202, location: `${PATH}/scheduled/${kept.id}` })
+      : new Outcome(kept, { status: 200, location: `${PATH}/${kept.id}` });
+  }
 }

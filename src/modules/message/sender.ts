@@ -53,6 +53,12 @@ export class MessageSender {
     });
   }
 
+  /** Throws what sending this now would throw, clientMessageId aside. */
+  async check(context: Context, input: MessageContent): Promise<void> {
+    const entry = await this.#deps.gate.enter(context, input.roomId);
+    await this.#check(new MessageStore(this.#deps.store.db), { context, input }, entry);
+  }
+
   async #drain(): Promise<void> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.slice(0, BATCH_MAX);

@@ -78,7 +78,7 @@ export class MessageService {
     return { items, hasMore: hasBefore, hasBefore, hasAfter, ...position };
   }
 
-  async read(context: Context, { id, include }: MessageRead): Promise<MessageDetail> {
+  async read(context: Context, id: string, include: MessageRead["include"] = []): Promise<MessageDetail> {
     const { row, entry } = await this.#finder.find(context, id);
     const [message] = await this.present(context.actor, [row]);
     if (message === undefined) throw new Error("one message in, none out");

@@ -1,5 +1,5 @@
 // Brings the index up to what rooms have logged: in the background soon after a commit, and before an answer that needs it.
-import type { StoredEvent } from "@/core/event.ts";
+import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Store } from "@/ports/store.ts";
@@ -14,6 +14,8 @@ const BATCH = 128;
 const ROOMS_PER_SWEEP = 500;
 const BACKGROUND_AFTER_MS = 300;
 const SWEEP_EVERY_MS = 300_000;
+
+const ROOM = roomStream("");
 
 const log = logOf("search");
 
@@ -57,7 +59,9 @@ export class SearchIndexer {
   heard(events: readonly Pick<StoredEvent, "tenantId" | "stream" | "type">[]): void {
     if (this.#isStopped) return;
     for (const { tenantId, stream, type } of events) {
-      if (type.startsWith("message.")) this.#add({ tenantId, roomId: stream.slice(stream.indexOf(":") + 1) });
+      if (type.startsWith("message.") && stream.startsWith(ROOM)) {
+        this.#add({ tenantId, roomId: stream.slice(ROOM.length) });
+      }
     }
     this.#schedule();
   }

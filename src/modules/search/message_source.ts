@@ -63,7 +63,7 @@ export function isLive(row: MessageRow): boolean {
 /** A message as the index keeps it. */
 export function entryOf(row: MessageRow): SearchEntry {
   const text = row.text ?? "";
-  const marks = [...LINK.test(text) ? ["link"] : [], ...row.type === "file" ? ["file"] : []];
+  const marks = [...LINK.test(text) ? ["link"] : [], ...row.type === "file" || row.files_json !== "[]" ? ["file"] : []];
   return {
     tenantId: row.tenant_id,
     kind: "message",

@@ -12,7 +12,7 @@ export const TERMS_MAX = 32;
 export const WINDOW = 1000;
 export const MODES = ["keyword", "semantic", "hybrid"] as const;
 /** What `has` knows. */
-export const MARKS = ["link", "file"] as const;
+const MARKS = ["link", "file", "reaction"] as const;
 
 const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as const;
 const LIST_MAX = 50;
@@ -50,6 +50,7 @@ export function searchQueryOf(sources: readonly Searchable[]) {
     type: list(z.enum(MESSAGE_TYPES)).optional().describe("Kinds of message"),
     has: list(z.enum(MARKS)).optional().describe("All of these"),
     mentions: Principals.optional().describe("Messages that mention one of these, or everybody; `me` is the caller"),
+    pinned: z.literal(true).optional().describe("Only pinned messages"),
     from: From.optional(),
     to: To.optional(),
     types: typesOf(sources),
@@ -71,6 +72,7 @@ export function searchStructuredOf(sources: readonly Searchable[]) {
       messageTypes: list(z.enum(MESSAGE_TYPES)).optional(),
       has: list(z.enum(MARKS)).optional().describe("All of these"),
       mentions: Principals.optional().describe("Messages that mention one of these, or everybody; `me` is the caller"),
+      pinned: z.literal(true).optional().describe("Only pinned messages"),
       from: From.optional(),
       to: To.optional(),
     }).prefault({}),

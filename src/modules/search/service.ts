@@ -1,6 +1,6 @@
 // Searching: find candidates within what the caller may read now, let their live text decide, rank, cut to a page.
 import type { Actor } from "@/core/actor.ts";
-import { iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -33,6 +33,7 @@ const LOAD_MAX = 200;
 type Hit = Candidate & { score: number; found: Found };
 type Deps = {
   store: Store<SearchTables>;
+  clock: Clock;
   cursors: Cursors;
   indexer: SearchIndexer;
   sources: readonly Searchable[];
@@ -52,7 +53,7 @@ export class SearchService {
     context: Context,
     { q, roomId, senderId, excludeSenderId, threadId, type, ...rest }: SearchQuery,
   ): Promise<SearchAnswer> {
-    const { has, mentions, from, to, types, ...asked } = rest;
+    const { has, mentions, pinned, from, to, types, ...asked } = rest;
     return this.search(context, {
       ...asked,
       query: q,
@@ -64,6 +65,7 @@ export class SearchService {
         messageTypes: type,
         has,
         mentions,
+        pinned,
         from,
         to,
         types,
@@ -92,7 +94,7 @@ export class SearchService {
       types: [...this.#sources.keys()],
       documents: await search.documents(tenantId),
       pendingRooms: times.length,
-      lagMs: times.length === 0 ? 0 : Math.max(1, Date.now() - Math.min(...times)),
+      lagMs: times.length === 0 ? 0 : Math.max(1, this.#deps.clock.now() - Math.min(...times)),
       lastError: this.#deps.indexer.lastError,
     };
   }
@@ -164,7 +166,7 @@ export class SearchService {
     const rooms = filters.roomIds ?? await this.#store.visibleIds(scope, NAMED_ROOMS_MAX + 1);
     const isNamed = filters.roomIds !== undefined || rooms.length <= NAMED_ROOMS_MAX;
     return {
-      all: hashGrams(scope.tenantId, [...matcher.grams, ...(filters.has ?? []).map(markGram)]),
+      all: hashGrams(scope.tenantId, [...matcher.grams, ...(filters.has ?? []).filter(isIndexed).map(markGram)]),
       any: isNamed ? hashGrams(scope.tenantId, rooms.map(roomGram)) : [],
     };
   }
@@ -252,11 +254,12 @@ function byRelevance(a: Ranked, b: Ranked): number {
 }
 
 function filterOf({ filters }: Question, actor: Actor): CandidateFilter {
-  const { types, has: _, from, to, senderIds, excludeSenderIds, mentions, ...rest } = filters;
+  const { types, has, from, to, senderIds, excludeSenderIds, mentions, ...rest } = filters;
   const named = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
   return {
     ...rest,
     kinds: types,
+    isReacted: has?.includes("reaction"),
     senderIds: named(senderIds),
     excludeSenderIds: named(excludeSenderIds),
     mentions: named(mentions),
@@ -264,6 +267,11 @@ function filterOf({ filters }: Question, actor: Actor): CandidateFilter {
     // A day named as the end is searched to its end.
     to: to === undefined ? undefined : to.includes("T") ? iso(Date.parse(to)) : `${to}T23:59:59.999Z`,
   };
+}
+
+/** Reactions come and go, so they are looked up; what a text has is indexed with it. */
+function isIndexed(mark: string): boolean {
+  return mark !== "reaction";
 }
 
 function tooLate(): Fault {

@@ -19,6 +19,8 @@ export type CandidateFilter = {
   threadIds?: readonly string[] | undefined;
   messageTypes?: readonly string[] | undefined;
   mentions?: readonly string[] | undefined;
+  pinned?: true | undefined;
+  isReacted?: boolean | undefined;
   from?: string | undefined;
   to?: string | undefined;
 };
@@ -246,34 +248,41 @@ function sees(scope: SearchScope): Expression<SqlBool> {
   return scope.seesPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : sql<SqlBool>`(${isMember})`;
 }
 
-/** The same rights for a document in a room, with the history that is hidden from those who joined later. */
+/**
+ * The same rights for a document in a room. Rooms whose whole history is shared are looked up once for the query, whatever
+ * a planner thinks of it; of the others, a document is hidden from those who joined after it.
+ */
 function readable(scope: SearchScope): Expression<SqlBool> {
-  return sql<SqlBool>`exists (
-    select 1 from room
+  const rooms = sql`room
     left join member as me on me.room_id = room.id and me.tenant_id = room.tenant_id
       and me.principal_id = ${scope.principalId}
     left join member as boss on boss.room_id = room.id and boss.tenant_id = room.tenant_id
       and boss.principal_id = ${scope.ownerId}
-    where room.id = d.room_id and room.tenant_id = ${scope.tenantId} and room.state <> 'deleted' and ${sees(scope)}
-      and (d.seq is null or room.history_visibility = 'shared'
-        or d.seq > me.joined_seq and (${scope.ownerId} = '' or d.seq > boss.joined_seq)))`;
+    where room.tenant_id = ${scope.tenantId} and room.state <> 'deleted' and ${sees(scope)}`;
+  return sql<SqlBool>`(d.room_id in (select room.id from ${rooms} and room.history_visibility = 'shared')
+    or exists (select 1 from ${rooms} and room.history_visibility <> 'shared' and room.id = d.room_id
+      and (d.seq is null or d.seq > me.joined_seq and (${scope.ownerId} = '' or d.seq > boss.joined_seq))))`;
 }
 
 /** Conditions that only messages can meet. */
 function messageConditions(eb: Eb, tenantId: string, filter: CandidateFilter): Expression<SqlBool>[] {
-  const { threadIds, messageTypes, mentions } = filter;
+  const { threadIds, messageTypes, mentions, pinned, isReacted } = filter;
   const conditions: Expression<SqlBool>[] = [];
-  if (threadIds !== undefined || messageTypes !== undefined || mentions !== undefined) {
-    conditions.push(eb("d.kind", "=", MESSAGE));
-  }
-  if (threadIds !== undefined || messageTypes !== undefined) {
+  if (threadIds !== undefined || messageTypes !== undefined || pinned !== undefined) {
     let message = eb.selectFrom("message as m").select("m.id").where("m.tenant_id", "=", tenantId)
       .whereRef("m.id", "=", "d.id");
     if (messageTypes !== undefined) message = message.where(sql.ref("m.type"), "in", messageTypes);
+    if (pinned !== undefined) message = message.where("m.pinned_at", "is not", null);
     if (threadIds !== undefined) {
       message = message.where((m) => m.or([m("m.thread_id", "in", threadIds), m("m.id", "in", threadIds)]));
     }
     conditions.push(eb.exists(message));
+  }
+  if (isReacted === true) {
+    conditions.push(eb.exists(
+      eb.selectFrom("reaction").select("reaction.key").where("reaction.tenant_id", "=", tenantId)
+        .whereRef("reaction.message_id", "=", "d.id"),
+    ));
   }
   if (mentions !== undefined) {
     conditions.push(eb.exists(
@@ -282,7 +291,7 @@ function messageConditions(eb: Eb, tenantId: string, filter: CandidateFilter): E
         .where("mention.principal_id", "in", [...mentions, EVERYBODY]),
     ));
   }
-  return conditions;
+  return conditions.length === 0 ? [] : [eb("d.kind", "=", MESSAGE), ...conditions];
 }
 
 function hidden({ mine, owners }: { mine: number | null; owners: number | null }): number {

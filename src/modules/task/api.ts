@@ -6,12 +6,11 @@ import type { Module } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { type Cursors, pageInput, pageOf } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { MessageService } from "@/modules/message/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { TaskClaims } from "./claims.ts";
-import { TaskEditor } from "./editor.ts";
+import { type ReadMessage, TaskEditor } from "./editor.ts";
 import { TaskPeople } from "./people.ts";
 import { TaskRelations } from "./relations.ts";
 import { TaskRepeater } from "./repeater.ts";
@@ -55,17 +54,19 @@ export type TaskModuleDeps = {
   cursors: Cursors;
   gate: RoomGate;
   identity: IdentityService;
-  messages: MessageService;
+  readMessage: ReadMessage;
   notify?: Notify;
   index?: Pick<SearchIndex, "put" | "remove">;
 };
 
 /** The task module. */
-export function taskModule({ store, clock, cursors, gate, identity, messages, notify, index }: TaskModuleDeps): Module {
+export function taskModule(
+  { store, clock, cursors, gate, identity, readMessage, notify, index }: TaskModuleDeps,
+): Module {
   const people = new TaskPeople({ gate, identity });
   const writer = new TaskWriter({ store, clock, gate, people, notify, index });
-  const repeater = new TaskRepeater({ clock, writer });
-  const editor = new TaskEditor({ clock, writer, people, repeater, messages });
+  const repeater = new TaskRepeater({ clock, writer, people });
+  const editor = new TaskEditor({ clock, writer, people, repeater, readMessage });
   const tasks = new TaskService({ store, clock, cursors, gate, writer, editor });
   return {
     name: "task",

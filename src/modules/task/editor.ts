@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Message, MessageService } from "@/modules/message/mod.ts";
+import type { Message } from "@/modules/message/mod.ts";
 import { placeBeside } from "./board.ts";
 import { checkLease, unclaimed } from "./claims.ts";
 import { resolve } from "./key.ts";
@@ -20,12 +20,18 @@ import type { Grip, TaskWriter } from "./writer.ts";
 
 type Patch = Omit<TaskUpdate, "id" | "position" | "leaseToken" | "version">;
 
+/** Reads a message with the rights of the context; throws `not_found` for one the caller does not see. */
+export type ReadMessage = (context: Context, id: string) => Promise<LinkedMessage>;
+
+/** What a task needs to know of a message. */
+type LinkedMessage = Pick<Message, "id" | "roomId" | "threadId">;
+
 type Deps = {
   clock: Clock;
   writer: TaskWriter;
   people: TaskPeople;
   repeater: TaskRepeater;
-  messages: Pick<MessageService, "read">;
+  readMessage: ReadMessage;
 };
 
 export class TaskEditor {
@@ -104,13 +110,13 @@ export class TaskEditor {
   }
 
   /** A message the caller may read, to link a task with. */
-  async message(context: Context, id: string | null): Promise<Message | undefined> {
+  async message(context: Context, id: string | null): Promise<LinkedMessage | undefined> {
     if (id === null) return undefined;
     if (!hasScope(context.actor, "message.read")) {
       throw new Fault("scope_missing", "Linking a task with a message needs the scope message.read");
     }
     const reading: Context = { ...context, access: { scope: "message.read", room: "observer" }, isRead: true };
-    return await this.#deps.messages.read(reading, id);
+    return await this.#deps.readMessage(reading, id);
   }
 
   /** A new rule, or new dates for it, start the series from this task on; its instance is counted on. */
@@ -153,6 +159,8 @@ function withStatus(row: TaskRow, status: TaskRow["status"], now: number): TaskR
 
 function zoneOf(name: string): string {
   try {
+    // Temporal takes offsets as well, which know no change of clocks.
+    if (!/^[A-Za-z]/.test(name)) throw new RangeError("An offset is no zone");
     return Temporal.Now.zonedDateTimeISO(name).timeZoneId;
   } catch (cause) {
     throw new Fault("invalid_time_zone", `/timezone: ${name} is not an IANA time zone`, { cause });

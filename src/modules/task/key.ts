@@ -10,7 +10,7 @@ export async function resolve(tasks: TaskStore, tenantId: string, ref: string): 
   return KEY.test(ref) ? await tasks.findByKey(tenantId, ref.toUpperCase()) : await tasks.find(tenantId, ref);
 }
 
-/** The next key of a room, whose prefix is given to it with its first task. Holds the room's lock from here on. */
+/** The next key of a room, whose prefix is given to it with its first task. The caller holds the room. */
 export async function nextKey(
   tasks: TaskStore,
   room: { tenant_id: string; id: string; name: string; slug: string | null },

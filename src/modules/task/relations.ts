@@ -3,6 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store } from "@/ports/store.ts";
+import { lockRelations, lockRoom } from "./lock.ts";
 import { type RelationKind, RELATIONS_MAX, type Task, type TaskRelate } from "./schema.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
@@ -75,9 +76,9 @@ export class TaskRelations {
     return store.write(async (tx) => {
       const tasks = new TaskStore(tx.db);
       const seen = [await writer.find(context, ref), await writer.find(context, otherRef)];
-      await tasks.lockRelations(tenantId);
+      await lockRelations(tx, tenantId);
       for (const roomId of [...new Set(seen.map(({ row }) => row.room_id))].sort()) {
-        await tasks.lockRoom(tenantId, roomId);
+        await lockRoom(tx, tenantId, roomId);
       }
       const { row: task } = await writer.find(context, ref);
       const { row: other } = await writer.find(context, otherRef);

@@ -5,13 +5,14 @@ import type { Context } from "@/core/operation.ts";
 import { lastPlace } from "./board.ts";
 import { unclaimed } from "./claims.ts";
 import { nextKey } from "./key.ts";
-import { seriesOf } from "./presenter.ts";
+import type { TaskPeople } from "./people.ts";
+import { assigneesOf, seriesOf } from "./presenter.ts";
 import { nextDates, shiftWall, wallBetween, zoned } from "./series.ts";
 import type { TaskRow } from "./tables.ts";
 import { descendants } from "./tree.ts";
 import type { Grip, TaskWriter } from "./writer.ts";
 
-type Deps = { clock: Clock; writer: TaskWriter };
+type Deps = { clock: Clock; writer: TaskWriter; people: TaskPeople };
 
 export class TaskRepeater {
   readonly #deps: Deps;
@@ -51,7 +52,11 @@ export class TaskRepeater {
   }
 
   async #copy(context: Context, { tx, tasks, entry }: Grip, row: TaskRow, set: Partial<TaskRow>): Promise<TaskRow> {
-    const now = iso(this.#deps.clock.now());
+    const { clock, people } = this.#deps;
+    const now = iso(clock.now());
+    // Who left the room meanwhile gets no new tasks of it.
+    const assigned = assigneesOf(row);
+    const present = await people.seeing(row.tenant_id, assigned, row.room_id);
     const copy: TaskRow = {
       ...unclaimed(row),
       id: newId("task"),
@@ -59,6 +64,7 @@ export class TaskRepeater {
       position: await lastPlace(tasks, row.tenant_id, row.room_id),
       status: "todo",
       is_open: 1,
+      assignee_ids_json: JSON.stringify(assigned.filter((id) => present.has(id))),
       next_task_id: null,
       completed_at: null,
       version: 1,

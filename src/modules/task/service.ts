@@ -11,6 +11,7 @@ import type { Store } from "@/ports/store.ts";
 import { lastPlace } from "./board.ts";
 import type { TaskEditor } from "./editor.ts";
 import { nextKey, resolve } from "./key.ts";
+import { lockRoom } from "./lock.ts";
 import { presentActivity, presentRelation } from "./presenter.ts";
 import {
   PRIORITIES,
@@ -57,7 +58,7 @@ export class TaskService {
       const { room } = await gate.enter(context, roomId);
       const tasks = new TaskStore(tx.db);
       const source = await editor.message(context, sourceMessageId);
-      // From here on the room is held.
+      await lockRoom(tx, actor.tenantId, roomId);
       const key = await nextKey(tasks, room);
       const now = iso(clock.now());
       const blank: TaskRow = {
@@ -152,20 +153,18 @@ export class TaskService {
     return writer.hold(context, id, async (grip) => writer.present(await editor.edit(context, grip, input)));
   }
 
-  /** Changes many tasks by one patch; what fails fails alone. */
-  bulk(context: Context, { ids, patch }: TaskBulk): Promise<TaskBulkResults> {
-    return this.#deps.store.write(async () => {
-      const results: TaskBulkResults["results"] = [];
-      for (const id of ids) {
-        try {
-          results.push({ id, task: await this.update(context, { id, ...patch }), error: null });
-        } catch (thrown) {
-          if (!(thrown instanceof Fault)) throw thrown;
-          results.push({ id, task: null, error: { code: thrown.code, detail: thrown.message } });
-        }
+  /** Changes many tasks by one patch, each in a transaction of its own; what fails fails alone. */
+  async bulk(context: Context, { ids, patch }: TaskBulk): Promise<TaskBulkResults> {
+    const results: TaskBulkResults["results"] = [];
+    for (const id of ids) {
+      try {
+        results.push({ id, task: await this.update(context, { id, ...patch }), error: null });
+      } catch (thrown) {
+        if (!(thrown instanceof Fault)) throw thrown;
+        results.push({ id, task: null, error: { code: thrown.code, detail: thrown.message } });
       }
-      return { results };
-    });
+    }
+    return { results };
   }
 
   /** Deletes a task with its subtasks; for who made it, and for moderators. */
@@ -213,7 +212,7 @@ export class TaskService {
         if (saved.id === row.id) restored = saved;
       }
       return writer.present(restored);
-    });
+    }, "deleted");
   }
 
   async activity(
@@ -223,8 +222,13 @@ export class TaskService {
     const { store, cursors, writer } = this.#deps;
     const { row } = await writer.find(context, id);
     const bind = ["task.activity", row.tenant_id, context.actor.principalId, row.id];
-    const before = Number(cursors.open(cursor, bind)?.[0] ?? Number.MAX_SAFE_INTEGER);
-    const rows = await new TaskStore(store.db).activity(row.tenant_id, row.id, before, limit + 1);
+    const before = cursors.open(cursor, bind)?.[0];
+    const rows = await new TaskStore(store.db).activity(
+      row.tenant_id,
+      row.id,
+      before === undefined ? undefined : Number(before),
+      limit + 1,
+    );
     return cursors.page(rows, limit, bind, ({ version }) => [version], presentActivity);
   }
 

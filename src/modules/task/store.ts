@@ -27,8 +27,6 @@ export type TaskFilter = {
 
 type Db = Kysely<TaskTables>;
 
-/** Not a room: the row whose lock orders changes of relations, which may span rooms. */
-const RELATIONS_LOCK = "*";
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
@@ -51,7 +49,7 @@ export class TaskStore {
     return byKey.first(this.#db, { tenantId, key });
   }
 
-  /** Takes the next number of a room and with it the room's lock; `undefined` while the room has no prefix. */
+  /** Takes the next number of a room; `undefined` while the room has no prefix. */
   takeNumber(tenantId: string, roomId: string): Promise<TaskRoomRow | undefined> {
     return this.#db.updateTable("task_room").set(({ eb }) => ({ last_number: eb("last_number", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).returningAll().executeTakeFirst();
@@ -64,28 +62,16 @@ export class TaskStore {
     return added.length > 0;
   }
 
-  /** Makes changes of a room's tasks wait for each other: everything read after this is what the change builds on. */
-  async lockRoom(tenantId: string, roomId: string): Promise<void> {
-    await this.#db.updateTable("task_room").set((eb) => ({ last_number: eb.ref("last_number") }))
-      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
-  }
-
-  /** Makes changes of relations in the tenant wait for each other, so that no two make a cycle together. */
-  async lockRelations(tenantId: string): Promise<void> {
-    await this.#db.insertInto("task_room")
-      .values({ tenant_id: tenantId, room_id: RELATIONS_LOCK, prefix: null, last_number: 0 })
-      .onConflict((conflict) => conflict.columns(["tenant_id", "room_id"]).doUpdateSet({ last_number: 0 })).execute();
-  }
-
   async add(row: TaskRow): Promise<void> {
     await this.#db.insertInto("task").values(row).execute();
     await this.#addTags(row);
   }
 
-  /** Writes the whole row; labels and assignees follow. */
-  async put(row: TaskRow): Promise<void> {
+  /** Writes the whole row; labels and assignees follow when they changed. */
+  async put(before: TaskRow, row: TaskRow): Promise<void> {
     await this.#db.updateTable("task").set(row).where("tenant_id", "=", row.tenant_id).where("id", "=", row.id)
       .execute();
+    if (row.labels_json === before.labels_json && row.assignee_ids_json === before.assignee_ids_json) return;
     await this.#removeTags(row.tenant_id, [row.id]);
     await this.#addTags(row);
   }
@@ -270,9 +256,10 @@ export class TaskStore {
     await this.#db.insertInto("task_activity").values(row).execute();
   }
 
-  activity(tenantId: string, taskId: string, before: number, limit: number): Promise<ActivityRow[]> {
-    return this.#db.selectFrom("task_activity").selectAll().where("tenant_id", "=", tenantId)
-      .where("task_id", "=", taskId).where("version", "<", before).orderBy("version", "desc").limit(limit).execute();
+  activity(tenantId: string, taskId: string, before: number | undefined, limit: number): Promise<ActivityRow[]> {
+    const query = this.#db.selectFrom("task_activity").selectAll().where("tenant_id", "=", tenantId)
+      .where("task_id", "=", taskId).orderBy("version", "desc").limit(limit);
+    return (before === undefined ? query : query.where("version", "<", before)).execute();
   }
 
   /** Removes tasks for good with all that hangs on them; subtasks that are left stand alone. */

@@ -9,6 +9,7 @@ import type { Entry, RoomGate } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { resolve } from "./key.ts";
+import { lockRoom } from "./lock.ts";
 import type { TaskPeople } from "./people.ts";
 import { assigneesOf, presentTask } from "./presenter.ts";
 import { type ActivityType, OPEN_MAX, type Task } from "./schema.ts";
@@ -47,23 +48,32 @@ export class TaskWriter {
     this.#deps = deps;
   }
 
-  /** A task the caller may meet with the rights of the running operation. */
-  async find(context: Context, ref: string): Promise<{ row: TaskRow; entry: Entry }> {
+  /** A task the caller may meet with the rights of the running operation; a deleted one only when that is asked for. */
+  async find(
+    context: Context,
+    ref: string,
+    which: "live" | "deleted" = "live",
+  ): Promise<{ row: TaskRow; entry: Entry }> {
     const row = await resolve(new TaskStore(this.#deps.store.db), context.actor.tenantId, ref);
     const absent = new Fault("not_found", "No such task, or not visible to the caller");
     if (row === undefined || await this.#deps.gate.look(context.actor, row.room_id) === undefined) throw absent;
     const entry = await this.#deps.gate.enter(context, row.room_id);
-    if (row.deleted_at !== null && context.operation !== "task.restore") throw absent;
+    if (row.deleted_at !== null && which === "live") throw absent;
     return { row, entry };
   }
 
   /** Runs `work` with a task held. */
-  hold<Result>(context: Context, ref: string, work: (grip: Grip) => Promise<Result>): Promise<Result> {
+  hold<Result>(
+    context: Context,
+    ref: string,
+    work: (grip: Grip) => Promise<Result>,
+    which: "live" | "deleted" = "live",
+  ): Promise<Result> {
     return this.#deps.store.write(async (tx) => {
       const tasks = new TaskStore(tx.db);
-      const seen = await this.find(context, ref);
-      await tasks.lockRoom(context.actor.tenantId, seen.row.room_id);
-      const { row, entry } = await this.find(context, seen.row.id);
+      const seen = await this.find(context, ref, which);
+      await lockRoom(tx, context.actor.tenantId, seen.row.room_id);
+      const { row, entry } = await this.find(context, seen.row.id, which);
       return await work({ tx, tasks, row, entry });
     });
   }
@@ -100,7 +110,7 @@ export class TaskWriter {
     if (row.is_open === 1 && before.is_open === 0 && await tasks.openCount(row.tenant_id, row.room_id) >= OPEN_MAX) {
       throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
     }
-    await tasks.put(row);
+    await tasks.put(before, row);
     const isCompleted = is.status === "done" && was.status !== "done";
     await this.#record(tx, row, type === "updated" && isCompleted ? "completed" : type, actor.principalId, changes);
     const task = this.present(row);

@@ -1,0 +1,271 @@
+// Events made, read, listed and answered, and when people are busy.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors } from "@/core/page.ts";
+import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
+import type { RoomGate, SeenRoom } from "@/modules/room/mod.ts";
+import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { absent, type CalendarAccess, levelOf } from "./access.ts";
+import { busyTimes } from "./busy.ts";
+import { attendeesOf, misfit, named, ruleOf, type Timing, timingOf } from "./draft.ts";
+import { type Occurrence, occurrenceNamed, occurrencesBetween } from "./occurrence.ts";
+import { presentEntry, presentEvent } from "./presenter.ts";
+import {
+  type AttendeeInput,
+  type CalendarEntry,
+  type CalendarEvent,
+  type EventCreate,
+  type EventList,
+  type EventPage,
+  type EventRead,
+  type FreeBusy,
+  type FreeBusyAsk,
+  OCCURRENCES_MAX,
+  RANGE_DAYS_MAX,
+  type Rsvp,
+} from "./schema.ts";
+import { CalendarStore, type CalendarTables, type EventRow, type WholeEvent } from "./store.ts";
+import type { EventWriter } from "./writer.ts";
+import { checkZone, instantOf } from "./zone.ts";
+
+const DAY_MS = 86_400_000;
+/** All expansions of one answer together. */
+const ANSWER_MS = 400;
+
+/** Schedules the meeting of an event; takes part in the running transaction. */
+export type ScheduleMeeting = (
+  context: Context,
+  meeting: { roomId: string; title: string; scheduledFor: string },
+) => Promise<{ id: string }>;
+
+type Deps = {
+  store: Store<CalendarTables>;
+  clock: Clock;
+  cursors: Cursors;
+  gate: RoomGate;
+  access: CalendarAccess;
+  identity: IdentityService;
+  writer: EventWriter;
+  /** Absent while there are no meetings. */
+  scheduleMeeting?: ScheduleMeeting | undefined;
+};
+
+export class CalendarService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async create(context: Context, input: EventCreate): Promise<CalendarEvent> {
+    const { actor } = context;
+    const { writer, identity } = this.#deps;
+    const timing = timingOf(input);
+    const rule = ruleOf(input.rrule, input.exDates, timing);
+    return await this.#write(async (tx) => {
+      if (input.roomId !== undefined) await this.#deps.gate.enter(context, input.roomId);
+      const now = iso(this.#deps.clock.now());
+      const id = newId("cal");
+      const row: EventRow = {
+        tenant_id: actor.tenantId,
+        id,
+        calendar: calendarOf(input.roomId ?? null, actor.principalId),
+        uid: input.uid ?? `${id}@collaboration-gateway`,
+        room_id: input.roomId ?? null,
+        title: input.title,
+        description: input.description,
+        location: input.location,
+        visibility: input.visibility,
+        is_transparent: input.transparent ? 1 : 0,
+        ...timing,
+        ...rule,
+        from_at: now,
+        to_at: now,
+        reminders_json: JSON.stringify(input.reminders),
+        reminded_at: now,
+        meeting_id: await this.#meeting(context, input, timing),
+        version: 1,
+        created_by: actor.principalId,
+        created_at: now,
+        updated_at: now,
+      };
+      const attendees = await attendeesOf(identity, row, input.attendees.map((one) => named(actor, one)), []);
+      const draft = { row, attendees, overrides: [], rsvps: [] };
+      const event = await writer.put(tx, draft, { actor, scope: "all", ifFree: input.ifFree });
+      return presentEvent(event, { principalId: actor.principalId, level: "full" });
+    });
+  }
+
+  async read({ actor }: Context, { id, occurrence: name }: EventRead): Promise<CalendarEvent> {
+    const event = await new CalendarStore(this.#deps.store.db).whole(actor.tenantId, id);
+    const level = event === undefined ? undefined : await this.#deps.access.level(actor, event);
+    if (event === undefined || level === undefined) throw absent();
+    const occurrence = name === undefined ? undefined : namedOccurrence(event, name);
+    return presentEvent(event, { principalId: actor.principalId, level }, occurrence);
+  }
+
+  async list(context: Context, { limit, cursor, ...question }: EventList): Promise<EventPage> {
+    const { actor } = context;
+    const { from, to } = rangeOf(question);
+    if (question.roomId !== undefined) await this.#deps.gate.enter(context, question.roomId);
+    const bind = ["event.list", actor.tenantId, actor.principalId, question];
+    const after = this.#deps.cursors.open(cursor, bind)?.join(" ");
+    const { entries, truncated } = await this.#entries(context, question, from, to);
+    const keyOf = (entry: CalendarEntry): [string, string, string] => [entry.startAt, entry.id, entry.occurrence ?? ""];
+    const rest = after === undefined ? entries : entries.filter((entry) => keyOf(entry).join(" ") > after);
+    const page = this.#deps.cursors.page(rest.slice(0, limit + 1), limit, bind, keyOf, (entry) => entry);
+    return { ...page, truncated };
+  }
+
+  async freeBusy({ actor }: Context, { principalIds, timeZone, ...range }: FreeBusyAsk): Promise<FreeBusy> {
+    const { from, to } = rangeOf(range);
+    checkZone(timeZone, "/timeZone");
+    const ids = [...new Set(principalIds.map((id) => idOf(actor, id)))];
+    const known = await this.#deps.identity.enabled(actor.tenantId, ids);
+    const unknown = ids.find((id) => !known.has(id));
+    if (unknown !== undefined) throw misfit("/principalIds", `no principal ${unknown}`);
+    const store = new CalendarStore(this.#deps.store.db);
+    const { busy, truncated } = await busyTimes(store, {
+      tenantId: actor.tenantId,
+      principalIds: ids,
+      from,
+      to,
+      timeZone,
+    });
+    return {
+      busy: busy.map(({ principalId, startAt, endAt }) => ({ principalId, start: iso(startAt), end: iso(endAt) })),
+      truncated,
+    };
+  }
+
+  /** The caller's answer to an event, or to one occurrence of a series. */
+  async rsvp(context: Context, { id, status, comment, occurrence: name }: Rsvp): Promise<CalendarEvent> {
+    const { actor } = context;
+    return await this.#write(async (tx) => {
+      const events = new CalendarStore(tx.db);
+      const event = await events.whole(actor.tenantId, id);
+      if (event === undefined || await this.#deps.access.level(actor, event) === undefined) throw absent();
+      const mine = event.attendees.find((attendee) => attendee.principal_id === actor.principalId);
+      if (mine === undefined) throw new Fault("forbidden", "Only attendees answer an event");
+      const occurrence = name === undefined ? undefined : namedOccurrence(event, name);
+      const now = iso(this.#deps.clock.now());
+      const answer = { status, comment, responded_at: now };
+      const key = occurrence?.name ?? null;
+      const others = event.rsvps.filter((rsvp) => rsvp.principal_id !== actor.principalId || rsvp.occurrence !== key);
+      const rsvp = { tenant_id: actor.tenantId, event_id: id, principal_id: actor.principalId };
+      const after: WholeEvent = key === null
+        ? { ...event, attendees: event.attendees.map((one) => one === mine ? { ...one, ...answer } : one) }
+        : { ...event, rsvps: [...others, { ...rsvp, occurrence: key, ...answer }] };
+      const row = { ...event.row, version: event.row.version + 1, updated_at: now };
+      await events.update(actor.tenantId, id, { version: row.version, updated_at: now });
+      await events.replaceParts(
+        actor.tenantId,
+        id,
+        key === null ? { attendees: after.attendees } : { rsvps: after.rsvps },
+      );
+      const heard = (await this.#deps.writer.audience(tx, event)).filter(({ principalId, level }) =>
+        level === "full" && (principalId === null || [actor.principalId, row.created_by].includes(principalId))
+      );
+      await tx.emit(...heard.map(({ stream }) => ({
+        tenantId: actor.tenantId,
+        stream,
+        type: "calendar.event.rsvp",
+        actor,
+        data: { eventId: id, occurrence: key, principalId: actor.principalId, status },
+      })));
+      return presentEvent({ ...after, row }, { principalId: actor.principalId, level: "full" }, occurrence);
+    });
+  }
+
+  async #entries(
+    { actor }: Context,
+    { roomId, attendeeId, expand }: Pick<EventList, "roomId" | "attendeeId" | "expand">,
+    from: number,
+    to: number,
+  ): Promise<{ entries: CalendarEntry[]; truncated: boolean }> {
+    const store = new CalendarStore(this.#deps.store.db);
+    const rows = await store.inWindow(
+      actor.tenantId,
+      { from: iso(from), to: iso(to) },
+      {
+        roomId,
+        attendeeId: attendeeId === undefined ? undefined : idOf(actor, attendeeId),
+        principalId: actor.principalId,
+      },
+      OCCURRENCES_MAX + 1,
+    );
+    const rooms = new Map<string, SeenRoom | undefined>();
+    const entries: CalendarEntry[] = [];
+    let truncated = rows.length > OCCURRENCES_MAX;
+    let spentMs = 0;
+    for (const event of await store.wholes(actor.tenantId, rows.slice(0, OCCURRENCES_MAX))) {
+      const { row } = event;
+      const room = row.room_id;
+      if (room !== null && !rooms.has(room)) rooms.set(room, await this.#deps.access.room(actor, room));
+      const level = levelOf(actor, event, room === null ? null : rooms.get(room));
+      // Whose attendance is asked about is itself something only full readers may know.
+      if (level === undefined || (level === "busy" && attendeeId !== undefined)) continue;
+      const startedAt = performance.now();
+      const found = occurrencesBetween(event, from, to, expand ? undefined : 1);
+      const reader = { principalId: actor.principalId, level };
+      if (expand) entries.push(...found.items.map((item) => presentEntry(event, reader, item)));
+      else if (found.items.length > 0) entries.push(presentEntry(event, reader));
+      truncated ||= expand && found.truncated;
+      spentMs += performance.now() - startedAt;
+      if (spentMs > ANSWER_MS || entries.length > 2 * OCCURRENCES_MAX) {
+        truncated = true;
+        break;
+      }
+    }
+    entries.sort((a, b) =>
+      compare(a.startAt, b.startAt) || compare(a.id, b.id) || compare(a.occurrence ?? "", b.occurrence ?? "")
+    );
+    if (entries.length > OCCURRENCES_MAX) truncated = true;
+    return { entries: entries.slice(0, OCCURRENCES_MAX), truncated };
+  }
+
+  async #meeting(context: Context, input: EventCreate, { start_local, time_zone }: Timing): Promise<string | null> {
+    if (input.meeting === undefined) return null;
+    const { scheduleMeeting } = this.#deps;
+    if (scheduleMeeting === undefined) throw misfit("/meeting", "meetings are not available here");
+    if (input.roomId === undefined) throw misfit("/meeting", "a meeting is held in a room, so the event needs one");
+    const scheduledFor = iso(instantOf(start_local, time_zone));
+    return (await scheduleMeeting(context, { roomId: input.roomId, title: input.title, scheduledFor })).id;
+  }
+
+  async #write<Result>(work: (tx: Transaction<CalendarTables>) => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#deps.store.write(work);
+    } catch (error) {
+      if (error instanceof UniqueViolation) {
+        throw new Fault("conflict", "The calendar has an event with this uid", { cause: error });
+      }
+      throw error;
+    }
+  }
+}
+
+/** The calendar an event is in: of a room, or of a principal. */
+export function calendarOf(roomId: string | null, principalId: string): string {
+  return roomId === null ? `principal:${principalId}` : `room:${roomId}`;
+}
+
+/** The occurrence of this name; throws `not_found` when the series has none. */
+export function namedOccurrence(event: WholeEvent, name: string): Occurrence {
+  const occurrence = occurrenceNamed(event, name);
+  if (occurrence === undefined) throw new Fault("not_found", `The event has no occurrence ${name}`);
+  return occurrence;
+}
+
+function rangeOf(range: { from: string; to: string }): { from: number; to: number } {
+  const [from, to] = [Date.parse(range.from), Date.parse(range.to)];
+  if (to <= from) throw misfit("/to", "after from");
+  if (to - from > RANGE_DAYS_MAX * DAY_MS) throw misfit("/to", `at most ${RANGE_DAYS_MAX} days after from`);
+  return { from, to };
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

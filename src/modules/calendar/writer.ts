@@ -1,0 +1,169 @@
+// The one way an event gets into the store: with its events, its entry in the search index, and its next reminder.
+import type { Actor } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
+import type { SearchEntry } from "@/modules/search/mod.ts";
+import type { Transaction } from "@/ports/store.ts";
+import type { Level } from "./access.ts";
+import { busyTimes } from "./busy.ts";
+import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
+import { presentEvent } from "./presenter.ts";
+import { remindedUpTo, reminderJob } from "./reminder.ts";
+import type { SCOPES } from "./schema.ts";
+import { CalendarStore, type CalendarTables, type WholeEvent } from "./store.ts";
+
+export const KIND = "event";
+const DAY_MS = 86_400_000;
+/** How much of a series `ifFree` looks at. */
+const IF_FREE_DAYS = 366;
+const IF_FREE_MAX = 200;
+
+/** What of search the calendar uses. */
+export type CalendarIndex = {
+  put(...entries: readonly SearchEntry[]): Promise<void>;
+  remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void>;
+};
+
+type Deps = { clock: Clock; index: CalendarIndex | undefined };
+type Tx = Transaction<CalendarTables>;
+/** What a change is about. */
+export type Change = {
+  actor: Actor;
+  scope: (typeof SCOPES)[number];
+  occurrence?: Occurrence | undefined;
+  ifFree?: boolean;
+};
+type What = "created" | "updated" | "cancelled";
+
+export class EventWriter {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Writes an event that is new, or (given what it was before) one that changed; a changed one gets the next version. */
+  async put(tx: Tx, event: WholeEvent, change: Change, before?: WholeEvent): Promise<WholeEvent> {
+    const now = this.#deps.clock.now();
+    const { from, to } = extentOf(event);
+    const row = {
+      ...event.row,
+      from_at: iso(from),
+      to_at: to === null ? null : iso(to),
+      reminded_at: remindedUpTo(now),
+      version: before === undefined ? 1 : before.row.version + 1,
+      updated_at: iso(now),
+    };
+    const after: WholeEvent = { ...event, row };
+    // Events come first: they lock the participants' streams, so two who want the same time ask one after the other.
+    await this.#tell(tx, after, before === undefined ? "created" : "updated", change, before);
+    const events = new CalendarStore(tx.db);
+    if (change.ifFree === true) await this.#checkFree(events, after, now);
+    if (before === undefined) await events.add(row);
+    else await events.update(row.tenant_id, row.id, row);
+    await events.replaceParts(row.tenant_id, row.id, after);
+    await this.#deps.index?.put(searchEntry(after));
+    const job = reminderJob(after, now);
+    if (job !== undefined) await tx.enqueue(job);
+    return after;
+  }
+
+  async remove(tx: Tx, event: WholeEvent, change: Change): Promise<void> {
+    const { tenant_id, id } = event.row;
+    await new CalendarStore(tx.db).remove(tenant_id, id);
+    await this.#deps.index?.remove(tenant_id, KIND, [id]);
+    await this.#tell(tx, event, "cancelled", change);
+  }
+
+  /** Tells of a part of a series that is cancelled, besides what `put` tells of the series. */
+  async tellCancelled(tx: Tx, event: WholeEvent, change: Change): Promise<void> {
+    await this.#tell(tx, event, "cancelled", change);
+  }
+
+  /** Streams on which an event is told: with how much of it, and to whom. */
+  async audience(tx: Tx, event: WholeEvent): Promise<{ stream: string; principalId: string | null; level: Level }[]> {
+    const { row, attendees } = event;
+    const rooms = new RoomStore(tx.db);
+    const creator = { tenantId: row.tenant_id, principalId: row.created_by, ownerId: "" };
+    const room = row.room_id === null ? undefined : await rooms.seen(creator, row.room_id);
+    const ids = new Set(attendees.flatMap(({ principal_id }) => principal_id === null ? [] : [principal_id]));
+    if (row.room_id === null || room?.my_role != null) ids.add(row.created_by);
+    const personal = [...ids].map((principalId) => ({
+      stream: principalStream(principalId),
+      principalId,
+      level: "full" as const,
+    }));
+    if (room === undefined || row.visibility === "private") return personal;
+    const level: Level = row.visibility === "room" && room.visibility === "private" ? "full" : "busy";
+    return [{ stream: roomStream(room.id), principalId: null, level }, ...personal];
+  }
+
+  async #tell(tx: Tx, event: WholeEvent, what: What, change: Change, before?: WholeEvent): Promise<void> {
+    const { actor, scope, occurrence } = change;
+    const draft = (
+      type: What,
+      subject: WholeEvent,
+      to: { stream: string; principalId: string | null; level: Level },
+    ): EventDraft => ({
+      tenantId: event.row.tenant_id,
+      stream: to.stream,
+      type: `calendar.event.${type}`,
+      actor,
+      data: { event: presentEvent(subject, to, occurrence), scope, occurrence: occurrence?.name ?? null },
+    });
+    const audience = await this.audience(tx, event);
+    const drafts = audience.map((to) => draft(what, event, to));
+    // Who is no longer invited is told that, for them, it is off.
+    const past = before === undefined ? [] : await this.audience(tx, before);
+    for (const to of past) {
+      if (!audience.some(({ stream }) => stream === to.stream) && before !== undefined) {
+        drafts.push(draft("cancelled", before, to));
+      }
+    }
+    await tx.emit(...drafts);
+  }
+
+  async #checkFree(events: CalendarStore, event: WholeEvent, now: number): Promise<void> {
+    const { row, attendees } = event;
+    if (row.is_transparent === 1) return;
+    const from = Math.max(Date.parse(row.from_at), now - DAY_MS);
+    const { items } = occurrencesBetween(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX);
+    const last = items.at(-1);
+    if (last === undefined) return;
+    const declined = new Set(attendees.flatMap((one) => one.status === "declined" ? [one.principal_id] : []));
+    const ids = [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
+      .filter((id) => !declined.has(id));
+    const { busy } = await busyTimes(events, {
+      tenantId: row.tenant_id,
+      principalIds: [...new Set(ids)],
+      from,
+      to: Math.max(...items.map(({ endAt }) => endAt)),
+      timeZone: row.time_zone ?? "UTC",
+      except: row.id,
+    });
+    const clash = busy.find((time) => items.some((item) => item.startAt < time.endAt && item.endAt > time.startAt));
+    if (clash !== undefined) {
+      throw new Fault(
+        "busy_conflict",
+        `${clash.principalId} is busy from ${iso(clash.startAt)} to ${iso(clash.endAt)}`,
+      );
+    }
+  }
+}
+
+/** An event as search knows it: with its room when all of the room may see it, else for its creator. */
+export function searchEntry({ row }: Pick<WholeEvent, "row">): SearchEntry {
+  return {
+    tenantId: row.tenant_id,
+    kind: KIND,
+    id: row.id,
+    roomId: row.visibility === "room" ? row.room_id : null,
+    principalId: row.created_by,
+    authorId: row.created_by,
+    at: row.created_at,
+    version: row.version,
+    texts: [row.title, row.description ?? "", row.location ?? ""].filter((text) => text !== ""),
+  };
+}

@@ -1,0 +1,90 @@
+// Meetings, participants and transcripts as JSON.
+import { iso } from "@/core/clock.ts";
+import type { Meeting, Participant, Recording, TranscriptSegment } from "./schema.ts";
+import type { MeetingRow, ParticipantRow, SegmentRow } from "./tables.ts";
+
+/** A recording as it is kept with its meeting. */
+export type KeptRecording = Omit<Recording, "consentedIds" | "pendingIds"> & { id: string; egressId: string | null };
+
+/** A meeting with what is counted of `people`: those whose lease runs at `now`. */
+export function presentMeeting(
+  row: MeetingRow,
+  people: readonly ParticipantRow[],
+  consentedIds: readonly string[],
+  now: number,
+): Meeting {
+  const present = people.filter((person) => isPresent(person, now));
+  const joined = present.filter((person) => person.state === "joined");
+  return {
+    id: row.id,
+    roomId: row.room_id,
+    title: row.title,
+    kind: row.kind,
+    state: row.state,
+    hostId: row.host_id,
+    scheduledFor: row.scheduled_for,
+    maxParticipants: row.max_participants,
+    lobby: row.is_lobby === 1,
+    locked: row.is_locked === 1,
+    agentIds: JSON.parse(row.agent_ids_json),
+    participantCount: joined.length,
+    waitingCount: present.length - joined.length,
+    ringExpiresAt: row.ring_expires_at,
+    recording: presentRecording(recordingOf(row), joined, consentedIds),
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    endReason: row.end_reason,
+    version: row.version,
+    createdBy: row.created_by,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+export function presentParticipant(row: ParticipantRow): Participant {
+  return {
+    id: row.id,
+    principalId: row.principal_id,
+    kind: row.principal_kind,
+    displayName: row.display_name,
+    deviceId: row.device_id,
+    role: row.role,
+    state: row.state,
+    muted: row.is_muted === 1,
+    capabilities: JSON.parse(row.capabilities_json),
+    joinedAt: row.joined_at,
+    leftAt: row.left_at,
+  };
+}
+
+export function presentSegment(row: SegmentRow): TranscriptSegment {
+  return {
+    id: row.id,
+    startMs: row.start_ms,
+    endMs: row.end_ms,
+    speakerId: row.speaker_id,
+    text: row.text,
+    postedBy: row.posted_by,
+    createdAt: row.created_at,
+  };
+}
+
+/** Whether somebody's lease runs; it ends by time alone. */
+export function isPresent(row: ParticipantRow, now: number): boolean {
+  return row.state !== "left" && row.lease_expires_at > iso(now);
+}
+
+export function recordingOf(row: MeetingRow): KeptRecording | null {
+  return row.recording_json === null ? null : JSON.parse(row.recording_json);
+}
+
+function presentRecording(
+  kept: KeptRecording | null,
+  joined: readonly ParticipantRow[],
+  consentedIds: readonly string[],
+): Recording | null {
+  if (kept === null) return null;
+  const { id: _id, egressId: _egressId, ...recording } = kept;
+  const pendingIds = [...new Set(joined.map((person) => person.principal_id))].filter((id) => !consentedIds.includes(id));
+  return { ...recording, consentedIds: [...consentedIds], pendingIds: kept.state === "requested" ? pendingIds : [] };
+}

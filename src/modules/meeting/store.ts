@@ -1,0 +1,201 @@
+// SQL of meetings, their participants, consents and transcripts.
+import { type Kysely, sql } from "kysely";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
+
+type Db = Kysely<MeetingTables>;
+
+/** The caller as lists want it; `isOwned` bounds an agent by its owner. */
+export type Reader = { principalId: string; ownerId: string; isOwned: boolean };
+
+const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
+  db.selectFrom("meeting").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
+);
+const liveOf = prepared((db: Db, value: Param<{ tenantId: string; meetingId: string }>) =>
+  db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", value("tenantId"))
+    .where("meeting_id", "=", value("meetingId")).where("state", "<>", sql.lit("left" as const)).orderBy("id")
+);
+const participantById = prepared((db: Db, value: Param<{ tenantId: string; meetingId: string; id: string }>) =>
+  db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", value("tenantId"))
+    .where("meeting_id", "=", value("meetingId")).where("id", "=", value("id"))
+);
+
+export class MeetingStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  find(tenantId: string, id: string): Promise<MeetingRow | undefined> {
+    return byId.first(this.#db, { tenantId, id });
+  }
+
+  /** Makes changes of a meeting wait for each other: what is read after this is what the change builds on. */
+  lock(tenantId: string, id: string): Promise<MeetingRow | undefined> {
+    return this.#db.updateTable("meeting").set((eb) => ({ version: eb.ref("version") })).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).returningAll().executeTakeFirst();
+  }
+
+  openIn(tenantId: string, roomId: string): Promise<MeetingRow | undefined> {
+    return this.#db.selectFrom("meeting").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("is_open", "=", 1).executeTakeFirst();
+  }
+
+  async add(row: MeetingRow): Promise<void> {
+    await this.#db.insertInto("meeting").values(row).execute();
+  }
+
+  async update(tenantId: string, id: string, set: Partial<MeetingRow>): Promise<void> {
+    await this.#db.updateTable("meeting").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  /** Newest first, in one room or in all that the reader is a member of. */
+  list(
+    tenantId: string,
+    reader: Reader,
+    filter: { roomId?: string | undefined; state?: readonly MeetingRow["state"][] | undefined },
+    before: string | undefined,
+    limit: number,
+  ): Promise<MeetingRow[]> {
+    let query = this.#db.selectFrom("meeting").selectAll("meeting").where("meeting.tenant_id", "=", tenantId);
+    if (filter.roomId === undefined) {
+      query = query.innerJoin("room", (join) =>
+        join.onRef("room.id", "=", "meeting.room_id").onRef("room.tenant_id", "=", "meeting.tenant_id"))
+        .where("room.state", "<>", "deleted")
+        .where(({ exists, selectFrom }) =>
+          exists(
+            selectFrom("member").select("member.role").whereRef("member.room_id", "=", "meeting.room_id")
+              .where("member.tenant_id", "=", tenantId).where("member.principal_id", "=", reader.principalId),
+          )
+        );
+      if (reader.isOwned) {
+        query = query.where(({ exists, selectFrom }) =>
+          exists(
+            selectFrom("member").select("member.role").whereRef("member.room_id", "=", "meeting.room_id")
+              .where("member.tenant_id", "=", tenantId).where("member.principal_id", "=", reader.ownerId),
+          )
+        );
+      }
+    } else query = query.where("meeting.room_id", "=", filter.roomId);
+    if (filter.state !== undefined && filter.state.length > 0) query = query.where("meeting.state", "in", filter.state);
+    if (before !== undefined) query = query.where("meeting.id", "<", before);
+    return query.orderBy("meeting.id", "desc").limit(limit).execute();
+  }
+
+  /** Who has not left, in the order they came. */
+  live(tenantId: string, meetingId: string): Promise<ParticipantRow[]> {
+    return liveOf.all(this.#db, { tenantId, meetingId });
+  }
+
+  /** The same for many meetings at once. */
+  async liveIn(tenantId: string, meetingIds: readonly string[]): Promise<ParticipantRow[]> {
+    if (meetingIds.length === 0) return [];
+    return await this.#db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", tenantId)
+      .where("meeting_id", "in", meetingIds).where("state", "<>", "left").orderBy("id").execute();
+  }
+
+  participant(tenantId: string, meetingId: string, id: string): Promise<ParticipantRow | undefined> {
+    return participantById.first(this.#db, { tenantId, meetingId, id });
+  }
+
+  async addParticipant(row: ParticipantRow): Promise<void> {
+    await this.#db.insertInto("meeting_participant").values(row).execute();
+  }
+
+  async updateParticipant(tenantId: string, id: string, set: Partial<ParticipantRow>): Promise<void> {
+    await this.#db.updateTable("meeting_participant").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
+      .execute();
+  }
+
+  /** Prolongs a lease that still runs; `undefined` when it does not. */
+  renew(
+    tenantId: string,
+    meetingId: string,
+    id: string,
+    principalId: string,
+    { now, until }: { now: string; until: string },
+  ): Promise<ParticipantRow | undefined> {
+    return this.#db.updateTable("meeting_participant").set({ lease_expires_at: until })
+      .where("tenant_id", "=", tenantId).where("meeting_id", "=", meetingId).where("id", "=", id)
+      .where("principal_id", "=", principalId).where("state", "<>", "left").where("lease_expires_at", ">", now)
+      .returningAll().executeTakeFirst();
+  }
+
+  /** Whether somebody ever took part under this role of the past: any reason, or one in particular. */
+  async hasLeft(
+    tenantId: string,
+    meetingId: string,
+    principalId: string,
+    reason: ParticipantRow["left_reason"],
+  ): Promise<boolean> {
+    const row = await this.#db.selectFrom("meeting_participant").select("id").where("tenant_id", "=", tenantId)
+      .where("meeting_id", "=", meetingId).where("principal_id", "=", principalId).where("left_reason", "=", reason)
+      .limit(1).executeTakeFirst();
+    return row !== undefined;
+  }
+
+  /** Of these principals, those who ever took part. */
+  async attendees(tenantId: string, meetingId: string, principalIds: readonly string[]): Promise<Set<string>> {
+    const rows = await this.#db.selectFrom("meeting_participant").select("principal_id").distinct()
+      .where("tenant_id", "=", tenantId).where("meeting_id", "=", meetingId).where("principal_id", "in", principalIds)
+      .where("joined_at", "is not", null).execute();
+    return new Set(rows.map((row) => row.principal_id));
+  }
+
+  /** Rooms in whose meetings these principals are now. */
+  async roomsWith(tenantId: string, principalIds: readonly string[]): Promise<string[]> {
+    const rows = await this.#db.selectFrom("meeting_participant").select("room_id").distinct()
+      .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("state", "<>", "left").execute();
+    return rows.map((row) => row.room_id);
+  }
+
+  async addConsent(row: ConsentRow): Promise<void> {
+    await this.#db.insertInto("meeting_consent").values(row).onConflict((conflict) => conflict.doNothing()).execute();
+  }
+
+  async consented(tenantId: string, meetingId: string, recordingId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("meeting_consent").select("principal_id").where("tenant_id", "=", tenantId)
+      .where("meeting_id", "=", meetingId).where("recording_id", "=", recordingId).orderBy("principal_id").execute();
+    return rows.map((row) => row.principal_id);
+  }
+
+  async addSegments(rows: readonly SegmentRow[]): Promise<void> {
+    await this.#db.insertInto("meeting_segment").values(rows).execute();
+  }
+
+  async segmentCount(tenantId: string, meetingId: string): Promise<number> {
+    const row = await this.#db.selectFrom("meeting_segment").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("meeting_id", "=", meetingId).executeTakeFirstOrThrow();
+    return Number(row.n);
+  }
+
+  segments(
+    tenantId: string,
+    meetingId: string,
+    after: { startMs: number; id: string } | undefined,
+    limit: number,
+  ): Promise<SegmentRow[]> {
+    let query = this.#db.selectFrom("meeting_segment").selectAll().where("tenant_id", "=", tenantId)
+      .where("meeting_id", "=", meetingId);
+    if (after !== undefined) {
+      query = query.where(({ eb, refTuple, tuple }) => eb(refTuple("start_ms", "id"), ">", tuple(after.startMs, after.id)));
+    }
+    return query.orderBy("start_ms").orderBy("id").limit(limit).execute();
+  }
+
+  async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("meeting").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
+  /** Removes meetings with all that hangs on them. */
+  async purge(tenantId: string, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (const table of ["meeting_segment", "meeting_consent", "meeting_participant"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("meeting_id", "in", ids).execute();
+    }
+    await this.#db.deleteFrom("meeting").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+}

@@ -1,0 +1,82 @@
+// The rows of meetings, as made by migration 0011.
+import type { PrincipalKind } from "@/core/actor.ts";
+import type { RoomTables } from "@/modules/room/mod.ts";
+import type { END_REASONS, LEAVE_REASONS, MEETING_KINDS, MEETING_ROLES, MEETING_STATES } from "./schema.ts";
+
+export type MeetingRow = {
+  tenant_id: string;
+  id: string;
+  room_id: string;
+  title: string | null;
+  kind: (typeof MEETING_KINDS)[number];
+  state: (typeof MEETING_STATES)[number];
+  /** 1 while it rings or is active; a room has one such meeting at most. */
+  is_open: number;
+  host_id: string;
+  scheduled_for: string | null;
+  max_participants: number;
+  is_lobby: number;
+  is_locked: number;
+  agent_ids_json: string;
+  /** Who is rung; null where nobody ever was. */
+  ring_ids_json: string | null;
+  ring_expires_at: string | null;
+  /** When it closes unless somebody is in it by then; null while somebody is. */
+  close_at: string | null;
+  recording_json: string | null;
+  started_at: string | null;
+  ended_at: string | null;
+  end_reason: (typeof END_REASONS)[number] | null;
+  version: number;
+  created_by: string;
+  created_at: string;
+  updated_at: string;
+};
+
+export type ParticipantRow = {
+  tenant_id: string;
+  id: string;
+  meeting_id: string;
+  room_id: string;
+  principal_id: string;
+  principal_kind: PrincipalKind;
+  display_name: string;
+  device_id: string;
+  role: (typeof MEETING_ROLES)[number];
+  state: "waiting" | "joined" | "left";
+  is_muted: number;
+  capabilities_json: string;
+  lease_expires_at: string;
+  joined_at: string | null;
+  left_at: string | null;
+  left_reason: (typeof LEAVE_REASONS)[number] | null;
+  created_at: string;
+};
+
+/** A principal agreed to one recording. */
+export type ConsentRow = {
+  tenant_id: string;
+  meeting_id: string;
+  recording_id: string;
+  principal_id: string;
+  given_at: string;
+};
+
+export type SegmentRow = {
+  tenant_id: string;
+  id: string;
+  meeting_id: string;
+  start_ms: number;
+  end_ms: number;
+  speaker_id: string;
+  text: string;
+  posted_by: string;
+  created_at: string;
+};
+
+export type MeetingTables = RoomTables & {
+  meeting: MeetingRow;
+  meeting_participant: ParticipantRow;
+  meeting_consent: ConsentRow;
+  meeting_segment: SegmentRow;
+};

@@ -1,0 +1,34 @@
+// Operations on the caller's messages for later.
+import { z } from "@zod/zod";
+import { defineOperation, type Operation } from "@/core/operation.ts";
+import { ScheduledId, ScheduledList, ScheduledMessages } from "./schema.ts";
+import type { ScheduledService } from "./service.ts";
+
+const PATH = "/v1/messages/scheduled";
+
+/** The operations, for the message module. */
+export function scheduledOperations(scheduled: ScheduledService): Operation[] {
+  return [
+    defineOperation({
+      name: "scheduled_message.list",
+      summary: "List one's messages for later, and those that could not be sent",
+      access: { scope: "message.read" },
+      http: { method: "GET", path: PATH, status: 200 },
+      input: ScheduledList,
+      output: ScheduledMessages,
+      faults: ["invalid_cursor"],
+      run: ({ actor }, input) => scheduled.list(actor, input),
+    }),
+    defineOperation({
+      name: "scheduled_message.cancel",
+      summary: "Cancel a message for later",
+      access: { scope: "message.write" },
+      http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
+      input: z.strictObject({ id: ScheduledId }),
+      output: z.void(),
+      faults: ["not_found"],
+      example: { id: "sch_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      run: ({ actor }, { id }) => scheduled.cancel(actor, id),
+    }),
+  ];
+}

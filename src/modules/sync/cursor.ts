@@ -1,0 +1,43 @@
+// The cursor of a sync: where each stream stood, packed so that some hundred rooms still fit into a URL.
+import { createHash } from "node:crypto";
+
+const KEY_BYTES = 6;
+
+/** Positions of rooms by a short hash of the room and its epoch, so that a stream that started anew is another one. */
+export type Places = ReadonlyMap<string, number>;
+
+/** The key of a room's stream in a cursor. */
+export function placeKey(roomId: string, epoch: string): string {
+  return createHash("sha256").update(`${roomId}\n${epoch}`).digest("hex").slice(0, 2 * KEY_BYTES);
+}
+
+/** Packs positions: per room its key and the position as a varint. */
+export function packPlaces(places: Places): string {
+  const bytes: number[] = [];
+  for (const [key, seq] of places) {
+    bytes.push(...Uint8Array.fromHex(key));
+    let rest = seq;
+    for (; rest > 0x7f; rest = Math.floor(rest / 0x80)) bytes.push(0x80 | (rest % 0x80));
+    bytes.push(rest);
+  }
+  return new Uint8Array(bytes).toBase64({ alphabet: "base64url", omitPadding: true });
+}
+
+/** Unpacks what `packPlaces` packed. */
+export function unpackPlaces(packed: string): Places {
+  const bytes = Uint8Array.fromBase64(packed, { alphabet: "base64url" });
+  const places = new Map<string, number>();
+  for (let at = 0; at < bytes.length;) {
+    const key = bytes.subarray(at, at + KEY_BYTES).toHex();
+    at += KEY_BYTES;
+    let seq = 0;
+    let scale = 1;
+    for (let isMore = true; isMore && at < bytes.length; at++, scale *= 0x80) {
+      const byte = bytes[at] ?? 0;
+      seq += (byte & 0x7f) * scale;
+      isMore = byte > 0x7f;
+    }
+    places.set(key, seq);
+  }
+  return places;
+}

@@ -1,0 +1,246 @@
+// Sync: a snapshot with the positions it is true for, then everything after those positions, whole or started over.
+import { type Actor, hasScope } from "@/core/actor.ts";
+import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors } from "@/core/page.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import { effectiveRole, hiddenUpTo, presentShared, seer } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { packPlaces, placeKey, type Places, unpackPlaces } from "./cursor.ts";
+import { EVENT_BYTES_MAX, EVENTS_MAX, type Sync, type SyncEvent, type SyncRead } from "./schema.ts";
+import { type Now, type RoomNow, SyncStore, type SyncTables } from "./store.ts";
+import type { StreamWatch } from "./watch.ts";
+
+type Deps = {
+  store: Store<SyncTables>;
+  cursors: Cursors;
+  identity: IdentityService;
+  watch: Pick<StreamWatch, "open">;
+};
+
+/** Where a cursor says the caller stands. */
+type Since = { epoch: string; seq: number; places: Places };
+
+/** What a delta is made of. */
+type Delta = { now: Now; rooms: Comparison; events: StoredEvent[] };
+type Comparison = { seen: RoomNow[]; fresh: RoomNow[]; moved: { room: RoomNow; from: number }[]; left: string[] };
+
+export class SyncService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async read(context: Context, { since, wait }: SyncRead): Promise<Sync> {
+    const { actor } = context;
+    if (!hasScope(actor, "message.read")) throw new Fault("scope_missing", "The token lacks the scope message.read");
+    // Makes the stream when nothing was ever told, so that it has an epoch.
+    await this.#deps.store.log.position(actor.tenantId, principalStream(actor.principalId));
+    if (since === undefined) return await this.#start(actor, false);
+    const from = this.#open(actor, since);
+    if (wait > 0) await this.#wait(actor, from, wait * 1000, context.signal);
+    const delta = await this.#delta(actor, from);
+    return delta === undefined ? await this.#start(actor, true) : await this.#answer(actor, from, delta);
+  }
+
+  async #start(actor: Actor, limited: boolean): Promise<Sync> {
+    const now = await this.#now(actor, "all");
+    const rooms = now.rooms.filter((room) => isSeen(actor, room));
+    return {
+      ...await this.#frame(actor, now, rooms),
+      limited,
+      rooms: rooms.map((room) => present(actor, room)),
+      leftRoomIds: [],
+      unreads: rooms.map(unreadOf),
+      positions: [ownPosition(actor, now), ...rooms.map(positionOf)],
+      events: [],
+    };
+  }
+
+  async #answer(actor: Actor, from: Since, { now, rooms, events }: Delta): Promise<Sync> {
+    const told = new Set(readRooms(events));
+    const touched = rooms.seen.filter((room) =>
+      told.has(room.id) || rooms.fresh.includes(room) || rooms.moved.some((moved) => moved.room === room)
+    );
+    const moved = [...rooms.fresh, ...rooms.moved.map(({ room }) => room)];
+    return {
+      ...await this.#frame(actor, now, rooms.seen),
+      limited: false,
+      rooms: rooms.fresh.map((room) => present(actor, room)),
+      leftRoomIds: rooms.left,
+      unreads: touched.map(unreadOf),
+      positions: [...(now.own?.head ?? 0) > from.seq ? [ownPosition(actor, now)] : [], ...moved.map(positionOf)],
+      events: events.map((event): SyncEvent => ({
+        channel: event.stream,
+        seq: event.seq,
+        ...JSON.parse(event.json),
+      })),
+    };
+  }
+
+  async #frame(
+    actor: Actor,
+    now: Now,
+    rooms: readonly RoomNow[],
+  ): Promise<Pick<Sync, "cursor" | "principal" | "unreadNotificationCount">> {
+    const places = new Map(rooms.map((room) => [placeKey(room.id, room.epoch ?? ""), room.head ?? 0]));
+    return {
+      cursor: this.#deps.cursors.seal([now.own?.epoch ?? "", now.own?.head ?? 0, packPlaces(places)], bindOf(actor)),
+      principal: await this.#deps.identity.read(actor, "me"),
+      unreadNotificationCount: now.unreadNotifications,
+    };
+  }
+
+  #open(actor: Actor, cursor: string): Since {
+    const [epoch, seq, packed] = this.#deps.cursors.open(cursor, bindOf(actor)) ?? [];
+    return { epoch: String(epoch), seq: Number(seq), places: unpackPlaces(String(packed)) };
+  }
+
+  /** Everything between a cursor and now; `undefined` when that is too much or no longer kept. */
+  async #delta(actor: Actor, from: Since): Promise<Delta | undefined> {
+    let counted = new Set<string>();
+    while (true) {
+      const now = await this.#now(actor, counted);
+      if (now.own?.epoch !== from.epoch || now.own.head < from.seq) {
+        throw new Fault("epoch_changed", "Positions started anew; start over without `since`");
+      }
+      const own = { stream: principalStream(actor.principalId), after: from.seq, head: now.own.head };
+      const rooms = compare(actor, from, now);
+      const streams = rooms.moved.map(({ room, from: after }) => ({
+        stream: roomStream(room.id),
+        after,
+        head: room.head ?? 0,
+      }));
+      const events = await this.#events(actor.tenantId, [own, ...streams]);
+      if (events === undefined) return undefined;
+      rooms.left.push(...goneRooms(events, actor, rooms));
+      const needed = new Set([
+        ...rooms.fresh.map((room) => room.id),
+        ...rooms.moved.map(({ room }) => room.id),
+        ...readRooms(events),
+      ]);
+      // The counts belong to the moment of the positions, so they are asked for together with them.
+      if (needed.isSubsetOf(counted)) return { now, rooms, events };
+      counted = counted.union(needed);
+    }
+  }
+
+  /** What the log has of these streams; it does not change any more, so it may be read after the positions. */
+  async #events(
+    tenantId: string,
+    streams: readonly { stream: string; after: number; head: number }[],
+  ): Promise<StoredEvent[] | undefined> {
+    const missing = streams.reduce((sum, { after, head }) => sum + head - after, 0);
+    if (missing > EVENTS_MAX) return undefined;
+    const events: StoredEvent[] = [];
+    let bytes = 0;
+    for (const { stream, after, head } of streams) {
+      if (head === after) continue;
+      const read = await this.#deps.store.log.read(tenantId, stream, after, head - after);
+      bytes += read.reduce((sum, event) => sum + event.json.length, 0);
+      if (read.length < head - after || read[0]?.seq !== after + 1 || bytes > EVENT_BYTES_MAX) return undefined;
+      events.push(...read);
+    }
+    return events;
+  }
+
+  /** Waits until there is something after the cursor, or for as long as the caller wants. */
+  async #wait(actor: Actor, from: Since, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+    const endsAt = performance.now() + waitMs;
+    const before = await this.#now(actor, new Set());
+    if (!isQuiet(actor, from, before)) return;
+    const rooms = before.rooms.filter((room) => isSeen(actor, room));
+    const streams = [principalStream(actor.principalId), ...rooms.map((room) => roomStream(room.id))];
+    const watching = await this.#deps.watch.open(actor.tenantId, streams);
+    try {
+      // Once more, now that nothing can slip past: it may have happened while the watch was being opened.
+      while (isQuiet(actor, from, await this.#now(actor, new Set()))) {
+        if (!await watching.next(endsAt - performance.now(), signal)) return;
+      }
+    } finally {
+      watching.close();
+    }
+  }
+
+  #now(actor: Actor, counted: ReadonlySet<string> | "all"): Promise<Now> {
+    return new SyncStore(this.#deps.store.db).now(seer(actor), counted);
+  }
+}
+
+function bindOf({ tenantId, principalId }: Actor): unknown {
+  return ["sync", tenantId, principalId];
+}
+
+function isSeen(actor: Actor, room: RoomNow): boolean {
+  return room.state !== "deleted" && effectiveRole(actor, room) !== undefined;
+}
+
+function isQuiet(actor: Actor, from: Since, now: Now): boolean {
+  if (now.own?.epoch !== from.epoch || now.own.head !== from.seq) return false;
+  const { fresh, moved, left } = compare(actor, from, now);
+  return fresh.length === 0 && moved.length === 0 && left.length === 0;
+}
+
+/** Which rooms are new since a cursor, which moved, which are seen no more although the caller is still a member. */
+function compare(actor: Actor, from: Since, now: Now): Comparison {
+  const result: Comparison = { seen: [], fresh: [], moved: [], left: [] };
+  for (const room of now.rooms) {
+    const before = from.places.get(placeKey(room.id, room.epoch ?? ""));
+    if (!isSeen(actor, room)) {
+      if (before !== undefined) result.left.push(room.id);
+      continue;
+    }
+    result.seen.push(room);
+    const hidden = hiddenUpTo({ room, role: room.my_role });
+    // Whoever left and came back where earlier history is hidden may not be told what happened meanwhile.
+    if (before === undefined || before < hidden || before > (room.head ?? 0)) result.fresh.push(room);
+    else if (before < (room.head ?? 0)) result.moved.push({ room, from: before });
+  }
+  return result;
+}
+
+/** Rooms of the cursor that the caller's own stream says are gone, and that are not back. */
+function goneRooms(events: readonly StoredEvent[], actor: Actor, { seen, left }: Comparison): string[] {
+  const own = principalStream(actor.principalId);
+  const stillThere = new Set(seen.map((room) => room.id));
+  const gone = events.filter(({ stream, type }) =>
+    stream === own && (type === "member.left" || type === "room.deleted")
+  ).map((event): { roomId: string } => JSON.parse(event.json).data);
+  return [...new Set(gone.map(({ roomId }) => roomId))].filter((id) => !stillThere.has(id) && !left.includes(id));
+}
+
+/** Rooms whose read position moved. */
+function readRooms(events: readonly StoredEvent[]): string[] {
+  return events.filter((event) => event.type === "read.updated").map((event) => JSON.parse(event.json).data.roomId);
+}
+
+function present(actor: Actor, room: RoomNow): Sync["rooms"][number] {
+  return {
+    ...presentShared(room, room.epoch ?? ""),
+    lastSeq: room.head ?? 0,
+    unreadCount: room.unread ?? 0,
+    mentionCount: room.mentions ?? 0,
+    lastReadSeq: room.my_last_read_seq ?? 0,
+    myRole: effectiveRole(actor, room) ?? null,
+  };
+}
+
+function unreadOf(room: RoomNow): Sync["unreads"][number] {
+  return {
+    roomId: room.id,
+    lastReadSeq: room.my_last_read_seq ?? 0,
+    unreadCount: room.unread ?? 0,
+    mentionCount: room.mentions ?? 0,
+    lastSeq: room.head ?? 0,
+  };
+}
+
+function positionOf(room: RoomNow): Sync["positions"][number] {
+  return { channel: roomStream(room.id), epoch: room.epoch ?? "", offset: room.head ?? 0 };
+}
+
+function ownPosition(actor: Actor, now: Now): Sync["positions"][number] {
+  return { channel: principalStream(actor.principalId), epoch: now.own?.epoch ?? "", offset: now.own?.head ?? 0 };
+}

@@ -1,0 +1,152 @@
+// A crowd of sockets in one process of its own, so that its cost is not the server's. Reads orders from standard input and
+// answers on standard output, one JSON line each.
+import { ageOf, type Dialect, gatewayDialect, socketIoDialect, stamped, wsDialect } from "./dialect.ts";
+
+export type Order =
+  | { kind: "open"; dialect: string; base: string; sockets: number; token?: string; rooms?: string[] }
+  | { kind: "flood"; seconds: number; bytes: number; senders: number; inFlight: number }
+  | { kind: "steady"; seconds: number; bytes: number; perSecond: number }
+  | { kind: "close" };
+
+export type Report = { deliveries: number; sends: number; seconds: number; latencies: number[] };
+
+class Crowd {
+  readonly #dialect: Dialect;
+  readonly #sockets: WebSocket[] = [];
+  #deliveries = 0;
+  #acknowledged = 0;
+  #latencies: number[] | undefined;
+  #onAcknowledged: ((socket: WebSocket, count: number) => void) | undefined;
+  #nextId = 10;
+
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect;
+  }
+
+  async open(base: string, sockets: number): Promise<void> {
+    for (let from = 0; from < sockets; from += 50) {
+      const some = Array.from({ length: Math.min(50, sockets - from) }, (_, at) => this.#join(base, from + at));
+      this.#sockets.push(...await Promise.all(some));
+    }
+  }
+
+  /** A few members send as fast as they are acknowledged, `inFlight` each. */
+  async flood(seconds: number, bytes: number, senders: number, inFlight: number): Promise<Report> {
+    const before = { deliveries: this.#deliveries, acknowledged: this.#acknowledged };
+    const startedAt = performance.now();
+    let isOver = false;
+    this.#onAcknowledged = (socket, count) => {
+      for (let again = 0; again < count && !isOver; again++) this.#send(socket, bytes);
+    };
+    for (const socket of this.#sockets.slice(0, senders)) {
+      for (let flying = 0; flying < inFlight; flying++) this.#send(socket, bytes);
+    }
+    await pause(seconds * 1000);
+    isOver = true;
+    const took = (performance.now() - startedAt) / 1000;
+    const report = {
+      deliveries: this.#deliveries - before.deliveries,
+      sends: this.#acknowledged - before.acknowledged,
+      seconds: took,
+      latencies: [],
+    };
+    await pause(500);
+    return report;
+  }
+
+  /** One member sends at a fixed rate; how long every delivery took. */
+  async steady(seconds: number, bytes: number, perSecond: number): Promise<Report> {
+    this.#latencies = [];
+    const deliveries = this.#deliveries;
+    const [sender] = this.#sockets;
+    const startedAt = performance.now();
+    for (let sent = 0; sent < seconds * perSecond; sent++) {
+      const wait = startedAt + sent * 1000 / perSecond - performance.now();
+      if (wait > 0) await pause(wait);
+      if (sender !== undefined) this.#send(sender, bytes);
+    }
+    await pause(1000);
+    const latencies = this.#latencies.toSorted((a, b) => a - b);
+    this.#latencies = undefined;
+    return {
+      deliveries: this.#deliveries - deliveries,
+      sends: seconds * perSecond,
+      seconds,
+      latencies: [0.5, 0.9, 0.99, 0.999].map((share) => latencies[Math.floor(share * (latencies.length - 1))] ?? NaN),
+    };
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.close();
+  }
+
+  #send(socket: WebSocket, bytes: number): void {
+    if (socket.readyState === WebSocket.OPEN) socket.send(this.#dialect.send(this.#nextId++, stamped(bytes)));
+  }
+
+  #join(base: string, member: number): Promise<WebSocket> {
+    const dialect = this.#dialect;
+    return new Promise((resolve, reject) => {
+      const socket = new WebSocket(dialect.socketUrl(base));
+      const hello = dialect.hello(member);
+      socket.onopen = () => {
+        while (hello[0]?.afterFrame === false) socket.send(hello.shift()?.text ?? "");
+      };
+      socket.onerror = () => reject(new Error(`${dialect.name}: a socket failed`));
+      socket.onmessage = ({ data }) => {
+        if (dialect.isJoined(data)) {
+          socket.onmessage = ({ data }) => this.#receive(socket, data);
+          resolve(socket);
+        } else if (hello.length > 0) socket.send(hello.shift()?.text ?? "");
+      };
+    });
+  }
+
+  #receive(socket: WebSocket, frame: string): void {
+    const pong = this.#dialect.pong(frame);
+    if (pong !== undefined) return socket.send(pong);
+    const messages = this.#dialect.count(frame);
+    this.#deliveries += messages;
+    if (messages > 0 && this.#latencies !== undefined) this.#latencies.push(ageOf(frame));
+    const acknowledged = this.#dialect.acknowledges(frame);
+    if (acknowledged === 0) return;
+    this.#acknowledged += acknowledged;
+    this.#onAcknowledged?.(socket, acknowledged);
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+async function obey(): Promise<void> {
+  let crowd: Crowd | undefined;
+  let buffered = "";
+  for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+    buffered += chunk;
+    const lines = buffered.split("\n");
+    buffered = lines.pop() ?? "";
+    for (const line of lines) {
+      const order = JSON.parse(line) as Order;
+      let report: Report = { deliveries: 0, sends: 0, seconds: 0, latencies: [] };
+      if (order.kind === "open") {
+        const rooms = order.rooms ?? [];
+        const dialect = [
+          gatewayDialect(order.token ?? "", (member) => rooms[member % rooms.length] ?? ""),
+          socketIoDialect,
+          wsDialect,
+        ].find(({ name }) => name === order.dialect);
+        if (dialect === undefined) throw new Error(`no dialect ${order.dialect}`);
+        crowd = new Crowd(dialect);
+        await crowd.open(order.base, order.sockets);
+      } else if (order.kind === "flood") {
+        report = await crowd?.flood(order.seconds, order.bytes, order.senders, order.inFlight) ?? report;
+      } else if (order.kind === "steady") {
+        report = await crowd?.steady(order.seconds, order.bytes, order.perSecond) ?? report;
+      } else crowd?.close();
+      Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify(report)}\n`));
+    }
+  }
+}
+
+if (import.meta.main) await obey();

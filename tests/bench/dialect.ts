@@ -1,0 +1,92 @@
+// How to talk to each server of the comparison with as little work in the generator as possible: raw frames, no SDK.
+import { SignJWT } from "jose";
+
+/** One server's way of joining a room and of telling messages apart from other frames. */
+export type Dialect = {
+  name: string;
+  socketUrl(base: string): string;
+  /** What to send once the socket is open, in order; each waits for one frame from the server first when `afterFrame`. */
+  hello(member: number): { text: string; afterFrame: boolean }[];
+  /** The frame that shows that the member is in the room. */
+  isJoined(frame: string): boolean;
+  /** Messages of the room in a frame. */
+  count(frame: string): number;
+  /** The answer to a server's ping, if this frame is one. */
+  pong(frame: string): string | undefined;
+  /** Sends one message of `text` to the room over this socket. */
+  send(id: number, text: string): string;
+  /** How many sends a frame acknowledges. */
+  acknowledges(frame: string): number;
+};
+
+const MARK = "sent@";
+
+/** The text of a message: when it was sent, padded to `bytes`. */
+export function stamped(bytes: number): string {
+  const text = `${MARK}${performance.timeOrigin + performance.now()} `;
+  return text + "x".repeat(Math.max(0, bytes - text.length));
+}
+
+/** Milliseconds since the newest message in a frame was sent. */
+export function ageOf(frame: string): number {
+  const at = frame.lastIndexOf(MARK) + MARK.length;
+  return performance.timeOrigin + performance.now() - Number(frame.slice(at, frame.indexOf(" ", at)));
+}
+
+/** Occurrences of a text that every message has exactly once. */
+function occurrences(frame: string, needle: string): number {
+  let count = 0;
+  for (let at = frame.indexOf(needle); at >= 0; at = frame.indexOf(needle, at + needle.length)) count++;
+  return count;
+}
+
+/** The gateway, by the Centrifuge protocol. `token` is the same for everybody; `roomOf` names a member's room. */
+export function gatewayDialect(token: string, roomOf: (member: number) => string): Dialect {
+  let room = "";
+  return {
+    name: "gateway",
+    socketUrl: (base) => `${base.replace("http", "ws")}/ws`,
+    hello(member) {
+      room = roomOf(member);
+      return [{
+        text: `{"id":1,"connect":{"token":"${token}"}}\n{"id":2,"subscribe":{"channel":"room:${room}"}}`,
+        afterFrame: false,
+      }];
+    },
+    isJoined: (frame) => frame.includes('"id":2,"subscribe"'),
+    count: (frame) => occurrences(frame, '"push":'),
+    pong: (frame) => frame === "{}" ? "{}" : undefined,
+    send: (id, text) => `{"id":${id},"rpc":{"method":"message.send","data":{"roomId":"${room}","text":"${text}"}}}`,
+    acknowledges: (frame) => occurrences(frame, '"rpc":{"data"'),
+  };
+}
+
+/** socket.io over WebSocket (Engine.IO 4); the peer's server puts everybody into one room. */
+export const socketIoDialect: Dialect = {
+  name: "socket.io",
+  socketUrl: (base) => `${base.replace("http", "ws")}/socket.io/?EIO=4&transport=websocket`,
+  hello: () => [{ text: "40", afterFrame: true }],
+  isJoined: (frame) => frame.startsWith("40"),
+  count: (frame) => frame.startsWith('42["message"') ? 1 : 0,
+  pong: (frame) => frame === "2" ? "3" : undefined,
+  send: (id, text) => `42${id}["send",${JSON.stringify({ text })}]`,
+  acknowledges: (frame) => frame.startsWith("43") ? 1 : 0,
+};
+
+/** Plain `ws`, with a loop over the clients of the room. */
+export const wsDialect: Dialect = {
+  name: "ws",
+  socketUrl: (base) => base.replace("http", "ws"),
+  hello: () => [{ text: "join", afterFrame: false }],
+  isJoined: (frame) => frame === "joined",
+  count: (frame) => frame.startsWith('{"text"') ? 1 : 0,
+  pong: () => undefined,
+  send: (_id, text) => JSON.stringify({ text }),
+  acknowledges: (frame) => frame === "ack" ? 1 : 0,
+};
+
+export function benchToken(secret: string, sub: string, claims: Record<string, unknown> = {}): Promise<string> {
+  const now = Math.floor(Date.now() / 1000);
+  return new SignJWT({ role: "owner", ...claims }).setProtectedHeader({ alg: "HS256" }).setSubject(sub).setIssuedAt(now)
+    .setExpirationTime(now + 86_400).sign(new TextEncoder().encode(secret));
+}

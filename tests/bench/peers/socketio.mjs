@@ -1,0 +1,15 @@
+// socket.io as a chat server keeps it in memory: one room, a broadcast and an acknowledgement per send.
+import { createServer } from "node:http";
+import process from "node:process";
+import { Server } from "socket.io";
+
+const http = createServer();
+const io = new Server(http, { transports: ["websocket"], perMessageDeflate: false });
+io.on("connection", (socket) => {
+  socket.join("room");
+  socket.on("send", (message, acknowledge) => {
+    io.to("room").emit("message", message);
+    acknowledge?.({ ok: true });
+  });
+});
+http.listen(Number(process.env.PORT), "127.0.0.1");

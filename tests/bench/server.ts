@@ -1,0 +1,73 @@
+// A server under load as a process of its own: started, pinned to a core where there are two, its CPU time read from outside.
+
+const CLOCK_TICKS = 100;
+const PAGE_KIB = 4;
+
+export type Runtime = "deno" | "node";
+
+export class Server {
+  readonly url: string;
+  readonly #child: Deno.ChildProcess;
+
+  private constructor(child: Deno.ChildProcess, url: string) {
+    this.#child = child;
+    this.url = url;
+  }
+
+  /** Starts `args` with PORT and SVC_PORT set, and waits until its port takes connections. */
+  static async start(runtime: Runtime, args: string[], environment: Record<string, string>, core = 0): Promise<Server> {
+    const port = freePort();
+    const program = runtime === "deno" ? [Deno.execPath(), "run", "--quiet", "--no-prompt", "--allow-all"] : ["node"];
+    const [command = "", ...rest] = [...pin(core), ...program, ...args];
+    const child = new Deno.Command(command, {
+      args: rest,
+      env: { PORT: String(port), SVC_PORT: String(port), SVC_HOST: "127.0.0.1", ...environment },
+      stdin: "null",
+      stdout: "null",
+      stderr: "inherit",
+    }).spawn();
+    const until = Date.now() + 20_000;
+    while (true) {
+      try {
+        (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+        return new Server(child, `http://127.0.0.1:${port}`);
+      } catch (error) {
+        if (Date.now() > until) throw error;
+        await pause(50);
+      }
+    }
+  }
+
+  /** CPU seconds used so far, in user and kernel mode, by all threads. */
+  cpuSeconds(): number {
+    const stat = Deno.readTextFileSync(`/proc/${this.#child.pid}/stat`);
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS;
+  }
+
+  /** Resident memory in KiB. */
+  residentKib(): number {
+    return Number(Deno.readTextFileSync(`/proc/${this.#child.pid}/statm`).split(" ")[1]) * PAGE_KIB;
+  }
+
+  async stop(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.status;
+  }
+}
+
+/** `taskset` where the machine has it and more than one core. */
+export function pin(core: number): string[] {
+  return navigator.hardwareConcurrency > 1 ? ["taskset", "-c", String(core)] : [];
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  return port;
+}

@@ -1,0 +1,227 @@
+// The index itself, on each engine: other kinds of things, transactions, versions, restarts, a log that was cut, many at once.
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import type { Context } from "@/core/operation.ts";
+import { Cursors } from "@/core/page.ts";
+import {
+  type Found,
+  type Searchable,
+  type SearchEntry,
+  SearchIndex,
+  SearchIndexer,
+  SearchScope,
+  SearchService,
+} from "@/modules/search/mod.ts";
+import { type Harness, openGateway } from "../harness.ts";
+import { testSearch } from "./search_engines.ts";
+
+const NOTE = z.object({ id: z.string(), title: z.string() });
+
+/** Notes kept in a map, as a module would keep them in a table. */
+class Notes implements Searchable {
+  readonly kind = "note";
+  readonly item = NOTE;
+  readonly rows = new Map<string, z.output<typeof NOTE>>();
+
+  load(_actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+    const rows = ids.flatMap((id) => this.rows.get(id) ?? []);
+    return Promise.resolve(new Map(rows.map((row) => [row.id, { fields: { title: row.title }, item: row }])));
+  }
+
+  entries(): Promise<readonly SearchEntry[]> {
+    return Promise.resolve([]);
+  }
+}
+
+function contextOf(principalId: string): Context {
+  const actor: Actor = {
+    tenantId: "default",
+    principalId,
+    kind: "human",
+    role: "member",
+    displayName: principalId,
+    ownerId: null,
+    scopes: undefined,
+    tokenId: undefined,
+    expiresAt: undefined,
+  };
+  return { actor, requestId: "test", access: { scope: "search.read" }, operation: "search.structured", isRead: true };
+}
+
+function notesOn(gateway: Harness): {
+  notes: Notes;
+  index: SearchIndex;
+  note: (id: string, title: string, more: Partial<SearchEntry>) => SearchEntry;
+  find: (who: string, query: string) => Promise<string[]>;
+} {
+  const { store } = gateway.app;
+  const notes = new Notes();
+  const index = new SearchIndex(store);
+  const service = new SearchService({
+    store,
+    clock: gateway.clock,
+    cursors: new Cursors(new Uint8Array(32)),
+    indexer: new SearchIndexer({ store, index }),
+    sources: [notes],
+  });
+  return {
+    notes,
+    index,
+    note(id, title, more) {
+      notes.rows.set(id, { id, title });
+      return {
+        tenantId: "default",
+        kind: "note",
+        id,
+        roomId: null,
+        at: "2026-03-01T12:00:00.000Z",
+        version: 1,
+        texts: [title],
+        ...more,
+      };
+    },
+    async find(who, query) {
+      const answer = await service.search(contextOf(who), {
+        query,
+        filters: { types: ["note"] },
+        mode: "keyword",
+        sort: "relevance",
+        context: 0,
+        limit: 20,
+      });
+      return answer.items.map((item) => (item as unknown as { note: { id: string } }).note.id);
+    },
+  };
+}
+
+testSearch(
+  "SearchIndex.put makes things of other modules findable by who may read their room, or by their owner",
+  async (gateway) => {
+    const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
+    for (const one of [alice, bob]) await one.get("/v1/rooms");
+    const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+    const { index, note, find } = notesOn(gateway);
+    await index.put(
+      note("shared", "Quarterly figures", { roomId }),
+      note("private", "Quarterly diary", { principalId: "bob" }),
+      note("nobody", "Quarterly ghost", {}),
+      note("foreign", "Quarterly elsewhere", { tenantId: "other", principalId: "alice" }),
+    );
+    assert.deepEqual(await find("alice", "quarter"), ["shared"]);
+    assert.deepEqual(await find("bob", "quarter"), ["private"]);
+    await index.remove("default", "note", ["shared", "never there"]);
+    assert.deepEqual(await find("alice", "quarter"), []);
+  },
+);
+
+testSearch("SearchIndex.put and remove belong to the transaction they are called in", async (gateway) => {
+  const { index, note, find } = notesOn(gateway);
+  await assert.rejects(gateway.app.store.write(async () => {
+    await index.put(note("a", "Undone", { principalId: "alice" }));
+    throw new Error("no");
+  }));
+  assert.deepEqual(await find("alice", "undone"), []);
+  await gateway.app.store.write(() => index.put(note("a", "Undone", { principalId: "alice" })));
+  await assert.rejects(gateway.app.store.write(async () => {
+    await index.remove("default", "note", ["a"]);
+    throw new Error("no");
+  }));
+  assert.deepEqual(await find("alice", "undone"), ["a"]);
+});
+
+testSearch("SearchIndex.put never lets an older version replace a newer one", async (gateway) => {
+  const { index, notes, note, find } = notesOn(gateway);
+  await index.put(note("a", "second wording", { principalId: "alice", version: 2 }));
+  await index.put(note("a", "first wording", { principalId: "alice", version: 1 }));
+  notes.rows.set("a", { id: "a", title: "second wording" });
+  assert.deepEqual(await find("alice", "second"), ["a"]);
+  await index.put(note("a", "third wording", { principalId: "alice", version: 3 }));
+  assert.deepEqual(await find("alice", "third"), ["a"]);
+  assert.deepEqual(await find("alice", "second"), []);
+});
+
+testSearch("SearchIndex keeps more than a thousand things of one millisecond apart", async (gateway) => {
+  const { index, note, find } = notesOn(gateway);
+  const ids = Array.from({ length: 1500 }, (_, at) => `note${at}`);
+  await index.put(...ids.map((id) => note(id, `crowded ${id}`, { principalId: "alice" })));
+  for (const id of ["note0", "note1023", "note1024", "note1499"]) {
+    assert.deepEqual(await find("alice", `"crowded ${id}"`), id === "note0" ? ["note0"] : [id]);
+  }
+});
+
+testSearch(
+  "search finds edits also when the log that told of them was cut before they were indexed",
+  async (gateway) => {
+    const alice = await gateway.as("alice");
+    const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+    const ids: string[] = [];
+    for (let at = 0; at < 200; at++) {
+      ids.push((await alice.post("/v1/messages", { roomId, text: `entry ${at}` })).body.id);
+    }
+    assert.equal((await alice.get("/v1/search?q=entry")).body.totalEstimate, 200);
+    assert.equal((await alice.patch(`/v1/messages/${ids[3]}`, { text: "changed early" })).status, 200);
+    for (let at = 0; at < 5; at++) await alice.post("/v1/messages", { roomId, text: `later ${at}` });
+    await gateway.app.store.log.trim(0, 2);
+    const { items } = (await alice.get("/v1/search?q=changed")).body;
+    assert.deepEqual(items.map((item: { message: { id: string } }) => item.message.id), [ids[3]]);
+    assert.equal((await alice.get("/v1/search?q=later&sort=recent")).body.items.length, 5);
+  },
+);
+
+testSearch(
+  "every message is found as soon as it is acknowledged, while others are sent and searched",
+  async (gateway) => {
+    const alice = await gateway.as("alice");
+    const rooms: string[] = [];
+    for (let at = 0; at < 3; at++) rooms.push((await alice.post("/v1/rooms", { name: `Room ${at}` })).body.id);
+    await Promise.all(Array.from({ length: 60 }, async (_, at) => {
+      const sent = await alice.post("/v1/messages", { roomId: rooms[at % 3], text: `unique${at}x of many` });
+      assert.equal(sent.status, 201);
+      const { items } = (await alice.get(`/v1/search?q=unique${at}x`)).body;
+      assert.deepEqual(items.map((item: { message: { id: string } }) => item.message.id), [sent.body.id]);
+    }));
+    assert.equal((await alice.get("/v1/search?q=many&sort=recent&limit=100")).body.items.length, 60);
+  },
+);
+
+testSearch("search forgets a room that is purged", async (gateway) => {
+  const alice = await gateway.as("alice", { role: "owner" });
+  const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+  await alice.post("/v1/messages", { roomId, text: "ephemeral" });
+  assert.equal((await alice.get("/v1/search?q=ephemeral")).body.items.length, 1);
+  assert.equal((await alice.get("/v1/collaboration/search/status")).body.documents, 1);
+  assert.equal((await alice.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
+  await gateway.runJobs();
+  assert.deepEqual((await alice.get("/v1/search?q=ephemeral")).body.items, []);
+  assert.equal((await alice.get("/v1/collaboration/search/status")).body.documents, 0);
+});
+
+Deno.test("search survives a restart: what was indexed stays, what was not is caught up with", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-search-" });
+  try {
+    const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
+    let roomId = "";
+    {
+      await using gateway = await openGateway(environment);
+      const alice = await gateway.as("alice");
+      roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+      await alice.post("/v1/messages", { roomId, text: "persimmon before" });
+      assert.equal((await alice.get("/v1/search?q=persimmon")).body.items.length, 1);
+      await alice.post("/v1/messages", { roomId, text: "persimmon unindexed" });
+    }
+    await using gateway = await openGateway(environment);
+    const alice = await gateway.as("alice");
+    assert.equal((await alice.get("/v1/search?q=persimmon")).body.items.length, 2);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("SearchScope cannot be made without a tenant and a principal", () => {
+  const { actor } = contextOf("alice");
+  assert.throws(() => SearchScope.of({ ...actor, tenantId: "" }), TypeError);
+  assert.throws(() => SearchScope.of({ ...actor, principalId: "" }), TypeError);
+  assert.equal(SearchScope.of({ ...actor, role: "guest" }).seesPublic, false);
+  assert.equal(SearchScope.of({ ...actor, kind: "agent", ownerId: "bob" }).seesPublic, false);
+});
