@@ -10,13 +10,15 @@ const room = "room:a";
 class Recorder implements Member {
   readonly shard: number;
   readonly #onFlush: () => void;
-  constructor(shard: number, onFlush: () => void) {
+  readonly #pushes: number;
+  constructor(shard: number, onFlush: () => void, pushes = 1) {
     this.shard = shard;
     this.#onFlush = onFlush;
+    this.#pushes = pushes;
   }
   flush(): number {
     this.#onFlush();
-    return 1;
+    return this.#pushes;
   }
 }
 
@@ -88,13 +90,31 @@ Deno.test("Pool lets the event loop run between shards of a long flush", async (
   pool.close();
 });
 
-Deno.test("Pool flushes at once when idle and waits as long as the last flush took", async () => {
+Deno.test("Pool flushes at once while messages come one by one", async () => {
+  let flushes = 0;
+  const pool = new Pool(1, () => {});
+  const member = new Recorder(0, () => {
+    flushes++;
+    busy(10);
+  });
+  for (let turn = 1; turn <= 3; turn++) {
+    pool.touch(member);
+    await until(() => flushes === turn);
+    await new Promise((resolve) => setImmediate(resolve));
+    pool.touch(member);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(flushes, ++turn, "no pause after a flush of single messages");
+  }
+  pool.close();
+});
+
+Deno.test("Pool waits as long as a flush took that carried several messages to a socket", async () => {
   const at: number[] = [];
   const pool = new Pool(1, () => {});
   const member = new Recorder(0, () => {
     at.push(performance.now());
     busy(10);
-  });
+  }, 5);
   pool.touch(member);
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(at.length, 1, "idle: at the end of the turn");
