@@ -1,6 +1,6 @@
 // A crowd of sockets in one process of its own, so that its cost is not the server's. Reads orders from standard input and
 // answers on standard output, one JSON line each.
-import { ageOf, type Dialect, gatewayDialect, socketIoDialect, stamped, wsDialect } from "./dialect.ts";
+import { ageOf, type Dialect, gatewayDialect, senderDialect, socketIoDialect, stamped, wsDialect } from "./dialect.ts";
 
 export type Order =
   | { kind: "open"; dialect: string; base: string; sockets: number; token?: string; rooms?: string[] }
@@ -17,6 +17,7 @@ class Crowd {
   #acknowledged = 0;
   #latencies: number[] | undefined;
   #onAcknowledged: ((socket: WebSocket, count: number) => void) | undefined;
+  readonly #members = new Map<WebSocket, number>();
   #nextId = 10;
 
   constructor(dialect: Dialect) {
@@ -81,7 +82,9 @@ class Crowd {
   }
 
   #send(socket: WebSocket, bytes: number): void {
-    if (socket.readyState === WebSocket.OPEN) socket.send(this.#dialect.send(this.#nextId++, stamped(bytes)));
+    if (socket.readyState === WebSocket.OPEN) {
+      socket.send(this.#dialect.send(this.#nextId++, stamped(bytes), this.#members.get(socket) ?? 0));
+    }
   }
 
   #join(base: string, member: number): Promise<WebSocket> {
@@ -95,6 +98,7 @@ class Crowd {
       socket.onerror = () => reject(new Error(`${dialect.name}: a socket failed`));
       socket.onmessage = ({ data }) => {
         if (dialect.isJoined(data)) {
+          this.#members.set(socket, member);
           socket.onmessage = ({ data }) => this.#receive(socket, data);
           resolve(socket);
         } else if (hello.length > 0) socket.send(hello.shift()?.text ?? "");
@@ -131,8 +135,10 @@ async function obey(): Promise<void> {
       let report: Report = { deliveries: 0, sends: 0, seconds: 0, latencies: [] };
       if (order.kind === "open") {
         const rooms = order.rooms ?? [];
+        const roomOf = (member: number): string => rooms[member % rooms.length] ?? "";
         const dialect = [
-          gatewayDialect(order.token ?? "", (member) => rooms[member % rooms.length] ?? ""),
+          gatewayDialect(order.token ?? "", roomOf),
+          senderDialect(order.token ?? "", roomOf),
           socketIoDialect,
           wsDialect,
         ].find(({ name }) => name === order.dialect);

@@ -14,7 +14,7 @@ export type Dialect = {
   /** The answer to a server's ping, if this frame is one. */
   pong(frame: string): string | undefined;
   /** Sends one message of `text` to the room over this socket. */
-  send(id: number, text: string): string;
+  send(id: number, text: string, member: number): string;
   /** How many sends a frame acknowledges. */
   acknowledges(frame: string): number;
 };
@@ -42,22 +42,29 @@ function occurrences(frame: string, needle: string): number {
 
 /** The gateway, by the Centrifuge protocol. `token` is the same for everybody; `roomOf` names a member's room. */
 export function gatewayDialect(token: string, roomOf: (member: number) => string): Dialect {
-  let room = "";
   return {
     name: "gateway",
     socketUrl: (base) => `${base.replace("http", "ws")}/ws`,
-    hello(member) {
-      room = roomOf(member);
-      return [{
-        text: `{"id":1,"connect":{"token":"${token}"}}\n{"id":2,"subscribe":{"channel":"room:${room}"}}`,
-        afterFrame: false,
-      }];
-    },
+    hello: (member) => [{
+      text: `{"id":1,"connect":{"token":"${token}"}}\n{"id":2,"subscribe":{"channel":"room:${roomOf(member)}"}}`,
+      afterFrame: false,
+    }],
     isJoined: (frame) => frame.includes('"id":2,"subscribe"'),
     count: (frame) => occurrences(frame, '"push":'),
     pong: (frame) => frame === "{}" ? "{}" : undefined,
-    send: (id, text) => `{"id":${id},"rpc":{"method":"message.send","data":{"roomId":"${room}","text":"${text}"}}}`,
+    send: (id, text, member) =>
+      `{"id":${id},"rpc":{"method":"message.send","data":{"roomId":"${roomOf(member)}","text":"${text}"}}}`,
     acknowledges: (frame) => occurrences(frame, '"rpc":{"data"'),
+  };
+}
+
+/** The gateway again, from members that only send: no subscription, so nothing is fanned out. */
+export function senderDialect(token: string, roomOf: (member: number) => string): Dialect {
+  return {
+    ...gatewayDialect(token, roomOf),
+    name: "sender",
+    hello: () => [{ text: `{"id":1,"connect":{"token":"${token}"}}`, afterFrame: false }],
+    isJoined: (frame) => frame.includes('"id":1,"connect"'),
   };
 }
 

@@ -1,0 +1,29 @@
+// `deno task bench [fanout|sends|http|idle …]`: the gateway beside its peers, measured in the same run.
+import { fanout } from "./fanout.ts";
+import { http } from "./http.ts";
+import { idle } from "./idle.ts";
+import { chart, type Row, table } from "./report.ts";
+import { rows } from "./rows.ts";
+import { sends } from "./sends.ts";
+
+const ROUNDS = 3;
+const CHART = "bench.svg";
+
+const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
+  fanout: () => fanout(ROUNDS),
+  sends: () => sends(ROUNDS),
+  http: () => http(ROUNDS),
+  idle: () => idle(15_000),
+  rows: () => rows(),
+};
+
+if (import.meta.main) {
+  const unknown = Deno.args.find((name) => !(name in BENCHES));
+  if (unknown !== undefined) throw new Error(`no benchmark ${unknown}; there are ${Object.keys(BENCHES).join(", ")}`);
+  const all: Row[] = [];
+  for (const [name, run] of Object.entries(BENCHES)) {
+    if (Deno.args.length === 0 || Deno.args.includes(name)) all.push(...await run());
+  }
+  Deno.stdout.writeSync(new TextEncoder().encode(`${table(all)}\n`));
+  if (Deno.args.length === 0) await Deno.writeTextFile(CHART, chart(all));
+}
