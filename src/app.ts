@@ -2,7 +2,7 @@
 import manifest from "../deno.json" with { type: "json" };
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { type AnyStore, openShared, openStore } from "@/adapters/open.ts";
+import { type AnyStore, openBlobs, openShared, openStore } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
 import type { Clock } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
@@ -13,6 +13,8 @@ import type { Module } from "@/core/module.ts";
 import type { Operation, Rate } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
 import { limitsOf } from "@/limits.ts";
+import { calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
+import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
 import {
@@ -20,12 +22,13 @@ import {
   MessageNotifier,
   MessageSender,
   MessageService,
-  MessageStore,
   PinService,
   ReactionService,
   ReadingService,
   ScheduledService,
+  UnreadCounts,
 } from "@/modules/message/mod.ts";
+import { meetingModule } from "@/modules/meeting/mod.ts";
 import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
 import { RoomGate, RoomMembers, roomModule, RoomService, RoomStore } from "@/modules/room/mod.ts";
@@ -46,6 +49,7 @@ import { streamKey } from "@/ports/store.ts";
 import { type Readiness } from "@/transport/http/probe.ts";
 import { createHttp } from "@/transport/http/server.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
+import { asyncapiRoute } from "@/transport/ws/asyncapi.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
 
@@ -82,6 +86,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   const ledger = new IdempotencyLedger({ store, clock });
   const cursors = new Cursors(config.jwtSecret);
+  const blobs = await openBlobs(config.s3, `${config.dataDir}/files`);
 
   // Modules
   const modules: Module[] = [];
@@ -112,6 +117,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     notifications,
     membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
   });
+  const unreads = new UnreadCounts(store);
   const rooms = new RoomService({
     store,
     clock,
@@ -120,18 +126,31 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     members,
     identity,
     notifications,
-    countUnread: (tenantId, principalId, behind) =>
-      new MessageStore(store.db).countUnreadIn(tenantId, principalId, behind),
+    countUnread: (tenantId, principalId, behind) => unreads.count(tenantId, principalId, behind),
     onCreated: () => metrics.roomsCreated.inc(),
     purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
   });
-  const messages = new MessageService({ store, clock, gate, tenants });
-  const sender = new MessageSender({ store, clock, gate, isInTransaction: () => store.isInTransaction });
+  const fileLimits = {
+    fileMaxBytes: settings.SVC_LIMIT_FILE_BYTES,
+    tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES,
+  };
+  const fileLinks = new FileLinks();
+  const files = new FileService({ store, clock, cursors, gate, blobs });
+  const fileWriter = new FileWriter({ store, clock, blobs, limits: fileLimits });
+  const messages = new MessageService({ store, clock, gate, tenants, files: fileLinks });
+  const sender = new MessageSender({
+    store,
+    clock,
+    gate,
+    files: fileLinks,
+    isInTransaction: () => store.isInTransaction,
+  });
   // Modules whose things can be found put them into `searchIndex` and add a `Searchable` to `searchables`.
   const searchIndex = new SearchIndex(store);
   const searchables: Searchable[] = [
     new MessageSource({ store, present: (actor, rows) => messages.present(actor, rows) }),
     new TaskSource({ store, clock }),
+    new CalendarSource({ store, gate }),
   ];
   const indexer = new SearchIndexer({ store, index: searchIndex });
   const permissions = new PermissionService({
@@ -151,13 +170,14 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     permissionModule(permissions),
     notificationModule(notifications),
     roomModule({ rooms, members, gate }),
+    fileModule({ files, writer: fileWriter, links: fileLinks, gate }),
     messageModule({
       sender,
       messages,
       reactions: new ReactionService({ store, clock, gate }),
       pins: new PinService({ store, clock, gate }),
       reading: new ReadingService({ store, gate, notifications }),
-      scheduled: new ScheduledService({ store, clock, cursors, sender, identity, notifications }),
+      scheduled: new ScheduledService({ store, clock, cursors, sender, identity, notifications, files: fileLinks }),
       notifier: new MessageNotifier({ store, gate, notifications }),
       rate: limits.messages,
       meter: {
@@ -191,6 +211,37 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     notify: (...drafts) => notifications.notify(...drafts),
     ...settings.SVC_SEARCH ? { index: searchIndex } : {},
   }));
+  const meeting = meetingModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    leaseSeconds: settings.SVC_LIMIT_MEETING_LEASE_SECONDS,
+    ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
+    liveKit: config.liveKit,
+    notify: (draft) => notifications.notify(draft),
+  });
+  modules.push(calendarModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    scheduleMeeting: (context, linked) => meeting.meetings.createLinked(context, linked),
+    notify: ({ tenantId, principalId, roomId, eventId, title, ...data }) =>
+      notifications.notify({
+        tenantId,
+        principalIds: [principalId],
+        kind: "reminder",
+        roomId: roomId ?? undefined,
+        resource: { type: "event", id: eventId },
+        title,
+        data,
+      }),
+    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+  }));
+  modules.push(meeting.module);
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
 
   // What a commit leaves to be told goes to the bus, and to the jobs of this node.
@@ -202,9 +253,11 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     for (const signal of signals) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
     if (added > 0) jobs.wake();
     indexer.heard(events);
+    meeting.keeper.heard(events);
   };
   if (settings.SVC_SEARCH) indexer.start();
   stack.defer(() => indexer.stop());
+  stack.defer(() => meeting.keeper.settled());
   await bus.subscribe(CONTROL_TOPIC, (message) => {
     if (message.kind === "signal" && message.signal.kind === "principal") {
       authenticator.forget(message.signal.tenantId, message.signal.id);
@@ -280,7 +333,11 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   }
   const http = createHttp({
     operations: [...operations.values()],
-    routes: [...modules.flatMap((module) => module.routes ?? []), upgradeRoute(upgrade)],
+    routes: [
+      ...modules.flatMap((module) => module.routes ?? []),
+      upgradeRoute(upgrade),
+      asyncapiRoute({ modules, version: manifest.version }),
+    ],
     dispatch,
     authenticate: async (token) => await authenticator.authenticate(token),
     runOnce: ledger.runOnce,

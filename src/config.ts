@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
+import type { S3Options } from "@/adapters/blob_s3.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 
 /** A setting that stops the start. The message names the variable and what it accepts, never its value. */
@@ -26,6 +27,11 @@ const url = (protocols: readonly string[]) =>
     (text) => URL.canParse(text) && protocols.includes(new URL(text).protocol),
     `a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(" or ")}`,
   );
+const iceUrls = (schemes: string) =>
+  list.refine(
+    (all) => all.every((text) => new RegExp(`^(${schemes}):[^\\s/]+$`).test(text)),
+    `a comma list of URLs such as ${schemes.split("|")[0]}:ice.example.com:3478`,
+  ).default([]);
 const limit = (value: number, most = 1_000_000_000) => whole(1, most).default(value);
 
 /** Every variable besides secrets: accepted format and default. README's table lists the same names. */
@@ -51,11 +57,19 @@ const Environment = z.object({
   SVC_DATABASE_URL: z.string().regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, "sqlite:<path> or postgres://…")
     .default("sqlite:./data/gateway.db"),
   SVC_DATA_DIR: z.string().min(1).default("./data"),
+  SVC_S3_ENDPOINT: url(["http:", "https:"]).optional(),
+  SVC_S3_BUCKET: z.string().regex(/^[A-Za-z0-9._-]{3,255}$/, "the name of a bucket").optional(),
+  SVC_S3_REGION: z.string().min(1).default("us-east-1"),
+  SVC_S3_ACCESS_KEY_ID: z.string().min(1).optional(),
   SVC_REDIS_URL: url(["redis:", "rediss:"]).optional(),
   SVC_SEARCH: onOff.default(true),
   SVC_RATE_LIMIT: onOff.default(true),
   SVC_LEGACY_QUERY_TOKEN: onOff.default(true),
   SVC_REUSE_PORT: flag.default(false),
+  SVC_STUN_URLS: iceUrls("stun|stuns"),
+  SVC_TURN_URLS: iceUrls("turn|turns"),
+  SVC_LIVEKIT_URL: url(["wss:", "ws:", "https:", "http:"]).optional(),
+  SVC_LIVEKIT_API_KEY: z.string().min(1).optional(),
   SVC_COMMIT: z.string().max(64).default("unknown"),
   SVC_LIMIT_REQUESTS_PER_MINUTE: limit(600),
   SVC_LIMIT_REQUESTS_BURST: limit(100),
@@ -77,14 +91,25 @@ const Environment = z.object({
   SVC_LIMIT_OUTBOX_BYTES: limit(1024 * 1024),
   SVC_LIMIT_RECOVERY_EVENTS: limit(2000, 10_000),
   SVC_LIMIT_ROOM_MEMBERS: limit(5_000),
+  SVC_LIMIT_MEETING_LEASE_SECONDS: whole(3, 600).default(45),
+  SVC_LIMIT_FILE_BYTES: limit(25 * 1024 * 1024),
+  SVC_LIMIT_TENANT_FILE_BYTES: limit(10 * 1024 ** 3, 999_999_999_999),
   SVC_LIMIT_EVENT_DAYS: limit(30),
   SVC_LIMIT_EVENTS_PER_ROOM: limit(100_000),
 });
 
 /** Variables that may also be given as `<NAME>_FILE`, the path of a file that holds the value. */
-const SECRETS = ["SVC_JWT_SECRET", "JWT_SECRET", "SVC_JWT_SECRET_PREVIOUS", "SVC_METRICS_TOKEN"] as const;
-/** URLs that may carry a password, so they may come from a file as well. */
-const URL_SECRETS = ["SVC_DATABASE_URL", "SVC_REDIS_URL"] as const;
+const SECRETS = [
+  "SVC_S3_SECRET_ACCESS_KEY",
+  "SVC_JWT_SECRET",
+  "JWT_SECRET",
+  "SVC_JWT_SECRET_PREVIOUS",
+  "SVC_METRICS_TOKEN",
+  "SVC_TURN_SECRET",
+  "SVC_LIVEKIT_API_SECRET",
+] as const;
+/** Settings that are or may carry half a secret, so they may come from a file as well. */
+const URL_SECRETS = ["SVC_DATABASE_URL", "SVC_REDIS_URL", "SVC_S3_ACCESS_KEY_ID"] as const;
 
 type Settings = z.output<typeof Environment>;
 
@@ -93,9 +118,15 @@ export type Config = {
   isProduction: boolean;
   /** Where the development secret and uploaded files live. */
   dataDir: string;
+  /** Where contents of files go instead of the data folder. */
+  s3: S3Options | undefined;
   jwtSecret: Uint8Array;
   jwtSecretPrevious: Uint8Array | undefined;
   metricsToken: string | undefined;
+  /** Shared with the TURN server. */
+  turnSecret: string | undefined;
+  /** The media server, when there is one. */
+  liveKit: { url: string; apiKey: string; apiSecret: string } | undefined;
   /** Things the operator should know, logged at start. */
   warnings: readonly string[];
 };
@@ -150,13 +181,35 @@ export function readConfig(environ: Environ): Config {
     settings,
     isProduction,
     dataDir: settings.SVC_DATA_DIR,
+    s3: s3Of(settings, raw.SVC_S3_SECRET_ACCESS_KEY),
     jwtSecret: jwtSecret(settings, raw, warnings),
     jwtSecretPrevious: raw.SVC_JWT_SECRET_PREVIOUS === undefined
       ? undefined
       : secretBytes("SVC_JWT_SECRET_PREVIOUS", raw.SVC_JWT_SECRET_PREVIOUS, settings),
     metricsToken: raw.SVC_METRICS_TOKEN,
+    turnSecret: turnSecret(settings, raw),
+    liveKit: liveKit(settings, raw),
     warnings,
   };
+}
+
+/** All four of the store's variables, or none. */
+function s3Of(settings: Settings, secretAccessKey: string | undefined): S3Options | undefined {
+  const endpoint = settings.SVC_S3_ENDPOINT;
+  const bucket = settings.SVC_S3_BUCKET;
+  const accessKeyId = settings.SVC_S3_ACCESS_KEY_ID;
+  const given = Object.entries({
+    SVC_S3_ENDPOINT: endpoint,
+    SVC_S3_BUCKET: bucket,
+    SVC_S3_ACCESS_KEY_ID: accessKeyId,
+    SVC_S3_SECRET_ACCESS_KEY: secretAccessKey,
+  });
+  if (given.every(([, value]) => value === undefined)) return undefined;
+  if (endpoint && bucket && accessKeyId && secretAccessKey) {
+    return { endpoint, bucket, region: settings.SVC_S3_REGION, accessKeyId, secretAccessKey };
+  }
+  const missing = given.find(([, value]) => value === undefined)?.[0];
+  throw new ConfigError(`${missing} is missing: an S3 store needs ${given.map(([name]) => name).join(", ")}`);
 }
 
 function valueOf(environ: Environ, name: string, mayBeFile: boolean): string | undefined {
@@ -182,6 +235,22 @@ function jwtSecret(settings: Settings, raw: Record<string, string>, warnings: st
     throw new ConfigError("SVC_JWT_SECRET is missing: outside development it needs at least 32 bytes");
   }
   return developmentSecret(`${settings.SVC_DATA_DIR}/jwt_secret`, warnings);
+}
+
+function turnSecret({ SVC_TURN_URLS }: Settings, raw: Record<string, string>): string | undefined {
+  if (SVC_TURN_URLS.length > 0 && raw.SVC_TURN_SECRET === undefined) {
+    throw new ConfigError("SVC_TURN_SECRET is missing: SVC_TURN_URLS needs the secret shared with the TURN server");
+  }
+  return raw.SVC_TURN_SECRET;
+}
+
+/** All three or none: half a media server would fail at the first call. */
+function liveKit(settings: Settings, raw: Record<string, string>): Config["liveKit"] {
+  const { SVC_LIVEKIT_URL: url, SVC_LIVEKIT_API_KEY: apiKey } = settings;
+  const apiSecret = raw.SVC_LIVEKIT_API_SECRET;
+  if (url !== undefined && apiKey !== undefined && apiSecret !== undefined) return { url, apiKey, apiSecret };
+  if (url === undefined && apiKey === undefined && apiSecret === undefined) return undefined;
+  throw new ConfigError("SVC_LIVEKIT_URL, SVC_LIVEKIT_API_KEY and SVC_LIVEKIT_API_SECRET are needed together");
 }
 
 function secretBytes(name: string, text: string, settings: Settings): Uint8Array {

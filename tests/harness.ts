@@ -1,10 +1,11 @@
 // The real app in one process: SQLite in memory, memory bus, a clock that stands still, no port. Every JSON answer that passes
-// through here is checked against `/openapi.json`.
+// through here is checked against `/openapi.json`, every committed event against the type that its module declares.
 import { SignJWT } from "jose";
 import { type App, createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import type { Clock } from "@/core/clock.ts";
 import { Contract } from "./contract.ts";
+import { EventContract } from "./event_contract.ts";
 
 export const SECRET = "a secret only for tests, 32 bytes or more";
 
@@ -100,11 +101,13 @@ export class Caller {
 export class Harness {
   readonly app: App;
   readonly clock: TestClock;
+  readonly #events: EventContract;
   #contract: Contract | undefined;
 
   constructor(app: App, clock: TestClock) {
     this.app = app;
     this.clock = clock;
+    this.#events = new EventContract(app);
   }
 
   /** A caller with a fresh token. */
@@ -126,6 +129,7 @@ export class Harness {
       this.#contract ??= await Contract.of(this.app);
       this.#contract.check(request, answer);
     }
+    this.#events.assertKept();
     return answer;
   }
 
@@ -136,6 +140,7 @@ export class Harness {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.app[Symbol.asyncDispose]();
+    this.#events.assertKept();
   }
 }
 

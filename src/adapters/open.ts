@@ -1,9 +1,12 @@
 // Which adapters a configuration asks for. Each is loaded when it is used, so a small gateway starts fast and needs little.
 import type { Clock } from "@/core/clock.ts";
+import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
+
+import type { S3Options } from "./blob_s3.ts";
 
 // Each module sees the store through its own tables; only the composition root sees them all.
 // deno-lint-ignore no-explicit-any
@@ -17,6 +20,16 @@ export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
   }
   const { openPostgresStore } = await import("./store_postgres.ts");
   return openPostgresStore(url, { clock });
+}
+
+/** Opens the blob store: S3 when it is configured, the folder when not. */
+export async function openBlobs(s3: S3Options | undefined, folder: string): Promise<Blobs> {
+  if (s3 === undefined) {
+    const { DiskBlobs } = await import("./blob_disk.ts");
+    return new DiskBlobs(folder);
+  }
+  const { S3Blobs } = await import("./blob_s3.ts");
+  return new S3Blobs(s3);
 }
 
 /** What nodes share: over Redis when there is a URL, within this process when not. */

@@ -1,7 +1,6 @@
 // What a module offers on `/ws` besides its operations: who may subscribe to a kind of channel, what may be published on it.
 import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
-import type { EventType } from "./event.ts";
 
 /** A kind of ephemeral publication that clients may make. */
 export type EphemeralKind = {
@@ -10,8 +9,11 @@ export type EphemeralKind = {
   data: z.ZodType;
   /** Longest encoded `data` in bytes; default 1024. */
   maxBytes?: number;
-  /** Principals that get it; absent = every subscriber of the channel. */
-  recipients?(data: unknown): readonly string[] | undefined;
+  /** Principals that get it; absent = every subscriber of the channel. Throws the Fault the publisher should see. */
+  recipients?(
+    data: unknown,
+    from: { actor: Actor; id: string },
+  ): readonly string[] | undefined | Promise<readonly string[] | undefined>;
 };
 
 /** One kind of channel, named by the prefix before the colon. */
@@ -30,6 +32,4 @@ export type ChannelKind = {
   authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<{ hiddenUpTo: number } | void>;
   /** Publication kinds by name; a client publishes `{type, data}`. */
   ephemeral: Readonly<Record<string, EphemeralKind>>;
-  /** Durable events that appear on it, for the documents. */
-  events: readonly EventType[];
 };

@@ -49,8 +49,22 @@ export type EphemeralEvent = {
 /** Where a stream stands: `floor` is the last seq no longer in the log (0 = everything is there). */
 export type StreamPosition = { epoch: string; head: number; floor: number };
 
-/** An event type's documentation, read by the OpenAPI and AsyncAPI generators. */
-export type EventType = { type: string; summary: string; data: z.ZodType };
+/** Kinds of streams that are written to the log, named by the prefix of their names. */
+export type StreamKind = "room" | "principal";
+
+/** A type of durable event: what its `data` holds and where it appears. Read by the documents, and checked by the tests. */
+export type EventType = {
+  type: string;
+  summary: string;
+  data: z.ZodType;
+  /** Kinds of streams it appears on; default rooms only. */
+  streams?: readonly StreamKind[];
+};
+
+/** Whether events of this type appear on streams of this kind. */
+export function appearsOn({ streams = ["room"] }: EventType, kind: string): boolean {
+  return streams.some((stream) => stream === kind);
+}
 
 /** The stream of a room. */
 export function roomStream(roomId: string): string {

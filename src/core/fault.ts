@@ -61,6 +61,7 @@ export const FAULTS = {
   busy_conflict: fault(409, "Time is taken"),
   meeting_active: fault(409, "A meeting is active"),
   meeting_full: fault(409, "Meeting is full"),
+  recording_not_configured: fault(409, "Recording is not configured"),
   cycle: fault(409, "Would make a cycle"),
   gone: fault(410, "Gone"),
   length_required: fault(411, "Content-Length required"),

@@ -9,6 +9,8 @@ export type RouteCall = {
   /** The parsed JSON body; `undefined` when there was none or the route reads it itself. */
   body: unknown;
   requestId: string;
+  /** Headers of whatever the answer will be, a problem included; those of the handler's own Response win. */
+  headers: Record<string, string>;
   /** The client's address, seen through trusted proxies. */
   ip: string;
   /** Ends when the client goes away or the time is up. */

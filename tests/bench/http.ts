@@ -52,15 +52,23 @@ const SHOOT = `
     (body === "" ? "" : "\\r\\nContent-Type: application/json\\r\\nContent-Length: " + body.length) + "\\r\\n\\r\\n";
   const request = new TextEncoder().encode(head + body);
   const until = performance.now() + seconds * 1000;
+  const latin1 = new TextDecoder("latin1");
   let done = 0;
   await Promise.all(Array.from({ length: connections }, async () => {
     const connection = await Deno.connect({ hostname, port: Number(port) });
     const buffer = new Uint8Array(65536);
     while (performance.now() < until) {
       await connection.write(request);
-      const size = await connection.read(buffer) ?? 0;
-      const status = new TextDecoder().decode(buffer.subarray(9, 12));
-      if (size === 0 || status[0] !== "2") throw new Error("answered " + status);
+      let text = "";
+      let missing = Infinity;
+      while (missing > 0) {
+        const size = await connection.read(buffer) ?? 0;
+        if (size === 0) throw new Error("closed");
+        text += latin1.decode(buffer.subarray(0, size));
+        const end = text.indexOf("\\r\\n\\r\\n");
+        if (end > 0) missing = end + 4 + Number(/content-length: (\\d+)/i.exec(text)[1]) - text.length;
+      }
+      if (text[9] !== "2") throw new Error("answered " + text.slice(9, 12));
       done++;
     }
     connection.close();

@@ -174,7 +174,6 @@ export class FakeRooms {
         recipients: (data) => [z.looseObject({ to: z.string() }).parse(data).to],
       },
     },
-    events: [],
   };
 }
 
@@ -185,7 +184,6 @@ const runs: ChannelKind = {
   presenceMax: 0,
   authorize: () => Promise.resolve(),
   ephemeral: {},
-  events: [],
 };
 
 export const SMALL: WsLimits = { ...WS_LIMITS, tickMs: 20, repairDelayMs: 1, drainMs: 25 };

@@ -1,4 +1,5 @@
 // Meetings, who takes part under which lease, who agreed to be recorded, and what was said.
+import { sql } from "kysely";
 import type { Migration } from "./migration.ts";
 
 export const meeting: Migration = {
@@ -32,7 +33,7 @@ export const meeting: Migration = {
       .execute();
     await db.schema.createIndex("meeting_room").on("meeting").columns(["tenant_id", "room_id", "id"]).execute();
     await db.schema.createIndex("meeting_open").unique().on("meeting").columns(["tenant_id", "room_id"])
-      .where("is_open", "=", 1).execute();
+      .where(sql.ref("is_open"), "=", 1).execute();
     await db.schema.createTable("meeting_participant")
       .addColumn("tenant_id", "text", (column) => column.notNull())
       .addColumn("id", "text", (column) => column.primaryKey())

@@ -7,11 +7,29 @@ import { room } from "./0003_room.ts";
 import { message } from "./0004_message.ts";
 import { messageExtras } from "./0005_message_extras.ts";
 import { search } from "./0006_search.ts";
+import { file } from "./0007_file.ts";
 import { task } from "./0008_task.ts";
+import { calendar } from "./0009_calendar.ts";
+import { document } from "./0010_document.ts";
+import { meeting } from "./0011_meeting.ts";
+import { transfer } from "./0012_transfer.ts";
 import type { Dialect, Migration } from "./migration.ts";
 
 /** Append only. */
-export const migrations: readonly Migration[] = [core, identity, room, message, messageExtras, search, task];
+export const migrations: readonly Migration[] = [
+  core,
+  identity,
+  room,
+  message,
+  messageExtras,
+  search,
+  file,
+  task,
+  calendar,
+  document,
+  meeting,
+  transfer,
+];
 
 /** Any number that no other user of the database locks. */
 const LOCK = 5_170_321;

@@ -2,7 +2,7 @@
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { effectiveRole, RoomGate, RoomStore, type SeenRoom, seer } from "@/modules/room/mod.ts";
+import { effectiveRole, type RoomGate, RoomStore, type SeenRoom, seer } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AttendeeRow, CalendarTables, EventRow } from "./store.ts";
 
@@ -64,8 +64,8 @@ export function levelOf(who: Who, event: Event, room: SeenRoom | null | undefine
   const role = room === null ? undefined : effectiveRole(who, room);
   if (isTheirs(who.principalId, event)) {
     if (who.ownerId === null) return "full";
-    // An agent never knows more than its owner.
-    const isOwnersToo = isTheirs(who.ownerId, event) ||
+    // An agent never learns more than its owner may know; what it made for itself it knows already.
+    const isOwnersToo = (room === null && row.created_by === who.principalId) || isTheirs(who.ownerId, event) ||
       (room !== null && room.owner_role !== null && row.visibility === "room");
     if (isOwnersToo) return "full";
   }

@@ -91,7 +91,7 @@ export class EventEditor {
     { id, version }: { id: string; version?: number | undefined },
     least: "member" | "moderator",
   ): Promise<WholeEvent> {
-    const event = await new CalendarStore(tx.db).whole(context.actor.tenantId, id);
+    const event = await new CalendarStore(tx.db).locked(context.actor.tenantId, id);
     if (event === undefined) throw absent();
     await this.#deps.access.enterToWrite(context, event, least);
     if (version !== undefined && version !== event.row.version) {
@@ -110,9 +110,8 @@ export class EventEditor {
     const { row } = event;
     const timing = timingOf(input, row);
     // A new start of one occurrence moves the whole series by as much.
-    if (input.start !== undefined && occurrence?.name != null && timing.time_zone !== null && row.time_zone !== null) {
-      const shift = wallMs(timing.start_local) - wallMs(nowShown(occurrence, row));
-      timing.start_local = localOf(wallMs(row.start_local) + shift, row.time_zone);
+    if (input.start !== undefined && occurrence !== undefined) {
+      timing.start_local = startMovedWith(row, nowShown(occurrence, row), timing.start_local);
     }
     const rrule = input.rrule === undefined ? row.rrule : input.rrule;
     const hasNewRule = rrule !== row.rrule || timing.time_zone !== row.time_zone;
@@ -310,6 +309,13 @@ function shifted(local: string, shift: number, zone: string | null): string {
 /** The wall time at which an occurrence is shown to start now. */
 function nowShown({ name, startAt }: Occurrence, row: EventRow): string {
   return name === null ? row.start_local : localOf(wallOf(startAt, row.time_zone), row.time_zone);
+}
+
+/** Where the series starts when something shown at `shown` goes to `wanted`; a date and a time apart move by whole days. */
+function startMovedWith(row: EventRow, shown: string, wanted: string): string {
+  if (shown.length === wanted.length) return shifted(row.start_local, wallMs(wanted) - wallMs(shown), row.time_zone);
+  const days = wallMs(wanted.slice(0, 10)) - wallMs(shown.slice(0, 10));
+  return `${shifted(row.start_local.slice(0, 10), days, null)}${wanted.slice(10)}`;
 }
 
 function textOf(input: EventUpdate, row: EventRow): Pick<

@@ -9,7 +9,7 @@ import { instantOf, localOf, WallClock, wallMs, wallOf } from "./zone.ts";
 /** Time one expansion may take. */
 export const BUDGET_MS = 50;
 /** Checking a new rule stops earlier, so that also the answer is there within the budget. */
-const CHECK_MS = 30;
+const CHECK_MS = 20;
 /** Starts of one series in one answer. */
 export const SERIES_MAX = 1000;
 const DAY_MS = 86_400_000;

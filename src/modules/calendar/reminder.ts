@@ -1,5 +1,4 @@
 // Reminders: for each event one waiting job, for the next reminder there is. When it fires it looks for the one after.
-import { iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { type EventParts, type Occurrence, occurrencesBetween } from "./occurrence.ts";
@@ -19,9 +18,10 @@ const DUE_MAX = 100;
 /** One reminder that is due now. */
 export type Due = { occurrence: Occurrence; minutesBefore: number };
 
-/** The job for the next reminder after `after`; `undefined` when there is none. */
-export function reminderJob(event: EventParts, after: number): JobDraft | undefined {
+/** The job for the first reminder that was not sent yet, at once when it is late; `undefined` when there is none. */
+export function reminderJob(event: EventParts): JobDraft | undefined {
   const { row } = event;
+  const after = Date.parse(row.reminded_at);
   const at = minutesOf(row).map((minutes) => nextStart(event, after + minutes * MINUTE_MS, minutes * MINUTE_MS))
     .filter((time) => time !== undefined);
   if (at.length === 0) return undefined;
@@ -64,11 +64,6 @@ export function reminderEvent(event: WholeEvent, { occurrence, minutesBefore }: 
     type: "calendar.event.reminder",
     data: { event: presentEntry(event, { principalId, level: "full" }, occurrence), minutesBefore },
   };
-}
-
-/** `reminded_at` of an event that changes at `now`: nothing from before it is sent late. */
-export function remindedUpTo(now: number): string {
-  return iso(now);
 }
 
 function nextStart(event: EventParts, after: number, before: number): number | undefined {

@@ -36,7 +36,7 @@ export class Reminders {
   async send(tenantId: string, eventId: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const events = new CalendarStore(tx.db);
-      const event = await events.whole(tenantId, eventId);
+      const event = await events.locked(tenantId, eventId);
       if (event === undefined) return;
       const now = this.#deps.clock.now();
       for (const due of dueReminders(event, now)) {
@@ -53,8 +53,9 @@ export class Reminders {
           });
         }
       }
-      await events.update(tenantId, eventId, { reminded_at: iso(now) });
-      const next = reminderJob(event, now);
+      const reminded_at = iso(now);
+      await events.update(tenantId, eventId, { reminded_at });
+      const next = reminderJob({ ...event, row: { ...event.row, reminded_at } });
       if (next !== undefined) await tx.enqueue(next);
     });
   }

@@ -22,6 +22,7 @@ const PERIOD_DAYS: Readonly<Record<string, number>> = { YEARLY: 365, MONTHLY: 30
 /** Combinations of BY lists in one period. */
 const PRODUCT_MAX = 1000;
 const COUNT_MAX = 2500;
+const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** A rule that may be expanded. */
 export type Rule = {
@@ -58,6 +59,7 @@ export function parseRule(text: string): Rule {
     lengthOf("BYDAY");
   const product = days * times * (frequency === "HOURLY" ? lengthOf("BYHOUR") : 1);
   if (product > PRODUCT_MAX) throw tooDense(`its lists make ${product} combinations, at most ${PRODUCT_MAX}`);
+  if (isImpossible(parts, frequency, times)) throw malformed("it names no date");
   const count = parts.has("COUNT") ? Number(parts.get("COUNT")) : undefined;
   if (count !== undefined && count > COUNT_MAX) throw tooDense(`COUNT is ${COUNT_MAX} at most`);
   const isByDate = frequency === "HOURLY" || frequency === "DAILY";
@@ -72,6 +74,17 @@ export function parseRule(text: string): Rule {
     until: parts.get("UNTIL"),
     perDay: datesPerDay * times / Number(parts.get("INTERVAL") ?? 1),
   };
+}
+
+/** Whether the lists contradict each other, so that a rule that looks harmless would be searched in vain for ever. */
+function isImpossible(parts: ReadonlyMap<string, string>, frequency: string, times: number): boolean {
+  const listOf = (name: string): number[] => parts.get(name)?.split(",").map(Number) ?? [];
+  const [months, days] = [listOf("BYMONTH"), listOf("BYMONTHDAY")];
+  const fits = (month: number): boolean => days.some((day) => Math.abs(day) <= (MONTH_DAYS[month - 1] ?? 0));
+  if (months.length > 0 && days.length > 0 && !months.some(fits)) return true;
+  const positions = listOf("BYSETPOS");
+  const isByTime = frequency === "DAILY" || frequency === "HOURLY";
+  return isByTime && positions.length > 0 && positions.every((position) => Math.abs(position) > times);
 }
 
 /** The rule with another end. */

@@ -24,6 +24,9 @@ export const IMPORT_MAX_BYTES = 1024 * 1024;
 const DURATION_MINUTES_MAX = 60 * 24 * 366;
 const REMINDER_MINUTES_MAX = 60 * 24 * 28;
 
+/** What may stand in a file line of its own. */
+const ONE_LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]+$/u;
+
 export const EventId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 const Time = z.iso.datetime();
 const Local = z.string().regex(
@@ -119,7 +122,7 @@ export type CalendarEntry = z.output<typeof CalendarEntry>;
 
 export const EventCreate = z.strictObject({
   roomId: RoomId.optional().describe("Absent: an event of the caller's own calendar"),
-  uid: z.string().min(1).max(255).optional(),
+  uid: z.string().max(255).regex(ONE_LINE, "one line of text").optional(),
   title: Title,
   description: Description.nullable().default(null),
   location: Location.nullable().default(null),
@@ -230,7 +233,7 @@ export const NewFeed = Feed.extend({
 export type NewFeed = z.output<typeof NewFeed>;
 
 export const FeedCreate = z.strictObject({
-  name: z.string().trim().min(1).max(100).default("Calendar"),
+  name: z.string().trim().max(100).regex(ONE_LINE, "one line of text").default("Calendar"),
   roomId: RoomId.optional().describe("Absent: everything the caller sees in lists"),
 });
 export type FeedCreate = z.output<typeof FeedCreate>;
@@ -269,11 +272,22 @@ const changed = z.object({ event: CalendarEvent, scope: z.enum(SCOPES), occurren
  * its creator and attendees. The stream of a public room carries the time only, for everybody may look into it.
  */
 export const CALENDAR_EVENTS: readonly EventType[] = [
-  { type: "calendar.event.created", summary: "An event was made", data: changed },
-  { type: "calendar.event.updated", summary: "An event, or a part of its series, changed", data: changed },
-  { type: "calendar.event.cancelled", summary: "An event, or a part of its series, was cancelled", data: changed },
+  { type: "calendar.event.created", streams: ["room", "principal"], summary: "An event was made", data: changed },
+  {
+    type: "calendar.event.updated",
+    streams: ["room", "principal"],
+    summary: "An event, or a part of its series, changed",
+    data: changed,
+  },
+  {
+    type: "calendar.event.cancelled",
+    streams: ["room", "principal"],
+    summary: "An event, or a part of its series, was cancelled",
+    data: changed,
+  },
   {
     type: "calendar.event.rsvp",
+    streams: ["room", "principal"],
     summary: "An attendee answered",
     data: z.object({
       eventId: EventId,
@@ -284,6 +298,7 @@ export const CALENDAR_EVENTS: readonly EventType[] = [
   },
   {
     type: "calendar.event.reminder",
+    streams: ["principal"],
     summary: "An event starts soon (principal)",
     data: z.object({ event: CalendarEntry, minutesBefore: z.int() }),
   },

@@ -10,7 +10,7 @@ import type { Level } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
-import { remindedUpTo, reminderJob } from "./reminder.ts";
+import { reminderJob } from "./reminder.ts";
 import type { SCOPES } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type WholeEvent } from "./store.ts";
 
@@ -30,7 +30,7 @@ type Deps = { clock: Clock; index: CalendarIndex | undefined };
 type Tx = Transaction<CalendarTables>;
 /** What a change is about. */
 export type Change = {
-  actor: Actor;
+  actor: Pick<Actor, "principalId" | "kind">;
   scope: (typeof SCOPES)[number];
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
@@ -52,7 +52,6 @@ export class EventWriter {
       ...event.row,
       from_at: iso(from),
       to_at: to === null ? null : iso(to),
-      reminded_at: remindedUpTo(now),
       version: before === undefined ? 1 : before.row.version + 1,
       updated_at: iso(now),
     };
@@ -65,7 +64,7 @@ export class EventWriter {
     else await events.update(row.tenant_id, row.id, row);
     await events.replaceParts(row.tenant_id, row.id, after);
     await this.#deps.index?.put(searchEntry(after));
-    const job = reminderJob(after, now);
+    const job = reminderJob(after);
     if (job !== undefined) await tx.enqueue(job);
     return after;
   }
@@ -89,7 +88,7 @@ export class EventWriter {
     const creator = { tenantId: row.tenant_id, principalId: row.created_by, ownerId: "" };
     const room = row.room_id === null ? undefined : await rooms.seen(creator, row.room_id);
     const ids = new Set(attendees.flatMap(({ principal_id }) => principal_id === null ? [] : [principal_id]));
-    if (row.room_id === null || room?.my_role != null) ids.add(row.created_by);
+    if (row.room_id === null || (room !== undefined && room.my_role !== null)) ids.add(row.created_by);
     const personal = [...ids].map((principalId) => ({
       stream: principalStream(principalId),
       principalId,

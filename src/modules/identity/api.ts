@@ -7,6 +7,7 @@ import { defineOperation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { Tenant, type TenantService } from "@/modules/tenant/mod.ts";
 import {
+  IDENTITY_EVENTS,
   MeUpdate,
   NewToken,
   NotificationPrefs,
@@ -50,6 +51,7 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
 
   return {
     name: "identity",
+    events: IDENTITY_EVENTS,
     operations: [
       defineOperation({
         name: "me.read",

@@ -135,7 +135,22 @@ export type Claims = z.output<typeof Claims>;
 
 /** Durable events on a principal's own stream. */
 export const IDENTITY_EVENTS: readonly EventType[] = [
-  { type: "principal.updated", summary: "The principal changed", data: z.object({ principal: Principal }) },
-  { type: "principal.disabled", summary: "The principal was disabled; its sockets close", data: z.object({}) },
-  { type: "token.revoked", summary: "A token ended; its sockets close", data: z.object({ tokenId: z.string() }) },
+  {
+    type: "principal.updated",
+    streams: ["principal"],
+    summary: "The principal changed",
+    data: z.object({ principal: Principal }),
+  },
+  {
+    type: "principal.disabled",
+    streams: ["principal"],
+    summary: "The principal was disabled; its sockets close",
+    data: z.object({}),
+  },
+  {
+    type: "token.revoked",
+    streams: ["principal"],
+    summary: "A token ended; its sockets close",
+    data: z.object({ tokenId: z.string() }),
+  },
 ];

@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type { MeetingNotice, Notify } from "./outside.ts";
+import type { Notify } from "./outside.ts";
 import { presentMeeting, presentParticipant, recordingOf } from "./presenter.ts";
 import { settleRecording, stopRecording } from "./consent.ts";
 import type { Meeting } from "./schema.ts";
@@ -65,8 +65,9 @@ export class HeldMeeting {
     return iso(this.now + this.#deps.leaseMs);
   }
 
+  /** Counts are of who has not left here, so that several who vanished together still go one by one. */
   present(): Meeting {
-    return presentMeeting(this.row, this.people, this.consentedIds, this.now);
+    return presentMeeting(this.row, this.people, this.consentedIds);
   }
 
   async save(set: Partial<MeetingRow>): Promise<void> {
@@ -76,7 +77,12 @@ export class HeldMeeting {
   }
 
   /** Tells the room, and those who are rung when `isForRung`. */
-  async emit(type: string, actor: Who | undefined, data: Record<string, unknown> = {}, isForRung = false): Promise<void> {
+  async emit(
+    type: string,
+    actor: Who | undefined,
+    data: Record<string, unknown> = {},
+    isForRung = false,
+  ): Promise<void> {
     const { tenant_id: tenantId, room_id: roomId } = this.row;
     const draft: EventDraft = {
       tenantId,
@@ -102,12 +108,12 @@ export class HeldMeeting {
     });
     const ring = ringIds === undefined ? null : { callerId: actor.principalId, expiresAt };
     await this.emit("meeting.started", actor, { ring }, true);
-    await this.#notify("meeting_ringing", actor);
   }
 
   async add(person: ParticipantRow, actor: Who): Promise<void> {
     await this.meetings.addParticipant(person);
     this.people.push(person);
+    if (this.row.close_at !== null) await this.save({ close_at: null });
     if (person.state === "joined") await this.#entered(person, actor);
     else await this.emit("meeting.updated", actor, { participant: presentParticipant(person) });
   }
@@ -135,8 +141,8 @@ export class HeldMeeting {
   ): Promise<void> {
     const gone = await this.change(person, { state: "left", left_at: iso(this.now), left_reason: reason });
     const participant = presentParticipant(gone);
+    if (this.people.length === 0) await this.#desert();
     if (person.state === "waiting") return await this.emit("meeting.updated", actor, { participant });
-    if (this.joined.length === 0) await this.#desert();
     await this.emit("meeting.participant_left", actor, { participant, reason });
     if (this.#deps.hasSfu) await this.enqueueSfu({ action: "remove", participantId: person.id });
     await settleRecording(this);
@@ -151,7 +157,7 @@ export class HeldMeeting {
     await stopRecording(this);
     await this.save({ state: "ended", is_open: 0, close_at: null, ended_at: iso(this.now), end_reason: reason });
     await this.emit("meeting.ended", actor, { reason }, wasRinging);
-    if (reason === "unanswered") await this.#notify("meeting_missed");
+    if (reason === "unanswered") await this.#tellMissed();
     if (this.#deps.hasSfu && wasOpen) await this.enqueueSfu({ action: "close" });
   }
 
@@ -193,8 +199,7 @@ export class HeldMeeting {
 
   async #entered(person: ParticipantRow, actor: Who): Promise<void> {
     const isAnswer = this.row.state === "ringing" && person.principal_id !== this.row.created_by;
-    if (isAnswer) await this.save({ state: "active", ring_expires_at: null, close_at: null });
-    else if (this.row.close_at !== null) await this.save({ close_at: null });
+    if (isAnswer) await this.save({ state: "active", ring_expires_at: null });
     await this.emit("meeting.participant_joined", actor, { participant: presentParticipant(person) }, isAnswer);
     await settleRecording(this);
   }
@@ -210,18 +215,16 @@ export class HeldMeeting {
     return this.row.ring_ids_json === null ? [] : JSON.parse(this.row.ring_ids_json);
   }
 
-  async #notify(kind: MeetingNotice["kind"], actor?: Who): Promise<void> {
-    const principalIds = this.#rungIds();
-    if (principalIds.length === 0) return;
-    const { tenant_id: tenantId, id: meetingId, room_id: roomId, title } = this.row;
+  async #tellMissed(): Promise<void> {
+    const { tenant_id: tenantId, id, room_id: roomId, title, created_by: callerId } = this.row;
     await this.#deps.notify?.({
       tenantId,
-      kind,
-      principalIds,
+      principalIds: this.#rungIds(),
+      kind: "missed_call",
       roomId,
-      meetingId,
-      title,
-      ...(actor === undefined ? {} : { actor }),
+      resource: { type: "meeting", id },
+      ...(title === null ? {} : { title }),
+      data: { callerId },
     });
   }
 }

@@ -1,5 +1,5 @@
 // The keeper of meetings: who may touch one, one change at a time, and what time or a lost right brings about.
-import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
@@ -14,13 +14,9 @@ import type { MeetingRow, MeetingTables } from "./tables.ts";
 type Deps = HeldDeps & { store: Store<MeetingTables>; gate: RoomGate; identity: IdentityService };
 
 /** Events after which somebody in a meeting may have lost the right to be there. */
-const LOSSES: ReadonlySet<string> = new Set([
-  "member.left",
-  "member.updated",
-  "room.archived",
-  "room.deleted",
-  "principal.disabled",
-]);
+const LOSSES: ReadonlySet<string> = new Set(["member.left", "member.updated"]);
+/** Events after which there is no meeting in a room. */
+const CLOSINGS: ReadonlySet<string> = new Set(["room.archived", "room.deleted"]);
 
 const log = logOf("meeting");
 
@@ -37,8 +33,17 @@ export class MeetingKeeper {
     return await this.#enter(context, await new MeetingStore(this.#deps.store.db).find(context.actor.tenantId, id));
   }
 
+  /** A meeting as the gateway itself sees it. */
+  peek(tenantId: string, id: string): Promise<MeetingRow | undefined> {
+    return new MeetingStore(this.#deps.store.db).find(tenantId, id);
+  }
+
   /** Runs `work` with a meeting held for the caller; rights are looked at when nobody else can change it any more. */
-  hold<Result>(context: Context, id: string, work: (held: HeldMeeting, entry: Entry) => Promise<Result>): Promise<Result> {
+  hold<Result>(
+    context: Context,
+    id: string,
+    work: (held: HeldMeeting, entry: Entry) => Promise<Result>,
+  ): Promise<Result> {
     return this.write(async (tx) => {
       const locked = await new MeetingStore(tx.db).lock(context.actor.tenantId, id);
       const { row, entry } = await this.#enter(context, locked);
@@ -67,7 +72,11 @@ export class MeetingKeeper {
   }
 
   /** Takes hold of a meeting that the transaction has just made. */
-  async adopt(tx: Transaction<MeetingTables>, row: MeetingRow, work: (held: HeldMeeting) => Promise<void>): Promise<HeldMeeting> {
+  async adopt(
+    tx: Transaction<MeetingTables>,
+    row: MeetingRow,
+    work: (held: HeldMeeting) => Promise<void>,
+  ): Promise<HeldMeeting> {
     return await this.#tended(tx, row, async (held) => {
       await work(held);
       return held;
@@ -89,28 +98,12 @@ export class MeetingKeeper {
   /** Told of what was committed on this node: who lost a right leaves at once, not when their lease runs out. */
   heard(events: readonly StoredEvent[]): void {
     for (const { tenantId, stream, type } of events) {
-      if (!LOSSES.has(type)) continue;
       const id = stream.slice(stream.indexOf(":") + 1);
-      if (stream.startsWith("room:")) this.#run(() => this.recheck(tenantId, id));
-      else if (type === "principal.disabled") this.#run(() => this.#recheckPrincipal(tenantId, id));
+      if (type === "principal.disabled") this.#run(() => this.#recheckPrincipal(tenantId, id));
+      else if (!stream.startsWith("room:")) continue;
+      else if (LOSSES.has(type)) this.#run(() => this.#recheck(tenantId, id));
+      else if (CLOSINGS.has(type)) this.#run(() => this.#close(tenantId, id));
     }
-  }
-
-  /** Ends the participation of everybody who may not be in the room's meeting any more. */
-  async recheck(tenantId: string, roomId: string): Promise<void> {
-    const open = await new MeetingStore(this.#deps.store.db).openIn(tenantId, roomId);
-    if (open === undefined) return;
-    await this.tend(tenantId, open.id, async (held) => {
-      if (held.row.state === "ended") return;
-      const creator = await this.#look(tenantId, held.row.created_by, roomId);
-      let isClosed = creator !== undefined && creator.room.state !== "active";
-      for (const person of [...held.people]) {
-        const entry = await this.#look(tenantId, person.principal_id, roomId);
-        if (entry !== undefined && entry.room.state !== "active") isClosed = true;
-        else if (!isAtLeast(ROOM_ROLES, entry?.role ?? "observer", "member")) await held.part(person, "no_access");
-      }
-      if (isClosed) await held.end("room_closed");
-    });
   }
 
   /** Resolves when everything heard so far has been acted upon. */
@@ -118,10 +111,33 @@ export class MeetingKeeper {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
+  /** Ends the participation of everybody who may not be in the room's meeting any more. */
+  async #recheck(tenantId: string, roomId: string): Promise<void> {
+    await this.#tendIn(tenantId, roomId, async (held) => {
+      for (const person of [...held.people]) {
+        const role = await this.#roleOf(tenantId, person.principal_id, roomId);
+        if (!isAtLeast(ROOM_ROLES, role, "member")) await held.part(person, "no_access");
+      }
+    });
+  }
+
+  async #close(tenantId: string, roomId: string): Promise<void> {
+    await this.#tendIn(tenantId, roomId, async (held) => {
+      if (held.row.state !== "ended") await held.end("room_closed");
+    });
+  }
+
+  async #tendIn(tenantId: string, roomId: string, work: (held: HeldMeeting) => Promise<void>): Promise<void> {
+    const open = await new MeetingStore(this.#deps.store.db).openIn(tenantId, roomId);
+    if (open !== undefined) await this.tend(tenantId, open.id, work);
+  }
+
   async #recheckPrincipal(tenantId: string, id: string): Promise<void> {
     const { store, identity } = this.#deps;
     const ids = [id, ...await identity.agentsOf(tenantId, id)];
-    for (const roomId of await new MeetingStore(store.db).roomsWith(tenantId, ids)) await this.recheck(tenantId, roomId);
+    for (const roomId of await new MeetingStore(store.db).roomsWith(tenantId, ids)) {
+      await this.#recheck(tenantId, roomId);
+    }
   }
 
   /** Never throws: whoever is missed here may not renew the lease, and goes with it. */
@@ -150,11 +166,11 @@ export class MeetingKeeper {
     return result;
   }
 
-  async #look(tenantId: string, principalId: string, roomId: string): Promise<Entry | undefined> {
-    const enabled = await this.#deps.identity.enabled(tenantId, [principalId]);
-    const row = enabled.get(principalId);
-    if (row === undefined) return undefined;
-    const { id, kind, role, owner_id: ownerId } = row;
-    return await this.#deps.gate.look({ tenantId, principalId: id, kind, role, ownerId }, roomId);
+  /** The role of somebody in a room; no access at all is less than any. */
+  async #roleOf(tenantId: string, principalId: string, roomId: string): Promise<RoomRole> {
+    const row = (await this.#deps.identity.enabled(tenantId, [principalId])).get(principalId);
+    if (row === undefined) return "observer";
+    const who = { tenantId, principalId, kind: row.kind, role: row.role, ownerId: row.owner_id };
+    return (await this.#deps.gate.look(who, roomId))?.role ?? "observer";
   }
 }

@@ -1,16 +1,14 @@
 // What meetings tell and offer others, as narrow as it is used.
-import type { Actor } from "@/core/actor.ts";
 
-/** Something that principals outside the meeting should know. */
+/** A call that nobody answered, as its callees are told. */
 export type MeetingNotice = {
   tenantId: string;
-  kind: "meeting_ringing" | "meeting_missed";
   principalIds: readonly string[];
-  /** Who caused it; absent when time did. */
-  actor?: Pick<Actor, "principalId" | "kind">;
+  kind: "missed_call";
   roomId: string;
-  meetingId: string;
-  title: string | null;
+  resource: { type: "meeting"; id: string };
+  title?: string;
+  data: { callerId: string };
 };
 
 /** Notifies principals. Called inside the transaction of the change, which the notifier's own writes join. */

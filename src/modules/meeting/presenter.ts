@@ -6,14 +6,12 @@ import type { MeetingRow, ParticipantRow, SegmentRow } from "./tables.ts";
 /** A recording as it is kept with its meeting. */
 export type KeptRecording = Omit<Recording, "consentedIds" | "pendingIds"> & { id: string; egressId: string | null };
 
-/** A meeting with what is counted of `people`: those whose lease runs at `now`. */
+/** A meeting with what is counted of those `present` in it and its lobby. */
 export function presentMeeting(
   row: MeetingRow,
-  people: readonly ParticipantRow[],
+  present: readonly ParticipantRow[],
   consentedIds: readonly string[],
-  now: number,
 ): Meeting {
-  const present = people.filter((person) => isPresent(person, now));
   const joined = present.filter((person) => person.state === "joined");
   return {
     id: row.id,
@@ -85,6 +83,8 @@ function presentRecording(
 ): Recording | null {
   if (kept === null) return null;
   const { id: _id, egressId: _egressId, ...recording } = kept;
-  const pendingIds = [...new Set(joined.map((person) => person.principal_id))].filter((id) => !consentedIds.includes(id));
+  const pendingIds = [...new Set(joined.map((person) => person.principal_id))].filter((id) =>
+    !consentedIds.includes(id)
+  );
   return { ...recording, consentedIds: [...consentedIds], pendingIds: kept.state === "requested" ? pendingIds : [] };
 }

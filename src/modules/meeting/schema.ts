@@ -228,6 +228,7 @@ const meeting = Meeting.describe("After the change, with its full counts");
 export const MEETING_EVENTS: readonly EventType[] = [
   {
     type: "meeting.started",
+    streams: ["room", "principal"],
     summary: "A meeting began, or rings (principal)",
     data: z.object({ meeting, ring: Ring }),
   },
@@ -238,6 +239,7 @@ export const MEETING_EVENTS: readonly EventType[] = [
   },
   {
     type: "meeting.participant_joined",
+    streams: ["room", "principal"],
     summary: "Somebody takes part; the first to answer ends the ringing (principal)",
     data: z.object({ meeting, participant: Participant }),
   },
@@ -248,6 +250,7 @@ export const MEETING_EVENTS: readonly EventType[] = [
   },
   {
     type: "meeting.ended",
+    streams: ["room", "principal"],
     summary: "The meeting is over for everybody (principal while it rang)",
     data: z.object({ meeting, reason: z.enum(END_REASONS) }),
   },

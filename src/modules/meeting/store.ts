@@ -33,7 +33,11 @@ export class MeetingStore {
 
   /** Makes changes of a meeting wait for each other: what is read after this is what the change builds on. */
   lock(tenantId: string, id: string): Promise<MeetingRow | undefined> {
-    return this.#db.updateTable("meeting").set((eb) => ({ version: eb.ref("version") })).where("tenant_id", "=", tenantId)
+    return this.#db.updateTable("meeting").set((eb) => ({ version: eb.ref("version") })).where(
+      "tenant_id",
+      "=",
+      tenantId,
+    )
       .where("id", "=", id).returningAll().executeTakeFirst();
   }
 
@@ -60,8 +64,10 @@ export class MeetingStore {
   ): Promise<MeetingRow[]> {
     let query = this.#db.selectFrom("meeting").selectAll("meeting").where("meeting.tenant_id", "=", tenantId);
     if (filter.roomId === undefined) {
-      query = query.innerJoin("room", (join) =>
-        join.onRef("room.id", "=", "meeting.room_id").onRef("room.tenant_id", "=", "meeting.tenant_id"))
+      query = query.innerJoin(
+        "room",
+        (join) => join.onRef("room.id", "=", "meeting.room_id").onRef("room.tenant_id", "=", "meeting.tenant_id"),
+      )
         .where("room.state", "<>", "deleted")
         .where(({ exists, selectFrom }) =>
           exists(
@@ -146,7 +152,8 @@ export class MeetingStore {
   /** Rooms in whose meetings these principals are now. */
   async roomsWith(tenantId: string, principalIds: readonly string[]): Promise<string[]> {
     const rows = await this.#db.selectFrom("meeting_participant").select("room_id").distinct()
-      .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("state", "<>", "left").execute();
+      .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("state", "<>", "left")
+      .execute();
     return rows.map((row) => row.room_id);
   }
 
@@ -179,7 +186,9 @@ export class MeetingStore {
     let query = this.#db.selectFrom("meeting_segment").selectAll().where("tenant_id", "=", tenantId)
       .where("meeting_id", "=", meetingId);
     if (after !== undefined) {
-      query = query.where(({ eb, refTuple, tuple }) => eb(refTuple("start_ms", "id"), ">", tuple(after.startMs, after.id)));
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple("start_ms", "id"), ">", tuple(after.startMs, after.id))
+      );
     }
     return query.orderBy("start_ms").orderBy("id").limit(limit).execute();
   }

@@ -7,14 +7,17 @@ import { type MessageNotifier, NOTIFY_JOB, NotifyPayload } from "./notifier.ts";
 import { pinOperations } from "./pin/api.ts";
 import type { PinService } from "./pin/service.ts";
 import { reactionOperations } from "./reaction/api.ts";
+import { REACTION_EVENTS } from "./reaction/schema.ts";
 import type { ReactionService } from "./reaction/service.ts";
 import { readingOperations } from "./reading/api.ts";
+import { READING_EVENTS } from "./reading/schema.ts";
 import type { ReadingService } from "./reading/service.ts";
 import { scheduledOperations } from "./scheduled/api.ts";
-import { ScheduledMessage } from "./scheduled/schema.ts";
+import { SCHEDULED_EVENTS, ScheduledMessage } from "./scheduled/schema.ts";
 import { type ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import {
   Message,
+  MESSAGE_EVENTS,
   MessageDetail,
   MessageId,
   MessageList,
@@ -56,6 +59,7 @@ export function messageModule(deps: Deps): Module {
   const { sender, messages, reactions, pins, reading, scheduled, notifier, meter, rate } = deps;
   return {
     name: "message",
+    events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READING_EVENTS, ...SCHEDULED_EVENTS],
     async purgeRoom(tenantId, roomId) {
       await scheduled.purgeRoom(tenantId, roomId);
       await messages.purgeRoom(tenantId, roomId);

@@ -59,16 +59,23 @@ export class MessageNotifier {
     if (row === undefined || row.deleted_at !== null) return;
     const kinds = await this.#concerned(row, mentioned);
     const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
-    for (let after: string | undefined; mentions.room;) {
-      const page = await new RoomStore(store.db).members(tenantId, row.room_id, {}, after, PAGE);
-      await this.#tell(row, new Map(page.map((member) => [member.principal_id, "mention"])), mentioned !== undefined);
-      for (const member of page) kinds.delete(member.principal_id);
-      after = page.at(-1)?.principal_id;
-      if (page.length < PAGE) break;
-    }
+    if (mentions.room) await this.#tellEverybody(row, kinds, mentioned !== undefined);
     const rest = [...kinds];
     for (let at = 0; at < rest.length; at += PAGE) {
       await this.#tell(row, new Map(rest.slice(at, at + PAGE)), mentioned !== undefined);
+    }
+  }
+
+  /** Tells all members, page by page, and takes them out of `kinds`. */
+  async #tellEverybody(row: MessageRow, kinds: Map<string, Kind>, isEdit: boolean): Promise<void> {
+    const rooms = new RoomStore(this.#deps.store.db);
+    let after: string | undefined;
+    while (true) {
+      const page = await rooms.members(row.tenant_id, row.room_id, {}, after, PAGE);
+      await this.#tell(row, new Map(page.map((member) => [member.principal_id, "mention"])), isEdit);
+      for (const member of page) kinds.delete(member.principal_id);
+      if (page.length < PAGE) return;
+      after = page.at(-1)?.principal_id;
     }
   }
 
@@ -83,7 +90,8 @@ export class MessageNotifier {
       for (const id of await rooms.memberIds(row.tenant_id, row.room_id)) kinds.set(id, "direct_message");
     }
     if (row.thread_id !== null) {
-      for (const id of await messages.threadAuthors(row.tenant_id, row.thread_id)) kinds.set(id, "reply");
+      const authors = await messages.threadAuthors(row.tenant_id, row.thread_id, row.seq);
+      for (const id of authors) kinds.set(id, "reply");
     }
     const target = row.reply_to_id === null ? undefined : await messages.find(row.tenant_id, row.reply_to_id);
     if (target !== undefined) kinds.set(target.sender_id, "reply");

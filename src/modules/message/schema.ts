@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import type { EventType } from "@/core/event.ts";
+import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
 
@@ -36,6 +37,8 @@ export const MessageFile = z.object({
   name: z.string(),
   contentType: z.string(),
   size: z.int(),
+  width: z.int().nullable().describe("Pixels, of an image"),
+  height: z.int().nullable(),
 }).meta({ id: "MessageFile" });
 export type MessageFile = z.output<typeof MessageFile>;
 
@@ -75,8 +78,9 @@ export type Message = z.output<typeof Message>;
 
 export const MessageSend = z.strictObject({
   roomId: RoomId,
-  text: Text,
-  type: z.enum(["text", "notice", "custom"]).default("text"),
+  text: Text.default(""),
+  fileIds: FileIds.optional().describe("Files of the caller's; with them the text may be left out"),
+  type: z.enum(["text", "notice", "file", "custom"]).default("text").describe("Files without a text are always `file`"),
   format: Format.default("markdown"),
   threadId: MessageId.optional(),
   replyToId: MessageId.optional(),
@@ -85,6 +89,13 @@ export const MessageSend = z.strictObject({
     .describe("Yours, unique per room and sender for ever: a repeated send answers the first message"),
   metadata: Metadata.default({}),
   sendAt: z.iso.datetime().optional().describe("Send it then, at most a year ahead; answered with 202"),
+}).superRefine(({ text, fileIds, type }, context) => {
+  if (text === "" && fileIds === undefined) {
+    context.addIssue({ code: "custom", path: ["text"], message: "Needed without files" });
+  }
+  if (type === "file" && fileIds === undefined) {
+    context.addIssue({ code: "custom", path: ["fileIds"], message: "Needed by a message of type file" });
+  }
 });
 export type MessageSend = z.output<typeof MessageSend>;
 

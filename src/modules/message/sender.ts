@@ -1,10 +1,12 @@
 // The hot path: messages that arrive together are authorised, numbered and written together, with a handful of statements.
 import { createHash } from "node:crypto";
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
+import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
 import type { Entry, RoomGate } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { checkMentions } from "./mentions.ts";
@@ -13,17 +15,27 @@ import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Message, MessageSend } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
-const BATCH_MAX = 256;
+const BATCH_MAX = 1000;
+/** A batch of this many is under load: it waits while more keeps coming, since a commit costs the same for all of it. */
+const LOADED_MIN = 32;
+const GATHER_MAX_MS = 5;
 
 /** What is sent, whenever it is. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
 export type Sent = { message: Message; isNew: boolean };
 type Item = { context: Context; input: MessageContent };
 type Waiting = Item & { resolve: (sent: Sent) => void; reject: (reason: unknown) => void };
-type Draft = { item: Item; entry: Entry; fingerprint: string | null; index: number };
+type Draft = { item: Item; entry: Entry; fingerprint: string | null; files: readonly Attachment[]; index: number };
 type Result = Sent | Fault;
 
-type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; isInTransaction: () => boolean };
+type Deps = {
+  store: Store<MessageTables>;
+  clock: Clock;
+  gate: RoomGate;
+  files: FileLinks;
+  isInTransaction: () => boolean;
+};
+const NO_FILES: readonly Attachment[] = [];
 
 /**
  * Sends keep their order: those of one batch by their place in it, and a batch starts only when the one before is done.
@@ -48,8 +60,20 @@ export class MessageSender {
       this.#waiting.push({ context, input, resolve, reject });
       if (this.#isScheduled) return;
       this.#isScheduled = true;
-      // The end of this turn of the event loop: everything that was read from sockets by then goes into one batch.
-      setImmediate(() => void this.#drain());
+      this.#gather(performance.now(), 0);
+    });
+  }
+
+  /**
+   * Starts at the end of this turn of the event loop, so that everything read from sockets by then goes into one batch. Under
+   * load a turn reads one frame of each socket, and turns follow while they bring more.
+   */
+  #gather(startedAt: number, before: number): void {
+    setImmediate(() => {
+      const count = this.#waiting.length;
+      const isGrowing = count > before && count >= LOADED_MIN && count < BATCH_MAX;
+      if (isGrowing && performance.now() - startedAt < GATHER_MAX_MS) this.#gather(startedAt, count);
+      else void this.#drain();
     });
   }
 
@@ -60,17 +84,16 @@ export class MessageSender {
   }
 
   async #drain(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.slice(0, BATCH_MAX);
-      this.#waiting = this.#waiting.slice(BATCH_MAX);
-      const results = await this.#commit(batch).catch((error) => this.#oneByOne(batch, error));
-      batch.forEach((item, index) => {
-        const result = results[index];
-        if (result instanceof Fault || result === undefined) item.reject(result);
-        else item.resolve(result);
-      });
-    }
-    this.#isScheduled = false;
+    const batch = this.#waiting.slice(0, BATCH_MAX);
+    this.#waiting = this.#waiting.slice(BATCH_MAX);
+    const results = await this.#commit(batch).catch((error) => this.#oneByOne(batch, error));
+    batch.forEach((item, index) => {
+      const result = results[index];
+      if (result instanceof Fault || result === undefined) item.reject(result);
+      else item.resolve(result);
+    });
+    this.#isScheduled = this.#waiting.length > 0;
+    if (this.#isScheduled) this.#gather(performance.now(), 0);
   }
 
   /** A batch that failed as a whole is tried message by message, so that one cannot take the others with it. */
@@ -104,10 +127,11 @@ export class MessageSender {
   async #admit(tx: Transaction<MessageTables>, items: readonly Item[], results: Result[]): Promise<Draft[]> {
     const messages = new MessageStore(tx.db);
     const seen = new Set<string>();
+    const enter = this.#entrance();
     const admitted = await Promise.all(items.map(async (item, index): Promise<Draft | undefined> => {
       try {
         const { context, input } = item;
-        const entry = await this.#deps.gate.enter(context, input.roomId);
+        const entry = await enter(context, input.roomId);
         const fingerprint = input.clientMessageId === undefined ? null : fingerprintOf(input);
         if (input.clientMessageId !== undefined) {
           const twin = `${input.roomId} ${context.actor.principalId} ${input.clientMessageId}`;
@@ -124,8 +148,7 @@ export class MessageSender {
           if (seen.has(twin)) return undefined;
           seen.add(twin);
         }
-        await this.#check(messages, item, entry);
-        return { item, entry, fingerprint, index };
+        return { item, entry, fingerprint, files: await this.#check(messages, item, entry), index };
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         results[index] = error;
@@ -133,6 +156,18 @@ export class MessageSender {
       }
     }));
     return admitted.filter((draft) => draft !== undefined);
+  }
+
+  /** The gate, asked once for all that one actor sends to one room in this transaction. */
+  #entrance(): (context: Context, roomId: string) => Promise<Entry> {
+    const asked = new Map<Actor, Map<string, Promise<Entry>>>();
+    return (context, roomId) => {
+      const rooms = asked.get(context.actor) ?? new Map<string, Promise<Entry>>();
+      asked.set(context.actor, rooms);
+      const entry = rooms.get(roomId) ?? this.#deps.gate.enter(context, roomId);
+      rooms.set(roomId, entry);
+      return entry;
+    };
   }
 
   /** Gives each draft its place in its room's stream. Streams in sorted order, so that two writers never wait in a ring. */
@@ -163,6 +198,13 @@ export class MessageSender {
       return row === undefined ? [] : mentionRows(row, item.input.mentions);
     });
     if (mentions.length > 0) await tx.insertMany("mention", mentions);
+    for (const [place, { item }] of drafts.entries()) {
+      const row = rows[place];
+      if (item.input.fileIds === undefined || row === undefined) continue;
+      const owner = fileOwner(row.id);
+      const shown = { tenantId: row.tenant_id, owner, roomId: row.room_id, seq: row.seq };
+      await this.#deps.files.link(tx, shown, item.input.fileIds);
+    }
     await tx.append(rows.map((row, place) => created(row, drafts[place])));
     const touched = new Map(rows.map((row) => [row.room_id, row]));
     for (const roomId of [...touched.keys()].sort()) {
@@ -194,8 +236,12 @@ export class MessageSender {
     }
   }
 
-  /** What a send asks for besides membership. */
-  async #check(messages: MessageStore, { context, input }: Item, { room, role }: Entry): Promise<void> {
+  /** What a send asks for besides membership; resolves to the files it carries. */
+  async #check(
+    messages: MessageStore,
+    { context, input }: Item,
+    { room, role }: Entry,
+  ): Promise<readonly Attachment[]> {
     const { tenantId } = context.actor;
     await checkMentions(this.#deps.gate, { room, role }, input.mentions);
     if (input.threadId !== undefined) {
@@ -211,7 +257,14 @@ export class MessageSender {
       const target = await messages.find(tenantId, input.replyToId);
       if (target === undefined || target.room_id !== room.id) throw absent("replyToId");
     }
+    if (input.fileIds === undefined) return NO_FILES;
+    return await this.#deps.files.usable(this.#deps.store.db, context.actor, room.id, input.fileIds);
   }
+}
+
+/** A message as files know it. */
+export function fileOwner(messageId: string): string {
+  return `message:${messageId}`;
 }
 
 function absent(field: string): Fault {
@@ -220,7 +273,7 @@ function absent(field: string): Fault {
   });
 }
 
-function rowOf({ item: { context, input }, fingerprint }: Draft, seq: number, at: string): MessageRow {
+function rowOf({ item: { context, input }, fingerprint, files }: Draft, seq: number, at: string): MessageRow {
   return {
     tenant_id: context.actor.tenantId,
     id: newId("msg"),
@@ -228,7 +281,7 @@ function rowOf({ item: { context, input }, fingerprint }: Draft, seq: number, at
     seq,
     sender_id: context.actor.principalId,
     sender_kind: context.actor.kind,
-    type: input.type,
+    type: input.text === "" ? "file" : input.type,
     text: input.text,
     format: input.format,
     thread_id: input.threadId ?? null,
@@ -239,7 +292,7 @@ function rowOf({ item: { context, input }, fingerprint }: Draft, seq: number, at
     client_message_id: input.clientMessageId ?? null,
     fingerprint,
     metadata_json: JSON.stringify(input.metadata),
-    files_json: "[]",
+    files_json: files.length === 0 ? "[]" : JSON.stringify(files),
     pinned_at: null,
     edited_at: null,
     edit_count: 0,

@@ -4,6 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import type { FileLinks } from "@/modules/file/mod.ts";
 import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -21,12 +22,13 @@ import {
   type MessageUpdate,
   type MessageVersion,
 } from "./schema.ts";
+import { fileOwner } from "./sender.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 const PURGE_BATCH = 500;
 const THREAD_MAX = 200;
 
-type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; tenants: TenantService };
+type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; tenants: TenantService; files: FileLinks };
 
 export class MessageService {
   readonly #deps: Deps;
@@ -165,6 +167,7 @@ export class MessageService {
       await messages.removeMentions(tenantId, id);
       await messages.removeEdits(tenantId, id);
       await messages.removeReactions(tenantId, id);
+      if (row.files_json !== "[]") await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
       await messages.update(tenantId, id, after);
       await tx.emit(changed(actor, after, "message.deleted", {
         message: presentMessage(after),

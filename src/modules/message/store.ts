@@ -1,7 +1,9 @@
 // SQL of messages, their mentions and their history of edits.
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
+import { roomStream } from "@/core/event.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import type { FileTables } from "@/modules/file/mod.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { MESSAGE_TYPES, Reaction } from "./schema.ts";
 
@@ -60,7 +62,7 @@ export type ReactionRow = {
   created_at: string;
 };
 
-export type MessageTables = RoomTables & {
+export type MessageTables = RoomTables & FileTables & {
   message: MessageRow;
   mention: MentionRow;
   message_edit: MessageEditRow;
@@ -92,36 +94,51 @@ const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: numb
     .orderBy("seq", "desc").limit(value("limit"))
 );
 
+/** After every position; a bigint column takes it on both engines. */
+const END = sql.lit(Number.MAX_SAFE_INTEGER);
+
 /** Whose unread messages, where, from which position on: values, or columns of the query around it. */
-type Reading = { tenantId: unknown; roomId: unknown; principalId: unknown; after: unknown };
+type Reading = { tenantId: unknown; roomId: unknown; principalId: unknown; after: unknown; upTo?: unknown };
 
 /** Subquery: how many messages of others are unread, at most `COUNT_MAX`. */
-export function unreadOf({ tenantId, roomId, principalId, after }: Reading): RawBuilder<number> {
+export function unreadOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
   return sql<number>`(select count(*) from (
     select 1 from message as unread where unread.tenant_id = ${tenantId} and unread.room_id = ${roomId}
-      and unread.seq > ${after} and unread.sender_id <> ${principalId} and unread.deleted_at is null
+      and unread.seq > ${after} and unread.seq <= ${upTo} and unread.sender_id <> ${principalId} and unread.deleted_at is null
       and unread.type <> 'system' limit ${sql.lit(COUNT_MAX)}) as counted)`;
 }
 
 /** Subquery: how many of those mention the reader or everybody. */
-export function mentionsOf({ tenantId, roomId, principalId, after }: Reading): RawBuilder<number> {
+export function mentionsOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
   return sql<number>`(select count(*) from (
     select distinct mention.seq from mention
       inner join message as unread on unread.tenant_id = mention.tenant_id and unread.id = mention.message_id
-      where mention.tenant_id = ${tenantId} and mention.room_id = ${roomId} and mention.seq > ${after}
+      where mention.tenant_id = ${tenantId} and mention.room_id = ${roomId} and mention.seq > ${after} and mention.seq <= ${upTo}
         and mention.principal_id in (${principalId}, ${sql.lit(EVERYBODY)}) and unread.sender_id <> ${principalId}
       limit ${sql.lit(COUNT_MAX)}) as counted)`;
 }
 
-const countUnread = prepared((db: Db, value: Param<Key & { principalId: string; after: number }>) => {
+const countUnread = prepared((db: Db, value: Param<Key & { principalId: string; after: number; upTo: number }>) => {
   const reading = {
     tenantId: value("tenantId"),
     roomId: value("roomId"),
     principalId: value("principalId"),
     after: value("after"),
+    upTo: value("upTo"),
   };
   return db.selectNoFrom([unreadOf(reading).as("unread"), mentionsOf(reading).as("mentions")]);
 });
+
+/** Events after which an older message counts otherwise than before. */
+const CHANGES_OLDER = new Set(["message.updated", "message.deleted"]);
+
+const typesBetween = prepared((
+  db: Kysely<{ event: { tenant_id: string; stream: string; seq: number; type: string } }>,
+  value: Param<{ tenantId: string; stream: string; from: number; to: number }>,
+) =>
+  db.selectFrom("event").select("type").where("tenant_id", "=", value("tenantId")).where("stream", "=", value("stream"))
+    .where("seq", ">", value("from")).where("seq", "<=", value("to"))
+);
 
 export type PageFilter = {
   threadId?: string | undefined;
@@ -251,35 +268,29 @@ export class MessageStore {
       .orderBy("seq", "desc").limit(limit).execute();
   }
 
-  /** Who wrote in a thread and whose messages are there still, the author of its root included. */
-  async threadAuthors(tenantId: string, rootId: string): Promise<string[]> {
+  /** Who wrote in a thread before a position and whose messages are there still, the author of its root included. */
+  async threadAuthors(tenantId: string, rootId: string, before: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("message").select("sender_id").distinct().where("tenant_id", "=", tenantId)
       .where(({ eb, or }) => or([eb("thread_id", "=", rootId), eb("id", "=", rootId)]))
-      .where("deleted_at", "is", null).execute();
+      .where("seq", "<", before).where("deleted_at", "is", null).execute();
     return rows.map((row) => row.sender_id);
   }
 
-  /** Unread messages and mentions of a member after a position, each at most `COUNT_MAX`. */
+  /** Unread messages and mentions of a member with `after < seq <= upTo`, each at most `COUNT_MAX`. */
   async countUnread(
     tenantId: string,
     roomId: string,
     principalId: string,
-    after: number,
+    { after, upTo }: { after: number; upTo: number },
   ): Promise<{ unreadCount: number; mentionCount: number }> {
-    const counts = await countUnread.first(this.#db, { tenantId, roomId, principalId, after });
+    const counts = await countUnread.first(this.#db, { tenantId, roomId, principalId, after, upTo });
     return { unreadCount: Number(counts?.unread ?? 0), mentionCount: Number(counts?.mentions ?? 0) };
   }
 
-  /** The same for many rooms of one member. */
-  async countUnreadIn(
-    tenantId: string,
-    principalId: string,
-    rooms: readonly { id: string; lastReadSeq: number }[],
-  ): Promise<Map<string, { unreadCount: number; mentionCount: number }>> {
-    const counts = await Promise.all(
-      rooms.map(({ id, lastReadSeq }) => this.countUnread(tenantId, id, principalId, lastReadSeq)),
-    );
-    return new Map(rooms.flatMap(({ id }, place) => counts[place] === undefined ? [] : [[id, counts[place]]]));
+  /** Whether everything that happened in a room after `from` up to `to` left older messages as they were. */
+  async isOnlyAppended(tenantId: string, roomId: string, from: number, to: number): Promise<boolean> {
+    const events = await typesBetween.all(this.#db, { tenantId, stream: roomStream(roomId), from, to });
+    return events.length === to - from && events.every(({ type }) => !CHANGES_OLDER.has(type));
   }
 
   /** Removes up to `limit` messages of a room with all that hangs on them; returns how many went. */

@@ -5,6 +5,7 @@ import type { Module } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import {
   Notification,
+  NOTIFICATION_EVENTS,
   NotificationList,
   NotificationReadAll,
   Notifications,
@@ -19,6 +20,7 @@ const PATH = "/v1/collaboration/notifications";
 export function notificationModule(notifications: NotificationService): Module {
   return {
     name: "notification",
+    events: NOTIFICATION_EVENTS,
     purgeRoom: (tenantId, roomId) => notifications.retract(tenantId, "room_id", roomId),
     jobs: [
       defineJob({

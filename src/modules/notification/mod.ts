@@ -1,5 +1,5 @@
 // Notifications: the durable list of what a principal should look at, whichever module says so.
 export { notificationModule } from "./api.ts";
-export { NOTIFICATION_EVENTS, NotificationKind } from "./schema.ts";
+export { NotificationKind } from "./schema.ts";
 export { type NotificationDraft, NotificationService } from "./service.ts";
 export { type NotificationTables } from "./store.ts";

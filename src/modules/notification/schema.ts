@@ -14,6 +14,7 @@ export const NOTIFICATION_KINDS = [
   "scheduled_message_failed",
   "task_assigned",
   "task_due",
+  "missed_call",
 ] as const;
 export const NotificationKind = z.enum(NOTIFICATION_KINDS);
 export type NotificationKind = z.output<typeof NotificationKind>;
@@ -76,10 +77,11 @@ const one = z.object({ notification: Notification });
 
 /** Durable events on the stream of the principal. */
 export const NOTIFICATION_EVENTS: readonly EventType[] = [
-  { type: "notification.created", summary: "Something to look at", data: one },
-  { type: "notification.updated", summary: "It was read, or made unread again", data: one },
+  { type: "notification.created", streams: ["principal"], summary: "Something to look at", data: one },
+  { type: "notification.updated", streams: ["principal"], summary: "It was read, or made unread again", data: one },
   {
     type: "notification.read",
+    streams: ["principal"],
     summary: "Several were read at once: those that fit all fields that are not null",
     data: z.object({
       upToId: NotificationId.nullable(),
@@ -90,6 +92,7 @@ export const NOTIFICATION_EVENTS: readonly EventType[] = [
   },
   {
     type: "notification.removed",
+    streams: ["principal"],
     summary: "What it was about is gone",
     data: z.object({ notificationIds: z.array(NotificationId) }),
   },

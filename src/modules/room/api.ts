@@ -38,6 +38,7 @@ export function roomModule({ rooms, members, gate }: Deps): Module {
     name: "room",
     operations: [...roomOperations(rooms), ...memberOperations(members)],
     channels: [roomChannel(gate)],
+    events: ROOM_EVENTS,
     jobs: [
       defineJob({
         kind: "room.purge",
@@ -224,7 +225,6 @@ function roomChannel(gate: RoomGate): ChannelKind {
         data: z.strictObject({ isTyping: z.boolean(), threadId: z.string().max(64).optional() }),
       },
     },
-    events: ROOM_EVENTS,
   };
 }
 

@@ -1,8 +1,9 @@
 // The gate of a room: who may come in with which role, asked inside the transaction that does the work.
 import { type Actor, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Store } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
@@ -39,6 +40,20 @@ export class RoomGate {
       throw new Fault("room_archived", "The room is archived; its owner can make it active again");
     }
     return entry;
+  }
+
+  /**
+   * The same for a change: read once no other writer can be at work in the room, so what is read stays until the commit.
+   */
+  async enterToChange(
+    tx: Pick<Transaction<unknown>, "reserve">,
+    context: Context,
+    roomId: string,
+    least?: RoomRole,
+  ): Promise<Entry> {
+    await this.enter(context, roomId, least);
+    await tx.reserve(context.actor.tenantId, roomStream(roomId), 0);
+    return await this.enter(context, roomId, least);
   }
 
   /** The room as somebody sees it; `undefined` when they do not. */

@@ -52,8 +52,8 @@ export class RoomMembers {
     const principalId = idOf(actor, ref);
     return this.#deps.store.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
+      const entry = await this.#enter(tx, context, id, principalId === actor.principalId);
       const present = await rooms.member(actor.tenantId, id, principalId);
-      const entry = await this.#enter(context, id, principalId === actor.principalId);
       if (present !== undefined) {
         if (role !== undefined && role !== present.role) await this.#changeRole(tx, actor, entry, present, role);
         return { member: await this.#read(actor, id, principalId), isNew: false };
@@ -70,7 +70,12 @@ export class RoomMembers {
     const isSelf = principalId === actor.principalId;
     await this.#deps.store.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
-      const { room, role } = await this.#deps.gate.enter(context, id, isSelf && !ban ? "observer" : "moderator");
+      const { room, role } = await this.#deps.gate.enterToChange(
+        tx,
+        context,
+        id,
+        isSelf && !ban ? "observer" : "moderator",
+      );
       const target = await rooms.member(actor.tenantId, id, principalId);
       if (
         !isSelf && role !== "owner" && target !== undefined && isAtLeast(ROOM_ROLES, target.role, role ?? "observer")
@@ -149,9 +154,9 @@ export class RoomMembers {
   }
 
   /** Anybody who sees a public room may join it; everything else takes a moderator. */
-  async #enter(context: Context, id: string, isSelf: boolean): Promise<Entry> {
-    if (!isSelf) return await this.#deps.gate.enter(context, id, "moderator");
-    return await this.#deps.gate.enter({ ...context, isRead: true }, id, "observer");
+  async #enter(tx: Transaction<RoomTables>, context: Context, id: string, isSelf: boolean): Promise<Entry> {
+    if (!isSelf) return await this.#deps.gate.enterToChange(tx, context, id, "moderator");
+    return await this.#deps.gate.enterToChange(tx, { ...context, isRead: true }, id, "observer");
   }
 
   async #add(

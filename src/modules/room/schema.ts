@@ -185,21 +185,34 @@ const memberData = z.object({
 /** Durable events of rooms; those marked (principal) also appear on the stream of the principal concerned. */
 export const ROOM_EVENTS: readonly EventType[] = [
   { type: "room.created", summary: "The room came to be", data: z.object({ room: SharedRoom }) },
-  { type: "room.updated", summary: "The room changed", data: z.object({ room: SharedRoom }) },
+  {
+    type: "room.updated",
+    streams: ["room", "principal"],
+    summary: "The room changed (principal: it was restored; read it again)",
+    data: z.object({ room: SharedRoom }),
+  },
   { type: "room.archived", summary: "The room became read-only", data: z.object({ room: SharedRoom }) },
   {
     type: "room.deleted",
+    streams: ["room", "principal"],
     summary: "The room was deleted; subscriptions end (principal)",
     data: z.object({ roomId: RoomId }),
   },
   {
     type: "member.joined",
+    streams: ["room", "principal"],
     summary: "Someone became a member (principal: with the room, and where reading starts)",
     data: memberData.extend({ room: SharedRoom.optional(), lastReadSeq: z.int().optional() }),
   },
-  { type: "member.updated", summary: "A member's role changed (principal)", data: memberData },
+  {
+    type: "member.updated",
+    streams: ["room", "principal"],
+    summary: "A member's role changed (principal)",
+    data: memberData,
+  },
   {
     type: "member.left",
+    streams: ["room", "principal"],
     summary: "Someone left, was removed or banned; their subscription ends (principal)",
     data: z.object({
       roomId: RoomId,

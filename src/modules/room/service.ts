@@ -131,7 +131,7 @@ export class RoomService {
   async update(context: Context, { id, version, state, agentPolicy, ...input }: RoomUpdate): Promise<Room> {
     const { actor } = context;
     await this.#write(async (tx) => {
-      const { room, role } = await this.#deps.gate.enter(context, id);
+      const { room, role } = await this.#deps.gate.enterToChange(tx, context, id);
       const given = { ...input, state, agentPolicy };
       const ownerField = OWNER_FIELDS.find((field) => given[field] !== undefined);
       if (ownerField !== undefined && role !== "owner") {
@@ -186,7 +186,7 @@ export class RoomService {
       throw new Fault("forbidden", "Purging needs the tenant role admin besides owning the room");
     }
     await this.#write(async (tx) => {
-      await this.#deps.gate.enter(context, id);
+      await this.#deps.gate.enterToChange(tx, context, id);
       const rooms = new RoomStore(tx.db);
       const now = this.#deps.clock.now();
       const memberIds = await rooms.memberIds(actor.tenantId, id);
@@ -217,6 +217,8 @@ export class RoomService {
     const { actor } = context;
     await this.#write(async (tx) => {
       const rooms = new RoomStore(tx.db);
+      if (((await rooms.seen(seer(actor), id))?.my_role ?? null) === null) throw notFound();
+      await tx.reserve(actor.tenantId, roomStream(id), 0);
       const row = await rooms.seen(seer(actor), id);
       if (row === undefined || row.my_role === null) throw notFound();
       if (row.my_role !== "owner") throw new Fault("forbidden", "Only the owner of the room may restore it");

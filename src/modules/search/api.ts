@@ -4,7 +4,15 @@ import { Fault } from "@/core/fault.ts";
 import type { Module } from "@/core/module.ts";
 import { type Access, defineOperation, Outcome, type Rate } from "@/core/operation.ts";
 import type { Reindexer } from "./reindexer.ts";
-import { kindsOf, Reindex, searchAnswerOf, searchQueryOf, SearchStatus, searchStructuredOf } from "./schema.ts";
+import {
+  kindsOf,
+  Reindex,
+  SEARCH_EVENTS,
+  searchAnswerOf,
+  searchQueryOf,
+  SearchStatus,
+  searchStructuredOf,
+} from "./schema.ts";
 import type { Searchable } from "./searchable.ts";
 import type { SearchService } from "./service.ts";
 
@@ -33,6 +41,7 @@ export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom 
   }
   return {
     name: "search",
+    events: SEARCH_EVENTS,
     purgeRoom,
     jobs: isEnabled ? [reindexer.job] : [],
     capability: () => ({ enabled: isEnabled, modes, types: kindsOf(sources) }),

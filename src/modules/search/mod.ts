@@ -5,7 +5,6 @@ export { SearchIndexer } from "./indexer.ts";
 export { type Fields, Matcher } from "./matcher.ts";
 export { MessageSource, type PresentMessages } from "./message_source.ts";
 export { Reindexer } from "./reindexer.ts";
-export { SEARCH_EVENTS } from "./schema.ts";
 export { SearchScope } from "./scope.ts";
 export { SearchIndex } from "./search_index.ts";
 export { type Found, type Searchable, type SearchEntry } from "./searchable.ts";

@@ -155,7 +155,12 @@ export type Reindex = z.output<typeof Reindex>;
 
 /** Durable events of search, on the stream of the principal that asked for a reindex. */
 export const SEARCH_EVENTS: readonly EventType[] = [
-  { type: "search.reindexed", summary: "A reindex is done (principal)", data: z.object({ reindex: Reindex }) },
+  {
+    type: "search.reindexed",
+    streams: ["principal"],
+    summary: "A reindex is done (principal)",
+    data: z.object({ reindex: Reindex }),
+  },
 ];
 
 /** The kinds there are. */

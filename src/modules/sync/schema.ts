@@ -37,7 +37,9 @@ export const Sync = z.object({
   cursor: z.string().describe("Pass as `since` next time"),
   limited: z.boolean().describe("Too much has happened since: this is a fresh start, forget what you had"),
   principal: Principal,
-  rooms: z.array(Room).describe("At the start all rooms I am a member of; later those that are new to me, complete"),
+  rooms: z.array(Room).describe(
+    "At the start all rooms I am a member of; later those that are new to me or that I am back in: complete, read their messages again",
+  ),
   leftRoomIds: z.array(RoomId).describe("Rooms that I see no more; forget them"),
   unreads: z.array(Unread).describe("At the start of all rooms; later of those where something happened"),
   unreadNotificationCount: z.int(),

@@ -106,16 +106,21 @@ export class SyncService {
       if (now.own?.epoch !== from.epoch || now.own.head < from.seq) {
         throw new Fault("epoch_changed", "Positions started anew; start over without `since`");
       }
-      const own = { stream: principalStream(actor.principalId), after: from.seq, head: now.own.head };
-      const rooms = compare(actor, from, now);
-      const streams = rooms.moved.map(({ room, from: after }) => ({
-        stream: roomStream(room.id),
-        after,
-        head: room.head ?? 0,
-      }));
-      const events = await this.#events(actor.tenantId, [own, ...streams]);
-      if (events === undefined) return undefined;
-      rooms.left.push(...goneRooms(events, actor, rooms));
+      const { tenantId, principalId } = actor;
+      const own = await this.#events(tenantId, [
+        { stream: principalStream(principalId), after: from.seq, head: now.own.head },
+      ]);
+      if (own === undefined) return undefined;
+      const interrupted = interruptedRooms(own);
+      const rooms = compare(actor, from, now, interrupted);
+      const seen = new Set(rooms.seen.map((room) => room.id));
+      rooms.left.push(...interrupted.difference(seen).difference(new Set(rooms.left)));
+      const others = await this.#events(
+        tenantId,
+        rooms.moved.map(({ room, from: after }) => ({ stream: roomStream(room.id), after, head: room.head ?? 0 })),
+      );
+      if (others === undefined) return undefined;
+      const events = [...own, ...others];
       const needed = new Set([
         ...rooms.fresh.map((room) => room.id),
         ...rooms.moved.map(({ room }) => room.id),
@@ -184,7 +189,7 @@ function isQuiet(actor: Actor, from: Since, now: Now): boolean {
 }
 
 /** Which rooms are new since a cursor, which moved, which are seen no more although the caller is still a member. */
-function compare(actor: Actor, from: Since, now: Now): Comparison {
+function compare(actor: Actor, from: Since, now: Now, interrupted: ReadonlySet<string> = new Set()): Comparison {
   const result: Comparison = { seen: [], fresh: [], moved: [], left: [] };
   for (const room of now.rooms) {
     const before = from.places.get(placeKey(room.id, room.epoch ?? ""));
@@ -194,21 +199,18 @@ function compare(actor: Actor, from: Since, now: Now): Comparison {
     }
     result.seen.push(room);
     const hidden = hiddenUpTo({ room, role: room.my_role });
-    // Whoever left and came back where earlier history is hidden may not be told what happened meanwhile.
-    if (before === undefined || before < hidden || before > (room.head ?? 0)) result.fresh.push(room);
+    // Whoever was out of a room meanwhile starts there anew: it may not be told what happened without it.
+    const isFresh = before === undefined || before < hidden || before > (room.head ?? 0) || interrupted.has(room.id);
+    if (isFresh) result.fresh.push(room);
     else if (before < (room.head ?? 0)) result.moved.push({ room, from: before });
   }
   return result;
 }
 
-/** Rooms of the cursor that the caller's own stream says are gone, and that are not back. */
-function goneRooms(events: readonly StoredEvent[], actor: Actor, { seen, left }: Comparison): string[] {
-  const own = principalStream(actor.principalId);
-  const stillThere = new Set(seen.map((room) => room.id));
-  const gone = events.filter(({ stream, type }) =>
-    stream === own && (type === "member.left" || type === "room.deleted")
-  ).map((event): { roomId: string } => JSON.parse(event.json).data);
-  return [...new Set(gone.map(({ roomId }) => roomId))].filter((id) => !stillThere.has(id) && !left.includes(id));
+/** Rooms that the caller was put out of, whether or not it is back, or that were deleted. */
+function interruptedRooms(own: readonly StoredEvent[]): Set<string> {
+  const gone = own.filter(({ type }) => type === "member.left" || type === "room.deleted");
+  return new Set(gone.map((event): string => JSON.parse(event.json).data.roomId));
 }
 
 /** Rooms whose read position moved. */

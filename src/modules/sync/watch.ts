@@ -1,5 +1,5 @@
 // Waiting for something to happen on any of several streams, for those who poll. Built on the bus, so it may miss: look again.
-import { type Bus, type BusSubscription } from "@/ports/bus.ts";
+import type { Bus, BusSubscription } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
 
 /** A running watch. Hears from when it was opened. */

@@ -24,6 +24,7 @@ import {
   OPEN_MAX,
   RELATIONS_MAX,
   Task,
+  TASK_EVENTS,
   TaskActivity,
   TaskBulk,
   TaskBulkResults,
@@ -70,6 +71,7 @@ export function taskModule(
   const tasks = new TaskService({ store, clock, cursors, gate, writer, editor });
   return {
     name: "task",
+    events: TASK_EVENTS,
     operations: [
       ...taskOperations(tasks),
       ...relationOperations(new TaskRelations({ store, clock, writer })),

@@ -248,6 +248,7 @@ export const TASK_EVENTS: readonly EventType[] = [
   },
   {
     type: "task.assigned",
+    streams: ["room", "principal"],
     summary: "Assignees came or went (principal)",
     data: z.object({ task: Task, added: z.array(PrincipalId), removed: z.array(PrincipalId) }),
   },

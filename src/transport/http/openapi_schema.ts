@@ -1,8 +1,11 @@
-// JSON schemas of the OpenAPI document: made by zod from the schemas that validate, named ones hoisted to components.
+// JSON schemas of the OpenAPI and AsyncAPI documents: made by zod from the schemas that validate, named ones hoisted to components.
 import { z } from "@zod/zod";
 
-/** A JSON schema, draft 2020-12. */
+/** A JSON schema. */
 export type JsonSchema = Record<string, unknown>;
+
+/** The dialect of a document: OpenAPI 3.1 speaks 2020-12, AsyncAPI draft 7. */
+type Dialect = "draft-2020-12" | "draft-7";
 
 /** Which side of a schema: what may be sent, or what is answered. */
 type Side = "input" | "output";
@@ -12,25 +15,33 @@ const REF = /"#\/components\/schemas\/(input|output):([^"]+)"/g;
 /** The named schemas met so far. One name may mean different things for input and output; `seal` settles that. */
 export class Schemas {
   readonly #named: Record<Side, Map<string, JsonSchema>> = { input: new Map(), output: new Map() };
+  readonly #dialect: Dialect;
   #anonymous = 0;
+
+  constructor(dialect: Dialect = "draft-2020-12") {
+    this.#dialect = dialect;
+  }
 
   /** The schema of one side; named schemas in it are references that `seal` completes. */
   of(schema: z.ZodType, side: Side): JsonSchema {
     // Wrapped, so that a recursive schema refers to itself by a name and not as the root of the document.
-    const { $defs = {}, properties = {} } = z.toJSONSchema(z.object({ schema }), {
+    const { $defs, definitions = $defs ?? {}, properties = {} } = z.toJSONSchema(z.object({ schema }), {
+      target: this.#dialect,
       io: side,
       unrepresentable: "any",
       override: ({ jsonSchema }) => tidy(jsonSchema, side),
     });
-    const names = new Map(Object.keys($defs).map((name) => [name, this.#nameOf(name)]));
+    const names = new Map(Object.keys(definitions).map((name) => [name, this.#nameOf(name)]));
     const rename = (json: JsonSchema): JsonSchema =>
       JSON.parse(
         JSON.stringify(json).replaceAll(
-          /"#\/\$defs\/([^"]+)"/g,
+          /"#\/(?:\$defs|definitions)\/([^"]+)"/g,
           (_ref, name: string) => `"#/components/schemas/${side}:${names.get(name) ?? name}"`,
         ),
       );
-    for (const [name, json] of Object.entries($defs)) this.#named[side].set(names.get(name) ?? name, rename(json));
+    for (const [name, json] of Object.entries(definitions)) {
+      this.#named[side].set(names.get(name) ?? name, rename(json));
+    }
     return rename(objectOf(properties["schema"]));
   }
 

@@ -24,6 +24,7 @@ export function routeEndpoint(route: Route, deps: { admit: Admit; requestTimeout
       params,
       body,
       requestId,
+      headers: exchange.headers,
       ip,
       get signal() {
         return exchange.signal;

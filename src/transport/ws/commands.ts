@@ -125,7 +125,7 @@ export class Commands {
       throw new WireFault(ERRORS.limitExceeded, `data of ${type} is ${maxBytes} bytes at most`);
     }
     await kind.authorize(actor, channelId, "publish");
-    const principalIds = ephemeral.recipients?.(parsed.data);
+    const principalIds = await ephemeral.recipients?.(parsed.data, { actor, id: channelId });
     this.#deps.publish({
       tenantId: actor.tenantId,
       channel,

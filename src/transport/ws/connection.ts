@@ -76,6 +76,7 @@ export class Connection implements Member {
   #pongBy = Infinity;
   #commands: Bucket | undefined;
   #subscribes: Bucket | undefined;
+  #publishes: Bucket | undefined;
   #abort: AbortController | undefined;
 
   constructor(socket: SocketLike, meta: ConnectionMeta, host: ConnectionHost) {
@@ -182,6 +183,8 @@ export class Connection implements Member {
       this.#commands = new Bucket(limits.rate.perSecond, limits.rate.burst, this.#host.now());
       const subscribesMax = Math.max(limits.rate.burst, limits.subscriptionsMax);
       this.#subscribes = new Bucket(limits.rate.perSecond, subscribesMax, this.#host.now());
+      const { perSecond, burst } = limits.publishRate ?? limits.rate;
+      this.#publishes = new Bucket(perSecond, burst, this.#host.now());
     }
     this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
     this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
@@ -279,9 +282,9 @@ export class Connection implements Member {
     if (this.#inboxBytes > maxBytes) this.close(CLOSE.tooManyRequests);
   }
 
-  /** Subscribing has an allowance of its own, as clients ask for all their channels at once. */
+  /** Subscribing has an allowance of its own, as clients ask for all their channels at once; and so has publishing. */
   #isAllowed(method: string): boolean {
-    const bucket = method === "subscribe" ? this.#subscribes : this.#commands;
+    const bucket = method === "subscribe" ? this.#subscribes : method === "publish" ? this.#publishes : this.#commands;
     return bucket?.take(this.#host.now()) ?? true;
   }
 

@@ -17,7 +17,7 @@ const Recovery = z.object({ recover: z.boolean().default(false), offset, epoch }
 export type Recovery = z.output<typeof Recovery>;
 
 /** The body of each command; fields that mean nothing here are ignored, as the protocol asks. */
-const BODIES = {
+export const BODIES = {
   connect: z.object({ token: z.string().default(""), subs: z.record(z.string(), Recovery).default({}) }),
   subscribe: Recovery.extend({
     channel,

@@ -17,6 +17,8 @@ export type WsLimits = {
   overlapMax: number;
   /** Commands of one connection. */
   rate?: Rate;
+  /** Publications of one connection, counted by themselves: peers of a call exchange many in its first second. */
+  publishRate?: Rate;
   connectionsPerPrincipal?: number;
   connectionsPerAddress?: number;
   unauthenticatedPerAddress?: number;
@@ -50,6 +52,7 @@ export const WS_LIMITS: WsLimits = {
   replyMaxBytes: 256 * 1024,
   overlapMax: 64,
   rate: { perSecond: 20, burst: 60 },
+  publishRate: { perSecond: 50, burst: 150 },
   connectionsPerPrincipal: 10,
   connectionsPerAddress: 100,
   unauthenticatedPerAddress: 20,
@@ -69,6 +72,7 @@ export const WS_LIMITS: WsLimits = {
 export function withoutCaps(limits: WsLimits): WsLimits {
   const {
     rate: _rate,
+    publishRate: _publishRate,
     connectionsPerPrincipal: _principal,
     connectionsPerAddress: _address,
     unauthenticatedPerAddress: _unauthenticated,

@@ -27,6 +27,7 @@ export type UnreadList = z.output<typeof UnreadList>;
 export const READING_EVENTS: readonly EventType[] = [
   {
     type: "read.updated",
+    streams: ["principal"],
     summary: "I read on, on one of my devices; the counts are true for the room's position lastSeq",
     data: Unread,
   },

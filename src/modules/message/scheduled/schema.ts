@@ -19,6 +19,7 @@ export const ScheduledMessage = z.object({
   failure: z.object({ code: z.string(), detail: z.string() }).nullable(),
   message: z.object({
     text: z.string(),
+    fileIds: z.array(z.string()),
     type: Message.shape.type,
     format: Message.shape.format,
     threadId: Message.shape.threadId,
@@ -41,10 +42,16 @@ const one = z.object({ scheduledMessage: ScheduledMessage });
 
 /** Durable events on the stream of the sender. */
 export const SCHEDULED_EVENTS: readonly EventType[] = [
-  { type: "scheduled_message.created", summary: "I scheduled a message", data: one },
-  { type: "scheduled_message.failed", summary: "A scheduled message could not be sent", data: one },
+  { type: "scheduled_message.created", streams: ["principal"], summary: "I scheduled a message", data: one },
+  {
+    type: "scheduled_message.failed",
+    streams: ["principal"],
+    summary: "A scheduled message could not be sent",
+    data: one,
+  },
   {
     type: "scheduled_message.removed",
+    streams: ["principal"],
     summary: "A scheduled message was sent or cancelled",
     data: z.object({
       scheduledMessageId: ScheduledId,

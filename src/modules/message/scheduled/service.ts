@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { type FileLinks, SEEN_BY_NONE } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -24,6 +25,7 @@ type Deps = {
   sender: MessageSender;
   identity: IdentityService;
   notifications: NotificationService;
+  files: FileLinks;
 };
 
 export class ScheduledService {
@@ -81,6 +83,10 @@ export class ScheduledService {
         created_at: iso(now),
       };
       await scheduled.add(row);
+      if (input.fileIds !== undefined) {
+        const place = { tenantId, owner: fileOwner(row.id), roomId: row.room_id, seq: SEEN_BY_NONE };
+        await this.#deps.files.link(tx, place, input.fileIds);
+      }
       await tx.enqueue({ tenantId, kind: SEND_JOB, payload: { id: row.id }, key: row.id, runAt: at });
       await tx.emit(told(row, "scheduled_message.created", { scheduledMessage: present(row) }));
       return present(row);
@@ -108,6 +114,7 @@ export class ScheduledService {
       if (row?.sender_id !== actor.principalId || !await scheduled.remove(actor.tenantId, id)) {
         throw new Fault("not_found", "No such message for later; it may have been sent");
       }
+      await this.#deps.files.unlink(tx, actor.tenantId, fileOwner(id));
       await tx.emit(told(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: null }));
     });
   }
@@ -124,6 +131,7 @@ export class ScheduledService {
       const input: MessageContent = JSON.parse(row.message_json);
       try {
         const { message, isNew } = await sender.send(await this.#contextOf(row), input);
+        if (input.fileIds !== undefined) await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
         await tx.emit(told(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: message.id }));
         return isNew ? message : undefined;
       } catch (error) {
@@ -172,14 +180,19 @@ export class ScheduledService {
   }
 }
 
+function fileOwner(scheduledId: string): string {
+  return `scheduled_message:${scheduledId}`;
+}
+
 function told(row: ScheduledRow, type: string, data: unknown): EventDraft {
   return { tenantId: row.tenant_id, stream: principalStream(row.sender_id), type, data };
 }
 
 function present(row: ScheduledRow): ScheduledMessage {
-  const { text, type, format, threadId, replyToId, mentions, clientMessageId, metadata }: MessageContent = JSON.parse(
-    row.message_json,
-  );
+  const { text, fileIds, type, format, threadId, replyToId, mentions, clientMessageId, metadata }: MessageContent = JSON
+    .parse(
+      row.message_json,
+    );
   return {
     id: row.id,
     roomId: row.room_id,
@@ -188,6 +201,7 @@ function present(row: ScheduledRow): ScheduledMessage {
     failure: row.failure_json === null ? null : JSON.parse(row.failure_json),
     message: {
       text,
+      fileIds: fileIds ?? [],
       type,
       format,
       threadId: threadId ?? null,

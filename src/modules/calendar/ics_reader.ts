@@ -1,0 +1,172 @@
+// Events out of an iCalendar file, as `ical.js` reads them and as ours are.
+import ICAL from "ical.js";
+import { Fault } from "@/core/fault.ts";
+import { misfit, type Timing } from "./draft.ts";
+import { type IcsFile, rawValue } from "./ics_file.ts";
+import { zoneNamed } from "./ics_zone.ts";
+import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./schema.ts";
+import type { AttendeeRow, EventRow } from "./store.ts";
+import { instantOf, localOf, wallMs, wallOf } from "./zone.ts";
+
+const DAY_SECONDS = 86_400;
+const HOUR_SECONDS = 3600;
+const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,189}$/;
+const ANSWERS: Readonly<Record<string, AttendeeRow["status"]>> = {
+  ACCEPTED: "accepted",
+  TENTATIVE: "tentative",
+  DECLINED: "declined",
+};
+const ROLES: Readonly<Record<string, AttendeeRow["role"]>> = { CHAIR: "chair", "OPT-PARTICIPANT": "optional" };
+const VISIBILITIES: Readonly<Record<string, EventRow["visibility"]>> = {
+  PRIVATE: "private",
+  CONFIDENTIAL: "busy_only",
+};
+
+/** One VEVENT. */
+export type IcsEvent = {
+  uid: string;
+  /** The start in the series that this VEVENT edits, in the zone of this VEVENT. */
+  occurrence: { local: string; zone: string | null } | null;
+  isCancelled: boolean;
+  title: string;
+  description: string | null;
+  location: string | null;
+  timing: Timing;
+  rrule: string | null;
+  exDates: string[];
+  reminders: { minutesBefore: number }[];
+  visibility: EventRow["visibility"];
+  isTransparent: boolean;
+  attendees: Pick<AttendeeRow, "email" | "role" | "status">[];
+  /** The file adds dates one by one, which we cannot keep. */
+  hasExtraDates: boolean;
+};
+
+/** Reads one event of a file; throws a Fault for what cannot be an event here. `homeZone` is for times without a zone. */
+export function readEvent(file: IcsFile, event: IcsFile["events"][number], homeZone: string): IcsEvent {
+  try {
+    return eventOf(file, event, homeZone);
+  } catch (cause) {
+    if (cause instanceof Fault) throw cause;
+    // The library reads values when they are asked for, and throws plain errors at those that are none.
+    throw misfit("/text", `it cannot be read: ${cause instanceof Error ? cause.message.slice(0, 100) : "unknown"}`);
+  }
+}
+
+function eventOf(file: IcsFile, { uid, lines }: IcsFile["events"][number], homeZone: string): IcsEvent {
+  const component = new ICAL.Component(ICAL.parse(lines.join("\r\n")));
+  const text = (name: string): string => String(component.getFirstPropertyValue(name) ?? "").trim();
+  const start = place(component, "dtstart", file, homeZone);
+  if (start === undefined) throw misfit("/text", "DTSTART is missing");
+  const rrule = rawValue(lines, "RRULE") ?? null;
+  const original = place(component, "recurrence-id", file, homeZone) ?? null;
+  return {
+    uid,
+    occurrence: original,
+    isCancelled: text("status").toUpperCase() === "CANCELLED",
+    title: bounded(text("summary") || "(no title)", TITLE_MAX, "SUMMARY"),
+    description: bounded(text("description"), DESCRIPTION_MAX, "DESCRIPTION") || null,
+    location: bounded(text("location"), LOCATION_MAX, "LOCATION") || null,
+    timing: {
+      start_local: start.local,
+      time_zone: start.zone,
+      duration_seconds: durationOf(component, start, file, homeZone),
+    },
+    rrule,
+    exDates: rrule === null ? [] : exDatesIn(component, start.zone, file, homeZone),
+    reminders: remindersIn(component),
+    visibility: VISIBILITIES[text("class").toUpperCase()] ?? "room",
+    isTransparent: text("transp").toUpperCase() === "TRANSPARENT",
+    attendees: attendeesIn(component),
+    hasExtraDates: component.getFirstProperty("rdate") !== null,
+  };
+}
+
+type Place = { local: string; zone: string | null };
+
+function place(component: ICAL.Component, name: string, file: IcsFile, homeZone: string): Place | undefined {
+  const property = component.getFirstProperty(name);
+  return property === null ? undefined : placesOf(property, file, homeZone)[0];
+}
+
+function placesOf(property: ICAL.Property, file: IcsFile, homeZone: string): Place[] {
+  const tzid = property.getFirstParameter("tzid");
+  return property.getValues().map((value) => {
+    if (!(value instanceof ICAL.Time)) throw misfit("/text", `${property.name} is no time`);
+    const text = value.toString();
+    if (!/^(19|20|21)\d\d-\d\d-\d\d(T\d\d:\d\d:\d\dZ?)?$/.test(text) || Number.isNaN(wallMs(text.replace("Z", "")))) {
+      throw misfit("/text", `${property.name} is not between 1900 and 2199`);
+    }
+    if (value.isDate) return { local: text, zone: null };
+    if (text.endsWith("Z")) return { local: text.slice(0, -1), zone: "UTC" };
+    const zone = tzid === undefined
+      ? zoneNamed(file.zone ?? homeZone, file.locations)
+      : zoneNamed(tzid, file.locations);
+    if (zone === undefined) {
+      throw misfit("/text", `the time zone ${(tzid ?? file.zone ?? "").slice(0, 60)} is not known`);
+    }
+    return { local: text, zone };
+  });
+}
+
+function durationOf(component: ICAL.Component, start: Place, file: IcsFile, homeZone: string): number {
+  const usual = start.zone === null ? DAY_SECONDS : 0;
+  const end = place(component, "dtend", file, homeZone);
+  const duration = component.getFirstPropertyValue("duration");
+  const seconds = end !== undefined
+    ? (instantOf(end.local, end.zone) - instantOf(start.local, start.zone)) / 1000
+    : duration instanceof ICAL.Duration
+    ? duration.toSeconds()
+    : usual;
+  if (seconds > 366 * DAY_SECONDS) throw misfit("/text", "it lasts longer than 366 days");
+  // Some programs write an end that is the start, or before it.
+  if (start.zone === null) return Math.max(DAY_SECONDS, Math.round(seconds / DAY_SECONDS) * DAY_SECONDS);
+  return seconds < 0 ? HOUR_SECONDS : Math.round(seconds);
+}
+
+/** EXDATEs in the terms of the series; those in another zone are converted. */
+function exDatesIn(component: ICAL.Component, zone: string | null, file: IcsFile, homeZone: string): string[] {
+  return component.getAllProperties("exdate").flatMap((property) =>
+    placesOf(property, file, homeZone).map((date) => inSeries(date, zone))
+  );
+}
+
+/** A time of the file as a start in a series of this zone. */
+export function inSeries({ local, zone: from }: Place, zone: string | null): string {
+  if (from === zone) return local;
+  if (zone === null) return local.slice(0, 10);
+  if (from === null) return `${local}T00:00:00`;
+  return localOf(wallOf(instantOf(local, from), zone), zone);
+}
+
+function remindersIn(component: ICAL.Component): { minutesBefore: number }[] {
+  const minutes = component.getAllSubcomponents("valarm").flatMap((alarm) => {
+    const trigger = alarm.getFirstPropertyValue("trigger");
+    if (!(trigger instanceof ICAL.Duration)) return [];
+    const before = Math.round(-trigger.toSeconds() / 60);
+    return before >= 0 && before <= 60 * 24 * 28 ? [before] : [];
+  });
+  return [...new Set(minutes)].slice(0, REMINDERS_MAX).map((minutesBefore) => ({ minutesBefore }));
+}
+
+function attendeesIn(component: ICAL.Component): IcsEvent["attendees"] {
+  const found = new Map<string, IcsEvent["attendees"][number]>();
+  for (const property of component.getAllProperties("attendee")) {
+    const email = String(property.getFirstValue() ?? "").replace(/^mailto:/i, "").toLowerCase();
+    if (!EMAIL.test(email) || found.has(email)) continue;
+    const parameter = (name: string): string => String(property.getFirstParameter(name) ?? "").toUpperCase();
+    found.set(email, {
+      email,
+      role: ROLES[parameter("role")] ?? "required",
+      status: ANSWERS[parameter("partstat")] ?? "needs_action",
+    });
+  }
+  if (found.size > ATTENDEES_MAX) throw misfit("/text", `it has more than ${ATTENDEES_MAX} attendees`);
+  return [...found.values()];
+}
+
+function bounded(text: string, max: number, name: string): string {
+  if (text.length > max) throw misfit("/text", `${name} has more than ${max} characters`);
+  if (!text.isWellFormed() || text.includes("\0")) throw misfit("/text", `${name} has characters that no text has`);
+  return text;
+}

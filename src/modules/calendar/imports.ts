@@ -1,0 +1,258 @@
+// Imports of iCalendar files: promised at once, done by a job, and safe to repeat because events are told by their uid.
+import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { RoomGate } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { ruleOf } from "./draft.ts";
+import { type IcsFile, splitIcs } from "./ics_file.ts";
+import type { IcsEvent } from "./ics_reader.ts";
+import { EXCEPTIONS_MAX, type Import, type ImportReport, type ImportStart } from "./schema.ts";
+import { calendarOf } from "./service.ts";
+import { CalendarStore, type CalendarTables, type ImportRow, type WholeEvent } from "./store.ts";
+import type { EventWriter } from "./writer.ts";
+
+export const IMPORT_JOB = "calendar.import";
+const PROBLEMS_MAX = 100;
+
+type Deps = {
+  store: Store<CalendarTables>;
+  clock: Clock;
+  gate: RoomGate;
+  identity: Pick<IdentityService, "enabled" | "subject">;
+  writer: EventWriter;
+};
+type Reader = typeof import("./ics_reader.ts");
+type Who = Awaited<ReturnType<IdentityService["subject"]>>;
+type Outcome = "created" | "updated" | "unchanged";
+
+export class CalendarImports {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async start(context: Context, { roomId, text }: ImportStart): Promise<Import> {
+    const { actor } = context;
+    splitIcs(text);
+    return await this.#deps.store.write(async (tx) => {
+      if (roomId !== undefined) await this.#deps.gate.enter(context, roomId);
+      const row: ImportRow = {
+        tenant_id: actor.tenantId,
+        id: newId("imp"),
+        principal_id: actor.principalId,
+        room_id: roomId ?? null,
+        state: "waiting",
+        text,
+        report_json: null,
+        created_at: iso(this.#deps.clock.now()),
+        finished_at: null,
+      };
+      await new CalendarStore(tx.db).addImport(row);
+      await tx.enqueue({ tenantId: actor.tenantId, kind: IMPORT_JOB, payload: { importId: row.id } });
+      return present(row);
+    });
+  }
+
+  /** The caller's own import. */
+  async read({ actor }: Context, id: string): Promise<Import> {
+    const row = await new CalendarStore(this.#deps.store.db).import(actor.tenantId, id);
+    if (row === undefined || row.principal_id !== actor.principalId) throw new Fault("not_found", "No such import");
+    return present(row);
+  }
+
+  /** The job: brings the events in one by one, so that a bad one does not keep the others out. */
+  async run(tenantId: string, id: string): Promise<void> {
+    const row = await new CalendarStore(this.#deps.store.db).import(tenantId, id);
+    if (row === undefined || row.text === null) return;
+    const report: ImportReport = { created: 0, updated: 0, unchanged: 0, problems: [] };
+    const problem = (uid: string | null, detail: string): void => {
+      if (report.problems.length < PROBLEMS_MAX) report.problems.push({ uid, detail });
+    };
+    const who = await this.#deps.identity.subject(tenantId, row.principal_id);
+    const home = (await this.#deps.identity.enabled(tenantId, [row.principal_id])).get(row.principal_id);
+    const reader = await import("./ics_reader.ts");
+    const file = splitIcs(row.text);
+    if (file.oversized > 0) problem(null, `${file.oversized} events are too large to read`);
+    for (const group of groupsOf(reader, file, home?.timezone ?? "UTC", problem)) {
+      // Between events others get their turn.
+      await new Promise((resolve) => setImmediate(resolve));
+      try {
+        report[await this.#bring(reader, who, row.room_id, group)]++;
+        if (group.master.hasExtraDates) problem(group.master.uid, "its additional dates (RDATE) are left out");
+      } catch (error) {
+        if (!(error instanceof Fault) || error.kind.retryable === true) throw error;
+        problem(group.master.uid, error.message);
+      }
+    }
+    const now = iso(this.#deps.clock.now());
+    await this.#deps.store.write((tx) => new CalendarStore(tx.db).endImport(tenantId, id, JSON.stringify(report), now));
+  }
+
+  #bring(reader: Reader, who: Who, roomId: string | null, { master, edits }: Group): Promise<Outcome> {
+    const { writer, clock } = this.#deps;
+    return this.#deps.store.write(async (tx) => {
+      if (roomId !== null) await this.#checkRoom(who, roomId);
+      const events = new CalendarStore(tx.db);
+      const calendar = calendarOf(roomId, who.principalId);
+      const found = await events.byUid(who.tenantId, calendar, master.uid);
+      const before = found === undefined ? undefined : await events.locked(who.tenantId, found.id);
+      if (before !== undefined && before.row.visibility !== "room" && before.row.created_by !== who.principalId) {
+        throw new Fault("forbidden", "somebody else's event has this uid");
+      }
+      const after = eventOf(reader, who, roomId, { master, edits }, before, iso(clock.now()));
+      if (before !== undefined && isSame(before, after)) return "unchanged";
+      await writer.put(tx, after, { actor: who, scope: "all" }, before);
+      return before === undefined ? "created" : "updated";
+    });
+  }
+
+  async #checkRoom(who: Who, roomId: string): Promise<void> {
+    const entry = await this.#deps.gate.look(who, roomId);
+    if (entry === undefined || entry.role === null || !isAtLeast(ROOM_ROLES, entry.role, "member")) {
+      throw new Fault("forbidden", "the room is no longer open to the importer");
+    }
+    if (entry.room.state === "archived") throw new Fault("room_archived", "the room is archived");
+  }
+}
+
+type Group = { master: IcsEvent; edits: IcsEvent[] };
+
+/** Series with their single-occurrence edits; an edit without its series stands for itself. */
+function groupsOf(
+  reader: Reader,
+  file: IcsFile,
+  homeZone: string,
+  problem: (uid: string, detail: string) => void,
+): Group[] {
+  const read: IcsEvent[] = [];
+  for (const event of file.events) {
+    try {
+      read.push(reader.readEvent(file, event, homeZone));
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      problem(event.uid, error.message.replace(/^\/text: /, ""));
+    }
+  }
+  const groups: Group[] = [];
+  for (const [uid, events] of Map.groupBy(read, (event) => event.uid)) {
+    const masters = events.filter((event) => event.occurrence === null);
+    const master = masters.at(-1);
+    const edits = events.filter((event) => event.occurrence !== null);
+    if (masters.length > 1) problem(uid, "the file has it more than once; the last one counts");
+    if (master?.isCancelled) problem(uid, "it is cancelled in the file");
+    else if (master !== undefined) groups.push({ master, edits });
+    else {
+      for (const edit of edits.filter((one) => !one.isCancelled)) {
+        const name = edit.occurrence?.local.replaceAll(/[-:]/g, "");
+        groups.push({ master: { ...edit, uid: `${uid.slice(0, 200)}_R${name}`, rrule: null, exDates: [] }, edits: [] });
+      }
+    }
+  }
+  return groups;
+}
+
+function eventOf(
+  { inSeries }: Reader,
+  who: Who,
+  roomId: string | null,
+  { master, edits }: Group,
+  before: WholeEvent | undefined,
+  now: string,
+): WholeEvent {
+  const { timing, rrule } = master;
+  const id = before?.row.id ?? newId("cal");
+  const named = edits.flatMap((edit) =>
+    edit.occurrence === null || rrule === null ? [] : [{ edit, name: inSeries(edit.occurrence, timing.time_zone) }]
+  );
+  const cancelled = named.filter(({ edit }) => edit.isCancelled).map(({ name }) => name);
+  const edited = new Map(named.filter(({ edit }) => !edit.isCancelled).map(({ name, edit }) => [name, edit]));
+  const exDates = [...master.exDates, ...cancelled];
+  if (exDates.length > EXCEPTIONS_MAX || edited.size > EXCEPTIONS_MAX) {
+    throw new Fault("limit_reached", `more than ${EXCEPTIONS_MAX} occurrences differ from the series`);
+  }
+  const fromFile = master.attendees.map((attendee) => ({
+    ...attendee,
+    principal_id: null,
+    comment: null,
+    responded_at: null,
+  }));
+  // Principals who were invited here stay invited.
+  const kept = before?.attendees.filter((attendee) => attendee.principal_id !== null) ?? [];
+  const attendees = [...kept, ...fromFile].map((attendee, position) => ({
+    ...attendee,
+    tenant_id: who.tenantId,
+    event_id: id,
+    position,
+  }));
+  return {
+    row: {
+      tenant_id: who.tenantId,
+      id,
+      calendar: calendarOf(roomId, who.principalId),
+      uid: master.uid,
+      room_id: roomId,
+      from_at: now,
+      to_at: now,
+      reminded_at: now,
+      meeting_id: null,
+      version: 1,
+      created_by: who.principalId,
+      created_at: now,
+      updated_at: now,
+      ...before?.row,
+      title: master.title,
+      description: master.description,
+      location: master.location,
+      visibility: master.visibility,
+      is_transparent: master.isTransparent ? 1 : 0,
+      ...timing,
+      ...ruleOf(rrule, exDates, timing),
+      reminders_json: JSON.stringify(master.reminders),
+    },
+    attendees,
+    overrides: [...edited].sort(([a], [b]) => a < b ? -1 : 1).map(([name, edit]) => ({
+      tenant_id: who.tenantId,
+      event_id: id,
+      occurrence: name,
+      patch_json: JSON.stringify({
+        title: edit.title,
+        description: edit.description,
+        location: edit.location,
+        startLocal: edit.timing.start_local,
+        timeZone: edit.timing.time_zone,
+        durationSeconds: edit.timing.duration_seconds,
+      }),
+    })),
+    rsvps: before?.rsvps ?? [],
+  };
+}
+
+/** Whether an import would change nothing. */
+function isSame(before: WholeEvent, after: WholeEvent): boolean {
+  return JSON.stringify(comparable(before)) === JSON.stringify(comparable(after));
+}
+
+function comparable({ row, overrides, attendees }: WholeEvent): unknown {
+  return [
+    [row.title, row.description, row.location, row.visibility, row.is_transparent, row.reminders_json],
+    [row.start_local, row.time_zone, row.duration_seconds, row.rrule, row.last_local, row.ex_dates_json],
+    overrides.map(({ occurrence, patch_json }) => [occurrence, patch_json]),
+    attendees.map(({ principal_id, email, role }) => [principal_id, email, role]),
+  ];
+}
+
+function present(row: ImportRow): Import {
+  return {
+    id: row.id,
+    roomId: row.room_id,
+    state: row.state,
+    report: row.report_json === null ? null : JSON.parse(row.report_json),
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+  };
+}

@@ -1,0 +1,162 @@
+// Edits of plain text: from what was asked to splices, without knowing where the text lives.
+import { Fault } from "@/core/fault.ts";
+import type { Anchor, Edit } from "./schema.ts";
+
+/** Remove `remove` UTF-16 units at `at`, then insert there. */
+export type Splice = { at: number; remove: number; insert: string };
+
+/** Lines compared with lines at most; beyond that the changed middle is replaced as a whole. */
+const COMPARISONS_MAX = 1_000_000;
+
+/** The text after splices, made one after the other. */
+export function spliced(text: string, splices: readonly Splice[]): string {
+  return splices.reduce(
+    (result, { at, remove, insert }) => result.slice(0, at) + insert + result.slice(at + remove),
+    text,
+  );
+}
+
+/** The splices of edits; throws `edit_not_matched` or `edit_ambiguous`, naming the edit. */
+export function splicesOf(text: string, edits: readonly Edit[]): Splice[] {
+  const splices: Splice[] = [];
+  let now = text;
+  for (const [index, edit] of edits.entries()) {
+    const added = splicesOfEdit(now, edit, index);
+    now = spliced(now, added);
+    splices.push(...added);
+  }
+  return splices;
+}
+
+function splicesOfEdit(text: string, edit: Edit, index: number): Splice[] {
+  if (edit.op === "append") return [{ at: text.length, remove: 0, insert: edit.text }];
+  if (edit.op === "prepend") return [{ at: 0, remove: 0, insert: edit.text }];
+  const { find, occurrence } = edit;
+  const places = placesOf(text, find, occurrence);
+  const fault = (code: "edit_not_matched" | "edit_ambiguous", detail: string): Fault =>
+    new Fault(code, `/edits/${index}/find: ${detail}`, { errors: [{ pointer: `/edits/${index}/find`, code, detail }] });
+  if (places.length === 0) throw fault("edit_not_matched", "The text is not in the document");
+  if (occurrence === "only" && text.includes(find, (places[0] ?? 0) + 1)) {
+    throw fault("edit_ambiguous", "The text is in the document more than once; give more of it, or say which");
+  }
+  // From the end, so that places found before stay right.
+  return places.reverse().map((at) =>
+    edit.op === "replace"
+      ? { at, remove: find.length, insert: edit.with }
+      : { at: at + find.length, remove: 0, insert: edit.text }
+  );
+}
+
+function placesOf(text: string, find: string, occurrence: "only" | "first" | "all"): number[] {
+  const places: number[] = [];
+  for (let at = text.indexOf(find); at >= 0; at = text.indexOf(find, at + find.length)) {
+    places.push(at);
+    if (occurrence !== "all") break;
+  }
+  return places;
+}
+
+/** Where an anchor is; throws `anchor_not_found`, also when it could be in several places. */
+export function findAnchor(text: string, { text: quote, prefix = "", suffix = "" }: Anchor): Splice {
+  const whole = prefix + quote + suffix;
+  const at = text.indexOf(whole);
+  const again = at < 0 ? -1 : text.indexOf(whole, at + 1);
+  if (at < 0 || again >= 0) {
+    const detail = at < 0
+      ? "The text is not in the document"
+      : "The text is in the document more than once; give a prefix or a suffix";
+    throw new Fault("anchor_not_found", `/anchor: ${detail}`, {
+      errors: [{ pointer: "/anchor", code: "anchor_not_found", detail }],
+    });
+  }
+  return { at: at + prefix.length, remove: quote.length, insert: "" };
+}
+
+/** Splices that turn `before` into `after` and leave lines alone that are in both, from the end to the start. */
+export function difference(before: string, after: string): Splice[] {
+  if (before === after) return [];
+  const [a, b] = [linesOf(before), linesOf(after)];
+  const head = commonLength(a, b, Math.min(a.length, b.length), (list, at) => list[at]);
+  const tail = commonLength(a, b, Math.min(a.length, b.length) - head, (list, at) => list[list.length - 1 - at]);
+  const runs = runsOf(a.slice(head, a.length - tail), b.slice(head, b.length - tail));
+  const splices: Splice[] = [];
+  let at = a.slice(0, head).join("").length;
+  for (const { removed, inserted, kept } of runs) {
+    const splice = trimmed(at, removed, inserted);
+    if (splice !== undefined) splices.push(splice);
+    at += removed.length + kept.length;
+  }
+  return splices.reverse();
+}
+
+type Run = { removed: string; inserted: string; kept: string };
+
+/** Runs of changed lines, each with the unchanged ones after it: the longest common subsequence, where that is affordable. */
+function runsOf(a: readonly string[], b: readonly string[]): Run[] {
+  if (a.length * b.length > COMPARISONS_MAX) return [{ removed: a.join(""), inserted: b.join(""), kept: "" }];
+  const width = b.length + 1;
+  const lengths = new Uint32Array((a.length + 1) * width);
+  const length = (i: number, j: number): number => lengths[i * width + j] ?? 0;
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      lengths[i * width + j] = a[i] === b[j] ? length(i + 1, j + 1) + 1 : Math.max(length(i + 1, j), length(i, j + 1));
+    }
+  }
+  const runs: Run[] = [];
+  let run: Run = { removed: "", inserted: "", kept: "" };
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      run.kept += a[i++];
+      j++;
+      continue;
+    }
+    if (run.kept !== "") {
+      runs.push(run);
+      run = { removed: "", inserted: "", kept: "" };
+    }
+    if (j >= b.length || (i < a.length && length(i + 1, j) >= length(i, j + 1))) run.removed += a[i++];
+    else run.inserted += b[j++];
+  }
+  runs.push(run);
+  return runs;
+}
+
+/** Replaces `removed` at `at` without touching what both sides begin and end with; never half a character. */
+function trimmed(at: number, removed: string, inserted: string): Splice | undefined {
+  if (removed === inserted) return undefined;
+  const most = Math.min(removed.length, inserted.length);
+  let head = 0;
+  while (head < most && removed[head] === inserted[head]) head++;
+  if (head > 0 && isHigh(removed, head - 1)) head--;
+  let tail = 0;
+  while (tail < most - head && removed.at(-1 - tail) === inserted.at(-1 - tail)) tail++;
+  if (tail > 0 && isLow(removed, removed.length - tail)) tail--;
+  return {
+    at: at + head,
+    remove: removed.length - head - tail,
+    insert: inserted.slice(head, inserted.length - tail),
+  };
+}
+
+function linesOf(text: string): string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
+function commonLength(
+  a: readonly string[],
+  b: readonly string[],
+  max: number,
+  pick: (list: readonly string[], at: number) => string | undefined,
+): number {
+  let count = 0;
+  while (count < max && pick(a, count) === pick(b, count)) count++;
+  return count;
+}
+
+function isHigh(text: string, at: number): boolean {
+  return (text.charCodeAt(at) & 0xfc00) === 0xd800;
+}
+
+function isLow(text: string, at: number): boolean {
+  return (text.charCodeAt(at) & 0xfc00) === 0xdc00;
+}

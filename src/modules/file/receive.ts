@@ -1,0 +1,85 @@
+// A request body as a content: as long as promised, with the digest promised, from a sender who keeps sending.
+import { createHash } from "node:crypto";
+import { Fault } from "@/core/fault.ts";
+
+/** Nobody holds an upload open for longer than this without sending anything. */
+const IDLE_MS = 30_000;
+const SHA256_BYTES = 32;
+
+/** The body of a request, in chunks. `length` is its Content-Length. */
+export async function* receive(request: Request, length: number): AsyncGenerator<Uint8Array> {
+  const digests = promisedDigests(request.headers);
+  const hash = digests.length === 0 ? undefined : createHash("sha256");
+  let size = 0;
+  if (request.body !== null) {
+    const reader = request.body.getReader();
+    try {
+      for (let next = await timed(reader); !next.done; next = await timed(reader)) {
+        size += next.value.length;
+        if (size > length) throw new Fault("bad_request", "The body is longer than its Content-Length");
+        hash?.update(next.value);
+        yield next.value;
+      }
+    } finally {
+      await reader.cancel().catch(() => {});
+    }
+  }
+  if (size < length) throw new Fault("bad_request", `The body ended early: ${size} of ${length} bytes came`);
+  const actual = hash?.digest("base64");
+  const wrong = digests.find(({ value }) => value !== actual);
+  if (wrong === undefined) return;
+  const detail = `The content's sha-256 is ${actual}, not ${wrong.value}`;
+  throw new Fault("validation_failed", `${wrong.name}: ${detail}`, {
+    errors: [{ pointer: `/${wrong.name}`, code: "digest_mismatch", detail }],
+  });
+}
+
+/** Checks the headers of an upload; resolves to its Content-Length. */
+export function lengthOf({ headers }: Request, maxBytes: number): number {
+  const text = headers.get("Content-Length");
+  if (text === null) throw new Fault("length_required", "An upload needs a Content-Length");
+  if (!/^\d{1,15}$/.test(text)) throw new Fault("bad_request", "The Content-Length is not a number");
+  if ((headers.get("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
+    throw new Fault("unsupported_media_type", "Compressed bodies are not accepted; compressed files are");
+  }
+  const length = Number(text);
+  if (length > maxBytes) throw new Fault("payload_too_large", `The body is larger than ${maxBytes} bytes`);
+  return length;
+}
+
+async function timed(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): Promise<ReadableStreamReadResult<Uint8Array>> {
+  const { promise: tooLate, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Fault("bad_request", `Nothing came for ${IDLE_MS / 1000} s`)), IDLE_MS);
+  try {
+    return await Promise.race([reader.read(), tooLate]);
+  } catch (error) {
+    throw error instanceof Fault ? error : new Fault("bad_request", "The body ended early", { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** SHA-256 digests of the body in base64: RFC 9530's two fields, and RFC 3230's `Digest`. Other algorithms are not checked. */
+function promisedDigests(headers: Headers): { name: string; value: string }[] {
+  return ["Content-Digest", "Repr-Digest", "Digest"].flatMap((name) =>
+    (headers.get(name) ?? "").split(",").flatMap((member) => {
+      const [, algorithm = "", raw = ""] = /^\s*([A-Za-z0-9-]+)=(.*?)\s*$/.exec(member) ?? [];
+      if (algorithm.toLowerCase() !== "sha-256") return [];
+      const value = name === "Digest" ? raw : /^:(.*):$/.exec(raw)?.[1] ?? "";
+      if (bytesOf(value) !== SHA256_BYTES) {
+        throw new Fault("bad_request", `${name}: sha-256 is not 32 bytes in base64 as the field wants them`);
+      }
+      return [{ name, value }];
+    })
+  );
+}
+
+function bytesOf(base64: string): number {
+  try {
+    return Uint8Array.fromBase64(base64, { lastChunkHandling: "strict" }).length;
+  } catch {
+    return -1;
+  }
+}

@@ -1,0 +1,170 @@
+// The routes on which contents travel: up and down, streamed.
+import type { Actor } from "@/core/actor.ts";
+import { parse } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Route } from "@/core/route.ts";
+import { type RoomGate, RoomId } from "@/modules/room/mod.ts";
+import { z } from "@zod/zod";
+import { FORM_OVERHEAD_BYTES, readForm } from "./multipart.ts";
+import { lengthOf, receive } from "./receive.ts";
+import { FileId, type StoredFile } from "./schema.ts";
+import { serve } from "./serve.ts";
+import type { FileService } from "./service.ts";
+import type { FileWriter } from "./writer.ts";
+
+export const FILE_PATH = "/v1/collaboration/files";
+
+type Deps = { files: FileService; writer: FileWriter; gate: RoomGate };
+type Upload = { actor: Actor; requestId: string; request: Request };
+
+const binary = { schema: { type: "string", format: "binary" } };
+const Query = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
+
+/** Upload and content. */
+export function fileRoutes({ files, writer, gate }: Deps): Route[] {
+  async function upload({ actor, requestId, request }: Upload): Promise<StoredFile> {
+    const query = queryOf(request);
+    const type = request.headers.get("Content-Type") ?? undefined;
+    const isForm = /^multipart\/form-data\b/i.test(type ?? "");
+    const { fileMaxBytes } = writer.limits;
+    const length = lengthOf(request, isForm ? fileMaxBytes + FORM_OVERHEAD_BYTES : fileMaxBytes);
+    const body = receive(request, length);
+    const form = isForm ? await readForm(body, type ?? "") : undefined;
+    try {
+      const { name = form?.filename ?? "", roomId } = { ...query, ...form && parse(Query, form.fields) };
+      if (roomId !== undefined) await gate.enter(uploading(actor, requestId), roomId);
+      const draft = {
+        name,
+        contentType: form === undefined ? type : form.contentType,
+        roomId: roomId ?? null,
+        maxBytes: Math.min(length, fileMaxBytes),
+      };
+      return await writer.write(actor, draft, form?.content ?? body);
+    } finally {
+      form?.cancel();
+    }
+  }
+
+  return [{
+    name: "file.upload",
+    summary: "Upload a file",
+    description:
+      "The body is the content, or a form with the optional fields `name` and `roomId` before its one file. " +
+      "The type is found out from the content. Attach the file to a message within 24 hours. Needs the scope `file.write`.",
+    tag: "file",
+    method: "POST",
+    path: FILE_PATH,
+    auth: "bearer",
+    scope: "file.write",
+    body: "stream",
+    isLong: true,
+    faults: [
+      "bad_request",
+      "unknown_parameter",
+      "not_found",
+      "room_archived",
+      "length_required",
+      "payload_too_large",
+      "unsupported_media_type",
+      "validation_failed",
+      "unknown_field",
+      "quota_exceeded",
+    ],
+    document: {
+      parameters: [
+        {
+          name: "name",
+          in: "query",
+          description: "Name of the file; a form may give it as field or file name",
+          schema: { type: "string", maxLength: 255 },
+          example: "plan.txt",
+        },
+        {
+          name: "roomId",
+          in: "query",
+          description: "The one room it is for; absent: it may be attached in any",
+          schema: { type: "string" },
+        },
+        ...["Content-Digest", "Repr-Digest", "Digest"].map((name) => ({
+          name,
+          in: "header",
+          description: "`sha-256` of the body, checked when sent",
+          schema: { type: "string" },
+        })),
+      ],
+      requestBody: {
+        required: true,
+        content: {
+          "application/octet-stream": binary,
+          "multipart/form-data": {
+            schema: {
+              type: "object",
+              properties: { name: { type: "string" }, roomId: { type: "string" }, file: binary.schema },
+              required: ["file"],
+            },
+          },
+        },
+      },
+      responses: {
+        201: {
+          description: "Made",
+          content: { "application/json": { schema: { $ref: "#/components/schemas/StoredFile" } } },
+        },
+      },
+    },
+    async handle(request, { actor, requestId }) {
+      const file = await upload({ actor, requestId, request });
+      return Response.json(file, { status: 201, headers: { Location: `${FILE_PATH}/${file.id}` } });
+    },
+  }, {
+    name: "file.content",
+    summary: "Read the content of a file, whole or a range of it",
+    description: "Answers HEAD, single ranges, If-Range and If-None-Match. Needs the scope `file.read`.",
+    tag: "file",
+    method: "GET",
+    path: `${FILE_PATH}/:id/content`,
+    auth: "bearer",
+    scope: "file.read",
+    isLong: true,
+    faults: ["not_found", "gone", "range_not_satisfiable"],
+    document: {
+      parameters: [
+        { name: "id", in: "path", required: true, schema: { type: "string" } },
+        { name: "Range", in: "header", schema: { type: "string" }, example: "bytes=0-1023" },
+        { name: "If-Range", in: "header", schema: { type: "string" } },
+        { name: "If-None-Match", in: "header", schema: { type: "string" } },
+      ],
+      responses: {
+        200: { description: "The content", content: { "*/*": binary } },
+        206: { description: "The range asked for", content: { "*/*": binary } },
+        304: { description: "Not changed" },
+      },
+    },
+    async handle(request, { actor, params, headers: refusal }) {
+      const id = FileId.safeParse(params["id"]);
+      if (!id.success) throw new Fault("not_found", "No such file, or not visible to the caller");
+      const file = await files.read(actor, id.data);
+      const { status, headers, range } = serve(file, request.headers, refusal);
+      const hasBody = request.method !== "HEAD" && status !== 304;
+      return new Response(hasBody ? await files.open(file, range) : null, { status, headers });
+    },
+  }];
+}
+
+function queryOf(request: Request): z.output<typeof Query> {
+  const given = [...new URL(request.url).searchParams];
+  const unknown = given.find(([name], place) =>
+    !Object.hasOwn(Query.shape, name) || given.findIndex(([other]) => other === name) < place
+  );
+  if (unknown !== undefined) {
+    throw new Fault("unknown_parameter", `${unknown[0].slice(0, 64)}: expected name and roomId, each at most once`);
+  }
+  return parse(Query, Object.fromEntries(given));
+}
+
+/** An upload as the gate wants to be asked. */
+function uploading(actor: Actor, requestId: string): Context {
+  const access = { scope: "file.write", room: "member" } as const;
+  return { actor, requestId, access, operation: "file.upload", isRead: false };
+}

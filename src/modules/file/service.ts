@@ -1,0 +1,115 @@
+// Files for those who may read them: their uploader, the members of rooms that show them, and everybody for pictures of principals.
+import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
+import type { Blobs } from "@/ports/blob.ts";
+import type { Store } from "@/ports/store.ts";
+import { deletedInRoom, dropLoose, type FileLinks, forget } from "./links.ts";
+import { presentFile } from "./presenter.ts";
+import type { FileList, StoredFile } from "./schema.ts";
+import { type FileRow, FileStore, type FileTables } from "./store.ts";
+import { UNLINKED_MS } from "./writer.ts";
+
+const SWEEP_BATCH = 200;
+
+type Deps = { store: Store<FileTables>; clock: Clock; cursors: Cursors; gate: RoomGate; blobs: Blobs };
+/** Bytes of a content; `undefined` when the blob store has lost it. */
+export type Content = Awaited<ReturnType<Blobs["get"]>>;
+
+export class FileService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** The file, if the caller may read it: `not_found` when not, `gone` when its content was deleted under them. */
+  async read(actor: Actor, id: string): Promise<StoredFile> {
+    const row = await this.#row(actor, id);
+    if (row.state === "deleted") throw new Fault("gone", "The file was deleted");
+    return presentFile(row);
+  }
+
+  /** The content of a file that was read before, or the part of it in a range. */
+  async open({ id }: Pick<StoredFile, "id">, range?: { start: number; end: number }): Promise<NonNullable<Content>> {
+    const content = await this.#deps.blobs.get(id, range);
+    if (content === undefined) throw new Fault("gone", "The content is no longer there");
+    return content;
+  }
+
+  /** For the gateway's own work, such as an export: any file of the tenant. */
+  async find(tenantId: string, id: string): Promise<StoredFile | undefined> {
+    const [row] = await new FileStore(this.#deps.store.db).many(tenantId, [id]);
+    return row === undefined || row.state === "deleted" ? undefined : presentFile(row);
+  }
+
+  async list(context: Context, { limit, cursor, roomId }: FileList): Promise<Page<StoredFile>> {
+    const { cursors, store, gate } = this.#deps;
+    const { tenantId, principalId } = context.actor;
+    const bind = ["file.list", tenantId, principalId, roomId ?? null];
+    const before = cursors.open(cursor, bind)?.[0]?.toString();
+    const files = new FileStore(store.db);
+    const rows = roomId === undefined
+      ? await files.own(tenantId, principalId, before, limit + 1)
+      : await files.inRoom(tenantId, roomId, hiddenUpTo(await gate.enter(context, roomId)), before, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], presentFile);
+  }
+
+  /** By its uploader, or an admin who sees it. What still shows it shows a file that is gone. */
+  async delete({ actor }: Context, id: string): Promise<void> {
+    const { tenantId, principalId } = actor;
+    await this.#deps.store.write(async (tx) => {
+      const files = new FileStore(tx.db);
+      const row = await this.#row(actor, id);
+      if (row.uploader_id !== principalId && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+        throw new Fault("forbidden", "Files are deleted by who uploaded them, or with the message that shows them");
+      }
+      const isTaken = await files.change(tenantId, id, "linked", { state: "deleted" }) ||
+        await files.change(tenantId, id, "unlinked", { state: "deleted" });
+      if (!isTaken) throw new Fault("not_found", "No such file, or not visible to the caller");
+      await forget(tx, tenantId, [row]);
+      const rooms = await files.rooms(tenantId, id);
+      if (rooms.length === 0) await files.remove(tenantId, [id]);
+      else await tx.emit(...rooms.map(({ room_id }) => deletedInRoom(row, room_id)));
+    });
+  }
+
+  /** Removes uploads of more than a day ago that ended in nothing or that nothing shows. */
+  async sweep(tenantId: string): Promise<void> {
+    const { store, clock } = this.#deps;
+    const before = iso(clock.now() - UNLINKED_MS);
+    let count: number;
+    do {
+      count = await store.write(async (tx) =>
+        await dropLoose(tx, tenantId, await new FileStore(tx.db).stale(tenantId, before, SWEEP_BATCH))
+      );
+    } while (count > 0);
+  }
+
+  async erase(keys: readonly string[]): Promise<void> {
+    for (const key of keys) await this.#deps.blobs.delete(key);
+  }
+
+  async purgeRoom(links: FileLinks, tenantId: string, roomId: string): Promise<void> {
+    while (await this.#deps.store.write((tx) => links.unlinkRoom(tx, tenantId, roomId)));
+  }
+
+  async #row(actor: Actor, id: string): Promise<FileRow> {
+    const [row] = await new FileStore(this.#deps.store.db).many(actor.tenantId, [id]);
+    if (row !== undefined && await this.#isReadable(actor, row)) return row;
+    throw new Fault("not_found", "No such file, or not visible to the caller");
+  }
+
+  async #isReadable(actor: Actor, row: FileRow): Promise<boolean> {
+    if (row.uploader_id === actor.principalId) return true;
+    const files = new FileStore(this.#deps.store.db);
+    for (const { room_id, seq } of await files.rooms(actor.tenantId, row.id)) {
+      const entry = await this.#deps.gate.look(actor, room_id);
+      if (entry !== undefined && seq > hiddenUpTo(entry)) return true;
+    }
+    return await files.isAvatar(actor.tenantId, row.id);
+  }
+}

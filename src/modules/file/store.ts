@@ -1,0 +1,181 @@
+// SQL of files, of where they are attached, and of what each tenant uses.
+import { type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
+import type { RoomTables } from "@/modules/room/mod.ts";
+
+/** `deleted`: its content is gone, but something still shows it. */
+export type FileState = "receiving" | "unlinked" | "linked" | "deleted";
+
+export type FileRow = {
+  tenant_id: string;
+  id: string;
+  uploader_id: string;
+  room_id: string | null;
+  name: string;
+  content_type: string;
+  /** While receiving: the bytes set aside for it. */
+  size: number;
+  sha256: string;
+  width: number | null;
+  height: number | null;
+  state: FileState;
+  created_at: string;
+};
+
+/** One place where a file is attached. Those who see position `seq` of the room see the file. */
+export type FileLinkRow = { tenant_id: string; file_id: string; owner: string; room_id: string; seq: number };
+
+export type FileTables = RoomTables & {
+  file: FileRow;
+  file_link: FileLinkRow;
+  file_usage: { tenant_id: string; bytes: number };
+  principal: RoomTables["principal"] & { avatar_file_id: string | null };
+};
+
+type Db = Kysely<FileTables>;
+
+/** Whether the file is the picture of the very principal who uploaded it: naming another's file gives no right to it. */
+function isAvatar(expression: ExpressionBuilder<FileTables, "file">) {
+  return expression.exists(
+    expression.selectFrom("principal").select("principal.id")
+      .whereRef("principal.tenant_id", "=", "file.tenant_id")
+      .whereRef("principal.id", "=", "file.uploader_id")
+      .whereRef("principal.avatar_file_id", "=", "file.id"),
+  );
+}
+
+export class FileStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  /** Sets bytes aside; false when the tenant would hold more than `max`. Writers of one tenant take turns here. */
+  async take(tenantId: string, bytes: number, max: number): Promise<boolean> {
+    await this.#db.insertInto("file_usage").values({ tenant_id: tenantId, bytes: 0 })
+      .onConflict((conflict) => conflict.column("tenant_id").doNothing()).execute();
+    const { numUpdatedRows } = await this.#db.updateTable("file_usage").set({ bytes: sql`bytes + ${bytes}` })
+      .where("tenant_id", "=", tenantId).where("bytes", "<=", max - bytes).executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async giveBack(tenantId: string, bytes: number): Promise<void> {
+    if (bytes === 0) return;
+    await this.#db.updateTable("file_usage").set({ bytes: sql`bytes - ${bytes}` }).where("tenant_id", "=", tenantId)
+      .execute();
+  }
+
+  async add(row: FileRow): Promise<void> {
+    await this.#db.insertInto("file").values(row).execute();
+  }
+
+  /** Changes a file in this state; false when it is in another, or absent. */
+  async change(tenantId: string, id: string, state: FileState, set: Partial<FileRow>): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db.updateTable("file").set(set).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).where("state", "=", state).executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async many(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
+    if (ids.length === 0) return [];
+    return await this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .where("state", "<>", "receiving").orderBy("id").execute();
+  }
+
+  /** Rooms in which a file is attached, each with the newest position that shows it. */
+  rooms(tenantId: string, id: string): Promise<{ room_id: string; seq: number }[]> {
+    return this.#db.selectFrom("file_link").select((expression) => ["room_id", expression.fn.max("seq").as("seq")])
+      .where("tenant_id", "=", tenantId).where("file_id", "=", id).groupBy("room_id").orderBy("room_id").execute();
+  }
+
+  async isAvatar(tenantId: string, id: string): Promise<boolean> {
+    return await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId).where("id", "=", id)
+      .where(isAvatar).executeTakeFirst() !== undefined;
+  }
+
+  /** Newest first; ids sort by time. */
+  own(tenantId: string, uploaderId: string, before: string | undefined, limit: number): Promise<FileRow[]> {
+    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId)
+      .where("uploader_id", "=", uploaderId).where("state", "in", ["unlinked", "linked"])
+      .$if(before !== undefined, (query) => query.where("id", "<", before ?? ""))
+      .orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Files attached in a room after the position `floor`. */
+  inRoom(
+    tenantId: string,
+    roomId: string,
+    floor: number,
+    before: string | undefined,
+    limit: number,
+  ): Promise<FileRow[]> {
+    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("state", "=", "linked")
+      .where("id", "in", (from) =>
+        from.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId)
+          .where("room_id", "=", roomId).where("seq", ">", floor))
+      .$if(before !== undefined, (query) => query.where("id", "<", before ?? ""))
+      .orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Marks files as attached, locking them until the commit; returns how many were there to be marked. */
+  async markLinked(tenantId: string, ids: readonly string[]): Promise<number> {
+    const { numUpdatedRows } = await this.#db.updateTable("file").set({ state: "linked" })
+      .where("tenant_id", "=", tenantId).where("id", "in", ids).where("state", "in", ["unlinked", "linked"])
+      .executeTakeFirst();
+    return Number(numUpdatedRows);
+  }
+
+  async addLinks(rows: readonly FileLinkRow[]): Promise<void> {
+    await this.#db.insertInto("file_link").values(rows)
+      .onConflict((conflict) => conflict.columns(["file_id", "owner"]).doNothing()).execute();
+  }
+
+  async ownedBy(tenantId: string, owner: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId)
+      .where("owner", "=", owner).execute();
+    return rows.map((row) => row.file_id);
+  }
+
+  /** Ids of up to `limit` files attached in a room, or uploaded for it. */
+  async ofRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const linked = await this.#db.selectFrom("file_link").select("file_id as id").distinct()
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).limit(limit).execute();
+    if (linked.length > 0) return linked.map((row) => row.id);
+    const meant = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("state", "=", "unlinked").limit(limit).execute();
+    return meant.map((row) => row.id);
+  }
+
+  async removeLinks(tenantId: string, ids: readonly string[], place: { owner: string } | { roomId: string }) {
+    await this.#db.deleteFrom("file_link").where("tenant_id", "=", tenantId).where("file_id", "in", ids)
+      .$if("owner" in place, (query) => query.where("owner", "=", "owner" in place ? place.owner : ""))
+      .$if("roomId" in place, (query) => query.where("room_id", "=", "roomId" in place ? place.roomId : ""))
+      .execute();
+  }
+
+  /** Those of the files that are attached nowhere; locked until the commit. */
+  async loose(tenantId: string, ids: readonly string[]): Promise<(FileRow & { is_avatar: SqlBool })[]> {
+    await this.#db.updateTable("file").set((expression) => ({ state: expression.ref("state") }))
+      .where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    return await this.#db.selectFrom("file").selectAll().select((expression) => isAvatar(expression).as("is_avatar"))
+      .where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .where((expression) =>
+        expression.not(expression.exists(
+          expression.selectFrom("file_link").select("file_link.owner")
+            .whereRef("file_link.tenant_id", "=", "file.tenant_id").whereRef("file_link.file_id", "=", "file.id"),
+        ))
+      ).orderBy("id").execute();
+  }
+
+  /** Uploads from before a time that ended in nothing, or were never attached and are nobody's picture. */
+  async stale(tenantId: string, before: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
+      .where("created_at", "<=", before).where(sql.ref("state"), "in", sql`('receiving', 'unlinked')`)
+      .where((expression) => expression.not(isAvatar(expression))).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
+  async remove(tenantId: string, ids: readonly string[]): Promise<void> {
+    await this.#db.deleteFrom("file").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+}

@@ -1,0 +1,61 @@
+// Contents on their way in: counted, hashed and checked as they pass, never held.
+import { createHash, type Hash } from "node:crypto";
+import { Fault } from "@/core/fault.ts";
+
+/** A content whose first bytes have been looked at. */
+export type Peeked = { head: Uint8Array<ArrayBuffer>; content: AsyncGenerator<Uint8Array> };
+
+/** Reads up to `bytes` ahead; the content still has them. */
+export async function peek(source: AsyncIterable<Uint8Array>, bytes: number): Promise<Peeked> {
+  const chunks: Uint8Array[] = [];
+  const iterator = source[Symbol.asyncIterator]();
+  let size = 0;
+  while (size < bytes) {
+    const { done, value } = await iterator.next();
+    if (done) break;
+    chunks.push(value);
+    size += value.length;
+  }
+  async function* content(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* chunks.splice(0);
+      for (let next = await iterator.next(); !next.done; next = await iterator.next()) yield next.value;
+    } finally {
+      await iterator.return?.();
+    }
+  }
+  return { head: new Uint8Array(Buffer.concat(chunks).subarray(0, bytes)), content: content() };
+}
+
+/** A content that knows its size and hash once it has been read; over `maxBytes` it throws. */
+export class Measured implements AsyncIterable<Uint8Array> {
+  readonly #source: AsyncIterable<Uint8Array>;
+  readonly #maxBytes: number;
+  readonly #hash: Hash = createHash("sha256");
+  #size = 0;
+
+  constructor(source: AsyncIterable<Uint8Array>, maxBytes: number) {
+    this.#source = source;
+    this.#maxBytes = maxBytes;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for await (const chunk of this.#source) {
+      this.#size += chunk.length;
+      if (this.#size > this.#maxBytes) {
+        throw new Fault("payload_too_large", `The file is larger than ${this.#maxBytes} bytes`);
+      }
+      this.#hash.update(chunk);
+      yield chunk;
+    }
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Hex; asked once, at the end. */
+  sha256(): string {
+    return this.#hash.digest("hex");
+  }
+}

@@ -1,0 +1,149 @@
+// What readers of archives hand to the importer, whatever the archive's format.
+import { createHash } from "node:crypto";
+import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
+import type { Message } from "@/modules/message/mod.ts";
+
+/** Something of the archive by the ids it may have here: its own where that is free, else one that follows from the source. */
+export type Ref = { own: string | null; derived: string };
+
+export type PersonDraft = {
+  id: string;
+  kind: PrincipalKind;
+  displayName: string;
+  handle: string | null;
+  role: TenantRole;
+  ownerId: string | null;
+  externalId: string | null;
+  timezone: string | null;
+  locale: string | null;
+  isDisabled: boolean;
+  createdAt: string | null;
+};
+
+export type RoomDraft = {
+  ref: Ref;
+  kind: "channel" | "direct" | "task" | "meeting";
+  /** Principals of a direct room. */
+  directOf: readonly string[];
+  name: string;
+  slug: string | null;
+  topic: string | null;
+  description: string | null;
+  visibility: "public" | "private";
+  historyVisibility: "shared" | "joined";
+  isArchived: boolean;
+  agentPolicy: Record<string, unknown>;
+  retentionDays: number | null;
+  metadata: Record<string, unknown>;
+  createdBy: string | null;
+  createdAt: string | null;
+};
+
+export type MemberDraft = { principalId: string; role: RoomRole; joinedAt: string | null };
+
+export type MessageDraft = {
+  ref: Ref;
+  /** Place in the archive, for the report. */
+  where: string;
+  senderId: string;
+  at: string;
+  type: Message["type"];
+  text: string | null;
+  format: Message["format"];
+  thread: Ref | null;
+  replyTo: Ref | null;
+  mentions: Message["mentions"];
+  files: Message["files"];
+  reactions: { key: string; principalId: string; at: string }[];
+  edits: { version: number; text: string | null; editorId: string; at: string }[];
+  metadata: Record<string, unknown>;
+  clientMessageId: string | null;
+  pinnedAt: string | null;
+  editedAt: string | null;
+  editCount: number;
+  deletedAt: string | null;
+  version: number;
+};
+
+/** Makes refs of one tenant and one origin: the same source key always gives the same id. */
+export class Refs {
+  readonly #scope: string;
+
+  constructor(tenantId: string, namespace: string) {
+    this.#scope = `${tenantId}\n${namespace}`;
+  }
+
+  room(key: string, own: string | null = null): Ref {
+    return { own, derived: this.#id("room", key) };
+  }
+
+  message(key: string, own: string | null = null): Ref {
+    return { own, derived: this.#id("msg", key) };
+  }
+
+  #id(prefix: string, key: string): string {
+    const hash = createHash("sha256").update(`${this.#scope}\n${prefix}\n${key}`).digest("hex");
+    return `${prefix}_${hash.slice(0, 32)}`;
+  }
+}
+
+/** A message with nothing on it. */
+export function plainMessage(
+  draft: Pick<MessageDraft, "ref" | "where" | "senderId" | "at" | "text">,
+): MessageDraft {
+  return {
+    ...draft,
+    type: "text",
+    format: "markdown",
+    thread: null,
+    replyTo: null,
+    mentions: { principalIds: [], room: false },
+    files: [],
+    reactions: [],
+    edits: [],
+    metadata: {},
+    clientMessageId: null,
+    pinnedAt: null,
+    editedAt: null,
+    editCount: 0,
+    deletedAt: null,
+    version: 1,
+  };
+}
+
+/** A person with nothing but an id and a name. */
+export function plainPerson(id: string, displayName: string): PersonDraft {
+  return {
+    id,
+    kind: "human",
+    displayName,
+    handle: null,
+    role: "member",
+    ownerId: null,
+    externalId: null,
+    timezone: null,
+    locale: null,
+    isDisabled: false,
+    createdAt: null,
+  };
+}
+
+/** A room as other products know rooms. */
+export function plainRoom(
+  draft: Pick<RoomDraft, "ref" | "kind" | "name" | "visibility"> & Partial<RoomDraft>,
+): RoomDraft {
+  return {
+    directOf: [],
+    slug: null,
+    topic: null,
+    description: null,
+    historyVisibility: "shared",
+    isArchived: false,
+    agentPolicy: { mode: "mention", maxAgentTurns: 3 },
+    retentionDays: null,
+    metadata: {},
+    createdBy: null,
+    createdAt: null,
+    ...draft,
+  };
+}

@@ -1,0 +1,242 @@
+// Writes what a reader found in an archive: people, rooms, messages in batches, members last. Repeating it adds nothing.
+import { createHash } from "node:crypto";
+import { type Clock, iso } from "@/core/clock.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type MemberRow, presentShared, RoomStore } from "@/modules/room/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { MessageBatch } from "./batch.ts";
+import type { MemberDraft, MessageDraft, PersonDraft, Ref, RoomDraft } from "./draft.ts";
+import { People } from "./people.ts";
+import { Halted, type Report } from "./report.ts";
+import { type ImportRow, TransferStore, type TransferTables } from "./store.ts";
+
+export const BATCH = 200;
+const NAME_MAX = 120;
+
+type Deps = { store: Store<TransferTables>; clock: Clock; membersMax: number; isStopping: () => boolean };
+type Tx = Transaction<TransferTables>;
+
+/** A room that messages are being put into. */
+export type OpenRoom = { id: string; isNew: boolean; movedOn: Set<string> };
+
+export class Importer {
+  readonly #deps: Deps;
+  readonly #row: ImportRow;
+  readonly people: People;
+  readonly report: Report;
+
+  constructor(deps: Deps, row: ImportRow, report: Report) {
+    this.#deps = deps;
+    this.#row = row;
+    this.report = report;
+    this.people = new People(row, report);
+  }
+
+  async putPeople(drafts: readonly PersonDraft[]): Promise<void> {
+    for (let at = 0; at < drafts.length; at += BATCH) {
+      await this.#write((tx) => this.people.put(tx, drafts.slice(at, at + BATCH), this.#now));
+    }
+  }
+
+  /** The room of a draft, made if it is missing; `undefined` when it was deleted here. It has no new members yet. */
+  openRoom(draft: RoomDraft): Promise<OpenRoom | undefined> {
+    const { tenant_id: tenantId } = this.#row;
+    return this.#write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const directKey = draft.kind === "direct" ? keyOf(draft.directOf) : null;
+      const direct = directKey === null ? undefined : await rooms.byDirectKey(tenantId, directKey);
+      if (direct !== undefined) return { id: direct.id, isNew: false, movedOn: new Set() };
+      const store = new TransferStore(tx.db);
+      const [present] = await store.rooms(tenantId, idsOf(draft.ref));
+      if (present !== undefined) {
+        if (present.state !== "deleted") return { id: present.id, isNew: false, movedOn: new Set() };
+        this.report.skip("room_deleted", `${draft.name} (${present.id})`);
+        return undefined;
+      }
+      const row = await this.#roomRow(store, draft, directKey);
+      await rooms.add(row);
+      await tx.emit({
+        tenantId,
+        stream: roomStream(row.id),
+        type: "room.created",
+        data: { room: presentShared(row, "") },
+      });
+      this.report.added.rooms++;
+      return { id: row.id, isNew: true, movedOn: new Set() };
+    });
+  }
+
+  /** Puts messages of a room, given in their order; those that are there already stay as they are. */
+  async putMessages(room: OpenRoom, drafts: readonly MessageDraft[]): Promise<void> {
+    for (let at = 0; at < drafts.length; at += BATCH) {
+      const batch = new MessageBatch(this.#row.tenant_id, room, this.people, this.report, this.#now);
+      await this.#write((tx) => batch.put(tx, drafts.slice(at, at + BATCH)));
+      // Readers and writers of others get their turn between batches.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /**
+   * Lets members in, now that the room's history is there: each hears of the room once, with everything in it read.
+   * A room that would be nobody's gets an owner.
+   */
+  async closeRoom(room: OpenRoom, drafts: readonly MemberDraft[]): Promise<void> {
+    const { tenant_id: tenantId, requested_by: requestedBy } = this.#row;
+    const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
+    await this.#write(async (tx) => {
+      const rooms = new RoomStore(tx.db);
+      const store = new TransferStore(tx.db);
+      const [row] = await store.rooms(tenantId, [room.id]);
+      if (row === undefined) return;
+      await this.people.standIn(tx, wanted.map((draft) => draft.principalId), this.#now);
+      const present = await store.members(tenantId, room.id);
+      const before = new Set(present.map((member) => member.principal_id));
+      const free = this.#deps.membersMax - present.length;
+      const fresh = wanted.filter(({ principalId }) => !before.has(principalId));
+      if (fresh.length > free) this.report.skip("too_many_members", row.name, fresh.length - free);
+      const added = fresh.slice(0, Math.max(0, free));
+      const isOwned = [...present, ...added].some((member) => member.role === "owner");
+      if (!isOwned && row.kind !== "direct") {
+        if (added[0] === undefined) added.push({ principalId: requestedBy, role: "owner", joinedAt: null });
+        else added[0] = { ...added[0], role: "owner" };
+      }
+      if (added.length > 0) await this.#admit(tx, rooms, row, added, present.length);
+      await this.#tellReaders(tx, room);
+      this.report.added.members += added.length;
+    });
+  }
+
+  /** Notes progress, so that it is seen and a cancel is noticed. */
+  async checkpoint(): Promise<void> {
+    await this.#write(() => Promise.resolve());
+  }
+
+  /** One transaction that belongs to the running import: it sees whether the import still is, and takes the counts along. */
+  async #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
+    const { tenant_id: tenantId, id } = this.#row;
+    if (this.#deps.isStopping()) throw new Halted("The gateway is stopping");
+    return await this.#deps.store.write(async (tx) => {
+      const store = new TransferStore(tx.db);
+      const state = (await store.import(tenantId, id))?.state;
+      if (state !== "running") throw new Halted(`The import is ${state}`);
+      const result = await work(tx);
+      await store.updateImport(tenantId, id, {
+        progress_json: JSON.stringify(this.report.progress()),
+        report_json: JSON.stringify(this.report.items()),
+      });
+      return result;
+    });
+  }
+
+  async #roomRow(store: TransferStore, draft: RoomDraft, directKey: string | null): Promise<TransferTables["room"]> {
+    const { tenant_id: tenantId } = this.#row;
+    const { own, derived } = draft.ref;
+    const isOwnFree = own !== null && !(await store.takenElsewhere(tenantId, "room", [own])).has(own);
+    const isSlugTaken = draft.slug !== null && await store.isSlugTaken(tenantId, draft.slug);
+    if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
+    const at = draft.createdAt ?? this.#now;
+    return {
+      tenant_id: tenantId,
+      id: isOwnFree ? own : derived,
+      name: [...draft.name.trim()].slice(0, NAME_MAX).join("") || "unnamed",
+      slug: isSlugTaken ? null : draft.slug,
+      topic: draft.topic,
+      description: draft.description,
+      kind: draft.kind,
+      visibility: draft.kind === "direct" ? "private" : draft.visibility,
+      history_visibility: draft.historyVisibility,
+      state: draft.isArchived ? "archived" : "active",
+      agent_policy_json: JSON.stringify(draft.agentPolicy),
+      retention_days: draft.retentionDays,
+      metadata_json: JSON.stringify(draft.metadata),
+      member_count: 0,
+      direct_key: directKey,
+      last_message_at: null,
+      active_at: at,
+      version: 1,
+      created_by: draft.createdBy ?? this.#row.requested_by,
+      created_at: at,
+      updated_at: at,
+      deleted_at: null,
+    };
+  }
+
+  async #admit(
+    tx: Tx,
+    rooms: RoomStore,
+    row: TransferTables["room"],
+    added: readonly MemberDraft[],
+    before: number,
+  ): Promise<void> {
+    const { tenant_id: tenantId } = this.#row;
+    const store = new TransferStore(tx.db);
+    const memberCount = before + added.length;
+    const joined = (draft: MemberDraft): EventDraft => ({
+      tenantId,
+      stream: roomStream(row.id),
+      type: "member.joined",
+      data: { roomId: row.id, principalId: draft.principalId, role: draft.role, memberCount },
+    });
+    const members = await Promise.all(added.map(async (draft): Promise<MemberRow> => ({
+      tenant_id: tenantId,
+      room_id: row.id,
+      principal_id: draft.principalId,
+      role: draft.role,
+      joined_at: draft.joinedAt ?? row.created_at,
+      // Positions are new here; when somebody came still tells what came after.
+      joined_seq: row.history_visibility === "joined" && draft.joinedAt !== null
+        ? await store.positionAt(tenantId, row.id, draft.joinedAt)
+        : 0,
+      last_read_seq: 0,
+    })));
+    const events = await tx.emit(...added.map(joined));
+    const lastReadSeq = events.at(-1)?.seq ?? 0;
+    await tx.insertMany("member", members.map((member) => ({ ...member, last_read_seq: lastReadSeq })));
+    await store.setMemberCount(tenantId, row.id, memberCount);
+    const room = presentShared({ ...row, member_count: memberCount }, events[0]?.epoch ?? "");
+    await tx.emit(...added.map((draft): EventDraft => {
+      const event = joined(draft);
+      const data = { roomId: row.id, principalId: draft.principalId, role: draft.role, memberCount, room, lastReadSeq };
+      return { ...event, stream: principalStream(draft.principalId), data };
+    }));
+    await rooms.update(tenantId, row.id, { member_count: memberCount });
+  }
+
+  /** Members who had read everything have read what came in, too; their devices hear so. */
+  async #tellReaders(tx: Tx, room: OpenRoom): Promise<void> {
+    const { tenant_id: tenantId } = this.#row;
+    if (room.movedOn.size === 0) return;
+    const { first } = await tx.reserve(tenantId, roomStream(room.id), 0);
+    const lastSeq = first - 1;
+    const moved = await new TransferStore(tx.db).members(tenantId, room.id);
+    await tx.emit(
+      ...moved.filter((member) => room.movedOn.has(member.principal_id)).map((member): EventDraft => ({
+        tenantId,
+        stream: principalStream(member.principal_id),
+        type: "read.updated",
+        data: {
+          roomId: room.id,
+          lastReadSeq: Number(member.last_read_seq),
+          unreadCount: 0,
+          mentionCount: 0,
+          lastSeq,
+        },
+      })),
+    );
+    room.movedOn.clear();
+  }
+
+  get #now(): string {
+    return iso(this.#deps.clock.now());
+  }
+}
+
+/** The ids a ref may stand for here, the own one first. */
+export function idsOf({ own, derived }: Ref): string[] {
+  return own === null ? [derived] : [own, derived];
+}
+
+/** The key that makes a direct room the only one of its people; the room module makes it the same way. */
+function keyOf(ids: readonly string[]): string {
+  return createHash("sha256").update([...new Set(ids)].sort().join("\n")).digest("hex");
+}

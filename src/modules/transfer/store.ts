@@ -1,0 +1,276 @@
+// SQL of imports and exports, and the bulk queries they need of principals, rooms and messages.
+import { type Kysely, sql } from "kysely";
+import type { TenantRole } from "@/core/actor.ts";
+import type { IdentityTables } from "@/modules/identity/mod.ts";
+import type { MessageRow, MessageTables } from "@/modules/message/mod.ts";
+import type { MemberRow } from "@/modules/room/mod.ts";
+import type { Export, Import } from "./schema.ts";
+
+export type ImportRow = {
+  tenant_id: string;
+  id: string;
+  kind: Import["kind"];
+  namespace: string;
+  principal_map_json: string;
+  state: Import["state"];
+  blob_key: string | null;
+  size: number | null;
+  progress_json: string;
+  report_json: string;
+  failure_json: string | null;
+  requested_by: string;
+  /** What principals of the archive may become at most. */
+  requester_role: TenantRole;
+  version: number;
+  created_at: string;
+  started_at: string | null;
+  finished_at: string | null;
+};
+
+export type ExportRow = {
+  tenant_id: string;
+  id: string;
+  kind: Export["kind"];
+  room_id: string | null;
+  /** Positions of the room that were hidden from who asked. */
+  hidden_up_to: number;
+  state: Export["state"];
+  blob_key: string | null;
+  size: number | null;
+  counts_json: string;
+  failure_json: string | null;
+  requested_by: string;
+  version: number;
+  created_at: string;
+  finished_at: string | null;
+  expires_at: string | null;
+};
+
+/** A line of an archive that waits to be sorted. */
+export type LineRow = {
+  tenant_id: string;
+  import_id: string;
+  room_key: string;
+  at: string;
+  line: number;
+  json: string;
+};
+
+export type TransferTables = MessageTables & IdentityTables & {
+  transfer_import: ImportRow;
+  transfer_export: ExportRow;
+  transfer_line: LineRow;
+};
+
+type Db = Kysely<TransferTables>;
+type Job = "transfer_import" | "transfer_export";
+
+export class TransferStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  async addImport(row: ImportRow): Promise<void> {
+    await this.#db.insertInto("transfer_import").values(row).execute();
+  }
+
+  import(tenantId: string, id: string): Promise<ImportRow | undefined> {
+    return this.#db.selectFrom("transfer_import").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  imports(tenantId: string, before: string | undefined, limit: number): Promise<ImportRow[]> {
+    let query = this.#db.selectFrom("transfer_import").selectAll().where("tenant_id", "=", tenantId);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  async updateImport(tenantId: string, id: string, set: Partial<ImportRow>): Promise<void> {
+    await this.#db.updateTable("transfer_import").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
+      .execute();
+  }
+
+  async addExport(row: ExportRow): Promise<void> {
+    await this.#db.insertInto("transfer_export").values(row).execute();
+  }
+
+  export(tenantId: string, id: string): Promise<ExportRow | undefined> {
+    return this.#db.selectFrom("transfer_export").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  /** Exports, those of one principal or all, newest first. */
+  exports(
+    tenantId: string,
+    requestedBy: string | undefined,
+    before: string | undefined,
+    limit: number,
+  ): Promise<ExportRow[]> {
+    let query = this.#db.selectFrom("transfer_export").selectAll().where("tenant_id", "=", tenantId);
+    if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  async updateExport(tenantId: string, id: string, set: Partial<ExportRow>): Promise<void> {
+    await this.#db.updateTable("transfer_export").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
+      .execute();
+  }
+
+  /** How many imports or exports of a tenant, or of one principal, have not ended. */
+  async unfinished(tenantId: string, table: Job, requestedBy?: string): Promise<number> {
+    let query = this.#db.selectFrom(table).select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("state", "in", ["waiting", "queued", "running"]);
+    if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
+    return Number((await query.executeTakeFirstOrThrow()).n);
+  }
+
+  /** Lines of one import in the order of rooms, times and lines. */
+  lines(
+    tenantId: string,
+    importId: string,
+    after: Pick<LineRow, "room_key" | "at" | "line">,
+    limit: number,
+  ): Promise<LineRow[]> {
+    return this.#db.selectFrom("transfer_line").selectAll().where("tenant_id", "=", tenantId)
+      .where("import_id", "=", importId)
+      .where(({ eb, refTuple, tuple }) =>
+        eb(refTuple("room_key", "at", "line"), ">", tuple(after.room_key, after.at, after.line))
+      )
+      .orderBy("room_key").orderBy("at").orderBy("line").limit(limit).execute();
+  }
+
+  async removeLines(tenantId: string, importId: string): Promise<void> {
+    await this.#db.deleteFrom("transfer_line").where("tenant_id", "=", tenantId).where("import_id", "=", importId)
+      .execute();
+  }
+
+  /** Which of these principals exist, with what a message needs of its sender. */
+  principals(tenantId: string, ids: readonly string[]): Promise<TransferTables["principal"][]> {
+    if (ids.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .execute();
+  }
+
+  async takenHandles(tenantId: string, handles: readonly string[]): Promise<Set<string>> {
+    if (handles.length === 0) return new Set();
+    const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
+      .where("handle", "in", handles).execute();
+    return new Set(rows.map((row) => row.handle ?? ""));
+  }
+
+  /** Rooms of the tenant among these ids, deleted ones too. */
+  rooms(tenantId: string, ids: readonly string[]): Promise<TransferTables["room"][]> {
+    return this.#db.selectFrom("room").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+
+  /** Rooms in the order of their ids, without deleted ones. */
+  roomsAfter(tenantId: string, after: string, limit: number): Promise<TransferTables["room"][]> {
+    return this.#db.selectFrom("room").selectAll().where("tenant_id", "=", tenantId).where("state", "<>", "deleted")
+      .where("id", ">", after).orderBy("id").limit(limit).execute();
+  }
+
+  async isSlugTaken(tenantId: string, slug: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId)
+      .where("slug", "=", slug).executeTakeFirst();
+    return row !== undefined;
+  }
+
+  /** Ids that other tenants use: those are not free here. */
+  async takenElsewhere(tenantId: string, table: "room" | "message", ids: readonly string[]): Promise<Set<string>> {
+    if (ids.length === 0) return new Set();
+    const rows = await this.#db.selectFrom(table).select("id").where("tenant_id", "<>", tenantId)
+      .where("id", "in", ids).execute();
+    return new Set(rows.map((row) => row.id));
+  }
+
+  /** Where messages are that exist in the tenant. */
+  messages(
+    tenantId: string,
+    ids: readonly string[],
+  ): Promise<Pick<MessageRow, "id" | "room_id" | "thread_id">[]> {
+    if (ids.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("message").select(["id", "room_id", "thread_id"]).where("tenant_id", "=", tenantId)
+      .where("id", "in", ids).execute();
+  }
+
+  /** `sender clientMessageId` pairs a room has among these ids. */
+  async clientIds(tenantId: string, roomId: string, ids: readonly string[]): Promise<Set<string>> {
+    if (ids.length === 0) return new Set();
+    const rows = await this.#db.selectFrom("message").select(["sender_id", "client_message_id"])
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("client_message_id", "in", ids).execute();
+    return new Set(rows.map((row) => `${row.sender_id} ${row.client_message_id}`));
+  }
+
+  /** Recounts the replies of these roots; computed, never incremented. */
+  async recountThreads(
+    tenantId: string,
+    rootIds: readonly string[],
+  ): Promise<Pick<MessageRow, "id" | "reply_count" | "last_reply_at">[]> {
+    if (rootIds.length === 0) return [];
+    return await this.#db.updateTable("message").set({
+      reply_count: sql<number>`(select count(*) from message as reply where reply.tenant_id = message.tenant_id
+        and reply.thread_id = message.id and reply.deleted_at is null)`,
+      last_reply_at: sql<string>`(select max(created_at) from message as reply
+        where reply.tenant_id = message.tenant_id and reply.thread_id = message.id and reply.deleted_at is null)`,
+    }).where("tenant_id", "=", tenantId).where("id", "in", rootIds).returning(["id", "reply_count", "last_reply_at"])
+      .execute();
+  }
+
+  /** A room has a newer last message, if it is newer. */
+  async touchRoom(tenantId: string, roomId: string, at: string): Promise<void> {
+    await this.#db.updateTable("room").set({ last_message_at: at, active_at: at }).where("tenant_id", "=", tenantId)
+      .where("id", "=", roomId)
+      .where(({ eb, or }) => or([eb("last_message_at", "is", null), eb("last_message_at", "<", at)])).execute();
+  }
+
+  async setMemberCount(tenantId: string, roomId: string, count: number): Promise<void> {
+    await this.#db.updateTable("room").set({ member_count: count }).where("tenant_id", "=", tenantId)
+      .where("id", "=", roomId).execute();
+  }
+
+  /** Moves members who had read everything up to `from` on to `to`; resolves to who they are. */
+  async readOn(tenantId: string, roomId: string, from: number, to: number): Promise<string[]> {
+    const rows = await this.#db.updateTable("member").set({ last_read_seq: to }).where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("last_read_seq", ">=", from).returning("principal_id").execute();
+    return rows.map((row) => row.principal_id);
+  }
+
+  members(tenantId: string, roomId: string): Promise<MemberRow[]> {
+    return this.#db.selectFrom("member").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .orderBy("principal_id").execute();
+  }
+
+  /** Position of the last message of a room that is not newer than `at`. */
+  async positionAt(tenantId: string, roomId: string, at: string): Promise<number> {
+    const row = await this.#db.selectFrom("message").select(({ fn }) => fn.max("seq").as("seq"))
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("created_at", "<=", at)
+      .executeTakeFirst();
+    return Number(row?.seq ?? 0);
+  }
+
+  /** Messages of a room after a position. */
+  messagesAfter(tenantId: string, roomId: string, after: number, limit: number): Promise<MessageRow[]> {
+    return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .where("seq", ">", after).orderBy("seq").limit(limit).execute();
+  }
+
+  reactionsOf(tenantId: string, messageIds: readonly string[]): Promise<TransferTables["reaction"][]> {
+    if (messageIds.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("reaction").selectAll().where("tenant_id", "=", tenantId)
+      .where("message_id", "in", messageIds).orderBy("created_at").orderBy("key").orderBy("principal_id").execute();
+  }
+
+  editsOf(tenantId: string, messageIds: readonly string[]): Promise<TransferTables["message_edit"][]> {
+    if (messageIds.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("message_edit").selectAll().where("tenant_id", "=", tenantId)
+      .where("message_id", "in", messageIds).orderBy("version").execute();
+  }
+
+  principalsAfter(tenantId: string, after: string, limit: number): Promise<TransferTables["principal"][]> {
+    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", ">", after)
+      .orderBy("id").limit(limit).execute();
+  }
+}

@@ -1,0 +1,212 @@
+// Every blob store keeps the contract of `ports/blob.ts`: the disk, and S3 against a local server.
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { DiskBlobs } from "@/adapters/blob_disk.ts";
+import { S3Blobs } from "@/adapters/blob_s3.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Blobs } from "@/ports/blob.ts";
+
+type Opened = {
+  blobs: Blobs; /** Names of everything stored, half-done work included. */
+  stored(): Promise<string[]>;
+  close(): Promise<void>;
+};
+
+const S3_KEYS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
+
+async function openDisk(): Promise<Opened> {
+  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
+  return {
+    blobs: new DiskBlobs(`${folder}/files`),
+    stored: () => namesIn(folder),
+    close: () => Deno.remove(folder, { recursive: true }),
+  };
+}
+
+async function openS3(): Promise<Opened> {
+  const folder = await Deno.makeTempDir({ prefix: "blob-s3-" });
+  const server = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--allow-all", "--quiet", new URL("s3_server.ts", import.meta.url).pathname, folder],
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const lines = server.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const endpoint = `http://127.0.0.1:${(await lines.read()).value?.trim()}`;
+  return {
+    blobs: new S3Blobs({ endpoint, ...S3_KEYS }),
+    // The server keeps a content and what it knows of it in files beside each other.
+    stored: async () => (await namesIn(`${folder}/files`)).filter((name) => !/_dummy|_metadata|\.md5$/.test(name)),
+    async close() {
+      server.kill("SIGKILL");
+      await server.status;
+      await lines.cancel();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
+  Deno.test(`blobs on ${name} keep the contract`, async (t) => {
+    const opened = await open();
+    const { blobs, stored } = opened;
+    try {
+      await t.step("what was put is read back whole, at every size that is a boundary somewhere", async () => {
+        const MIB = 1024 * 1024;
+        for (const size of [0, 1, 65_536, 65_537, 8 * MIB, 8 * MIB + 1, 20 * MIB]) {
+          const key = `size_${size}`;
+          const hash = createHash("sha256");
+          await blobs.put(key, noise(size, hash));
+          assert.deepEqual(await blobs.head(key), { size });
+          assert.equal(await hashOf(await blobs.get(key)), hash.digest("hex"), `${size}`);
+          await blobs.delete(key);
+        }
+      });
+
+      await t.step("a range is those bytes and no others", async () => {
+        const bytes = randomBytes(200_000);
+        await blobs.put("range", chunksOf(bytes));
+        for (
+          const [start, end] of [[0, 1], [0, 200_000], [65_535, 65_537], [100, 150_000], [199_999, 200_000]] as const
+        ) {
+          assert.deepEqual(
+            await bytesOf(await blobs.get("range", { start, end })),
+            new Uint8Array(bytes.subarray(start, end)),
+          );
+        }
+      });
+
+      await t.step("what is absent is undefined, and deleting it is fine", async () => {
+        assert.equal(await blobs.get("absent"), undefined);
+        assert.equal(await blobs.get("absent", { start: 0, end: 1 }), undefined);
+        assert.equal(await blobs.head("absent"), undefined);
+        await blobs.delete("absent");
+        await blobs.put("gone", chunksOf(randomBytes(10)));
+        await blobs.delete("gone");
+        assert.equal(await blobs.head("gone"), undefined);
+      });
+
+      await t.step("a content is seen only once it is whole", async () => {
+        const { promise: held, resolve: release } = Promise.withResolvers<void>();
+        const put = blobs.put(
+          "slow",
+          (async function* () {
+            yield randomBytes(100_000);
+            await held;
+            yield randomBytes(100_000);
+          })(),
+        );
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        assert.equal(await blobs.head("slow"), undefined);
+        release();
+        await put;
+        assert.deepEqual(await blobs.head("slow"), { size: 200_000 });
+      });
+
+      await t.step("a content that breaks off passes its error on and leaves nothing, small or in parts", async () => {
+        const before = await stored();
+        for (const size of [10, 100_000, 18 * 1024 * 1024]) {
+          const error = new Fault("bad_request", "broke off");
+          const put = blobs.put(
+            "broken",
+            (async function* () {
+              yield* noise(size, createHash("sha256"));
+              throw error;
+            })(),
+          );
+          await assert.rejects(put, (thrown) => thrown === error);
+          assert.equal(await blobs.head("broken"), undefined);
+        }
+        assert.deepEqual(await stored(), before);
+      });
+
+      await t.step("a reader that stops early lets go", async () => {
+        const reader = (await blobs.get("slow"))?.getReader();
+        await reader?.read();
+        await reader?.cancel();
+      });
+
+      await t.step("many at once do not mix", async () => {
+        const contents = Array.from({ length: 20 }, (_, at) => randomBytes(10_000 + at));
+        await Promise.all(contents.map((bytes, at) => blobs.put(`many_${at}`, chunksOf(bytes))));
+        for (const [at, bytes] of contents.entries()) {
+          assert.deepEqual(await bytesOf(await blobs.get(`many_${at}`)), new Uint8Array(bytes));
+        }
+      });
+
+      await t.step("a key that could be a path is a mistake of the program", async () => {
+        for (const key of ["", "../x", "a/b", "a.b", "x".repeat(129)]) {
+          await assert.rejects(async () => await blobs.put(key, chunksOf(new Uint8Array())), TypeError);
+          await assert.rejects(async () => await blobs.get(key), TypeError);
+          await assert.rejects(async () => await blobs.delete(key), TypeError);
+        }
+      });
+    } finally {
+      await opened.close();
+    }
+  });
+}
+
+Deno.test("an S3 store that is away or refuses us is unavailable, and its answer stays in the log", async () => {
+  const away = new S3Blobs({ endpoint: "http://127.0.0.1:9", ...S3_KEYS });
+  await assert.rejects(async () => await away.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
+  const opened = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    () => new Response("secret", { status: 403 }),
+  );
+  const refusing = new S3Blobs({ endpoint: `http://127.0.0.1:${opened.addr.port}`, ...S3_KEYS });
+  for (const ask of [() => refusing.get("x"), () => refusing.head("x"), () => refusing.delete("x")]) {
+    await assert.rejects(async () => await ask(), isUnavailable);
+  }
+  await opened.shutdown();
+});
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof Fault && error.code === "unavailable" && !error.message.includes("secret");
+}
+
+Deno.test("part files that a dead process left are cleared, those of the living are not", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
+  await Deno.mkdir(`${folder}/incoming`);
+  for (const name of ["dead", "alive"]) await Deno.writeTextFile(`${folder}/incoming/${name}`, "x");
+  const longAgo = new Date(Date.now() - 2 * 86_400_000);
+  await Deno.utime(`${folder}/incoming/dead`, longAgo, longAgo);
+  await new DiskBlobs(folder).put("key", chunksOf(new Uint8Array(1)));
+  assert.deepEqual((await namesIn(folder)).map((path) => path.slice(folder.length)), ["/ey/key", "/incoming/alive"]);
+  await Deno.remove(folder, { recursive: true });
+});
+
+async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += 30_000) yield bytes.subarray(at, at + 30_000);
+}
+
+/** `size` random bytes in odd chunks, never all at once. */
+async function* noise(size: number, hash: { update(bytes: Uint8Array): unknown }): AsyncGenerator<Uint8Array> {
+  for (let left = size; left > 0;) {
+    const chunk = randomBytes(Math.min(left, 77_777));
+    hash.update(chunk);
+    left -= chunk.length;
+    yield chunk;
+  }
+}
+
+async function bytesOf(stream: ReadableStream<Uint8Array<ArrayBuffer>> | undefined): Promise<Uint8Array> {
+  assert.ok(stream !== undefined);
+  return await new Response(stream).bytes();
+}
+
+async function hashOf(stream: ReadableStream<Uint8Array> | undefined): Promise<string> {
+  assert.ok(stream !== undefined);
+  const hash = createHash("sha256");
+  for await (const chunk of stream) hash.update(chunk);
+  return hash.digest("hex");
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const entry of Deno.readDir(folder)) {
+    const path = `${folder}/${entry.name}`;
+    if (entry.isDirectory) names.push(...await namesIn(path));
+    else names.push(path);
+  }
+  return names.sort();
+}

@@ -1,0 +1,160 @@
+// Two browsers call each other through the gateway: real pages, fake cameras, the real client, and one that vanishes.
+import assert from "node:assert/strict";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { freePort, openTarget, type Target, unique } from "./target.ts";
+
+const CHROMIUM = "/usr/bin/chromium";
+const LEASE_SECONDS = 3;
+const PATH = "/v1/collaboration/meetings";
+
+type View = { state: string; width: number; time: number; frames: number };
+type Seat = { participantId: string; mode: string; participantCount: number };
+
+/** Serves the page and the client's browser build, as an application of another origin. */
+function servePage(port: number): Deno.HttpServer {
+  const client = new URL("../dist/centrifuge.js", import.meta.resolve("centrifuge"));
+  return Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, async ({ url }) => {
+    if (new URL(url).pathname === "/centrifuge.js") {
+      return new Response(await Deno.readTextFile(client), { headers: { "content-type": "text/javascript" } });
+    }
+    const page = await Deno.readTextFile(new URL("meeting_page.html", import.meta.url));
+    return new Response(page, { headers: { "content-type": "text/html" } });
+  });
+}
+
+function isInstalled(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+const isMissing = !isInstalled(CHROMIUM);
+
+function launch(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: CHROMIUM,
+    args: [
+      "--no-sandbox",
+      "--use-fake-device-for-media-stream",
+      "--use-fake-ui-for-media-stream",
+      "--allow-loopback-in-peer-connection",
+      "--disable-features=WebRtcHideLocalIpsWithMdns",
+      "--autoplay-policy=no-user-gesture-required",
+    ],
+  });
+}
+
+async function takePart(browser: Browser, origin: string, target: Target, token: string, meeting: string) {
+  const page = await (await browser.newContext()).newPage();
+  page.on("pageerror", (error) => assert.fail(`the page failed: ${error.message}`));
+  await page.goto(origin);
+  const options = { gateway: target.baseUrl, token, meeting };
+  const seat = await page.evaluate<Seat, typeof options>(
+    (given) => (globalThis as unknown as { takePart(given: unknown): Promise<Seat> }).takePart(given),
+    options,
+  );
+  return { page, seat };
+}
+
+function viewOf(page: Page): Promise<View> {
+  return page.evaluate<View>(() => (globalThis as unknown as { view(): Promise<View> }).view());
+}
+
+/** Resolves to the first view that shows a moving picture; throws after `timeoutMs`. */
+async function seeing(page: Page, timeoutMs = 20_000): Promise<View> {
+  const until = Date.now() + timeoutMs;
+  while (true) {
+    const before = await viewOf(page);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const after = await viewOf(page);
+    const isMoving = after.width > 0 && after.time > before.time && after.frames > before.frames;
+    if (isMoving) return after;
+    if (Date.now() > until) assert.fail(`no picture: ${JSON.stringify([before, after])}`);
+  }
+}
+
+Deno.test({
+  name: isMissing
+    ? `ignored, as there is no ${CHROMIUM}: two browsers call each other`
+    : "two browsers see each other's pictures through our signalling, and one that vanishes is gone with its lease",
+  ignore: isMissing,
+  fn: callEachOther,
+});
+
+async function callEachOther(): Promise<void> {
+  const port = freePort();
+  const origin = `http://127.0.0.1:${port}`;
+  const server = servePage(port);
+  const environment = {
+    SVC_CORS_ALLOW_ORIGINS: origin,
+    SVC_LIMIT_MEETING_LEASE_SECONDS: String(LEASE_SECONDS),
+    // The general rates as they are: a call must not need more.
+    SVC_RATE_LIMIT: "on",
+  };
+  await using target = await openTarget({ isOwn: true, environment });
+  const browser = await launch();
+  try {
+    const [alice, bob, carol] = [unique("alice"), unique("bob"), unique("carol")];
+    const [aliceToken, bobToken, carolToken] = await Promise.all(
+      [alice, bob, carol].map((sub) => target.token({ sub })),
+    );
+    assert.ok(aliceToken && bobToken && carolToken);
+    for (const token of [bobToken, carolToken]) await target.call(token, "GET", "/v1/collaboration/me");
+    const room = await target.call(aliceToken, "POST", "/v1/rooms", { name: "Call", memberIds: [bob, carol] });
+    const meeting = await target.call(aliceToken, "POST", PATH, { roomId: room.id, kind: "video" });
+
+    // A member of the room who is not in the call hears none of its signals.
+    const listener = await target.connect(carolToken);
+    const refused = listener.newSubscription(`meeting:${meeting.id}`);
+    refused.subscribe();
+    const verdict = await new Promise((resolve) => {
+      refused.on("unsubscribed", ({ code }) => resolve(code));
+      refused.on("subscribed", () => resolve("subscribed"));
+    });
+    assert.equal(verdict, 103);
+
+    const first = await takePart(browser, origin, target, aliceToken, meeting.id);
+    const second = await takePart(browser, origin, target, bobToken, meeting.id);
+    assert.deepEqual([first.seat.mode, second.seat.mode], ["relay", "relay"]);
+    assert.deepEqual([first.seat.participantCount, second.seat.participantCount], [1, 2]);
+    const views = await Promise.all([seeing(first.page), seeing(second.page)]);
+    for (const view of views) {
+      assert.equal(view.state, "connected");
+      assert.equal(view.width, 320);
+    }
+
+    // Past the first lease both are still there: heartbeats carried them.
+    await new Promise((resolve) => setTimeout(resolve, LEASE_SECONDS * 1000));
+    assert.equal((await target.call(aliceToken, "GET", `${PATH}/${meeting.id}`)).participantCount, 2);
+
+    const closedAt = Date.now();
+    await second.page.close({ runBeforeUnload: false });
+    let present = 2;
+    while (present > 1 && Date.now() - closedAt < 20_000) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      present = (await target.call(aliceToken, "GET", `${PATH}/${meeting.id}/participants`)).items.length;
+    }
+    const goneAfterMs = Date.now() - closedAt;
+    assert.equal(present, 1);
+    assert.ok(goneAfterMs <= LEASE_SECONDS * 1000 + 500, `gone after ${goneAfterMs} ms`);
+    // The event comes from the sweep, a poll of the job runner later at most; and only once.
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    const { events } = await target.call(aliceToken, "GET", `/v1/rooms/${room.id}/events?after=0&limit=300`);
+    const seen = events.filter(({ type }: { type: string }) => type.startsWith("meeting.participant_"))
+      .map(({ type, data }: { type: string; data: { meeting: { participantCount: number }; reason?: string } }) =>
+        `${type} ${data.meeting.participantCount} ${data.reason ?? ""}`.trim()
+      );
+    assert.deepEqual(seen, [
+      "meeting.participant_joined 1",
+      "meeting.participant_joined 2",
+      "meeting.participant_left 1 expired",
+    ]);
+    const left = events.find(({ type }: { type: string }) => type === "meeting.participant_left");
+    assert.ok(Date.parse(left.at) - closedAt <= LEASE_SECONDS * 1000 + 1500, left.at);
+  } finally {
+    await browser.close();
+    await server.shutdown();
+  }
+}

@@ -1,0 +1,444 @@
+// Events through the door: made, read, edited as this, following and all; rights, answers, free and busy.
+import assert from "node:assert/strict";
+import { CALENDAR, eventsOf, list, ok, openWorld, refused, startsIn, type World } from "./calendar_world.ts";
+
+const MARCH = ["2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"] as const;
+
+/** A meeting on each of five days, 9:00 in Vienna. */
+async function series(world: World, more: Record<string, unknown> = {}) {
+  return ok(
+    await world.alice.post(`${CALENDAR}/events`, {
+      roomId: world.roomId,
+      title: "Stand-up",
+      start: { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" },
+      end: { dateTime: "2026-03-09T09:15:00", timeZone: "Europe/Vienna" },
+      rrule: "FREQ=DAILY;COUNT=5",
+      ...more,
+    }),
+    201,
+  ).body;
+}
+
+async function titles(world: World): Promise<string[]> {
+  return (await list(world.alice, ...MARCH)).map((item) => `${item.startAt.slice(5, 16)} ${item.title}`);
+}
+
+Deno.test("event.create answers what event.read answers, with wall time, instants and a uid", async () => {
+  await using world = await openWorld();
+  const event = await series(world, {
+    location: "Room 1",
+    attendees: [{ principalId: "bob" }, { email: "Eve@Example.org" }],
+  });
+  assert.deepEqual(event.start, { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" });
+  assert.deepEqual([event.startAt, event.endAt], ["2026-03-09T08:00:00.000Z", "2026-03-09T08:15:00.000Z"]);
+  assert.equal(event.attendees[1].email, "eve@example.org");
+  assert.ok(event.uid.length > 10);
+  const read = ok(await world.alice.get(`${CALENDAR}/events/${event.id}`));
+  assert.deepEqual(read.body, event);
+  const one = ok(await world.alice.get(`${CALENDAR}/events/${event.id}?occurrence=2026-03-11T08:00:00Z`));
+  assert.deepEqual([one.body.occurrence, one.body.startAt], ["2026-03-11T09:00:00", "2026-03-11T08:00:00.000Z"]);
+  refused(await world.alice.get(`${CALENDAR}/events/${event.id}?occurrence=2026-03-11T08:30:00Z`), 404, "not_found");
+});
+
+Deno.test("an event with a meeting schedules one in its room, and both are there or neither", async () => {
+  await using world = await openWorld();
+  const event = await series(world, { rrule: null, meeting: { create: true } });
+  const { body: meeting } = ok(await world.bob.get(`/v1/collaboration/meetings/${event.meetingId}`));
+  assert.deepEqual([meeting.roomId, meeting.title, meeting.scheduledFor], [world.roomId, "Stand-up", event.startAt]);
+  const meetings = async () =>
+    ok(await world.bob.get(`/v1/collaboration/meetings?roomId=${world.roomId}`)).body.items.length;
+  assert.equal(await meetings(), 1);
+  const clash = await world.alice.post(`${CALENDAR}/events`, {
+    roomId: world.roomId,
+    title: "Clash",
+    start: event.start,
+    meeting: { create: true },
+    ifFree: true,
+  });
+  refused(clash, 409, "busy_conflict");
+  assert.equal(await meetings(), 1);
+});
+
+Deno.test("event.create refuses what makes no sense and names the field", async () => {
+  await using world = await openWorld();
+  const start = { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" };
+  const wrong: [Record<string, unknown>, string][] = [
+    [{ end: { dateTime: "2026-03-09T08:00:00", timeZone: "Europe/Vienna" } }, "/end"],
+    [{ end: { date: "2026-03-10" } }, "/end"],
+    [{ durationMinutes: 5, end: start }, "/durationMinutes"],
+    [{ start: { date: "2026-03-09" }, durationMinutes: 90 }, "/durationMinutes"],
+    [{ exDates: ["2026-03-10T09:00:00"] }, "/exDates"],
+    [{ attendees: [{ principalId: "nobody" }] }, "/attendees/0"],
+    [{ attendees: [{ principalId: "bob" }, { principalId: "bob" }] }, "/attendees/1"],
+    [{ start: { date: "2026-03-09" }, rrule: "FREQ=DAILY;BYHOUR=9" }, "/rrule"],
+    [{ meeting: { create: true } }, "/meeting"],
+    [{ uid: "a\r\nATTENDEE:mailto:eve@example.org" }, "/uid"],
+    [{ start: { dateTime: "2026-02-30T09:00:00", timeZone: "UTC" } }, "/start"],
+  ];
+  for (const [more, pointer] of wrong) {
+    const answer = await world.alice.post(`${CALENDAR}/events`, { title: "x", start, ...more });
+    assert.equal(answer.status, 422, JSON.stringify(more));
+    assert.ok(answer.body.errors[0].pointer.startsWith(pointer), `${JSON.stringify(more)}: ${answer.body.detail}`);
+  }
+});
+
+Deno.test("event.update with scope this changes one occurrence and leaves the others", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const changed = ok(
+    await world.bob.patch(`${CALENDAR}/events/${id}`, {
+      scope: "this",
+      occurrence: "2026-03-10T09:00:00",
+      title: "Retro",
+      start: { dateTime: "2026-03-12T15:00:00", timeZone: "Europe/Vienna" },
+    }),
+  );
+  assert.deepEqual([changed.body.title, changed.body.occurrence, changed.body.version], [
+    "Retro",
+    "2026-03-10T09:00:00",
+    2,
+  ]);
+  assert.deepEqual(await titles(world), [
+    "03-09T08:00 Stand-up",
+    "03-11T08:00 Stand-up",
+    "03-12T08:00 Stand-up",
+    "03-12T14:00 Retro",
+    "03-13T08:00 Stand-up",
+  ]);
+  // The edit is found by the name of the occurrence, wherever it went.
+  const again = ok(
+    await world.bob.patch(`${CALENDAR}/events/${id}`, {
+      scope: "this",
+      occurrence: "2026-03-10T09:00:00",
+      durationMinutes: 60,
+    }),
+  );
+  assert.deepEqual([again.body.title, again.body.endAt], ["Retro", "2026-03-12T15:00:00.000Z"]);
+  const field = await world.bob.patch(`${CALENDAR}/events/${id}`, {
+    scope: "this",
+    occurrence: "2026-03-10T09:00:00",
+    rrule: null,
+  });
+  refused(field, 422, "validation_failed");
+  refused(await world.bob.patch(`${CALENDAR}/events/${id}`, { scope: "this", title: "x" }), 422, "validation_failed");
+});
+
+Deno.test("event.update with scope following ends the series before and begins another there", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { attendees: [{ principalId: "bob" }], exDates: ["2026-03-13T09:00:00"] });
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      scope: "this",
+      occurrence: "2026-03-12T09:00:00",
+      title: "Demo",
+    }),
+  );
+  const tail = ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      scope: "following",
+      occurrence: "2026-03-11T09:00:00",
+      start: { dateTime: "2026-03-11T10:00:00", timeZone: "Europe/Vienna" },
+      title: "Late stand-up",
+    }),
+  );
+  assert.notEqual(tail.body.id, id);
+  assert.deepEqual([tail.body.rrule, tail.body.attendees.length], ["FREQ=DAILY;COUNT=3", 1]);
+  assert.deepEqual(
+    await titles(world),
+    [
+      "03-09T08:00 Stand-up",
+      "03-10T08:00 Stand-up",
+      "03-11T09:00 Late stand-up",
+      "03-12T08:00 Demo",
+    ].map((line) => line.replace("03-12T08:00", "03-12T09:00")),
+  );
+  const head = ok(await world.alice.get(`${CALENDAR}/events/${id}`));
+  assert.equal(head.body.rrule, "FREQ=DAILY;UNTIL=20260310T080000Z");
+});
+
+Deno.test("event.update with scope all moves the series by as much as the occurrence that was moved", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { exDates: ["2026-03-10T09:00:00"] });
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      scope: "this",
+      occurrence: "2026-03-13T09:00:00",
+      title: "Last",
+    }),
+  );
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      occurrence: "2026-03-11T09:00:00",
+      start: { dateTime: "2026-03-11T11:00:00", timeZone: "Europe/Vienna" },
+    }),
+  );
+  assert.deepEqual(await titles(world), [
+    "03-09T10:00 Stand-up",
+    "03-11T10:00 Stand-up",
+    "03-12T10:00 Stand-up",
+    "03-13T10:00 Last",
+  ]);
+  const stale = await world.alice.patch(`${CALENDAR}/events/${id}`, { title: "x" }, { "if-match": '"1"' });
+  refused(stale, 412, "version_mismatch");
+});
+
+Deno.test("of those who change the same version at once, one does", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const answers = await Promise.all(
+    Array.from(
+      { length: 5 },
+      (_, index) => world.alice.patch(`${CALENDAR}/events/${id}`, { title: `Title ${index}` }, { "if-match": '"1"' }),
+    ),
+  );
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 412, 412, 412, 412]);
+});
+
+Deno.test("event.delete cancels one occurrence, all that follow, or the series", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const remove = (query: string) => world.alice.delete(`${CALENDAR}/events/${id}${query}`);
+  ok(await remove("?scope=this&occurrence=2026-03-10T09:00:00"), 204);
+  refused(await remove("?scope=this&occurrence=2026-03-10T09:00:00"), 404, "not_found");
+  assert.equal((await startsIn(world.alice, ...MARCH)).length, 4);
+  ok(await remove("?scope=following&occurrence=2026-03-12T09:00:00"), 204);
+  assert.deepEqual(await startsIn(world.alice, ...MARCH), ["2026-03-09T08:00:00.000Z", "2026-03-11T08:00:00.000Z"]);
+  ok(await remove(""), 204);
+  refused(await remove(""), 404, "not_found");
+  const cancelled = await eventsOf(world.gateway, `room:${world.roomId}`, "calendar.event.cancelled");
+  assert.deepEqual(cancelled.map(({ data }) => [data.scope, data.occurrence]), [
+    ["this", "2026-03-10T09:00:00"],
+    ["following", "2026-03-12T09:00:00"],
+    ["all", null],
+  ]);
+});
+
+Deno.test("members of the room see its events; visibility decides what; strangers see nothing", async () => {
+  await using world = await openWorld();
+  const open = await series(world, { rrule: null });
+  const busyOnly = await series(world, { rrule: null, visibility: "busy_only", title: "Interview" });
+  const secret = await series(world, {
+    rrule: null,
+    visibility: "private",
+    title: "Surprise",
+    attendees: [{ principalId: "carol" }],
+  });
+  const read = (caller: World["bob"], id: string) => caller.get(`${CALENDAR}/events/${id}`);
+  assert.equal(ok(await read(world.bob, open.id)).body.title, "Stand-up");
+  const seen = ok(await read(world.bob, busyOnly.id)).body;
+  assert.deepEqual([seen.busyOnly, seen.title, seen.createdBy, seen.attendees], [true, null, null, []]);
+  refused(await read(world.bob, secret.id), 404, "not_found");
+  // An invitation is enough, also for somebody outside of the room.
+  assert.equal(ok(await read(world.carol, secret.id)).body.title, "Surprise");
+  refused(await read(world.carol, open.id), 404, "not_found");
+  assert.deepEqual((await list(world.bob, ...MARCH)).map((item) => item.title), ["Stand-up", null]);
+  assert.ok(!JSON.stringify(await list(world.bob, ...MARCH)).includes("Interview"));
+  refused(
+    await world.carol.get(`${CALENDAR}/events?from=${MARCH[0]}&to=${MARCH[1]}&roomId=${world.roomId}`),
+    404,
+    "not_found",
+  );
+  // Nobody hears of what they may not know, on no stream.
+  const told = await world.gateway.app.store.log.read("default", `room:${world.roomId}`, 0, 100);
+  assert.ok(!told.some(({ json }) => json.includes("Interview") || json.includes("Surprise")));
+  const elsewhere = await world.gateway.as("alice", { tenant: "elsewhere", role: "owner" });
+  refused(await read(elsewhere, open.id), 404, "not_found");
+});
+
+Deno.test("who looks into a public room without being a member sees that time is taken", async () => {
+  await using world = await openWorld();
+  const { body: room } = await world.alice.post("/v1/rooms", { name: "Lobby", visibility: "public" });
+  const { id } = await series(world, { roomId: room.id, title: "Board", rrule: null });
+  const seen =
+    ok(await world.carol.get(`${CALENDAR}/events?from=${MARCH[0]}&to=${MARCH[1]}&roomId=${room.id}`)).body.items;
+  assert.deepEqual(seen.map((item: Record<string, unknown>) => [item.busyOnly, item.title]), [[true, null]]);
+  assert.equal(ok(await world.carol.get(`${CALENDAR}/events/${id}`)).body.title, null);
+  const told = await world.gateway.app.store.log.read("default", `room:${room.id}`, 0, 100);
+  assert.ok(
+    told.some(({ type }) => type === "calendar.event.created") && !told.some(({ json }) => json.includes("Board")),
+  );
+});
+
+Deno.test("members edit, observers read, creators and moderators delete; personal events are their creator's", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  ok(await world.bob.patch(`${CALENDAR}/events/${id}`, { title: "Bob was here" }));
+  refused(await world.bob.delete(`${CALENDAR}/events/${id}`), 403, "forbidden");
+  await world.alice.put(`/v1/rooms/${world.roomId}/members/bob`, { role: "observer" });
+  refused(await world.bob.patch(`${CALENDAR}/events/${id}`, { title: "x" }), 403, "forbidden");
+  await world.alice.put(`/v1/rooms/${world.roomId}/members/bob`, { role: "moderator" });
+  ok(await world.bob.delete(`${CALENDAR}/events/${id}`), 204);
+  const own = await series(world, { roomId: undefined, attendees: [{ principalId: "bob" }] });
+  refused(await world.bob.patch(`${CALENDAR}/events/${own.id}`, { title: "x" }), 403, "forbidden");
+  refused(await world.carol.patch(`${CALENDAR}/events/${own.id}`, { title: "x" }), 404, "not_found");
+  await world.alice.patch(`/v1/rooms/${world.roomId}`, { state: "archived" });
+  const late = await world.alice.post(`${CALENDAR}/events`, {
+    roomId: world.roomId,
+    title: "x",
+    start: { date: "2026-03-09" },
+  });
+  refused(late, 409, "room_archived");
+});
+
+Deno.test("an agent does not learn of an event that its owner may not know", async () => {
+  await using world = await openWorld();
+  const own = ok(
+    await world.carol.post("/v1/collaboration/principals", { id: "bot", kind: "agent", displayName: "Bot" }),
+    201,
+  );
+  assert.equal(own.body.ownerId, "carol");
+  const { id } = await series(world, { attendees: [{ principalId: "bot" }] });
+  const bot = await world.gateway.as("bot", { kind: "agent", owner: "carol" });
+  refused(await bot.get(`${CALENDAR}/events/${id}`), 404, "not_found");
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      attendees: [{ principalId: "bot" }, { principalId: "carol" }],
+    }),
+  );
+  assert.equal(ok(await bot.get(`${CALENDAR}/events/${id}`)).body.title, "Stand-up");
+  const note = ok(await bot.post(`${CALENDAR}/events`, { title: "Retry", start: { date: "2026-03-09" } }), 201).body;
+  assert.equal(
+    ok(await bot.patch(`${CALENDAR}/events/${note.id}`, { title: "Retry later" })).body.title,
+    "Retry later",
+  );
+});
+
+Deno.test("event.rsvp records the caller's answer, to the series or to one occurrence, and tells the others", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, {
+    attendees: [{ principalId: "bob" }, { principalId: "carol", role: "optional" }],
+  });
+  const rsvp = (caller: World["bob"], body: Record<string, unknown>) =>
+    caller.put(`${CALENDAR}/events/${id}/rsvp`, body);
+  const accepted = ok(await rsvp(world.bob, { status: "accepted", comment: "Gladly" }));
+  assert.deepEqual([accepted.body.myStatus, accepted.body.attendees[0].comment], ["accepted", "Gladly"]);
+  ok(await rsvp(world.bob, { status: "declined", occurrence: "2026-03-11T09:00:00" }));
+  assert.deepEqual((await list(world.bob, ...MARCH)).map((item) => item.myStatus), [
+    "accepted",
+    "accepted",
+    "declined",
+    "accepted",
+    "accepted",
+  ]);
+  refused(await rsvp(world.alice, { status: "accepted" }), 403, "forbidden");
+  const heard = await eventsOf(world.gateway, `room:${world.roomId}`, "calendar.event.rsvp");
+  assert.deepEqual(heard.map(({ data }) => [data.principalId, data.status, data.occurrence]), [
+    ["bob", "accepted", null],
+    ["bob", "declined", "2026-03-11T09:00:00"],
+  ]);
+  // Another time is another question.
+  const moved = ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      start: { dateTime: "2026-03-09T17:00:00", timeZone: "Europe/Vienna" },
+    }),
+  );
+  assert.deepEqual(moved.body.attendees.map((one: { status: string }) => one.status), ["needs_action", "needs_action"]);
+});
+
+Deno.test("whoever is no longer invited hears that it is off, and sees it no more", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { roomId: undefined, attendees: [{ principalId: "carol" }] });
+  assert.equal((await eventsOf(world.gateway, "principal:carol", "calendar.event.created")).length, 1);
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { attendees: [] }));
+  assert.equal((await eventsOf(world.gateway, "principal:carol", "calendar.event.cancelled")).length, 1);
+  refused(await world.carol.get(`${CALENDAR}/events/${id}`), 404, "not_found");
+});
+
+Deno.test("freebusy.read tells times, never titles, and leaves out what is declined or transparent", async () => {
+  await using world = await openWorld();
+  await series(world, { roomId: undefined, title: "Doctor", rrule: null, visibility: "private" });
+  const overlapping = await series(world, {
+    title: "Review",
+    rrule: null,
+    start: { dateTime: "2026-03-09T09:10:00", timeZone: "Europe/Vienna" },
+    end: undefined,
+    durationMinutes: 60,
+    attendees: [{ principalId: "bob" }],
+  });
+  await series(world, {
+    title: "Birthday",
+    rrule: null,
+    start: { date: "2026-03-09" },
+    end: undefined,
+    transparent: true,
+  });
+  const ask = async (timeZone = "UTC") =>
+    ok(
+      await world.carol.post(`${CALENDAR}/freebusy`, {
+        principalIds: ["alice", "bob"],
+        from: MARCH[0],
+        to: MARCH[1],
+        timeZone,
+      }),
+    ).body;
+  assert.deepEqual(await ask(), {
+    busy: [
+      { principalId: "alice", start: "2026-03-09T08:00:00.000Z", end: "2026-03-09T09:10:00.000Z" },
+      { principalId: "bob", start: "2026-03-09T08:10:00.000Z", end: "2026-03-09T09:10:00.000Z" },
+    ],
+    truncated: false,
+  });
+  ok(await world.bob.put(`${CALENDAR}/events/${overlapping.id}/rsvp`, { status: "declined" }));
+  await series(world, { roomId: undefined, title: "Away", rrule: null, start: { date: "2026-03-20" }, end: undefined });
+  const busy = (await ask("America/New_York")).busy;
+  assert.deepEqual(busy.filter((time: { principalId: string }) => time.principalId === "bob"), []);
+  assert.deepEqual(busy.at(-1), {
+    principalId: "alice",
+    start: "2026-03-20T04:00:00.000Z",
+    end: "2026-03-21T04:00:00.000Z",
+  });
+  const unknown = await world.carol.post(`${CALENDAR}/freebusy`, {
+    principalIds: ["nobody"],
+    from: MARCH[0],
+    to: MARCH[1],
+  });
+  refused(unknown, 422, "validation_failed");
+});
+
+Deno.test("ifFree lets exactly one of ten who want the same hour have it", async () => {
+  await using world = await openWorld();
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, (_, index) =>
+      (index % 2 === 0 ? world.alice : world.carol).post(`${CALENDAR}/events`, {
+        title: `Booking ${index}`,
+        start: { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" },
+        rrule: "FREQ=WEEKLY;COUNT=4",
+        attendees: [{ principalId: "bob" }],
+        ifFree: true,
+      })),
+  );
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [201, ...Array.from({ length: 9 }, () => 409)]);
+  assert.deepEqual(
+    new Set(answers.flatMap(({ status, body }) => status === 409 ? [body.code] : [])),
+    new Set(["busy_conflict"]),
+  );
+  const later = {
+    title: "x",
+    start: { dateTime: "2026-03-23T08:30:00", timeZone: "Europe/Vienna" },
+    attendees: [{ principalId: "bob" }],
+  };
+  refused(await world.alice.post(`${CALENDAR}/events`, { ...later, ifFree: true }), 409, "busy_conflict");
+  ok(await world.alice.post(`${CALENDAR}/events`, { ...later, durationMinutes: 30, ifFree: true }), 201);
+});
+
+Deno.test("events are found by search, and no longer when they are gone", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { title: "Quarterly fireworks" });
+  const find = async (caller: World["bob"]) =>
+    ok(await caller.get("/v1/search?q=fireworks&types=event")).body.items.map((item: { event: { id: string } }) =>
+      item.event.id
+    );
+  assert.deepEqual(await find(world.bob), [id]);
+  assert.deepEqual(await find(world.carol), []);
+  ok(await world.alice.delete(`${CALENDAR}/events/${id}`), 204);
+  assert.deepEqual(await find(world.bob), []);
+});
+
+Deno.test("a purged room takes its calendar along", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { attendees: [{ principalId: "carol" }] });
+  const admin = await world.gateway.as("alice", { role: "admin" });
+  ok(await admin.delete(`/v1/rooms/${world.roomId}?purge=true`), 204);
+  await world.gateway.runJobs();
+  refused(await world.carol.get(`${CALENDAR}/events/${id}`), 404, "not_found");
+});

@@ -1,0 +1,326 @@
+// Calendars as files: feeds read by another iCalendar library, imports of what real programs wrote, and hostile files.
+import assert from "node:assert/strict";
+// What calendar programs wrote, out of the test data of the package `ical`.
+import apple from "ical/test/test2.ics" with { type: "text" };
+import exchange from "ical/test/test15.ics" with { type: "text" };
+import google from "ical/test/test13.ics" with { type: "text" };
+import googleSeries from "ical/test/test14.ics" with { type: "text" };
+import lanyrd from "ical/test/test1.ics" with { type: "text" };
+import meetup from "ical/test/test5.ics" with { type: "text" };
+import ownCloud from "ical/test/test7.ics" with { type: "text" };
+import series from "ical/test/test12.ics" with { type: "text" };
+import tvCountdown from "ical/test/test3.ics" with { type: "text" };
+import nodeIcal from "node-ical";
+import { CALENDAR, list, ok, openWorld, refused, startsIn, type World } from "./calendar_world.ts";
+
+const YEAR = ["2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z"] as const;
+
+async function importFile(world: World, text: string, roomId: string | undefined = world.roomId) {
+  const started = ok(
+    await world.alice.post(`${CALENDAR}/import`, { text, ...(roomId === undefined ? {} : { roomId }) }),
+    202,
+  );
+  await world.gateway.runJobs();
+  const { body } = ok(await world.alice.get(`${CALENDAR}/import/${started.body.id}`));
+  assert.equal(body.state, "done");
+  return body.report;
+}
+
+function calendarOf(...lines: string[]): string {
+  return ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//test//EN", ...lines, "END:VCALENDAR", ""].join("\r\n");
+}
+
+async function feedOf(world: World, more: Record<string, unknown> = {}): Promise<{ id: string; path: string }> {
+  return ok(await world.alice.post(`${CALENDAR}/feeds`, { name: "Ours", roomId: world.roomId, ...more }), 201).body;
+}
+
+Deno.test("a feed is read by another library with the same occurrences, edits and exceptions", async () => {
+  await using world = await openWorld();
+  const zones = ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"];
+  for (const timeZone of zones) {
+    const { body } = ok(
+      await world.alice.post(`${CALENDAR}/events`, {
+        roomId: world.roomId,
+        title: `Stand-up; in ${timeZone}, daily\nSecond line`,
+        description: "BEGIN:VEVENT\r\nnot an event",
+        start: { dateTime: "2026-03-20T09:00:00", timeZone },
+        rrule: "FREQ=WEEKLY;BYDAY=MO,FR;COUNT=20",
+        exDates: ["2026-03-23T09:00:00"],
+      }),
+      201,
+    );
+    ok(
+      await world.alice.patch(`${CALENDAR}/events/${body.id}`, {
+        scope: "this",
+        occurrence: "2026-03-27T09:00:00",
+        title: "Moved",
+        start: { dateTime: "2026-03-28T12:00:00", timeZone },
+      }),
+    );
+  }
+  ok(
+    await world.alice.post(`${CALENDAR}/events`, {
+      roomId: world.roomId,
+      title: "Trip",
+      start: { date: "2026-04-01" },
+      end: { date: "2026-04-04" },
+    }),
+    201,
+  );
+  const { path } = await feedOf(world);
+  const answer = ok(await world.gateway.withToken(undefined).get(path));
+  assert.match(answer.headers.get("content-type") ?? "", /^text\/calendar/);
+  const parsed = Object.values(nodeIcal.sync.parseICS(answer.body)).filter((part) => part?.type === "VEVENT");
+  assert.equal(parsed.length, zones.length + 1);
+  const read: string[] = [];
+  for (const event of parsed) {
+    if (event?.type !== "VEVENT") continue;
+    const instances = nodeIcal.expandRecurringEvent(event, { from: new Date(YEAR[0]), to: new Date(YEAR[1]) });
+    if (event.datetype === "date") {
+      assert.deepEqual([event.summary, instances.length], ["Trip", 1]);
+      continue;
+    }
+    read.push(...instances.map((instance) => instance.start.toISOString()));
+  }
+  const ours = (await list(world.alice, ...YEAR)).filter((item) => !item.allDay).map((item) => item.startAt);
+  assert.equal(ours.length, 19 * zones.length);
+  assert.deepEqual(read.sort(), ours.sort());
+  const texts = parsed.map((event) => event?.type === "VEVENT" ? String(event.summary) : "");
+  assert.ok(texts.includes("Stand-up; in Europe/Vienna, daily\nSecond line"));
+});
+
+Deno.test("a feed shows what its maker may see now, and nothing once it is revoked or the maker is gone", async () => {
+  await using world = await openWorld();
+  const anyone = world.gateway.withToken(undefined);
+  ok(
+    await world.alice.post(`${CALENDAR}/events`, {
+      roomId: world.roomId,
+      title: "Planning",
+      start: { date: "2026-03-09" },
+    }),
+    201,
+  );
+  const feed = ok(await world.bob.post(`${CALENDAR}/feeds`, {}), 201).body;
+  assert.ok(feed.path.split("/").at(-1).length > 22);
+  assert.match(ok(await anyone.get(feed.path)).body, /SUMMARY:Planning/);
+  const { body: listed } = ok(await world.bob.get(`${CALENDAR}/feeds`));
+  assert.deepEqual(listed.items.map((item: Record<string, unknown>) => [item.id, item.path]), [[feed.id, undefined]]);
+  ok(await world.alice.delete(`/v1/rooms/${world.roomId}/members/bob`), 204);
+  assert.doesNotMatch(ok(await anyone.get(feed.path)).body, /Planning/);
+  refused(await world.alice.delete(`${CALENDAR}/feeds/${feed.id}`), 404, "not_found");
+  ok(await world.bob.delete(`${CALENDAR}/feeds/${feed.id}`), 204);
+  for (const path of [feed.path, `${CALENDAR}/feeds/none.ics`, `${CALENDAR}/feeds/${"A".repeat(43)}.ics`]) {
+    refused(await anyone.get(path), 404, "not_found");
+  }
+  refused(await world.carol.post(`${CALENDAR}/feeds`, { roomId: world.roomId }), 404, "not_found");
+  const { path } = await feedOf(world);
+  const root = await world.gateway.as("root", { role: "owner" });
+  ok(await root.delete("/v1/collaboration/principals/alice"), 204);
+  refused(await anyone.get(path), 404, "not_found");
+});
+
+Deno.test("files of known programs import, and importing them again changes nothing", async (t) => {
+  // Program, file, events that come in, events with a problem: a start «Next Year», a uid used twice.
+  const files: [string, string, number, number][] = [
+    ["Lanyrd", lanyrd, 8, 1],
+    ["Apple iCal", apple, 3, 0],
+    ["tvcountdown", tvCountdown, 26, 1],
+    ["Meetup", meetup, 1, 0],
+    ["ownCloud", ownCloud, 1, 0],
+    ["a series with an edit", series, 1, 0],
+    ["Google Calendar", google, 1, 0],
+    ["Google Calendar, two series", googleSeries, 2, 0],
+    ["Microsoft Exchange", exchange, 1, 0],
+  ];
+  for (const [program, text, count, problems] of files) {
+    await t.step(program, async () => {
+      await using world = await openWorld();
+      const first = await importFile(world, text);
+      assert.deepEqual(
+        [first.created, first.updated, first.problems.length],
+        [count, 0, problems],
+        JSON.stringify(first),
+      );
+      const again = await importFile(world, text);
+      assert.deepEqual([again.created, again.updated, again.unchanged], [0, 0, count], JSON.stringify(again));
+    });
+  }
+});
+
+Deno.test("a Google series keeps its zone, its end and its edited occurrence", async () => {
+  await using world = await openWorld();
+  await importFile(world, google);
+  const items = await list(world.alice, "2016-08-01T00:00:00Z", "2016-10-01T00:00:00Z");
+  assert.deepEqual(items.map((item) => `${item.startAt} ${item.title}`), [
+    "2016-08-25T11:00:00.000Z repeated",
+    "2016-08-26T11:00:00.000Z bla bla",
+    "2016-08-27T11:00:00.000Z repeated",
+    "2016-08-28T11:00:00.000Z repeated",
+  ]);
+  assert.equal(items[0].start.timeZone, "Europe/Kiev");
+});
+
+Deno.test("zones as Outlook, Exchange and Mozilla write them are understood", async () => {
+  await using world = await openWorld();
+  const event = (uid: string, tzid: string): string[] => [
+    "BEGIN:VEVENT",
+    `UID:${uid}`,
+    "SUMMARY:Call",
+    `DTSTART;TZID=${tzid}:20260701T090000`,
+    `DTEND;TZID=${tzid}:20260701T100000`,
+    "END:VEVENT",
+  ];
+  const report = await importFile(
+    world,
+    calendarOf(
+      ...event("a", "W. Europe Standard Time"),
+      ...event("b", "/mozilla.org/20070129_1/America/New_York"),
+      ...event("c", '"(UTC+07:00) Bangkok, Hanoi, Jakarta"'),
+      ...event("d", "Middle Earth"),
+    ),
+  );
+  assert.deepEqual([report.created, report.problems.length, report.problems[0].uid], [3, 1, "d"]);
+  assert.deepEqual(await startsIn(world.alice, "2026-07-01T00:00:00Z", "2026-07-02T00:00:00Z"), [
+    "2026-07-01T02:00:00.000Z",
+    "2026-07-01T07:00:00.000Z",
+    "2026-07-01T13:00:00.000Z",
+  ]);
+});
+
+Deno.test("an import updates what changed in the file, and keeps who was invited here", async () => {
+  await using world = await openWorld();
+  const file = (title: string, hour: string): string =>
+    calendarOf(
+      "BEGIN:VEVENT",
+      "UID:one@example.org",
+      `SUMMARY:${title}`,
+      `DTSTART:20260310T${hour}0000Z`,
+      "DURATION:PT45M",
+      "ATTENDEE;ROLE=OPT-PARTICIPANT;PARTSTAT=ACCEPTED:mailto:eve@example.org",
+      "BEGIN:VALARM",
+      "ACTION:DISPLAY",
+      "TRIGGER:-PT15M",
+      "END:VALARM",
+      "END:VEVENT",
+    );
+  await importFile(world, file("First", "08"));
+  const [{ id }] = await list(world.alice, ...YEAR);
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      attendees: [{ principalId: "bob" }, { email: "eve@example.org", role: "optional" }],
+    }),
+  );
+  const report = await importFile(world, file("Second", "09"));
+  assert.deepEqual([report.created, report.updated], [0, 1]);
+  const { body } = ok(await world.alice.get(`${CALENDAR}/events/${id}`));
+  assert.deepEqual([body.title, body.startAt, body.endAt], [
+    "Second",
+    "2026-03-10T09:00:00.000Z",
+    "2026-03-10T09:45:00.000Z",
+  ]);
+  assert.deepEqual(body.reminders, [{ minutesBefore: 15 }]);
+  assert.deepEqual(body.attendees.map((one: Record<string, unknown>) => [one.principalId, one.email, one.status]), [
+    ["bob", null, "needs_action"],
+    [null, "eve@example.org", "accepted"],
+  ]);
+});
+
+Deno.test("what a feed writes an import reads, to the same calendar", async () => {
+  await using world = await openWorld();
+  const { body: event } = await world.alice.post(`${CALENDAR}/events`, {
+    roomId: world.roomId,
+    title: "Rota",
+    start: { date: "2026-03-02" },
+    rrule: "FREQ=WEEKLY;COUNT=5",
+    exDates: ["2026-03-16"],
+  });
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${event.id}`, {
+      scope: "this",
+      occurrence: "2026-03-09",
+      title: "Rota (Bob)",
+    }),
+  );
+  const before = await list(world.alice, ...YEAR);
+  const { path } = await feedOf(world);
+  const { body: text } = await world.gateway.withToken(undefined).get(path);
+  const { body: other } = await world.alice.post("/v1/rooms", { name: "Copy" });
+  const report = await importFile(world, text, other.id);
+  assert.deepEqual([report.created, report.problems], [1, []]);
+  const after = await list(world.alice, ...YEAR, `&roomId=${other.id}`);
+  const shape = (item: Record<string, unknown>) => [item.title, item.startAt, item.endAt, item.occurrence, item.uid];
+  assert.deepEqual(after.map(shape), before.map(shape));
+});
+
+Deno.test("one bad event is reported and does not keep the others out", async () => {
+  await using world = await openWorld();
+  const event = (uid: string, ...lines: string[]): string[] => ["BEGIN:VEVENT", `UID:${uid}`, ...lines, "END:VEVENT"];
+  const report = await importFile(
+    world,
+    calendarOf(
+      ...event("dense", "DTSTART:20260310T080000Z", "RRULE:FREQ=SECONDLY"),
+      ...event("startless", "SUMMARY:When?"),
+      ...event("ancient", "DTSTART:15821004T080000Z"),
+      ...event("wordy", "DTSTART:20260310T080000Z", `SUMMARY:${"x".repeat(300)}`),
+      ...event("off", "DTSTART:20260310T080000Z", "STATUS:CANCELLED"),
+      ...event("broken", "DTSTART:20260310T080000Z", "no colon here"),
+      ...event("good", "DTSTART:20260310T080000Z"),
+    ),
+  );
+  assert.equal(report.created, 1, JSON.stringify(report));
+  assert.deepEqual(report.problems.map((one: { uid: string }) => one.uid).sort(), [
+    "ancient",
+    "broken",
+    "dense",
+    "off",
+    "startless",
+    "wordy",
+  ]);
+});
+
+Deno.test("hostile files are refused, or done quickly", async () => {
+  await using world = await openWorld();
+  const post = (text: string) => world.alice.post(`${CALENDAR}/import`, { text });
+  const deep = calendarOf(...Array(50).fill("BEGIN:X"), ...Array(50).fill("END:X"));
+  const crowd = calendarOf(...Array(2001).fill("BEGIN:VEVENT\r\nEND:VEVENT"));
+  for (const text of ["hello", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT", deep, crowd, calendarOf("END:VEVENT")]) {
+    refused(await post(text), 422, "validation_failed");
+  }
+  refused(await post(`BEGIN:VCALENDAR\r\n${"x".repeat(1024 * 1024)}`), 422, "validation_failed");
+  const costly = [
+    // Parameters, escapes, folds and alarms by the ten thousand.
+    ["BEGIN:VEVENT", "DTSTART:20260310T080000Z", `SUMMARY${";A=B".repeat(60_000)}:x`, "END:VEVENT"],
+    ["BEGIN:VEVENT", "DTSTART:20260310T080000Z", `DESCRIPTION:${"\\n".repeat(120_000)}`, "END:VEVENT"],
+    ["BEGIN:VEVENT", "DTSTART:20260310T080000Z", `DESCRIPTION:x${"\r\n y".repeat(60_000)}`, "END:VEVENT"],
+    ["BEGIN:VEVENT", "DTSTART:20260310T080000Z", ...Array(9000).fill("BEGIN:VALARM\r\nEND:VALARM"), "END:VEVENT"],
+    [
+      "BEGIN:VEVENT",
+      "DTSTART:20260310T080000Z",
+      "RRULE:FREQ=DAILY",
+      `EXDATE:${Array(15_000).fill("20260311T080000Z").join(",")}`,
+      "END:VEVENT",
+    ],
+    ["BEGIN:VEVENT", "DTSTART:20260310T080000Z", `RRULE:${"BYDAY=MO;".repeat(20_000)}FREQ=DAILY`, "END:VEVENT"],
+    ["BEGIN:VEVENT", `DTSTART;TZID=${"/a".repeat(100_000)}:20260310T080000`, "END:VEVENT"],
+  ];
+  for (const lines of costly) {
+    const startedAt = performance.now();
+    await importFile(world, calendarOf(...lines));
+    assert.ok(performance.now() - startedAt < 2000, lines[2]?.slice(0, 40));
+  }
+});
+
+Deno.test("an import is its maker's, and needs membership in the room", async () => {
+  await using world = await openWorld();
+  const text = calendarOf("BEGIN:VEVENT", "UID:a", "DTSTART:20260310T080000Z", "END:VEVENT");
+  refused(await world.carol.post(`${CALENDAR}/import`, { text, roomId: world.roomId }), 404, "not_found");
+  const { body } = ok(await world.alice.post(`${CALENDAR}/import`, { text }), 202);
+  refused(await world.bob.get(`${CALENDAR}/import/${body.id}`), 404, "not_found");
+  // Out of the room before the job runs: nothing comes in.
+  const late = ok(await world.bob.post(`${CALENDAR}/import`, { text, roomId: world.roomId }), 202);
+  await world.alice.delete(`/v1/rooms/${world.roomId}/members/bob`);
+  await world.gateway.runJobs();
+  const { report } = ok(await world.bob.get(`${CALENDAR}/import/${late.body.id}`)).body;
+  // The job may have been quicker than the removal; either way Bob wrote nothing after it.
+  assert.equal(report.created + report.problems.length, 1);
+});

@@ -1,0 +1,58 @@
+// A room with a calendar, and what calendar tests say often.
+import assert from "node:assert/strict";
+import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+
+export const CALENDAR = "/v1/collaboration/calendar";
+
+export type World = {
+  gateway: Harness;
+  roomId: string;
+  alice: Caller;
+  bob: Caller;
+  /** Member of the tenant, not of the room. */
+  carol: Caller;
+  [Symbol.asyncDispose](): Promise<void>;
+};
+
+/** Alice owns a private room, Bob is a member of it, Carol is not. */
+export async function openWorld(environment: Record<string, string> = {}): Promise<World> {
+  const gateway = await openGateway(environment);
+  const [alice, bob, carol] = [await gateway.as("alice"), await gateway.as("bob"), await gateway.as("carol")];
+  for (const caller of [bob, carol]) await caller.get("/v1/collaboration/me");
+  const room = ok(await alice.post("/v1/rooms", { name: "Operations", memberIds: ["bob"] }), 201);
+  return {
+    gateway,
+    roomId: room.body.id,
+    alice,
+    bob,
+    carol,
+    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
+  };
+}
+
+/** The answer, when it has the status expected. */
+export function ok(answer: Answer, status = 200): Answer {
+  assert.equal(answer.status, status, JSON.stringify(answer.body).slice(0, 500));
+  return answer;
+}
+
+/** Fails unless the call is refused so. */
+export function refused(answer: Answer, status: number, code: string): void {
+  assert.deepEqual([answer.status, answer.body?.code], [status, code], JSON.stringify(answer.body).slice(0, 500));
+}
+
+/** Entries of a range, all of them. */
+export async function list(caller: Caller, from: string, to: string, more = ""): Promise<Answer["body"][]> {
+  return ok(await caller.get(`${CALENDAR}/events?from=${from}&to=${to}${more}`)).body.items;
+}
+
+/** Starts of what is in a range, as instants. */
+export async function startsIn(caller: Caller, from: string, to: string): Promise<string[]> {
+  return (await list(caller, from, to)).map((item) => item.startAt);
+}
+
+/** Durable events of a stream, oldest first. */
+export async function eventsOf(gateway: Harness, stream: string, type: string): Promise<Answer["body"][]> {
+  const events = await gateway.app.store.log.read("default", stream, 0, 1000);
+  return events.filter((event) => event.type === type).map((event) => JSON.parse(event.json));
+}

@@ -1,0 +1,298 @@
+// Uploading: what is taken, what is refused and by which name, and that nothing is left of what is refused.
+import assert from "node:assert/strict";
+import { deflateRawSync, gzipSync } from "node:zlib";
+import { download, filesIn, openFileGateway, png, sha256, upload, uploadForm } from "./file_rig.ts";
+import { ok, people, refused } from "./team.ts";
+
+Deno.test("file.upload stores a raw body with its type, size and hash, and tells the uploader", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice } = await people(gateway, "alice");
+  const answer = await upload(gateway, alice, { name: "Größe 1.png" }, png(640, 480), { "content-type": "image/png" });
+  assert.equal(answer.status, 201, JSON.stringify(answer.body));
+  assert.equal(answer.headers.get("location"), `/v1/collaboration/files/${answer.body.id}`);
+  const { id, createdAt: _, ...file } = answer.body;
+  assert.deepEqual(file, {
+    name: "Größe 1.png",
+    contentType: "image/png",
+    size: 64,
+    sha256: sha256(png(640, 480)),
+    width: 640,
+    height: 480,
+    state: "unlinked",
+    uploaderId: "alice",
+    roomId: null,
+  });
+  assert.deepEqual(ok(await alice.get(`/v1/collaboration/files/${id}`)), answer.body);
+  assert.deepEqual(ok(await alice.get("/v1/collaboration/files")).items, [answer.body]);
+  const events = await gateway.app.store.log.read("default", "principal:alice", 0, 100);
+  const created = events.find((event) => event.type === "file.created");
+  assert.deepEqual(JSON.parse(created?.json ?? "{}").data, { file: answer.body });
+});
+
+Deno.test("file.upload takes the one file of a form, with fields before it", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice } = await people(gateway, "alice");
+  const bytes = crypto.getRandomValues(new Uint8Array(65_000));
+  const plain = new FormData();
+  plain.append("file", new File([bytes], "noise.bin"));
+  const file = ok(await uploadForm(gateway, alice, plain));
+  assert.deepEqual([file.name, file.size, file.contentType], ["noise.bin", 65_000, "application/octet-stream"]);
+  assert.deepEqual((await download(gateway, alice, file.id)).bytes, bytes);
+  const named = new FormData();
+  named.append("name", "Notes.txt");
+  named.append("file", new File(["hello"], "x.txt", { type: "text/plain" }));
+  const notes = ok(await uploadForm(gateway, alice, named));
+  assert.deepEqual([notes.name, notes.contentType], ["Notes.txt", "text/plain"]);
+});
+
+Deno.test("file.upload refuses broken forms and leaves nothing of them", async () => {
+  await using rig = await openFileGateway();
+  const { gateway, folder } = rig;
+  const { alice } = await people(gateway, "alice");
+  const formOf = (...parts: [string, string | File][]): FormData => {
+    const form = new FormData();
+    for (const [name, value] of parts) form.append(name, value);
+    return form;
+  };
+  const file = (size = 100_000): File => new File([new Uint8Array(size).fill(65)], "a.txt");
+  refused(await uploadForm(gateway, alice, formOf(["name", "a.txt"])), 422, "validation_failed");
+  refused(await uploadForm(gateway, alice, formOf(["file", file()], ["name", "b"])), 422, "validation_failed");
+  refused(await uploadForm(gateway, alice, formOf(["file", file()], ["file", file()])), 422, "validation_failed");
+  refused(await uploadForm(gateway, alice, formOf(["surprise", "1"], ["file", file()])), 422, "unknown_field");
+  refused(await uploadForm(gateway, alice, formOf(["file", file()]), 20), 400, "bad_request");
+  refused(await uploadForm(gateway, alice, formOf(["file", file(10)]), 150), 400, "bad_request");
+  refused(await upload(gateway, alice, {}, "x", { "content-type": "multipart/form-data" }), 400, "bad_request");
+  refused(
+    await upload(gateway, alice, {}, "x", { "content-type": "multipart/form-data; boundary=y" }),
+    400,
+    "bad_request",
+  );
+  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(ok(await alice.get("/v1/collaboration/files")).items, []);
+});
+
+Deno.test("file.upload refuses a lying content type with 415, naming both", async () => {
+  await using rig = await openFileGateway();
+  const { gateway, folder } = rig;
+  const { alice } = await people(gateway, "alice");
+  const html = "<html><script>alert(1)</script></html>";
+  const cases: [string | Uint8Array<ArrayBuffer>, string, RegExp][] = [
+    [png(1, 1), "image/jpeg", /is image\/png, not image\/jpeg/],
+    [png(1, 1), "text/plain", /is image\/png, not text\/plain/],
+    [png(1, 1), "application/x-own", /is image\/png, not application\/x-own/],
+    [html, "image/png", /is text\/plain, not image\/png/],
+    [html, "application/pdf", /is text\/plain, not application\/pdf/],
+    ["MZ\x00\x01\x00binary\x00", "text/csv", /not text\/csv/],
+    [new Uint8Array([0, 1, 2, 3, 4, 5]), "video/mp4", /is application\/octet-stream, not video\/mp4/],
+    ["", "image/png", /not image\/png/],
+    ["x", "nonsense", /not a media type/],
+  ];
+  for (const [body, type, detail] of cases) {
+    const answer = await upload(gateway, alice, { name: "x" }, body, { "content-type": type });
+    refused(answer, 415, "unsupported_media_type");
+    assert.match(answer.body.detail, detail);
+  }
+  assert.deepEqual(await filesIn(folder), []);
+});
+
+Deno.test("file.upload takes claims that the content bears out, and finds out the rest", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice } = await people(gateway, "alice");
+  const cases: [string | Uint8Array<ArrayBuffer>, string | undefined, string][] = [
+    [png(1, 1), undefined, "image/png"],
+    [png(1, 1), "application/octet-stream", "image/png"],
+    ["# Title", "text/markdown; charset=utf-8", "text/markdown"],
+    ["<p>hi</p>", undefined, "text/plain"],
+    ["{}", "application/json", "application/json"],
+    ["<?xml version='1.0'?><svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml", "image/svg+xml"],
+    [new Uint8Array([0xff, 0xfe, 0x68, 0, 0x69, 0]), "text/plain", "text/plain"],
+    [new Uint8Array([0x47, 0x72, 0xf6, 0xdf, 0x65]), "text/csv", "text/csv"],
+    [new Uint8Array([0, 1, 2, 3]), "application/x-own", "application/x-own"],
+    [zip("note.txt", new Uint8Array(10)), "application/x-zip-compressed", "application/zip"],
+    [zip("note.txt", new Uint8Array(10)), "application/vnd.etsi.asic-e+zip", "application/vnd.etsi.asic-e+zip"],
+    ["", undefined, "text/plain"],
+  ];
+  for (const [body, type, expected] of cases) {
+    // A text body brings a content type of its own, which none of these wants.
+    const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+    const answer = await upload(
+      gateway,
+      alice,
+      { name: "x" },
+      bytes,
+      type === undefined ? {} : { "content-type": type },
+    );
+    assert.equal(ok(answer).contentType, expected, String(type));
+  }
+});
+
+Deno.test("file.upload refuses a path, control characters and two dots in a name by name", async () => {
+  await using rig = await openFileGateway();
+  const { gateway, folder } = rig;
+  const { alice } = await people(gateway, "alice");
+  const names = [
+    "",
+    " ",
+    "a/b.txt",
+    "/etc/passwd",
+    "..",
+    "../x",
+    "..\\x",
+    "C:\\x",
+    "a\nb",
+    "a\x00b",
+    "a\u202egpj.exe",
+    ".",
+  ];
+  for (const name of [...names, "ü".repeat(128), "x..y"]) {
+    const answer = await upload(gateway, alice, { name }, "x");
+    refused(answer, 422, "validation_failed");
+    assert.deepEqual(answer.body.errors.map((error: { pointer: string }) => error.pointer), ["/name"], name);
+  }
+  const form = new FormData();
+  form.append("file", new File(["x"], "../../etc/cron.d/job"));
+  const answer = await uploadForm(gateway, alice, form);
+  refused(answer, 422, "validation_failed");
+  assert.match(answer.body.detail, /not a path/);
+  assert.deepEqual(await filesIn(folder), []);
+});
+
+Deno.test("file.upload checks every sha-256 digest it is sent", async () => {
+  await using rig = await openFileGateway();
+  const { gateway, folder } = rig;
+  const { alice } = await people(gateway, "alice");
+  const [right, wrong] = [sha256("hello", "base64"), sha256("hullo", "base64")];
+  for (
+    const [name, of] of [["Digest", (v: string) => v], ["Content-Digest", (v: string) => `:${v}:`], [
+      "Repr-Digest",
+      (v: string) => `:${v}:`,
+    ]] as const
+  ) {
+    const bad = await upload(gateway, alice, { name: "x" }, "hello", { [name]: `md5=abc, sha-256=${of(wrong)}` });
+    refused(bad, 422, "validation_failed");
+    assert.match(bad.body.detail, new RegExp(name));
+    refused(await upload(gateway, alice, { name: "x" }, "hello", { [name]: "sha-256=abc" }), 400, "bad_request");
+  }
+  assert.deepEqual(await filesIn(folder), []);
+  ok(
+    await upload(gateway, alice, { name: "x" }, "hello", {
+      Digest: `SHA-256=${right}`,
+      "Repr-Digest": `sha-256=:${right}:`,
+    }),
+  );
+  assert.equal((await filesIn(folder)).length, 1);
+});
+
+Deno.test("file.upload wants a length, keeps to it, and refuses what is too large or compressed", async () => {
+  await using rig = await openFileGateway({ SVC_LIMIT_FILE_BYTES: "1000" });
+  const { gateway, folder } = rig;
+  const { alice } = await people(gateway, "alice");
+  const stream = (size: number) => ReadableStream.from([new Uint8Array(size).fill(65)]);
+  refused(await upload(gateway, alice, { name: "x" }, stream(5)), 411, "length_required");
+  refused(await upload(gateway, alice, { name: "x" }, new Uint8Array(1001)), 413, "payload_too_large");
+  refused(await upload(gateway, alice, { name: "x" }, stream(20), { "content-length": "10" }), 400, "bad_request");
+  refused(await upload(gateway, alice, { name: "x" }, stream(5), { "content-length": "10" }), 400, "bad_request");
+  refused(await upload(gateway, alice, { name: "x" }, stream(5), { "content-length": "ten" }), 400, "bad_request");
+  const form = new FormData();
+  form.append("file", new File([new Uint8Array(1001)], "x"));
+  refused(await uploadForm(gateway, alice, form), 413, "payload_too_large");
+  const packed = new Uint8Array(gzipSync("hello"));
+  refused(
+    await upload(gateway, alice, { name: "x" }, packed, { "content-encoding": "gzip" }),
+    415,
+    "unsupported_media_type",
+  );
+  refused(await upload(gateway, alice, { name: "x", size: "5" }, "x"), 400, "unknown_parameter");
+  assert.deepEqual(await filesIn(folder), []);
+  ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(1000)));
+});
+
+Deno.test("an upload that is aborted leaves neither file nor bytes behind", async () => {
+  await using rig = await openFileGateway({ SVC_LIMIT_TENANT_FILE_BYTES: "2000000" });
+  const { gateway, folder } = rig;
+  const { alice } = await people(gateway, "alice");
+  for (let round = 0; round < 3; round++) {
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent++ < 10) controller.enqueue(new Uint8Array(100_000).fill(65));
+        else controller.error(new Error("the client went away"));
+      },
+    });
+    refused(await upload(gateway, alice, { name: "x" }, body, { "content-length": "1900000" }), 400, "bad_request");
+  }
+  assert.deepEqual(await filesIn(folder), []);
+  // All of the quota is free again.
+  ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(2_000_000)));
+});
+
+Deno.test("an image that would not fit any screen is refused by name, from its header alone", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice } = await people(gateway, "alice");
+  for (const [width, height] of [[50_000, 50_000], [20_000, 1], [16_000, 16_000]] as const) {
+    const answer = await upload(gateway, alice, { name: "bomb.png" }, png(width, height));
+    refused(answer, 422, "validation_failed");
+    assert.equal(answer.body.errors[0].code, "image_too_large");
+  }
+});
+
+Deno.test("an archive is never unpacked: a bomb costs what it weighs", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice } = await people(gateway, "alice");
+  // The entry that a type sniffer would like to read, 200 MiB of it in 200 KiB.
+  const bomb = zip("[Content_Types].xml", new Uint8Array(200 * 1024 * 1024));
+  assert.ok(bomb.length < 250_000);
+  const [before, startedAt] = [Deno.memoryUsage().rss, performance.now()];
+  const answer = await upload(gateway, alice, { name: "bomb.docx" }, bomb);
+  const [grown, ms] = [Deno.memoryUsage().rss - before, performance.now() - startedAt];
+  assert.equal(ok(answer).contentType, "application/zip");
+  assert.ok(grown < 64 * 1024 * 1024, `${grown} bytes more`);
+  assert.ok(ms < 2000, `${ms} ms`);
+});
+
+Deno.test("the tenant's quota holds when uploads race, and deleting gives it back", async () => {
+  await using rig = await openFileGateway({ SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
+  const { gateway, folder } = rig;
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const answers = await Promise.all(
+    Array.from(
+      { length: 20 },
+      (_, at) => upload(gateway, at % 2 ? alice : bob, { name: `${at}` }, new Uint8Array(1000)),
+    ),
+  );
+  const made = answers.filter((answer) => answer.status === 201);
+  assert.equal(made.length, 5);
+  const over = answers.find((answer) => answer.status !== 201);
+  assert.ok(over !== undefined);
+  refused(over, 429, "quota_exceeded");
+  assert.ok(Number(over.headers.get("retry-after")) > 0);
+  assert.equal((await filesIn(folder)).length, 5);
+  const stranger = await gateway.as("alice", { tenant: "elsewhere" });
+  ok(await upload(gateway, stranger, { name: "x" }, new Uint8Array(1000)));
+  const mine = ok(await alice.get("/v1/collaboration/files")).items;
+  const id = (mine[0] ?? ok(await bob.get("/v1/collaboration/files")).items[0]).id;
+  assert.equal((await (mine.length > 0 ? alice : bob).delete(`/v1/collaboration/files/${id}`)).status, 204);
+  await gateway.runJobs();
+  assert.equal((await filesIn(folder)).length, 5);
+  ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(1000)));
+  refused(await upload(gateway, alice, { name: "x" }, new Uint8Array(1)), 429, "quota_exceeded");
+});
+
+/** A zip of one deflated entry; its checksum is left out, as nobody gets to compare it. */
+function zip(name: string, content: Uint8Array): Uint8Array<ArrayBuffer> {
+  const packed = deflateRawSync(content, { level: 9 });
+  const label = new TextEncoder().encode(name);
+  const local = new DataView(new ArrayBuffer(30));
+  local.setUint32(0, 0x504b0304);
+  local.setUint16(4, 20, true);
+  local.setUint16(8, 8, true);
+  local.setUint32(18, packed.length, true);
+  local.setUint32(22, content.length, true);
+  local.setUint16(26, label.length, true);
+  return new Uint8Array(Buffer.concat([new Uint8Array(local.buffer), label, packed]));
+}

@@ -1,0 +1,255 @@
+// The ways to the media: TURN credentials, tokens of a media server, recordings that everybody agreed to.
+import assert from "node:assert/strict";
+import { jwtVerify } from "jose";
+import { readConfig } from "@/config.ts";
+import { turnCredential } from "@/modules/meeting/mod.ts";
+import { SECRET } from "../harness.ts";
+import { type MeetingWorld, ok, openWorld, PATH } from "./meeting_world.ts";
+
+const KEY = "devkey";
+const API_SECRET = "a secret of the media server, 32 bytes or more";
+
+/** What the media server was asked, and what it answers: its API as far as the gateway uses it. */
+class MediaServer {
+  readonly calls: { method: string; body: Record<string, unknown>; grants: Record<string, unknown> }[] = [];
+  readonly #server: Deno.HttpServer<Deno.NetAddr>;
+  isFailing = false;
+  /** What happens while the recorder starts. */
+  onStart: () => Promise<unknown> = () => Promise.resolve();
+
+  constructor() {
+    this.#server = Deno.serve(
+      { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+      (request) => this.#answer(request),
+    );
+  }
+
+  get environment(): Record<string, string> {
+    return {
+      SVC_LIVEKIT_URL: `ws://127.0.0.1:${this.#server.addr.port}`,
+      SVC_LIVEKIT_API_KEY: KEY,
+      SVC_LIVEKIT_API_SECRET: API_SECRET,
+    };
+  }
+
+  get methods(): string[] {
+    return this.calls.map(({ method }) => method);
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const method = new URL(request.url).pathname.split("/").at(-1) ?? "";
+    const token = request.headers.get("authorization")?.slice("Bearer ".length) ?? "";
+    const { payload } = await jwtVerify(token, new TextEncoder().encode(API_SECRET), { issuer: KEY });
+    this.calls.push({ method, body: await request.json(), grants: Object(payload.video) });
+    if (this.isFailing) return Response.json({ code: "unavailable", msg: "no recorder" }, { status: 503 });
+    switch (method) {
+      case "StartRoomCompositeEgress":
+        await this.onStart();
+        return Response.json({ egress_id: "EG_1", status: "EGRESS_STARTING" });
+      case "StopEgress":
+        return Response.json({ egress_id: "EG_1", status: "EGRESS_ENDING" });
+      case "ListEgress":
+        return Response.json({ items: [] });
+      case "GetParticipant":
+        return Response.json({
+          sid: "PA_1",
+          tracks: [{ sid: "TR_1", source: "MICROPHONE" }, { sid: "TR_2", source: "CAMERA" }],
+        });
+      case "RemoveParticipant":
+        return Response.json({ code: "not_found", msg: "gone already" }, { status: 404 });
+      default:
+        return Response.json({});
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.shutdown();
+  }
+}
+
+async function recordingOf(world: MeetingWorld, meeting: { id: string }): Promise<Record<string, unknown>> {
+  return (await world.read(meeting)).recording;
+}
+
+/** HMAC-SHA1 as the web platform has it, so that the gateway's own is not checked against itself. */
+async function hmacSha1(secret: string, text: string): Promise<string> {
+  const bytes = (part: string) => new TextEncoder().encode(part);
+  const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-1" }, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(text))).toBase64();
+}
+
+Deno.test("turn credentials are what a server with the shared secret computes", async () => {
+  // openssl dgst -sha1 -hmac north -binary | base64
+  const vector = turnCredential("north", "alice@example.com", 1_772_370_000);
+  assert.deepEqual(vector, { username: "1772370000:alice@example.com", credential: "+yQtCa+Bq34xaAHJxNIfvG7JFo8=" });
+  await using world = await openWorld({
+    SVC_STUN_URLS: "stun:ice.example.com:3478",
+    SVC_TURN_URLS: "turn:ice.example.com:3478?transport=udp, turns:ice.example.com:5349",
+    SVC_TURN_SECRET: "north",
+  });
+  const { media } = await world.join(await world.start(), "member");
+  const [stun, turn] = media.iceServers;
+  assert.deepEqual(stun, { urls: ["stun:ice.example.com:3478"] });
+  assert.deepEqual(turn.urls, ["turn:ice.example.com:3478?transport=udp", "turns:ice.example.com:5349"]);
+  const [expiry, principal] = turn.username.split(":");
+  assert.equal(principal, "member");
+  assert.equal(Number(expiry) * 1000, world.gateway.clock.now() + 3_600_000);
+  assert.equal(media.expiresAt, new Date(Number(expiry) * 1000).toISOString());
+  assert.equal(turn.credential, await hmacSha1("north", turn.username));
+});
+
+Deno.test("half a configuration of TURN or of the media server stops the start and names what is missing", () => {
+  const start = (environment: Record<string, string>) => () =>
+    readConfig({
+      get: (name) => ({ SVC_JWT_SECRET: SECRET, ...environment } as Record<string, string>)[name],
+      readFile: (path) => path === "/run/turn" ? "south\n" : "",
+    });
+  assert.throws(start({ SVC_TURN_URLS: "turn:ice.example.com" }), /SVC_TURN_SECRET is missing/);
+  assert.throws(start({ SVC_TURN_URLS: "ice.example.com", SVC_TURN_SECRET: "x" }), /SVC_TURN_URLS is not valid/);
+  assert.throws(start({ SVC_LIVEKIT_URL: "wss://media.example.com" }), /SVC_LIVEKIT_API_KEY/);
+  const config = start({ SVC_TURN_URLS: "turn:ice.example.com", SVC_TURN_SECRET_FILE: "/run/turn" })();
+  assert.equal(config.turnSecret, "south");
+  assert.equal(config.liveKit, undefined);
+});
+
+Deno.test("without a media server a recording is refused, and the refusal says what is missing", async () => {
+  await using world = await openWorld();
+  const meeting = await world.start();
+  await world.join(meeting, "member");
+  const answer = await world.who("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" });
+  assert.deepEqual([answer.status, answer.body.code], [409, "recording_not_configured"]);
+  assert.match(answer.body.detail, /SVC_LIVEKIT_URL/);
+  assert.equal((await world.read(meeting)).recording, null);
+  const { body } = await world.who("member").get("/v1/collaboration/capabilities");
+  assert.deepEqual(body.modules.meeting.recording, { enabled: false, reason: "recording_not_configured" });
+});
+
+Deno.test("a media server's token is for one meeting, one participant and one minute", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start({ kind: "audio" });
+  assert.equal(meeting.maxParticipants, 100);
+  const { media, participantId } = await world.join(meeting, "member");
+  assert.deepEqual([media.mode, media.url], ["livekit", server.environment.SVC_LIVEKIT_URL]);
+  const { payload } = await jwtVerify(media.token, new TextEncoder().encode(API_SECRET), { issuer: KEY });
+  assert.equal(payload.sub, participantId);
+  assert.deepEqual(payload.attributes, { principalId: "member", role: "host" });
+  const { room, roomJoin, canPublishSources, roomAdmin } = Object(payload.video);
+  assert.deepEqual([room, roomJoin, roomAdmin], [meeting.id, true, undefined]);
+  assert.deepEqual(canPublishSources, ["microphone"]);
+  assert.ok((payload.exp ?? 0) - (payload.nbf ?? 0) <= 60);
+});
+
+Deno.test("who is muted, sent out or silent is so on the media server as well, and its room ends with the meeting", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  await world.join(meeting, "member");
+  const { participantId } = await world.join(meeting, "other");
+  const path = `${PATH}/${meeting.id}/participants/${participantId}`;
+  ok(await world.who("member").patch(path, { muted: true }));
+  await world.gateway.runJobs();
+  assert.deepEqual(server.methods, ["GetParticipant", "MutePublishedTrack"]);
+  assert.deepEqual(server.calls[1]?.body, { room: meeting.id, identity: participantId, trackSid: "TR_1", muted: true });
+  ok(await world.who("member").delete(path), 204);
+  await world.gateway.runJobs();
+  assert.deepEqual(server.calls[2]?.body, { room: meeting.id, identity: participantId });
+  assert.equal(server.calls[2]?.grants.roomAdmin, true);
+  ok(await world.call(meeting, "member", "end"));
+  await world.gateway.runJobs();
+  assert.deepEqual(server.methods.slice(2), ["RemoveParticipant", "DeleteRoom"]);
+  assert.equal((await world.gateway.app.jobs.counts()).dead, 0);
+});
+
+Deno.test("a recording begins when the last has agreed, counts in who comes later, and ends with the meeting", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const path = `${PATH}/${meeting.id}/recording`;
+  for (const name of ["member", "other", "moderator"]) await world.join(meeting, name);
+  const asked = ok(await world.who("member").post(path, { consentText: "For those who are ill today." }), 202);
+  assert.deepEqual([asked.recording.state, asked.recording.consentedIds, asked.recording.pendingIds], [
+    "requested",
+    ["member"],
+    ["other", "moderator"],
+  ]);
+  assert.equal((await world.who("moderator").post(path, { consentText: "Again" })).status, 409);
+  assert.equal((await world.who("owner").put(`${path}/consent`, { consent: true })).status, 403);
+  ok(await world.who("other").put(`${path}/consent`, { consent: true }));
+  await world.gateway.runJobs();
+  assert.deepEqual(server.methods, []);
+  ok(await world.who("moderator").put(`${path}/consent`, { consent: true }));
+  await world.gateway.runJobs();
+  assert.deepEqual(server.methods, ["ListEgress", "StartRoomCompositeEgress"]);
+  assert.equal(server.calls[1]?.body.roomName, meeting.id);
+  assert.equal((await recordingOf(world, meeting)).state, "recording");
+  assert.equal((await world.tryJoin(meeting, "owner")).status, 403);
+  await world.join(meeting, "owner", { recordingConsent: true });
+  assert.deepEqual((await recordingOf(world, meeting)).consentedIds, ["member", "moderator", "other", "owner"]);
+  ok(await world.call(meeting, "member", "end"));
+  await world.gateway.runJobs();
+  assert.deepEqual(server.methods.slice(2).sort(), ["DeleteRoom", "StopEgress"]);
+  assert.equal((await recordingOf(world, meeting)).state, "stopped");
+  const changes = (await world.events()).filter(({ type }) => type === "meeting.recording_changed");
+  assert.deepEqual(changes.map(({ data }) => data.meeting.recording.state), [
+    "requested",
+    "requested",
+    "requested",
+    "starting",
+    "recording",
+    "stopping",
+    "stopped",
+  ]);
+});
+
+Deno.test("nothing is recorded when one says no, or while one has not answered; leaving is an answer", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const path = `${PATH}/${meeting.id}/recording`;
+  await world.join(meeting, "member");
+  const other = await world.join(meeting, "other");
+  ok(await world.who("member").post(path, { consentText: "May we?" }), 202);
+  assert.equal(ok(await world.who("other").put(`${path}/consent`, { consent: false })).recording.state, "stopped");
+  assert.equal((await world.who("other").put(`${path}/consent`, { consent: true })).status, 409);
+  ok(await world.who("member").post(path, { consentText: "And now?" }), 202);
+  await world.gateway.runJobs();
+  assert.equal((await recordingOf(world, meeting)).state, "requested");
+  ok(await world.call(meeting, "other", "leave", other.participantId), 204);
+  await world.gateway.runJobs();
+  assert.equal((await recordingOf(world, meeting)).state, "recording");
+  ok(await world.who("member").delete(path), 202);
+  await world.gateway.runJobs();
+  assert.equal((await recordingOf(world, meeting)).state, "stopped");
+  assert.equal((await world.who("member").delete(path)).status, 409);
+});
+
+Deno.test("a recorder that will not start is tried a few times, then the room is told that it failed", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const seat = await world.join(meeting, "member");
+  server.isFailing = true;
+  ok(await world.who("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" }), 202);
+  for (let attempt = 0; attempt < 4; attempt++) {
+    await world.pass(10);
+    ok(await world.call(meeting, "member", "heartbeat", seat.participantId));
+  }
+  assert.equal(server.methods.length, 4);
+  const { state, endedAt } = await recordingOf(world, meeting);
+  assert.equal(state, "failed");
+  assert.ok(endedAt);
+});
+
+Deno.test("a recording stopped while its recorder starts is stopped", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const path = `${PATH}/${meeting.id}/recording`;
+  await world.join(meeting, "member");
+  server.onStart = async () => ok(await world.who("member").delete(path), 202);
+  ok(await world.who("member").post(path, { consentText: "May we?" }), 202);
+  await world.gateway.runJobs();
+  assert.equal(server.methods.filter((method) => method === "StopEgress").length, 1);
+  assert.equal((await recordingOf(world, meeting)).state, "stopped");
+});

@@ -1,0 +1,156 @@
+// Threads, mentions, kinds of message, messages for later, and retries, through the door.
+import assert from "node:assert/strict";
+import { openGateway } from "../harness.ts";
+import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
+
+Deno.test("message.read shows a thread whose counts stay right after replies are deleted", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const root = await say(alice, roomId, "who is on call?");
+  const replies = [];
+  for (const text of ["me", "me too", "nobody"]) {
+    gateway.clock.advance(1000);
+    replies.push(await say(bob, roomId, text, { threadId: root.id }));
+  }
+  const read = ok(await alice.get(`/v1/messages/${root.id}?include=thread,history`));
+  assert.equal(read.replyCount, 3);
+  assert.equal(read.lastReplyAt, replies[2].createdAt);
+  assert.deepEqual(read.thread.items.map((item: { text: string }) => item.text), ["me", "me too", "nobody"]);
+  assert.deepEqual(read.history.map((item: { text: string }) => item.text), ["who is on call?"]);
+  ok(await bob.delete(`/v1/messages/${replies[2].id}`));
+  const after = ok(await alice.get(`/v1/messages/${replies[0].id}?include=thread`));
+  assert.deepEqual(after.thread.items.map((item: { text: string | null }) => item.text), ["me", "me too", null]);
+  const again = ok(await alice.get(`/v1/messages/${root.id}`));
+  assert.deepEqual([again.replyCount, again.lastReplyAt], [2, replies[1].createdAt]);
+  const told = (await eventsOf(alice, roomId, replies[2].seq)).map(({ type, data }) => [type, data.replyCount ?? null]);
+  assert.deepEqual(told, [["message.deleted", null], ["thread.updated", 2]]);
+  refused(await bob.post("/v1/messages", { roomId, text: "x", threadId: replies[0].id }), 422, "validation_failed");
+});
+
+Deno.test("message.send refuses to mention those who are not there or do not see the room, naming them", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice", "bob", "eve");
+  await (await gateway.as("guest", { role: "guest" })).get("/v1/collaboration/me");
+  const roomId = await roomOf(alice, ["bob"]);
+  const mentions = { principalIds: ["bob", "eve", "nobody"] };
+  const answer = await alice.post("/v1/messages", { roomId, text: "hi", mentions });
+  refused(answer, 422, "validation_failed");
+  assert.deepEqual(answer.body.errors.map((error: { pointer: string }) => error.pointer), [
+    "/mentions/principalIds/1",
+    "/mentions/principalIds/2",
+  ]);
+  assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
+  const open = await roomOf(alice, [], { visibility: "public" });
+  await say(alice, open, "anybody who may look in", { mentions: { principalIds: ["eve"] } });
+  refused(
+    await alice.post("/v1/messages", { roomId: open, text: "hi", mentions: { principalIds: ["guest"] } }),
+    422,
+    "validation_failed",
+  );
+  const { id } = await say(alice, roomId, "edited later");
+  refused(await alice.patch(`/v1/messages/${id}`, { mentions: { principalIds: ["eve"] } }), 422, "validation_failed");
+});
+
+Deno.test("message.send takes custom messages with metadata and counts them by type", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const roomId = await roomOf(alice, []);
+  const poll = await say(alice, roomId, "Lunch?", { type: "custom", metadata: { poll: { options: ["yes", "no"] } } });
+  assert.deepEqual([poll.type, poll.metadata], ["custom", { poll: { options: ["yes", "no"] } }]);
+  await say(alice, roomId, "deployed", { type: "notice" });
+  refused(await alice.post("/v1/messages", { roomId, text: "x", type: "system" }), 422, "validation_failed");
+  const { body: metrics } = await gateway.withToken(undefined).get("/metrics");
+  assert.match(metrics, /svc_messages_by_type\{type="custom"\} 1/);
+  assert.match(metrics, /svc_messages_by_type\{type="notice"\} 1/);
+});
+
+Deno.test("50 parallel retries of one clientMessageId make one message and one event", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const { seq } = await say(bob, roomId, "before");
+  const body = { roomId, text: "once", clientMessageId: "retry-1" };
+  const answers = await Promise.all(Array.from({ length: 50 }, () => alice.post("/v1/messages", body)));
+  assert.equal(answers.filter((answer) => answer.status === 201).length, 1);
+  assert.equal(answers.filter((answer) => answer.status === 200).length, 49);
+  assert.equal(new Set(answers.map((answer) => answer.body.id)).size, 1);
+  const events = await eventsOf(bob, roomId, seq);
+  assert.deepEqual(events.map((event) => [event.type, event.data.message.text]), [["message.created", "once"]]);
+  assert.equal(ok(await bob.get(`/v1/messages?roomId=${roomId}&after=${seq}`)).items.length, 1);
+});
+
+Deno.test("a scheduled message is sent at its time, once, in the sender's name", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const sendAt = new Date(gateway.clock.now() + 3_600_000).toISOString();
+  const body = { roomId, text: "good morning", sendAt, clientMessageId: "later-1" };
+  const answer = await alice.post("/v1/messages", body);
+  assert.equal(answer.status, 202, JSON.stringify(answer.body));
+  assert.equal(answer.headers.get("location"), `/v1/messages/scheduled/${answer.body.id}`);
+  const again = await alice.post("/v1/messages", body);
+  assert.deepEqual([again.status, again.body.id], [202, answer.body.id]);
+  refused(await alice.post("/v1/messages", { ...body, text: "other" }), 409, "client_message_id_conflict");
+  await gateway.runJobs();
+  assert.deepEqual(ok(await bob.get(`/v1/messages?roomId=${roomId}`)).items, []);
+  assert.equal(ok(await alice.get("/v1/messages/scheduled")).items.length, 1);
+  assert.equal(ok(await bob.get("/v1/messages/scheduled")).items.length, 0);
+  gateway.clock.advance(3_600_000);
+  const later = await gateway.as("alice");
+  await gateway.runJobs();
+  const { items } = ok(await later.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map((item: { text: string; senderId: string }) => [item.text, item.senderId]), [
+    ["good morning", "alice"],
+  ]);
+  assert.deepEqual(ok(await later.get("/v1/messages/scheduled")).items, []);
+  const repeated = await later.post("/v1/messages", { roomId, text: "good morning", clientMessageId: "later-1" });
+  assert.deepEqual([repeated.status, repeated.body.id], [200, items[0].id]);
+});
+
+Deno.test("a scheduled message can be cancelled by its sender only", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  const { id } = ok(await alice.post("/v1/messages", { roomId, text: "never", sendAt }));
+  refused(await bob.delete(`/v1/messages/scheduled/${id}`), 404, "not_found");
+  assert.equal((await alice.delete(`/v1/messages/scheduled/${id}`)).status, 204);
+  refused(await alice.delete(`/v1/messages/scheduled/${id}`), 404, "not_found");
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
+});
+
+Deno.test("a scheduled message of somebody removed since is not sent, and its sender is told why", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  const { id } = ok(await bob.post("/v1/messages", { roomId, text: "late", sendAt }));
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
+  const [failed] = ok(await bob.get("/v1/messages/scheduled")).items;
+  assert.deepEqual([failed.id, failed.state, failed.failure.code], [id, "failed", "not_found"]);
+  const { items } = ok(await bob.get("/v1/collaboration/notifications?kinds=scheduled_message_failed"));
+  assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
+});
+
+Deno.test("message.send refuses a sendAt in the past or far away, and what could not be sent now", async () => {
+  await using gateway = await openGateway();
+  const { alice, eve } = await people(gateway, "alice", "eve");
+  const roomId = await roomOf(alice, []);
+  const at = (ms: number) => new Date(gateway.clock.now() + ms).toISOString();
+  for (const sendAt of [at(0), at(-1000), at(367 * 86_400_000)]) {
+    refused(await alice.post("/v1/messages", { roomId, text: "x", sendAt }), 422, "validation_failed");
+  }
+  refused(await eve.post("/v1/messages", { roomId, text: "x", sendAt: at(60_000) }), 404, "not_found");
+  const mentions = { principalIds: ["eve"] };
+  refused(
+    await alice.post("/v1/messages", { roomId, text: "x", mentions, sendAt: at(60_000) }),
+    422,
+    "validation_failed",
+  );
+});

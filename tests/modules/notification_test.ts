@@ -1,0 +1,176 @@
+// Notifications through the door: who gets one, who does not, and how they are read.
+import assert from "node:assert/strict";
+import type { Caller, Harness } from "../harness.ts";
+import { openGateway } from "../harness.ts";
+import { ok, people, refused, roomOf, say } from "./team.ts";
+
+/** Kinds of unread notifications, newest first. */
+async function kindsOf(gateway: Harness, who: Caller): Promise<string[]> {
+  await gateway.runJobs();
+  const { items } = ok(await who.get("/v1/collaboration/notifications?unread=true"));
+  return items.map((item: { kind: string }) => item.kind);
+}
+
+async function clear(gateway: Harness, ...callers: Caller[]): Promise<void> {
+  await gateway.runJobs();
+  for (const caller of callers) ok(await caller.post("/v1/collaboration/notifications/read", {}));
+}
+
+Deno.test("a mention, a direct message, a reply and an invitation notify those concerned, and nobody of their own deed", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
+  const roomId = await roomOf(alice, ["bob", "carol"]);
+  assert.deepEqual(await kindsOf(gateway, bob), ["invitation"]);
+  assert.deepEqual(await kindsOf(gateway, alice), []);
+  await clear(gateway, bob, carol);
+
+  const mention = await say(alice, roomId, "bob, please", { mentions: { principalIds: ["alice", "bob"] } });
+  assert.deepEqual(await kindsOf(gateway, bob), ["mention"]);
+  assert.deepEqual(await kindsOf(gateway, carol), []);
+  assert.deepEqual(await kindsOf(gateway, alice), []);
+  const [first] = ok(await bob.get("/v1/collaboration/notifications")).items;
+  assert.deepEqual([first.messageId, first.seq, first.actor, first.roomId], [
+    mention.id,
+    mention.seq,
+    { id: "alice", kind: "human" },
+    roomId,
+  ]);
+
+  const direct = await roomOf(alice, ["carol"], { kind: "direct" });
+  await say(alice, direct, "psst");
+  assert.deepEqual(await kindsOf(gateway, carol), ["direct_message"]);
+  await clear(gateway, bob, carol);
+
+  const root = await say(carol, roomId, "who is on call?");
+  await say(bob, roomId, "me", { threadId: root.id });
+  await say(alice, roomId, "thanks", { threadId: root.id });
+  assert.deepEqual(await kindsOf(gateway, carol), ["reply", "reply"]);
+  assert.deepEqual(await kindsOf(gateway, bob), ["reply"]);
+  assert.deepEqual(await kindsOf(gateway, alice), []);
+});
+
+Deno.test("a plain message in a channel and a notice notify nobody and leave no job", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await clear(gateway, bob);
+  const { store } = gateway.app;
+  const tell = store.onCommit;
+  let jobs = 0;
+  store.onCommit = (committed) => {
+    jobs += committed.jobs;
+    tell(committed);
+  };
+  await say(alice, roomId, "plain");
+  await say(alice, roomId, "bob", { type: "notice", mentions: { principalIds: ["bob"] } });
+  assert.equal(jobs, 0);
+  await say(alice, roomId, "bob", { mentions: { principalIds: ["bob"] } });
+  assert.equal(jobs, 1);
+  ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: (await say(alice, roomId, "plain")).seq }));
+  assert.deepEqual(await kindsOf(gateway, bob), []);
+});
+
+Deno.test("a room mention notifies all members, in pages, once", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const names = Array.from({ length: 250 }, (_, at) => `member-${String(at).padStart(3, "0")}`);
+  const callers = await Promise.all(names.map((name) => gateway.as(name)));
+  await Promise.all(callers.map((caller) => caller.get("/v1/collaboration/me")));
+  const roomId = await roomOf(alice, names.slice(0, 200));
+  await Promise.all(
+    names.slice(200).map((name) => alice.put(`/v1/rooms/${roomId}/members/${name}`, {}).then(ok)),
+  );
+  await gateway.runJobs();
+  const { id } = await say(alice, roomId, "all hands", { mentions: { room: true } });
+  await gateway.runJobs();
+  const rows = await gateway.app.store.db.selectFrom("notification").selectAll().where("kind", "=", "mention")
+    .execute();
+  assert.equal(rows.length, 250);
+  assert.equal(new Set(rows.map((row) => row.principal_id)).size, 250);
+  // The same job again, as after a crash between its work and its end.
+  await gateway.app.store.write((tx) =>
+    tx.enqueue({ tenantId: "default", kind: "message.notify", payload: { messageId: id } })
+  );
+  await gateway.runJobs();
+  const again = await gateway.app.store.db.selectFrom("notification").select("id").where("kind", "=", "mention")
+    .execute();
+  assert.equal(again.length, 250);
+});
+
+Deno.test("preferences switch kinds off", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  ok(
+    await bob.patch("/v1/collaboration/me", {
+      notificationPrefs: { mentions: false, invitations: false, directMessages: false },
+    }),
+  );
+  const roomId = await roomOf(alice, ["bob"]);
+  await say(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
+  await say(alice, await roomOf(alice, ["bob"], { kind: "direct" }), "psst");
+  assert.deepEqual(await kindsOf(gateway, bob), []);
+});
+
+Deno.test("an edit notifies whom it newly mentions, and a deletion takes back what was told", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
+  const roomId = await roomOf(alice, ["bob", "carol"]);
+  await clear(gateway, bob, carol);
+  const { id } = await say(alice, roomId, "bob", { mentions: { principalIds: ["bob"] } });
+  ok(await alice.patch(`/v1/messages/${id}`, { text: "bob, carol", mentions: { principalIds: ["bob", "carol"] } }));
+  assert.deepEqual(await kindsOf(gateway, bob), ["mention"]);
+  assert.deepEqual(await kindsOf(gateway, carol), ["mention"]);
+  ok(await alice.delete(`/v1/messages/${id}`));
+  assert.deepEqual(await kindsOf(gateway, bob), []);
+  assert.deepEqual(await kindsOf(gateway, carol), []);
+});
+
+Deno.test("those removed before the job runs, and strangers, hear nothing", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await clear(gateway, bob);
+  const root = await say(bob, roomId, "root");
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  await say(alice, roomId, "reply", { threadId: root.id });
+  assert.deepEqual(await kindsOf(gateway, bob), []);
+});
+
+Deno.test("notifications are read one by one, all at once, and with their room", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await clear(gateway, bob);
+  const sent = [];
+  for (const text of ["one", "two", "three"]) {
+    sent.push(await say(alice, roomId, text, { mentions: { principalIds: ["bob"] } }));
+    await gateway.runJobs();
+  }
+  const list = ok(await bob.get("/v1/collaboration/notifications?limit=2&unread=true"));
+  assert.deepEqual([list.items.length, list.hasMore, list.unreadCount], [2, true, 3]);
+  const rest = ok(
+    await bob.get(`/v1/collaboration/notifications?limit=2&unread=true&cursor=${encodeURIComponent(list.nextCursor)}`),
+  );
+  assert.deepEqual(rest.items.map((item: { messageId: string }) => item.messageId), [sent[0].id]);
+  const path = `/v1/collaboration/notifications/${list.items[0].id}`;
+  const far = "2999-01-01T00:00:00.000Z";
+  const read = ok(await bob.patch(path, { readAt: far }));
+  assert.equal(read.readAt, new Date(gateway.clock.now()).toISOString());
+  refused(await bob.patch(path, { readAt: null, version: 1 }), 412, "version_mismatch");
+  refused(await alice.patch(path, { readAt: null }), 404, "not_found");
+  assert.equal(ok(await bob.patch(path, { readAt: null })).readAt, null);
+  ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: sent[1].seq }));
+  assert.deepEqual(await kindsOf(gateway, bob), ["mention"]);
+  const upTo = ok(await bob.post("/v1/collaboration/notifications/read", { upToId: rest.items[0].id }));
+  assert.deepEqual(upTo, { readCount: 0, unreadCount: 1 });
+  assert.deepEqual(ok(await bob.post("/v1/collaboration/notifications/read", {})), { readCount: 1, unreadCount: 0 });
+});
+
+Deno.test("a principal keeps the newest 1000", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const direct = await roomOf(alice, ["bob"], { kind: "direct" });
+  await Promise.all(Array.from({ length: 1005 }, (_, at) => say(alice, direct, `m${at}`)));
+  await gateway.runJobs();
+  assert.equal(ok(await bob.get("/v1/collaboration/notifications?limit=1")).unreadCount, 1000);
+});

@@ -1,0 +1,177 @@
+// Random deeds of several people: what a client makes of the events is what a fresh snapshot says.
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { openGateway } from "../harness.ts";
+import { assertSameState, SyncClient } from "./sync_client.ts";
+import { people } from "./team.ts";
+
+const NAMES = ["alice", "bob", "carol", "dave"] as const;
+type Name = (typeof NAMES)[number];
+
+const DEEDS = [
+  "send",
+  "send",
+  "send",
+  "reply",
+  "reply",
+  "edit",
+  "delete",
+  "delete",
+  "react",
+  "react",
+  "unreact",
+  "unreact",
+  "pin",
+  "unpin",
+  "read",
+  "read",
+  "leave",
+  "kick",
+  "add",
+  "add",
+  "role",
+  "rename",
+  "archive",
+  "activate",
+  "hide",
+  "show",
+  "room",
+  "drop",
+  "restore",
+  "seen",
+] as const;
+
+type Deed = { deed: (typeof DEEDS)[number]; who: Name; whom: Name; pick: number; others: Name[]; everybody: boolean };
+
+const deed = fc.record({
+  deed: fc.constantFrom(...DEEDS),
+  who: fc.constantFrom(...NAMES),
+  whom: fc.constantFrom(...NAMES),
+  pick: fc.nat(10_000),
+  others: fc.subarray([...NAMES]),
+  everybody: fc.boolean(),
+}) satisfies fc.Arbitrary<Deed>;
+
+/** What people do at the same time. */
+const batch = fc.array(deed, { minLength: 1, maxLength: 4 });
+
+Deno.test("after random deeds of four people, events applied to an old snapshot equal a fresh snapshot", async () => {
+  const seen = new Map<string, number>();
+  await fc.assert(
+    fc.asyncProperty(fc.array(batch, { minLength: 25, maxLength: 45 }), fc.nat(15), async (batches, lag) => {
+      await using gateway = await openGateway();
+      const callers = await people(gateway, ...NAMES);
+      const rooms: string[] = [];
+      const messages: Sent[] = [];
+      for (let at = 0; at < 2; at++) {
+        const { body } = await callers.alice.post("/v1/rooms", { name: `Room ${at}`, memberIds: NAMES.slice(1) });
+        rooms.push(body.id);
+      }
+      await gateway.runJobs();
+      const clients = await Promise.all(NAMES.map((name) => SyncClient.fresh(name, callers[name])));
+      for (const [at, deeds] of batches.entries()) {
+        gateway.clock.advance(1000);
+        const answers = await Promise.all(deeds.map((deed) => perform(callers, rooms, messages, deed)));
+        for (const answer of answers) {
+          // Whether it is allowed is for the gateway to say; here only what it makes of it counts.
+          assert.ok(answer.status < 500, JSON.stringify(answer.body));
+          if (answer.status === 201 && answer.body.senderId !== undefined) messages.push(answer.body);
+          if (answer.status === 201 && answer.body.myRole !== undefined) rooms.push(answer.body.id);
+        }
+        await gateway.runJobs();
+        const client = clients[at % clients.length];
+        if (at % (lag + 1) === lag) await client?.catchUp();
+      }
+      for (const client of clients) {
+        await client.catchUp();
+        assertSameState(client, await SyncClient.fresh(client.me, callers[client.me as Name]));
+        for (const [type, count] of client.applied) seen.set(type, (seen.get(type) ?? 0) + count);
+      }
+    }),
+    { numRuns: 20, seed: 20260301, endOnFailure: true },
+  );
+  // A property that never met an event says nothing about it.
+  for (
+    const type of [
+      "message.created",
+      "message.updated",
+      "message.deleted",
+      "thread.updated",
+      "reaction.added",
+      "reaction.removed",
+      "message.pinned",
+      "message.unpinned",
+      "member.joined",
+      "member.updated",
+      "member.left",
+      "room.updated",
+      "room.archived",
+      "room.deleted",
+      "read.updated",
+      "notification.created",
+      "notification.read",
+      "notification.removed",
+    ]
+  ) assert.ok((seen.get(type) ?? 0) > 0, `${type} never came up`);
+});
+
+type Sent = { id: string; roomId: string; threadId: string | null };
+type Callers = Awaited<ReturnType<typeof people<Name>>>;
+
+function perform(callers: Callers, rooms: string[], messages: Sent[], { deed, who, whom, pick, ...more }: Deed) {
+  const me = callers[who];
+  const room = rooms[pick % rooms.length] ?? "";
+  const message = messages[pick % Math.max(1, messages.length)]?.id ?? "none";
+  const roots = messages.filter((sent) => sent.threadId === null);
+  const root = roots[pick % Math.max(1, roots.length)];
+  // Few of them get reactions and pins, so that these meet.
+  const recent = messages.at(-1 - pick % 3)?.id ?? "none";
+  const key = encodeURIComponent(["👍", ":ship:"][pick % 2] ?? "");
+  const mentions = { principalIds: more.others.slice(0, 1), room: more.everybody && pick % 3 === 0 };
+  switch (deed) {
+    case "send":
+      return me.post("/v1/messages", { roomId: room, text: `text ${pick}`, mentions });
+    case "reply":
+      return me.post("/v1/messages", { roomId: root?.roomId ?? room, text: "reply", threadId: root?.id ?? "none" });
+    case "edit":
+      return me.patch(`/v1/messages/${message}`, { text: `edited ${pick}`, ...pick % 2 === 0 ? { mentions } : {} });
+    case "delete":
+      return me.delete(`/v1/messages/${message}`);
+    case "react":
+      return me.put(`/v1/messages/${recent}/reactions/${key}`);
+    case "unreact":
+      return me.delete(`/v1/messages/${recent}/reactions/${key}`);
+    case "pin":
+      return callers.alice.put(`/v1/messages/${recent}/pin`);
+    case "unpin":
+      return callers.alice.delete(`/v1/messages/${recent}/pin`);
+    case "read":
+      return me.put(`/v1/rooms/${room}/read`, { seq: pick % 60 });
+    case "leave":
+      return me.delete(`/v1/rooms/${room}/members/me`);
+    case "kick":
+      return me.delete(`/v1/rooms/${room}/members/${whom}`);
+    case "add":
+      return callers.alice.put(`/v1/rooms/${room}/members/${whom}`, {});
+    case "role":
+      return me.put(`/v1/rooms/${room}/members/${whom}`, { role: pick % 2 === 0 ? "moderator" : "member" });
+    case "rename":
+      return me.patch(`/v1/rooms/${room}`, { name: `Name ${pick}` });
+    case "archive":
+      return me.patch(`/v1/rooms/${room}`, { state: "archived" });
+    case "activate":
+      return callers.alice.patch(`/v1/rooms/${room}`, { state: "active" });
+    case "hide":
+      return me.patch(`/v1/rooms/${room}`, { historyVisibility: "joined" });
+    case "show":
+      return me.patch(`/v1/rooms/${room}`, { historyVisibility: "shared" });
+    case "room":
+      return me.post("/v1/rooms", { name: `New ${pick}`, memberIds: more.others });
+    case "drop":
+      return me.delete(`/v1/rooms/${room}`);
+    case "restore":
+      return me.post(`/v1/rooms/${room}/restore`, {});
+    case "seen":
+      return me.post("/v1/collaboration/notifications/read", {});
+  }
+}

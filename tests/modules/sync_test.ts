@@ -1,0 +1,235 @@
+// Sync through the door: one answer to start from, deltas without hole or double, waiting, and who may see what.
+import assert from "node:assert/strict";
+import { Centrifuge, type PublicationContext } from "centrifuge";
+import { type Caller, openGateway } from "../harness.ts";
+import { ok, people, refused, roomOf, say } from "./team.ts";
+
+// deno-lint-ignore no-explicit-any -- answers as they come
+type Any = any;
+
+function since(who: Caller, cursor: string, wait = 0): Promise<Any> {
+  return who.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=${wait}`);
+}
+
+async function start(who: Caller): Promise<Any> {
+  return ok(await who.get("/v1/collaboration/sync"));
+}
+
+function texts({ events }: Any): string[] {
+  return events.filter((event: Any) => event.type === "message.created").map((event: Any) => event.data.message.text);
+}
+
+Deno.test("sync.read starts with all rooms of the caller, what is unread there, and the position of each stream", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob, eve } = await people(gateway, "alice", "bob", "eve");
+  const roomId = await roomOf(alice, ["bob"]);
+  await roomOf(alice, [], { visibility: "public" });
+  const { seq } = await say(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
+  await gateway.runJobs();
+  const sync = await start(bob);
+  assert.deepEqual(sync.rooms.map((room: Any) => [room.id, room.lastSeq, room.myRole]), [[roomId, seq, "member"]]);
+  assert.deepEqual(sync.rooms[0], ok(await bob.get(`/v1/rooms/${roomId}`)));
+  assert.deepEqual(sync.unreads, [
+    { roomId, lastReadSeq: seq - 1, unreadCount: 1, mentionCount: 1, lastSeq: seq },
+  ]);
+  assert.deepEqual([sync.limited, sync.events, sync.leftRoomIds], [false, [], []]);
+  assert.equal(sync.unreadNotificationCount, 2);
+  assert.deepEqual(sync.positions.map((position: Any) => position.channel), ["principal:bob", `room:${roomId}`]);
+  assert.deepEqual(sync.positions[1], { channel: `room:${roomId}`, epoch: sync.rooms[0].epoch, offset: seq });
+  assert.deepEqual((await start(eve)).rooms, []);
+  assert.deepEqual((await start(await gateway.as("bob", { tenant: "elsewhere" }))).rooms, []);
+});
+
+Deno.test("a bot that only polls gets every message once and in order, while others write", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob, bot } = await people(gateway, "alice", "bob", "bot");
+  const roomIds = [await roomOf(alice, ["bob", "bot"]), await roomOf(bob, ["alice", "bot"])];
+  let { cursor } = await start(bot);
+  const writing = Promise.all(
+    [alice, bob].map(async (who, at) => {
+      for (let turn = 0; turn < 40; turn++) {
+        await say(who, roomIds[(turn + at) % 2] ?? "", `${at}:${turn}`);
+        if (turn % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    }),
+  );
+  const heard: string[] = [];
+  const last = new Map<string, number>();
+  let polls = 0;
+  while (heard.length < 80) {
+    const sync = ok(await since(bot, cursor, 5));
+    cursor = sync.cursor;
+    polls++;
+    heard.push(...texts(sync));
+    for (const { channel, seq } of sync.events) {
+      assert.equal(seq, (last.get(channel) ?? seq - 1) + 1, channel);
+      last.set(channel, seq);
+    }
+  }
+  await writing;
+  assert.equal(new Set(heard).size, 80);
+  assert.ok(polls > 1, "the bot polled while they wrote");
+  assert.deepEqual(ok(await since(bot, cursor)).events, []);
+});
+
+Deno.test("sync.read with wait answers as soon as something happens, and empty when nothing does", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const { cursor } = await start(bob);
+  const startedAt = performance.now();
+  const waiting = since(bob, cursor, 20);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await say(alice, roomId, "wake up");
+  const first = ok(await waiting);
+  assert.deepEqual(texts(first), ["wake up"]);
+  assert.ok(performance.now() - startedAt < 5000);
+  // A new room is heard of on the principal's own stream.
+  const next = since(bob, first.cursor, 20);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const other = await roomOf(alice, ["bob"]);
+  assert.deepEqual(ok(await next).rooms.map((room: Any) => room.id), [other]);
+  await gateway.runJobs();
+  const quiet = ok(await since(bob, ok(await since(bob, first.cursor)).cursor, 1));
+  assert.deepEqual([quiet.events, quiet.rooms, quiet.positions, quiet.unreads], [[], [], [], []]);
+  refused(await since(bob, cursor, 31), 422, "validation_failed");
+});
+
+Deno.test("a waiting caller who goes away, or a gateway that stops, ends the wait", async () => {
+  await using gateway = await openGateway();
+  const { bob } = await people(gateway, "bob");
+  const { cursor } = await start(bob);
+  const leaving = new AbortController();
+  const startedAt = performance.now();
+  const abandoned = gateway.send(
+    new Request(`http://gateway.test/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=30`, {
+      headers: { authorization: `Bearer ${bob.token}` },
+      signal: leaving.signal,
+    }),
+  );
+  const waiting = since(bob, cursor, 30);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  leaving.abort();
+  await abandoned;
+  await gateway.app.drain();
+  assert.deepEqual(ok(await waiting).events, []);
+  assert.ok(performance.now() - startedAt < 5000);
+  assert.equal(ok(await since(bob, cursor, 30)).limited, false);
+});
+
+Deno.test("somebody removed is told so while waiting, and hears nothing of the room from then on", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await gateway.runJobs();
+  const { cursor } = await start(bob);
+  const waiting = since(bob, cursor, 20);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  await say(alice, roomId, "now we can talk");
+  const gone = ok(await waiting);
+  assert.deepEqual(gone.leftRoomIds, [roomId]);
+  assert.deepEqual(gone.events.map((event: Any) => [event.channel, event.type]), [["principal:bob", "member.left"]]);
+  await say(alice, roomId, "still talking");
+  const later = ok(await since(bob, gone.cursor));
+  assert.deepEqual([later.events, later.leftRoomIds, later.rooms], [[], [], []]);
+  assert.deepEqual(ok(await since(bob, cursor)).events.length, 1, "not by an old cursor either");
+  // Back again: the room starts anew, what was said meanwhile is not told as events.
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, {}));
+  const back = ok(await since(bob, cursor));
+  assert.deepEqual(back.rooms.map((room: Any) => room.id), [roomId]);
+  assert.deepEqual(texts(back), []);
+});
+
+Deno.test("an agent's sync ends where its owner's rights end", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
+  ok(await bot.get("/v1/collaboration/me"));
+  const roomId = await roomOf(alice, ["bob", "bot"]);
+  await roomOf(alice, ["bot"]);
+  const sync = await start(bot);
+  assert.deepEqual(sync.rooms.map((room: Any) => room.id), [roomId]);
+  ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
+  await say(alice, roomId, "without bob");
+  const after = ok(await since(bot, sync.cursor));
+  assert.deepEqual([after.leftRoomIds, texts(after)], [[roomId], []]);
+  assert.deepEqual(after.rooms, []);
+});
+
+Deno.test("sync.read starts over when too much has happened", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await gateway.runJobs();
+  const { cursor } = await start(bob);
+  await Promise.all(Array.from({ length: 1000 }, (_, at) => say(alice, roomId, `m${at}`)));
+  assert.equal(ok(await since(bob, cursor)).events.length, 1000);
+  await say(alice, roomId, "one too many");
+  const limited = ok(await since(bob, cursor));
+  assert.deepEqual([limited.limited, limited.events.length, limited.unreads[0].unreadCount], [true, 0, 1001]);
+  assert.deepEqual(ok(await since(bob, limited.cursor)).events, []);
+  // Trimmed from the log is too much as well.
+  await say(alice, roomId, "last");
+  await gateway.app.store.log.trim(0, 0);
+  assert.equal(ok(await since(bob, limited.cursor)).limited, true);
+});
+
+Deno.test("sync.read refuses a cursor of somebody else, a broken one, and one of positions that are no more", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const { cursor } = await start(bob);
+  refused(await since(alice, cursor), 400, "invalid_cursor");
+  refused(await since(bob, `${cursor}x`), 400, "invalid_cursor");
+  refused(await since(bob, "nonsense"), 400, "invalid_cursor");
+  const reset = (name: string) =>
+    gateway.app.store.write((tx) =>
+      tx.db.updateTable("stream").set({ epoch: "restored" }).where("name", "=", name).execute()
+    );
+  await reset(`room:${roomId}`);
+  const fresh = ok(await since(bob, cursor));
+  assert.deepEqual(fresh.rooms.map((room: Any) => [room.id, room.epoch]), [[roomId, "restored"]]);
+  await reset("principal:bob");
+  refused(await since(bob, cursor), 409, "epoch_changed");
+  const narrow = await gateway.as("bob", { scope: "room.read" });
+  refused(await narrow.get("/v1/collaboration/sync"), 403, "scope_missing");
+});
+
+Deno.test("/ws goes on from the positions of a sync, without a hole and without a double", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await using server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+    (request) => gateway.app.fetch(request, "127.0.0.1"),
+  );
+  await say(alice, roomId, "before");
+  const { rooms: [room] } = await start(bob);
+  for (let at = 0; at < 5; at++) await say(alice, roomId, `between ${at}`);
+  const client = new Centrifuge(`ws://127.0.0.1:${server.addr.port}/ws`, { token: bob.token });
+  const subscription = client.newSubscription(`room:${roomId}`, {
+    since: { offset: room.lastSeq, epoch: room.epoch },
+  });
+  const heard: PublicationContext[] = [];
+  const done = Promise.withResolvers<void>();
+  subscription.on("publication", (context) => {
+    heard.push(context);
+    if (context.data.data.message?.text === "after 4") done.resolve();
+  });
+  subscription.subscribe();
+  client.connect();
+  const writing = (async () => {
+    for (let at = 0; at < 5; at++) await say(alice, roomId, `after ${at}`);
+  })();
+  await Promise.all([done.promise, writing]);
+  const closed = new Promise((resolve) => client.on("disconnected", resolve));
+  client.disconnect();
+  await closed;
+  await gateway.app.drain();
+  assert.deepEqual(
+    heard.map(({ offset, data }) => [offset, data.data.message.text]),
+    [..."01234"].map((at, index) => [room.lastSeq + 1 + index, `between ${at}`])
+      .concat([..."01234"].map((at, index) => [room.lastSeq + 6 + index, `after ${at}`])),
+  );
+});
