@@ -44,6 +44,7 @@ import {
 import { StreamWatch, syncModule, SyncService } from "@/modules/sync/mod.ts";
 import { taskModule, TaskSource } from "@/modules/task/mod.ts";
 import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
+import { transferModule } from "@/modules/transfer/mod.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
 import { type Readiness } from "@/transport/http/probe.ts";
@@ -130,13 +131,9 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     onCreated: () => metrics.roomsCreated.inc(),
     purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
   });
-  const fileLimits = {
-    fileMaxBytes: settings.SVC_LIMIT_FILE_BYTES,
-    tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES,
-  };
   const fileLinks = new FileLinks();
   const files = new FileService({ store, clock, cursors, gate, blobs });
-  const fileWriter = new FileWriter({ store, clock, blobs, limits: fileLimits });
+  const fileWriter = new FileWriter({ store, clock, blobs, limits: limits.files });
   const messages = new MessageService({ store, clock, gate, tenants, files: fileLinks });
   const sender = new MessageSender({
     store,
@@ -201,6 +198,15 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   const watch = new StreamWatch(bus);
   stack.defer(() => watch.stop());
   modules.push(syncModule(new SyncService({ store, cursors, identity, watch })));
+  const transfer = transferModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    blobs,
+    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
+  });
+  modules.push(transfer.module);
   modules.push(taskModule({
     store,
     clock,
@@ -265,6 +271,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   });
   jobs.start();
   stack.defer(() => jobs.stop());
+  stack.defer(() => transfer.stop());
   metrics.onScrape(metrics.jobsWaiting, async (gauge) => {
     for (const [state, count] of Object.entries(await jobs.counts())) gauge.set({ state }, count);
   });

@@ -10,6 +10,7 @@ export type Limits = {
   writes: Rate;
   unauthenticated: Rate;
   messages: { human: Rate; agent: Rate };
+  files: { fileMaxBytes: number; tenantMaxBytes: number };
   ws: WsLimits;
   /** By name, as capabilities and `me` show them. */
   shown: Readonly<Record<string, number>>;
@@ -53,6 +54,7 @@ export function limitsOf({ settings }: Config): Limits {
         burst: settings.SVC_LIMIT_AGENT_MESSAGES_BURST,
       },
     },
+    files: { fileMaxBytes: settings.SVC_LIMIT_FILE_BYTES, tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES },
     ws: settings.SVC_RATE_LIMIT ? ws : withoutCaps(ws),
     shown,
   };

@@ -34,6 +34,11 @@ export class GatewayProcess {
     return `http://127.0.0.1:${this.port}`;
   }
 
+  /** Of the running process. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
   async start(): Promise<void> {
     this.#child = new Deno.Command(Deno.execPath(), {
       args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN],

@@ -61,8 +61,8 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
     fc.asyncProperty(fc.array(batch, { minLength: 25, maxLength: 45 }), fc.nat(15), async (batches, lag) => {
       await using gateway = await openGateway();
       const callers = await people(gateway, ...NAMES);
-      const rooms: string[] = [];
-      const messages: Sent[] = [];
+      const world: World = { callers, rooms: [], messages: [], reacted: [], pinned: [] };
+      const { rooms, messages } = world;
       for (let at = 0; at < 2; at++) {
         const { body } = await callers.alice.post("/v1/rooms", { name: `Room ${at}`, memberIds: NAMES.slice(1) });
         rooms.push(body.id);
@@ -71,7 +71,7 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
       const clients = await Promise.all(NAMES.map((name) => SyncClient.fresh(name, callers[name])));
       for (const [at, deeds] of batches.entries()) {
         gateway.clock.advance(1000);
-        const answers = await Promise.all(deeds.map((deed) => perform(callers, rooms, messages, deed)));
+        const answers = await Promise.all(deeds.map((deed) => perform(world, deed)));
         for (const answer of answers) {
           // Whether it is allowed is for the gateway to say; here only what it makes of it counts.
           assert.ok(answer.status < 500, JSON.stringify(answer.body));
@@ -116,9 +116,15 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
 });
 
 type Sent = { id: string; roomId: string; threadId: string | null };
-type Callers = Awaited<ReturnType<typeof people<Name>>>;
+type World = {
+  callers: Awaited<ReturnType<typeof people<Name>>>;
+  rooms: string[];
+  messages: Sent[];
+  reacted: { who: Name; path: string }[];
+  pinned: string[];
+};
 
-function perform(callers: Callers, rooms: string[], messages: Sent[], { deed, who, whom, pick, ...more }: Deed) {
+function perform({ callers, rooms, messages, reacted, pinned }: World, { deed, who, whom, pick, ...more }: Deed) {
   const me = callers[who];
   const room = rooms[pick % rooms.length] ?? "";
   const message = messages[pick % Math.max(1, messages.length)]?.id ?? "none";
@@ -138,13 +144,15 @@ function perform(callers: Callers, rooms: string[], messages: Sent[], { deed, wh
     case "delete":
       return me.delete(`/v1/messages/${message}`);
     case "react":
+      reacted.push({ who, path: `/v1/messages/${recent}/reactions/${key}` });
       return me.put(`/v1/messages/${recent}/reactions/${key}`);
     case "unreact":
-      return me.delete(`/v1/messages/${recent}/reactions/${key}`);
+      return callers[reacted.at(-1)?.who ?? who].delete(reacted.pop()?.path ?? `/v1/messages/none/reactions/${key}`);
     case "pin":
+      pinned.push(`/v1/messages/${recent}/pin`);
       return callers.alice.put(`/v1/messages/${recent}/pin`);
     case "unpin":
-      return callers.alice.delete(`/v1/messages/${recent}/pin`);
+      return callers.alice.delete(pinned.pop() ?? "/v1/messages/none/pin");
     case "read":
       return me.put(`/v1/rooms/${room}/read`, { seq: pick % 60 });
     case "leave":

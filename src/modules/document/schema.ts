@@ -32,8 +32,8 @@ export const EDITORS_MAX = 100;
 export const DocumentId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 const CommentId = DocumentId;
 const Title = z.string().trim().min(1).max(TITLE_MAX);
-/** Longer than any text that fits; its bytes are counted where it is used. */
-const Text = z.string().max(TEXT_MAX_BYTES);
+/** Its bytes are counted where it is used: what is too long is 413, as a body would be. */
+const Text = z.string();
 const Time = z.iso.datetime();
 const Revision = z.int().min(1);
 const Version = z.int().min(1).optional()

@@ -146,7 +146,11 @@ export class FileStore {
     return meant.map((row) => row.id);
   }
 
-  async removeLinks(tenantId: string, ids: readonly string[], place: { owner: string } | { roomId: string }) {
+  async removeLinks(
+    tenantId: string,
+    ids: readonly string[],
+    place: { owner: string } | { roomId: string },
+  ): Promise<void> {
     await this.#db.deleteFrom("file_link").where("tenant_id", "=", tenantId).where("file_id", "in", ids)
       .$if("owner" in place, (query) => query.where("owner", "=", "owner" in place ? place.owner : ""))
       .$if("roomId" in place, (query) => query.where("room_id", "=", "roomId" in place ? place.roomId : ""))

@@ -14,4 +14,4 @@ export { MessageService } from "./service.ts";
 export { COUNT_MAX, mentionsOf, type MessageRow, MessageStore, type MessageTables, unreadOf } from "./store.ts";
 export { UnreadCounts } from "./reading/counts.ts";
 export { REACTION_KINDS_MAX, ReactionKey } from "./reaction/schema.ts";
-export { MENTIONS_MAX, TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "./schema.ts";
+export { Mentions, MENTIONS_MAX, MessageFile, TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "./schema.ts";

@@ -3,6 +3,6 @@ export { roomModule } from "./api.ts";
 export { effectiveRole, type Entry, hiddenUpTo, notFound, RoomGate, seer } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export { type CountUnread, presentShared } from "./presenter.ts";
-export { Metadata, Room, RoomId } from "./schema.ts";
+export { AgentPolicy, Metadata, Room, RoomId } from "./schema.ts";
 export { RoomService } from "./service.ts";
 export { type MemberRow, RoomStore, type RoomTables, type SeenRoom, seenRooms, type Visitor } from "./store.ts";

@@ -25,12 +25,13 @@ export class Schemas {
   /** The schema of one side; named schemas in it are references that `seal` completes. */
   of(schema: z.ZodType, side: Side): JsonSchema {
     // Wrapped, so that a recursive schema refers to itself by a name and not as the root of the document.
-    const { $defs, definitions = $defs ?? {}, properties = {} } = z.toJSONSchema(z.object({ schema }), {
+    const { $defs, definitions: older, properties = {} } = z.toJSONSchema(z.object({ schema }), {
       target: this.#dialect,
       io: side,
       unrepresentable: "any",
       override: ({ jsonSchema }) => tidy(jsonSchema, side),
     });
+    const definitions = objectOf($defs ?? older) as Record<string, JsonSchema>; // zod writes schemas there
     const names = new Map(Object.keys(definitions).map((name) => [name, this.#nameOf(name)]));
     const rename = (json: JsonSchema): JsonSchema =>
       JSON.parse(

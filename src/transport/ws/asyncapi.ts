@@ -1,6 +1,6 @@
 // `/asyncapi.json`: AsyncAPI 3.0 of `/ws` from the very values that serve it, made once when first asked for.
-import { appearsOn, type EventType } from "@/core/event.ts";
 import type { ChannelKind } from "@/core/channel.ts";
+import { appearsOn, type EventType } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
 import type { Route } from "@/core/route.ts";
 import { Schemas } from "../http/openapi_schema.ts";
@@ -16,7 +16,7 @@ const DESCRIPTION =
 One text frame carries one or more JSON objects, separated by newlines. The first command is \`connect\` with the access
 token; a reply has the \`id\` of its command. \`{}\` is a ping, answered with \`{}\`. Events of the log have an \`offset\` that
 grows by exactly 1 within a channel: resubscribe with the last one seen and its \`epoch\`, and everything missed comes with
-the reply, or \`recovered\` is absent and the state is to be read again. Unknown fields and event types are to be ignored.`;
+the reply, or \`recovered\` is absent and the state is to be read again. Unknown fields and event types are to be ignored. The same operations over HTTP: \`/openapi.json\`.`;
 
 const PRINCIPAL = {
   prefix: "principal",
@@ -145,7 +145,6 @@ class Document {
         version,
         description: DESCRIPTION,
         license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
-        externalDocs: { description: "The same operations over HTTP", url: "/openapi.json" },
       },
       defaultContentType: "application/json",
       servers: {

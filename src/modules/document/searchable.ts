@@ -1,0 +1,62 @@
+// How documents are found by search: title and text are indexed when edits settle, and an answer shows the document.
+import type { Actor } from "@/core/actor.ts";
+import type { Found, Searchable, SearchEntry, SearchIndex } from "@/modules/search/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { ContentStore } from "./content/store.ts";
+import { presentDocument } from "./presenter.ts";
+import { Document } from "./schema.ts";
+import { DocumentStore } from "./store.ts";
+import type { DocumentRow, DocumentTables } from "./tables.ts";
+
+const KIND = "document";
+
+/** The part of the search index that documents use. */
+export type DocumentIndex = Pick<SearchIndex, "put" | "remove">;
+
+export class DocumentSource implements Searchable {
+  readonly kind = KIND;
+  readonly item = Document;
+  readonly #store: Store<DocumentTables>;
+
+  constructor({ store }: { store: Store<DocumentTables> }) {
+    this.#store = store;
+  }
+
+  async load({ tenantId, principalId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+    const rows = await new DocumentStore(this.#store.db).live(tenantId, { ids });
+    const texts = await new ContentStore(this.#store.db).texts(tenantId, ids);
+    const visible = rows.filter((row) => row.room_id !== null || row.created_by === principalId);
+    return new Map(visible.map((row) => [row.id, {
+      fields: { title: row.title, text: texts.get(row.id) ?? "" },
+      item: presentDocument(row),
+    }]));
+  }
+
+  async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {
+    const rows = await new DocumentStore(this.#store.db).live(tenantId, { after, limit });
+    const texts = await new ContentStore(this.#store.db).texts(tenantId, rows.map((row) => row.id));
+    return rows.map((row) => entryOf(row, texts.get(row.id) ?? ""));
+  }
+}
+
+/** Brings the index up to date with a document; a deleted one leaves it. */
+export async function indexDocument(index: DocumentIndex | undefined, row: DocumentRow, text: string): Promise<void> {
+  if (row.deleted_at === null) await index?.put(entryOf(row, text));
+  else await index?.remove(row.tenant_id, KIND, [row.id]);
+}
+
+function entryOf(row: DocumentRow, text: string): SearchEntry {
+  return {
+    tenantId: row.tenant_id,
+    kind: KIND,
+    id: row.id,
+    roomId: row.room_id,
+    // The index knows one principal for what is in no room: a private document is found by who made it.
+    principalId: row.room_id === null ? row.created_by : null,
+    authorId: row.created_by,
+    at: row.created_at,
+    // Each of the two only ever grows.
+    version: row.version + row.revision,
+    texts: [row.title, text],
+  };
+}

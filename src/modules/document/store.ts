@@ -1,0 +1,187 @@
+// SQL of documents: their rows, their tree, and who may read private ones.
+import { type Kysely, sql } from "kysely";
+import type { CursorKey } from "@/core/page.ts";
+import { contains } from "@/ports/like.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { DocumentSort } from "./schema.ts";
+import type { AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
+
+type Db = Kysely<DocumentTables>;
+
+/** The caller as lists want it: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
+export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
+
+export type DocumentFilter = {
+  roomId?: string | undefined;
+  /** null: those without a parent. */
+  parentId?: string | null | undefined;
+  q?: string | undefined;
+  state: "active" | "archived" | "deleted";
+};
+
+const COLUMNS = {
+  title: "document.title",
+  updatedAt: "document.updated_at",
+  createdAt: "document.created_at",
+} as const;
+
+const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
+  db.selectFrom("document").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
+);
+const role = prepared((db: Db, value: Param<{ tenantId: string; id: string; principalId: string }>) =>
+  db.selectFrom("document_access").selectAll().where("tenant_id", "=", value("tenantId"))
+    .where("document_id", "=", value("id")).where("principal_id", "=", value("principalId"))
+);
+
+export class DocumentStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  find(tenantId: string, id: string): Promise<DocumentRow | undefined> {
+    return byId.first(this.#db, { tenantId, id });
+  }
+
+  async add(row: DocumentRow): Promise<void> {
+    await this.#db.insertInto("document").values(row).execute();
+  }
+
+  async update(tenantId: string, ids: readonly string[], set: Partial<DocumentRow>): Promise<void> {
+    await this.#db.updateTable("document").set(set).where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+
+  list(
+    tenantId: string,
+    reader: Reader,
+    { roomId, parentId, q, state }: DocumentFilter,
+    sort: DocumentSort,
+    after: CursorKey | undefined,
+    limit: number,
+  ): Promise<DocumentRow[]> {
+    const of = (principalId: string) =>
+      sql<string | null>`(select role from document_access as a where a.tenant_id = ${tenantId}
+        and a.document_id = document.id and a.principal_id = ${principalId})`;
+    let query = this.#db.selectFrom("document")
+      .leftJoin("room", (join) =>
+        join.onRef("room.id", "=", "document.room_id").onRef("room.tenant_id", "=", "document.tenant_id"))
+      .leftJoin("member as me", (join) =>
+        join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
+          .onRef("me.tenant_id", "=", "room.tenant_id"))
+      .leftJoin("member as boss", (join) =>
+        join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
+          .onRef("boss.tenant_id", "=", "room.tenant_id"))
+      .selectAll("document").where("document.tenant_id", "=", tenantId)
+      .where(({ eb, or, and }) =>
+        or([
+          and([
+            eb("document.room_id", "is", null),
+            eb(of(reader.principalId), "is not", null),
+            ...reader.isOwned ? [eb(of(reader.ownerId), "is not", null)] : [],
+          ]),
+          and([
+            eb("room.state", "<>", "deleted"),
+            or([
+              and([eb("me.role", "is not", null), ...reader.isOwned ? [eb("boss.role", "is not", null)] : []]),
+              ...reader.withPublic ? [eb("room.visibility", "=", "public")] : [],
+            ]),
+          ]),
+        ])
+      );
+    query = state === "deleted"
+      ? query.where("document.deleted_at", "is not", null)
+      : query.where("document.deleted_at", "is", null).where("document.state", "=", state);
+    if (roomId !== undefined) query = query.where("document.room_id", "=", roomId);
+    if (parentId === null) query = query.where("document.parent_id", "is", null);
+    else if (parentId !== undefined) query = query.where("document.parent_id", "=", parentId);
+    if (q !== undefined) query = query.where(contains("document.title", q));
+    const column = COLUMNS[sort.replace("-", "") as keyof typeof COLUMNS]; // every sort is one of them, or one with a minus
+    const direction = sort.startsWith("-") ? "desc" : "asc";
+    if (after !== undefined) {
+      const [key, id] = [String(after[0]), String(after[1])];
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple(column, "document.id"), direction === "desc" ? "<" : ">", tuple(key, id))
+      );
+    }
+    return query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
+  }
+
+  /** Documents that are not deleted: those of some ids, or a page of all by id. */
+  async live(
+    tenantId: string,
+    which: { ids: readonly string[] } | { after: string; limit: number },
+  ): Promise<DocumentRow[]> {
+    const query = this.#db.selectFrom("document").selectAll().where("tenant_id", "=", tenantId)
+      .where("deleted_at", "is", null);
+    if ("after" in which) return await query.where("id", ">", which.after).orderBy("id").limit(which.limit).execute();
+    return which.ids.length === 0 ? [] : await query.where("id", "in", which.ids).execute();
+  }
+
+  /** Children of any of these, deleted ones included. */
+  async children(tenantId: string, parentIds: readonly string[]): Promise<DocumentRow[]> {
+    if (parentIds.length === 0) return [];
+    return await this.#db.selectFrom("document").selectAll().where("tenant_id", "=", tenantId)
+      .where("parent_id", "in", parentIds).execute();
+  }
+
+  /** The documents that went when `id` was deleted, itself included. */
+  deletedWith(tenantId: string, id: string): Promise<DocumentRow[]> {
+    return this.#db.selectFrom("document").selectAll().where("tenant_id", "=", tenantId)
+      .where("deleted_with", "=", id).execute();
+  }
+
+  async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("document").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
+  /** Where the contents of documents stand; those that are gone are missing. */
+  async revisions(ids: readonly { tenantId: string; id: string }[]): Promise<Map<string, number>> {
+    const found = new Map<string, number>();
+    for (const [tenantId, group] of Map.groupBy(ids, (one) => one.tenantId)) {
+      const rows = await this.#db.selectFrom("document").select(["id", "revision"]).where("tenant_id", "=", tenantId)
+        .where("id", "in", group.map(({ id }) => id)).execute();
+      for (const row of rows) found.set(row.id, row.revision);
+    }
+    return found;
+  }
+
+  roleOf(tenantId: string, id: string, principalId: string): Promise<AccessRow | undefined> {
+    return role.first(this.#db, { tenantId, id, principalId });
+  }
+
+  readers(tenantId: string, id: string): Promise<AccessRow[]> {
+    return this.#db.selectFrom("document_access").selectAll().where("tenant_id", "=", tenantId)
+      .where("document_id", "=", id).orderBy("principal_id").execute();
+  }
+
+  async putReader(row: AccessRow): Promise<void> {
+    await this.#db.insertInto("document_access").values(row)
+      .onConflict((conflict) => conflict.columns(["document_id", "principal_id"]).doUpdateSet({ role: row.role }))
+      .execute();
+  }
+
+  async removeReader(tenantId: string, id: string, principalId: string): Promise<void> {
+    await this.#db.deleteFrom("document_access").where("tenant_id", "=", tenantId).where("document_id", "=", id)
+      .where("principal_id", "=", principalId).execute();
+  }
+
+  /** Removes everything there is of documents. */
+  async purge(tenantId: string, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (
+      const table of [
+        "document_state",
+        "document_update",
+        "document_revision",
+        "document_access",
+        "document_comment",
+      ] as const
+    ) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("document_id", "in", ids).execute();
+    }
+    await this.#db.deleteFrom("document").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+}

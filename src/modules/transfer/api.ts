@@ -1,0 +1,252 @@
+// Operations, routes and jobs of transfers.
+import type { Clock } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Module } from "@/core/module.ts";
+import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
+import type { Cursors } from "@/core/page.ts";
+import type { Route } from "@/core/route.ts";
+import type { RoomGate } from "@/modules/room/mod.ts";
+import type { Blobs } from "@/ports/blob.ts";
+import type { Store } from "@/ports/store.ts";
+import { ExportService } from "./export_service.ts";
+import { ImportService } from "./import_service.ts";
+import {
+  ARCHIVE_MAX_BYTES,
+  Export,
+  EXPORT_KEPT_HOURS,
+  ExportCreate,
+  Exports,
+  Import,
+  ImportCreate,
+  Imports,
+  TRANSFER_EVENTS,
+  TransferList,
+  TransferRef,
+} from "./schema.ts";
+import type { TransferTables } from "./store.ts";
+
+const IMPORTS = "/v1/collaboration/imports";
+const EXPORTS = "/v1/collaboration/exports";
+const IMPORT = { id: "imp_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
+const EXPORT = { id: "exp_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
+
+type Deps = {
+  store: Store<TransferTables>;
+  clock: Clock;
+  cursors: Cursors;
+  gate: RoomGate;
+  blobs: Blobs;
+  membersMax: number;
+};
+
+/** The module, and how to make running imports stop so that they go on at the next start. */
+export type Transfer = { module: Module; stop(): void };
+
+/** The transfer module. */
+export function transferModule({ gate, membersMax, ...deps }: Deps): Transfer {
+  let isStopping = false;
+  const imports = new ImportService({ ...deps, membersMax, isStopping: () => isStopping });
+  const exports = new ExportService({ ...deps, gate });
+  return {
+    stop() {
+      isStopping = true;
+    },
+    module: {
+      name: "transfer",
+      operations: [...importOperations(imports), ...exportOperations(exports)],
+      routes: [uploadRoute(imports), downloadRoute(exports)],
+      jobs: [...imports.jobs, ...exports.jobs],
+      events: TRANSFER_EVENTS,
+      capability: () => ({
+        imports: ["slack", "mattermost", "gateway"],
+        exports: ["ndjson"],
+        archiveMaxBytes: ARCHIVE_MAX_BYTES,
+        exportKeptHours: EXPORT_KEPT_HOURS,
+      }),
+    },
+  };
+}
+
+function importOperations(imports: ImportService): Operation[] {
+  const access = { scope: "transfer.manage", tenant: "admin" } as const;
+  return [
+    defineOperation({
+      name: "import.create",
+      summary: "Ask for an import; upload the archive to its content next",
+      description: "What an archive holds gets ids that follow from its source, so importing again adds only what is " +
+        "missing. Original times, authors, threads and order are kept; everything is read for everybody. Ids of our own " +
+        "exports are kept where they are free, else they map to others, always the same. Contents of files are not " +
+        "copied: messages keep their names and links.",
+      access,
+      http: { method: "POST", path: IMPORTS, status: 201 },
+      input: ImportCreate,
+      output: Import,
+      faults: ["already_running"],
+      example: { kind: "slack", principalMap: { U02ABCDEF: "alice" } },
+      run: async ({ actor }, input) => {
+        const made = await imports.create(actor, input);
+        return new Outcome(made, { location: `${IMPORTS}/${made.id}` });
+      },
+    }),
+    defineOperation({
+      name: "import.list",
+      summary: "Imports of the tenant, the newest first",
+      access,
+      http: { method: "GET", path: IMPORTS, status: 200 },
+      input: TransferList,
+      output: Imports,
+      faults: ["invalid_cursor"],
+      example: { limit: 50 },
+      run: ({ actor }, input) => imports.list(actor, input),
+    }),
+    defineOperation({
+      name: "import.read",
+      summary: "How far an import is, and what it left out and why",
+      access,
+      http: { method: "GET", path: `${IMPORTS}/:id`, status: 200 },
+      input: TransferRef,
+      output: Import,
+      faults: ["not_found"],
+      example: IMPORT,
+      run: ({ actor }, { id }) => imports.read(actor, id),
+    }),
+    defineOperation({
+      name: "import.cancel",
+      summary: "End an import; what came in stays",
+      access,
+      http: { method: "POST", path: `${IMPORTS}/:id/cancel`, status: 200 },
+      input: TransferRef,
+      output: Import,
+      faults: ["not_found", "conflict"],
+      example: IMPORT,
+      run: ({ actor }, { id }) => imports.cancel(actor, id),
+    }),
+  ];
+}
+
+function exportOperations(exports: ExportService): Operation[] {
+  const access = { scope: "transfer.manage" } as const;
+  return [
+    defineOperation({
+      name: "export.create",
+      summary: "Export a room one owns, or the tenant one runs, as NDJSON that an import takes back",
+      access,
+      http: { method: "POST", path: EXPORTS, status: 202 },
+      input: ExportCreate,
+      output: Export,
+      faults: ["not_found", "already_running"],
+      example: { kind: "room", roomId: "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      run: async (context, input) => {
+        const made = await exports.create(context, input);
+        return new Outcome(made, { location: `${EXPORTS}/${made.id}` });
+      },
+    }),
+    defineOperation({
+      name: "export.list",
+      summary: "My exports, or all of the tenant for those who run it; the newest first",
+      access,
+      http: { method: "GET", path: EXPORTS, status: 200 },
+      input: TransferList,
+      output: Exports,
+      faults: ["invalid_cursor"],
+      example: { limit: 50 },
+      run: ({ actor }, input) => exports.list(actor, input),
+    }),
+    defineOperation({
+      name: "export.read",
+      summary: "How far an export is",
+      access,
+      http: { method: "GET", path: `${EXPORTS}/:id`, status: 200 },
+      input: TransferRef,
+      output: Export,
+      faults: ["not_found"],
+      example: EXPORT,
+      run: ({ actor }, { id }) => exports.read(actor, id),
+    }),
+  ];
+}
+
+const ID_PARAMETER = { name: "id", in: "path", required: true, schema: { type: "string" } };
+
+function uploadRoute(imports: ImportService): Route {
+  return {
+    name: "import.upload",
+    summary: "Upload the archive of an import, which then runs",
+    tag: "transfer",
+    method: "PUT",
+    path: `${IMPORTS}/:id/content`,
+    body: "stream",
+    isLong: true,
+    auth: "bearer",
+    scope: "transfer.manage",
+    faults: ["not_found", "conflict", "payload_too_large", "bad_request"],
+    document: {
+      parameters: [ID_PARAMETER],
+      requestBody: {
+        required: true,
+        content: { "application/octet-stream": { schema: { type: "string", format: "binary" } } },
+      },
+      responses: {
+        "202": {
+          description: "The import is queued",
+          content: { "application/json": { schema: { $ref: "#/components/schemas/Import" } } },
+        },
+      },
+    },
+    async handle(request, { actor, params }) {
+      if (request.body === null) throw new Fault("bad_request", "The archive is empty");
+      const queued = await imports.upload(actor, params.id ?? "", whole(request.body));
+      return Response.json(queued, { status: 202 });
+    },
+  };
+}
+
+function downloadRoute(exports: ExportService): Route {
+  return {
+    name: "export.download",
+    summary: "Download a finished export, for 72 hours",
+    tag: "transfer",
+    method: "GET",
+    path: `${EXPORTS}/:id/content`,
+    isLong: true,
+    auth: "bearer",
+    scope: "transfer.manage",
+    faults: ["not_found", "forbidden", "conflict", "gone"],
+    document: {
+      parameters: [ID_PARAMETER],
+      responses: {
+        "200": {
+          description: "NDJSON",
+          content: { "application/x-ndjson": { schema: { type: "string" } } },
+        },
+      },
+    },
+    async handle(_request, { actor, params }) {
+      const { stream, size } = await exports.content(actor, params.id ?? "");
+      return new Response(stream, {
+        headers: {
+          "content-type": "application/x-ndjson",
+          "content-length": String(size),
+          "content-disposition": `attachment; filename="${params.id}.ndjson"`,
+          "cache-control": "private, no-store",
+        },
+      });
+    },
+  };
+}
+
+/** A body that ends early is the sender's fault, not ours. */
+async function* whole(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const next = await reader.read().catch((cause) => {
+        throw new Fault("bad_request", "The body ended early", { cause });
+      });
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,180 @@
+// Writes the lines of an export: principals before they are named, then room by room with members and messages.
+import type { Store } from "@/ports/store.ts";
+import type { MessageRow } from "@/modules/message/mod.ts";
+import { noCounts } from "./report.ts";
+import type { Counts } from "./schema.ts";
+import { type ExportRow, TransferStore, type TransferTables } from "./store.ts";
+
+const BATCH = 500;
+type Room = TransferTables["room"];
+
+export class Exporter {
+  readonly #store: TransferStore;
+  readonly #row: ExportRow;
+  readonly #told = new Set<string>();
+  readonly counts: Counts = noCounts();
+  bytes = 0;
+
+  constructor(store: Store<TransferTables>, row: ExportRow) {
+    this.#store = new TransferStore(store.db);
+    this.#row = row;
+  }
+
+  /** The file, in chunks of some hundred lines. */
+  async *content(at: string): AsyncGenerator<Uint8Array> {
+    for await (const lines of this.#lines(at)) {
+      const chunk = new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+      this.bytes += chunk.length;
+      yield chunk;
+    }
+  }
+
+  async *#lines(at: string): AsyncGenerator<unknown[]> {
+    const { tenant_id: tenantId, kind, room_id: roomId } = this.#row;
+    yield [{ type: "export", version: 1, kind, at }];
+    if (kind === "tenant") {
+      for (let after = "";;) {
+        const people = await this.#store.principalsAfter(tenantId, after, BATCH);
+        yield people.map((person) => this.#person(person));
+        after = people.at(-1)?.id ?? "";
+        if (people.length < BATCH) break;
+      }
+    }
+    if (roomId !== null) {
+      for (const room of await this.#store.rooms(tenantId, [roomId])) yield* this.#room(room);
+    } else {
+      for (let after = "";;) {
+        const rooms = await this.#store.roomsAfter(tenantId, after, BATCH);
+        for (const room of rooms) yield* this.#room(room);
+        after = rooms.at(-1)?.id ?? "";
+        if (rooms.length < BATCH) break;
+      }
+    }
+    yield [{ type: "end", counts: this.counts }];
+  }
+
+  async *#room(room: Room): AsyncGenerator<unknown[]> {
+    const { tenant_id: tenantId } = this.#row;
+    const members = await this.#store.members(tenantId, room.id);
+    yield await this.#people(members.map((member) => member.principal_id));
+    this.counts.rooms++;
+    this.counts.members += members.length;
+    yield [
+      roomLine(room, room.kind === "direct" ? members.map((member) => member.principal_id) : []),
+      ...members.map((member) => ({
+        type: "member",
+        roomId: room.id,
+        principalId: member.principal_id,
+        role: member.role,
+        joinedAt: member.joined_at,
+      })),
+    ];
+    for (let after = this.#row.hidden_up_to;;) {
+      const rows = await this.#store.messagesAfter(tenantId, room.id, after, BATCH);
+      yield* this.#messages(rows);
+      after = Number(rows.at(-1)?.seq ?? after);
+      if (rows.length < BATCH) break;
+    }
+  }
+
+  async *#messages(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
+    const { tenant_id: tenantId } = this.#row;
+    const ids = rows.map((row) => row.id);
+    const reactions = Map.groupBy(await this.#store.reactionsOf(tenantId, ids), (row) => row.message_id);
+    const edits = Map.groupBy(await this.#store.editsOf(tenantId, ids), (row) => row.message_id);
+    yield await this.#people([
+      ...rows.map((row) => row.sender_id),
+      ...[...reactions.values()].flat().map((row) => row.principal_id),
+      ...rows.flatMap((row): string[] => JSON.parse(row.mentions_json).principalIds),
+    ]);
+    yield rows.map((row) => {
+      const own = (reactions.get(row.id) ?? []).map(({ key, principal_id, created_at }) => ({
+        key,
+        principalId: principal_id,
+        at: created_at,
+      }));
+      const before = (edits.get(row.id) ?? []).map(({ version, text, editor_id, at }) => ({
+        version,
+        text,
+        editorId: editor_id,
+        at,
+      }));
+      this.counts.messages++;
+      this.counts.reactions += own.length;
+      this.counts.edits += before.length;
+      return messageLine(row, own, before);
+    });
+  }
+
+  /** Lines of those not told of yet. */
+  async #people(ids: readonly string[]): Promise<unknown[]> {
+    const wanted = [...new Set(ids)].filter((id) => !this.#told.has(id));
+    return (await this.#store.principals(this.#row.tenant_id, wanted)).map((person) => this.#person(person));
+  }
+
+  #person(row: TransferTables["principal"]): unknown {
+    this.#told.add(row.id);
+    this.counts.principals++;
+    return {
+      type: "principal",
+      id: row.id,
+      kind: row.kind,
+      handle: row.handle,
+      displayName: row.display_name,
+      role: row.role,
+      ownerId: row.owner_id,
+      externalId: row.external_id,
+      timezone: row.timezone,
+      locale: row.locale,
+      disabled: row.is_disabled === 1,
+      createdAt: row.created_at,
+    };
+  }
+}
+
+function roomLine(row: Room, memberIds: readonly string[]): unknown {
+  return {
+    type: "room",
+    id: row.id,
+    kind: row.kind,
+    name: row.name,
+    slug: row.slug,
+    topic: row.topic,
+    description: row.description,
+    visibility: row.visibility,
+    historyVisibility: row.history_visibility,
+    state: row.state,
+    agentPolicy: JSON.parse(row.agent_policy_json),
+    retentionDays: row.retention_days,
+    metadata: JSON.parse(row.metadata_json),
+    createdBy: row.created_by,
+    createdAt: row.created_at,
+    memberIds,
+  };
+}
+
+function messageLine(row: MessageRow, reactions: unknown[], edits: unknown[]): unknown {
+  return {
+    type: "message",
+    id: row.id,
+    roomId: row.room_id,
+    senderId: row.sender_id,
+    kind: row.type,
+    text: row.text,
+    format: row.format,
+    threadId: row.thread_id,
+    replyToId: row.reply_to_id,
+    mentions: JSON.parse(row.mentions_json),
+    files: JSON.parse(row.files_json),
+    reactions,
+    edits,
+    metadata: JSON.parse(row.metadata_json),
+    clientMessageId: row.client_message_id,
+    pinnedAt: row.pinned_at,
+    editedAt: row.edited_at,
+    editCount: row.edit_count,
+    deletedAt: row.deleted_at,
+    version: row.version,
+    createdAt: row.created_at,
+  };
+}

@@ -1,0 +1,28 @@
+// A local S3 server as a process of its own, for one test.
+
+/** What the server lets in. */
+export const S3_KEYS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
+
+export type S3Server = { endpoint: string; folder: string; close(): Promise<void> };
+
+/** Starts a server with the one bucket of `S3_KEYS`, on a folder that is gone afterwards. */
+export async function openS3Server(): Promise<S3Server> {
+  const folder = await Deno.makeTempDir({ prefix: "blob-s3-" });
+  const server = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--allow-all", "--quiet", new URL("s3_server.ts", import.meta.url).pathname, folder],
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const lines = server.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const port = (await lines.read()).value?.trim();
+  return {
+    endpoint: `http://127.0.0.1:${port}`,
+    folder,
+    async close() {
+      server.kill("SIGKILL");
+      await server.status;
+      await lines.cancel();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
