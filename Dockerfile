@@ -4,7 +4,6 @@ ARG DENO_VERSION=2.9.6
 FROM denoland/deno:${DENO_VERSION} AS build
 WORKDIR /app
 COPY deno.json deno.lock ./
-RUN deno install --frozen
 COPY src src
 RUN deno cache --frozen src/main.ts
 

@@ -2,7 +2,7 @@
 import manifest from "../deno.json" with { type: "json" };
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { type AnyStore, openBlobs, openShared, openStore } from "@/adapters/open.ts";
+import { type AnyStore, claimDatabase, openBlobs, openShared, openStore } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
 import type { Clock } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
@@ -15,6 +15,7 @@ import { Cursors } from "@/core/page.ts";
 import { limitsOf } from "@/limits.ts";
 import { calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
 import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
+import { documentModule, DocumentSource, syncRoute } from "@/modules/document/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
 import {
@@ -51,6 +52,7 @@ import { type Readiness } from "@/transport/http/probe.ts";
 import { createHttp } from "@/transport/http/server.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
 import { asyncapiRoute } from "@/transport/ws/asyncapi.ts";
+import { createSyncUpgrade } from "@/transport/sync/server.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
 
@@ -81,6 +83,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.take()));
 
   // Adapters
+  stack.use(await claimDatabase(settings.SVC_DATABASE_URL));
   const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
   await store.migrate();
   const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
@@ -147,6 +150,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   const searchables: Searchable[] = [
     new MessageSource({ store, present: (actor, rows) => messages.present(actor, rows) }),
     new TaskSource({ store, clock }),
+    new DocumentSource({ store }),
     new CalendarSource({ store, gate }),
   ];
   const indexer = new SearchIndexer({ store, index: searchIndex });
@@ -248,6 +252,23 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     ...settings.SVC_SEARCH ? { index: searchIndex } : {},
   }));
   modules.push(meeting.module);
+  const documents = documentModule({
+    store,
+    bus,
+    clock,
+    cursors,
+    gate,
+    identity,
+    authenticate: (token) => authenticator.authenticate(token),
+    revalidate: (actor) => authenticator.isStillValid(actor),
+    sync: {
+      authTimeoutMs: limits.ws.authTimeoutMs,
+      connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
+      isShared: settings.SVC_REDIS_URL !== undefined,
+    },
+    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+  });
+  modules.push(documents.module);
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
 
   // What a commit leaves to be told goes to the bus, and to the jobs of this node.
@@ -315,12 +336,10 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   stack.defer(() => hub.drain());
   metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
   const allowed = settings.SVC_CORS_ALLOW_ORIGINS;
-  const upgrade = createUpgrade({
-    hub,
-    limits: limits.ws,
-    metrics,
-    isOriginAllowed: (origin) => allowed.includes("*") || allowed.includes(origin),
-  });
+  const isOriginAllowed = (origin: string): boolean => allowed.includes("*") || allowed.includes(origin);
+  const upgrade = createUpgrade({ hub, limits: limits.ws, metrics, isOriginAllowed });
+  const syncUpgrade = createSyncUpgrade({ host: documents.sync, limits: limits.ws, metrics, isOriginAllowed });
+  stack.defer(() => documents.sync.close());
   const housekeeping = setInterval(() => void housekeep(), HOUSEKEEPING_MS);
   stack.defer(() => clearInterval(housekeeping));
   async function housekeep(): Promise<void> {

@@ -177,6 +177,7 @@ export function readConfig(environ: Environ): Config {
     settings.SVC_PUBLIC_URL = "https://localhost";
     warnings.push("No SVC_PUBLIC_URL: plain http is redirected to https://localhost");
   }
+  warnings.push(...nodeWarnings(settings));
   return {
     settings,
     isProduction,
@@ -210,6 +211,18 @@ function s3Of(settings: Settings, secretAccessKey: string | undefined): S3Option
   }
   const missing = given.find(([, value]) => value === undefined)?.[0];
   throw new ConfigError(`${missing} is missing: an S3 store needs ${given.map(([name]) => name).join(", ")}`);
+}
+
+/** Combinations that work for one gateway and would leave a second one deaf. */
+function nodeWarnings({ SVC_DATABASE_URL, SVC_REDIS_URL }: Settings): string[] {
+  const isSqlite = SVC_DATABASE_URL.startsWith("sqlite:");
+  if (isSqlite && SVC_REDIS_URL !== undefined) {
+    return ["SVC_REDIS_URL with SQLite serves one gateway only: several need PostgreSQL in SVC_DATABASE_URL"];
+  }
+  if (!isSqlite && SVC_REDIS_URL === undefined) {
+    return ["No SVC_REDIS_URL: another gateway on this database would be heard with seconds of delay"];
+  }
+  return [];
 }
 
 function valueOf(environ: Environ, name: string, mayBeFile: boolean): string | undefined {

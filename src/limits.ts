@@ -19,6 +19,7 @@ export type Limits = {
 /** The limits in force. */
 export function limitsOf({ settings }: Config): Limits {
   const perMinute = (count: number, burst: number): Rate => ({ perSecond: count / 60, burst });
+  const isAlone = settings.SVC_REDIS_URL === undefined && settings.SVC_DATABASE_URL.startsWith("sqlite:");
   const ws: WsLimits = {
     ...WS_LIMITS,
     frameMaxBytes: settings.SVC_LIMIT_FRAME_BYTES,
@@ -31,7 +32,8 @@ export function limitsOf({ settings }: Config): Limits {
     connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
     connectionsPerAddress: settings.SVC_LIMIT_CONNECTIONS_PER_ADDRESS,
     connectionsPerNode: settings.SVC_LIMIT_CONNECTIONS,
-    ...(settings.SVC_REDIS_URL === undefined ? {} : { compareHeadsMs: 2000 }),
+    // Only where no other process can write, nothing can be missed.
+    ...(isAlone ? {} : { compareHeadsMs: 2000 }),
   };
   const shown = Object.fromEntries(
     Object.entries(settings).filter(([name]) => name.startsWith("SVC_LIMIT_")).map(([name, value]) => [

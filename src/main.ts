@@ -83,7 +83,7 @@ async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Re
       return await open();
     } catch (error) {
       if (!(error instanceof Fault) || error.code !== "unavailable" || Date.now() > until) throw error;
-      log.warn("the database does not answer yet");
+      log.warn("the database cannot be used yet", { cause: messageOf(error) });
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
   }

@@ -1,6 +1,6 @@
 // The contract gate: a JSON answer must be one that `/openapi.json` describes for its route and status.
-import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import addFormats from "ajv-formats";
+import { Ajv2020, type ValidateFunction } from "npm:ajv@8.20.0/dist/2020.js";
+import addFormats from "npm:ajv-formats@3.0.1";
 import type { App } from "@/app.ts";
 import type { Answer } from "./harness.ts";
 

@@ -1,6 +1,6 @@
 // What operators start from, held against what the gateway is: containers, Prometheus, Grafana and the example environment.
 import assert from "node:assert/strict";
-import { parse } from "yaml";
+import { parse } from "npm:yaml@2.9.1";
 import { z } from "@zod/zod";
 import { readConfig } from "@/config.ts";
 import { Metrics } from "@/core/metrics.ts";
@@ -109,13 +109,13 @@ Deno.test("the image and the check run the same Deno", () => {
 
 Deno.test(".env.example names every setting, shows its default, and sets nothing", () => {
   const example = new Map(
-    [...file(".env.example").matchAll(/^# ([A-Z_]+)=(.*)$/gm)].map(([, name = "", value = ""]) => [
+    [...file(".env.example").matchAll(/^# ([A-Z0-9_]+)=(.*)$/gm)].map(([, name = "", value = ""]) => [
       name,
       value,
     ]),
   );
   assert.deepEqual([...file(".env.example").matchAll(/^[^#\n].*$/gm)], []);
-  const known = new Set(file("src/config.ts").match(/\b(SVC_[A-Z_]*[A-Z]|JWT_SECRET|RUST_LOG)\b/g));
+  const known = new Set(file("src/config.ts").match(/\b(SVC_[A-Z0-9_]*[A-Z]|JWT_SECRET|RUST_LOG)\b/g));
   const forCompose = ["POSTGRES_PASSWORD", "GRAFANA_ADMIN_PASSWORD"];
   assert.deepEqual([...example.keys()].filter((name) => !forCompose.includes(name)).toSorted(), [...known].toSorted());
 

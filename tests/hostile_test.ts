@@ -1,6 +1,6 @@
 // Ten thousand bad inputs over all operations: no 5xx, nothing stored by what was refused, every refusal names its fault.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { Fault, FAULTS } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
 import { ask, FakeSocket, settle } from "./transport/ws_rig.ts";

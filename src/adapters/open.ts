@@ -12,6 +12,13 @@ import type { S3Options } from "./blob_s3.ts";
 // deno-lint-ignore no-explicit-any
 export type AnyStore = Store<any>;
 
+/** Makes sure that no other gateway uses a database that only one may use. */
+export async function claimDatabase(url: string): Promise<Disposable | undefined> {
+  if (!url.startsWith("sqlite:") || url === "sqlite::memory:") return undefined;
+  const { claimSqlite } = await import("./sqlite_claim.ts");
+  return await claimSqlite(url.slice("sqlite:".length));
+}
+
 /** Opens the store at `sqlite:<path>` or `postgres://…`. */
 export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
   if (url.startsWith("sqlite:")) {

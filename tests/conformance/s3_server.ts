@@ -1,5 +1,5 @@
 // A local S3 server that checks signatures, run as a process of its own: `deno run s3_server.ts <folder>` prints its port.
-import S3rver from "s3rver";
+import S3rver from "npm:s3rver@3.7.1";
 
 const [folder = "."] = Deno.args;
 const { port } = await new S3rver({

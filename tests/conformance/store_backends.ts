@@ -1,5 +1,5 @@
 // The databases that the store's suites run on. Each opened store starts empty and is gone when it is disposed.
-import type { PGlite } from "@electric-sql/pglite";
+import type { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import type { Kysely } from "kysely";
 import postgres from "postgres";
 import { core } from "@/adapters/migrations/0001_core.ts";

@@ -1,5 +1,5 @@
 // The store's suites on PostgreSQL's own SQL engine, in the process.
-import { PGlite } from "@electric-sql/pglite";
+import { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
 import { pgliteServer } from "./store_backends.ts";

@@ -1,6 +1,6 @@
 // The real npm `centrifuge` client, unmodified, against a running gateway.
 import assert from "node:assert/strict";
-import type { PublicationContext } from "centrifuge";
+import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { openTarget, type Target, unique, until } from "./target.ts";
 
 async function openRoom(target: Target, names: string[]) {
@@ -180,7 +180,7 @@ Deno.test("the legacy token in the URL works and is called deprecated", async ()
   await using target = await openTarget();
   const token = await target.token({ sub: unique("frank") });
   const before = await legacyCount(target);
-  const { Centrifuge } = await import("centrifuge");
+  const { Centrifuge } = await import("npm:centrifuge@5.8.0");
   const client = new Centrifuge(`${target.wsUrl}?token=${token}`);
   const connected = new Promise<{ data: { deprecations: unknown[] } }>((resolve) =>
     client.on("connected", (context) => resolve(context as never))

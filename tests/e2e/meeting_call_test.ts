@@ -1,6 +1,6 @@
 // Two browsers call each other through the gateway: real pages, fake cameras, the real client, and one that vanishes.
 import assert from "node:assert/strict";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
 import { freePort, openTarget, type Target, unique } from "./target.ts";
 
 const CHROMIUM = "/usr/bin/chromium";
@@ -12,7 +12,7 @@ type Seat = { participantId: string; mode: string; participantCount: number };
 
 /** Serves the page and the client's browser build, as an application of another origin. */
 function servePage(port: number): Deno.HttpServer {
-  const client = new URL("../dist/centrifuge.js", import.meta.resolve("centrifuge"));
+  const client = new URL("../dist/centrifuge.js", import.meta.resolve("npm:centrifuge@5.8.0"));
   return Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, async ({ url }) => {
     if (new URL(url).pathname === "/centrifuge.js") {
       return new Response(await Deno.readTextFile(client), { headers: { "content-type": "text/javascript" } });

@@ -1,6 +1,6 @@
 // The signalling relay with real clients: the one addressed hears a signal, and nobody else ever does.
 import assert from "node:assert/strict";
-import type { Subscription } from "centrifuge";
+import type { Subscription } from "npm:centrifuge@5.8.0";
 import { openTarget, type Target, unique, until } from "./target.ts";
 
 const PATH = "/v1/collaboration/meetings";

@@ -28,7 +28,11 @@ Deno.test({
     await using target = await openTarget();
     const token = await target.token({ sub: unique("node") });
     const { stdout, stderr } = await new Deno.Command("node", {
-      args: ["--input-type=module", "-e", SCRIPT(import.meta.resolve("centrifuge"), import.meta.resolve("ws"))],
+      args: [
+        "--input-type=module",
+        "-e",
+        SCRIPT(import.meta.resolve("npm:centrifuge@5.8.0"), import.meta.resolve("npm:ws@8.23.0")),
+      ],
       env: { WS_URL: target.wsUrl, TOKEN: token },
       stdout: "piped",
       stderr: "piped",

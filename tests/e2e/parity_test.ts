@@ -1,6 +1,6 @@
 // One definition, two doors: every operation answers the same over HTTP and as an rpc of `/ws`.
 import assert from "node:assert/strict";
-import type { Centrifuge } from "centrifuge";
+import type { Centrifuge } from "npm:centrifuge@5.8.0";
 import { openTarget, type Target, unique } from "./target.ts";
 
 type Told = { ok: true; shape: string } | { ok: false; code: string };

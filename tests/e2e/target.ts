@@ -1,8 +1,8 @@
 // What the black-box tests run against: the deployment at BASE_URL with the secret in SVC_JWT_SECRET, else a gateway process of
 // their own, started the way an operator would.
-import { Centrifuge } from "centrifuge";
+import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
-import { WebSocket } from "ws";
+import { WebSocket } from "npm:ws@8.23.0";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
@@ -21,38 +21,73 @@ export class GatewayProcess {
   readonly port: number;
   readonly secret: string;
   readonly #environment: Record<string, string>;
+  readonly #wrapper: readonly string[];
   #child: Deno.ChildProcess | undefined;
-  #errors: Promise<string> | undefined;
+  #log = "";
+  #reading: Promise<void> | undefined;
 
-  constructor(port: number, secret: string, environment: Record<string, string>) {
+  /** `wrapper` is a command that runs the gateway's own, such as `env`. */
+  constructor(port: number, secret: string, environment: Record<string, string>, wrapper: readonly string[] = []) {
     this.port = port;
     this.secret = secret;
     this.#environment = environment;
+    this.#wrapper = wrapper;
   }
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Of the running process. */
-  get pid(): number | undefined {
-    return this.#child?.pid;
+  get pid(): number {
+    if (this.#child === undefined) throw new TypeError("Expected a running gateway, received none");
+    return this.#child.pid;
+  }
+
+  /** What this run has written to its log so far. */
+  get log(): string {
+    return this.#log;
   }
 
   async start(): Promise<void> {
-    this.#child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN],
-      env: { SVC_PORT: String(this.port), SVC_HOST: "127.0.0.1", SVC_JWT_SECRET: this.secret, ...this.#environment },
+    this.launch();
+    const until = Date.now() + 20_000;
+    // Not asked over HTTP: another process may share the port.
+    while (!this.#log.includes(`"listening"`)) {
+      if (Date.now() > until) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  /** Starts the process without waiting for it to serve. */
+  launch(): void {
+    const [command = "", ...args] = [
+      ...this.#wrapper,
+      Deno.execPath(),
+      ...["run", "--quiet", "--no-prompt", "--allow-all", MAIN],
+    ];
+    const child = new Deno.Command(command, {
+      args,
+      env: {
+        SVC_PORT: String(this.port),
+        SVC_HOST: "127.0.0.1",
+        SVC_JWT_SECRET: this.secret,
+        RUST_LOG: "warn,main=info",
+        ...this.#environment,
+      },
       stdin: "null",
       stdout: "null",
       stderr: "piped",
     }).spawn();
-    this.#errors = new Response(this.#child.stderr).text();
-    const until = Date.now() + 20_000;
-    while (!await this.#isUp()) {
-      if (Date.now() > until) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    this.#child = child;
+    this.#log = "";
+    this.#reading = this.#read(child.stderr);
+  }
+
+  /** Resolves when the process has ended by itself or by a signal. */
+  async ended(): Promise<Deno.CommandStatus | undefined> {
+    const status = await this.#child?.status;
+    await this.#reading;
+    return status;
   }
 
   /** Ends the process; resolves to what it wrote to its log. */
@@ -62,19 +97,13 @@ export class GatewayProcess {
     } catch (error) {
       if (!(error instanceof TypeError)) throw error; // It had ended by itself.
     }
-    await this.#child?.status;
-    const text = await this.#errors ?? "";
+    await this.ended();
     this.#child = undefined;
-    return text;
+    return this.#log;
   }
 
-  async #isUp(): Promise<boolean> {
-    try {
-      const response = await fetch(`${this.url}/health`);
-      return await response.text() === "OK";
-    } catch {
-      return false;
-    }
+  async #read(stderr: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const text of stderr.pipeThrough(new TextDecoderStream())) this.#log += text;
   }
 }
 
@@ -164,7 +193,6 @@ export async function openTarget(
     SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
     SVC_DATA_DIR: folder,
     SVC_RATE_LIMIT: "off",
-    RUST_LOG: "warn",
     ...environment,
   });
   await process.start();

@@ -1,16 +1,16 @@
 // Calendars as files: feeds read by another iCalendar library, imports of what real programs wrote, and hostile files.
 import assert from "node:assert/strict";
 // What calendar programs wrote, out of the test data of the package `ical`.
-import apple from "ical/test/test2.ics" with { type: "text" };
-import exchange from "ical/test/test15.ics" with { type: "text" };
-import google from "ical/test/test13.ics" with { type: "text" };
-import googleSeries from "ical/test/test14.ics" with { type: "text" };
-import lanyrd from "ical/test/test1.ics" with { type: "text" };
-import meetup from "ical/test/test5.ics" with { type: "text" };
-import ownCloud from "ical/test/test7.ics" with { type: "text" };
-import series from "ical/test/test12.ics" with { type: "text" };
-import tvCountdown from "ical/test/test3.ics" with { type: "text" };
-import nodeIcal from "node-ical";
+import apple from "npm:ical@0.8.0/test/test2.ics" with { type: "text" };
+import exchange from "npm:ical@0.8.0/test/test15.ics" with { type: "text" };
+import google from "npm:ical@0.8.0/test/test13.ics" with { type: "text" };
+import googleSeries from "npm:ical@0.8.0/test/test14.ics" with { type: "text" };
+import lanyrd from "npm:ical@0.8.0/test/test1.ics" with { type: "text" };
+import meetup from "npm:ical@0.8.0/test/test5.ics" with { type: "text" };
+import ownCloud from "npm:ical@0.8.0/test/test7.ics" with { type: "text" };
+import series from "npm:ical@0.8.0/test/test12.ics" with { type: "text" };
+import tvCountdown from "npm:ical@0.8.0/test/test3.ics" with { type: "text" };
+import nodeIcal from "npm:node-ical@0.27.2";
 import { CALENDAR, list, ok, openWorld, refused, startsIn, type World } from "./calendar_world.ts";
 
 const YEAR = ["2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z"] as const;

@@ -1,7 +1,7 @@
 // Reading contents: ranges, conditions, headers.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { download, FILES, openFileGateway, png, sha256, upload } from "./file_rig.ts";
 import { ok, people, refused } from "./team.ts";
 

@@ -22,7 +22,6 @@ Deno.test("10 MB files go up and down by the dozen without staying in memory", a
     SVC_DATA_DIR: folder,
     SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
     SVC_RATE_LIMIT: "off",
-    RUST_LOG: "warn",
   });
   const token = await signToken({ now: () => Date.now() }, "alice");
   const headers = { authorization: `Bearer ${token}` };
@@ -62,13 +61,13 @@ Deno.test("10 MB files go up and down by the dozen without staying in memory", a
     const watch = setInterval(() => {
       residentBytes(pid).then((now) => highest = Math.max(highest, now), () => {});
     }, 20);
-    async function rounds(count: number): Promise<number> {
+    const rounds = async (count: number): Promise<number> => {
       for (let round = 0; round < count; round++) {
         const ids = await Promise.all(Array.from({ length: AT_ONCE }, up));
         await Promise.all(ids.map(down));
       }
       return highest;
-    }
+    };
     const warm = await rounds(WARM_ROUNDS);
     const end = await rounds(ROUNDS);
     clearInterval(watch);
@@ -111,7 +110,7 @@ async function cutOff(port: number, token: string, bytes: number): Promise<void>
   writer.releaseLock();
 }
 
-async function residentBytes(pid: number | undefined): Promise<number> {
+async function residentBytes(pid: number): Promise<number> {
   const kib = /VmRSS:\s+(\d+)/.exec(await Deno.readTextFile(`/proc/${pid}/status`))?.[1];
   return Number(kib) * 1024;
 }

@@ -70,7 +70,7 @@ else {
   onPostgres("a file that is shown and deleted at once is one or the other", async ({ gateway, folder }) => {
     const { alice, bob } = await people(gateway, "alice", "bob");
     const roomId = await roomOf(alice, ["bob"]);
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < 25; round++) {
       const { id } = ok(await upload(gateway, alice, { name: "x" }, "x"));
       const [sent, gone] = await Promise.all([
         alice.post("/v1/messages", { roomId, fileIds: [id] }),

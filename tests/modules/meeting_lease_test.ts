@@ -1,6 +1,6 @@
 // Taking part is a lease: who is silent goes when it ends, once, whatever else happens; and counts are always right.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import { Harness, SECRET, TestClock } from "../harness.ts";

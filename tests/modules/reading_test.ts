@@ -1,6 +1,6 @@
 // Read positions and counts through the door; the counts always equal a recount of what can be read.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { type Caller, openGateway } from "../harness.ts";
 import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
 

@@ -1,6 +1,6 @@
 // Random deeds of several people: what a client makes of the events is what a fresh snapshot says.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { openGateway } from "../harness.ts";
 import { assertSameState, SyncClient } from "./sync_client.ts";
 import { people } from "./team.ts";

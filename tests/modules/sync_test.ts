@@ -1,6 +1,6 @@
 // Sync through the door: one answer to start from, deltas without hole or double, waiting, and who may see what.
 import assert from "node:assert/strict";
-import { Centrifuge, type PublicationContext } from "centrifuge";
+import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 

@@ -1,6 +1,6 @@
 // Board order: every move lands where it was asked, and moves at the same time leave one order for everybody.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { assertFault, openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
 
 type Placed = { id: string; title: string; position: string; version: number };

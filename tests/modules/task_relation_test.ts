@@ -1,6 +1,6 @@
 // Relations of tasks: both sides always, circles never, whatever is asked in whatever order.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { assertFault, openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
 
 const INVERSE: Record<string, string> = {

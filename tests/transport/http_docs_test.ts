@@ -1,6 +1,6 @@
 // `/docs` in a real browser: it renders under its own strict policy, and Authorize and Try it out work.
 import assert from "node:assert/strict";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
 import { createHttp } from "@/transport/http/server.ts";
 import { sampleGateway } from "./http_sample.ts";
 

@@ -1,6 +1,6 @@
 // Whatever is sent, the answer is one of ours: never a 5xx, and every refusal a whole problem document.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { FAULTS } from "@/core/fault.ts";
 import { sampleGateway } from "./http_sample.ts";
 

@@ -1,6 +1,6 @@
 // The door itself: a real server on a free port, and the real SDK of the protocol as its client.
 import assert from "node:assert/strict";
-import { Centrifuge, type PublicationContext, UnauthorizedError } from "centrifuge";
+import { Centrifuge, type PublicationContext, UnauthorizedError } from "npm:centrifuge@5.8.0";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
 import type { WsLimits } from "@/transport/ws/limits.ts";

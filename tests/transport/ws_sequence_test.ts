@@ -1,6 +1,6 @@
 // Contiguity: whatever the bus loses, doubles or swaps, every event is handed on once and in order.
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import fc from "npm:fast-check@4.10.2";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { streamKey } from "@/ports/store.ts";

@@ -83,7 +83,10 @@ export class DocumentGate {
   async #enterPrivate({ actor, access: { room: least = "observer" }, operation }: Context, row: DocumentRow) {
     const role = await this.#role(actor, row) ?? "observer";
     if (!isAtLeast(ROOM_ROLES, role, least)) {
-      throw new Fault("forbidden", `${operation} of this document needs to be its ${least === "member" ? "editor" : "owner"}`);
+      throw new Fault(
+        "forbidden",
+        `${operation} of this document needs to be its ${least === "member" ? "editor" : "owner"}`,
+      );
     }
     return role;
   }

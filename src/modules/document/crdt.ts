@@ -73,11 +73,15 @@ export function updateFault(update: Uint8Array): string | undefined {
 export function relationOf(doc: Y.Doc, update: Uint8Array): "known" | "fits" | "foreign" {
   const { from, to } = Y.parseUpdateMeta(update);
   const vector = Y.decodeStateVector(Y.encodeStateVector(doc));
+  let hasNew = false;
   for (const [client, clock] of from) {
     const known = vector.get(client) ?? 0;
     const isNew = (to.get(client) ?? 0) > known;
     if (clock > known || (isNew && client === SERVER_CLIENT)) return "foreign";
+    hasNew ||= isNew;
   }
+  if (hasNew) return "fits";
+  // Nothing inserted, so it depends on what it deletes.
   return Y.snapshotContainsUpdate(Y.snapshot(doc), update) ? "known" : "fits";
 }
 

@@ -47,7 +47,9 @@ export const Document = z.object({
   state: z.enum(DOCUMENT_STATES),
   locked: z.boolean().describe("Only moderators of the room, or owners of a private document, change its content"),
   revision: z.int().describe("Grows with every change of the content, live edits included"),
-  generation: z.string().describe("Changes only if the CRDT is built anew; a copy of another generation must be dropped"),
+  generation: z.string().describe(
+    "Changes only if the CRDT is built anew; a copy of another generation must be dropped",
+  ),
   metadata: z.record(z.string(), z.json()),
   version: z.int(),
   createdBy: PrincipalId,

@@ -22,14 +22,21 @@ export class DocumentSource implements Searchable {
     this.#store = store;
   }
 
-  async load({ tenantId, principalId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
-    const rows = await new DocumentStore(this.#store.db).live(tenantId, { ids });
+  async load({ tenantId, principalId, ownerId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+    const documents = new DocumentStore(this.#store.db);
     const texts = await new ContentStore(this.#store.db).texts(tenantId, ids);
-    const visible = rows.filter((row) => row.room_id !== null || row.created_by === principalId);
-    return new Map(visible.map((row) => [row.id, {
-      fields: { title: row.title, text: texts.get(row.id) ?? "" },
-      item: presentDocument(row),
-    }]));
+    const found = new Map<string, Found>();
+    for (const row of await documents.live(tenantId, { ids })) {
+      // Rooms are the search's business; readers of private documents are ours.
+      const who = row.room_id === null ? [principalId, ...ownerId === null ? [] : [ownerId]] : [];
+      const roles = await Promise.all(who.map((id) => documents.roleOf(tenantId, row.id, id)));
+      if (roles.includes(undefined)) continue;
+      found.set(row.id, {
+        fields: { title: row.title, text: texts.get(row.id) ?? "" },
+        item: presentDocument(row),
+      });
+    }
+    return found;
   }
 
   async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {

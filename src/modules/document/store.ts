@@ -64,14 +64,22 @@ export class DocumentStore {
       sql<string | null>`(select role from document_access as a where a.tenant_id = ${tenantId}
         and a.document_id = document.id and a.principal_id = ${principalId})`;
     let query = this.#db.selectFrom("document")
-      .leftJoin("room", (join) =>
-        join.onRef("room.id", "=", "document.room_id").onRef("room.tenant_id", "=", "document.tenant_id"))
-      .leftJoin("member as me", (join) =>
-        join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
-          .onRef("me.tenant_id", "=", "room.tenant_id"))
-      .leftJoin("member as boss", (join) =>
-        join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
-          .onRef("boss.tenant_id", "=", "room.tenant_id"))
+      .leftJoin(
+        "room",
+        (join) => join.onRef("room.id", "=", "document.room_id").onRef("room.tenant_id", "=", "document.tenant_id"),
+      )
+      .leftJoin(
+        "member as me",
+        (join) =>
+          join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
+            .onRef("me.tenant_id", "=", "room.tenant_id"),
+      )
+      .leftJoin(
+        "member as boss",
+        (join) =>
+          join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
+            .onRef("boss.tenant_id", "=", "room.tenant_id"),
+      )
       .selectAll("document").where("document.tenant_id", "=", tenantId)
       .where(({ eb, or, and }) =>
         or([

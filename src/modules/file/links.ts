@@ -60,18 +60,22 @@ export class FileLinks {
   /** The room is no more. Removes a batch; returns whether there may be another. */
   async unlinkRoom(tx: Tx, tenantId: string, roomId: string): Promise<boolean> {
     const files = new FileStore(tx.db);
-    const ids = await files.ofRoom(tenantId, roomId, ROOM_BATCH);
-    if (ids.length === 0) return false;
-    await files.removeLinks(tenantId, ids, { roomId });
-    return await dropLoose(tx, tenantId, ids) > 0 || ids.length === ROOM_BATCH;
+    const attached = await files.attachedIn(tenantId, roomId, ROOM_BATCH);
+    if (attached.length === 0) {
+      return await dropLoose(tx, tenantId, await files.meantFor(tenantId, roomId, ROOM_BATCH)) > 0;
+    }
+    await files.removeLinks(tenantId, attached, { roomId });
+    await dropLoose(tx, tenantId, attached);
+    return true;
   }
 }
 
 /** Removes those of the files that nothing shows, with their contents; pictures of principals stay. */
 export async function dropLoose(tx: Tx, tenantId: string, ids: readonly string[]): Promise<number> {
+  if (ids.length === 0) return 0;
   const files = new FileStore(tx.db);
   const loose = await files.loose(tenantId, ids);
-  for (const row of loose.filter(isKept)) await files.change(tenantId, row.id, "linked", { state: "unlinked" });
+  for (const row of loose.filter(isKept)) await files.change(tenantId, row.id, ["linked"], { state: "unlinked" });
   const gone = loose.filter((row) => !isKept(row));
   if (gone.length === 0) return 0;
   await files.remove(tenantId, gone.map((row) => row.id));

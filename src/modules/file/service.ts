@@ -67,8 +67,7 @@ export class FileService {
       if (row.uploader_id !== principalId && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
         throw new Fault("forbidden", "Files are deleted by who uploaded them, or with the message that shows them");
       }
-      const isTaken = await files.change(tenantId, id, "linked", { state: "deleted" }) ||
-        await files.change(tenantId, id, "unlinked", { state: "deleted" });
+      const isTaken = await files.change(tenantId, id, ["unlinked", "linked"], { state: "deleted" });
       if (!isTaken) throw new Fault("not_found", "No such file, or not visible to the caller");
       await forget(tx, tenantId, [row]);
       const rooms = await files.rooms(tenantId, id);

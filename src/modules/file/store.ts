@@ -69,10 +69,10 @@ export class FileStore {
     await this.#db.insertInto("file").values(row).execute();
   }
 
-  /** Changes a file in this state; false when it is in another, or absent. */
-  async change(tenantId: string, id: string, state: FileState, set: Partial<FileRow>): Promise<boolean> {
+  /** Changes a file in one of these states; false when it is in another, or absent. */
+  async change(tenantId: string, id: string, states: readonly FileState[], set: Partial<FileRow>): Promise<boolean> {
     const { numUpdatedRows } = await this.#db.updateTable("file").set(set).where("tenant_id", "=", tenantId)
-      .where("id", "=", id).where("state", "=", state).executeTakeFirst();
+      .where("id", "=", id).where("state", "in", states).executeTakeFirst();
     return numUpdatedRows > 0n;
   }
 
@@ -136,14 +136,18 @@ export class FileStore {
     return rows.map((row) => row.file_id);
   }
 
-  /** Ids of up to `limit` files attached in a room, or uploaded for it. */
-  async ofRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
-    const linked = await this.#db.selectFrom("file_link").select("file_id as id").distinct()
+  /** Ids of up to `limit` files attached in a room. */
+  async attachedIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("file_link").select("file_id").distinct()
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).limit(limit).execute();
-    if (linked.length > 0) return linked.map((row) => row.id);
-    const meant = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
+    return rows.map((row) => row.file_id);
+  }
+
+  /** Ids of up to `limit` files that were uploaded for a room and are attached nowhere. */
+  async meantFor(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).where("state", "=", "unlinked").limit(limit).execute();
-    return meant.map((row) => row.id);
+    return rows.map((row) => row.id);
   }
 
   async removeLinks(

@@ -116,7 +116,7 @@ export class FileWriter {
     const after: FileRow = { ...row, ...facts, state: "unlinked" };
     return this.#deps.store.write(async (tx) => {
       const files = new FileStore(tx.db);
-      if (!await files.change(row.tenant_id, row.id, "receiving", after)) {
+      if (!await files.change(row.tenant_id, row.id, ["receiving"], after)) {
         throw new Fault("gone", "The upload took too long");
       }
       await files.giveBack(row.tenant_id, row.size - after.size);

@@ -71,7 +71,7 @@ function importOperations(imports: ImportService): Operation[] {
   const access = { scope: "transfer.manage", tenant: "admin" } as const;
   return [
     defineOperation({
-      name: "import.create",
+      name: "transfer_import.create",
       summary: "Ask for an import; upload the archive to its content next",
       description: "What an archive holds gets ids that follow from its source, so importing again adds only what is " +
         "missing. Original times, authors, threads and order are kept; everything is read for everybody. Ids of our own " +
@@ -89,7 +89,7 @@ function importOperations(imports: ImportService): Operation[] {
       },
     }),
     defineOperation({
-      name: "import.list",
+      name: "transfer_import.list",
       summary: "Imports of the tenant, the newest first",
       access,
       http: { method: "GET", path: IMPORTS, status: 200 },
@@ -100,7 +100,7 @@ function importOperations(imports: ImportService): Operation[] {
       run: ({ actor }, input) => imports.list(actor, input),
     }),
     defineOperation({
-      name: "import.read",
+      name: "transfer_import.read",
       summary: "How far an import is, and what it left out and why",
       access,
       http: { method: "GET", path: `${IMPORTS}/:id`, status: 200 },
@@ -111,7 +111,7 @@ function importOperations(imports: ImportService): Operation[] {
       run: ({ actor }, { id }) => imports.read(actor, id),
     }),
     defineOperation({
-      name: "import.cancel",
+      name: "transfer_import.cancel",
       summary: "End an import; what came in stays",
       access,
       http: { method: "POST", path: `${IMPORTS}/:id/cancel`, status: 200 },
@@ -128,7 +128,7 @@ function exportOperations(exports: ExportService): Operation[] {
   const access = { scope: "transfer.manage" } as const;
   return [
     defineOperation({
-      name: "export.create",
+      name: "transfer_export.create",
       summary: "Export a room one owns, or the tenant one runs, as NDJSON that an import takes back",
       access,
       http: { method: "POST", path: EXPORTS, status: 202 },
@@ -142,7 +142,7 @@ function exportOperations(exports: ExportService): Operation[] {
       },
     }),
     defineOperation({
-      name: "export.list",
+      name: "transfer_export.list",
       summary: "My exports, or all of the tenant for those who run it; the newest first",
       access,
       http: { method: "GET", path: EXPORTS, status: 200 },
@@ -153,7 +153,7 @@ function exportOperations(exports: ExportService): Operation[] {
       run: ({ actor }, input) => exports.list(actor, input),
     }),
     defineOperation({
-      name: "export.read",
+      name: "transfer_export.read",
       summary: "How far an export is",
       access,
       http: { method: "GET", path: `${EXPORTS}/:id`, status: 200 },
@@ -170,7 +170,7 @@ const ID_PARAMETER = { name: "id", in: "path", required: true, schema: { type: "
 
 function uploadRoute(imports: ImportService): Route {
   return {
-    name: "import.upload",
+    name: "transfer_import.upload",
     summary: "Upload the archive of an import, which then runs",
     tag: "transfer",
     method: "PUT",
@@ -189,7 +189,7 @@ function uploadRoute(imports: ImportService): Route {
       responses: {
         "202": {
           description: "The import is queued",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/Import" } } },
+          content: { "application/json": { schema: { $ref: "#/components/schemas/TransferImport" } } },
         },
       },
     },
@@ -203,7 +203,7 @@ function uploadRoute(imports: ImportService): Route {
 
 function downloadRoute(exports: ExportService): Route {
   return {
-    name: "export.download",
+    name: "transfer_export.download",
     summary: "Download a finished export, for 72 hours",
     tag: "transfer",
     method: "GET",

@@ -1,6 +1,5 @@
 // One batch of imported messages: what is missing gets its place in the room's line, with rows, events and counts together.
-import { type StoredEvent } from "@/core/event.ts";
-import { roomStream } from "@/core/event.ts";
+import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
 import {
   mentionRows,
@@ -134,18 +133,22 @@ export class MessageBatch {
     const roots = new Set(rows.flatMap((row) => row.thread_id === null ? [] : [row.thread_id]));
     const counted = await store.recountThreads(this.#tenantId, [...roots]);
     // Listeners count a reply for each message; of a deleted one the root counts none.
-    const cut = new Set(rows.flatMap((row) => row.deleted_at !== null && row.thread_id !== null ? [row.thread_id] : []));
-    await tx.emit(...counted.filter(({ id }) => cut.has(id)).map((root) => ({
-      tenantId: this.#tenantId,
-      stream: roomStream(this.#room.id),
-      type: "thread.updated",
-      data: {
-        roomId: this.#room.id,
-        threadId: root.id,
-        replyCount: root.reply_count,
-        lastReplyAt: root.last_reply_at,
-      },
-    })));
+    const cut = new Set(
+      rows.flatMap((row) => row.deleted_at !== null && row.thread_id !== null ? [row.thread_id] : []),
+    );
+    await tx.emit(
+      ...counted.filter(({ id }) => cut.has(id)).map((root) => ({
+        tenantId: this.#tenantId,
+        stream: roomStream(this.#room.id),
+        type: "thread.updated",
+        data: {
+          roomId: this.#room.id,
+          threadId: root.id,
+          replyCount: root.reply_count,
+          lastReplyAt: root.last_reply_at,
+        },
+      })),
+    );
     const newest = rows.reduce((at, row) => row.created_at > at ? row.created_at : at, "");
     await store.touchRoom(this.#tenantId, this.#room.id, newest);
     if (!this.#room.isNew) {
@@ -185,7 +188,9 @@ export class MessageBatch {
   #mentions({ mentions, where }: MessageDraft): MessageDraft["mentions"] {
     const ids = [...new Set(mentions.principalIds)];
     const known = ids.filter((id) => this.#people.isKnown(id));
-    if (known.length < ids.length) this.#report.skip("unknown_principal", `${where}: mention`, ids.length - known.length);
+    if (known.length < ids.length) {
+      this.#report.skip("unknown_principal", `${where}: mention`, ids.length - known.length);
+    }
     if (known.length > MENTIONS_MAX) this.#report.skip("too_many_mentions", where);
     return { principalIds: known.slice(0, MENTIONS_MAX), room: mentions.room };
   }
@@ -218,7 +223,13 @@ export class MessageBatch {
         this.#report.skip("too_many_reactions", draft.where);
       } else {
         kinds.add(key);
-        const reaction = { tenant_id: this.#tenantId, message_id: row.id, key, principal_id: principalId, created_at: at };
+        const reaction = {
+          tenant_id: this.#tenantId,
+          message_id: row.id,
+          key,
+          principal_id: principalId,
+          created_at: at,
+        };
         rows.set(`${key} ${principalId}`, reaction);
       }
     }
@@ -245,7 +256,9 @@ export class MessageBatch {
 }
 
 function editRows({ draft, row }: Placed): TransferTables["message_edit"][] {
-  const versions = new Map(draft.edits.filter(({ version }) => version < row.version).map((edit) => [edit.version, edit]));
+  const versions = new Map(
+    draft.edits.filter(({ version }) => version < row.version).map((edit) => [edit.version, edit]),
+  );
   return [...versions.values()].map(({ version, text, editorId, at }) => ({
     tenant_id: row.tenant_id,
     message_id: row.id,

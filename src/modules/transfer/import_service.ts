@@ -101,15 +101,18 @@ export class ImportService {
     if ((await this.#row(actor.tenantId, id)).state !== "waiting") throw hasArchive();
     const key = newId("archive");
     let size = 0;
-    await blobs.put(key, async function* () {
-      for await (const chunk of content) {
-        size += chunk.length;
-        if (size > ARCHIVE_MAX_BYTES) {
-          throw new Fault("payload_too_large", `An archive has at most ${ARCHIVE_MAX_BYTES} bytes`);
+    await blobs.put(
+      key,
+      async function* () {
+        for await (const chunk of content) {
+          size += chunk.length;
+          if (size > ARCHIVE_MAX_BYTES) {
+            throw new Fault("payload_too_large", `An archive has at most ${ARCHIVE_MAX_BYTES} bytes`);
+          }
+          yield chunk;
         }
-        yield chunk;
-      }
-    }());
+      }(),
+    );
     try {
       return await store.write(async (tx) => {
         const imports = new TransferStore(tx.db);

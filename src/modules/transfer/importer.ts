@@ -192,7 +192,6 @@ export class Importer {
     const events = await tx.emit(...added.map(joined));
     const lastReadSeq = events.at(-1)?.seq ?? 0;
     await tx.insertMany("member", members.map((member) => ({ ...member, last_read_seq: lastReadSeq })));
-    await store.setMemberCount(tenantId, row.id, memberCount);
     const room = presentShared({ ...row, member_count: memberCount }, events[0]?.epoch ?? "");
     await tx.emit(...added.map((draft): EventDraft => {
       const event = joined(draft);

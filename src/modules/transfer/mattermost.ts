@@ -258,13 +258,17 @@ export class MattermostReader {
       report.skip("empty", where);
       return undefined;
     }
-    const names = [...post.message.matchAll(/(?<![\w@])@([a-z0-9._-]+)/g)].map(([, name = ""]) => name.replace(/\.+$/, ""));
+    const names = [...post.message.matchAll(/(?<![\w@])@([a-z0-9._-]+)/g)].map(([, name = ""]) =>
+      name.replace(/\.+$/, "")
+    );
     return {
       ...plainMessage({ ref: this.#refs.message(key), where, senderId, at, text }),
       type: post.type?.startsWith("system_") ? "system" : "text",
       thread: root === null ? null : this.#refs.message(root),
       mentions: {
-        principalIds: names.flatMap((name) => this.#principal(name) ?? []).filter((id) => this.#importer.people.isKnown(id)),
+        principalIds: names.flatMap((name) => this.#principal(name) ?? []).filter((id) =>
+          this.#importer.people.isKnown(id)
+        ),
         room: names.some((name) => ["channel", "all", "here"].includes(name)),
       },
       reactions: (post.reactions ?? []).flatMap(({ user, emoji_name, create_at }) => {

@@ -103,7 +103,7 @@ export const Import = z.object({
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().nullable(),
   finishedAt: z.iso.datetime().nullable(),
-}).meta({ id: "Import" });
+}).meta({ id: "TransferImport" });
 export type Import = z.output<typeof Import>;
 export type Progress = Import["progress"];
 
@@ -136,7 +136,7 @@ export const Export = z.object({
   createdAt: z.iso.datetime(),
   finishedAt: z.iso.datetime().nullable(),
   expiresAt: z.iso.datetime().nullable().describe(`${EXPORT_KEPT_HOURS} hours after it was finished`),
-}).meta({ id: "Export" });
+}).meta({ id: "TransferExport" });
 export type Export = z.output<typeof Export>;
 
 export const ExportCreate = z.strictObject({

@@ -50,10 +50,14 @@ const Posted = z.looseObject({
 type Posted = z.output<typeof Posted>;
 type Conversation = z.output<typeof Conversation>;
 
-const LISTS = [["channels.json", "public"], ["groups.json", "private"], ["mpims.json", "mpim"], ["dms.json", "dm"]] as const;
+const LISTS = [["channels.json", "public"], ["groups.json", "private"], ["mpims.json", "mpim"], [
+  "dms.json",
+  "dm",
+]] as const;
 const DIRECT_MAX = 8;
 /** Notices of the product itself; nobody has to read them. */
-const SYSTEM = /^(channel|group|bot)_(join|leave|topic|purpose|name|archive|unarchive|add|remove|convert_to_private)$|^pinned_item$/;
+const SYSTEM =
+  /^(channel|group|bot)_(join|leave|topic|purpose|name|archive|unarchive|add|remove|convert_to_private)$|^pinned_item$/;
 
 export class SlackReader {
   readonly #archive: Archive;
@@ -188,9 +192,7 @@ export class SlackReader {
       ),
       metadata: { importedFrom: "slack", sourceId: post.ts },
       deletedAt: isGone ? at : null,
-      ...(post.edited === undefined
-        ? {}
-        : { editedAt: tsOr(post.edited.ts, at), editCount: 1, version: 2 }),
+      ...(post.edited === undefined ? {} : { editedAt: tsOr(post.edited.ts, at), editCount: 1, version: 2 }),
     };
   }
 

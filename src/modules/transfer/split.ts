@@ -1,7 +1,6 @@
 // Texts longer than a message may be: nothing is lost, they become several messages.
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
-import type { MessageDraft } from "./draft.ts";
-import { plainMessage } from "./draft.ts";
+import { type MessageDraft, plainMessage } from "./draft.ts";
 import type { Report } from "./report.ts";
 
 /** The draft, or its parts: the first keeps everything that hangs on it, the others follow it in the thread it is in. */

@@ -226,11 +226,6 @@ export class TransferStore {
       .where(({ eb, or }) => or([eb("last_message_at", "is", null), eb("last_message_at", "<", at)])).execute();
   }
 
-  async setMemberCount(tenantId: string, roomId: string, count: number): Promise<void> {
-    await this.#db.updateTable("room").set({ member_count: count }).where("tenant_id", "=", tenantId)
-      .where("id", "=", roomId).execute();
-  }
-
   /** Moves members who had read everything up to `from` on to `to`; resolves to who they are. */
   async readOn(tenantId: string, roomId: string, from: number, to: number): Promise<string[]> {
     const rows = await this.#db.updateTable("member").set({ last_read_seq: to }).where("tenant_id", "=", tenantId)

@@ -106,6 +106,11 @@ export class Connection implements Member {
     return this.#running === 0 && this.#inbox.length === 0;
   }
 
+  /** Whether the client reads slower than it is written to. */
+  get isBehind(): boolean {
+    return this.#pressure() > this.#host.limits.outboxMaxBytes / 2;
+  }
+
   /** Ends when the connection does. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
@@ -148,7 +153,7 @@ export class Connection implements Member {
         if (overlap === undefined || overlap !== this.#overlapping) return;
         if (this.#running >= this.#host.limits.overlapMax) return;
       }
-      if (this.#pressure() > this.#host.limits.outboxMaxBytes / 2) return this.#host.stalled(this);
+      if (this.isBehind) return this.#host.stalled(this);
       this.#inbox.shift();
       this.#inboxBytes -= next.bytes;
       this.#overlapping = overlap;

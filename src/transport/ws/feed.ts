@@ -15,6 +15,11 @@ export type FeedRules = { prefix: string; isDurable: boolean; presenceMax: numbe
 
 export type FeedDeps = { bus: Bus; log: EventLog; presence: Presence; repairDelayMs: number };
 
+/** Who of the subscribers hears something. */
+type Audience = { only?: ReadonlySet<string> | undefined; isJoinLeave?: boolean; isLogged?: boolean };
+
+const LOGGED: Audience = { isLogged: true };
+
 const log = logOf("ws");
 
 /** Exists while it has subscriptions; listens to the bus for all of them once. */
@@ -61,6 +66,11 @@ export class Feed implements SequenceOwner {
     return this.#isReady && !this.#isClosed;
   }
 
+  /** Place of the last event handed on; 0 where nothing is durable. */
+  get head(): number {
+    return this.sequence?.head ?? 0;
+  }
+
   /** Whether presence, join and leave are served now. */
   get hasPresence(): boolean {
     return this.rules.presenceMax > 0 && this.size <= this.rules.presenceMax;
@@ -93,7 +103,7 @@ export class Feed implements SequenceOwner {
     let count = 0;
     for (const event of events) {
       if (event.effect !== undefined) {
-        this.#broadcast(lines, count);
+        this.#broadcast(lines, count, LOGGED);
         lines = "";
         count = 0;
         this.#apply(event.effect);
@@ -102,7 +112,15 @@ export class Feed implements SequenceOwner {
       lines = count === 0 ? push : `${lines}\n${push}`;
       count++;
     }
-    this.#broadcast(lines, count);
+    this.#broadcast(lines, count, LOGGED);
+  }
+
+  /** Events right after a place, at most `limit`; `undefined` when the log does not have them whole. */
+  async read(after: number, limit: number): Promise<readonly StoredEvent[] | undefined> {
+    const { tenantId, channel, sequence } = this;
+    const events = await this.#deps.log.read(tenantId, channel, after, limit);
+    const [first] = events;
+    return first?.seq === after + 1 && first.epoch === sequence?.epoch ? events : undefined;
   }
 
   /** Nobody here can be served without a hole: they come back with the position they have. */
@@ -137,16 +155,16 @@ export class Feed implements SequenceOwner {
     const { push, json, infoJson } = event;
     const only = event.principalIds === undefined ? undefined : new Set(event.principalIds);
     if (push !== undefined) {
-      this.#broadcast(encodePush(this.channel, push, `{"info":${json}}`), 1, only, true);
+      this.#broadcast(encodePush(this.channel, push, `{"info":${json}}`), 1, { only, isJoinLeave: true });
     } else {
       const info = infoJson === undefined ? "" : `,"info":${infoJson}`;
-      this.#broadcast(encodePush(this.channel, "pub", `{"data":${json}${info}}`), 1, only);
+      this.#broadcast(encodePush(this.channel, "pub", `{"data":${json}${info}}`), 1, { only });
     }
   }
 
-  #broadcast(text: string, count: number, only?: ReadonlySet<string>, isJoinLeave = false): void {
+  #broadcast(text: string, count: number, { only, isJoinLeave = false, isLogged = false }: Audience): void {
     if (count === 0) return;
-    const batch: Batch = { text, bytes: Buffer.byteLength(text), count };
+    const batch: Batch = { text, bytes: Buffer.byteLength(text), count, isLogged };
     for (const subscription of this.#subscriptions) {
       if (only !== undefined && !only.has(subscription.listener.actor?.principalId ?? "")) continue;
       if (!isJoinLeave || subscription.wantsJoinLeave) subscription.deliver(batch);

@@ -82,7 +82,6 @@ export class Hub implements ConnectionHost {
     this.#canary = new Canary(bus);
     this.#subscriber = new Subscriber({
       feeds: this.#feeds,
-      log: eventLog,
       channels: deps.channels,
       limits,
       onUnrecovered: () => metrics.connectionErrors.inc({ type: "recovery_failed" }),

@@ -107,11 +107,13 @@ function detailsOf(request: Request): Pick<ConnectionMeta, "legacyToken" | "user
   };
 }
 
-function isSameHost(origin: string, request: Request): boolean {
+/** Whether a page of this origin comes from the gateway itself. */
+export function isSameHost(origin: string, request: Request): boolean {
   return URL.canParse(origin) && new URL(origin).host === request.headers.get("host");
 }
 
-function problem(fault: Fault): Response {
+/** A refused upgrade as a problem document. */
+export function problem(fault: Fault): Response {
   const code: FaultCode = fault.code;
   const { status, title } = fault.kind;
   const body = { type: `urn:collab:problem:${code}`, title, status, detail: fault.message, code };

@@ -1,7 +1,7 @@
-// Opening a subscription: reserve, authorise, hold, recover. Recovery is whole or refused.
+// Opening a subscription: reserve, authorise, hold, recover. Recovery is whole or refused; what is more than one reply
+// holds follows it.
 import type { ChannelKind } from "@/core/channel.ts";
 import { principalStream, type StoredEvent } from "@/core/event.ts";
-import type { EventLog } from "@/ports/store.ts";
 import type { FeedRules } from "./feed.ts";
 import type { Feeds } from "./feeds.ts";
 import { encodePublication, ERRORS, type Recovery, WireFault } from "./frame.ts";
@@ -14,7 +14,6 @@ const PRINCIPAL: FeedRules = { prefix: "principal", isDurable: true, presenceMax
 
 export type SubscriberDeps = {
   feeds: Feeds;
-  log: EventLog;
   channels: readonly ChannelKind[];
   limits: WsLimits;
   /** A client asked for what it missed and could not have it. */
@@ -140,20 +139,29 @@ export class Subscriber {
     return JSON.stringify({ ...top, was_recovering: true });
   }
 
-  /** Everything after the client's offset up to where holding began; `undefined` when that is not to be had whole. */
+  /**
+   * What came after the client's offset up to where holding began, as much of it as a reply holds; the subscription
+   * follows with the rest. `undefined` when it is not to be had whole.
+   */
   async #missed(
-    { feed }: Subscription,
+    subscription: Subscription,
     sequence: Sequence,
     { offset, epoch }: Recovery,
   ): Promise<readonly StoredEvent[] | undefined> {
     const { replyMaxEvents, replyMaxBytes } = this.#deps.limits;
     const count = sequence.head - offset;
-    if (!isEpoch(epoch, sequence) || count < 0 || count > replyMaxEvents) return undefined;
+    if (!isEpoch(epoch, sequence) || count < 0) return undefined;
     if (count === 0) return [];
-    const events = await this.#deps.log.read(feed.tenantId, feed.channel, offset, count);
-    const isWhole = events.length === count && events[0]?.seq === offset + 1 && events[0].epoch === sequence.epoch;
-    const size = events.reduce((sum, event) => sum + event.json.length, 0);
-    return isWhole && size <= replyMaxBytes ? events : undefined;
+    const events = await subscription.feed.read(offset, Math.min(count, replyMaxEvents));
+    if (events === undefined) return undefined;
+    let [size, fitting] = [0, 0];
+    for (const { json } of events) {
+      size += json.length;
+      if (size > replyMaxBytes) break;
+      fitting++;
+    }
+    if (fitting < count) subscription.followFrom(offset + fitting);
+    return events.slice(0, fitting);
   }
 }
 

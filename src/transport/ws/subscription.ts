@@ -1,17 +1,27 @@
-// One connection's subscription to one feed: holds back what is published until its reply has been written.
+// One connection's subscription to one feed: holds back what is published until its reply has been written, and follows
+// the log for as long as the client is further behind than one reply can make good.
+import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
+import { logOf } from "@/core/log.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import { because, CLOSE, UNSUBSCRIBE, type Verdict } from "./close.ts";
 import type { Feed } from "./feed.ts";
-import { encodePush, ERRORS, WireFault } from "./frame.ts";
+import { encodePublication, encodePush, ERRORS, WireFault } from "./frame.ts";
 
-/** Encoded pushes that go to many sockets: lines, their weight, and how many publications they are. */
-export type Batch = { readonly text: string; readonly bytes: number; readonly count: number };
+/** Encoded pushes that go to many sockets: lines, their weight, how many publications they are, and whether the log has them. */
+export type Batch = {
+  readonly text: string;
+  readonly bytes: number;
+  readonly count: number;
+  readonly isLogged: boolean;
+};
 
 /** The connection, as far as a subscription knows it. */
 export interface Listener {
   readonly client: string;
   readonly actor: Actor | undefined;
+  /** Whether so much waits for it that more should wait with whoever has it. */
+  readonly isBehind: boolean;
   info(): ClientInfo;
   push(text: string, bytes: number, count: number): void;
   /** The subscription is over; the listener forgets it. */
@@ -19,8 +29,14 @@ export interface Listener {
   close(verdict: Verdict): void;
 }
 
-/** Waiting: hears only its end. Holding: keeps what is published. Live: passes it on. */
-type Phase = "waiting" | "holding" | "live" | "ended";
+/** Waiting: hears only its end. Holding: keeps what is published. Following: reads the log. Live: passes on what is published. */
+type Phase = "waiting" | "holding" | "following" | "live" | "ended";
+
+const PAGE = 100;
+/** How soon a reader that is behind is looked at again. */
+const PATIENCE_MS = 20;
+
+const log = logOf("ws");
 
 /** Made for one listener, in its feed from the start, so that a removal cannot slip in between. */
 export class Subscription {
@@ -33,6 +49,8 @@ export class Subscription {
   hiddenUpTo = 0;
   #phase: Phase = "waiting";
   #held: Batch[] | undefined;
+  /** Place of the last event the client has, where the reply does not bring it up to date. */
+  #followFrom: number | undefined;
   #endedWith = 0;
 
   constructor(feed: Feed, listener: Listener, options: { isServerSide: boolean; wantsJoinLeave: boolean }) {
@@ -43,13 +61,15 @@ export class Subscription {
     feed.add(this);
   }
 
+  /** Whether the client has its reply. */
   get isLive(): boolean {
-    return this.#phase === "live";
+    return this.#phase === "live" || this.#phase === "following";
   }
 
   deliver(batch: Batch): void {
-    if (this.#phase === "live") this.listener.push(batch.text, batch.bytes, batch.count);
+    if (this.#phase === "live") this.#pass(batch);
     else if (this.#phase === "holding") (this.#held ??= []).push(batch);
+    else if (this.#phase === "following" && !batch.isLogged) this.#pass(batch);
   }
 
   /** From here on nothing is missed: call in the same breath as the position is read. */
@@ -58,12 +78,23 @@ export class Subscription {
     this.#phase = "holding";
   }
 
+  /** The reply ends with this place: what lies beyond comes from the log, after the reply, as fast as it is read. */
+  followFrom(seq: number): void {
+    this.#followFrom = seq;
+  }
+
   /** Passes on what was held and everything after; call right after the reply was queued. */
   goLive(): void {
     if (this.#phase !== "holding") return;
-    this.#phase = "live";
-    for (const batch of this.#held ?? []) this.listener.push(batch.text, batch.bytes, batch.count);
+    const held = this.#held ?? [];
     this.#held = undefined;
+    if (this.#followFrom === undefined) {
+      this.#phase = "live";
+      for (const batch of held) this.#pass(batch);
+    } else {
+      this.#phase = "following";
+      void this.#follow(this.#followFrom);
+    }
     this.feed.arrived(this);
   }
 
@@ -97,5 +128,36 @@ export class Subscription {
     this.#held = undefined;
     this.listener.forget(this);
     this.feed.remove(this, wasLive);
+  }
+
+  #pass({ text, bytes, count }: Batch): void {
+    this.listener.push(text, bytes, count);
+  }
+
+  /** Reads on until the client has what everybody has. A hole, or a log that is away, sends it back with the place it has. */
+  async #follow(from: number): Promise<void> {
+    let last = from;
+    try {
+      while (this.#phase === "following") {
+        if (this.feed.head <= last) {
+          this.#phase = "live";
+        } else if (this.listener.isBehind) {
+          await new Promise((resolve) => setTimeout(resolve, PATIENCE_MS));
+        } else {
+          const events = await this.feed.read(last, PAGE);
+          if (events === undefined) throw new Error("Events are gone from the log");
+          for (const { json, seq } of events) {
+            // What the feed has not told yet it will tell, and what does not fit is read again.
+            if (this.#phase !== "following" || seq > this.feed.head || this.listener.isBehind) break;
+            const push = encodePush(this.feed.channel, "pub", encodePublication(json, seq));
+            this.listener.push(push, Buffer.byteLength(push), 1);
+            last = seq;
+          }
+        }
+      }
+    } catch (thrown) {
+      log.warn("a recovery broke off", { channel: this.feed.channel, cause: String(thrown) });
+      this.end(UNSUBSCRIBE.insufficientState, CLOSE.insufficientState.reason);
+    }
   }
 }

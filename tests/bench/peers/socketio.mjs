@@ -1,7 +1,7 @@
 // socket.io as a chat server keeps it in memory: one room, a broadcast and an acknowledgement per send.
 import { createServer } from "node:http";
 import process from "node:process";
-import { Server } from "socket.io";
+import { Server } from "npm:socket.io@4.8.4";
 
 const http = createServer();
 const io = new Server(http, { transports: ["websocket"], perMessageDeflate: false });

@@ -1,6 +1,6 @@
 // npm `ws` as the plainest server there is: a set of sockets and a loop.
 import process from "node:process";
-import { WebSocketServer } from "ws";
+import { WebSocketServer } from "npm:ws@8.23.0";
 
 const room = new Set();
 const server = new WebSocketServer({ port: Number(process.env.PORT), host: "127.0.0.1", perMessageDeflate: false });

@@ -54,11 +54,15 @@ export class ContentLog {
   /** The CRDT as it is now. */
   async open(tenantId: string, id: string): Promise<Opened> {
     const contents = new ContentStore(this.#deps.store.db);
+    // Updates before the snapshot: one that is made in between holds them, and nothing is missed.
+    const rows = await contents.updatesAfter(tenantId, id, 0);
     const state = await contents.state(tenantId, id);
     if (state === undefined) throw new Fault("not_found", "The document is gone");
-    const updates = await contents.updatesAfter(tenantId, id, state.snapshot_revision);
+    const updates = rows.filter(({ revision }) => revision > state.snapshot_revision);
     return {
-      doc: openDocument([state.snapshot, ...updates.map(({ data }) => data)].map((data) => Uint8Array.fromBase64(data))),
+      doc: openDocument(
+        [state.snapshot, ...updates.map(({ data }) => data)].map((data) => Uint8Array.fromBase64(data)),
+      ),
       revision: updates.at(-1)?.revision ?? state.snapshot_revision,
     };
   }
@@ -116,8 +120,10 @@ export class ContentLog {
     if (row.text_bytes + row.loose_bytes + update.length > TEXT_MAX_BYTES) {
       const { doc } = await this.open(row.tenant_id, row.id);
       const grown = openDocument([encode(doc), update]);
-      row = { ...row, text_bytes: bytesOf(textOf(grown)), loose_bytes: -update.length };
-      if (row.text_bytes > TEXT_MAX_BYTES) throw tooLong();
+      const textBytes = bytesOf(textOf(grown));
+      if (textBytes > TEXT_MAX_BYTES) throw tooLong();
+      // Appending counts the update once more.
+      row = { ...row, text_bytes: textBytes, loose_bytes: -update.length };
     }
     const moved = await this.append(tx, row, update, principalId);
     const { revision, text_bytes, loose_bytes, state_bytes, edited_by, edited_at } = moved;
@@ -147,7 +153,6 @@ export class ContentLog {
       loose_bytes: 0,
       dirty_at: null,
       updated_at: iso(now),
-      version: row.version + 1,
     };
     await contents.setState(tenantId, id, { text, text_revision: row.revision });
     next = await this.#compact(tx, next, doc);

@@ -1,0 +1,18 @@
+// One gateway for one SQLite file: a second one would write to it safely, but clients of the two would not hear each other.
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { Fault } from "@/core/fault.ts";
+
+/**
+ * Holds the file at `path` for this process until disposed. The system lets go of it however the process ends.
+ * Throws `unavailable` while another process holds it.
+ */
+export async function claimSqlite(path: string): Promise<Disposable> {
+  mkdirSync(dirname(path), { recursive: true });
+  const file = await Deno.open(`${path}.lock`, { write: true, create: true });
+  if (!await file.tryLock(true)) {
+    file.close();
+    throw new Fault("unavailable", `Another gateway has ${path} open; several need PostgreSQL and Redis`);
+  }
+  return file;
+}

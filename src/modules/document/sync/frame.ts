@@ -1,0 +1,76 @@
+// A frame of the Hocuspocus protocol, looked through before the engine sees it: whole, of a known kind, and not too large.
+import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Array } from "lib0/decoding";
+import { FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "../schema.ts";
+
+/** Kinds a client may send; the rest is for servers among themselves. */
+const KIND = {
+  sync: 0,
+  awareness: 1,
+  auth: 2,
+  queryAwareness: 3,
+  syncReply: 4,
+  stateless: 5,
+  close: 7,
+  ping: 9,
+  pong: 10,
+};
+const STEP2 = 1;
+const SYNC_MAX = 2;
+const TOKEN = 0;
+/** Cursor, selection, name and colour; not a place to keep things. */
+const AWARENESS_MAX_BYTES = 16 * 1024;
+const NAME_MAX_CHARS = 200;
+
+export type Frame = { name: string; kind: "auth" | "ping" | "other" };
+export type FrameFault = "malformed" | "too_large";
+
+/** Reads what the frame is about, or says what is wrong with it. */
+export function readFrame(data: Uint8Array): Frame | FrameFault {
+  if (data.length > UPDATE_MAX_BYTES + 1024) return "too_large";
+  try {
+    const decoder = createDecoder(data);
+    const name = readVarString(decoder);
+    if (name.length === 0 || name.length > NAME_MAX_CHARS) return "malformed";
+    switch (readVarUint(decoder)) {
+      case KIND.sync:
+      case KIND.syncReply: {
+        const step = readVarUint(decoder);
+        if (step > SYNC_MAX) return "malformed";
+        const { length } = readVarUint8Array(decoder);
+        // All that was typed offline may come at once when a client returns; while it is connected, edits are small.
+        return length > (step === STEP2 ? UPDATE_MAX_BYTES : FRAME_MAX_BYTES) ? "too_large" : { name, kind: "other" };
+      }
+      case KIND.awareness:
+        return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
+      case KIND.auth:
+        if (readVarUint(decoder) !== TOKEN) return "malformed";
+        readVarString(decoder);
+        if (hasContent(decoder)) readVarString(decoder);
+        return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "auth" };
+      case KIND.stateless:
+        readVarString(decoder);
+        return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "other" };
+      case KIND.queryAwareness:
+      case KIND.close:
+        return { name, kind: "other" };
+      case KIND.ping:
+      case KIND.pong:
+        return { name, kind: "ping" };
+      default:
+        return "malformed";
+    }
+  } catch {
+    return "malformed";
+  }
+}
+
+function checkAwareness(update: Uint8Array): FrameFault | undefined {
+  if (update.length > AWARENESS_MAX_BYTES) return "too_large";
+  const decoder = createDecoder(update);
+  for (let left = readVarUint(decoder); left > 0; left--) {
+    readVarUint(decoder);
+    readVarUint(decoder);
+    JSON.parse(readVarString(decoder));
+  }
+  return undefined;
+}

@@ -1,0 +1,346 @@
+// Live co-editing: the Hocuspocus engine between editors' sockets and the log. The log comes first: an update is on disk
+// before it is in the document, before others see it, and before its editor is told that it is saved.
+import type { Connection, Hocuspocus, WebSocketLike } from "@hocuspocus/server";
+import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import { logOf } from "@/core/log.ts";
+import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
+import type { Signal, Store } from "@/ports/store.ts";
+import type { DocumentGate } from "../access.ts";
+import { type ContentLog, MOVED_SIGNAL } from "../content/log.ts";
+import { type ContentService, foreign } from "../content/service.ts";
+import { isEmptyUpdate, relationOf, updateFault } from "../crdt.ts";
+import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
+import { RIGHTS_SIGNAL } from "../service.ts";
+import { DocumentStore } from "../store.ts";
+import type { DocumentTables } from "../tables.ts";
+import { Follower } from "./follower.ts";
+import { ENDED, type SocketMeta, SyncSession } from "./session.ts";
+
+const TICK_MS = 1000;
+const RECHECK_TICKS = 30;
+const COMPARE_TICKS = 2;
+/** A client is asked for a newer token this long before its token ends. */
+const RENEW_MS = 30_000;
+/** Silence that ends a socket; clients speak every 15 seconds. */
+const IDLE_MS = 60_000;
+const STEP1 = 0;
+
+/** What a connection to one document carries. */
+type Editing = { session: SyncSession; actor: Actor; canWrite: boolean; isAsked?: true };
+type Editor = Connection<Editing>;
+
+type Deps = {
+  store: Store<DocumentTables>;
+  bus: Bus;
+  clock: Clock;
+  gate: DocumentGate;
+  log: ContentLog;
+  contents: ContentService;
+  /** Throws `unauthenticated`, `token_expired` or `token_revoked`. */
+  authenticate: (token: string) => Actor | Promise<Actor>;
+  /** Whether somebody authenticated earlier may stay. */
+  revalidate: (actor: Actor) => Promise<boolean>;
+};
+export type SyncOptions = {
+  authTimeoutMs: number;
+  connectionsPerPrincipal?: number | undefined;
+  /** Other nodes may move a document, and what they say may be lost. */
+  isShared: boolean;
+};
+
+const logger = logOf("document");
+
+/** What the engine answers a client that it does not let in; without a message, since the engine prints those. */
+class Refusal extends Error {
+  readonly reason: string;
+  constructor(reason: string) {
+    super();
+    this.reason = reason;
+  }
+}
+
+export class SyncService {
+  readonly #deps: Deps;
+  readonly #options: SyncOptions;
+  readonly #node = newId("node");
+  readonly #followers = new Map<string, Follower>();
+  readonly #sessions = new Set<SyncSession>();
+  #engine: Promise<Hocuspocus<Editing>> | undefined;
+  #control: BusSubscription | undefined;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #ticks = 0;
+  #isClosing = false;
+
+  constructor(deps: Deps, options: SyncOptions) {
+    this.#deps = deps;
+    this.#options = options;
+  }
+
+  /** Loads the engine, on first use. */
+  async ready(): Promise<void> {
+    await (this.#engine ??= this.#start());
+  }
+
+  /** Takes over an open socket; `ready` has to have been waited for. Give it every message and its end. */
+  async open(socket: WebSocketLike, request: Request, meta: SocketMeta): Promise<SyncSession> {
+    const engine = await (this.#engine ??= this.#start());
+    const { authTimeoutMs } = this.#options;
+    const session = new SyncSession(socket, meta, { authTimeoutMs, onGone: (one) => this.#sessions.delete(one) });
+    this.#sessions.add(session);
+    // The engine makes the rest of the context when it knows who it is.
+    session.attach(engine.handleConnection(socket, request, { session } as Editing));
+    if (this.#isClosing) session.end(ENDED.shutdown);
+    return session;
+  }
+
+  get isDraining(): boolean {
+    return this.#isClosing;
+  }
+
+  /** Closes every socket and lets running work end. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#timer);
+    for (const session of [...this.#sessions]) session.end(ENDED.shutdown);
+    const engine = await this.#engine;
+    // Updates that are being written are still answered for by their connections.
+    for (let waits = 0; engine !== undefined && engine.documents.size > 0 && waits < 200; waits++) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    for (const follower of this.#followers.values()) follower.close();
+    await Promise.all([...this.#followers.values()].map((follower) => follower.settled()));
+    this.#control?.close();
+  }
+
+  async #start(): Promise<Hocuspocus<Editing>> {
+    const { Hocuspocus } = await import("@hocuspocus/server");
+    this.#control = await this.#deps.bus.subscribe(CONTROL_TOPIC, (message) => {
+      if (message.kind === "signal") this.#heard(message.signal);
+    });
+    this.#timer = setInterval(() => this.#tick(), TICK_MS);
+    return new Hocuspocus<Editing>({
+      quiet: true,
+      timeout: IDLE_MS,
+      // Nothing is stored at this point any more.
+      debounce: 0,
+      maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
+      maxPendingDocuments: 20,
+      onAuthenticate: (hook) => this.#authenticate(hook),
+      onTokenSync: ({ connection, token }) => this.#renew(connection, token),
+      onLoadDocument: ({ document, context }) => this.#load(document, context.actor),
+      connected: ({ connection }) => this.#recheck(connection),
+      beforeSync: ({ connection, document, type, payload }) =>
+        type === STEP1 ? Promise.resolve() : this.#accept(connection, document.name, payload),
+      onAwarenessUpdate: ({ documentName, added, updated, removed, connection }) => {
+        if (connection !== undefined || removed.length > 0) {
+          this.#followers.get(documentName)?.tellAwareness([...added, ...updated, ...removed]);
+        }
+        return Promise.resolve();
+      },
+    });
+  }
+
+  async #authenticate(
+    { token, documentName, context, connectionConfig, requestParameters, instance }: {
+      token: string;
+      documentName: string;
+      context: Editing;
+      connectionConfig: { readOnly: boolean };
+      requestParameters: URLSearchParams;
+      instance: Hocuspocus;
+    },
+  ): Promise<Partial<Editing>> {
+    const { session } = context;
+    try {
+      const actor = await this.#deps.authenticate(token);
+      const principal = `${actor.tenantId}/${actor.principalId}`;
+      const others = [...this.#sessions].filter((one) => one !== session && one.principal === principal).length;
+      if (others >= (this.#options.connectionsPerPrincipal ?? Infinity)) throw new Refusal("connection-limit");
+      const editing = await this.#deps.gate.editing(actor, documentName);
+      if (editing === undefined) throw new Refusal("permission-denied");
+      const generation = requestParameters.get("generation");
+      if (generation !== null && generation !== editing.row.generation) throw new Refusal("generation-changed");
+      if ((instance.documents.get(documentName)?.getConnectionsCount() ?? 0) >= EDITORS_MAX) {
+        throw new Refusal("too-many-editors");
+      }
+      session.authenticated(principal);
+      connectionConfig.readOnly = !editing.canWrite;
+      return { actor, canWrite: editing.canWrite };
+    } catch (thrown) {
+      session.forget(documentName);
+      if (thrown instanceof Refusal) throw thrown;
+      const { code, kind } = Fault.from(thrown);
+      if (kind.level === "error") logger.error("a document could not be opened", { cause: String(thrown) });
+      throw new Refusal(kind.status === 401 ? code.replaceAll("_", "-") : "unavailable");
+    }
+  }
+
+  /** A newer token on a running connection; another principal's does not count. */
+  async #renew(connection: Editor, token: string): Promise<void> {
+    const { context } = connection;
+    try {
+      const actor = await this.#deps.authenticate(token);
+      const isSame = actor.principalId === context.actor.principalId && actor.tenantId === context.actor.tenantId;
+      if (!isSame) return context.session.end(ENDED.unauthorized);
+      context.actor = actor;
+      delete context.isAsked;
+      await this.#recheck(connection);
+    } catch {
+      context.session.end(ENDED.unauthorized);
+    }
+  }
+
+  async #load(document: Follower["document"], actor: Actor): Promise<void> {
+    try {
+      const row = await new DocumentStore(this.#deps.store.db).find(actor.tenantId, document.name);
+      if (row === undefined) throw new Refusal("permission-denied");
+      const { bus, log } = this.#deps;
+      const follower = new Follower(
+        { bus, log, node: this.#node, onRoomEvent: (one, gone) => this.#roomChanged(one, gone) },
+        document,
+        actor.tenantId,
+        row.room_id,
+      );
+      this.#followers.set(document.name, follower);
+      document.on("destroy", () => {
+        if (this.#followers.get(document.name) === follower) this.#followers.delete(document.name);
+      });
+      await follower.load();
+    } catch (thrown) {
+      if (!(thrown instanceof Refusal)) logger.error("a document could not be loaded", { cause: String(thrown) });
+      this.#followers.get(document.name)?.close();
+      this.#followers.delete(document.name);
+      throw new Refusal("unavailable");
+    }
+  }
+
+  /**
+   * Writes an editor's update to the log before the engine applies it and says that it is saved. What is refused makes the
+   * connection read-only for this one frame: the engine then answers "not saved", and nobody else sees it.
+   */
+  async #accept(connection: Editor, name: string, update: Uint8Array): Promise<void> {
+    const { context } = connection;
+    connection.readOnly = !context.canWrite;
+    if (!context.canWrite || isEmptyUpdate(update)) return;
+    const follower = this.#followers.get(name);
+    try {
+      const fault = updateFault(update);
+      if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
+      if (follower === undefined) throw new Fault("unavailable", "The document is closing");
+      let relation = relationOf(connection.document, update);
+      if (relation === "foreign") {
+        // Its beginning may have come through another node, which we have not heard of yet.
+        await follower.refresh();
+        relation = relationOf(connection.document, update);
+      }
+      if (relation === "known") return;
+      if (relation === "foreign") throw foreign();
+      follower.made(await this.#deps.contents.accept(context.actor, name, update));
+    } catch (thrown) {
+      const { code, message, kind } = Fault.from(thrown);
+      if (kind.status >= 500) {
+        // Nobody knows whether it was written: the client comes back and sends again what is missing.
+        logger.error("an update could not be stored", { document: name, cause: String(thrown) });
+        connection.readOnly = true;
+        return context.session.end(ENDED.failed);
+      }
+      connection.readOnly = true;
+      connection.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
+    }
+  }
+
+  #heard({ kind, tenantId, id }: Signal): void {
+    if (kind === MOVED_SIGNAL) {
+      const [name = "", revision] = id.split("/");
+      this.#followers.get(name)?.moved(Number(revision));
+    } else if (kind === RIGHTS_SIGNAL) {
+      const follower = this.#followers.get(id);
+      if (follower !== undefined) this.#roomChanged(follower, []);
+    } else if (kind === "principal") {
+      for (const editor of this.#editors()) {
+        const { actor } = editor.context;
+        if (actor.tenantId === tenantId && (actor.principalId === id || actor.ownerId === id)) {
+          this.#recheckSoon(editor);
+        }
+      }
+    }
+  }
+
+  /** Those who are gone are cut off at once; of the others it is asked what they may do now. */
+  #roomChanged({ document }: Follower, gone: readonly string[] | "*"): void {
+    for (const editor of document.getConnections()) {
+      if (gone === "*" || gone.includes(editor.context.actor.principalId)) this.#cutOff(editor);
+      else this.#recheckSoon(editor);
+    }
+  }
+
+  #recheckSoon(editor: Editor): void {
+    void this.#recheck(editor).catch((cause) => {
+      // The store is away: rights stay as they are until it can be asked, which is tried again.
+      logger.warn("rights could not be looked at again", { cause: String(cause) });
+    });
+  }
+
+  /** Asks again what an editor may do, and holds it to the answer. */
+  async #recheck(editor: Editor): Promise<void> {
+    const { context, document } = editor;
+    const { actor } = context;
+    if (!await this.#deps.revalidate(actor)) return context.session.end(ENDED.unauthorized);
+    const editing = await this.#deps.gate.editing(actor, document.name);
+    if (editing === undefined) return this.#cutOff(editor);
+    if (editing.canWrite === context.canWrite || !document.hasConnection(editor)) return;
+    context.canWrite = editing.canWrite;
+    editor.readOnly = !editing.canWrite;
+    const { OutgoingMessage } = await import("@hocuspocus/server");
+    const { messageAddress } = editor;
+    editor.send(new OutgoingMessage(messageAddress).writeAuthenticated(editor.readOnly).toUint8Array());
+    // What was typed while it was not allowed is asked for again.
+    if (editing.canWrite) {
+      editor.send(
+        new OutgoingMessage(messageAddress).createSyncMessage().writeFirstSyncStepFor(document).toUint8Array(),
+      );
+    }
+  }
+
+  #cutOff(editor: Editor): void {
+    const { session } = editor.context;
+    editor.close(ENDED.forbidden);
+    session.forget(editor.document.name);
+    if (![...this.#editors()].some((one) => one.context.session === session)) session.end(ENDED.forbidden);
+  }
+
+  *#editors(): Iterable<Editor> {
+    for (const { document } of this.#followers.values()) yield* document.getConnections();
+  }
+
+  #tick(): void {
+    const now = this.#deps.clock.now();
+    this.#ticks++;
+    for (const editor of [...this.#editors()]) {
+      const { context } = editor;
+      const { expiresAt = Infinity } = context.actor;
+      if (expiresAt <= now) context.session.end(ENDED.unauthorized);
+      else if (this.#ticks % RECHECK_TICKS === 0) this.#recheckSoon(editor);
+      else if (expiresAt <= now + RENEW_MS && context.isAsked === undefined) {
+        context.isAsked = true;
+        editor.requestToken();
+      }
+    }
+    if (this.#options.isShared && this.#ticks % COMPARE_TICKS === 0) void this.#compare();
+  }
+
+  /** Asks the log where open documents stand, since what other nodes say may be lost. */
+  async #compare(): Promise<void> {
+    const open = [...this.#followers.values()].map(({ tenantId, document }) => ({ tenantId, id: document.name }));
+    if (open.length === 0) return;
+    try {
+      const heads = await new DocumentStore(this.#deps.store.db).revisions(open);
+      for (const [id, revision] of heads) this.#followers.get(id)?.moved(revision);
+    } catch (cause) {
+      logger.warn("documents could not be compared with the log", { cause: String(cause) });
+    }
+  }
+}

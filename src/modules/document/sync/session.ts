@@ -1,0 +1,94 @@
+// One socket of an editor, on which it may open several documents: what comes in is checked, and it ends in one way.
+import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
+import { readFrame } from "./frame.ts";
+
+/** How a socket or a document on it ends. Clients come back after each of them; a refused token then says why. */
+export const ENDED = {
+  malformed: { code: 4400, reason: "malformed frame" },
+  unauthorized: { code: 4401, reason: "token expired or revoked" },
+  forbidden: { code: 4403, reason: "no longer allowed" },
+  idle: { code: 4408, reason: "not authenticated in time" },
+  flood: { code: 4429, reason: "too many frames" },
+  tooLarge: { code: 1009, reason: "frame too large" },
+  failed: { code: 4500, reason: "try again" },
+  shutdown: { code: 1001, reason: "shutting down" },
+} as const;
+type Engine = ReturnType<Hocuspocus["handleConnection"]>;
+export type End = (typeof ENDED)[keyof typeof ENDED];
+
+/** What the transport knows of a socket. */
+export type SocketMeta = {
+  /** Called with the first token that is good. */
+  onAuthenticated(): void;
+  /** Whether another frame of this many bytes is within the socket's rate. */
+  takeFrame(bytes: number): boolean;
+};
+
+export class SyncSession {
+  /** Whose socket it is, as of the last token that was good. */
+  principal: string | undefined;
+  readonly #socket: WebSocketLike;
+  readonly #meta: SocketMeta;
+  readonly #onGone: (session: SyncSession) => void;
+  readonly #deadline: ReturnType<typeof setTimeout>;
+  /** Documents the client has asked for; frames for others would only wait in a queue. */
+  readonly #asked = new Set<string>();
+  #engine: Engine | undefined;
+  #isGone = false;
+
+  constructor(
+    socket: WebSocketLike,
+    meta: SocketMeta,
+    { authTimeoutMs, onGone }: { authTimeoutMs: number; onGone: (session: SyncSession) => void },
+  ) {
+    this.#socket = socket;
+    this.#meta = meta;
+    this.#onGone = onGone;
+    this.#deadline = setTimeout(() => this.end(ENDED.idle), authTimeoutMs);
+  }
+
+  /** Gives the session the engine's side of the socket. */
+  attach(engine: Engine): void {
+    this.#engine = engine;
+  }
+
+  receive(data: unknown): void {
+    if (this.#isGone || !(data instanceof ArrayBuffer)) return this.end(ENDED.malformed);
+    if (!this.#meta.takeFrame(data.byteLength)) return this.end(ENDED.flood);
+    const bytes = new Uint8Array(data);
+    const frame = readFrame(bytes);
+    if (frame === "too_large") return this.end(ENDED.tooLarge);
+    if (frame === "malformed") return this.end(ENDED.malformed);
+    if (frame.kind === "ping") return;
+    if (frame.kind === "auth") this.#asked.add(frame.name);
+    if (this.#asked.has(frame.name)) this.#engine?.handleMessage(bytes);
+  }
+
+  /** A token was good. */
+  authenticated(principal: string): void {
+    clearTimeout(this.#deadline);
+    this.principal = principal;
+    this.#meta.onAuthenticated();
+  }
+
+  /** A document was refused or has ended: no frame for it counts until it is asked for again. */
+  forget(name: string): void {
+    for (const asked of this.#asked) if (asked.split("\0")[0] === name) this.#asked.delete(asked);
+  }
+
+  /** Closes the socket. */
+  end({ code, reason }: End): void {
+    if (this.#isGone) return;
+    this.#socket.close(code, reason);
+    this.gone();
+  }
+
+  /** The socket is closed, or about to be; may be called twice. */
+  gone(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    clearTimeout(this.#deadline);
+    this.#engine?.handleClose({ code: 1000, reason: "closed" });
+    this.#onGone(this);
+  }
+}

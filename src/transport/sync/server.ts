@@ -1,0 +1,131 @@
+// The upgrade handler of live editing: who may open a socket, from which page, and how fast it may talk.
+import { Fault } from "@/core/fault.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { Admission, type Ticket } from "../ws/admission.ts";
+import { Bucket, type WsLimits } from "../ws/limits.ts";
+import { isSameHost, problem } from "../ws/server.ts";
+
+/** A fast typist makes 20 frames a second; a program that does more is better off with fewer, larger ones. */
+const FRAMES = { perSecond: 200, burst: 2000 };
+const BYTES = { perSecond: 1024 * 1024, burst: 8 * 1024 * 1024 };
+const SLOW = { code: 4508, reason: "slow" } as const;
+
+/** The engine's side of one socket. */
+type Session = { receive(data: unknown): void; gone(): void };
+type SocketMeta = { onAuthenticated(): void; takeFrame(bytes: number): boolean };
+type SocketLike = Pick<WebSocket, "readyState"> & {
+  send(data: string | ArrayBufferLike | Blob | ArrayBufferView): void;
+  close(code?: number, reason?: string): void;
+};
+
+/** The engine. */
+export type SyncHost = {
+  readonly isDraining: boolean;
+  ready(): Promise<void>;
+  open(socket: SocketLike, request: Request, meta: SocketMeta): Promise<Session>;
+};
+
+export type SyncUpgradeDeps = {
+  host: SyncHost;
+  limits: WsLimits;
+  metrics: Metrics;
+  /** Whether a page of another origin may connect; pages of our own host always may. */
+  isOriginAllowed: (origin: string) => boolean;
+};
+
+/** Builds the handler. `ip` is the client's address as seen through trusted proxies. */
+export function createSyncUpgrade({ host, limits, metrics, isOriginAllowed }: SyncUpgradeDeps): (
+  request: Request,
+  ip: string,
+) => Promise<Response> {
+  const admission = new Admission(limits);
+  return async function upgrade(request, ip) {
+    try {
+      const origin = request.headers.get("origin");
+      if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
+        metrics.connectionErrors.inc({ type: "origin" });
+        throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
+      }
+      if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
+        throw new Fault("bad_request", "A WebSocket upgrade is expected here");
+      }
+      if (host.isDraining) throw new Fault("unavailable", "The gateway is shutting down");
+      await host.ready();
+      const admitted = admission.admit(ip);
+      if (typeof admitted === "string") {
+        throw new Fault("rate_limited", "Too many sockets from this address or on this node");
+      }
+      return attach(host, request, admitted, limits);
+    } catch (thrown) {
+      return problem(Fault.from(thrown));
+    }
+  };
+}
+
+/** Hands the socket's life to the engine. */
+function attach(host: SyncHost, request: Request, ticket: Ticket, limits: WsLimits): Response {
+  const { socket, response } = open(request, ticket);
+  socket.binaryType = "arraybuffer";
+  // After the upgrade the request is gone; what hooks look at are its address and headers.
+  const seen = new Request(request.url, { headers: request.headers });
+  let session: Session | undefined;
+  let isGone = false;
+  const early: unknown[] = [];
+  const gone = (): void => {
+    isGone = true;
+    ticket.gone();
+    session?.gone();
+  };
+  socket.onopen = () =>
+    void host.open(bounded(socket, limits.outboxMaxBytes), seen, metaOf(ticket, limits)).then((opened) => {
+      session = opened;
+      if (isGone) return opened.gone();
+      for (const data of early.splice(0)) opened.receive(data);
+    });
+  socket.onmessage = ({ data }) => session === undefined ? early.push(data) : session.receive(data);
+  socket.onclose = gone;
+  socket.onerror = gone;
+  return response;
+}
+
+function open(request: Request, ticket: Ticket): { socket: WebSocket; response: Response } {
+  try {
+    return Deno.upgradeWebSocket(request);
+  } catch (cause) {
+    ticket.gone();
+    throw new Fault("bad_request", "A WebSocket upgrade is expected here", { cause });
+  }
+}
+
+function metaOf(ticket: Ticket, { rate }: WsLimits): SocketMeta {
+  const now = Date.now();
+  const frames = new Bucket(FRAMES.perSecond, FRAMES.burst, now);
+  const bytes = new Bucket(BYTES.perSecond / 1024, BYTES.burst / 1024, now);
+  return {
+    onAuthenticated: () => ticket.onAuthenticated(),
+    takeFrame(size) {
+      if (rate === undefined) return true;
+      let isAllowed = frames.take(Date.now());
+      for (let left = Math.ceil(size / 1024); left > 0; left--) isAllowed &&= bytes.take(Date.now());
+      return isAllowed;
+    },
+  };
+}
+
+/** The socket with a bounded outbox: who reads too slowly comes back and syncs from where it is. */
+function bounded(socket: WebSocket, outboxMaxBytes: number): SocketLike {
+  return {
+    get readyState() {
+      return socket.readyState;
+    },
+    send(data) {
+      if (socket.readyState !== WebSocket.OPEN) return;
+      if (socket.bufferedAmount > outboxMaxBytes) return socket.close(SLOW.code, SLOW.reason);
+      // The engine's type allows buffers that a socket's does not; it makes plain ones.
+      socket.send(data as Uint8Array<ArrayBuffer>);
+    },
+    close(code, reason) {
+      if (socket.readyState < WebSocket.CLOSING) socket.close(code, reason);
+    },
+  };
+}

@@ -1,0 +1,129 @@
+// A bus that loses, doubles and delays what goes between two nodes on one store: those who listen see every event once, in order.
+import assert from "node:assert/strict";
+import * as fc from "npm:fast-check@4.10.2";
+import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
+import { systemClock } from "@/core/clock.ts";
+import { createDispatch } from "@/core/dispatch.ts";
+import { Metrics } from "@/core/metrics.ts";
+import { type EventLog, streamKey } from "@/ports/store.ts";
+import { Hub } from "@/transport/ws/hub.ts";
+import { authenticate, FakeRooms, FakeSocket, offsets, SMALL, TENANT } from "../transport/ws_rig.ts";
+import { eventually } from "./wait.ts";
+
+const STREAM = "room:a";
+const RUNS = 60;
+
+/** What becomes of one message on its way to one node: how many copies arrive, and how many later ones overtake it. */
+type Fate = { copies: number; overtakenBy: number };
+type Step = { events: number; fates: readonly [Fate, Fate] };
+
+const fate: fc.Arbitrary<Fate> = fc.oneof(
+  { weight: 3, arbitrary: fc.constant({ copies: 1, overtakenBy: 0 }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ copies: fc.integer({ min: 0, max: 3 }), overtakenBy: fc.integer({ min: 0, max: 4 }) }),
+  },
+);
+const step: fc.Arbitrary<Step> = fc.record({ events: fc.integer({ min: 1, max: 3 }), fates: fc.tuple(fate, fate) });
+
+/** One node's end of the bus. */
+class UnreliableBus implements Bus {
+  readonly isHealthy = true;
+  onRecovered: () => void = () => {};
+  readonly #inner = new MemoryBus();
+  #late: { after: number; deliver: () => void }[] = [];
+
+  publish(topic: string, message: BusMessage): void {
+    this.#inner.publish(topic, message);
+  }
+
+  /** Brings a message the way `fate` says, and those it was the last to overtake. */
+  bring(topic: string, message: BusMessage, { copies, overtakenBy }: Fate): void {
+    const deliver = () => {
+      for (let copy = 0; copy < copies; copy++) this.#inner.publish(topic, message);
+    };
+    for (const late of this.#late) late.after--;
+    if (overtakenBy > 0) this.#late.push({ after: overtakenBy, deliver });
+    else deliver();
+    const due = this.#late.filter(({ after }) => after <= 0);
+    this.#late = this.#late.filter(({ after }) => after > 0);
+    for (const late of due) late.deliver();
+  }
+
+  subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription> {
+    return this.#inner.subscribe(topic, listener);
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}
+
+Deno.test("a bus that loses, doubles and swaps messages between two nodes is not seen by anybody", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 30 }), fc.nat(30), async (steps, lateAt) => {
+      const store = openSqliteStore(":memory:", { clock: systemClock });
+      await store.migrate();
+      const buses = [new UnreliableBus(), new UnreliableBus()];
+      const nodes = buses.map((bus) => node(bus, store.log));
+      const heard = await Promise.all(nodes.map(listen));
+      let head = 0;
+      for (const [at, { events, fates }] of steps.entries()) {
+        const told: BusMessage[] = [];
+        store.onCommit = ({ events }) => told.push({ kind: "events", events });
+        await store.write(async (tx) => {
+          for (let count = 0; count < events; count++) {
+            await tx.emit({ tenantId: TENANT, stream: STREAM, type: "message.created", data: { at } });
+          }
+        });
+        head += events;
+        for (const message of told) {
+          buses.forEach((bus, node) => bus.bring(streamKey(TENANT, STREAM), message, fates[node] ?? fates[0]));
+        }
+        // Somebody who comes in the middle of it, knowing nothing.
+        if (at === lateAt && nodes[0] !== undefined) heard.push(await listen(nodes[0]));
+      }
+      const line = Array.from({ length: head }, (_, seq) => seq + 1);
+      for (const seqs of heard) await eventually(() => assert.deepEqual(seqs(), line), 3000);
+      await Promise.all(nodes.map((hub) => hub.drain()));
+      await store.close();
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+function node(bus: Bus, log: EventLog): Hub {
+  const metrics = new Metrics();
+  const rates = { requests: { perSecond: 1, burst: 1 }, writes: { perSecond: 1, burst: 1 } };
+  return new Hub({
+    bus,
+    log,
+    presence: new MemoryPresence(),
+    channels: [new FakeRooms().kind],
+    operations: new Map(),
+    dispatch: createDispatch({ metrics, takeRate: undefined, rates }),
+    metrics,
+    clock: systemClock,
+    limits: { ...SMALL, compareHeadsMs: 20 },
+    version: "1",
+    authenticate,
+    welcome: () => Promise.resolve({}),
+  });
+}
+
+/** A client that asks for everything from the start of the line; resolves to what it has seen, once it listens. */
+async function listen(hub: Hub): Promise<() => number[]> {
+  const socket = new FakeSocket();
+  const connection = hub.open(socket, { ip: "::1" });
+  connection.receive(JSON.stringify({ id: 1, connect: { token: "alice" } }));
+  connection.receive(JSON.stringify({ id: 2, subscribe: { channel: STREAM, recover: true, offset: 0, epoch: "" } }));
+  const reply = () => socket.lines.find(({ id }) => id === 2);
+  await eventually(() => assert.ok(reply()));
+  return () => [
+    ...(reply().subscribe.publications ?? []).map(({ offset }: { offset: number }) => offset),
+    ...offsets(socket, STREAM),
+  ];
+}

@@ -1,0 +1,151 @@
+// Gateway processes on one database, and real clients that go to the next process when theirs is gone.
+import { Centrifuge } from "npm:centrifuge@5.8.0";
+import { SignJWT } from "jose";
+import { WebSocket } from "npm:ws@8.23.0";
+import { hasRedisServer, RedisServer } from "../conformance/redis_server.ts";
+import { temporarySchema } from "../conformance/store_backends.ts";
+import { freePort, GatewayProcess } from "../e2e/target.ts";
+
+const POSTGRES_URL = Deno.env.get("TEST_POSTGRES_URL");
+
+/** Tests of several nodes are skipped where PostgreSQL or Redis cannot be had. */
+export const hasServers = POSTGRES_URL !== undefined && hasRedisServer;
+
+export type ClusterOptions = {
+  nodes?: number;
+  /** All nodes listen on one port. */
+  isPortShared?: boolean;
+  /** Instead of a schema of TEST_POSTGRES_URL. */
+  databaseUrl?: string;
+  environment?: Record<string, string>;
+  /** Command before each gateway's own. */
+  wrapper?: readonly string[];
+};
+
+/** What a gateway answered, whatever it was. */
+// deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
+export type Answered = { status: number; body: any };
+
+export class Cluster {
+  readonly nodes: readonly GatewayProcess[];
+  /** Of the test's own; a single node has none. */
+  readonly redis: RedisServer = new RedisServer();
+  readonly folder: string;
+  readonly #secret = crypto.randomUUID() + crypto.randomUUID();
+  readonly #clients: Centrifuge[] = [];
+  readonly #stack = new AsyncDisposableStack();
+
+  private constructor(folder: string, databaseUrl: string, options: ClusterOptions) {
+    const { nodes = 1, isPortShared = false, environment = {}, wrapper } = options;
+    const port = freePort();
+    this.folder = folder;
+    this.nodes = Array.from(
+      { length: nodes },
+      () =>
+        new GatewayProcess(isPortShared ? port : freePort(), this.#secret, {
+          SVC_DATABASE_URL: databaseUrl,
+          SVC_DATA_DIR: folder,
+          SVC_RATE_LIMIT: "off",
+          ...(isPortShared ? { SVC_REUSE_PORT: "on" } : {}),
+          ...(nodes > 1 ? { SVC_REDIS_URL: this.redis.url } : {}),
+          ...environment,
+        }, wrapper),
+    );
+    this.#stack.defer(() => Deno.remove(folder, { recursive: true }));
+    this.#stack.use(this.redis);
+  }
+
+  /** One node on a SQLite file. */
+  static async single(options: ClusterOptions = {}): Promise<Cluster> {
+    const folder = await Deno.makeTempDir({ prefix: "gateway-fault-" });
+    const cluster = new Cluster(folder, `sqlite:${folder}/gateway.db`, options);
+    await cluster.#start();
+    return cluster;
+  }
+
+  /** Nodes that share PostgreSQL and Redis. `prepare` runs before they start. */
+  static async shared(options: ClusterOptions, prepare?: (cluster: Cluster) => Promise<void>): Promise<Cluster> {
+    const folder = await Deno.makeTempDir({ prefix: "gateway-fault-" });
+    const schema = options.databaseUrl === undefined ? await temporarySchema(POSTGRES_URL ?? "") : undefined;
+    const cluster = new Cluster(folder, options.databaseUrl ?? schema?.url ?? "", { nodes: 2, ...options });
+    cluster.#stack.defer(() => schema?.drop() ?? Promise.resolve());
+    await (prepare?.(cluster) ?? cluster.redis.start());
+    await cluster.#start();
+    return cluster;
+  }
+
+  token(sub: string, claims: Record<string, unknown> = {}): Promise<string> {
+    const now = Math.floor(Date.now() / 1000);
+    return new SignJWT({ exp: now + 3600, ...claims }).setProtectedHeader({ alg: "HS256" }).setSubject(sub)
+      .setIssuedAt(now).sign(new TextEncoder().encode(this.#secret));
+  }
+
+  /** One HTTP call to a node; resolves whatever the status. */
+  async ask(node: number, sub: string, method: string, path: string, body?: unknown): Promise<Answered> {
+    const response = await fetch(`${this.node(node).url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${await this.token(sub)}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
+  }
+
+  /** One HTTP call; throws unless it answers 2xx. */
+  async call(node: number, sub: string, method: string, path: string, body?: unknown): Promise<Answered["body"]> {
+    const answered = await this.ask(node, sub, method, path, body);
+    if (answered.status >= 300) {
+      throw new Error(`${method} ${path}: ${answered.status} ${JSON.stringify(answered.body)}`);
+    }
+    return answered.body;
+  }
+
+  /** What readiness says on a node. */
+  async readiness(node: number): Promise<Answered> {
+    return await this.ask(node, "nobody", "GET", "/v1/collaboration/ready");
+  }
+
+  /** A room of these principals, who are made known first. */
+  async room(subs: readonly string[]): Promise<string> {
+    await Promise.all(subs.map((sub) => this.call(0, sub, "GET", "/v1/collaboration/me")));
+    const [owner = "", ...memberIds] = subs;
+    return (await this.call(0, owner, "POST", "/v1/rooms", { name: "fault", memberIds })).id;
+  }
+
+  /** A real client, connected: to `home` first, to the next node when that one is gone. */
+  async connect(sub: string, home = 0): Promise<Centrifuge> {
+    const ports = this.nodes.map((_, at) => this.node((home + at) % this.nodes.length).port);
+    const client = new Centrifuge(
+      ports.map((port) => ({ transport: "websocket" as const, endpoint: `ws://127.0.0.1:${port}/ws` })),
+      { token: await this.token(sub), minReconnectDelay: 20, maxReconnectDelay: 200, websocket: WebSocket },
+    );
+    this.#clients.push(client);
+    client.connect();
+    await client.ready(10_000);
+    return client;
+  }
+
+  node(at: number): GatewayProcess {
+    const node = this.nodes[at];
+    if (node === undefined) throw new RangeError(`Expected one of ${this.nodes.length} nodes, received ${at}`);
+    return node;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) client.disconnect();
+    // A closing socket is an open resource until the peer has answered.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await Promise.all(this.nodes.map((node) => node.stop("SIGKILL")));
+    await this.#stack.disposeAsync();
+  }
+
+  async #start(): Promise<void> {
+    try {
+      // The first one alone brings the schema up to date; the others would only wait for it.
+      for (const node of this.nodes) await node.start();
+    } catch (error) {
+      await this[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+}

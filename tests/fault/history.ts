@@ -1,0 +1,137 @@
+// What was acknowledged and what everybody saw, written down as it happens, and whether that agrees with the log.
+import assert from "node:assert/strict";
+import type { Centrifuge, PublicationContext } from "npm:centrifuge@5.8.0";
+import type { Cluster } from "./cluster.ts";
+import { until } from "../e2e/target.ts";
+import { pause } from "./wait.ts";
+
+type Seen = { seq: number; id: string };
+type Logged = Seen & { type: string; text: string | undefined };
+
+/** One client's view of one room: every event it was given, in the order it was. */
+export type View = { name: string; after: number; seen: Seen[]; isWhole: boolean };
+
+export class History {
+  readonly roomId: string;
+  /** Text of every acknowledged message → its place. */
+  readonly acknowledged = new Map<string, number>();
+  readonly views: View[] = [];
+  /** Attempts that were answered with an error or not at all. */
+  failures = 0;
+  readonly #cluster: Cluster;
+  readonly #reader: string;
+  readonly #sending: Promise<void>[] = [];
+  #isSending = true;
+
+  constructor(cluster: Cluster, roomId: string, reader: string) {
+    this.#cluster = cluster;
+    this.#reader = reader;
+    this.roomId = roomId;
+  }
+
+  /** The history of a new room of these principals. */
+  static async of(cluster: Cluster, subs: readonly [string, ...string[]]): Promise<History> {
+    return new History(cluster, await cluster.room(subs), subs[0]);
+  }
+
+  /** Writes down everything a client is shown of the room. */
+  async watch(client: Centrifuge, name: string): Promise<View> {
+    const view: View = { name, after: 0, seen: [], isWhole: true };
+    const subscription = client.newSubscription(`room:${this.roomId}`);
+    subscription.on("publication", ({ data, offset }: PublicationContext) => {
+      if (offset !== undefined) view.seen.push({ seq: offset, id: data.id });
+    });
+    subscription.on("subscribed", ({ wasRecovering, recovered, streamPosition }) => {
+      if (!wasRecovering) view.after = streamPosition?.offset ?? 0;
+      view.isWhole &&= wasRecovering === recovered;
+    });
+    subscription.subscribe();
+    await subscription.ready(10_000);
+    this.views.push(view);
+    return view;
+  }
+
+  /** Sends through a client, one message after the other, each again until it is acknowledged. */
+  sendThrough(client: Centrifuge, name: string, pauseMs = 2): void {
+    this.#sending.push(this.#send(name, pauseMs, async (text) => {
+      return (await client.rpc("message.send", { roomId: this.roomId, text, clientMessageId: text })).data.seq;
+    }));
+  }
+
+  /** Sends over HTTP to whichever node answers. */
+  sendOver(sub: string, name: string, pauseMs = 2): void {
+    let node = 0;
+    this.#sending.push(this.#send(name, pauseMs, async (text) => {
+      const body = { roomId: this.roomId, text, clientMessageId: text };
+      try {
+        return (await this.#cluster.call(node, sub, "POST", "/v1/messages", body)).seq;
+      } catch (error) {
+        node = (node + 1) % this.#cluster.nodes.length;
+        throw error;
+      }
+    }));
+  }
+
+  /** Waits for so many further acknowledgements. */
+  async progress(count: number, timeoutMs = 20_000): Promise<void> {
+    const target = this.acknowledged.size + count;
+    await until(() => this.acknowledged.size >= target, `${count} more acknowledged messages`, timeoutMs);
+  }
+
+  /** Lets every sender finish the message it is at. */
+  async rest(): Promise<void> {
+    this.#isSending = false;
+    await Promise.all(this.#sending);
+  }
+
+  /**
+   * The line has no hole and no double; every acknowledged message is at the place it was acknowledged at; everybody saw
+   * the line exactly as it is, each event once; and every node tells the same.
+   */
+  async verify(): Promise<{ events: number; acknowledged: number; views: number }> {
+    await this.rest();
+    const [log = [], ...others] = await Promise.all(this.#cluster.nodes.map((_, node) => this.#read(node)));
+    for (const other of others) assert.deepEqual(other, log, "nodes disagree on the log");
+    assert.deepEqual(log.map(({ seq }) => seq), log.map((_, at) => at + 1), "the line has a hole");
+    assert.equal(new Set(log.map(({ id }) => id)).size, log.length, "an event is there twice");
+    const texts = log.flatMap(({ type, text, seq }) => type === "message.created" ? [[text, seq] as const] : []);
+    const stored = new Map(texts);
+    assert.equal(stored.size, texts.length, "a message was stored twice");
+    const lost = [...this.acknowledged].filter(([text, seq]) => stored.get(text) !== seq);
+    assert.deepEqual(lost, [], "acknowledged messages are not where they were said to be");
+    for (const view of this.views) {
+      const last = log.at(-1)?.seq ?? 0;
+      await until(() => (view.seen.at(-1)?.seq ?? view.after) >= last, `${view.name} has seen everything`);
+      const line = log.slice(view.after).map(({ seq, id }) => ({ seq, id }));
+      assert.deepEqual(view.seen, line, `${view.name} saw something else than the line`);
+      assert.ok(view.isWhole, `${view.name} was refused a recovery`);
+    }
+    return { events: log.length, acknowledged: this.acknowledged.size, views: this.views.length };
+  }
+
+  async #send(name: string, pauseMs: number, send: (text: string) => Promise<number>): Promise<void> {
+    for (let count = 0; this.#isSending; count++) {
+      const text = `${name}:${count}`;
+      while (!this.acknowledged.has(text)) {
+        try {
+          this.acknowledged.set(text, await send(text));
+        } catch {
+          // Cut off: nobody knows whether it was written, so the same clientMessageId is sent again.
+          this.failures++;
+          await pause(20);
+        }
+      }
+      await pause(pauseMs);
+    }
+  }
+
+  async #read(node: number): Promise<Logged[]> {
+    const log: Logged[] = [];
+    while (true) {
+      const path = `/v1/rooms/${this.roomId}/events?after=${log.at(-1)?.seq ?? 0}&limit=300`;
+      const page = await this.#cluster.call(node, this.#reader, "GET", path);
+      for (const { id, seq, type, data } of page.events) log.push({ id, seq, type, text: data.message?.text });
+      if (page.complete) return log;
+    }
+  }
+}

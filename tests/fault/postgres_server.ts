@@ -1,0 +1,89 @@
+// A PostgreSQL of the test's own, that can be stopped and started again. TEST_POSTGRES_URL says that one may be run here.
+import { freePort } from "../e2e/target.ts";
+
+const FOLDER = "/usr/lib/postgresql";
+
+/** `bin` of the newest version Debian has installed; absent when there is none. */
+const bin = newestBin();
+
+/** Whether a server of our own can be run. */
+export const hasPostgresServer = bin !== undefined;
+
+export class PostgresServer {
+  readonly url: string;
+  readonly #folder: string;
+  readonly #port: number;
+
+  private constructor(folder: string, port: number) {
+    this.#folder = folder;
+    this.#port = port;
+    this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  }
+
+  static async open(): Promise<PostgresServer> {
+    const folder = await Deno.makeTempDir({ prefix: "gateway-postgres-", dir: "/tmp" });
+    if (Deno.uid() === 0) await run("chown", "postgres", folder);
+    const server = new PostgresServer(folder, freePort());
+    await asPostgres(
+      `${bin}/initdb`,
+      "-D",
+      `${folder}/data`,
+      "-U",
+      "postgres",
+      "-A",
+      "trust",
+      "-E",
+      "UTF8",
+      "--no-sync",
+    );
+    await server.start();
+    return server;
+  }
+
+  async start(): Promise<void> {
+    const options = `-p ${this.#port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c max_connections=100`;
+    await asPostgres(
+      `${bin}/pg_ctl`,
+      "start",
+      "-w",
+      "-D",
+      `${this.#folder}/data`,
+      "-l",
+      `${this.#folder}/log`,
+      "-o",
+      options,
+    );
+  }
+
+  /** `fast` ends every session first; `immediate` is a crash, after which the server recovers from its own log. */
+  async stop(mode: "fast" | "immediate"): Promise<void> {
+    await asPostgres(`${bin}/pg_ctl`, "stop", "-w", "-D", `${this.#folder}/data`, "-m", mode);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop("immediate").catch(() => {}); // A failed test may have left it stopped.
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+}
+
+function newestBin(): string | undefined {
+  try {
+    const versions = [...Deno.readDirSync(FOLDER)].map(({ name }) => Number(name)).sort((a, b) => b - a);
+    return versions[0] === undefined ? undefined : `${FOLDER}/${versions[0]}/bin`;
+  } catch {
+    return undefined;
+  }
+}
+
+/** PostgreSQL refuses to run as root. */
+async function asPostgres(command: string, ...args: string[]): Promise<void> {
+  if (Deno.uid() !== 0) return await run(command, ...args);
+  await run("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", command, ...args);
+}
+
+async function run(command: string, ...args: string[]): Promise<void> {
+  // Not piped: a server keeps what it inherits open for as long as it runs.
+  const { code } = await new Deno.Command(command, { args, cwd: "/", stdin: "null", stdout: "null", stderr: "null" })
+    .output();
+  if (code !== 0) throw new Error(`${command} ${args.join(" ")}: ended with ${code}`);
+}

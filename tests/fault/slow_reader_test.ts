@@ -1,0 +1,130 @@
+// One client that stops reading, beside others that do not: they notice nothing, it is cut off and gets everything later.
+import assert from "node:assert/strict";
+import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
+import { WebSocket } from "npm:ws@8.23.0";
+import { Cluster } from "./cluster.ts";
+import { print } from "./report.ts";
+import { eventually } from "./wait.ts";
+
+const FAST = 8;
+const MESSAGES = 400;
+const TEXT = "x".repeat(16_000);
+const GROWTH_MAX_MIB = 64;
+/** What a slow neighbour may cost the others at the 95th percentile. */
+const EXTRA_MS = 50;
+
+Deno.test("a slow reader beside fast ones is closed with 3008, costs them nothing, and gets everything afterwards", async () => {
+  await using cluster = await Cluster.single();
+  const roomId = await cluster.room(["ann"]);
+  const sentAt = new Map<string, number>();
+  const latencies: number[] = [];
+  const heard: number[][] = [];
+  for (let at = 0; at < FAST; at++) {
+    const seqs: number[] = [];
+    heard.push(seqs);
+    await listen(await cluster.connect("ann"), roomId, ({ data, offset }) => {
+      seqs.push(offset ?? 0);
+      latencies.push(performance.now() - (sentAt.get(data.data.message.clientMessageId ?? "") ?? performance.now()));
+    });
+  }
+  const sender = await cluster.connect("ann");
+  const burst = async (name: string): Promise<number> => {
+    latencies.length = 0;
+    for (let count = 0; count < MESSAGES; count++) {
+      const clientMessageId = `${name}:${count}`;
+      sentAt.set(clientMessageId, performance.now());
+      await sender.rpc("message.send", { roomId, text: TEXT, clientMessageId });
+    }
+    await eventually(() => assert.ok(heard.every((seqs) => seqs.length === heard[0]?.length)));
+    await eventually(() => assert.equal(latencies.length, FAST * MESSAGES));
+    return latencies.toSorted((a, b) => a - b)[Math.floor(latencies.length * 0.95)] ?? 0;
+  };
+  await burst("warm");
+  const alone = await burst("alone");
+
+  const slow = new SlowClient(await cluster.token("ann"), cluster.node(0).port, roomId);
+  await slow.ready();
+  const before = residentMib(cluster.node(0).pid);
+  slow.pause();
+  const beside = await burst("beside");
+  const grownMib = residentMib(cluster.node(0).pid) - before;
+  slow.resume();
+  const target = heard[0]?.at(-1) ?? 0;
+  await eventually(() => assert.equal(slow.seqs.at(-1), target));
+
+  assert.deepEqual(slow.closes, [3008]);
+  assert.deepEqual(slow.seqs, Array.from({ length: MESSAGES }, (_, at) => target - MESSAGES + 1 + at));
+  for (const seqs of heard) assert.deepEqual(seqs, heard[0]);
+  assert.ok(beside <= alone + EXTRA_MS, `${beside} ms beside a slow one, ${alone} ms without`);
+  assert.ok(grownMib <= GROWTH_MAX_MIB, `${grownMib} MiB more for a reader that does not read`);
+  slow.disconnect();
+  print(
+    `slow reader: p95 of the others ${alone.toFixed(1)} ms without it, ${beside.toFixed(1)} ms beside it; ` +
+      `${grownMib.toFixed(0)} MiB more memory; all ${MESSAGES} messages of 16 kB recovered`,
+  );
+});
+
+/** A real client whose socket can be left unread. */
+class SlowClient {
+  readonly seqs: number[] = [];
+  readonly closes: number[] = [];
+  readonly #client: Centrifuge;
+  readonly #listening: Promise<void>;
+  #socket: WebSocket | undefined;
+
+  constructor(token: string, port: number, roomId: string) {
+    const own = (socket: WebSocket): void => {
+      this.#socket = socket;
+      socket.on("close", (code: number) => this.closes.push(code));
+    };
+    class OwnSocket extends WebSocket {
+      constructor(url: string, protocols?: string) {
+        super(url, protocols);
+        own(this);
+      }
+    }
+    const endpoint = `ws://127.0.0.1:${port}/ws`;
+    this.#client = new Centrifuge(endpoint, {
+      token,
+      websocket: OwnSocket,
+      minReconnectDelay: 20,
+      maxReconnectDelay: 50,
+    });
+    this.#client.connect();
+    this.#listening = listen(this.#client, roomId, ({ offset }) => this.seqs.push(offset ?? 0));
+  }
+
+  ready(): Promise<void> {
+    return this.#listening;
+  }
+
+  pause(): void {
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#socket?.resume();
+  }
+
+  disconnect(): void {
+    this.#socket?.removeAllListeners("close");
+    this.#client.disconnect();
+  }
+}
+
+async function listen(
+  client: Centrifuge,
+  roomId: string,
+  hear: (publication: PublicationContext) => void,
+): Promise<void> {
+  const subscription = client.newSubscription(`room:${roomId}`);
+  subscription.on("publication", hear);
+  subscription.on("subscribed", ({ wasRecovering, recovered }) => assert.equal(wasRecovering, recovered));
+  subscription.subscribe();
+  await subscription.ready(10_000);
+}
+
+function residentMib(pid: number): number {
+  const [, kib] = /VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`)) ?? [];
+  return Number(kib) / 1024;
+}

@@ -1,0 +1,231 @@
+// A team's history comes in whole, goes out whole, and comes in again without a difference; bad archives are refused by name.
+import assert from "node:assert/strict";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { zipOf } from "./transfer_zip.ts";
+
+const MESSAGES = 20_000;
+
+async function withGateway(work: (gateway: Harness) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await using gateway = await openGateway({ SVC_DATA_DIR: folder });
+    await work(gateway);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function importArchive(gateway: Harness, boss: Caller, kind: string, archive: Uint8Array<ArrayBuffer> | string) {
+  const { status, body } = await boss.post("/v1/collaboration/imports", { kind });
+  assert.equal(status, 201);
+  const sent = await gateway.send(
+    new Request(`http://gateway.test/v1/collaboration/imports/${body.id}/content`, {
+      method: "PUT",
+      headers: { authorization: `Bearer ${boss.token}`, "content-type": "application/octet-stream" },
+      body: archive,
+    }),
+  );
+  assert.equal(sent.status, 202, JSON.stringify(sent.body));
+  await gateway.runJobs();
+  return (await boss.get(`/v1/collaboration/imports/${body.id}`)).body;
+}
+
+async function exportTenant(gateway: Harness, boss: Caller): Promise<string> {
+  const { status, body } = await boss.post("/v1/collaboration/exports", { kind: "tenant" });
+  assert.equal(status, 202);
+  await gateway.runJobs();
+  const content = await gateway.app.fetch(
+    new Request(`http://gateway.test/v1/collaboration/exports/${body.id}/content`, {
+      headers: { authorization: `Bearer ${boss.token}` },
+    }),
+    "127.0.0.1",
+  );
+  assert.equal(content.status, 200);
+  return await content.text();
+}
+
+/** Lines with ids of rooms and messages replaced by their order, without who ran the import. */
+function shape(ndjson: string): string[] {
+  const lines = ndjson.trimEnd().split("\n").map((line) => JSON.parse(line));
+  const place = (line: { createdAt?: string; text?: string; metadata?: { sourceId?: string } }) =>
+    `${line.createdAt} ${line.text ?? ""} ${line.metadata?.sourceId ?? ""}`;
+  const names = new Map<string, string>();
+  for (const line of lines.filter(({ type }) => type === "room")) names.set(line.id, `${line.kind} ${line.name}`);
+  for (const line of lines.filter(({ type }) => type === "message")) {
+    names.set(line.id, `${names.get(line.roomId)} ${place(line)}`);
+  }
+  return lines.filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss").map((line) =>
+    JSON.stringify(line, (_, value) => typeof value === "string" ? names.get(value) ?? value : value)
+  ).sort();
+}
+
+function slackExport(count: number): Uint8Array<ArrayBuffer> {
+  let state = 7;
+  const random = (below: number) => (state = (state * 1_103_515_245 + 12_345) % 2_147_483_648) % below;
+  const users = Array.from({ length: 40 }, (_, n) => ({
+    id: `U${1000 + n}`,
+    name: `user${n}`,
+    real_name: `User Number ${n}`,
+    deleted: n === 3,
+    is_bot: n === 4,
+  }));
+  const channels = Array.from({ length: 12 }, (_, n) => ({
+    id: `C${2000 + n}`,
+    name: `channel-${n}`,
+    created: 1_600_000_000 + n,
+    creator: "U1000",
+    members: users.slice(0, 10 + n).map(({ id }) => id),
+    topic: { value: `Topic ${n}` },
+  }));
+  const dms = [{ id: "D1", created: 1_600_000_000, members: ["U1000", "U1001"] }];
+  const days = new Map<string, unknown[]>();
+  const roots = new Map<string, string>();
+  for (let n = 0; n < count; n++) {
+    const at = 1_610_000_000 + n * 60;
+    const channel = n % 50 === 0 ? "D1" : `channel-${random(channels.length)}`;
+    const ts = `${at}.${String(random(1_000_000)).padStart(6, "0")}`;
+    const root = random(5) === 0 ? roots.get(channel) : undefined;
+    if (root === undefined && random(4) === 0) roots.set(channel, ts);
+    const file = `${channel}/${new Date(at * 1000).toISOString().slice(0, 10)}.json`;
+    const posts = days.get(file) ?? [];
+    days.set(file, posts);
+    posts.push({
+      type: "message",
+      user: `U${1000 + random(40)}`,
+      ts,
+      text: n === 77
+        ? "the zebrafish swims &amp; <@U1001> sees <https://example.org|it>"
+        : `word${random(500)} number ${n}`,
+      ...(root === undefined ? {} : { thread_ts: root }),
+      ...(random(10) === 0
+        ? { reactions: [{ name: "+1", users: ["U1000", "U1002"] }, { name: "tada::skin-tone-2", users: ["U1005"] }] }
+        : {}),
+      ...(random(30) === 0 ? { edited: { user: "U1000", ts: `${at + 30}.000000` } } : {}),
+    });
+  }
+  return zipOf({
+    "users.json": JSON.stringify(users),
+    "channels.json": JSON.stringify(channels),
+    "dms.json": JSON.stringify(dms),
+    ...Object.fromEntries([...days].map(([name, posts]) => [name, JSON.stringify(posts)])),
+  });
+}
+
+Deno.test("a Slack export comes in once, is found, goes out, and comes into another tenant without a difference", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const archive = slackExport(MESSAGES);
+    const startedAt = performance.now();
+    const first = await importArchive(gateway, boss, "slack", archive);
+    const ms = performance.now() - startedAt;
+    assert.equal(first.state, "done", JSON.stringify(first));
+    assert.equal(first.progress.added.messages, MESSAGES);
+    assert.deepEqual(first.report, []);
+    const again = await importArchive(gateway, boss, "slack", archive);
+    assert.deepEqual([again.state, again.progress.present], ["done", MESSAGES]);
+    assert.ok(Object.values(again.progress.added).every((count) => count === 0), JSON.stringify(again.progress));
+
+    const reader = await gateway.as("slack:U1000");
+    const { body: unreads } = await reader.get("/v1/collaboration/unreads");
+    assert.ok(
+      unreads.items.length === 13 && unreads.items.every((one: { unreadCount: number }) => one.unreadCount === 0),
+    );
+    const found = await reader.get("/v1/search?q=zebrafish");
+    assert.match(JSON.stringify(found.body), /zebrafish swims & @user1 sees \[it\]\(https:\/\/example\.org\)/);
+
+    const out = await exportTenant(gateway, boss);
+    const other = await gateway.as("boss", { role: "owner", tenant: "other" });
+    const back = await importArchive(gateway, other, "gateway", out);
+    assert.deepEqual([back.state, back.report], ["done", []], JSON.stringify(back));
+    assert.deepEqual(shape(await exportTenant(gateway, other)), shape(out));
+    const home = await importArchive(gateway, boss, "gateway", out);
+    assert.ok(Object.values(home.progress.added).every((count) => count === 0), JSON.stringify(home.progress));
+    await Deno.stdout.write(new TextEncoder().encode(`${MESSAGES} messages imported in ${Math.round(ms)} ms\n`));
+  });
+});
+
+Deno.test("archives that are unsafe, broken or no archives are refused by name", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const good = zipOf({ "users.json": "[]", "channels.json": "[]" });
+    const cases: [string, Uint8Array<ArrayBuffer> | string, string][] = [
+      ["slack", zipOf({ "users.json": "[]", "a/1.json": new Uint8Array(20 * 1024 ** 2) }), "zip_bomb"],
+      ["slack", zipOf({ "../users.json": "[]" }), "unsafe_name"],
+      ["slack", good.slice(0, good.length - 30), "not_a_zip"],
+      ["slack", "not a zip at all, but long enough to hold one's directory", "not_a_zip"],
+      ["slack", zipOf({ "channels.json": "[]" }), "missing_file"],
+      ["gateway", "{}\n", "unsupported_version"],
+      ["mattermost", '{"type":"version","version":9}\n', "unsupported_version"],
+    ];
+    for (const [kind, archive, code] of cases) {
+      const { state, failure } = await importArchive(gateway, boss, kind, archive);
+      assert.deepEqual([state, failure?.code], ["failed", code], JSON.stringify(failure));
+    }
+  });
+});
+
+Deno.test("lines and items that do not fit are left out and named, the others come in", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const post = (create_at: number, message: string, more = {}) => ({
+      type: "post",
+      post: { team: "t", channel: "c", user: "ann", message, create_at, ...more },
+    });
+    const lines = [
+      { type: "version", version: 1 },
+      { type: "channel", channel: { team: "t", name: "c", display_name: "C", type: "O" } },
+      {
+        type: "user",
+        user: { username: "ann", teams: [{ name: "t", channels: [{ name: "c", roles: "channel_admin" }] }] },
+      },
+      post(2000, "second", { replies: [{ user: "bob", message: "reply @ann", create_at: 3000 }] }),
+      post(1000, "first", { reactions: [{ user: "ann", emoji_name: "+1", create_at: 1500 }] }),
+      { type: "post", post: { user: "ann" } },
+      { type: "mystery" },
+    ].map((line) => JSON.stringify(line));
+    const archive = [...lines, "{broken", '{"type":"post","post":{"message":"\\u0000"}}'].join("\n");
+    const done = await importArchive(gateway, boss, "mattermost", archive);
+    assert.equal(done.state, "done", JSON.stringify(done));
+    assert.deepEqual(done.progress.added, { principals: 2, rooms: 1, members: 1, messages: 3, reactions: 1, edits: 0 });
+    assert.deepEqual(
+      done.report.map(({ code }: { code: string }) => code).sort(),
+      ["invalid_json", "invalid_record", "invalid_text", "unknown_author", "unknown_type"],
+    );
+    const ann = await gateway.as("mattermost:ann");
+    const { body: rooms } = await ann.get("/v1/rooms?member=me");
+    const { body: page } = await ann.get(`/v1/messages?roomId=${rooms.items[0].id}`);
+    assert.deepEqual(page.items.map(({ text }: { text: string }) => text), ["first", "second", "reply @ann"]);
+    assert.equal(page.items[2].threadId, page.items[1].id);
+    assert.equal(page.items[1].replyCount, 1);
+    assert.deepEqual(page.items[2].mentions.principalIds, ["mattermost:ann"]);
+  });
+});
+
+Deno.test("imports are for those who run the tenant, exports for owners; a cancelled import takes no archive", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const member = await gateway.as("member");
+    assert.equal((await member.post("/v1/collaboration/imports", { kind: "slack" })).status, 403);
+    assert.equal((await member.post("/v1/collaboration/exports", { kind: "tenant" })).status, 403);
+    const { body: room } = await member.post("/v1/rooms", { name: "Mine" });
+    const ask = { kind: "room", roomId: room.id };
+    assert.equal((await boss.post("/v1/collaboration/exports", ask)).status, 404);
+    const made = await member.post("/v1/collaboration/exports", ask);
+    assert.equal(made.status, 202);
+    assert.equal(
+      (await gateway.as("other").then((other) => other.get(`/v1/collaboration/exports/${made.body.id}`))).status,
+      404,
+    );
+
+    const { body: waiting } = await boss.post("/v1/collaboration/imports", { kind: "slack" });
+    assert.equal((await boss.post("/v1/collaboration/imports", { kind: "slack" })).body.code, "already_running");
+    const cancelled = await boss.post(`/v1/collaboration/imports/${waiting.id}/cancel`);
+    assert.equal(cancelled.body.state, "cancelled");
+    const upload = new Request(`http://gateway.test/v1/collaboration/imports/${waiting.id}/content`, {
+      method: "PUT",
+      headers: { authorization: `Bearer ${boss.token}` },
+      body: "x",
+    });
+    assert.equal((await gateway.send(upload)).status, 409);
+  });
+});
