@@ -1,4 +1,4 @@
-// The composition root, read top to bottom: adapters, modules, transports. Everything is constructed here, in order.
+// The composition root, read top to bottom: adapters, the product's modules, transports. What is opened here is closed here.
 import manifest from "../deno.json" with { type: "json" };
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
@@ -13,42 +13,12 @@ import type { Module } from "@/core/module.ts";
 import type { Operation, Rate } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
 import { limitsOf } from "@/limits.ts";
-import { calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
-import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
-import { documentModule, DocumentSource, syncRoute } from "@/modules/document/mod.ts";
-import { gatewayModule } from "@/modules/gateway/mod.ts";
-import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
-import {
-  messageModule,
-  MessageNotifier,
-  MessageSender,
-  MessageService,
-  PinService,
-  ReactionService,
-  ReadingService,
-  ScheduledService,
-  UnreadCounts,
-} from "@/modules/message/mod.ts";
-import { meetingModule } from "@/modules/meeting/mod.ts";
-import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
-import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
-import { RoomGate, RoomMembers, roomModule, RoomService, RoomStore } from "@/modules/room/mod.ts";
-import {
-  MessageSource,
-  Reindexer,
-  type Searchable,
-  SearchIndex,
-  SearchIndexer,
-  searchModule,
-  SearchService,
-} from "@/modules/search/mod.ts";
-import { StreamWatch, syncModule, SyncService } from "@/modules/sync/mod.ts";
-import { taskModule, TaskSource } from "@/modules/task/mod.ts";
-import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
-import { transferModule } from "@/modules/transfer/mod.ts";
+import { syncRoute } from "@/modules/document/mod.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
-import { type Readiness } from "@/transport/http/probe.ts";
+import { createProduct } from "@/product.ts";
+import type { Readiness } from "@/transport/http/probe.ts";
 import { createHttp } from "@/transport/http/server.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
 import { asyncapiRoute } from "@/transport/ws/asyncapi.ts";
@@ -92,184 +62,20 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   const cursors = new Cursors(config.jwtSecret);
   const blobs = await openBlobs(config.s3, `${config.dataDir}/files`);
 
-  // Modules
-  const modules: Module[] = [];
-  const operations = new Map<string, Operation>();
-  const tenants = new TenantService({ store, clock });
-  const identity = new IdentityService({ store, clock, cursors });
-  const authenticator = new Authenticator({
-    store,
+  const product = createProduct({
+    config,
+    limits,
     clock,
-    tenants,
-    verifier: new TokenVerifier({
-      clock,
-      secrets: [config.jwtSecret, ...config.jwtSecretPrevious === undefined ? [] : [config.jwtSecretPrevious]],
-      jwksUrl: settings.SVC_JWKS_URL,
-      issuer: settings.SVC_JWT_ISSUER,
-      audience: settings.SVC_JWT_AUDIENCE,
-      requiresExpiry: settings.SVC_ENV !== "development",
-    }),
-  });
-  const gate = new RoomGate(store);
-  const notifications = new NotificationService({ store, clock, cursors, identity });
-  const members = new RoomMembers({
-    store,
-    clock,
-    cursors,
-    gate,
-    identity,
-    notifications,
-    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
-  });
-  const unreads = new UnreadCounts(store);
-  const rooms = new RoomService({
-    store,
-    clock,
-    cursors,
-    gate,
-    members,
-    identity,
-    notifications,
-    countUnread: (tenantId, principalId, behind) => unreads.count(tenantId, principalId, behind),
-    onCreated: () => metrics.roomsCreated.inc(),
-    purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
-  });
-  const fileLinks = new FileLinks();
-  const files = new FileService({ store, clock, cursors, gate, blobs });
-  const fileWriter = new FileWriter({ store, clock, blobs, limits: limits.files });
-  const messages = new MessageService({ store, clock, gate, tenants, files: fileLinks });
-  const sender = new MessageSender({
-    store,
-    clock,
-    gate,
-    files: fileLinks,
-    isInTransaction: () => store.isInTransaction,
-  });
-  // Modules whose things can be found put them into `searchIndex` and add a `Searchable` to `searchables`.
-  const searchIndex = new SearchIndex(store);
-  const searchables: Searchable[] = [
-    new MessageSource({ store, present: (actor, rows) => messages.present(actor, rows) }),
-    new TaskSource({ store, clock }),
-    new DocumentSource({ store }),
-    new CalendarSource({ store, gate }),
-  ];
-  const indexer = new SearchIndexer({ store, index: searchIndex });
-  const permissions = new PermissionService({
-    operations: () => operations,
-    roleInRoom: async (who, roomId) => (await gate.look(who, roomId))?.role,
-    subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
-  });
-  modules.push(
-    gatewayModule({
-      version: manifest.version,
-      commit: settings.SVC_COMMIT,
-      limits: limits.shown,
-      modules: () => modules,
-    }),
-    tenantModule(tenants),
-    identityModule({ identity, tenants, limits: limits.shown }),
-    permissionModule(permissions),
-    notificationModule(notifications),
-    roomModule({ rooms, members, gate }),
-    fileModule({ files, writer: fileWriter, links: fileLinks, gate }),
-    messageModule({
-      sender,
-      messages,
-      reactions: new ReactionService({ store, clock, gate }),
-      pins: new PinService({ store, clock, gate }),
-      reading: new ReadingService({ store, gate, notifications }),
-      scheduled: new ScheduledService({ store, clock, cursors, sender, identity, notifications, files: fileLinks }),
-      notifier: new MessageNotifier({ store, gate, notifications }),
-      rate: limits.messages,
-      meter: {
-        received: () => metrics.messagesReceived.inc(),
-        committed: (type, bytes, seconds) => {
-          metrics.messagesSent.inc();
-          metrics.messagesByType.inc({ type });
-          metrics.messageSize.observe(bytes);
-          metrics.messageLatency.observe(seconds);
-        },
-      },
-    }),
-  );
-  modules.push(searchModule({
-    search: new SearchService({ store, clock, cursors, indexer, sources: searchables }),
-    reindexer: new Reindexer({ store, clock, index: searchIndex, sources: searchables }),
-    sources: searchables,
-    isEnabled: settings.SVC_SEARCH,
-    purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
-  }));
-  const watch = new StreamWatch(bus);
-  stack.defer(() => watch.stop());
-  modules.push(syncModule(new SyncService({ store, cursors, identity, watch })));
-  const transfer = transferModule({
-    store,
-    clock,
-    cursors,
-    gate,
-    blobs,
-    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
-  });
-  modules.push(transfer.module);
-  modules.push(taskModule({
-    store,
-    clock,
-    cursors,
-    gate,
-    identity,
-    readMessage: (context, id) => messages.read(context, id),
-    notify: (...drafts) => notifications.notify(...drafts),
-    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
-  }));
-  const meeting = meetingModule({
-    store,
-    clock,
-    cursors,
-    gate,
-    identity,
-    leaseSeconds: settings.SVC_LIMIT_MEETING_LEASE_SECONDS,
-    ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
-    liveKit: config.liveKit,
-    notify: (draft) => notifications.notify(draft),
-  });
-  modules.push(calendarModule({
-    store,
-    clock,
-    cursors,
-    gate,
-    identity,
-    scheduleMeeting: (context, linked) => meeting.meetings.createLinked(context, linked),
-    notify: ({ tenantId, principalId, roomId, eventId, title, ...data }) =>
-      notifications.notify({
-        tenantId,
-        principalIds: [principalId],
-        kind: "reminder",
-        roomId: roomId ?? undefined,
-        resource: { type: "event", id: eventId },
-        title,
-        data,
-      }),
-    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
-  }));
-  modules.push(meeting.module);
-  const documents = documentModule({
     store,
     bus,
-    clock,
+    blobs,
     cursors,
-    gate,
-    identity,
-    authenticate: (token) => authenticator.authenticate(token),
-    revalidate: (actor) => authenticator.isStillValid(actor),
-    sync: {
-      authTimeoutMs: limits.ws.authTimeoutMs,
-      connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
-      isShared: settings.SVC_REDIS_URL !== undefined,
-    },
-    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+    metrics,
+    version: manifest.version,
   });
-  modules.push(documents.module);
-  for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
+  const { modules, operations, authenticator, identity, tenants, indexer, watch, documents, meeting, transfer } =
+    product;
+  stack.defer(() => watch.stop());
 
   // What a commit leaves to be told goes to the bus, and to the jobs of this node.
   const jobs = new JobRunner({ store, clock, kinds: modules.flatMap((module) => module.jobs ?? []) });
@@ -362,6 +168,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     routes: [
       ...modules.flatMap((module) => module.routes ?? []),
       upgradeRoute(upgrade),
+      syncRoute(syncUpgrade),
       asyncapiRoute({ modules, version: manifest.version }),
     ],
     dispatch,
@@ -395,7 +202,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     hub,
     async drain() {
       watch.stop();
-      await hub.drain();
+      await Promise.all([hub.drain(), documents.sync.close()]);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -14,11 +14,10 @@ const SERVER_CLIENT = 1;
 /** A document with these updates in it. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
   const doc = new Y.Doc();
-  doc.clientID = SERVER_CLIENT;
   Y.transact(doc, () => {
     for (const update of updates) Y.applyUpdate(doc, update);
   });
-  // Yjs takes another id when it meets its own in an update from elsewhere; ours comes from earlier edits of ours.
+  // Last, since Yjs takes another id when it meets its own in an update.
   doc.clientID = SERVER_CLIENT;
   return doc;
 }

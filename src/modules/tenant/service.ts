@@ -2,7 +2,7 @@
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Store } from "@/ports/store.ts";
-import { Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
+import { type Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
 import { type TenantRow, TenantStore, type TenantTables } from "./store.ts";
 
 type Deps = { store: Store<TenantTables>; clock: Clock };

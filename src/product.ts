@@ -1,0 +1,255 @@
+// The product: every module constructed by hand, in the order of their dependencies. Adding a module is adding its lines here.
+import type { AnyStore } from "@/adapters/open.ts";
+import type { Config } from "@/config.ts";
+import type { Clock } from "@/core/clock.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import type { Module } from "@/core/module.ts";
+import type { Operation } from "@/core/operation.ts";
+import type { Cursors } from "@/core/page.ts";
+import type { Limits } from "@/limits.ts";
+import { calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
+import { documentModule, DocumentSource } from "@/modules/document/mod.ts";
+import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
+import { gatewayModule } from "@/modules/gateway/mod.ts";
+import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
+import { meetingModule } from "@/modules/meeting/mod.ts";
+import {
+  messageModule,
+  MessageNotifier,
+  MessageSender,
+  MessageService,
+  PinService,
+  ReactionService,
+  ReadingService,
+  ScheduledService,
+  UnreadCounts,
+} from "@/modules/message/mod.ts";
+import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
+import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
+import { RoomGate, RoomMembers, roomModule, RoomService } from "@/modules/room/mod.ts";
+import {
+  MessageSource,
+  Reindexer,
+  type Searchable,
+  SearchIndex,
+  SearchIndexer,
+  searchModule,
+  SearchService,
+} from "@/modules/search/mod.ts";
+import { StreamWatch, syncModule, SyncService } from "@/modules/sync/mod.ts";
+import { taskModule, TaskSource } from "@/modules/task/mod.ts";
+import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
+import { transferModule } from "@/modules/transfer/mod.ts";
+import type { Blobs } from "@/ports/blob.ts";
+import type { Bus } from "@/ports/bus.ts";
+
+export type ProductDeps = {
+  config: Config;
+  limits: Limits;
+  clock: Clock;
+  store: AnyStore;
+  bus: Bus;
+  blobs: Blobs;
+  cursors: Cursors;
+  metrics: Metrics;
+  version: string;
+};
+
+/** What the transports and the composition root need of the modules. */
+export type Product = {
+  modules: readonly Module[];
+  operations: ReadonlyMap<string, Operation>;
+  authenticator: Authenticator;
+  identity: IdentityService;
+  tenants: TenantService;
+  indexer: SearchIndexer;
+  watch: StreamWatch;
+  documents: ReturnType<typeof documentModule>;
+  meeting: ReturnType<typeof meetingModule>;
+  transfer: ReturnType<typeof transferModule>;
+};
+
+/** Constructs the modules; nothing runs yet. */
+export function createProduct(
+  { config, limits, clock, store, bus, blobs, cursors, metrics, version }: ProductDeps,
+): Product {
+  const { settings } = config;
+  const modules: Module[] = [];
+  const operations = new Map<string, Operation>();
+  const tenants = new TenantService({ store, clock });
+  const identity = new IdentityService({ store, clock, cursors });
+  const authenticator = new Authenticator({
+    store,
+    clock,
+    tenants,
+    verifier: new TokenVerifier({
+      clock,
+      secrets: [config.jwtSecret, ...config.jwtSecretPrevious === undefined ? [] : [config.jwtSecretPrevious]],
+      jwksUrl: settings.SVC_JWKS_URL,
+      issuer: settings.SVC_JWT_ISSUER,
+      audience: settings.SVC_JWT_AUDIENCE,
+      requiresExpiry: settings.SVC_ENV !== "development",
+    }),
+  });
+  const gate = new RoomGate(store);
+  const notifications = new NotificationService({ store, clock, cursors, identity });
+  const members = new RoomMembers({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    notifications,
+    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
+  });
+  const unreads = new UnreadCounts(store);
+  const rooms = new RoomService({
+    store,
+    clock,
+    cursors,
+    gate,
+    members,
+    identity,
+    notifications,
+    countUnread: (tenantId, principalId, behind) => unreads.count(tenantId, principalId, behind),
+    onCreated: () => metrics.roomsCreated.inc(),
+    purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
+  });
+  const fileLinks = new FileLinks();
+  const files = new FileService({ store, clock, cursors, gate, blobs });
+  const fileWriter = new FileWriter({ store, clock, blobs, limits: limits.files });
+  const messages = new MessageService({ store, clock, gate, tenants, files: fileLinks });
+  const sender = new MessageSender({
+    store,
+    clock,
+    gate,
+    files: fileLinks,
+    isInTransaction: () => store.isInTransaction,
+  });
+  // Modules whose things can be found put them into `searchIndex` and add a `Searchable` to `searchables`.
+  const searchIndex = new SearchIndex(store);
+  const searchables: Searchable[] = [
+    new MessageSource({ store, present: (actor, rows) => messages.present(actor, rows) }),
+    new TaskSource({ store, clock }),
+    new DocumentSource({ store }),
+    new CalendarSource({ store, gate }),
+  ];
+  const indexer = new SearchIndexer({ store, index: searchIndex });
+  const permissions = new PermissionService({
+    operations: () => operations,
+    roleInRoom: async (who, roomId) => (await gate.look(who, roomId))?.role,
+    subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
+  });
+  modules.push(
+    gatewayModule({
+      version: version,
+      commit: settings.SVC_COMMIT,
+      limits: limits.shown,
+      modules: () => modules,
+    }),
+    tenantModule(tenants),
+    identityModule({ identity, tenants, limits: limits.shown }),
+    permissionModule(permissions),
+    notificationModule(notifications),
+    roomModule({ rooms, members, gate }),
+    fileModule({ files, writer: fileWriter, links: fileLinks, gate }),
+    messageModule({
+      sender,
+      messages,
+      reactions: new ReactionService({ store, clock, gate }),
+      pins: new PinService({ store, clock, gate }),
+      reading: new ReadingService({ store, gate, notifications }),
+      scheduled: new ScheduledService({ store, clock, cursors, sender, identity, notifications, files: fileLinks }),
+      notifier: new MessageNotifier({ store, gate, notifications }),
+      rate: limits.messages,
+      meter: {
+        received: () => metrics.messagesReceived.inc(),
+        committed: (type, bytes, seconds) => {
+          metrics.messagesSent.inc();
+          metrics.messagesByType.inc({ type });
+          metrics.messageSize.observe(bytes);
+          metrics.messageLatency.observe(seconds);
+        },
+      },
+    }),
+  );
+  modules.push(searchModule({
+    search: new SearchService({ store, clock, cursors, indexer, sources: searchables }),
+    reindexer: new Reindexer({ store, clock, index: searchIndex, sources: searchables }),
+    sources: searchables,
+    isEnabled: settings.SVC_SEARCH,
+    purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
+  }));
+  const watch = new StreamWatch(bus);
+  modules.push(syncModule(new SyncService({ store, cursors, identity, watch })));
+  const transfer = transferModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    blobs,
+    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
+  });
+  modules.push(transfer.module);
+  modules.push(taskModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    readMessage: (context, id) => messages.read(context, id),
+    notify: (...drafts) => notifications.notify(...drafts),
+    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+  }));
+  const meeting = meetingModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    leaseSeconds: settings.SVC_LIMIT_MEETING_LEASE_SECONDS,
+    ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
+    liveKit: config.liveKit,
+    notify: (draft) => notifications.notify(draft),
+  });
+  modules.push(calendarModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    identity,
+    scheduleMeeting: (context, linked) => meeting.meetings.createLinked(context, linked),
+    notify: ({ tenantId, principalId, roomId, eventId, title, ...data }) =>
+      notifications.notify({
+        tenantId,
+        principalIds: [principalId],
+        kind: "reminder",
+        roomId: roomId ?? undefined,
+        resource: { type: "event", id: eventId },
+        title,
+        data,
+      }),
+    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+  }));
+  modules.push(meeting.module);
+  const documents = documentModule({
+    store,
+    bus,
+    clock,
+    cursors,
+    gate,
+    identity,
+    authenticate: (token) => authenticator.authenticate(token),
+    revalidate: (actor) => authenticator.isStillValid(actor),
+    sync: {
+      authTimeoutMs: limits.ws.authTimeoutMs,
+      connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
+      isShared: settings.SVC_REDIS_URL !== undefined,
+    },
+    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+  });
+  modules.push(documents.module);
+  for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
+
+  return { modules, operations, authenticator, identity, tenants, indexer, watch, documents, meeting, transfer };
+}
