@@ -89,6 +89,12 @@ export type FaultCode = keyof typeof FAULTS;
 /** One thing wrong with the input: where (JSON pointer), what kind, in words. */
 export type FieldFault = { pointer: string; code: string; detail: string };
 
+/** A message that starts with a pointer, `/field: what is wrong`, names the field as well as a list of errors would. */
+function fieldIn(code: FaultCode, message: string): FieldFault[] {
+  const [, pointer, detail] = code === "validation_failed" ? /^(\/[\w/]+): (.+)$/s.exec(message) ?? [] : [];
+  return pointer === undefined || detail === undefined ? [] : [{ pointer, code: "invalid", detail }];
+}
+
 /** A failure that a caller may see: `message` is safe to show, `cause` goes to the log only. */
 export class Fault extends Error {
   override readonly name = "Fault";
@@ -103,7 +109,7 @@ export class Fault extends Error {
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
-    this.errors = options.errors ?? [];
+    this.errors = options.errors ?? fieldIn(code, message);
     this.retryAfterMs = options.retryAfterMs;
   }
 
