@@ -3,7 +3,7 @@ import { Gateway } from "./gateway.ts";
 import type { Row } from "./report.ts";
 import { pin, Server } from "./server.ts";
 
-const CONNECTIONS = 16;
+const CONNECTIONS = 64;
 const SECONDS = 5;
 
 type Shot = { method: string; path: string; token: string; body?: unknown };

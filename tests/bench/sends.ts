@@ -42,7 +42,7 @@ async function rawInserts(seconds: number): Promise<number> {
   const folder = await Deno.makeTempDir({ prefix: "gateway-bench-raw-" });
   const db = new DatabaseSync(`${folder}/raw.db`);
   db.exec(
-    "pragma journal_mode=wal; pragma synchronous=full; create table message (id text primary key, room text, seq integer, sender text, text text)",
+    "pragma journal_mode=wal; pragma synchronous=full; create table message (id text primary key, room text, seq integer, sender text, text text, unique (room, seq))",
   );
   const insert = db.prepare("insert into message values (?, ?, ?, ?, ?)");
   const text = "x".repeat(BYTES);
