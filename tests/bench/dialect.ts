@@ -15,6 +15,8 @@ export type Dialect = {
   pong(frame: string): string | undefined;
   /** Sends one message of `text` to the room over this socket. */
   send(id: number, text: string, member: number): string;
+  /** What separates several sends in one frame; absent = one send a frame. */
+  joiner?: string;
   /** How many sends a frame acknowledges. */
   acknowledges(frame: string): number;
 };
@@ -54,6 +56,7 @@ export function gatewayDialect(token: string, roomOf: (member: number) => string
     pong: (frame) => frame === "{}" ? "{}" : undefined,
     send: (id, text, member) =>
       `{"id":${id},"rpc":{"method":"message.send","data":{"roomId":"${roomOf(member)}","text":"${text}"}}}`,
+    joiner: "\n",
     acknowledges: (frame) => occurrences(frame, '"rpc":{"data"'),
   };
 }
