@@ -1,7 +1,14 @@
 // `/openapi.json`: OpenAPI 3.1 from the very values that the server mounts, made once when first asked for.
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { type Collected, describeOperation, describeRoute, tagOf, templateOf } from "./openapi_operation.ts";
+import {
+  type Collected,
+  describeOperation,
+  describeRoute,
+  tagOf,
+  tagOfRoute,
+  templateOf,
+} from "./openapi_operation.ts";
 import { HEADERS, PROBLEM_SCHEMA } from "./openapi_response.ts";
 import { Schemas } from "./openapi_schema.ts";
 
@@ -52,7 +59,7 @@ export function openapiDocument({ operations, routes, version }: DocumentSource)
     put(operation.http.method, operation.http.path, describeOperation(operation, collected));
   }
   for (const route of routes) put(route.method, route.path, describeRoute(route, collected));
-  const tags = new Set([...operations.map(tagOf), ...routes.map((route) => route.tag)]);
+  const tags = new Set([...operations.map(tagOf), ...routes.map(tagOfRoute)]);
   return collected.schemas.seal({
     openapi: "3.1.0",
     info: {
@@ -64,7 +71,8 @@ export function openapiDocument({ operations, routes, version }: DocumentSource)
     },
     servers: [{ url: "/" }],
     security: [{ bearer: [] }],
-    tags: [...tags].toSorted().map((name) => ({ name, description: `Everything about: ${name}` })),
+    // In the order of their first operation, which is the order of the modules.
+    tags: [...tags].map((name) => ({ name, description: `Paths of ${name}` })),
     paths,
     components: {
       securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },

@@ -34,9 +34,19 @@ export function templateOf(path: string): string {
   return path.replaceAll(/:([A-Za-z0-9_]+)(?:\{[^}]*\})?/g, "{$1}");
 }
 
-/** The tag of an operation: its module. */
-export function tagOf(operation: Operation): string {
-  return operation.name.slice(0, operation.name.indexOf("."));
+/** The tag of an operation: the collection its path starts with, such as `rooms`. */
+export function tagOf({ http }: Operation): string {
+  return tagOfPath(http.path);
+}
+
+/** The first part of a path below `/v1` or `/v1/collaboration`; what serves no collection is `operation`. */
+function tagOfPath(path: string): string {
+  return /^\/v1\/(?:collaboration\/)?([a-z]+)/.exec(path)?.[1] ?? "operation";
+}
+
+/** The tag of a route: that of the operations beside it, or its own where it stands alone. */
+export function tagOfRoute({ path, tag }: Route): string {
+  return tag !== "operation" && path.startsWith("/v1/") ? tagOfPath(path) : tag;
 }
 
 /** The operation object of an operation. */
@@ -82,7 +92,7 @@ export function describeRoute(route: Route, { responses }: Collected): Json {
   ]);
   return {
     operationId: route.name,
-    tags: [route.tag],
+    tags: [tagOfRoute(route)],
     summary: route.summary,
     ...route.description === undefined ? {} : { description: route.description },
     ...parameters === undefined ? {} : { parameters },
