@@ -7,7 +7,7 @@ import { rows } from "./rows.ts";
 import { sends } from "./sends.ts";
 
 const ROUNDS = 3;
-const CHART = "bench.svg";
+const CHART = new URL("./chart.svg", import.meta.url);
 
 const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   fanout: () => fanout(ROUNDS),

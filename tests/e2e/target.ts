@@ -103,7 +103,8 @@ export class GatewayProcess {
   }
 
   async #read(stderr: ReadableStream<Uint8Array>): Promise<void> {
-    for await (const text of stderr.pipeThrough(new TextDecoderStream())) this.#log += text;
+    const decoder = new TextDecoder();
+    for await (const bytes of stderr) this.#log += decoder.decode(bytes, { stream: true });
   }
 }
 

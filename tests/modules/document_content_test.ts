@@ -39,8 +39,7 @@ Deno.test("document.edit replaces, inserts, appends and prepends, in order", asy
 Deno.test("document.edit makes all edits or none, and says which does not fit", async () => {
   await using world = await openDocumentWorld();
   const { id } = await world.make("a b a aaa\n");
-  const edit = (...edits: unknown[]) =>
-    world.as("member").patch(`${PATH}/${id}/content`, { baseRevision: 1, edits });
+  const edit = (...edits: unknown[]) => world.as("member").patch(`${PATH}/${id}/content`, { baseRevision: 1, edits });
   const append = { op: "append", text: "x" };
   const absent = await edit(append, { op: "replace", find: "zzz", with: "" });
   assertFault(absent, 422, "edit_not_matched");
@@ -93,8 +92,7 @@ Deno.test("an edit inside a request with an Idempotency-Key is made once", async
   await using world = await openDocumentWorld();
   const { id } = await world.make("one");
   await world.edit(id, { op: "append", text: " two" });
-  const revert = () =>
-    world.as("member").post(`${PATH}/${id}/revisions/1/restore`, {}, { "idempotency-key": "once" });
+  const revert = () => world.as("member").post(`${PATH}/${id}/revisions/1/restore`, {}, { "idempotency-key": "once" });
   const [first, second] = [await revert(), await revert()];
   assert.deepEqual([first.status, second.status, second.body], [201, 201, first.body]);
   assert.equal(first.body.revision, 3);
@@ -173,7 +171,9 @@ Deno.test("comments are answered, changed by their author, resolved by members, 
   assert.deepEqual([resolved.body.resolved, resolved.body.resolvedBy], [true, "moderator"]);
   assert.deepEqual((await observer.get(`${path}?resolved=false`)).body.items, []);
   assert.equal((await observer.get(`${path}?resolved=true`)).body.items.length, 2);
-  const actions = (await world.events()).filter(({ type }) => type === "document.commented").map(({ data }) => data.action);
+  const actions = (await world.events()).filter(({ type }) => type === "document.commented").map(({ data }) =>
+    data.action
+  );
   assert.deepEqual(actions, ["created", "created", "updated", "resolved"]);
   assert.equal((await moderator.delete(`${path}/${root.id}`)).status, 204);
   assert.deepEqual((await observer.get(path)).body.items, []);
@@ -213,7 +213,7 @@ Deno.test("document.export gives a file, and HTML in which nothing of the source
   assert.equal(markdown.body, hostile);
   assert.equal(
     markdown.headers.get("content-disposition"),
-    `attachment; filename="Plan  _   _title  script.md"; filename*=UTF-8''Plan%20%20%C3%BC%20%20%20%20title%20%20script.md`,
+    `attachment; filename="Plan  _    title  script.md"; filename*=UTF-8''Plan%20%20%C3%BC%20%20%20%20title%20%20script.md`,
   );
   const { body: html, headers } = await member.get(`${PATH}/${id}/export?format=html`);
   assert.equal(headers.get("content-type"), "text/html; charset=utf-8");

@@ -1,15 +1,13 @@
 // The one place that knows how a document's text lies in Yjs: one `Y.Text` named `content`, holding Markdown source.
+import { createHash } from "node:crypto";
 import * as Y from "yjs";
 import { isSafeText } from "@/core/text.ts";
 import type { Splice } from "./edit.ts";
 
 /** The name editors bind to: `ydoc.getText("content")`. */
 const FIELD = "content";
-/**
- * The Yjs client that edits through the API. One for all of them: they take turns under the document's lock, each on the
- * state the one before left, so its clock never forks, and the state vector does not grow by an entry for every edit.
- */
-const SERVER_CLIENT = 1;
+/** Ids of editors' clients are below; those from here on are ours, one for each document. */
+const OUR_CLIENTS = 2 ** 32;
 
 /** A document with these updates in it. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
@@ -17,8 +15,6 @@ export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
   Y.transact(doc, () => {
     for (const update of updates) Y.applyUpdate(doc, update);
   });
-  // Last, since Yjs takes another id when it meets its own in an update.
-  doc.clientID = SERVER_CLIENT;
   return doc;
 }
 
@@ -33,7 +29,8 @@ export function encode(doc: Y.Doc, vector?: Uint8Array): Uint8Array {
 }
 
 /** Makes splices one after the other, as one transaction; the update that does the same elsewhere. */
-export function applySplices(doc: Y.Doc, splices: readonly Splice[]): Uint8Array {
+export function applySplices(doc: Y.Doc, generation: string, splices: readonly Splice[]): Uint8Array {
+  doc.clientID = ourClient(generation);
   const text = doc.getText(FIELD);
   const updates: Uint8Array[] = [];
   const collect = (update: Uint8Array): number => updates.push(update);
@@ -46,6 +43,14 @@ export function applySplices(doc: Y.Doc, splices: readonly Splice[]): Uint8Array
   });
   doc.off("update", collect);
   return Y.mergeUpdates(updates);
+}
+
+/**
+ * The client that edits a document through the API. One for all edits: they take turns under the document's lock, each on
+ * the state the one before left, so its clock never forks, and the state vector does not grow with every edit.
+ */
+function ourClient(generation: string): number {
+  return OUR_CLIENTS + Number.parseInt(createHash("sha256").update(generation).digest("hex").slice(0, 12), 16);
 }
 
 /** What is wrong with an update for a document that holds nothing but text; `undefined` when nothing is. */
@@ -76,7 +81,8 @@ export function relationOf(doc: Y.Doc, update: Uint8Array): "known" | "fits" | "
   for (const [client, clock] of from) {
     const known = vector.get(client) ?? 0;
     const isNew = (to.get(client) ?? 0) > known;
-    if (clock > known || (isNew && client === SERVER_CLIENT)) return "foreign";
+    // What one of our own clients wrote and is not here was written to another document.
+    if (clock > known || (isNew && client >= OUR_CLIENTS)) return "foreign";
     hasNew ||= isNew;
   }
   if (hasNew) return "fits";

@@ -40,10 +40,8 @@ function splicesOfEdit(text: string, edit: Edit, index: number): Splice[] {
     throw fault("edit_ambiguous", "The text is in the document more than once; give more of it, or say which");
   }
   // From the end, so that places found before stay right.
-  return places.reverse().map((at) =>
-    edit.op === "replace"
-      ? { at, remove: find.length, insert: edit.with }
-      : { at: at + find.length, remove: 0, insert: edit.text }
+  return places.reverse().flatMap((at) =>
+    edit.op === "replace" ? trimmed(at, find, edit.with) ?? [] : { at: at + find.length, remove: 0, insert: edit.text }
   );
 }
 

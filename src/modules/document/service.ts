@@ -59,7 +59,8 @@ export class DocumentService {
       const parent = await checkPlace(context, tx, gate, roomId, parentId);
       const now = iso(clock.now());
       const doc = openDocument([]);
-      if (text !== "") applySplices(doc, [{ at: 0, remove: 0, insert: text }]);
+      const generation = newId("gen");
+      if (text !== "") applySplices(doc, generation, [{ at: 0, remove: 0, insert: text }]);
       const snapshot = encode(doc);
       const row: DocumentRow = {
         tenant_id: actor.tenantId,
@@ -69,7 +70,7 @@ export class DocumentService {
         title,
         state: "active",
         is_locked: 0,
-        generation: newId("gen"),
+        generation,
         revision: 1,
         text_bytes: bytesOf(text),
         loose_bytes: 0,

@@ -3,7 +3,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { Admission, type Ticket } from "../ws/admission.ts";
 import { Bucket, type WsLimits } from "../ws/limits.ts";
-import { isSameHost, problem } from "../ws/server.ts";
+import { isSameHost } from "../ws/server.ts";
 
 /** A fast typist makes 20 frames a second; a program that does more is better off with fewer, larger ones. */
 const FRAMES = { perSecond: 200, burst: 2000 };
@@ -40,34 +40,30 @@ export function createSyncUpgrade({ host, limits, metrics, isOriginAllowed }: Sy
 ) => Promise<Response> {
   const admission = new Admission(limits);
   return async function upgrade(request, ip) {
-    try {
-      const origin = request.headers.get("origin");
-      if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
-        metrics.connectionErrors.inc({ type: "origin" });
-        throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
-      }
-      if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
-        throw new Fault("bad_request", "A WebSocket upgrade is expected here");
-      }
-      if (host.isDraining) throw new Fault("unavailable", "The gateway is shutting down");
-      await host.ready();
-      const admitted = admission.admit(ip);
-      if (typeof admitted === "string") {
-        throw new Fault("rate_limited", "Too many sockets from this address or on this node");
-      }
-      return attach(host, request, admitted, limits);
-    } catch (thrown) {
-      return problem(Fault.from(thrown));
+    const origin = request.headers.get("origin");
+    if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
+      metrics.connectionErrors.inc({ type: "origin" });
+      throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
     }
+    if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
+      throw new Fault("bad_request", "A WebSocket upgrade is expected here");
+    }
+    if (host.isDraining) throw new Fault("unavailable", "The gateway is shutting down");
+    await host.ready();
+    const admitted = admission.admit(ip);
+    if (typeof admitted === "string") {
+      throw new Fault("rate_limited", "Too many sockets from this address or on this node");
+    }
+    return attach(host, request, admitted, limits);
   };
 }
 
 /** Hands the socket's life to the engine. */
 function attach(host: SyncHost, request: Request, ticket: Ticket, limits: WsLimits): Response {
+  // After the upgrade the request is gone; what the engine looks at are its address and headers.
+  const seen = new Request(request.url, { headers: [...request.headers] });
   const { socket, response } = open(request, ticket);
   socket.binaryType = "arraybuffer";
-  // After the upgrade the request is gone; what hooks look at are its address and headers.
-  const seen = new Request(request.url, { headers: request.headers });
   let session: Session | undefined;
   let isGone = false;
   const early: unknown[] = [];

@@ -112,8 +112,7 @@ export function isSameHost(origin: string, request: Request): boolean {
   return URL.canParse(origin) && new URL(origin).host === request.headers.get("host");
 }
 
-/** A refused upgrade as a problem document. */
-export function problem(fault: Fault): Response {
+function problem(fault: Fault): Response {
   const code: FaultCode = fault.code;
   const { status, title } = fault.kind;
   const body = { type: `urn:collab:problem:${code}`, title, status, detail: fault.message, code };

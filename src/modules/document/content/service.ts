@@ -176,7 +176,7 @@ export class ContentService {
     if (bytesOf(wanted) > TEXT_MAX_BYTES) throw tooLong();
     if (wanted === text) return before;
     const row = await log.settleLive(tx, before, doc);
-    const update = applySplices(doc, splices);
+    const update = applySplices(doc, row.generation, splices);
     // The text is read again from what will be stored; a change that does not arrive whole does not arrive.
     if (textOf(doc) !== wanted) throw new Error("the text read back is not the text written");
     const moved = await log.append(tx, row, update, actor.principalId);

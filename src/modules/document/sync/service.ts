@@ -26,10 +26,20 @@ const COMPARE_TICKS = 2;
 const RENEW_MS = 30_000;
 /** Silence that ends a socket; clients speak every 15 seconds. */
 const IDLE_MS = 60_000;
-const STEP1 = 0;
+const STEP = { one: 0, two: 1 };
 
 /** What a connection to one document carries. */
-type Editing = { session: SyncSession; actor: Actor; canWrite: boolean; isAsked?: true };
+type Editing = {
+  session: SyncSession;
+  actor: Actor;
+  canWrite: boolean;
+  /** What the client had before it connected has come. */
+  hasSynced?: true;
+  /** A newer token has been asked for. */
+  isAsked?: true;
+};
+type Library = typeof import("@hocuspocus/server");
+type Outgoing = InstanceType<Library["OutgoingMessage"]>;
 type Editor = Connection<Editing>;
 
 type Deps = {
@@ -69,6 +79,7 @@ export class SyncService {
   readonly #followers = new Map<string, Follower>();
   readonly #sessions = new Set<SyncSession>();
   #engine: Promise<Hocuspocus<Editing>> | undefined;
+  #library: Library | undefined;
   #control: BusSubscription | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #ticks = 0;
@@ -116,7 +127,8 @@ export class SyncService {
   }
 
   async #start(): Promise<Hocuspocus<Editing>> {
-    const { Hocuspocus } = await import("@hocuspocus/server");
+    this.#library = await import("@hocuspocus/server");
+    const { Hocuspocus } = this.#library;
     this.#control = await this.#deps.bus.subscribe(CONTROL_TOPIC, (message) => {
       if (message.kind === "signal") this.#heard(message.signal);
     });
@@ -133,7 +145,7 @@ export class SyncService {
       onLoadDocument: ({ document, context }) => this.#load(document, context.actor),
       connected: ({ connection }) => this.#recheck(connection),
       beforeSync: ({ connection, document, type, payload }) =>
-        type === STEP1 ? Promise.resolve() : this.#accept(connection, document.name, payload),
+        type === STEP.one ? Promise.resolve() : this.#accept(connection, document.name, payload, type === STEP.two),
       onAwarenessUpdate: ({ documentName, added, updated, removed, connection }) => {
         if (connection !== undefined || removed.length > 0) {
           this.#followers.get(documentName)?.tellAwareness([...added, ...updated, ...removed]);
@@ -221,8 +233,10 @@ export class SyncService {
    * Writes an editor's update to the log before the engine applies it and says that it is saved. What is refused makes the
    * connection read-only for this one frame: the engine then answers "not saved", and nobody else sees it.
    */
-  async #accept(connection: Editor, name: string, update: Uint8Array): Promise<void> {
+  async #accept(connection: Editor, name: string, update: Uint8Array, isSync: boolean): Promise<void> {
     const { context } = connection;
+    const wasSynced = context.hasSynced;
+    if (isSync) context.hasSynced = true;
     connection.readOnly = !context.canWrite;
     if (!context.canWrite || isEmptyUpdate(update)) return;
     const follower = this.#followers.get(name);
@@ -237,6 +251,7 @@ export class SyncService {
         relation = relationOf(connection.document, update);
       }
       if (relation === "known") return;
+      if (relation === "foreign" && !isSync && !wasSynced) return this.#leaveToSync(connection);
       if (relation === "foreign") throw foreign();
       follower.made(await this.#deps.contents.accept(context.actor, name, update));
     } catch (thrown) {
@@ -250,6 +265,15 @@ export class SyncService {
       connection.readOnly = true;
       connection.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
     }
+  }
+
+  /**
+   * What a client types between coming back and its first sync builds on what that sync is about to bring, and the sync
+   * brings it again. So it is answered, and not kept; as long as the sync is not saved itself, nothing is told as saved.
+   */
+  #leaveToSync(connection: Editor): void {
+    connection.readOnly = true;
+    this.#send(connection, (message) => message.writeSyncStatus(true));
   }
 
   #heard({ kind, tenantId, id }: Signal): void {
@@ -294,15 +318,14 @@ export class SyncService {
     if (editing.canWrite === context.canWrite || !document.hasConnection(editor)) return;
     context.canWrite = editing.canWrite;
     editor.readOnly = !editing.canWrite;
-    const { OutgoingMessage } = await import("@hocuspocus/server");
-    const { messageAddress } = editor;
-    editor.send(new OutgoingMessage(messageAddress).writeAuthenticated(editor.readOnly).toUint8Array());
+    this.#send(editor, (message) => message.writeAuthenticated(editor.readOnly));
     // What was typed while it was not allowed is asked for again.
-    if (editing.canWrite) {
-      editor.send(
-        new OutgoingMessage(messageAddress).createSyncMessage().writeFirstSyncStepFor(document).toUint8Array(),
-      );
-    }
+    if (editing.canWrite) this.#send(editor, (message) => message.createSyncMessage().writeFirstSyncStepFor(document));
+  }
+
+  #send(editor: Editor, write: (message: Outgoing) => Outgoing): void {
+    if (this.#library === undefined) return;
+    editor.send(write(new this.#library.OutgoingMessage(editor.messageAddress)).toUint8Array());
   }
 
   #cutOff(editor: Editor): void {

@@ -1,0 +1,136 @@
+// A real editor's client for tests: the provider that TipTap, CodeMirror and the like use, on a document's text.
+import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
+import * as Y from "yjs";
+import type { Harness } from "../harness.ts";
+
+export type EditorOptions = {
+  url: string;
+  document: string;
+  token: string | (() => Promise<string>);
+  doc?: Y.Doc;
+};
+
+/** One editor: its copy of the document, and what the gateway told it. */
+export class Editor {
+  readonly doc: Y.Doc;
+  readonly provider: HocuspocusProvider;
+  readonly refusals: string[] = [];
+  readonly refused: { code: string; detail: string }[] = [];
+  readonly scopes: string[] = [];
+  readonly closes: number[] = [];
+  readonly #socket: HocuspocusProviderWebsocket;
+
+  constructor({ url, document, token, doc = new Y.Doc() }: EditorOptions) {
+    this.doc = doc;
+    this.#socket = new HocuspocusProviderWebsocket({ url, delay: 50, minDelay: 50, maxDelay: 300 });
+    this.provider = new HocuspocusProvider({
+      websocketProvider: this.#socket,
+      name: document,
+      token,
+      document: doc,
+      onAuthenticationFailed: ({ reason }) => this.refusals.push(reason),
+      onAuthenticated: ({ scope }) => this.scopes.push(scope),
+      onStateless: ({ payload }) => this.refused.push(JSON.parse(payload)),
+      onClose: ({ event }) => this.closes.push(event.code),
+    });
+    this.provider.attach();
+  }
+
+  get text(): string {
+    return this.doc.getText("content").toString();
+  }
+
+  insert(at: number, text: string): void {
+    this.doc.getText("content").insert(at, text);
+  }
+
+  remove(at: number, length: number): void {
+    this.doc.getText("content").delete(at, length);
+  }
+
+  /** Whether the gateway has said that everything typed here is saved. */
+  get isSaved(): boolean {
+    return this.provider.isSynced && !this.provider.hasUnsyncedChanges;
+  }
+
+  async saved(): Promise<void> {
+    await until(() => this.isSaved, "everything is saved");
+  }
+
+  /** Loses the connection, and types on alone. */
+  async offline(): Promise<void> {
+    this.#socket.disconnect();
+    await until(() => this.#socket.status === "disconnected", "the socket is closed");
+  }
+
+  async online(): Promise<void> {
+    await this.#socket.connect();
+  }
+
+  /** Others' states, by the name they gave themselves. */
+  get names(): string[] {
+    const states = [...this.provider.awareness?.getStates().values() ?? []];
+    return states.flatMap((state) => state.user?.name ?? []).sort();
+  }
+
+  close(): void {
+    this.provider.destroy();
+    this.#socket.destroy();
+  }
+}
+
+/** Serves a gateway on a port, so that editors can connect; gone with everything it opened when disposed. */
+export class EditorRoom {
+  readonly url: string;
+  readonly #server: Deno.HttpServer<Deno.NetAddr>;
+  readonly #editors: Editor[] = [];
+  readonly #gateway: Harness;
+
+  constructor(gateway: Harness) {
+    this.#gateway = gateway;
+    this.#server = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      (request, info) => gateway.app.fetch(request, info.remoteAddr.hostname),
+    );
+    this.url = `ws://127.0.0.1:${this.#server.addr.port}/v1/collaboration/documents/sync`;
+  }
+
+  open(document: string, token: EditorOptions["token"], doc?: Y.Doc, query = ""): Editor {
+    const editor = new Editor({ url: this.url + query, document, token, ...doc === undefined ? {} : { doc } });
+    this.#editors.push(editor);
+    return editor;
+  }
+
+  /** An editor that has everything there is. */
+  async join(document: string, token: EditorOptions["token"], doc?: Y.Doc): Promise<Editor> {
+    const editor = this.open(document, token, doc);
+    await until(() => editor.provider.isSynced, "the editor is in sync");
+    return editor;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const editor of this.#editors) editor.close();
+    await this.#gateway.app.drain();
+    await this.#server.shutdown();
+    // A closing socket is an open resource until the peer has answered.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Resolves once `isTrue` is, asking every few milliseconds; throws after `timeoutMs`. */
+export async function until(
+  isTrue: () => boolean | Promise<boolean>,
+  what: string,
+  timeoutMs = 8000,
+): Promise<void> {
+  const end = Date.now() + timeoutMs;
+  while (!await isTrue()) {
+    if (Date.now() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Time for something that must not happen to happen. */
+export function aWhile(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 150));
+}
