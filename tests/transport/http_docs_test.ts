@@ -84,7 +84,7 @@ async function tryOut(page: Page, origin: string): Promise<void> {
   await page.locator(".modal-ux .auth-btn-wrapper .authorize").click();
   await page.locator(".modal-ux .btn-done").click();
 
-  await page.locator("#tag-room, [data-tag=room]").first().click();
+  await page.locator("[data-tag=rooms]").first().click();
   const operation = page.locator(".opblock", { hasText: "room.get" });
   await operation.locator(".opblock-summary-control").click();
   await operation.locator(".try-out__btn").click();
