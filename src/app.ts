@@ -208,11 +208,12 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   };
 }
 
-/** A real write, so that a full disk or a read-only database shows. */
+/** A real write, so that a full disk or a read-only database shows. The value differs each time: SQLite skips a write that changes nothing. */
 async function probeStore(store: AnyStore): Promise<void> {
+  const epoch = crypto.randomUUID();
   await store.write((tx) =>
-    tx.db.insertInto("stream").values({ tenant_id: "", name: "probe", epoch: "", head: 0, floor: 0 })
-      .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ head: 0 })).execute()
+    tx.db.insertInto("stream").values({ tenant_id: "", name: "probe", epoch, head: 0, floor: 0 })
+      .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ epoch })).execute()
   );
 }
 

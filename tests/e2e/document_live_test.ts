@@ -76,6 +76,7 @@ Deno.test("kill -9 while two editors type and a program edits loses and doubles 
     await target.process?.start();
     await until(() => editors.every((editor) => editor.provider.isSynced), "both are back", 20_000);
   }
+  await new Promise((resolve) => setTimeout(resolve, 200));
   isOn = false;
   await Promise.all(typing);
   const answered = await appending;
@@ -132,7 +133,6 @@ Deno.test({
         SVC_DATABASE_URL: schema.url,
         SVC_REDIS_URL: redis.url,
         SVC_RATE_LIMIT: "off",
-        RUST_LOG: "warn",
       };
       const secret = crypto.randomUUID() + crypto.randomUUID();
       const processes = [freePort(), freePort()].map((port) => new GatewayProcess(port, secret, environment));
@@ -199,7 +199,9 @@ Deno.test({
       await redis.start();
       await until(
         async () =>
-          (await fetch(`${two.baseUrl}/ready`).then((answer) => answer.body?.cancel().then(() => answer.ok))) ?? false,
+          (await fetch(`${two.baseUrl}/v1/collaboration/ready`).then((answer) =>
+            answer.body?.cancel().then(() => answer.ok)
+          )) ?? false,
         "Redis is back",
       );
       await one.call(ada, "DELETE", `/v1/rooms/${roomId}/members/${bobId}`);

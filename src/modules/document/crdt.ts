@@ -90,6 +90,13 @@ export function relationOf(doc: Y.Doc, update: Uint8Array): "known" | "fits" | "
   return Y.snapshotContainsUpdate(Y.snapshot(doc), update) ? "known" : "fits";
 }
 
+/** Whether everything an update inserts was in a document whose encoded state vector this is; not said of mere deletions. */
+export function isWithin(vector: Uint8Array, update: Uint8Array): boolean {
+  const { to } = Y.parseUpdateMeta(update);
+  const known = Y.decodeStateVector(vector);
+  return to.size > 0 && [...to].every(([client, clock]) => clock <= (known.get(client) ?? 0));
+}
+
 /** Whether an update says nothing at all, as the first sync of a client that is up to date does. */
 export function isEmptyUpdate(update: Uint8Array): boolean {
   return update.length <= 2;

@@ -145,13 +145,19 @@ export class DocumentStore {
     return rows.map((row) => row.id);
   }
 
-  /** Where the contents of documents stand; those that are gone are missing. */
-  async revisions(ids: readonly { tenantId: string; id: string }[]): Promise<Map<string, number>> {
-    const found = new Map<string, number>();
+  /** Where documents stand; those that are gone are missing. */
+  async heads(
+    ids: readonly { tenantId: string; id: string }[],
+  ): Promise<Map<string, Pick<DocumentRow, "revision" | "version">>> {
+    const found = new Map<string, Pick<DocumentRow, "revision" | "version">>();
     for (const [tenantId, group] of Map.groupBy(ids, (one) => one.tenantId)) {
-      const rows = await this.#db.selectFrom("document").select(["id", "revision"]).where("tenant_id", "=", tenantId)
+      const rows = await this.#db.selectFrom("document").select(["id", "revision", "version"]).where(
+        "tenant_id",
+        "=",
+        tenantId,
+      )
         .where("id", "in", group.map(({ id }) => id)).execute();
-      for (const row of rows) found.set(row.id, row.revision);
+      for (const { id, ...head } of rows) found.set(id, head);
     }
     return found;
   }

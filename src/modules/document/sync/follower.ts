@@ -31,6 +31,7 @@ type Deps = {
 export class Follower {
   readonly document: Document;
   readonly tenantId: string;
+  readonly roomId: string | null;
   readonly #deps: Deps;
   readonly #subscriptions: Promise<BusSubscription[]>;
   /** Everything up to here is in the document. */
@@ -40,12 +41,15 @@ export class Follower {
   #wanted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<void> | undefined;
+  /** What rights depended on when they were last looked at, in short. */
+  #rights: string | undefined;
   #isClosed = false;
 
   constructor(deps: Deps, document: Document, tenantId: string, roomId: string | null) {
     this.#deps = deps;
     this.document = document;
     this.tenantId = tenantId;
+    this.roomId = roomId;
     this.#subscriptions = Promise.all([
       deps.bus.subscribe(this.#topic, this.#onWord),
       ...roomId === null ? [] : [deps.bus.subscribe(streamKey(tenantId, roomStream(roomId)), this.#onRoom)],
@@ -68,6 +72,13 @@ export class Follower {
       this.#timer = undefined;
       this.#running = (this.#running ?? Promise.resolve()).then(() => this.#level(false));
     }, GATHER_MS);
+  }
+
+  /** Whether what rights depend on is another than the last time this was asked. */
+  haveRightsMoved(rights: string): boolean {
+    const before = this.#rights;
+    this.#rights = rights;
+    return before !== undefined && before !== rights;
   }
 
   /** An editor of this node made a revision, which the engine puts into the document itself. */

@@ -27,6 +27,8 @@ export type FrameFault = "malformed" | "too_large";
 /** Reads what the frame is about, or says what is wrong with it. */
 export function readFrame(data: Uint8Array): Frame | FrameFault {
   if (data.length > UPDATE_MAX_BYTES + 1024) return "too_large";
+  // The one kind that is about no document.
+  if (data.length === 1 && (data[0] === KIND.ping || data[0] === KIND.pong)) return { name: "", kind: "ping" };
   try {
     const decoder = createDecoder(data);
     const name = readVarString(decoder);

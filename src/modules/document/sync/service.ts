@@ -3,15 +3,16 @@
 import type { Connection, Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
+import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
-import type { Signal, Store } from "@/ports/store.ts";
+import { type Signal, type Store, streamKey } from "@/ports/store.ts";
 import type { DocumentGate } from "../access.ts";
 import { type ContentLog, MOVED_SIGNAL } from "../content/log.ts";
 import { type ContentService, foreign } from "../content/service.ts";
-import { isEmptyUpdate, relationOf, updateFault } from "../crdt.ts";
+import { isEmptyUpdate, isWithin, relationOf, updateFault } from "../crdt.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { RIGHTS_SIGNAL } from "../service.ts";
 import { DocumentStore } from "../store.ts";
@@ -26,15 +27,19 @@ const COMPARE_TICKS = 2;
 const RENEW_MS = 30_000;
 /** Silence that ends a socket; clients speak every 15 seconds. */
 const IDLE_MS = 60_000;
-const STEP = { one: 0, two: 1 };
+const STEP = { one: 0, update: 2 };
 
 /** What a connection to one document carries. */
 type Editing = {
   session: SyncSession;
   actor: Actor;
   canWrite: boolean;
-  /** What the client had before it connected has come. */
+  /** Where the client's copy stood when it connected. */
+  vector?: Uint8Array;
+  /** What it had before it connected, and until it heard from us, has come. */
   hasSynced?: true;
+  /** Updates that came before that, to be answered with it. */
+  owed?: number;
   /** A newer token has been asked for. */
   isAsked?: true;
 };
@@ -144,8 +149,7 @@ export class SyncService {
       onTokenSync: ({ connection, token }) => this.#renew(connection, token),
       onLoadDocument: ({ document, context }) => this.#load(document, context.actor),
       connected: ({ connection }) => this.#recheck(connection),
-      beforeSync: ({ connection, document, type, payload }) =>
-        type === STEP.one ? Promise.resolve() : this.#accept(connection, document.name, payload, type === STEP.two),
+      beforeSync: ({ connection, document, type, payload }) => this.#accept(connection, document.name, type, payload),
       onAwarenessUpdate: ({ documentName, added, updated, removed, connection }) => {
         if (connection !== undefined || removed.length > 0) {
           this.#followers.get(documentName)?.tellAwareness([...added, ...updated, ...removed]);
@@ -211,7 +215,7 @@ export class SyncService {
       if (row === undefined) throw new Refusal("permission-denied");
       const { bus, log } = this.#deps;
       const follower = new Follower(
-        { bus, log, node: this.#node, onRoomEvent: (one, gone) => this.#roomChanged(one, gone) },
+        { bus, log, node: this.#node, onRoomEvent: (one, gone) => this.#rightsMoved(one, gone) },
         document,
         actor.tenantId,
         row.room_id,
@@ -233,47 +237,59 @@ export class SyncService {
    * Writes an editor's update to the log before the engine applies it and says that it is saved. What is refused makes the
    * connection read-only for this one frame: the engine then answers "not saved", and nobody else sees it.
    */
-  async #accept(connection: Editor, name: string, update: Uint8Array, isSync: boolean): Promise<void> {
+  async #accept(connection: Editor, name: string, step: number, update: Uint8Array): Promise<void> {
     const { context } = connection;
-    const wasSynced = context.hasSynced;
-    if (isSync) context.hasSynced = true;
+    if (step === STEP.one) {
+      context.vector ??= update;
+      return;
+    }
     connection.readOnly = !context.canWrite;
-    if (!context.canWrite || isEmptyUpdate(update)) return;
-    const follower = this.#followers.get(name);
+    if (!context.canWrite) return;
+    if (step === STEP.update && context.hasSynced === undefined) return this.#leaveToSync(connection, update);
+    context.hasSynced = true;
     try {
-      const fault = updateFault(update);
-      if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
-      if (follower === undefined) throw new Fault("unavailable", "The document is closing");
-      let relation = relationOf(connection.document, update);
-      if (relation === "foreign") {
-        // Its beginning may have come through another node, which we have not heard of yet.
-        await follower.refresh();
-        relation = relationOf(connection.document, update);
+      await this.#append(connection, name, update);
+      for (; (context.owed ?? 0) > 0; context.owed = (context.owed ?? 0) - 1) {
+        this.#send(connection, (message) => message.writeSyncStatus(true));
       }
-      if (relation === "known") return;
-      if (relation === "foreign" && !isSync && !wasSynced) return this.#leaveToSync(connection);
-      if (relation === "foreign") throw foreign();
-      follower.made(await this.#deps.contents.accept(context.actor, name, update));
     } catch (thrown) {
       const { code, message, kind } = Fault.from(thrown);
+      connection.readOnly = true;
       if (kind.status >= 500) {
         // Nobody knows whether it was written: the client comes back and sends again what is missing.
         logger.error("an update could not be stored", { document: name, cause: String(thrown) });
-        connection.readOnly = true;
         return context.session.end(ENDED.failed);
       }
-      connection.readOnly = true;
       connection.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
     }
   }
 
+  async #append(connection: Editor, name: string, update: Uint8Array): Promise<void> {
+    if (isEmptyUpdate(update)) return;
+    const fault = updateFault(update);
+    if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
+    const follower = this.#followers.get(name);
+    if (follower === undefined) throw new Fault("unavailable", "The document is closing");
+    let relation = relationOf(connection.document, update);
+    if (relation === "foreign") {
+      // Its beginning may have come through another node, which we have not heard of yet.
+      await follower.refresh();
+      relation = relationOf(connection.document, update);
+    }
+    if (relation === "known") return;
+    if (relation === "foreign") throw foreign();
+    follower.made(await this.#deps.contents.accept(connection.context.actor, name, update));
+  }
+
   /**
-   * What a client types between coming back and its first sync builds on what that sync is about to bring, and the sync
-   * brings it again. So it is answered, and not kept; as long as the sync is not saved itself, nothing is told as saved.
+   * What a client sends between coming back and its first sync builds on what that sync is about to bring, and the sync
+   * brings it again: it is not kept, and answered when the sync is on disk. Updates from before it came back were waiting
+   * in the client, which has stopped counting them; an answer to those would pass for one to something newer.
    */
-  #leaveToSync(connection: Editor): void {
+  #leaveToSync(connection: Editor, update: Uint8Array): void {
+    const { context } = connection;
     connection.readOnly = true;
-    this.#send(connection, (message) => message.writeSyncStatus(true));
+    if (context.vector === undefined || !isWithin(context.vector, update)) context.owed = (context.owed ?? 0) + 1;
   }
 
   #heard({ kind, tenantId, id }: Signal): void {
@@ -282,7 +298,7 @@ export class SyncService {
       this.#followers.get(name)?.moved(Number(revision));
     } else if (kind === RIGHTS_SIGNAL) {
       const follower = this.#followers.get(id);
-      if (follower !== undefined) this.#roomChanged(follower, []);
+      if (follower !== undefined) this.#rightsMoved(follower, []);
     } else if (kind === "principal") {
       for (const editor of this.#editors()) {
         const { actor } = editor.context;
@@ -294,7 +310,7 @@ export class SyncService {
   }
 
   /** Those who are gone are cut off at once; of the others it is asked what they may do now. */
-  #roomChanged({ document }: Follower, gone: readonly string[] | "*"): void {
+  #rightsMoved({ document }: Follower, gone: readonly string[] | "*"): void {
     for (const editor of document.getConnections()) {
       if (gone === "*" || gone.includes(editor.context.actor.principalId)) this.#cutOff(editor);
       else this.#recheckSoon(editor);
@@ -355,13 +371,25 @@ export class SyncService {
     if (this.#options.isShared && this.#ticks % COMPARE_TICKS === 0) void this.#compare();
   }
 
-  /** Asks the log where open documents stand, since what other nodes say may be lost. */
+  /** Asks the store where open documents and their rooms stand, since what other nodes say may be lost. */
   async #compare(): Promise<void> {
-    const open = [...this.#followers.values()].map(({ tenantId, document }) => ({ tenantId, id: document.name }));
+    const { store } = this.#deps;
+    const open = [...this.#followers.values()];
     if (open.length === 0) return;
     try {
-      const heads = await new DocumentStore(this.#deps.store.db).revisions(open);
-      for (const [id, revision] of heads) this.#followers.get(id)?.moved(revision);
+      const heads = await new DocumentStore(store.db).heads(
+        open.map(({ tenantId, document }) => ({ tenantId, id: document.name })),
+      );
+      const rooms = await store.log.heads(
+        open.flatMap(({ tenantId, roomId }) => roomId === null ? [] : [{ tenantId, stream: roomStream(roomId) }]),
+      );
+      for (const follower of open) {
+        const { tenantId, roomId, document } = follower;
+        const head = heads.get(document.name);
+        const room = roomId === null ? undefined : rooms.get(streamKey(tenantId, roomStream(roomId)));
+        if (head !== undefined) follower.moved(head.revision);
+        if (follower.haveRightsMoved(`${head?.version} ${room?.head}`)) this.#rightsMoved(follower, []);
+      }
     } catch (cause) {
       logger.warn("documents could not be compared with the log", { cause: String(cause) });
     }
