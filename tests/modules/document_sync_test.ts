@@ -227,6 +227,24 @@ Deno.test("editors of a deleted document, a deleted room, or with a revoked toke
   await closeAll(scene);
 });
 
+Deno.test("an open document that moves to another room obeys that room from then on", async () => {
+  const scene = await open("text");
+  const { world, room, id, token } = scene;
+  const [owner, observer] = await Promise.all([room.join(id, token("owner")), room.join(id, token("observer"))]);
+  const { body: other } = await world.as("owner").post("/v1/rooms", { name: "Other", memberIds: ["member"] });
+  await world.as("owner").patch(`${PATH}/${id}`, { roomId: other.id });
+  await until(() => observer.refusals.length > 0, "who is not in the new room is out");
+  const member = await room.join(id, token("member"));
+  await owner.saved();
+  await world.as("owner").delete(`/v1/rooms/${other.id}/members/member`);
+  await until(() => member.refusals.length > 0, "who leaves the new room is out");
+  owner.insert(0, "more ");
+  await owner.saved();
+  await aWhile();
+  assert.deepEqual([observer.text, member.text], ["text", "text"]);
+  await closeAll(scene);
+});
+
 Deno.test("an expired token is asked for anew in band, and without one the socket ends", async () => {
   const scene = await open("text");
   const { world, room, id } = scene;

@@ -37,15 +37,16 @@ export class DocumentGate {
     return { row, role };
   }
 
-  /** Runs `work` with a document held. */
+  /** Runs `work` with a document held; `isBranch`: with everything under it, so that nothing comes or goes there. */
   hold<Result>(
     context: Context,
     id: string,
     work: (held: Held) => Promise<Result>,
-    which: Which = "live",
+    { which = "live", isBranch = false }: { which?: Which; isBranch?: boolean } = {},
   ): Promise<Result> {
     return this.#store.write(async (tx) => {
       await this.enter(context, id, which);
+      if (isBranch) await lockTree(tx, context.actor.tenantId);
       await lockDocument(tx, context.actor.tenantId, id);
       return await work({ tx, ...await this.enter(context, id, which) });
     });

@@ -53,15 +53,21 @@ function ourClient(generation: string): number {
   return OUR_CLIENTS + Number.parseInt(createHash("sha256").update(generation).digest("hex").slice(0, 12), 16);
 }
 
+/** Whether Yjs can read this. */
+export function isReadable(data: Uint8Array, as: "vector" | "update"): boolean {
+  try {
+    if (as === "vector") Y.decodeStateVector(data);
+    else Y.decodeUpdate(data);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** What is wrong with an update for a document that holds nothing but text; `undefined` when nothing is. */
 export function updateFault(update: Uint8Array): string | undefined {
-  let structs;
-  try {
-    ({ structs } = Y.decodeUpdate(update));
-  } catch {
-    return "not a Yjs update";
-  }
-  for (const struct of structs) {
+  if (!isReadable(update, "update")) return "not a Yjs update";
+  for (const struct of Y.decodeUpdate(update).structs) {
     if (!(struct instanceof Y.Item)) continue;
     const { parent, parentSub, content } = struct;
     // Not yet integrated, a top-level parent is still its name; none means: that of the neighbours.

@@ -5,7 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type DocumentEntry, type DocumentGate, isModerator, lockDocument, lockTree } from "./access.ts";
+import { type DocumentEntry, type DocumentGate, isModerator } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
 import { presentDocument, tell } from "./presenter.ts";
 import {
@@ -20,7 +20,7 @@ import { type DocumentIndex, indexDocument } from "./searchable.ts";
 import { RIGHTS_SIGNAL } from "./service.ts";
 import { DocumentStore } from "./store.ts";
 import type { AccessRole, AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
-import { checkPlace, descendants } from "./tree.ts";
+import { checkPlace, holdDescendants } from "./tree.ts";
 
 type Tx = Transaction<DocumentTables>;
 type Deps = {
@@ -46,14 +46,10 @@ export class DocumentEditor {
   }
 
   update(context: Context, { id, version, ...input }: DocumentUpdate): Promise<Document> {
-    const { store, gate } = this.#deps;
-    return store.write(async (tx) => {
-      await gate.enter(context, id);
-      // Whole branches move, so the tree is held before any document of it.
-      if (input.parentId !== undefined || input.roomId !== undefined) await lockTree(tx, context.actor.tenantId);
-      await lockDocument(tx, context.actor.tenantId, id);
-      const entry = await gate.enter(context, id);
-      const { row } = entry;
+    const { gate } = this.#deps;
+    const isMove = input.parentId !== undefined || input.roomId !== undefined;
+    return gate.hold(context, id, async (entry) => {
+      const { tx, row } = entry;
       if (version !== undefined && version !== row.version) {
         throw new Fault("version_mismatch", `The document is at version ${row.version}, not ${version}`);
       }
@@ -73,10 +69,12 @@ export class DocumentEditor {
         metadata_json: input.metadata === undefined ? row.metadata_json : JSON.stringify(input.metadata),
       });
       if (isLeaving) {
-        for (const one of await descendants(tx, row)) await this.#save(context, tx, one, { ...one, room_id: roomId });
+        for (const one of await holdDescendants(tx, row)) {
+          await this.#save(context, tx, one, { ...one, room_id: roomId });
+        }
       }
       return presentDocument(saved);
-    });
+    }, { isBranch: isMove });
   }
 
   async readers(context: Context, id: string): Promise<{ items: DocumentAccess[] }> {

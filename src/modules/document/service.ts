@@ -21,7 +21,7 @@ import {
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
-import { checkPlace, descendants } from "./tree.ts";
+import { checkPlace, holdDescendants } from "./tree.ts";
 
 /** How long a deleted document can be restored. */
 export const UNDO_MS = 30 * 86_400_000;
@@ -133,7 +133,7 @@ export class DocumentService {
     await gate.hold(context, id, async ({ tx, row, role }) => {
       if (row.created_by !== context.actor.principalId && !isModerator(role)) throw notTheirs();
       const now = clock.now();
-      for (const one of [row, ...(await descendants(tx, row)).filter(({ deleted_at }) => deleted_at === null)]) {
+      for (const one of [row, ...(await holdDescendants(tx, row)).filter(({ deleted_at }) => deleted_at === null)]) {
         const gone: DocumentRow = { ...one, deleted_at: iso(now), deleted_with: row.id, version: one.version + 1 };
         await this.#save(tx, gone);
         const data = { documentId: one.id, roomId: one.room_id, reason: "deleted" };
@@ -141,7 +141,7 @@ export class DocumentService {
       }
       const job = { tenantId: row.tenant_id, kind: PURGE_JOB, payload: { documentId: row.id }, key: row.id };
       await tx.enqueue({ ...job, runAt: now + UNDO_MS });
-    });
+    }, { isBranch: true });
   }
 
   /** Brings a document back with what went with it. */
@@ -171,7 +171,7 @@ export class DocumentService {
         if (one.id === row.id) restored = back;
       }
       return presentDocument(restored);
-    }, "deleted");
+    }, { which: "deleted", isBranch: true });
   }
 
   /** Removes a deleted document for good, unless it was restored or deleted anew meanwhile. */
@@ -200,7 +200,8 @@ export class DocumentService {
 
   async #save(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<void> {
     row.updated_at = iso(this.#deps.clock.now());
-    const { revision: _, ...set } = row;
+    const { parent_id, deleted_at, deleted_with, version, updated_at } = row;
+    const set = { parent_id, deleted_at, deleted_with, version, updated_at };
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
     await indexDocument(this.#deps.index, row, (await this.#deps.log.text(row)).text);
     tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id: row.id });

@@ -2,7 +2,7 @@
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { type DocumentGate, lockTree } from "./access.ts";
+import { type DocumentGate, lockDocument, lockTree } from "./access.ts";
 import { DEPTH_MAX } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
@@ -38,9 +38,16 @@ export async function checkPlace(
   return parent;
 }
 
-/** Everything under a document, deleted ones included, parents before children. */
-export async function descendants(tx: Tx, row: DocumentRow): Promise<DocumentRow[]> {
-  return (await levelsUnder(tx, row)).flat();
+/** Everything under a document, deleted ones included, each held for a change; the caller holds the tree. */
+export async function holdDescendants(tx: Tx, row: DocumentRow): Promise<DocumentRow[]> {
+  const ids = (await levelsUnder(tx, row)).flat().map(({ id }) => id).sort();
+  const held: DocumentRow[] = [];
+  for (const id of ids) {
+    await lockDocument(tx, row.tenant_id, id);
+    const one = await new DocumentStore(tx.db).find(row.tenant_id, id);
+    if (one !== undefined) held.push(one);
+  }
+  return held;
 }
 
 async function heightOf(tx: Tx, row: DocumentRow): Promise<number> {

@@ -54,30 +54,41 @@ export function createSyncUpgrade({ host, limits, metrics, isOriginAllowed }: Sy
     if (typeof admitted === "string") {
       throw new Fault("rate_limited", "Too many sockets from this address or on this node");
     }
-    return attach(host, request, admitted, limits);
+    return attach(host, request, admitted, { limits, metrics });
   };
 }
 
 /** Hands the socket's life to the engine. */
-function attach(host: SyncHost, request: Request, ticket: Ticket, limits: WsLimits): Response {
+function attach(
+  host: SyncHost,
+  request: Request,
+  ticket: Ticket,
+  { limits, metrics }: Pick<SyncUpgradeDeps, "limits" | "metrics">,
+): Response {
   // After the upgrade the request is gone; what the engine looks at are its address and headers.
   const seen = new Request(request.url, { headers: [...request.headers] });
   const { socket, response } = open(request, ticket);
   socket.binaryType = "arraybuffer";
   let session: Session | undefined;
+  let wasOpen = false;
   let isGone = false;
   const early: unknown[] = [];
   const gone = (): void => {
+    if (!isGone && wasOpen) metrics.connectionsActive.dec();
     isGone = true;
     ticket.gone();
     session?.gone();
   };
-  socket.onopen = () =>
+  socket.onopen = () => {
+    wasOpen = true;
+    metrics.connections.inc();
+    metrics.connectionsActive.inc();
     void host.open(bounded(socket, limits.outboxMaxBytes), seen, metaOf(ticket, limits)).then((opened) => {
       session = opened;
       if (isGone) return opened.gone();
       for (const data of early.splice(0)) opened.receive(data);
     });
+  };
   socket.onmessage = ({ data }) => session === undefined ? early.push(data) : session.receive(data);
   socket.onclose = gone;
   socket.onerror = gone;

@@ -1,5 +1,6 @@
 // A frame of the Hocuspocus protocol, looked through before the engine sees it: whole, of a known kind, and not too large.
 import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Array } from "lib0/decoding";
+import { isReadable } from "../crdt.ts";
 import { FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "../schema.ts";
 
 /** Kinds a client may send; the rest is for servers among themselves. */
@@ -14,6 +15,7 @@ const KIND = {
   ping: 9,
   pong: 10,
 };
+const STEP1 = 0;
 const STEP2 = 1;
 const SYNC_MAX = 2;
 const TOKEN = 0;
@@ -38,7 +40,9 @@ export function readFrame(data: Uint8Array): Frame | FrameFault {
       case KIND.syncReply: {
         const step = readVarUint(decoder);
         if (step > SYNC_MAX) return "malformed";
-        const { length } = readVarUint8Array(decoder);
+        const payload = readVarUint8Array(decoder);
+        if (!isReadable(payload, step === STEP1 ? "vector" : "update")) return "malformed";
+        const { length } = payload;
         // All that was typed offline may come at once when a client returns; while it is connected, edits are small.
         return length > (step === STEP2 ? UPDATE_MAX_BYTES : FRAME_MAX_BYTES) ? "too_large" : { name, kind: "other" };
       }

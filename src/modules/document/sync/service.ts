@@ -1,64 +1,29 @@
 // Live co-editing: the Hocuspocus engine between editors' sockets and the log. The log comes first: an update is on disk
 // before it is in the document, before others see it, and before its editor is told that it is saved.
-import type { Connection, Hocuspocus, WebSocketLike } from "@hocuspocus/server";
+import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
-import { type Signal, type Store, streamKey } from "@/ports/store.ts";
-import type { DocumentGate } from "../access.ts";
+import type { Signal } from "@/ports/store.ts";
 import { type ContentLog, MOVED_SIGNAL } from "../content/log.ts";
 import { type ContentService, foreign } from "../content/service.ts";
 import { isEmptyUpdate, isWithin, relationOf, updateFault } from "../crdt.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { RIGHTS_SIGNAL } from "../service.ts";
 import { DocumentStore } from "../store.ts";
-import type { DocumentTables } from "../tables.ts";
+import { type Editing, type Editor, type Library, Refusal, type Send } from "./editor.ts";
 import { Follower } from "./follower.ts";
+import { EditorRights, type RightsDeps } from "./rights.ts";
 import { ENDED, type SocketMeta, SyncSession } from "./session.ts";
 
 const TICK_MS = 1000;
-const RECHECK_TICKS = 30;
-const COMPARE_TICKS = 2;
-/** A client is asked for a newer token this long before its token ends. */
-const RENEW_MS = 30_000;
 /** Silence that ends a socket; clients speak every 15 seconds. */
 const IDLE_MS = 60_000;
 const STEP = { one: 0, update: 2 };
 
-/** What a connection to one document carries. */
-type Editing = {
-  session: SyncSession;
-  actor: Actor;
-  canWrite: boolean;
-  /** Where the client's copy stood when it connected. */
-  vector?: Uint8Array;
-  /** What it had before it connected, and until it heard from us, has come. */
-  hasSynced?: true;
-  /** Updates that came before that, to be answered with it. */
-  owed?: number;
-  /** A newer token has been asked for. */
-  isAsked?: true;
-};
-type Library = typeof import("@hocuspocus/server");
-type Outgoing = InstanceType<Library["OutgoingMessage"]>;
-type Editor = Connection<Editing>;
-
-type Deps = {
-  store: Store<DocumentTables>;
-  bus: Bus;
-  clock: Clock;
-  gate: DocumentGate;
-  log: ContentLog;
-  contents: ContentService;
-  /** Throws `unauthenticated`, `token_expired` or `token_revoked`. */
-  authenticate: (token: string) => Actor | Promise<Actor>;
-  /** Whether somebody authenticated earlier may stay. */
-  revalidate: (actor: Actor) => Promise<boolean>;
-};
+type Deps = RightsDeps & { bus: Bus; log: ContentLog; contents: ContentService };
 export type SyncOptions = {
   authTimeoutMs: number;
   connectionsPerPrincipal?: number | undefined;
@@ -68,31 +33,23 @@ export type SyncOptions = {
 
 const logger = logOf("document");
 
-/** What the engine answers a client that it does not let in; without a message, since the engine prints those. */
-class Refusal extends Error {
-  readonly reason: string;
-  constructor(reason: string) {
-    super();
-    this.reason = reason;
-  }
-}
-
 export class SyncService {
   readonly #deps: Deps;
   readonly #options: SyncOptions;
   readonly #node = newId("node");
   readonly #followers = new Map<string, Follower>();
   readonly #sessions = new Set<SyncSession>();
+  readonly #rights: EditorRights;
   #engine: Promise<Hocuspocus<Editing>> | undefined;
   #library: Library | undefined;
   #control: BusSubscription | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
-  #ticks = 0;
   #isClosing = false;
 
   constructor(deps: Deps, options: SyncOptions) {
     this.#deps = deps;
     this.#options = options;
+    this.#rights = new EditorRights(deps, this.#followers, this.#send);
   }
 
   /** Loads the engine, on first use. */
@@ -137,7 +94,7 @@ export class SyncService {
     this.#control = await this.#deps.bus.subscribe(CONTROL_TOPIC, (message) => {
       if (message.kind === "signal") this.#heard(message.signal);
     });
-    this.#timer = setInterval(() => this.#tick(), TICK_MS);
+    this.#timer = setInterval(() => this.#rights.tick(this.#options.isShared), TICK_MS);
     return new Hocuspocus<Editing>({
       quiet: true,
       timeout: IDLE_MS,
@@ -146,9 +103,10 @@ export class SyncService {
       maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
       maxPendingDocuments: 20,
       onAuthenticate: (hook) => this.#authenticate(hook),
-      onTokenSync: ({ connection, token }) => this.#renew(connection, token),
+      onTokenSync: ({ connection, token }) => this.#rights.renew(connection, token),
       onLoadDocument: ({ document, context }) => this.#load(document, context.actor),
-      connected: ({ connection }) => this.#recheck(connection),
+      // Rights may have changed while the document was loaded.
+      connected: ({ connection }) => Promise.resolve(this.#rights.recheckSoon(connection)),
       beforeSync: ({ connection, document, type, payload }) => this.#accept(connection, document.name, type, payload),
       onAwarenessUpdate: ({ documentName, added, updated, removed, connection }) => {
         if (connection !== undefined || removed.length > 0) {
@@ -194,28 +152,13 @@ export class SyncService {
     }
   }
 
-  /** A newer token on a running connection; another principal's does not count. */
-  async #renew(connection: Editor, token: string): Promise<void> {
-    const { context } = connection;
-    try {
-      const actor = await this.#deps.authenticate(token);
-      const isSame = actor.principalId === context.actor.principalId && actor.tenantId === context.actor.tenantId;
-      if (!isSame) return context.session.end(ENDED.unauthorized);
-      context.actor = actor;
-      delete context.isAsked;
-      await this.#recheck(connection);
-    } catch {
-      context.session.end(ENDED.unauthorized);
-    }
-  }
-
   async #load(document: Follower["document"], actor: Actor): Promise<void> {
     try {
       const row = await new DocumentStore(this.#deps.store.db).find(actor.tenantId, document.name);
       if (row === undefined) throw new Refusal("permission-denied");
       const { bus, log } = this.#deps;
       const follower = new Follower(
-        { bus, log, node: this.#node, onRoomEvent: (one, gone) => this.#rightsMoved(one, gone) },
+        { bus, log, node: this.#node, onRoomEvent: (one, gone) => this.#rights.moved(one, gone) },
         document,
         actor.tenantId,
         row.room_id,
@@ -258,7 +201,7 @@ export class SyncService {
       if (kind.status >= 500) {
         // Nobody knows whether it was written: the client comes back and sends again what is missing.
         logger.error("an update could not be stored", { document: name, cause: String(thrown) });
-        return context.session.end(ENDED.failed);
+        return context.session.end(ENDED.again);
       }
       connection.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
     }
@@ -298,100 +241,12 @@ export class SyncService {
       this.#followers.get(name)?.moved(Number(revision));
     } else if (kind === RIGHTS_SIGNAL) {
       const follower = this.#followers.get(id);
-      if (follower !== undefined) this.#rightsMoved(follower, []);
-    } else if (kind === "principal") {
-      for (const editor of this.#editors()) {
-        const { actor } = editor.context;
-        if (actor.tenantId === tenantId && (actor.principalId === id || actor.ownerId === id)) {
-          this.#recheckSoon(editor);
-        }
-      }
-    }
+      if (follower !== undefined) this.#rights.moved(follower);
+    } else if (kind === "principal") this.#rights.principalMoved(tenantId, id);
   }
 
-  /** Those who are gone are cut off at once; of the others it is asked what they may do now. */
-  #rightsMoved({ document }: Follower, gone: readonly string[] | "*"): void {
-    for (const editor of document.getConnections()) {
-      if (gone === "*" || gone.includes(editor.context.actor.principalId)) this.#cutOff(editor);
-      else this.#recheckSoon(editor);
-    }
-  }
-
-  #recheckSoon(editor: Editor): void {
-    void this.#recheck(editor).catch((cause) => {
-      // The store is away: rights stay as they are until it can be asked, which is tried again.
-      logger.warn("rights could not be looked at again", { cause: String(cause) });
-    });
-  }
-
-  /** Asks again what an editor may do, and holds it to the answer. */
-  async #recheck(editor: Editor): Promise<void> {
-    const { context, document } = editor;
-    const { actor } = context;
-    if (!await this.#deps.revalidate(actor)) return context.session.end(ENDED.unauthorized);
-    const editing = await this.#deps.gate.editing(actor, document.name);
-    if (editing === undefined) return this.#cutOff(editor);
-    if (editing.canWrite === context.canWrite || !document.hasConnection(editor)) return;
-    context.canWrite = editing.canWrite;
-    editor.readOnly = !editing.canWrite;
-    this.#send(editor, (message) => message.writeAuthenticated(editor.readOnly));
-    // What was typed while it was not allowed is asked for again.
-    if (editing.canWrite) this.#send(editor, (message) => message.createSyncMessage().writeFirstSyncStepFor(document));
-  }
-
-  #send(editor: Editor, write: (message: Outgoing) => Outgoing): void {
+  readonly #send: Send = (editor, write) => {
     if (this.#library === undefined) return;
     editor.send(write(new this.#library.OutgoingMessage(editor.messageAddress)).toUint8Array());
-  }
-
-  #cutOff(editor: Editor): void {
-    const { session } = editor.context;
-    editor.close(ENDED.forbidden);
-    session.forget(editor.document.name);
-    if (![...this.#editors()].some((one) => one.context.session === session)) session.end(ENDED.forbidden);
-  }
-
-  *#editors(): Iterable<Editor> {
-    for (const { document } of this.#followers.values()) yield* document.getConnections();
-  }
-
-  #tick(): void {
-    const now = this.#deps.clock.now();
-    this.#ticks++;
-    for (const editor of [...this.#editors()]) {
-      const { context } = editor;
-      const { expiresAt = Infinity } = context.actor;
-      if (expiresAt <= now) context.session.end(ENDED.unauthorized);
-      else if (this.#ticks % RECHECK_TICKS === 0) this.#recheckSoon(editor);
-      else if (expiresAt <= now + RENEW_MS && context.isAsked === undefined) {
-        context.isAsked = true;
-        editor.requestToken();
-      }
-    }
-    if (this.#options.isShared && this.#ticks % COMPARE_TICKS === 0) void this.#compare();
-  }
-
-  /** Asks the store where open documents and their rooms stand, since what other nodes say may be lost. */
-  async #compare(): Promise<void> {
-    const { store } = this.#deps;
-    const open = [...this.#followers.values()];
-    if (open.length === 0) return;
-    try {
-      const heads = await new DocumentStore(store.db).heads(
-        open.map(({ tenantId, document }) => ({ tenantId, id: document.name })),
-      );
-      const rooms = await store.log.heads(
-        open.flatMap(({ tenantId, roomId }) => roomId === null ? [] : [{ tenantId, stream: roomStream(roomId) }]),
-      );
-      for (const follower of open) {
-        const { tenantId, roomId, document } = follower;
-        const head = heads.get(document.name);
-        const room = roomId === null ? undefined : rooms.get(streamKey(tenantId, roomStream(roomId)));
-        if (head !== undefined) follower.moved(head.revision);
-        if (follower.haveRightsMoved(`${head?.version} ${room?.head}`)) this.#rightsMoved(follower, []);
-      }
-    } catch (cause) {
-      logger.warn("documents could not be compared with the log", { cause: String(cause) });
-    }
-  }
+  };
 }

@@ -10,7 +10,7 @@ export const ENDED = {
   idle: { code: 4408, reason: "not authenticated in time" },
   flood: { code: 4429, reason: "too many frames" },
   tooLarge: { code: 1009, reason: "frame too large" },
-  failed: { code: 4500, reason: "try again" },
+  again: { code: 4500, reason: "try again" },
   shutdown: { code: 1001, reason: "shutting down" },
 } as const;
 type Engine = ReturnType<Hocuspocus["handleConnection"]>;
