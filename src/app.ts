@@ -143,7 +143,13 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
   const allowed = settings.SVC_CORS_ALLOW_ORIGINS;
   const isOriginAllowed = (origin: string): boolean => allowed.includes("*") || allowed.includes(origin);
-  const upgrade = createUpgrade({ hub, limits: limits.ws, metrics, isOriginAllowed });
+  const upgrade = createUpgrade({
+    hub,
+    limits: limits.ws,
+    metrics,
+    isOriginAllowed,
+    acceptsLegacyToken: settings.SVC_LEGACY_QUERY_TOKEN,
+  });
   const syncUpgrade = createSyncUpgrade({ host: documents.sync, limits: limits.ws, metrics, isOriginAllowed });
   stack.defer(() => documents.sync.close());
   const housekeeping = setInterval(() => void housekeep(), HOUSEKEEPING_MS);

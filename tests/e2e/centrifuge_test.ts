@@ -191,6 +191,16 @@ Deno.test("the legacy token in the URL works and is called deprecated", async ()
   assert.equal(await legacyCount(target), before + 1);
 });
 
+Deno.test("the legacy token in the URL can be switched off", async () => {
+  await using target = await openTarget({ isOwn: true, environment: { SVC_LEGACY_QUERY_TOKEN: "off" } });
+  const { Centrifuge } = await import("npm:centrifuge@5.8.0");
+  const legacy = new Centrifuge(`${target.wsUrl}?token=${await target.token({ sub: unique("frank") })}`);
+  const refused = new Promise<number>((resolve) => legacy.on("disconnected", ({ code }) => resolve(code)));
+  legacy.connect();
+  assert.ok([3500, 101, 1].includes(await refused));
+  assert.equal(await legacyCount(target), 0);
+});
+
 Deno.test("revoking an API token closes its sockets for good", async () => {
   await using target = await openTarget();
   const token = await target.token({ sub: unique("grace") });

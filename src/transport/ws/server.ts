@@ -18,10 +18,12 @@ export type UpgradeDeps = {
   metrics: Metrics;
   /** Whether a page of another origin may connect; pages of our own host always may. */
   isOriginAllowed: (origin: string) => boolean;
+  /** Whether a token in the query still counts; default true. */
+  acceptsLegacyToken?: boolean;
 };
 
 /** Builds the handler. `ip` is the client's address as seen through trusted proxies. */
-export function createUpgrade({ hub, limits, metrics, isOriginAllowed }: UpgradeDeps): (
+export function createUpgrade({ hub, limits, metrics, isOriginAllowed, acceptsLegacyToken = true }: UpgradeDeps): (
   request: Request,
   ip: string,
 ) => Response {
@@ -34,7 +36,7 @@ export function createUpgrade({ hub, limits, metrics, isOriginAllowed }: Upgrade
         throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
       }
       const protocol = protocolOf(request);
-      const details = detailsOf(request);
+      const details = detailsOf(request, acceptsLegacyToken);
       if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down");
       const admitted = admission.admit(ip);
       if (admitted === "later") throw new Fault("rate_limited", "Too many sockets from this address or on this node");
@@ -98,11 +100,11 @@ function protocolOf(request: Request): string | undefined {
 }
 
 /** Read before the upgrade: after it the request is gone. */
-function detailsOf(request: Request): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
+function detailsOf(request: Request, acceptsLegacyToken: boolean): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
   const legacyToken = new URL(request.url).searchParams.get("token");
   const userAgent = request.headers.get("user-agent")?.slice(0, USER_AGENT_MAX_LENGTH);
   return {
-    ...(legacyToken === null || legacyToken === "" ? {} : { legacyToken }),
+    ...(legacyToken === null || legacyToken === "" || !acceptsLegacyToken ? {} : { legacyToken }),
     ...(userAgent === undefined ? {} : { userAgent }),
   };
 }
