@@ -218,7 +218,7 @@ export function createProduct(
     cursors,
     gate,
     identity,
-    scheduleMeeting: (context, linked) => meeting.meetings.createLinked(context, linked),
+    meetings: meeting.linked,
     notify: ({ tenantId, principalId, roomId, eventId, title, ...data }) =>
       notifications.notify({
         tenantId,

@@ -15,13 +15,15 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
+import { bindPrepared } from "@/ports/prepared.ts";
 import type { Dialect } from "./migrations/migration.ts";
 
 export type Row = Record<string, unknown>;
 export type Rows = { rows: Row[]; changed: number };
 
 export interface Session {
-  run(sql: string, parameters: readonly unknown[]): Promise<Rows>;
+  /** `mayKeep`: the rows may be those of an earlier run, where it is certain that they are the same; nobody changes them. */
+  run(sql: string, parameters: readonly unknown[], mayKeep?: boolean): Promise<Rows>;
   /** All rows have the keys of the first. */
   insertMany(table: string, rows: readonly Row[]): Promise<void>;
 }
@@ -71,12 +73,14 @@ export function kyselyOver<Tables>(dialect: Dialect, session: Pick<Session, "run
   const executor = new DefaultQueryExecutor(compiler, adapter, {
     provideConnection: (consumer) => consumer(connection),
   });
-  return new Kysely<Tables>({
+  const db = new Kysely<Tables>({
     config: { dialect: DIALECTS[dialect] },
     dialect: DIALECTS[dialect],
     driver: DRIVER,
     executor,
   });
+  bindPrepared(db, { dialect, run: (sql, parameters, mayKeep) => session.run(sql, parameters, mayKeep) });
+  return db;
 }
 
 function refuse(): never {

@@ -109,9 +109,9 @@ export class SqlStore<Tables> implements Store<Tables> {
   #reader(): Pick<Session, "run"> {
     const { reads, lanes: [lane] } = this.#engine;
     const committed: Pick<Session, "run"> = reads ?? {
-      run: (sql, parameters) =>
-        this.#queue.between(() => lane?.run(sql, parameters) ?? Promise.reject(new Error("No lane"))),
+      run: (sql, parameters, mayKeep) =>
+        this.#queue.between(() => lane?.run(sql, parameters, mayKeep) ?? Promise.reject(new Error("No lane"))),
     };
-    return { run: (sql, parameters) => (this.#ambient() ?? committed).run(sql, parameters) };
+    return { run: (sql, parameters, mayKeep) => (this.#ambient() ?? committed).run(sql, parameters, mayKeep) };
   }
 }

@@ -2,6 +2,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { Fault } from "@/core/fault.ts";
 import { UniqueViolation } from "@/ports/store.ts";
+import { type Answers, type Footprint, footprintsOf, type KeptAnswers } from "./kept.ts";
 import { type Connection, InsertTexts, Rerun, type Row, type Rows, SessionLost, sqlValue } from "./session.ts";
 
 const STATEMENTS_MAX = 500;
@@ -12,34 +13,43 @@ const UNIQUE = new Set([1555, 2067]);
 /** Primary codes of a database that cannot serve now: locked, out of memory, I/O, corrupt, full, cannot open. */
 const AWAY = new Set([6, 7, 10, 11, 13, 14]);
 
-type Statement = { statement: StatementSync; isReader: boolean };
+type Statement = { statement: StatementSync; isReader: boolean; footprint: Footprint; answers: Answers | undefined };
 
 export class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
+  readonly #kept: KeptAnswers;
+  readonly #footprints: ReturnType<typeof footprintsOf>;
   #isOpen = false;
   readonly #statements = new Map<string, Statement>();
   readonly #inserts = new InsertTexts((table, columns) =>
     `insert into ${table} (${columns.join(", ")}) values (${columns.map(() => "?").join(", ")})`
   );
 
-  constructor(path: string, options: { isReadOnly: boolean }) {
+  /** `kept` is one for all connections of a file. */
+  constructor(path: string, kept: KeptAnswers, options: { isReadOnly: boolean }) {
     this.#db = new DatabaseSync(path, { readOnly: options.isReadOnly, enableForeignKeyConstraints: true });
+    this.#kept = kept;
     this.#db.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}; pragma cache_size = -32000; pragma temp_store = memory`);
     if (path !== ":memory:") this.#db.exec("pragma mmap_size = 268435456");
     if (!options.isReadOnly) {
       this.#db.exec("pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 4000");
     }
+    this.#footprints = footprintsOf(this.#db);
   }
 
   /** Runs at once; async only so that a failure is a rejection. */
   // deno-lint-ignore require-await
-  async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+  async run(sql: string, parameters: readonly unknown[], mayKeep = false): Promise<Rows> {
     const values = parameters.map(sqlValue);
     try {
-      const { statement, isReader } = this.#prepare(sql);
+      const entry = this.#prepare(sql);
+      const { statement, isReader, footprint } = entry;
+      if (footprint.writes.length > 0) this.#kept.touch(footprint.writes);
+      if (!isReader) return { rows: [], changed: Number(statement.run(...values).changes) };
       // Rows come without a prototype; copied, they are the plain objects other engines give.
-      if (isReader) return rowsOf(statement.all(...values));
-      return { rows: [], changed: Number(statement.run(...values).changes) };
+      if (!mayKeep) return rowsOf(statement.all(...values));
+      entry.answers ??= this.#kept.answersOf(footprint);
+      return this.#kept.rows(entry.answers, values, this.#isOpen, () => rowsOf(statement.all(...values)));
     } catch (thrown) {
       throw this.#translate(thrown);
     }
@@ -51,7 +61,8 @@ export class SqliteConnection implements Connection {
     if (first === undefined) return;
     const { sql, columns } = this.#inserts.of(table, first);
     try {
-      const { statement } = this.#prepare(sql);
+      const { statement, footprint } = this.#prepare(sql);
+      this.#kept.touch(footprint.writes);
       for (const row of rows) statement.run(...columns.map((column) => sqlValue(row[column])));
     } catch (thrown) {
       throw this.#translate(thrown);
@@ -76,12 +87,14 @@ export class SqliteConnection implements Connection {
   async commit(): Promise<void> {
     this.control("commit");
     this.#isOpen = false;
+    this.#kept.settle();
   }
 
   // deno-lint-ignore require-await
   async rollback(): Promise<void> {
     this.#isOpen = false;
     if (this.#db.isTransaction) this.#db.exec("rollback");
+    this.#kept.settle();
   }
 
   // deno-lint-ignore require-await
@@ -95,8 +108,10 @@ export class SqliteConnection implements Connection {
     if (entry !== undefined) {
       this.#statements.delete(sql);
     } else {
+      this.#footprints.take();
       const statement = this.#db.prepare(sql);
-      entry = { statement, isReader: statement.columns().length > 0 };
+      const footprint = this.#footprints.take();
+      entry = { statement, isReader: statement.columns().length > 0, footprint, answers: undefined };
       const oldest = this.#statements.size >= STATEMENTS_MAX ? this.#statements.keys().next().value : undefined;
       if (oldest !== undefined) this.#statements.delete(oldest);
     }

@@ -1,6 +1,7 @@
 // The store on SQLite: the embedded default. One connection writes, another reads what is committed.
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
+import { KeptAnswers } from "./kept.ts";
 import { SqliteConnection } from "./sqlite_connection.ts";
 import { SqlStore, type StoreOptions } from "./sql_store.ts";
 
@@ -11,12 +12,13 @@ const BUSY_MS = 2;
 export function openSqliteStore<Tables>(path: string, options: StoreOptions): SqlStore<Tables> {
   const isFile = path !== ":memory:";
   if (isFile) mkdirSync(dirname(path), { recursive: true });
-  const lane = new SqliteConnection(path, { isReadOnly: false });
+  const kept = new KeptAnswers();
+  const lane = new SqliteConnection(path, kept, { isReadOnly: false });
   return new SqlStore<Tables>({
     dialect: "sqlite",
     lanes: [lane],
     rules: { beforeSavepoint: "", gather: gatherWhenBusy() },
-    ...(isFile ? { reads: new SqliteConnection(path, { isReadOnly: true }) } : {}),
+    ...(isFile ? { reads: new SqliteConnection(path, kept, { isReadOnly: true }) } : {}),
   }, options);
 }
 

@@ -11,7 +11,7 @@ import type { CoreTables, EventRow, JobRow } from "./core_tables.ts";
 import { Frame } from "./frame.ts";
 import type { Dialect } from "./migrations/migration.ts";
 import { type Connection, kyselyOver, type Row, type Rows, type Session } from "./session.ts";
-import { advanceStream, putKeyedJob } from "./transaction_queries.ts";
+import { advanceStream, beginStream, putKeyedJob } from "./transaction_queries.ts";
 
 /** What the transactions of a store share. */
 export type TransactionDeps<Tables> = {
@@ -66,7 +66,9 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     const key = streamKey(tenantId, stream);
     const frame = this.#frame();
     frame.attempt(() => this.#batch.approach(key));
-    const row = await advanceStream.first(this.#core, { tenantId, name: stream, epoch: newSecret(9), count });
+    const place = { tenantId, name: stream, count };
+    const row = await advanceStream.first(this.#core, place) ??
+      await beginStream.first(this.#core, { ...place, epoch: newSecret(9) });
     if (row === undefined) throw new Error("Expected the stream's row back, received none");
     this.#batch.hold(key);
     frame.owed += count;
@@ -109,8 +111,8 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     return this.#insert(table, rows);
   }
 
-  run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
-    return this.#statement(() => this.#connection.run(sql, parameters));
+  run(sql: string, parameters: readonly unknown[], mayKeep?: boolean): Promise<Rows> {
+    return this.#statement(() => this.#connection.run(sql, parameters, mayKeep));
   }
 
   /** Runs the writer's `work` and hands over what it wants told. */

@@ -3,8 +3,18 @@ import { type Kysely, sql } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { CoreTables, JobRow } from "./core_tables.ts";
 
-/** Moves a stream's head by `count`, making the stream when it is new. */
+/** Moves a stream's head by `count`; nothing for a stream that is new. */
 export const advanceStream = prepared((
+  db: Kysely<CoreTables>,
+  param: Param<{ tenantId: string; name: string; count: number }>,
+) =>
+  db.updateTable("stream").set((row) => ({ head: row("head", "+", param("count")) }))
+    .where("tenant_id", "=", param("tenantId")).where("name", "=", param("name"))
+    .returning(["epoch", "head"])
+);
+
+/** The same for a stream that was not there just now. */
+export const beginStream = prepared((
   db: Kysely<CoreTables>,
   param: Param<{ tenantId: string; name: string; epoch: string; count: number }>,
 ) =>

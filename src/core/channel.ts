@@ -27,7 +27,7 @@ export type ChannelKind = {
   presenceMax: number;
   /**
    * Throws the Fault the caller should see when the actor may not do this now. Positions up to `hiddenUpTo` are never shown
-   * to this actor: a recovery or history from before starts after it.
+   * to this actor: a recovery or history from before starts after it, and later events about them come empty.
    */
   authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<{ hiddenUpTo: number } | void>;
   /** Publication kinds by name; a client publishes `{type, data}`. */

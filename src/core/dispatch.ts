@@ -42,6 +42,7 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
     const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
     try {
       if (takeRate !== undefined) await limit(takeRate, rates, operation, call.actor);
+      if (operation.off !== undefined) throw operation.off();
       authorise(operation, call.actor);
       const input = parse(operation.input, call.input);
       const result = await operation.run({

@@ -2,12 +2,14 @@
 import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
 
-/** What only connected sockets need to do when this event passes them; kept with the event, so it survives a lost bus message. */
+/** What passing an event on takes besides handing it over; kept with the event, so it survives a lost bus message. */
 export type EventEffect =
   /** End the subscriptions of these principals to this stream; `resubscribe` lets the client ask again at once. */
   | { kind: "evict"; principalIds: readonly string[] | "*"; reason: string; resubscribe?: true }
   /** Close the sockets of this principal stream: all of them, or those of one token. */
-  | { kind: "disconnect"; tokenId?: string; reason: string };
+  | { kind: "disconnect"; tokenId?: string; reason: string }
+  /** It tells of something older that stands at this place: who may not see that place gets the event as `shownTo` says. */
+  | { kind: "about"; seq: number };
 
 /** An event about to be written. `stream` is `room:<id>` or `principal:<id>` within the tenant. */
 export type EventDraft = {
@@ -32,6 +34,25 @@ export type StoredEvent = {
   json: string;
   effect?: EventEffect;
 };
+
+/** The type that an event has for those from whom it is hidden. */
+export const HIDDEN_TYPE = "message.hidden";
+
+/** Whether positions up to `hiddenUpTo` being hidden from somebody hides this event, which stands after them. */
+export function isHidden({ effect }: Pick<StoredEvent, "effect">, hiddenUpTo: number): boolean {
+  return effect?.kind === "about" && effect.seq <= hiddenUpTo;
+}
+
+/** The event with nothing in it but its place, so that the stream has no hole for those from whom it is hidden. */
+export function emptied(event: StoredEvent): StoredEvent {
+  const { id, at } = JSON.parse(event.json);
+  return { ...event, type: HIDDEN_TYPE, json: JSON.stringify({ id, type: HIDDEN_TYPE, at, actor: null, data: {} }) };
+}
+
+/** The event as somebody gets it from whom positions up to `hiddenUpTo` are hidden. Every way out of the log passes here. */
+export function shownTo(event: StoredEvent, hiddenUpTo: number): StoredEvent {
+  return isHidden(event, hiddenUpTo) ? emptied(event) : event;
+}
 
 /** A publication that is not in the log: typing, presence, deltas, signals. */
 export type EphemeralEvent = {

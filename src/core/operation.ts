@@ -1,7 +1,7 @@
 // An operation is a value: one definition of a use case, read by HTTP, OpenAPI, `/ws` rpc, limits, rights and metrics.
 import type { z } from "@zod/zod";
 import type { Actor, RoomRole, TenantRole } from "./actor.ts";
-import type { FaultCode } from "./fault.ts";
+import type { Fault, FaultCode } from "./fault.ts";
 
 /** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `room.enter` and `permission.check`. */
 export type Access = {
@@ -46,6 +46,11 @@ export type Context = {
   readonly signal?: AbortSignal | undefined;
 };
 
+/** The call as one that only reads: who has made something may look at it. */
+export function asRead(context: Context): Context {
+  return context.isRead ? context : { ...context, isRead: true };
+}
+
 /** An answer that needs more than a body: another status, a Location. */
 export class Outcome<Output> {
   readonly output: Output;
@@ -71,6 +76,8 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   output: Output;
   /** Codes this operation may answer beyond those every operation may. */
   faults?: readonly FaultCode[];
+  /** Present while what it does is switched off: makes what every authenticated caller is told, whatever was asked. */
+  off?: (() => Fault) | undefined;
   /** One input that works, for the documents; path and query values included. */
   example?: z.input<Input>;
   /** Own rate rule besides the general ones; agents may have another. */

@@ -1,8 +1,9 @@
 // "Contains this text", without regard to case, the same on both engines.
 import { type RawBuilder, sql, type SqlBool } from "kysely";
 
-/** Whether a text column contains `part`; ASCII case is folded, wildcards in `part` are plain characters. */
+/** Whether a text column contains `part`; case is folded as far as the engine does, wildcards in `part` are plain characters. */
 export function contains(column: string, part: string): RawBuilder<SqlBool> {
-  const pattern = `%${part.toLowerCase().replaceAll(/[\\%_]/g, "\\$&")}%`;
-  return sql<SqlBool>`lower(${sql.ref(column)}) like ${pattern} escape '\\'`;
+  const pattern = `%${part.replaceAll(/[\\%_]/g, "\\$&")}%`;
+  // Both sides by the engine: what it leaves as it is in the one it leaves in the other.
+  return sql<SqlBool>`lower(${sql.ref(column)}) like lower(${pattern}) escape '\\'`;
 }

@@ -1,56 +1,65 @@
 // Prepared queries: written once with Kysely, compiled once per dialect, then run with new values at the price of the engine.
-import type { Compilable, CompiledQuery, Kysely, QueryExecutorProvider, QueryResult } from "kysely";
+import type { Compilable, Kysely } from "kysely";
 
 /** Names a value of the query being prepared. It stands for the value and must be passed on untouched. */
 export type Param<Values> = <Name extends keyof Values & string>(name: Name) => Values[Name];
 
-/** What a prepared query runs on: the part of a Kysely handle that is the same whatever its tables are. */
-export type Handle = QueryExecutorProvider & {
-  executeQuery<Row>(query: CompiledQuery<Row>): Promise<QueryResult<Row>>;
+/** What a handle runs prepared queries with. */
+type Runner = {
+  dialect: string;
+  run(sql: string, parameters: readonly unknown[], mayKeep: boolean): Promise<{ rows: unknown[]; changed: number }>;
 };
 
-/** A query that only lacks its values. `db` is any handle: committed state or a transaction. */
+/** A query that only lacks its values. `db` is any Kysely handle of a store: committed state or a transaction. */
 export type Prepared<Values, Row> = {
-  all(db: Handle, values: Values): Promise<Row[]>;
-  first(db: Handle, values: Values): Promise<Row | undefined>;
+  all(db: object, values: Values): Promise<Row[]>;
+  first(db: object, values: Values): Promise<Row | undefined>;
   /** Runs it and returns how many rows it changed. */
-  run(db: Handle, values: Values): Promise<number>;
+  run(db: object, values: Values): Promise<number>;
 };
 
 class Placeholder {
   constructor(readonly name: string) {}
 }
 
-type Template = { compiled: CompiledQuery; parameters: readonly unknown[] };
+type Template = { sql: string; parameters: readonly unknown[] };
+
+const runners = new WeakMap<object, Runner>();
+
+/** To be called by whoever makes a handle. Kysely writes and compiles a query once; from then on only the runner is asked. */
+export function bindPrepared(db: object, runner: Runner): void {
+  runners.set(db, runner);
+}
 
 /**
  * Prepares the query that `build` makes. `build` runs once per dialect, so it may not depend on anything but its
- * arguments, and it may put a `param` wherever Kysely takes a single value.
+ * arguments, and it may put a `param` wherever Kysely takes a single value. With `mayKeep`, an engine that can tell that
+ * nothing of it was written since gives the rows of an earlier run: for what is asked much more often than it changes.
  */
 export function prepared<Tables, Values extends Record<string, unknown>, Row>(
   build: (db: Kysely<Tables>, param: Param<Values>) => Compilable<Row>,
+  { mayKeep = false }: { mayKeep?: boolean } = {},
 ): Prepared<Values, Row> {
-  const templates = new Map<unknown, Template>();
+  const templates = new Map<string, Template>();
 
-  function bind(db: Handle, values: Values): CompiledQuery<Row> {
-    // One compiled text per dialect; the adapter's class tells dialects apart.
-    const dialect = db.getExecutor().adapter.constructor;
-    let template = templates.get(dialect);
+  async function execute(db: object, values: Values): Promise<{ rows: Row[]; changed: number }> {
+    const runner = runners.get(db);
+    if (runner === undefined) throw new TypeError("Expected the handle of a store");
+    let template = templates.get(runner.dialect);
     if (template === undefined) {
       // The handle is of a database that has these tables among others; and a placeholder poses as the value it stands
       // for, which Kysely carries through to the parameters as it is.
-      const compiled = build(db as unknown as Kysely<Tables>, ((name) => new Placeholder(name)) as Param<Values>)
-        .compile();
-      template = { compiled, parameters: compiled.parameters };
-      templates.set(dialect, template);
+      template = build(db as unknown as Kysely<Tables>, ((name) => new Placeholder(name)) as Param<Values>).compile();
+      templates.set(runner.dialect, template);
     }
     const parameters = template.parameters.map((value) => value instanceof Placeholder ? values[value.name] : value);
-    return { ...template.compiled, parameters } as CompiledQuery<Row>;
+    // The row type is Kysely's for this query.
+    return await runner.run(template.sql, parameters, mayKeep) as { rows: Row[]; changed: number };
   }
 
   return {
-    all: async (db, values) => (await db.executeQuery(bind(db, values))).rows,
-    first: async (db, values) => (await db.executeQuery(bind(db, values))).rows[0],
-    run: async (db, values) => Number((await db.executeQuery(bind(db, values))).numAffectedRows ?? 0),
+    all: async (db, values) => (await execute(db, values)).rows,
+    first: async (db, values) => (await execute(db, values)).rows[0],
+    run: async (db, values) => (await execute(db, values)).changed,
   };
 }

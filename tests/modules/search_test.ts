@@ -296,6 +296,22 @@ Deno.test("search switched off answers 404 both ways, stays in the documents and
   ) {
     assert.deepEqual([answer.status, answer.body.code], [404, "search_not_configured"]);
   }
+  // Whatever it was asked, and whoever asked; a stranger hears no more than anywhere else.
+  const narrow = await gateway.as("narrow", { scope: "room.read" });
+  for (
+    const answer of [
+      await admin.get("/v1/search"),
+      await admin.get("/v1/search?q=x&unknown=1&limit=many&cursor=none"),
+      await admin.post("/v1/search", "{"),
+      await admin.post("/v1/search", { query: 1, limit: -1 }),
+      await admin.post("/v1/search", "query=x", { "content-type": "text/plain" }),
+      await admin.post("/v1/collaboration/search/reindex", { types: ["nothing"] }, { "Idempotency-Key": "é" }),
+      await narrow.get("/v1/search?limit=0"),
+    ]
+  ) {
+    assert.deepEqual([answer.status, answer.body.code], [404, "search_not_configured"]);
+  }
+  assert.equal((await gateway.withToken(undefined).get("/v1/search?limit=0")).status, 401);
   assert.equal((await admin.get("/v1/collaboration/search/status")).body.enabled, false);
   assert.equal((await admin.get("/v1/collaboration/capabilities")).body.modules.search.enabled, false);
   const { paths } = (await admin.get("/openapi.json")).body;

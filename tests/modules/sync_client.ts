@@ -186,26 +186,26 @@ export class SyncClient {
         return count(message, message.mentions, 1, 1);
       }
       case "message.updated":
-        // A message from before one joined, where those are hidden.
-        if (!messages.has(data.message.id)) return;
+        assert.ok(messages.has(data.message.id), `${this.me} hears only of messages that it sees`);
         messages.set(data.message.id, sortReactions(mine(data.message)));
         count(data.message, data.previousMentions, 0, -1);
         return count(data.message, data.message.mentions, 0, 1);
       case "message.deleted":
         pins.delete(data.message.id);
-        if (!messages.has(data.message.id)) return;
+        assert.ok(messages.has(data.message.id), `${this.me} hears only of messages that it sees`);
         messages.set(data.message.id, data.message);
         return count(data.message, data.previousMentions, -1, -1);
       case "thread.updated": {
         const root = messages.get(data.threadId);
         const { replyCount, lastReplyAt } = data;
-        if (root !== undefined) messages.set(root.id, { ...root, replyCount, lastReplyAt });
+        assert.ok(root, `${this.me} hears only of threads that it sees`);
+        messages.set(root.id, { ...root, replyCount, lastReplyAt });
         return;
       }
       case "reaction.added":
       case "reaction.removed": {
         const message = messages.get(data.messageId);
-        if (message === undefined) return;
+        assert.ok(message, `${this.me} hears only of messages that it sees`);
         const after = mine({ ...message, reactions: data.reactions });
         const own = after.reactions.find(({ key }: Any) => key === data.key);
         if (own !== undefined && data.principalId === this.me) own.me = type === "reaction.added";
@@ -216,11 +216,14 @@ export class SyncClient {
       case "message.unpinned": {
         const message = messages.get(data.messageId);
         const pinned = type === "message.pinned";
-        if (message === undefined) return;
+        assert.ok(message, `${this.me} hears only of messages that it sees`);
         messages.set(message.id, { ...message, pinned });
         pins[pinned ? "add" : "delete"](data.messageId);
         return;
       }
+      case "message.hidden":
+        assert.deepEqual([actor, data], [null, {}]);
+        return;
       case "member.joined":
         members.set(data.principalId, { role: data.role, joinedAt: at });
         room.memberCount = data.memberCount;

@@ -29,6 +29,9 @@ const DEEDS = [
   "kick",
   "add",
   "add",
+  "rejoin",
+  "rejoin",
+  "role",
   "role",
   "rename",
   "archive",
@@ -64,7 +67,11 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
       const world: World = { callers, rooms: [], messages: [], reacted: [], pinned: [] };
       const { rooms, messages } = world;
       for (let at = 0; at < 2; at++) {
-        const { body } = await callers.alice.post("/v1/rooms", { name: `Room ${at}`, memberIds: NAMES.slice(1) });
+        const { body } = await callers.alice.post("/v1/rooms", {
+          name: `Room ${at}`,
+          memberIds: NAMES.slice(1),
+          historyVisibility: at === 0 ? "shared" : "joined",
+        });
         rooms.push(body.id);
       }
       await gateway.runJobs();
@@ -101,6 +108,7 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
       "reaction.removed",
       "message.pinned",
       "message.unpinned",
+      "message.hidden",
       "member.joined",
       "member.updated",
       "member.left",
@@ -124,7 +132,7 @@ type World = {
   pinned: string[];
 };
 
-function perform({ callers, rooms, messages, reacted, pinned }: World, { deed, who, whom, pick, ...more }: Deed) {
+async function perform({ callers, rooms, messages, reacted, pinned }: World, { deed, who, whom, pick, ...more }: Deed) {
   const me = callers[who];
   const room = rooms[pick % rooms.length] ?? "";
   const message = messages[pick % Math.max(1, messages.length)]?.id ?? "none";
@@ -161,6 +169,9 @@ function perform({ callers, rooms, messages, reacted, pinned }: World, { deed, w
       return me.delete(`/v1/rooms/${room}/members/${whom}`);
     case "add":
       return callers.alice.put(`/v1/rooms/${room}/members/${whom}`, {});
+    case "rejoin":
+      await callers.alice.delete(`/v1/rooms/${room}/members/${whom}`);
+      return await callers.alice.put(`/v1/rooms/${room}/members/${whom}`, {});
     case "role":
       return me.put(`/v1/rooms/${room}/members/${whom}`, { role: pick % 2 === 0 ? "moderator" : "member" });
     case "rename":

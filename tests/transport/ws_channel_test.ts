@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import { Fault } from "@/core/fault.ts";
+import { streamKey } from "@/ports/store.ts";
 import { ask, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
 
 const room = "room:a";
@@ -151,6 +152,35 @@ Deno.test("what is hidden from an actor is neither recovered, nor in history, no
   assert.deepEqual(await history(3, false), [4, 5]);
   assert.deepEqual(await history(4, true), [5, 4]);
   assert.deepEqual(offsets(peer.socket, room), []);
+  await hub.drain();
+});
+
+Deno.test("an event about what is hidden from one subscriber comes to that one empty, in its place; to others whole", async () => {
+  const { hub, connect, log, bus, rooms } = rig();
+  for (let i = 1; i <= 3; i++) log.append(room, `old ${i}`);
+  const [alice, bob] = [await connect("alice"), await connect("bob")];
+  await ask(alice, 2, { subscribe: { channel: room } });
+  rooms.hiddenUpTo = 3;
+  await ask(bob, 2, { subscribe: { channel: room } });
+  const events = [
+    log.append(room, "new 4"),
+    log.append(room, "about 3", { kind: "about", seq: 3 }),
+    log.append(room, "about 4", { kind: "about", seq: 4 }),
+    log.append(room, "new 7"),
+  ];
+  bus.publish(streamKey(TENANT, room), { kind: "events", events });
+  const heard = (peer: typeof alice) =>
+    pushes(peer.socket, room).map(({ offset, data }) => [offset, data.id, data.type, data.data]);
+  await until(() => heard(alice).length === 4 && heard(bob).length === 4);
+  const created = "message.created";
+  const whole: unknown[][] = [
+    [4, "evt_4", created, "new 4"],
+    [5, "evt_5", created, "about 3"],
+    [6, "evt_6", created, "about 4"],
+    [7, "evt_7", created, "new 7"],
+  ];
+  assert.deepEqual(heard(alice), whole);
+  assert.deepEqual(heard(bob), whole.with(1, [5, "evt_5", "message.hidden", {}]));
   await hub.drain();
 });
 

@@ -46,6 +46,23 @@ Deno.test("the rest of a long recovery follows the reply, and what is published 
   );
 });
 
+Deno.test("what follows a long recovery is as empty of the hidden past as the recovery itself", async () => {
+  const { hub, connect, log, rooms } = rig({ limits });
+  rooms.hiddenUpTo = 5;
+  for (let i = 1; i <= 40; i++) {
+    log.append(room, `event ${i}`, i > 5 ? { kind: "about", seq: i % 2 === 0 ? 5 : 6 } : undefined);
+  }
+  const peer = await connect();
+  const { subscribe } = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 0 } });
+  const seen = () => [...subscribe.publications, ...pushes(peer.socket, room)];
+  await until(() => seen().at(-1).offset === 40, "everything");
+  assert.deepEqual(
+    seen().map(({ offset, data }) => [offset, data.type === "message.hidden", data.data]),
+    line(6, 40).map((seq) => seq % 2 === 0 ? [seq, true, {}] : [seq, false, `event ${seq}`]),
+  );
+  await hub.drain();
+});
+
 Deno.test("a reader that is behind gets the rest of its recovery only as it reads", async () => {
   const { hub, connect, log } = rig({ limits: { ...limits, outboxMaxBytes: 20_000 } });
   for (let i = 0; i < 300; i++) log.append(room, "x".repeat(1000));

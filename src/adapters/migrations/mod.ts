@@ -13,6 +13,8 @@ import { calendar } from "./0009_calendar.ts";
 import { document } from "./0010_document.ts";
 import { meeting } from "./0011_meeting.ts";
 import { transfer } from "./0012_transfer.ts";
+import { eventAbout } from "./0013_event_about.ts";
+import { eventRows } from "./0014_event_rows.ts";
 import type { Dialect, Migration } from "./migration.ts";
 
 /** Append only. */
@@ -29,6 +31,8 @@ export const migrations: readonly Migration[] = [
   document,
   meeting,
   transfer,
+  eventAbout,
+  eventRows,
 ];
 
 /** Any number that no other user of the database locks. */

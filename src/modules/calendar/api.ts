@@ -14,6 +14,7 @@ import { CalendarAccess } from "./access.ts";
 import { EventEditor } from "./editor.ts";
 import { CalendarFeeds, FEED_PATH } from "./feeds.ts";
 import { CalendarImports, IMPORT_JOB } from "./imports.ts";
+import { EventMeetings, type Meetings } from "./meetings.ts";
 import { REMINDER_JOB } from "./reminder.ts";
 import { type NotifyReminder, Reminders } from "./reminders.ts";
 import {
@@ -36,7 +37,7 @@ import {
   NewFeed,
   Rsvp,
 } from "./schema.ts";
-import { CalendarService, type ScheduleMeeting } from "./service.ts";
+import { CalendarService } from "./service.ts";
 import { purgeCalendar } from "./source.ts";
 import type { CalendarTables } from "./store.ts";
 import { type CalendarIndex, EventWriter } from "./writer.ts";
@@ -56,15 +57,17 @@ type Deps = {
   /** Absent when there is no search. */
   index?: CalendarIndex;
   notify?: NotifyReminder;
-  scheduleMeeting?: ScheduleMeeting;
+  /** Absent while there are no meetings. */
+  meetings?: Meetings;
 };
 
 /** The calendar module. */
-export function calendarModule({ index, notify, scheduleMeeting, ...deps }: Deps): Module {
+export function calendarModule({ index, notify, meetings, ...deps }: Deps): Module {
   const access = new CalendarAccess(deps);
-  const writer = new EventWriter({ clock: deps.clock, index });
-  const calendar = new CalendarService({ ...deps, access, writer, scheduleMeeting });
-  const editor = new EventEditor({ ...deps, access, writer });
+  const eventMeetings = new EventMeetings(meetings);
+  const writer = new EventWriter({ clock: deps.clock, index, meetings: eventMeetings });
+  const calendar = new CalendarService({ ...deps, access, writer, meetings });
+  const editor = new EventEditor({ ...deps, access, writer, meetings: eventMeetings });
   const feeds = new CalendarFeeds({ ...deps, access });
   const imports = new CalendarImports({ ...deps, writer });
   const reminders = new Reminders({ ...deps, access, notify });
@@ -141,7 +144,8 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
       name: "event.update",
       summary: "Change an event: the whole series, one occurrence, or one and all that follow",
       description: "following ends the series before the occurrence and answers the new one that begins there. " +
-        "A new rule or zone for a series drops what was changed in single occurrences.",
+        "A new rule or zone for a series drops what was changed in single occurrences. The meeting of an event goes along " +
+        "with its first occurrence; when it has begun already, the event gets another for a later time.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "PATCH", path: `${PATH}/events/:id`, status: 200, ifMatch: "version" },
       input: EventUpdate,
@@ -153,6 +157,7 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
     defineOperation({
       name: "event.delete",
       summary: "Cancel an event: the whole series, one occurrence, or one and all that follow",
+      description: "Its meeting is cancelled with it, unless people are in it.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "DELETE", path: `${PATH}/events/:id`, status: 204, ifMatch: "version" },
       input: EventDelete,

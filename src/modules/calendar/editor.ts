@@ -9,6 +9,7 @@ import type { CalendarAccess } from "./access.ts";
 import { absent } from "./access.ts";
 import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
 import { countBefore, cutAt, lastBefore } from "./expansion.ts";
+import type { EventMeetings } from "./meetings.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
 import { parseRule, withEnd } from "./rule.ts";
@@ -27,6 +28,7 @@ type Deps = {
   access: CalendarAccess;
   identity: IdentityService;
   writer: EventWriter;
+  meetings: EventMeetings;
 };
 type Tx = Transaction<CalendarTables>;
 
@@ -210,12 +212,10 @@ export class EventEditor {
     };
     const isMoved = shift !== 0 || hasNewRule || timing.duration_seconds !== row.duration_seconds;
     const attendees = await this.#attendees(actor, newRow, input, event, isMoved);
+    const after: WholeEvent = { ...tail, row: newRow, attendees };
+    newRow.meeting_id = await this.#deps.meetings.ofPart(actor, event, after);
     await this.#deps.writer.put(tx, head, { actor, scope: "following", occurrence }, event);
-    return await this.#deps.writer.put(tx, { ...tail, row: newRow, attendees }, {
-      actor,
-      scope: "all",
-      ifFree: input.ifFree,
-    });
+    return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree });
   }
 
   /** Attendees as they are after the change; when the time is another, everybody is asked again. */

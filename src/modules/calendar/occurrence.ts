@@ -3,6 +3,9 @@ import { BUDGET_MS, type Series, SERIES_MAX, startNamed, startsBetween } from ".
 import type { EventRow, OverrideRow } from "./store.ts";
 import { instantOf, localOf } from "./zone.ts";
 
+/** Where the first occurrence of a series that goes on is looked for. */
+const HORIZON_MS = 20 * 366 * 86_400_000;
+
 /** What one occurrence has otherwise than its series. */
 export type Patch = {
   title?: string;
@@ -52,6 +55,14 @@ export function occurrenceNamed({ row, overrides }: EventParts, name: string): O
   const override = overrides.find(({ occurrence }) => occurrence === exact);
   if (override !== undefined) return overridden(row, override);
   return { name: exact, startAt: start.at, endAt: start.at + row.duration_seconds * 1000, patch: {} };
+}
+
+/** The first occurrence of an event, before any others; none and `truncated` when it is not found in time. */
+export function firstOccurrence(event: EventParts): Occurrences {
+  const { from, to } = extentOf(event);
+  // Those left out count as found.
+  const max = 1 + exDatesOf(event.row).length;
+  return occurrencesBetween(event, from, (to ?? from + HORIZON_MS) + 1, max);
 }
 
 /** What an event makes its starts from. */

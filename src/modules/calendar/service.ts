@@ -10,6 +10,7 @@ import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts"
 import { absent, type CalendarAccess, levelOf } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import { attendeesOf, misfit, named, ruleOf, type Timing, timingOf } from "./draft.ts";
+import type { Meetings } from "./meetings.ts";
 import { type Occurrence, occurrenceNamed, occurrencesBetween } from "./occurrence.ts";
 import { presentEntry, presentEvent } from "./presenter.ts";
 import {
@@ -35,12 +36,6 @@ const ANSWER_MS = 200;
 /** An expansion that took longer is followed by a pause. */
 const LONG_MS = 5;
 
-/** Schedules the meeting of an event; takes part in the running transaction. */
-export type ScheduleMeeting = (
-  context: Context,
-  meeting: { roomId: string; title: string; scheduledFor: string },
-) => Promise<{ id: string }>;
-
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
@@ -50,7 +45,7 @@ type Deps = {
   identity: IdentityService;
   writer: EventWriter;
   /** Absent while there are no meetings. */
-  scheduleMeeting?: ScheduleMeeting | undefined;
+  meetings?: Meetings | undefined;
 };
 
 export class CalendarService {
@@ -232,11 +227,11 @@ export class CalendarService {
 
   async #meeting(context: Context, input: EventCreate, { start_local, time_zone }: Timing): Promise<string | null> {
     if (input.meeting === undefined) return null;
-    const { scheduleMeeting } = this.#deps;
-    if (scheduleMeeting === undefined) throw misfit("/meeting", "meetings are not available here");
+    const { meetings } = this.#deps;
+    if (meetings === undefined) throw misfit("/meeting", "meetings are not available here");
     if (input.roomId === undefined) throw misfit("/meeting", "a meeting is held in a room, so the event needs one");
     const scheduledFor = iso(instantOf(start_local, time_zone));
-    return (await scheduleMeeting(context, { roomId: input.roomId, title: input.title, scheduledFor })).id;
+    return await meetings.create(context, { roomId: input.roomId, title: input.title, scheduledFor });
   }
 
   async #write<Result>(work: (tx: Transaction<CalendarTables>) => Promise<Result>): Promise<Result> {

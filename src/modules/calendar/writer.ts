@@ -1,4 +1,4 @@
-// The one way an event gets into the store: with its events, its entry in the search index, and its next reminder.
+// The one way an event gets into the store: with its events, its meeting, its entry in the search index, and its next reminder.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
@@ -8,6 +8,7 @@ import type { SearchEntry } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { Level } from "./access.ts";
 import { busyTimes } from "./busy.ts";
+import type { EventMeetings } from "./meetings.ts";
 import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
 import { reminderJob } from "./reminder.ts";
@@ -26,7 +27,7 @@ export type CalendarIndex = {
   remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void>;
 };
 
-type Deps = { clock: Clock; index: CalendarIndex | undefined };
+type Deps = { clock: Clock; index: CalendarIndex | undefined; meetings: EventMeetings };
 type Tx = Transaction<CalendarTables>;
 /** What a change is about. */
 export type Change = {
@@ -50,6 +51,10 @@ export class EventWriter {
     const { from, to } = extentOf(event);
     const row = {
       ...event.row,
+      // Before the streams are locked: whoever changes a meeting locks it first.
+      meeting_id: before === undefined
+        ? event.row.meeting_id
+        : await this.#deps.meetings.follow(change.actor, before, event),
       from_at: iso(from),
       to_at: to === null ? null : iso(to),
       version: before === undefined ? 1 : before.row.version + 1,
@@ -71,6 +76,7 @@ export class EventWriter {
 
   async remove(tx: Tx, event: WholeEvent, change: Change): Promise<void> {
     const { tenant_id, id } = event.row;
+    await this.#deps.meetings.cancel(change.actor, event.row);
     await new CalendarStore(tx.db).remove(tenant_id, id);
     await this.#deps.index?.remove(tenant_id, KIND, [id]);
     await this.#tell(tx, event, "cancelled", change);

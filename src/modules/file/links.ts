@@ -92,9 +92,9 @@ export async function forget(tx: Tx, tenantId: string, rows: readonly FileRow[])
   if (known.length > 0) await tx.emit(...known.map((row) => deleted(row, principalStream(row.uploader_id))));
 }
 
-/** Tells a room that a file it shows is gone. */
-export function deletedInRoom(row: FileRow, roomId: string): EventDraft {
-  return deleted(row, roomStream(roomId));
+/** Tells a room that a file it shows is gone; `seq` is the newest place that shows it. */
+export function deletedInRoom(row: FileRow, roomId: string, seq: number): EventDraft {
+  return { ...deleted(row, roomStream(roomId)), effect: { kind: "about", seq } };
 }
 
 function deleted(row: FileRow, stream: string): EventDraft {

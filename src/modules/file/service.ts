@@ -72,7 +72,7 @@ export class FileService {
       await forget(tx, tenantId, [row]);
       const rooms = await files.rooms(tenantId, id);
       if (rooms.length === 0) await files.remove(tenantId, [id]);
-      else await tx.emit(...rooms.map(({ room_id }) => deletedInRoom(row, room_id)));
+      else await tx.emit(...rooms.map(({ room_id, seq }) => deletedInRoom(row, room_id, seq)));
     });
   }
 

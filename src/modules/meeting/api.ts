@@ -10,6 +10,7 @@ import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { MeetingAttendance } from "./attendance.ts";
 import { MeetingKeeper } from "./keeper.ts";
+import { LinkedMeetings } from "./linked.ts";
 import { LiveKit, type LiveKitSettings } from "./livekit.ts";
 import { type IceSettings, MediaBroker } from "./media.ts";
 import type { Notify } from "./outside.ts";
@@ -68,7 +69,7 @@ export type MeetingDeps = {
 };
 
 /** The parts of the meeting module that others are handed: linked meetings, and what reacts to commits. */
-export type MeetingParts = { module: Module; meetings: MeetingService; keeper: MeetingKeeper };
+export type MeetingParts = { module: Module; linked: LinkedMeetings; keeper: MeetingKeeper };
 
 /** The meeting module. */
 export function meetingModule(deps: MeetingDeps): MeetingParts {
@@ -109,7 +110,7 @@ export function meetingModule(deps: MeetingDeps): MeetingParts {
       },
     }),
   };
-  return { module, meetings, keeper };
+  return { module, linked: new LinkedMeetings({ meetings, keeper }), keeper };
 }
 
 function meetingJobs(keeper: MeetingKeeper, recordings: MeetingRecordings, liveKit: LiveKit | undefined) {

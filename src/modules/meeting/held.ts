@@ -18,6 +18,21 @@ export const DESERTED_MS = 30_000;
 /** A scheduled meeting that never began is kept this long after its time. */
 export const MISSED_MS = 86_400_000;
 
+/** What every meeting is like before it begins. */
+export const NOT_BEGUN = {
+  state: "scheduled",
+  is_open: 0,
+  is_locked: 0,
+  ring_ids_json: null,
+  ring_expires_at: null,
+  close_at: null,
+  recording_json: null,
+  started_at: null,
+  ended_at: null,
+  end_reason: null,
+  version: 1,
+} as const satisfies Partial<MeetingRow>;
+
 type Who = Pick<Actor, "principalId" | "kind">;
 
 export type HeldDeps = {

@@ -14,5 +14,5 @@ export type MeetingNotice = {
 /** Notifies principals. Called inside the transaction of the change, which the notifier's own writes join. */
 export type Notify = (notice: MeetingNotice) => Promise<void>;
 
-/** A meeting that belongs to something else, such as an event of the calendar. */
-export type LinkedMeeting = { roomId: string; title: string; scheduledFor: string };
+/** What a meeting takes from what it belongs to. */
+export type Appointment = { title: string; scheduledFor: string };

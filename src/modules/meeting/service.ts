@@ -8,9 +8,8 @@ import type { Cursors, Page } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { type Entry, type RoomGate, RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import type { HeldMeeting } from "./held.ts";
+import { type HeldMeeting, NOT_BEGUN } from "./held.ts";
 import type { MeetingKeeper } from "./keeper.ts";
-import type { LinkedMeeting } from "./outside.ts";
 import { isPresent, presentMeeting, recordingOf } from "./presenter.ts";
 import { requireModerator, roleIn } from "./rights.ts";
 import { type Meeting, type MeetingList, type MeetingStart, type MeetingUpdate, RELAY_MAX, SFU_MAX } from "./schema.ts";
@@ -49,27 +48,17 @@ export class MeetingService {
       const now = clock.now();
       if (scheduledFor === undefined) await this.#refuseSecond(actor.tenantId, input.roomId);
       const row: MeetingRow = {
+        ...NOT_BEGUN,
         tenant_id: actor.tenantId,
         id: newId("mtg"),
         room_id: input.roomId,
         title: input.title ?? null,
         kind: input.kind,
-        state: "scheduled",
-        is_open: 0,
         host_id: actor.principalId,
         scheduled_for: scheduledFor === undefined ? null : inFuture(scheduledFor, now),
         max_participants: maxParticipants ?? mostParticipants,
         is_lobby: input.lobby ? 1 : 0,
-        is_locked: 0,
         agent_ids_json: JSON.stringify(input.agentIds),
-        ring_ids_json: null,
-        ring_expires_at: null,
-        close_at: null,
-        recording_json: null,
-        started_at: null,
-        ended_at: null,
-        end_reason: null,
-        version: 1,
         created_by: actor.principalId,
         created_at: iso(now),
         updated_at: iso(now),
@@ -81,20 +70,6 @@ export class MeetingService {
       });
       return held.present();
     });
-  }
-
-  /** Schedules the meeting of something else, in the transaction that makes that thing; resolves to its id. */
-  async createLinked(context: Context, { roomId, title, scheduledFor }: LinkedMeeting): Promise<{ id: string }> {
-    const { id } = await this.start(context, {
-      roomId,
-      title,
-      scheduledFor,
-      kind: "video",
-      lobby: false,
-      agentIds: [],
-      autoRecord: false,
-    });
-    return { id };
   }
 
   /** A meeting begins; in a direct room the others are rung. */

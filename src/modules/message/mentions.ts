@@ -1,7 +1,7 @@
 // Mentions: who may be named in a room, and who may call everybody.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Entry, RoomGate } from "@/modules/room/mod.ts";
+import type { Pass, RoomGate } from "@/modules/room/mod.ts";
 import type { Mentions } from "./schema.ts";
 
 /** Above this many members only moderators may mention everybody. */
@@ -10,7 +10,7 @@ const ROOM_MENTION_MEMBERS = 100;
 /** Throws unless everybody mentioned exists and sees the room. Costs nothing where nobody is. */
 export async function checkMentions(
   gate: RoomGate,
-  { room, role }: Entry,
+  { room, role }: Pass,
   { principalIds, room: everybody }: Mentions,
 ): Promise<void> {
   if (

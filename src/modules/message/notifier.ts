@@ -2,7 +2,7 @@
 import { z } from "@zod/zod";
 import type { JobDraft } from "@/core/job.ts";
 import type { NotificationDraft, NotificationService } from "@/modules/notification/mod.ts";
-import { type RoomGate, RoomStore, type Visitor } from "@/modules/room/mod.ts";
+import { hiddenUpTo, type RoomGate, RoomStore, type Visitor } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { Mentions } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
@@ -99,7 +99,7 @@ export class MessageNotifier {
     return kinds;
   }
 
-  /** Tells those who see the room now and have not read that far; whom an edit mentions has read it as it was. */
+  /** Tells those who see the message now and have not read that far; whom an edit mentions has read it as it was. */
   async #tell(row: MessageRow, kinds: ReadonlyMap<string, Kind>, isEdit: boolean): Promise<void> {
     const { store, gate, notifications } = this.#deps;
     await store.write(async (tx) => {
@@ -110,8 +110,10 @@ export class MessageNotifier {
       if (room === undefined || room.state === "deleted") return;
       const seeing = await gate.seeing(room, [...kinds.keys()]);
       const isNew = ({ last_read_seq }: Visitor): boolean => isEdit || (last_read_seq ?? 0) < row.seq;
+      const isSeen = ({ my_joined_seq, owner_joined_seq }: Visitor): boolean =>
+        row.seq > hiddenUpTo({ room: { ...room, my_joined_seq, owner_joined_seq } });
       const byKind = Map.groupBy(
-        [...seeing.values()].filter((visitor) => isNew(visitor)),
+        [...seeing.values()].filter((visitor) => isNew(visitor) && isSeen(visitor)),
         (visitor) => kinds.get(visitor.id) ?? "mention",
       );
       await notifications.notify(...[...byKind].map(([kind, visitors]): NotificationDraft => ({

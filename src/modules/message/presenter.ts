@@ -1,9 +1,14 @@
 // Messages as JSON, and what a send turns into.
+import type { Actor } from "@/core/actor.ts";
+import { type EventDraft, roomStream } from "@/core/event.ts";
 import type { Message, Reaction } from "./schema.ts";
 import { EVERYBODY, type MentionRow, type MessageRow, type MessageStore } from "./store.ts";
 
-/** A message as everybody sees it. A new one has no reactions. */
-export function presentMessage(row: MessageRow, reactions: Reaction[] = []): Message {
+/** What a row keeps as JSON. */
+type Parts = Pick<Message, "mentions" | "files" | "metadata">;
+
+/** A message as everybody sees it. A new one has no reactions, and its parts are at hand. */
+export function presentMessage(row: MessageRow, reactions: Reaction[] = [], parts = partsOf(row)): Message {
   return {
     id: row.id,
     roomId: row.room_id,
@@ -15,19 +20,27 @@ export function presentMessage(row: MessageRow, reactions: Reaction[] = []): Mes
     format: row.format,
     threadId: row.thread_id,
     replyToId: row.reply_to_id,
-    mentions: JSON.parse(row.mentions_json),
-    files: JSON.parse(row.files_json),
+    mentions: parts.mentions,
+    files: parts.files,
     reactions,
     pinned: row.pinned_at !== null,
     replyCount: row.reply_count,
     lastReplyAt: row.last_reply_at,
     clientMessageId: row.client_message_id,
-    metadata: JSON.parse(row.metadata_json),
+    metadata: parts.metadata,
     editedAt: row.edited_at,
     editCount: row.edit_count,
     deletedAt: row.deleted_at,
     version: row.version,
     createdAt: row.created_at,
+  };
+}
+
+function partsOf(row: MessageRow): Parts {
+  return {
+    mentions: JSON.parse(row.mentions_json),
+    files: JSON.parse(row.files_json),
+    metadata: JSON.parse(row.metadata_json),
   };
 }
 
@@ -40,6 +53,17 @@ export async function presentMessages(
 ): Promise<Message[]> {
   const reactions = await messages.reactions(tenantId, readerId, rows.map((row) => row.id));
   return rows.map((row) => presentMessage(row, reactions.get(row.id)));
+}
+
+/** The event that something became of a message; who may not see the message does not see the event. */
+export function changed(
+  actor: Pick<Actor, "principalId" | "kind">,
+  row: MessageRow,
+  type: string,
+  data: unknown,
+): EventDraft {
+  const stream = roomStream(row.room_id);
+  return { tenantId: row.tenant_id, stream, type, actor, data, effect: { kind: "about", seq: row.seq } };
 }
 
 /** Reactions as events carry them. */

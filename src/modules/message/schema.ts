@@ -1,7 +1,7 @@
 // Messages as seen from outside, and the events they cause.
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
-import type { EventType } from "@/core/event.ts";
+import { type EventType, HIDDEN_TYPE } from "@/core/event.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
@@ -191,5 +191,11 @@ export const MESSAGE_EVENTS: readonly EventType[] = [
       replyCount: z.int(),
       lastReplyAt: z.iso.datetime().nullable(),
     }),
+  },
+  {
+    type: HIDDEN_TYPE,
+    summary:
+      "Something became of a message that is hidden from the reader: keeps the place, tells nothing, has no actor",
+    data: z.object({}),
   },
 ];

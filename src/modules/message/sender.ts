@@ -5,9 +5,10 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import { encodeOnce } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
-import type { Entry, RoomGate } from "@/modules/room/mod.ts";
+import type { Pass, RoomGate } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { checkMentions } from "./mentions.ts";
 import { noticeJob } from "./notifier.ts";
@@ -25,7 +26,15 @@ export type MessageContent = Omit<MessageSend, "sendAt">;
 export type Sent = { message: Message; isNew: boolean };
 type Item = { context: Context; input: MessageContent };
 type Waiting = Item & { resolve: (sent: Sent) => void; reject: (reason: unknown) => void };
-type Draft = { item: Item; entry: Entry; fingerprint: string | null; files: readonly Attachment[]; index: number };
+type Draft = {
+  item: Item;
+  room: Pass["room"];
+  fingerprint: string | null;
+  files: readonly Attachment[];
+  index: number;
+};
+/** A message with its place in its room's line. */
+type Placed = { draft: Draft; row: MessageRow; message: Message; epoch: string };
 type Result = Sent | Fault;
 
 type Deps = {
@@ -79,7 +88,7 @@ export class MessageSender {
 
   /** Throws what sending this now would throw, clientMessageId aside. */
   async check(context: Context, input: MessageContent): Promise<void> {
-    const entry = await this.#deps.gate.enter(context, input.roomId);
+    const entry = await this.#deps.gate.pass(context, input.roomId);
     await this.#check(new MessageStore(this.#deps.store.db), { context, input }, entry);
   }
 
@@ -112,12 +121,9 @@ export class MessageSender {
     return this.#deps.store.write(async (tx) => {
       const results: Result[] = new Array(items.length);
       const drafts = await this.#admit(tx, items, results);
-      const rows = await this.#number(tx, drafts);
-      await this.#insert(tx, drafts, rows);
-      drafts.forEach((draft, place) => {
-        const row = rows[place];
-        if (row !== undefined) results[draft.index] = { message: presentMessage(row), isNew: true };
-      });
+      const placed = await this.#number(tx, drafts);
+      await this.#insert(tx, placed);
+      for (const { draft, message } of placed) results[draft.index] = { message, isNew: true };
       await this.#answerTwins(items, results);
       return results;
     });
@@ -148,7 +154,7 @@ export class MessageSender {
           if (seen.has(twin)) return undefined;
           seen.add(twin);
         }
-        return { item, entry, fingerprint, files: await this.#check(messages, item, entry), index };
+        return { item, room: entry.room, fingerprint, files: await this.#check(messages, item, entry), index };
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         results[index] = error;
@@ -159,59 +165,56 @@ export class MessageSender {
   }
 
   /** The gate, asked once for all that one actor sends to one room in this transaction. */
-  #entrance(): (context: Context, roomId: string) => Promise<Entry> {
-    const asked = new Map<Actor, Map<string, Promise<Entry>>>();
+  #entrance(): (context: Context, roomId: string) => Promise<Pass> {
+    const asked = new Map<Actor, Map<string, Promise<Pass>>>();
     return (context, roomId) => {
-      const rooms = asked.get(context.actor) ?? new Map<string, Promise<Entry>>();
+      const rooms = asked.get(context.actor) ?? new Map<string, Promise<Pass>>();
       asked.set(context.actor, rooms);
-      const entry = rooms.get(roomId) ?? this.#deps.gate.enter(context, roomId);
+      const entry = rooms.get(roomId) ?? this.#deps.gate.pass(context, roomId);
       rooms.set(roomId, entry);
       return entry;
     };
   }
 
   /** Gives each draft its place in its room's stream. Streams in sorted order, so that two writers never wait in a ring. */
-  async #number(tx: Transaction<MessageTables>, drafts: readonly Draft[]): Promise<MessageRow[]> {
-    const perRoom = new Map<string, number>();
-    for (const { entry } of drafts) perRoom.set(entry.room.id, (perRoom.get(entry.room.id) ?? 0) + 1);
-    const next = new Map<string, number>();
-    const tenantOf = new Map(drafts.map(({ item, entry }) => [entry.room.id, item.context.actor.tenantId]));
-    for (const roomId of [...perRoom.keys()].sort()) {
-      const { first } = await tx.reserve(tenantOf.get(roomId) ?? "", roomStream(roomId), perRoom.get(roomId) ?? 0);
-      next.set(roomId, first);
+  async #number(tx: Transaction<MessageTables>, drafts: readonly Draft[]): Promise<Placed[]> {
+    const rooms = Map.groupBy(drafts, ({ room }) => room.id);
+    const next = new Map<string, { epoch: string; first: number }>();
+    for (const roomId of [...rooms.keys()].sort()) {
+      const own = rooms.get(roomId) ?? [];
+      next.set(roomId, await tx.reserve(own[0]?.room.tenant_id ?? "", roomStream(roomId), own.length));
     }
     const at = iso(this.#deps.clock.now());
-    return drafts.map((draft) => {
-      const roomId = draft.entry.room.id;
-      const seq = next.get(roomId) ?? 0;
-      next.set(roomId, seq + 1);
-      return rowOf(draft, seq, at);
+    return drafts.flatMap((draft) => {
+      const place = next.get(draft.room.id);
+      if (place === undefined) return [];
+      const row = rowOf(draft, place.first++, at);
+      const { mentions, metadata } = draft.item.input;
+      const message = presentMessage(row, [], { mentions, metadata, files: [...draft.files] });
+      return { draft, row, message, epoch: place.epoch };
     });
   }
 
-  async #insert(tx: Transaction<MessageTables>, drafts: readonly Draft[], rows: readonly MessageRow[]): Promise<void> {
-    if (rows.length === 0) return;
+  async #insert(tx: Transaction<MessageTables>, placed: readonly Placed[]): Promise<void> {
+    if (placed.length === 0) return;
     const messages = new MessageStore(tx.db);
+    const rows = placed.map(({ row }) => row);
     await tx.insertMany("message", rows);
-    const mentions = drafts.flatMap(({ item }, place) => {
-      const row = rows[place];
-      return row === undefined ? [] : mentionRows(row, item.input.mentions);
-    });
+    const mentions = placed.flatMap(({ row, message }) => mentionRows(row, message.mentions));
     if (mentions.length > 0) await tx.insertMany("mention", mentions);
-    for (const [place, { item }] of drafts.entries()) {
-      const row = rows[place];
-      if (item.input.fileIds === undefined || row === undefined) continue;
-      const owner = fileOwner(row.id);
-      const shown = { tenantId: row.tenant_id, owner, roomId: row.room_id, seq: row.seq };
-      await this.#deps.files.link(tx, shown, item.input.fileIds);
+    for (const { row, draft } of placed) {
+      const { fileIds } = draft.item.input;
+      if (fileIds === undefined) continue;
+      const shown = { tenantId: row.tenant_id, owner: fileOwner(row.id), roomId: row.room_id, seq: row.seq };
+      await this.#deps.files.link(tx, shown, fileIds);
     }
-    await tx.append(rows.map((row, place) => created(row, drafts[place])));
+    await tx.append(placed.map(created));
     const touched = new Map(rows.map((row) => [row.room_id, row]));
     for (const roomId of [...touched.keys()].sort()) {
       const row = touched.get(roomId);
       if (row !== undefined) await messages.touchRoom(row.tenant_id, roomId, row.created_at);
     }
-    const notices = rows.flatMap((row, place) => noticeJob(row, drafts[place]?.entry.room.kind) ?? []);
+    const notices = placed.flatMap(({ row, draft }) => noticeJob(row, draft.room.kind) ?? []);
     if (notices.length > 0) await tx.enqueue(...notices);
     const roots = new Map(
       rows.flatMap((row) => row.thread_id === null ? [] : [[row.thread_id, row.tenant_id] as const]),
@@ -240,7 +243,7 @@ export class MessageSender {
   async #check(
     messages: MessageStore,
     { context, input }: Item,
-    { room, role }: Entry,
+    { room, role }: Pass,
   ): Promise<readonly Attachment[]> {
     const { tenantId } = context.actor;
     await checkMentions(this.#deps.gate, { room, role }, input.mentions);
@@ -302,23 +305,12 @@ function rowOf({ item: { context, input }, fingerprint, files }: Draft, seq: num
   };
 }
 
-function created(row: MessageRow, draft: Draft | undefined): StoredEvent {
+function created({ row, message, epoch }: Placed): StoredEvent {
   const type = "message.created";
-  const json = JSON.stringify({
-    id: newId("evt"),
-    type,
-    at: row.created_at,
-    actor: { id: row.sender_id, kind: row.sender_kind },
-    data: { message: presentMessage(row) },
-  });
-  return {
-    tenantId: row.tenant_id,
-    stream: roomStream(row.room_id),
-    epoch: draft?.entry.room.epoch ?? "",
-    seq: row.seq,
-    type,
-    json,
-  };
+  const actor = { id: row.sender_id, kind: row.sender_kind };
+  const head = JSON.stringify({ id: newId("evt"), type, at: row.created_at, actor });
+  const json = `${head.slice(0, -1)},"data":{"message":${encodeOnce(message)}}}`;
+  return { tenantId: row.tenant_id, stream: roomStream(row.room_id), epoch, seq: row.seq, type, json };
 }
 
 function fingerprintOf({ clientMessageId: _, ...content }: MessageContent): string {

@@ -1,7 +1,6 @@
 // Messages after they were sent: listed, read, edited with history, deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { FileLinks } from "@/modules/file/mod.ts";
@@ -11,7 +10,7 @@ import type { Store } from "@/ports/store.ts";
 import { MessageFinder } from "./finder.ts";
 import { checkMentions } from "./mentions.ts";
 import { isTold, mentionJob } from "./notifier.ts";
-import { mentionRows, presentMessage, presentMessages, shared } from "./presenter.ts";
+import { changed, mentionRows, presentMessage, presentMessages, shared } from "./presenter.ts";
 import {
   Mentions,
   type Message,
@@ -178,7 +177,7 @@ export class MessageService {
       }
       const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);
       if (root === undefined) return;
-      await tx.emit(changed(actor, row, "thread.updated", {
+      await tx.emit(changed(actor, root, "thread.updated", {
         roomId: row.room_id,
         threadId: root.id,
         replyCount: root.reply_count,
@@ -236,8 +235,4 @@ export class MessageService {
       throw new Fault("version_mismatch", `The message is at version ${row.version}, not ${version}`);
     }
   }
-}
-
-function changed(actor: Actor, row: MessageRow, type: string, data: unknown): EventDraft {
-  return { tenantId: actor.tenantId, stream: roomStream(row.room_id), type, actor, data };
 }

@@ -128,7 +128,9 @@ function roomOperations(rooms: RoomService) {
     defineOperation({
       name: "room.events",
       summary: "Read the room's events after a position",
-      description: "The same events, in the same order and with the same positions, as a subscription to `room:<id>`.",
+      description:
+        "The same events, in the same order and with the same positions, as a subscription to `room:<id>`. " +
+        "What became of a message that is hidden from the caller comes as `message.hidden`, without anything of it.",
       access: { scope: "room.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/:id/events`, status: 200 },
       input: z.strictObject({

@@ -4,12 +4,14 @@ import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
+import { type DoorRoom, type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
 /** A room somebody was let into. `role` is null for one who looks into a public room without being a member. */
 export type Entry = { room: SeenRoom; role: RoomRole | null };
+/** The same with less of the room. */
+export type Pass = { room: DoorRoom; role: RoomRole | null };
 
 export class RoomGate {
   readonly #store: Store<RoomTables>;
@@ -24,22 +26,14 @@ export class RoomGate {
    */
   async enter(context: Context, roomId: string, least: RoomRole = context.access.room ?? "observer"): Promise<Entry> {
     const entry = await this.look(context.actor, roomId);
-    if (entry === undefined) throw notFound();
-    const mayOnlyLook = entry.role === null;
-    if (
-      mayOnlyLook ? least !== "observer" || !context.isRead : !isAtLeast(ROOM_ROLES, entry.role ?? "observer", least)
-    ) {
-      throw new Fault(
-        "forbidden",
-        mayOnlyLook
-          ? `${context.operation} needs membership in the room; join it first`
-          : `${context.operation} needs the room role ${least}, the caller is ${entry.role}`,
-      );
-    }
-    if (entry.room.state === "archived" && !context.isRead && context.access.archived !== true) {
-      throw new Fault("room_archived", "The room is archived; its owner can make it active again");
-    }
-    return entry;
+    return admitted(context, entry, least);
+  }
+
+  /** The same for a caller that needs little of the room. Cheap: what it reads seldom changes, unlike the room's head. */
+  async pass(context: Context, roomId: string): Promise<Pass> {
+    const { actor, access } = context;
+    const room = await new RoomStore(this.#store.db).door(seer(actor), roomId);
+    return admitted(context, entryOf(actor, room), access.room ?? "observer");
   }
 
   /**
@@ -58,20 +52,52 @@ export class RoomGate {
 
   /** The room as somebody sees it; `undefined` when they do not. */
   async look(who: Who, roomId: string): Promise<Entry | undefined> {
-    const room = await new RoomStore(this.#store.db).seen(seer(who), roomId);
-    if (room === undefined || room.state === "deleted") return undefined;
-    const role = effectiveRole(who, room);
-    return role === undefined ? undefined : { room, role };
+    return entryOf(who, await new RoomStore(this.#store.db).seen(seer(who), roomId));
   }
 
   /** Of these principals, those who are enabled and see the room. */
-  async seeing(room: RoomRow, ids: readonly string[]): Promise<Map<string, Visitor>> {
+  async seeing(
+    room: Pick<RoomRow, "tenant_id" | "id" | "visibility">,
+    ids: readonly string[],
+  ): Promise<Map<string, Visitor>> {
     const visitors = await new RoomStore(this.#store.db).visitors(room.tenant_id, room.id, ids);
     return new Map(visitors.filter((visitor) => sees(visitor, room)).map((visitor) => [visitor.id, visitor]));
   }
 }
 
-function sees({ kind, role, owner_id: ownerId, my_role, owner_role }: Visitor, room: RoomRow): boolean {
+type Standing = Pick<SeenRoom, "state" | "visibility" | "my_role" | "owner_role">;
+type Let<Room> = { room: Room; role: RoomRole | null };
+
+function entryOf<Room extends Standing>(who: Who, room: Room | undefined): Let<Room> | undefined {
+  if (room === undefined || room.state === "deleted") return undefined;
+  const role = effectiveRole(who, room);
+  return role === undefined ? undefined : { room, role };
+}
+
+/** Throws unless the entry suffices for the running operation. */
+function admitted<Room extends Standing>(context: Context, entry: Let<Room> | undefined, least: RoomRole): Let<Room> {
+  if (entry === undefined) throw notFound();
+  const mayOnlyLook = entry.role === null;
+  if (
+    mayOnlyLook ? least !== "observer" || !context.isRead : !isAtLeast(ROOM_ROLES, entry.role ?? "observer", least)
+  ) {
+    throw new Fault(
+      "forbidden",
+      mayOnlyLook
+        ? `${context.operation} needs membership in the room; join it first`
+        : `${context.operation} needs the room role ${least}, the caller is ${entry.role}`,
+    );
+  }
+  if (entry.room.state === "archived" && !context.isRead && context.access.archived !== true) {
+    throw new Fault("room_archived", "The room is archived; its owner can make it active again");
+  }
+  return entry;
+}
+
+function sees(
+  { kind, role, owner_id: ownerId, my_role, owner_role }: Visitor,
+  room: Pick<RoomRow, "visibility">,
+): boolean {
   const { visibility } = room;
   return effectiveRole({ kind, role, ownerId }, { visibility, my_role, owner_role }) !== undefined;
 }
@@ -89,10 +115,10 @@ export function effectiveRole(
   return room.owner_role === null ? undefined : lowerOf(ROOM_ROLES, room.my_role, room.owner_role);
 }
 
-/** Positions up to and including this one are hidden from the visitor. */
-export function hiddenUpTo({ room }: Entry): number {
+/** Positions up to and including this one are hidden from the visitor; from an agent also what is hidden from its owner. */
+export function hiddenUpTo({ room }: Pick<Entry, "room">): number {
   if (room.history_visibility === "shared") return 0;
-  return room.my_joined_seq ?? room.head ?? 0;
+  return Math.max(room.my_joined_seq ?? room.head ?? 0, room.owner_joined_seq ?? 0);
 }
 
 /** The caller as the store's queries want it; `-` is nobody's id. */

@@ -3,7 +3,7 @@ import { type Actor, isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.t
 import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Context } from "@/core/operation.ts";
+import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
@@ -33,7 +33,7 @@ export class RoomMembers {
   async list(context: Context, { id, limit, cursor, ...filter }: MemberList): Promise<Page<Member>> {
     const { actor } = context;
     const { gate, store, cursors } = this.#deps;
-    await gate.enter({ ...context, isRead: true }, id, "observer");
+    await gate.enter(asRead(context), id, "observer");
     const bind = ["member.list", actor.tenantId, actor.principalId, id, filter];
     const after = cursors.open(cursor, bind)?.[0];
     const rows = await new RoomStore(store.db).members(
@@ -156,7 +156,7 @@ export class RoomMembers {
   /** Anybody who sees a public room may join it; everything else takes a moderator. */
   async #enter(tx: Transaction<RoomTables>, context: Context, id: string, isSelf: boolean): Promise<Entry> {
     if (!isSelf) return await this.#deps.gate.enterToChange(tx, context, id, "moderator");
-    return await this.#deps.gate.enterToChange(tx, { ...context, isRead: true }, id, "observer");
+    return await this.#deps.gate.enterToChange(tx, asRead(context), id, "observer");
   }
 
   async #add(

@@ -1,8 +1,19 @@
 // Rooms: where people and agents meet, with members, roles and one line of events each.
 export { roomModule } from "./api.ts";
-export { effectiveRole, type Entry, hiddenUpTo, notFound, RoomGate, seer } from "./gate.ts";
+export { effectiveRole, type Entry, hiddenUpTo, notFound, type Pass, RoomGate, seer } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export { type CountUnread, presentShared } from "./presenter.ts";
 export { AgentPolicy, Metadata, Room, RoomId } from "./schema.ts";
 export { RoomService } from "./service.ts";
-export { type MemberRow, RoomStore, type RoomTables, type SeenRoom, seenRooms, type Visitor } from "./store.ts";
+export {
+  isInSeenRoom,
+  type MemberRow,
+  type Reader,
+  readerOf,
+  RoomStore,
+  type RoomTables,
+  type SeenRoom,
+  seenRooms,
+  unreadFrom,
+  type Visitor,
+} from "./store.ts";

@@ -1,6 +1,6 @@
 // Rooms as JSON: the shared part that events carry, and the part that differs from reader to reader.
 import type { Actor } from "@/core/actor.ts";
-import type { Entry } from "./gate.ts";
+import { type Entry, hiddenUpTo } from "./gate.ts";
 import type { Room, SharedRoom } from "./schema.ts";
 import type { RoomRow } from "./store.ts";
 
@@ -28,11 +28,11 @@ export class RoomPresenter {
 
   async many(actor: Actor, entries: readonly Entry[]): Promise<Room[]> {
     // A member whose position is at the head has nothing unread; only the others are worth a query.
-    const behind = entries.flatMap(({ room }) =>
-      room.my_last_read_seq !== null && (room.head ?? 0) > room.my_last_read_seq
-        ? [{ id: room.id, lastReadSeq: room.my_last_read_seq, head: room.head ?? 0 }]
-        : []
-    );
+    const behind = entries.flatMap(({ room }) => {
+      if (room.my_last_read_seq === null) return [];
+      const [lastReadSeq, head] = [Math.max(room.my_last_read_seq, hiddenUpTo({ room })), room.head ?? 0];
+      return head > lastReadSeq ? [{ id: room.id, lastReadSeq, head }] : [];
+    });
     const counts = behind.length === 0 ? new Map() : await this.#countUnread(actor.tenantId, actor.principalId, behind);
     return entries.map(({ room, role }) => ({
       ...presentShared(room, room.epoch ?? ""),

@@ -49,7 +49,9 @@ export const Room = z.object({
   description: z.string().nullable(),
   kind: z.enum(ROOM_KINDS),
   visibility: z.enum(VISIBILITIES),
-  historyVisibility: z.enum(HISTORY_VISIBILITIES).describe("joined: members see only what came after they joined"),
+  historyVisibility: z.enum(HISTORY_VISIBILITIES).describe(
+    "joined: members see only what came after they joined; of what becomes of older messages they hear nothing",
+  ),
   state: z.enum(ROOM_STATES),
   agentPolicy: AgentPolicy,
   retentionDays: z.int().nullable(),

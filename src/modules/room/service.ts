@@ -2,10 +2,10 @@
 import { createHash } from "node:crypto";
 import { type Actor, isAtLeast, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventDraft, principalStream, roomStream, shownTo } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import type { Context } from "@/core/operation.ts";
+import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
@@ -101,7 +101,7 @@ export class RoomService {
   }
 
   async read(context: Context, id: string, include: readonly "members"[]): Promise<Room> {
-    const entry = await this.#deps.gate.enter({ ...context, isRead: true }, id, "observer");
+    const entry = await this.#deps.gate.enter(asRead(context), id, "observer");
     const room = await this.#presenter.one(context.actor, entry);
     if (!include.includes("members")) return room;
     const { items } = await this.#deps.members.list(context, { id, limit: 200 });
@@ -166,12 +166,12 @@ export class RoomService {
       };
       await new RoomStore(tx.db).update(actor.tenantId, id, set);
       const type = state === "archived" && room.state === "active" ? "room.archived" : "room.updated";
-      // Who may still listen is asked anew of every subscriber: members come back at once with nothing lost.
-      const isNarrowed = (input.visibility === "private" && room.visibility === "public") ||
-        (input.historyVisibility === "joined" && room.history_visibility === "shared");
+      // Who may still listen, and to how much, is asked anew of every subscriber: members come back at once with nothing lost.
+      const isAskedAnew = (input.visibility === "private" && room.visibility === "public") ||
+        (input.historyVisibility ?? room.history_visibility) !== room.history_visibility;
       await tx.emit({
         ...event(actor, id, type, { room: presentShared({ ...room, ...set }, room.epoch ?? "") }),
-        ...(isNarrowed
+        ...(isAskedAnew
           ? { effect: { kind: "evict", principalIds: "*", reason: "visibility changed", resubscribe: true } }
           : {}),
       });
@@ -250,14 +250,15 @@ export class RoomService {
     if (epoch !== undefined && epoch !== position.epoch) {
       throw new Fault("epoch_changed", "The room's positions started anew; read the room again");
     }
-    const from = Math.max(after, hiddenUpTo(entry));
+    const hidden = hiddenUpTo(entry);
+    const from = Math.max(after, hidden);
     if (from < position.floor) {
       throw new Fault("gone", `Events up to ${position.floor} are no longer kept; read the messages instead`);
     }
     const events = await store.log.read(tenantId, stream, from, limit);
     return {
       epoch: position.epoch,
-      events: events.map(({ seq, json }) => ({ seq, ...JSON.parse(json) })),
+      events: events.map((event) => ({ seq: event.seq, ...JSON.parse(shownTo(event, hidden).json) })),
       lastSeq: Math.max(position.head, events.at(-1)?.seq ?? 0),
       complete: (events.at(-1)?.seq ?? from) >= position.head,
     };

@@ -1,6 +1,13 @@
 // SQL of rooms, members and bans.
-import { type Kysely, sql } from "kysely";
-import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
+import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
+import {
+  type Actor,
+  isAtLeast,
+  type PrincipalKind,
+  type RoomRole,
+  TENANT_ROLES,
+  type TenantRole,
+} from "@/core/actor.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
@@ -73,22 +80,29 @@ export type SeenRoom = RoomRow & {
   my_joined_seq: number | null;
   my_last_read_seq: number | null;
   owner_role: RoomRole | null;
+  owner_joined_seq: number | null;
   epoch: string | null;
   head: number | null;
 };
 
+/** What decides who comes into a room, and little else: nothing of it changes when somebody writes or reads there. */
+export type DoorRoom =
+  & Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility" | "state" | "member_count">
+  & Pick<SeenRoom, "my_role" | "owner_role">;
+
 /** Somebody at the door of a room. */
 export type Visitor = Pick<RoomTables["principal"], "id" | "kind" | "role" | "owner_id"> & {
   my_role: RoomRole | null;
+  my_joined_seq: number | null;
   owner_role: RoomRole | null;
+  owner_joined_seq: number | null;
   last_read_seq: number | null;
 };
 
 type Who = { tenantId: string; principalId: string; ownerId: string };
 
-/** All rooms as one principal meets them; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
-// deno-lint-ignore explicit-module-boundary-types
-export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
+/** A room as one principal stands before it. The return type is inferred: it is a query under construction. */
+function facing(db: Kysely<RoomTables>, me: string, owner: string) {
   return db.selectFrom("room")
     .leftJoin("member as me", (join) =>
       join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me)
@@ -96,17 +110,68 @@ export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
     .leftJoin("member as boss", (join) =>
       join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", owner)
         .onRef("boss.tenant_id", "=", "room.tenant_id"))
+    .select(["me.role as my_role", "boss.role as owner_role"]);
+}
+
+/** All rooms as one principal meets them; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
+// deno-lint-ignore explicit-module-boundary-types
+export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
+  return facing(db, me, owner)
     .leftJoin("stream", (join) =>
       join.onRef("stream.tenant_id", "=", "room.tenant_id")
         .on("stream.name", "=", sql<string>`'room:' || room.id`))
     .selectAll("room")
-    .select(["me.role as my_role", "me.joined_seq as my_joined_seq", "me.last_read_seq as my_last_read_seq"])
-    .select(["boss.role as owner_role", "stream.epoch", "stream.head"]);
+    .select(["me.joined_seq as my_joined_seq", "me.last_read_seq as my_last_read_seq"])
+    .select(["boss.joined_seq as owner_joined_seq", "stream.epoch", "stream.head"]);
 }
 
-const seenRoomById = prepared((db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
-  seenRooms(db, value("principalId"), value("ownerId")).where("room.tenant_id", "=", value("tenantId"))
-    .where("room.id", "=", value("id"))
+/** Within `seenRooms`: the position after which a member counts what is unread, nothing that is hidden from its owner. */
+export const unreadFrom: RawBuilder<number> = sql`case
+  when room.history_visibility = 'joined' and boss.joined_seq > me.last_read_seq then boss.joined_seq
+  else me.last_read_seq end`;
+
+/** Who asks for a list across rooms: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
+export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
+
+export function readerOf({ principalId, ownerId, role, kind }: Actor): Reader {
+  const withPublic = isAtLeast(TENANT_ROLES, role, "member") && kind !== "agent";
+  return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic };
+}
+
+/** Within `seenRooms`: whether the reader sees the room. */
+function sees({ isOwned, withPublic }: Pick<Reader, "isOwned" | "withPublic">): RawBuilder<SqlBool> {
+  const isMember = isOwned
+    ? sql<SqlBool>`me.role is not null and boss.role is not null`
+    : sql<SqlBool>`me.role is not null`;
+  return withPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : isMember;
+}
+
+/** Whether the reader sees the room whose id is in `column`: the one condition of all lists of what lies in rooms. */
+export function isInSeenRoom(
+  db: Kysely<RoomTables>,
+  tenantId: string,
+  column: string,
+  reader: Reader,
+): RawBuilder<SqlBool> {
+  const seen = seenRooms(db, reader.principalId, reader.ownerId).clearSelect().select("room.id")
+    .where("room.tenant_id", "=", tenantId).where("room.id", "=", sql<string>`${sql.ref(column)}`)
+    .where("room.state", "<>", "deleted").where(sees(reader));
+  return sql<SqlBool>`exists ${seen}`;
+}
+
+const doorById = prepared(
+  (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
+    facing(db, value("principalId"), value("ownerId"))
+      .select(["room.tenant_id", "room.id", "room.kind", "room.visibility", "room.state", "room.member_count"])
+      .where("room.tenant_id", "=", value("tenantId")).where("room.id", "=", value("id")),
+  { mayKeep: true },
+);
+
+const seenRoomById = prepared(
+  (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
+    seenRooms(db, value("principalId"), value("ownerId")).where("room.tenant_id", "=", value("tenantId"))
+      .where("room.id", "=", value("id")),
+  { mayKeep: true },
 );
 
 export type ListFilter = {
@@ -131,6 +196,10 @@ export class RoomStore {
     return await seenRoomById.first(this.#db, { ...who, id });
   }
 
+  async door(who: Who, id: string): Promise<DoorRoom | undefined> {
+    return await doorById.first(this.#db, { ...who, id });
+  }
+
   list(
     who: Who & { isOwned: boolean },
     filter: ListFilter,
@@ -139,10 +208,7 @@ export class RoomStore {
   ): Promise<SeenRoom[]> {
     let query = seenRooms(this.#db, who.principalId, who.ownerId).where("room.tenant_id", "=", who.tenantId)
       .where("room.state", "<>", "deleted");
-    query = filter.withPublic
-      ? query.where(({ eb, or }) => or([eb("me.role", "is not", null), eb("room.visibility", "=", "public")]))
-      : query.where("me.role", "is not", null);
-    if (who.isOwned) query = query.where("boss.role", "is not", null);
+    query = query.where(sees({ isOwned: who.isOwned, withPublic: filter.withPublic }));
     if (filter.q !== undefined) query = query.where(contains("room.name", filter.q));
     if (filter.kind !== undefined) query = query.where("room.kind", "=", filter.kind);
     if (filter.visibility !== undefined) query = query.where("room.visibility", "=", filter.visibility);
@@ -227,7 +293,8 @@ export class RoomStore {
             .on("boss.room_id", "=", roomId),
       )
       .select(["principal.id", "principal.kind", "principal.role", "principal.owner_id"])
-      .select(["me.role as my_role", "boss.role as owner_role", "me.last_read_seq"])
+      .select(["me.role as my_role", "me.joined_seq as my_joined_seq", "me.last_read_seq"])
+      .select(["boss.role as owner_role", "boss.joined_seq as owner_joined_seq"])
       .where("principal.tenant_id", "=", tenantId).where("principal.id", "in", ids)
       .where("principal.is_disabled", "=", 0).execute();
   }

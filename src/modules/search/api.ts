@@ -36,9 +36,7 @@ type Deps = {
 export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom }: Deps): Module {
   const output = searchAnswerOf(sources);
   const modes: SearchStatus["modes"] = isEnabled ? ["keyword"] : [];
-  function assertEnabled(): void {
-    if (!isEnabled) throw new Fault("search_not_configured", "This gateway runs without search");
-  }
+  const off = isEnabled ? undefined : () => new Fault("search_not_configured", "This gateway runs without search");
   return {
     name: "search",
     events: SEARCH_EVENTS,
@@ -57,10 +55,8 @@ export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom 
         faults: ["search_not_configured", "invalid_cursor"],
         example: { q: "quarterly report" },
         rate: RATE,
-        run(context, input) {
-          assertEnabled();
-          return search.simple(context, input);
-        },
+        off,
+        run: (context, input) => search.simple(context, input),
       }),
       defineOperation({
         name: "search.structured",
@@ -73,10 +69,8 @@ export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom 
         faults: ["search_not_configured", "invalid_cursor"],
         example: { query: "quarterly report", filters: { has: ["link"], from: "2026-01-01" }, sort: "recent" },
         rate: RATE,
-        run(context, input) {
-          assertEnabled();
-          return search.search(context, input);
-        },
+        off,
+        run: (context, input) => search.search(context, input),
       }),
       defineOperation({
         name: "search.status",
@@ -101,8 +95,8 @@ export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom 
         output: Reindex,
         faults: ["search_not_configured", "already_running"],
         example: {},
+        off,
         async run({ actor }, { types }) {
-          assertEnabled();
           return new Outcome(await reindexer.start(actor, types));
         },
       }),

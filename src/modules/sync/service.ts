@@ -1,6 +1,6 @@
 // Sync: a snapshot with the positions it is true for, then everything after those positions, whole or started over.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
+import { principalStream, roomStream, shownTo, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -108,7 +108,7 @@ export class SyncService {
       }
       const { tenantId, principalId } = actor;
       const own = await this.#events(tenantId, [
-        { stream: principalStream(principalId), after: from.seq, head: now.own.head },
+        { stream: principalStream(principalId), after: from.seq, head: now.own.head, hidden: 0 },
       ]);
       if (own === undefined) return undefined;
       const interrupted = interruptedRooms(own);
@@ -117,7 +117,12 @@ export class SyncService {
       rooms.left.push(...interrupted.difference(seen).difference(new Set(rooms.left)));
       const others = await this.#events(
         tenantId,
-        rooms.moved.map(({ room, from: after }) => ({ stream: roomStream(room.id), after, head: room.head ?? 0 })),
+        rooms.moved.map(({ room, from: after }) => ({
+          stream: roomStream(room.id),
+          after,
+          head: room.head ?? 0,
+          hidden: hiddenUpTo({ room }),
+        })),
       );
       if (others === undefined) return undefined;
       const events = [...own, ...others];
@@ -132,21 +137,24 @@ export class SyncService {
     }
   }
 
-  /** What the log has of these streams; it does not change any more, so it may be read after the positions. */
+  /**
+   * What the log has of these streams, less what is about `hidden` positions; it does not change any more, so it may be read
+   * after the positions.
+   */
   async #events(
     tenantId: string,
-    streams: readonly { stream: string; after: number; head: number }[],
+    streams: readonly { stream: string; after: number; head: number; hidden: number }[],
   ): Promise<StoredEvent[] | undefined> {
     const missing = streams.reduce((sum, { after, head }) => sum + head - after, 0);
     if (missing > EVENTS_MAX) return undefined;
     const events: StoredEvent[] = [];
     let bytes = 0;
-    for (const { stream, after, head } of streams) {
+    for (const { stream, after, head, hidden } of streams) {
       if (head === after) continue;
       const read = await this.#deps.store.log.read(tenantId, stream, after, head - after);
       bytes += read.reduce((sum, event) => sum + event.json.length, 0);
       if (read.length < head - after || read[0]?.seq !== after + 1 || bytes > EVENT_BYTES_MAX) return undefined;
-      events.push(...read);
+      events.push(...read.map((event) => shownTo(event, hidden)));
     }
     return events;
   }
@@ -198,7 +206,7 @@ function compare(actor: Actor, from: Since, now: Now, interrupted: ReadonlySet<s
       continue;
     }
     result.seen.push(room);
-    const hidden = hiddenUpTo({ room, role: room.my_role });
+    const hidden = hiddenUpTo({ room });
     // Whoever was out of a room meanwhile starts there anew: it may not be told what happened without it.
     const isFresh = before === undefined || before < hidden || before > (room.head ?? 0) || interrupted.has(room.id);
     if (isFresh) result.fresh.push(room);

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import { mentionsOf, type MessageTables, unreadOf } from "@/modules/message/mod.ts";
 import type { NotificationTables } from "@/modules/notification/mod.ts";
-import { type SeenRoom, seenRooms } from "@/modules/room/mod.ts";
+import { type SeenRoom, seenRooms, unreadFrom } from "@/modules/room/mod.ts";
 
 export type SyncTables = MessageTables & NotificationTables;
 
@@ -35,7 +35,7 @@ export class SyncStore {
       tenantId: sql.ref("room.tenant_id"),
       roomId: sql.ref("room.id"),
       principalId: who.principalId,
-      after: sql.ref("me.last_read_seq"),
+      after: unreadFrom,
     };
     const isCounted = counted === "all"
       ? sql`true`

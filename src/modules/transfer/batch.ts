@@ -147,6 +147,7 @@ export class MessageBatch {
           replyCount: root.reply_count,
           lastReplyAt: root.last_reply_at,
         },
+        effect: { kind: "about" as const, seq: root.seq },
       })),
     );
     const newest = rows.reduce((at, row) => row.created_at > at ? row.created_at : at, "");

@@ -6,7 +6,7 @@ import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
-import type { Context } from "@/core/operation.ts";
+import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { hiddenUpTo, notFound, type RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
@@ -62,7 +62,7 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") checkAdmin(actor);
-      const entry = roomId === undefined ? undefined : await gate.enter({ ...context, isRead: true }, roomId, "owner");
+      const entry = roomId === undefined ? undefined : await gate.enter(asRead(context), roomId, "owner");
       const exports = new TransferStore(tx.db);
       if (await exports.unfinished(actor.tenantId, "transfer_export", actor.principalId) > 0) {
         throw new Fault("already_running", "Another export of yours has not ended");

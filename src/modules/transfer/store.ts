@@ -63,68 +63,61 @@ export type TransferTables = MessageTables & IdentityTables & {
 };
 
 type Db = Kysely<TransferTables>;
-type Job = "transfer_import" | "transfer_export";
+export type JobTable = "transfer_import" | "transfer_export";
+
+/** The rows of imports, or those of exports: what both tables have. */
+export class TransferRows<Table extends JobTable> {
+  readonly #db: Db;
+  readonly #table: JobTable;
+
+  constructor(db: Db, table: Table) {
+    this.#db = db;
+    this.#table = table;
+  }
+
+  async add(row: TransferTables[Table]): Promise<void> {
+    await this.#db.insertInto(this.#table).values(row).execute();
+  }
+
+  async find(tenantId: string, id: string): Promise<TransferTables[Table] | undefined> {
+    const row = await this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+    // The query builder only knows that it is of one of the two.
+    return row as TransferTables[Table] | undefined;
+  }
+
+  /** Newest first, those of one principal or all. */
+  async page(
+    tenantId: string,
+    requestedBy: string | undefined,
+    before: string | undefined,
+    limit: number,
+  ): Promise<TransferTables[Table][]> {
+    let query = this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId);
+    if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
+    if (before !== undefined) query = query.where("id", "<", before);
+    // As above.
+    return await query.orderBy("id", "desc").limit(limit).execute() as TransferTables[Table][];
+  }
+
+  async update(tenantId: string, id: string, set: Partial<TransferTables[Table]>): Promise<void> {
+    await this.#db.updateTable(this.#table).set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  /** How many of the tenant, or of one principal, have not ended. */
+  async unfinished(tenantId: string, requestedBy?: string): Promise<number> {
+    let query = this.#db.selectFrom(this.#table).select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("state", "in", ["waiting", "queued", "running"]);
+    if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
+    return Number((await query.executeTakeFirstOrThrow()).n);
+  }
+}
 
 export class TransferStore {
   readonly #db: Db;
 
   constructor(db: Db) {
     this.#db = db;
-  }
-
-  async addImport(row: ImportRow): Promise<void> {
-    await this.#db.insertInto("transfer_import").values(row).execute();
-  }
-
-  import(tenantId: string, id: string): Promise<ImportRow | undefined> {
-    return this.#db.selectFrom("transfer_import").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
-      .executeTakeFirst();
-  }
-
-  imports(tenantId: string, before: string | undefined, limit: number): Promise<ImportRow[]> {
-    let query = this.#db.selectFrom("transfer_import").selectAll().where("tenant_id", "=", tenantId);
-    if (before !== undefined) query = query.where("id", "<", before);
-    return query.orderBy("id", "desc").limit(limit).execute();
-  }
-
-  async updateImport(tenantId: string, id: string, set: Partial<ImportRow>): Promise<void> {
-    await this.#db.updateTable("transfer_import").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
-      .execute();
-  }
-
-  async addExport(row: ExportRow): Promise<void> {
-    await this.#db.insertInto("transfer_export").values(row).execute();
-  }
-
-  export(tenantId: string, id: string): Promise<ExportRow | undefined> {
-    return this.#db.selectFrom("transfer_export").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
-      .executeTakeFirst();
-  }
-
-  /** Exports, those of one principal or all, newest first. */
-  exports(
-    tenantId: string,
-    requestedBy: string | undefined,
-    before: string | undefined,
-    limit: number,
-  ): Promise<ExportRow[]> {
-    let query = this.#db.selectFrom("transfer_export").selectAll().where("tenant_id", "=", tenantId);
-    if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
-    if (before !== undefined) query = query.where("id", "<", before);
-    return query.orderBy("id", "desc").limit(limit).execute();
-  }
-
-  async updateExport(tenantId: string, id: string, set: Partial<ExportRow>): Promise<void> {
-    await this.#db.updateTable("transfer_export").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
-      .execute();
-  }
-
-  /** How many imports or exports of a tenant, or of one principal, have not ended. */
-  async unfinished(tenantId: string, table: Job, requestedBy?: string): Promise<number> {
-    let query = this.#db.selectFrom(table).select(({ fn }) => fn.countAll<number>().as("n"))
-      .where("tenant_id", "=", tenantId).where("state", "in", ["waiting", "queued", "running"]);
-    if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
-    return Number((await query.executeTakeFirstOrThrow()).n);
   }
 
   /** Lines of one import in the order of rooms, times and lines. */
@@ -208,15 +201,15 @@ export class TransferStore {
   async recountThreads(
     tenantId: string,
     rootIds: readonly string[],
-  ): Promise<Pick<MessageRow, "id" | "reply_count" | "last_reply_at">[]> {
+  ): Promise<Pick<MessageRow, "id" | "seq" | "reply_count" | "last_reply_at">[]> {
     if (rootIds.length === 0) return [];
     return await this.#db.updateTable("message").set({
       reply_count: sql<number>`(select count(*) from message as reply where reply.tenant_id = message.tenant_id
         and reply.thread_id = message.id and reply.deleted_at is null)`,
       last_reply_at: sql<string>`(select max(created_at) from message as reply
         where reply.tenant_id = message.tenant_id and reply.thread_id = message.id and reply.deleted_at is null)`,
-    }).where("tenant_id", "=", tenantId).where("id", "in", rootIds).returning(["id", "reply_count", "last_reply_at"])
-      .execute();
+    }).where("tenant_id", "=", tenantId).where("id", "in", rootIds)
+      .returning(["id", "seq", "reply_count", "last_reply_at"]).execute();
   }
 
   /** A room has a newer last message, if it is newer. */

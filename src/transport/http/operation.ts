@@ -2,11 +2,12 @@
 import type { Actor } from "@/core/actor.ts";
 import type { Call, Dispatch } from "@/core/dispatch.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
+import { jsonOf } from "@/core/json.ts";
 import { isRead, type Operation, type Outcome } from "@/core/operation.ts";
 import { type Answer, jsonAnswer } from "./answer.ts";
 import type { Admit } from "./auth.ts";
 import { readBody } from "./body.ts";
-import { withDeadline } from "./deadline.ts";
+import type { Deadlines } from "./deadline.ts";
 import { BODY_MAX_BYTES, type Endpoint, requireAcceptsJson } from "./endpoint.ts";
 import { etagOf, isNoneMatch } from "./etag.ts";
 import type { Exchange } from "./exchange.ts";
@@ -19,7 +20,7 @@ export type OperationDeps = {
   admit: Admit;
   dispatch: Dispatch;
   runOnce: RunOnce;
-  requestTimeoutMs: number;
+  deadlines: Deadlines;
 };
 
 /** Whether the operation reads a JSON body. */
@@ -35,7 +36,7 @@ export function isOnceable(operation: Operation): boolean {
 /** The endpoint of an operation. */
 export function operationEndpoint(
   operation: Operation,
-  { admit, dispatch, runOnce, requestTimeoutMs }: OperationDeps,
+  { admit, dispatch, runOnce, deadlines }: OperationDeps,
 ): Endpoint {
   const { method, path, status, bodyMaxBytes = BODY_MAX_BYTES } = operation.http;
   const readInput = createReadInput(operation);
@@ -47,6 +48,8 @@ export function operationEndpoint(
     const { request } = exchange;
     requireAcceptsJson(request);
     const actor = await admit(exchange);
+    // Dispatch refuses it: what is not there does not look at what it was asked.
+    if (operation.off !== undefined) await dispatch(operation, new HttpCall(exchange, actor, undefined));
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     const body = isWithBody ? await readBody(request, bodyMaxBytes) : undefined;
     const input = readInput(exchange, params, body?.value);
@@ -61,9 +64,7 @@ export function operationEndpoint(
   return {
     method,
     path,
-    answer: isLongPoll
-      ? answer
-      : (exchange, params) => withDeadline(exchange, requestTimeoutMs, answer(exchange, params)),
+    answer: isLongPoll ? answer : (exchange, params) => deadlines.run(exchange, answer(exchange, params)),
   };
 }
 
@@ -91,7 +92,7 @@ function answerOf({ output, status, location }: Outcome<unknown>, usual: number)
   const headers: Record<string, string> = {};
   if (location !== undefined) headers["Location"] = location;
   if ((status ?? usual) === 204) return { status: 204, headers, body: null };
-  const body = JSON.stringify(output ?? null);
+  const body = jsonOf(output);
   const etag = etagOf(output, body);
   if (etag !== undefined) {
     headers["ETag"] = etag;

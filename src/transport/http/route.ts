@@ -4,12 +4,12 @@ import { Fault } from "@/core/fault.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import type { Admit } from "./auth.ts";
 import { readBody } from "./body.ts";
-import { withDeadline } from "./deadline.ts";
+import type { Deadlines } from "./deadline.ts";
 import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** The endpoint of a route. */
-export function routeEndpoint(route: Route, deps: { admit: Admit; requestTimeoutMs: number }): Endpoint {
+export function routeEndpoint(route: Route, deps: { admit: Admit; deadlines: Deadlines }): Endpoint {
   const { method, path } = route;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
 
@@ -38,8 +38,6 @@ export function routeEndpoint(route: Route, deps: { admit: Admit; requestTimeout
   return {
     method,
     path,
-    answer: route.isLong
-      ? answer
-      : (exchange, params) => withDeadline(exchange, deps.requestTimeoutMs, answer(exchange, params)),
+    answer: route.isLong ? answer : (exchange, params) => deps.deadlines.run(exchange, answer(exchange, params)),
   };
 }

@@ -10,6 +10,7 @@ import type { Route } from "@/core/route.ts";
 import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
 import { createClientOf } from "./client.ts";
 import { type CorsOrigins, createCors } from "./cors.ts";
+import { Deadlines } from "./deadline.ts";
 import { docsRoutes } from "./docs.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Exchange } from "./exchange.ts";
@@ -58,12 +59,13 @@ export function createHttp(deps: HttpDeps): HttpHandler {
   const clientOf = createClientOf(deps.trustedProxies ?? []);
   const https = createHttps(deps.https ?? { isHstsOn: false });
   const cors = createCors(deps.corsOrigins ?? []);
+  const deadlines = new Deadlines(requestTimeoutMs);
   const routes = withOwnRoutes(deps);
   const app = mount([
     ...operations.map((operation) =>
-      operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, requestTimeoutMs })
+      operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines })
     ),
-    ...routes.map((route) => routeEndpoint(route, { admit, requestTimeoutMs })),
+    ...routes.map((route) => routeEndpoint(route, { admit, deadlines })),
   ], meters);
 
   async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {

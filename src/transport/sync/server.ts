@@ -119,17 +119,25 @@ function metaOf(ticket: Ticket, { rate }: WsLimits): SocketMeta {
   };
 }
 
-/** The socket with a bounded outbox: who reads too slowly comes back and syncs from where it is. */
+/**
+ * The socket with a bounded outbox: who reads too slowly comes back and syncs from where it is. A document that is larger
+ * than the outbox may take its time, or somebody with a slow line would come back for it again and again.
+ */
 function bounded(socket: WebSocket, outboxMaxBytes: number): SocketLike {
+  let large = 0;
   return {
     get readyState() {
       return socket.readyState;
     },
     send(data) {
       if (socket.readyState !== WebSocket.OPEN) return;
-      if (socket.bufferedAmount > outboxMaxBytes) return socket.close(SLOW.code, SLOW.reason);
       // The engine's type allows buffers that a socket's does not; it makes plain ones.
-      socket.send(data as Uint8Array<ArrayBuffer>);
+      const bytes = data as Uint8Array<ArrayBuffer>;
+      const waiting = socket.bufferedAmount;
+      if (waiting <= outboxMaxBytes) large = 0;
+      else if (waiting + bytes.length > outboxMaxBytes + large) return socket.close(SLOW.code, SLOW.reason);
+      large = Math.max(large, bytes.length);
+      socket.send(bytes);
     },
     close(code, reason) {
       if (socket.readyState < WebSocket.CLOSING) socket.close(code, reason);

@@ -4,6 +4,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
+import { jsonOf } from "@/core/json.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Operation } from "@/core/operation.ts";
@@ -182,7 +183,7 @@ export class Commands {
       via: "ws",
       signal: connection.signal,
     });
-    connection.reply(id, "rpc", output === undefined || output === null ? "{}" : `{"data":${JSON.stringify(output)}}`);
+    connection.reply(id, "rpc", output === undefined || output === null ? "{}" : `{"data":${jsonOf(output)}}`);
   }
 
   #errorOf(connection: Connection, command: Command, thrown: unknown): WireError {

@@ -1,6 +1,6 @@
 // One channel of one tenant on this node: who is subscribed here, what they hear, and who must stop hearing it.
 import { Buffer } from "node:buffer";
-import type { EphemeralEvent, EventEffect, StoredEvent } from "@/core/event.ts";
+import { emptied, type EphemeralEvent, type EventEffect, isHidden, type StoredEvent } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import type { Presence } from "@/ports/presence.ts";
@@ -97,22 +97,32 @@ export class Feed implements SequenceOwner {
     if (this.size === 0) this.close();
   }
 
-  /** Events of the log, in order. One that removes somebody no longer reaches them. */
+  /** Events of the log, in order. One that removes somebody no longer reaches them; one that some may not see reaches them empty. */
   deliver(events: readonly StoredEvent[]): void {
     let lines = "";
     let count = 0;
+    const flush = (): void => {
+      this.#broadcast(lines, count, LOGGED);
+      lines = "";
+      count = 0;
+    };
     for (const event of events) {
-      if (event.effect !== undefined) {
-        this.#broadcast(lines, count, LOGGED);
-        lines = "";
-        count = 0;
-        this.#apply(event.effect);
+      const { effect } = event;
+      if (effect?.kind === "about") {
+        if (this.#isHiddenFromSome(event)) {
+          flush();
+          this.#divide(event);
+          continue;
+        }
+      } else if (effect !== undefined) {
+        flush();
+        this.#apply(effect);
       }
-      const push = encodePush(this.channel, "pub", encodePublication(event.json, event.seq));
+      const push = this.#encode(event);
       lines = count === 0 ? push : `${lines}\n${push}`;
       count++;
     }
-    this.#broadcast(lines, count, LOGGED);
+    flush();
   }
 
   /** Events right after a place, at most `limit`; `undefined` when the log does not have them whole. */
@@ -164,14 +174,32 @@ export class Feed implements SequenceOwner {
 
   #broadcast(text: string, count: number, { only, isJoinLeave = false, isLogged = false }: Audience): void {
     if (count === 0) return;
-    const batch: Batch = { text, bytes: Buffer.byteLength(text), count, isLogged };
+    const batch = batchOf(text, count, isLogged);
     for (const subscription of this.#subscriptions) {
       if (only !== undefined && !only.has(subscription.listener.actor?.principalId ?? "")) continue;
       if (!isJoinLeave || subscription.wantsJoinLeave) subscription.deliver(batch);
     }
   }
 
-  #apply(effect: EventEffect): void {
+  #isHiddenFromSome(event: StoredEvent): boolean {
+    for (const { hiddenUpTo } of this.#subscriptions) if (isHidden(event, hiddenUpTo)) return true;
+    return false;
+  }
+
+  /** The one event that is not the same for everybody: encoded twice, in its place among the others for each. */
+  #divide(event: StoredEvent): void {
+    const full = batchOf(this.#encode(event), 1, true);
+    const empty = batchOf(this.#encode(emptied(event)), 1, true);
+    for (const subscription of this.#subscriptions) {
+      subscription.deliver(isHidden(event, subscription.hiddenUpTo) ? empty : full);
+    }
+  }
+
+  #encode({ json, seq }: StoredEvent): string {
+    return encodePush(this.channel, "pub", encodePublication(json, seq));
+  }
+
+  #apply(effect: Exclude<EventEffect, { kind: "about" }>): void {
     if (effect.kind === "evict") {
       const code = effect.resubscribe ? UNSUBSCRIBE.insufficientState : UNSUBSCRIBE.ended;
       return this.#end(effect.principalIds, code, effect.reason);
@@ -198,4 +226,8 @@ export class Feed implements SequenceOwner {
     const event: EphemeralEvent = { tenantId, channel, json: JSON.stringify(listener.info()), push };
     this.#deps.bus.publish(this.key, { kind: "ephemeral", event });
   }
+}
+
+function batchOf(text: string, count: number, isLogged: boolean): Batch {
+  return { text, bytes: Buffer.byteLength(text), count, isLogged };
 }

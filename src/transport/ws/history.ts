@@ -1,4 +1,5 @@
 // The `history` command: a page of a stream's log in either direction.
+import { shownTo } from "@/core/event.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { type CommandOf, encodePublication, ERRORS, WireFault } from "./frame.ts";
 import type { WsLimits } from "./limits.ts";
@@ -28,8 +29,9 @@ export class History {
         ? await this.#log.readBack(tenantId, channel, since === undefined ? head + 1 : since.offset, limit)
         : await this.#log.read(tenantId, channel, after, limit);
       let size = 0;
-      for (const { json, seq } of events) {
-        if (seq <= hiddenUpTo) break;
+      for (const event of events) {
+        if (event.seq <= hiddenUpTo) break;
+        const { json, seq } = shownTo(event, hiddenUpTo);
         size += json.length;
         // A page that would be too heavy is a shorter page: the client goes on from its last offset.
         if (size > this.#limits.replyMaxBytes && publications.length > 0) break;

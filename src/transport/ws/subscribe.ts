@@ -152,7 +152,7 @@ export class Subscriber {
     const count = sequence.head - offset;
     if (!isEpoch(epoch, sequence) || count < 0) return undefined;
     if (count === 0) return [];
-    const events = await subscription.feed.read(offset, Math.min(count, replyMaxEvents));
+    const events = await subscription.read(offset, Math.min(count, replyMaxEvents));
     if (events === undefined) return undefined;
     let [size, fitting] = [0, 0];
     for (const { json } of events) {

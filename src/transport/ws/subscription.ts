@@ -2,6 +2,7 @@
 // the log for as long as the client is further behind than one reply can make good.
 import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
+import { shownTo, type StoredEvent } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import { because, CLOSE, UNSUBSCRIBE, type Verdict } from "./close.ts";
@@ -45,7 +46,7 @@ export class Subscription {
   /** Made by the server at connect; the client cannot end it. */
   readonly isServerSide: boolean;
   readonly wantsJoinLeave: boolean;
-  /** Positions up to here are never shown to the listener. */
+  /** Positions up to here are never shown to the listener; later events about them come empty. */
   hiddenUpTo = 0;
   #phase: Phase = "waiting";
   #held: Batch[] | undefined;
@@ -81,6 +82,11 @@ export class Subscription {
   /** The reply ends with this place: what lies beyond comes from the log, after the reply, as fast as it is read. */
   followFrom(seq: number): void {
     this.#followFrom = seq;
+  }
+
+  /** Events right after a place as the listener may see them, at most `limit`; `undefined` when the log does not have them whole. */
+  async read(after: number, limit: number): Promise<readonly StoredEvent[] | undefined> {
+    return (await this.feed.read(after, limit))?.map((event) => shownTo(event, this.hiddenUpTo));
   }
 
   /** Passes on what was held and everything after; call right after the reply was queued. */
@@ -144,7 +150,7 @@ export class Subscription {
         } else if (this.listener.isBehind) {
           await new Promise((resolve) => setTimeout(resolve, PATIENCE_MS));
         } else {
-          const events = await this.feed.read(last, PAGE);
+          const events = await this.read(last, PAGE);
           if (events === undefined) throw new Error("Events are gone from the log");
           for (const { json, seq } of events) {
             // What the feed has not told yet it will tell, and what does not fit is read again.

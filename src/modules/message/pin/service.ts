@@ -1,12 +1,11 @@
 // Pins: the messages of a room that stay in view.
 import { type Clock, iso } from "@/core/clock.ts";
-import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { MessageFinder } from "../finder.ts";
-import { presentMessages } from "../presenter.ts";
+import { changed, presentMessages } from "../presenter.ts";
 import type { Message } from "../schema.ts";
 import { MessageStore, type MessageTables } from "../store.ts";
 
@@ -36,13 +35,8 @@ export class PinService {
         throw new Fault("pin_limit", `A room has at most ${PINS_MAX} pins`);
       }
       await messages.update(tenantId, id, { pinned_at: isPinned ? iso(this.#deps.clock.now()) : null });
-      await tx.emit({
-        tenantId,
-        stream: roomStream(row.room_id),
-        type: isPinned ? "message.pinned" : "message.unpinned",
-        actor,
-        data: { roomId: row.room_id, messageId: id },
-      });
+      const data = { roomId: row.room_id, messageId: id };
+      await tx.emit(changed(actor, row, isPinned ? "message.pinned" : "message.unpinned", data));
     });
   }
 

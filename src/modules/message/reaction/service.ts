@@ -1,12 +1,12 @@
 // Reactions: one per principal and key. Adding twice and removing what is not there change nothing.
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, roomStream } from "@/core/event.ts";
+import type { EventDraft } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { MessageFinder } from "../finder.ts";
-import { shared } from "../presenter.ts";
+import { changed, shared } from "../presenter.ts";
 import type { Reaction } from "../schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "../store.ts";
 import { REACTION_KINDS_MAX, type ReactionRef } from "./schema.ts";
@@ -41,7 +41,7 @@ export class ReactionService {
       });
       if (!isNew) return before;
       const after = await this.#of(messages, context, id);
-      await tx.emit(changed(context, row, "reaction.added", key, after));
+      await tx.emit(told(context, row, "reaction.added", key, after));
       return after;
     });
   }
@@ -53,7 +53,7 @@ export class ReactionService {
       const { row } = await this.#finder.findLiving(tx, context, id);
       const messages = new MessageStore(tx.db);
       if (!await messages.removeReactions(tenantId, id, { key, principal_id: principalId })) return;
-      await tx.emit(changed(context, row, "reaction.removed", key, await this.#of(messages, context, id)));
+      await tx.emit(told(context, row, "reaction.removed", key, await this.#of(messages, context, id)));
     });
   }
 
@@ -62,24 +62,18 @@ export class ReactionService {
   }
 }
 
-function changed(
+function told(
   { actor }: Context,
   row: MessageRow,
   type: string,
   key: string,
   reactions: readonly Reaction[],
 ): EventDraft {
-  return {
-    tenantId: actor.tenantId,
-    stream: roomStream(row.room_id),
-    type,
-    actor,
-    data: {
-      roomId: row.room_id,
-      messageId: row.id,
-      key,
-      principalId: actor.principalId,
-      reactions: shared(reactions),
-    },
-  };
+  return changed(actor, row, type, {
+    roomId: row.room_id,
+    messageId: row.id,
+    key,
+    principalId: actor.principalId,
+    reactions: shared(reactions),
+  });
 }

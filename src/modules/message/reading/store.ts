@@ -1,6 +1,6 @@
 // SQL of read positions. Position, head and counts come from one statement, so they fit together.
 import { type Kysely, sql } from "kysely";
-import { seenRooms } from "@/modules/room/mod.ts";
+import { seenRooms, unreadFrom } from "@/modules/room/mod.ts";
 import { mentionsOf, type MessageTables, unreadOf } from "../store.ts";
 import type { Unread } from "./schema.ts";
 
@@ -28,7 +28,7 @@ export class ReadingStore {
       tenantId: sql.ref("room.tenant_id"),
       roomId: sql.ref("room.id"),
       principalId: who.principalId,
-      after: sql.ref("me.last_read_seq"),
+      after: unreadFrom,
     };
     let query = seenRooms(this.#db, who.principalId, who.ownerId).clearSelect()
       .select(["room.id", "me.last_read_seq", "stream.head"])

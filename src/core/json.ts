@@ -1,0 +1,16 @@
+// JSON that leaves by several doors: the text of a value is made once and found again by the value.
+
+const texts = new WeakMap<object, string>();
+
+/** The JSON of a value that is not changed any more, remembered as long as the value lives. */
+export function encodeOnce(value: object): string {
+  let text = texts.get(value);
+  if (text === undefined) texts.set(value, text = JSON.stringify(value));
+  return text;
+}
+
+/** The JSON of a value, made now unless `encodeOnce` has made it before; `null` for `undefined`. */
+export function jsonOf(value: unknown): string {
+  const known = typeof value === "object" && value !== null ? texts.get(value) : undefined;
+  return known ?? JSON.stringify(value) ?? "null";
+}

@@ -1,0 +1,164 @@
+// Rooms that hide what was before one joined: nothing that happens later to an older message tells of it, on any way out.
+import assert from "node:assert/strict";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { ask, FakeSocket, pushes, until } from "../transport/ws_rig.ts";
+import { openFileGateway, upload } from "./file_rig.ts";
+import { eventsOf, ok, people, roomOf, say } from "./team.ts";
+
+const HIDDEN = "message.hidden";
+
+type Seen = { seq: number; id: string; type: string; at: string; actor: unknown; data: unknown };
+type Publication = { data: Omit<Seen, "seq">; offset: number };
+type Peer = { socket: FakeSocket; connection: ReturnType<Harness["app"]["hub"]["open"]> };
+
+/** A socket of the real hub that listens to a room. */
+async function listen(gateway: Harness, who: Caller, roomId: string): Promise<Peer> {
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
+  assert.ok((await ask(peer, 1, { connect: { token: who.token } })).connect);
+  assert.ok((await ask(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
+  return peer;
+}
+
+/** Publications as REST shows events. */
+function seenIn(publications: Publication[]): Seen[] {
+  return publications.map(({ data, offset }) => ({ seq: offset, ...data }));
+}
+
+/** What a listener got live, up to a position. */
+async function heard({ socket }: Peer, roomId: string, upTo: number): Promise<Seen[]> {
+  const all = (): Seen[] => seenIn(pushes(socket, `room:${roomId}`));
+  await until(() => (all().at(-1)?.seq ?? 0) >= upTo, `event ${upTo}`);
+  return all();
+}
+
+Deno.test("what happens to older messages comes to who joined later as empty places, on every way", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
+  const roomId = await roomOf(alice, ["carol"], { historyVisibility: "joined" });
+  const channel = `room:${roomId}`;
+  const root = await say(alice, roomId, "secret");
+  const reply = await say(alice, roomId, "secret, too", { threadId: root.id });
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  const since = ok(await bob.get("/v1/collaboration/sync")).cursor;
+  const [atBob, atCarol] = [await listen(gateway, bob, roomId), await listen(gateway, carol, roomId)];
+
+  const path = `/v1/messages/${root.id}`;
+  ok(await alice.patch(path, { text: "secret, edited", mentions: { principalIds: ["bob", "carol"], room: true } }));
+  ok(await alice.put(`${path}/reactions/${encodeURIComponent("👍")}`));
+  ok(await alice.delete(`${path}/reactions/${encodeURIComponent("👍")}`));
+  ok(await alice.put(`${path}/pin`));
+  ok(await alice.delete(`${path}/pin`));
+  ok(await alice.delete(`/v1/messages/${reply.id}`));
+  ok(await alice.delete(path));
+  const last = await say(alice, roomId, "for everybody");
+  const deeds = [
+    ...["message.updated", "reaction.added", "reaction.removed", "message.pinned", "message.unpinned"],
+    ...["message.deleted", "thread.updated", "message.deleted"],
+  ];
+
+  const full = await heard(atCarol, roomId, last.seq);
+  assert.deepEqual(full.map(({ type }) => type), [...deeds, "message.created"]);
+  assert.ok(JSON.stringify(full).includes("secret, edited"));
+  const live = await heard(atBob, roomId, last.seq);
+  const blank = (event: Seen): Seen => ({ ...event, type: HIDDEN, actor: null, data: {} });
+  assert.deepEqual(live, [...full.slice(0, -1).map(blank), full.at(-1)]);
+
+  const history = async (id: number, more: Record<string, unknown>) =>
+    seenIn((await ask(atBob, id, { history: { channel, limit: -1, ...more } })).history.publications);
+  const sync = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(since)}`));
+  const inRoom = sync.events.filter((event: { channel: string }) => event.channel === channel);
+  const ways: Record<string, unknown[]> = {
+    events: await eventsOf(bob, roomId),
+    sync: inRoom.map(({ channel: _, ...event }: { channel: string }) => event),
+    history: await history(3, {}),
+    back: (await history(4, { reverse: true })).reverse(),
+  };
+  await ask(atBob, 5, { unsubscribe: { channel } });
+  const again = await ask(atBob, 6, { subscribe: { channel, recover: true, offset: 1 } });
+  assert.equal(again.subscribe.recovered, true);
+  ways["recovery"] = seenIn(again.subscribe.publications);
+  for (const [way, events] of Object.entries(ways)) {
+    // Most ways begin with bob's own coming.
+    assert.deepEqual(events.slice(-live.length), live, way);
+    assert.ok(!JSON.stringify(events).includes("secret"), way);
+  }
+});
+
+Deno.test("a file deleted from an older message is not told to who joined later", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
+  const [old, both] = [
+    ok(await upload(gateway, alice, { name: "a" }, "a")).id,
+    ok(await upload(gateway, alice, { name: "b" }, "b")).id,
+  ];
+  await say(alice, roomId, "before", { fileIds: [old, both] });
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  await say(alice, roomId, "after", { fileIds: [both] });
+  for (const id of [old, both]) ok(await alice.delete(`/v1/collaboration/files/${id}`));
+  const told = (await eventsOf(bob, roomId)).slice(-2).map(({ type, data }) => [type, data]);
+  assert.deepEqual(told, [[HIDDEN, {}], ["file.deleted", { fileId: both }]]);
+});
+
+Deno.test("who may not see a message is not notified of being mentioned in it", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob", "carol");
+  const roomId = await roomOf(alice, ["carol"], { historyVisibility: "joined" });
+  const [one, two] = [await say(alice, roomId, "secret"), await say(alice, roomId, "secret, too")];
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  await alice.patch(`/v1/messages/${one.id}`, { mentions: { principalIds: ["bob", "carol"] } });
+  await alice.patch(`/v1/messages/${two.id}`, { mentions: { room: true } });
+  await gateway.runJobs();
+  const mentions = async (who: Caller) =>
+    ok(await who.get("/v1/collaboration/notifications?kinds=mention")).items
+      .map(({ messageId }: { messageId: string }) => messageId);
+  assert.deepEqual(await mentions(bob), []);
+  assert.deepEqual((await mentions(await gateway.as("carol"))).sort(), [one.id, two.id].sort());
+});
+
+Deno.test("an agent sees no more of the past than its owner, whichever of the two came later", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  ok(await bob.post("/v1/collaboration/principals", { id: "robo", kind: "agent", displayName: "Robo" }));
+  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
+  const roomId = await roomOf(alice, ["bob"], { historyVisibility: "joined" });
+  ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
+  ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
+  const secret = await say(alice, roomId, "secret");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  const peer = await listen(gateway, robo, roomId);
+  ok(await alice.patch(`/v1/messages/${secret.id}`, { text: "secret, edited" }));
+  const last = await say(alice, roomId, "for everybody");
+  assert.deepEqual((await heard(peer, roomId, last.seq)).map(({ type }) => type), [HIDDEN, "message.created"]);
+  assert.ok(!JSON.stringify(await eventsOf(robo, roomId)).includes("secret"));
+  const listed = ok(await robo.get(`/v1/messages?roomId=${roomId}`)).items;
+  assert.deepEqual(listed.map(({ id }: { id: string }) => id), [last.id]);
+  assert.equal((await robo.get(`/v1/messages/${secret.id}`)).status, 404);
+  assert.equal(ok(await robo.get(`/v1/rooms/${roomId}`)).unreadCount, 1);
+  assert.equal(ok(await robo.get(`/v1/collaboration/unreads`)).items[0].unreadCount, 1);
+  assert.equal(ok(await robo.get(`/v1/collaboration/sync`)).rooms[0].unreadCount, 1);
+});
+
+Deno.test("whoever listens while a room begins or ceases to hide its past is asked back and hears what then holds", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, []);
+  const channel = `room:${roomId}`;
+  const old = await say(alice, roomId, "old");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  const peer = await listen(gateway, bob, roomId);
+  let id = 2;
+  const editedAfter = async (historyVisibility: string): Promise<string | undefined> => {
+    ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility }));
+    await until(() => pushes(peer.socket, channel, "unsubscribe").length === id - 1, "the unsubscribe");
+    assert.equal(pushes(peer.socket, channel, "unsubscribe").at(-1).code, 2500);
+    assert.ok((await ask(peer, ++id, { subscribe: { channel } })).subscribe);
+    ok(await alice.patch(`/v1/messages/${old.id}`, { text: `edited, ${historyVisibility}` }));
+    const { seq } = await say(alice, roomId, "next");
+    return (await heard(peer, roomId, seq)).at(-2)?.type;
+  };
+  assert.equal(await editedAfter("joined"), HIDDEN);
+  assert.equal(await editedAfter("shared"), "message.updated");
+});
