@@ -39,14 +39,15 @@ type Deps = {
   membersMax: number;
 };
 
-/** The module, and how to make running imports stop so that they go on at the next start. */
+/** The module, and how to make what runs stop so that it goes on at the next start. */
 export type Transfer = { module: Module; stop(): void };
 
 /** The transfer module. */
 export function transferModule({ gate, membersMax, ...deps }: Deps): Transfer {
   let isStopping = false;
-  const imports = new ImportService({ ...deps, membersMax, isStopping: () => isStopping });
-  const exports = new ExportService({ ...deps, gate });
+  const ledger = { ...deps, isStopping: () => isStopping };
+  const imports = new ImportService({ ...ledger, membersMax });
+  const exports = new ExportService({ ...ledger, gate });
   return {
     stop() {
       isStopping = true;

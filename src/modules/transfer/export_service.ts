@@ -1,56 +1,57 @@
 // Exports: asked for, written as a job, downloaded for 72 hours.
-import { z } from "@zod/zod";
 import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import { defineJob, type JobKind } from "@/core/job.ts";
-import { asRead, type Context } from "@/core/operation.ts";
-import type { Cursors, Page } from "@/core/page.ts";
+import type { JobKind } from "@/core/job.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, notFound, type RoomGate } from "@/modules/room/mod.ts";
-import type { Blobs } from "@/ports/blob.ts";
-import type { Store } from "@/ports/store.ts";
 import { Exporter } from "./exporter.ts";
 import { checkAdmin } from "./import_service.ts";
+import { Ledger, type LedgerDeps } from "./ledger.ts";
 import { noCounts } from "./report.ts";
 import { type Export, EXPORT_KEPT_HOURS, type ExportCreate, type TransferList } from "./schema.ts";
-import { type ExportRow, TransferStore, type TransferTables } from "./store.ts";
+import type { ExportRow } from "./store.ts";
 
 const JOB = "transfer.export";
 const EXPIRE_JOB = "transfer.expire_export";
 const HOUR_MS = 3_600_000;
-const ATTEMPTS_MAX = 5;
-const Payload = z.strictObject({ id: z.string() });
 
-export type ExportDeps = {
-  store: Store<TransferTables>;
-  clock: Clock;
-  cursors: Cursors;
-  blobs: Blobs;
-  gate: RoomGate;
-};
+export type ExportDeps = LedgerDeps & { gate: RoomGate };
 
 export class ExportService {
   readonly #deps: ExportDeps;
+  readonly #ledger: Ledger<"transfer_export", Export>;
 
   constructor(deps: ExportDeps) {
     this.#deps = deps;
+    this.#ledger = new Ledger(deps, {
+      table: "transfer_export",
+      name: "export",
+      present: presentExport,
+      async moved(tx, { tenant_id: tenantId, id, state, expires_at }) {
+        if (state !== "done" || expires_at === null) return;
+        await tx.enqueue({ tenantId, kind: EXPIRE_JOB, payload: { id }, runAt: Date.parse(expires_at) });
+      },
+    });
   }
 
   get jobs(): JobKind[] {
+    const ledger = this.#ledger;
     return [
-      defineJob({
-        kind: JOB,
-        payload: Payload,
-        maxAttempts: ATTEMPTS_MAX,
-        run: ({ tenantId, payload, attempt }) => this.#run(tenantId, payload.id, attempt),
-      }),
-      defineJob({
-        kind: EXPIRE_JOB,
-        payload: Payload,
-        run: ({ tenantId, payload }) => this.#expire(tenantId, payload.id),
-      }),
+      ledger.workJob(
+        JOB,
+        (tenantId, id) => this.#start(tenantId, id),
+        (row) => this.#run(row),
+        (row, failure) => this.#end(row, { state: "failed", blob_key: null, failure_json: JSON.stringify(failure) }),
+      ),
+      ledger.job(
+        EXPIRE_JOB,
+        (tenantId, id) =>
+          ledger.move(tenantId, id, ({ state }) => state === "done", { state: "expired", blob_key: null }),
+      ),
+      ledger.discardJob,
     ];
   }
 
@@ -62,9 +63,9 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") checkAdmin(actor);
-      const entry = roomId === undefined ? undefined : await gate.enter(asRead(context), roomId, "owner");
-      const exports = new TransferStore(tx.db);
-      if (await exports.unfinished(actor.tenantId, "transfer_export", actor.principalId) > 0) {
+      const entry = roomId === undefined ? undefined : await gate.enter({ ...context, isRead: true }, roomId, "owner");
+      const exports = this.#ledger.rows(tx);
+      if (await exports.unfinished(actor.tenantId, actor.principalId) > 0) {
         throw new Fault("already_running", "Another export of yours has not ended");
       }
       const row: ExportRow = {
@@ -84,7 +85,7 @@ export class ExportService {
         finished_at: null,
         expires_at: null,
       };
-      await exports.addExport(row);
+      await exports.add(row);
       await tx.enqueue({ tenantId: row.tenant_id, kind: JOB, payload: { id: row.id } });
       return presentExport(row);
     });
@@ -94,84 +95,53 @@ export class ExportService {
     return presentExport(await this.#row(actor, id));
   }
 
-  async list(actor: Actor, { limit, cursor }: TransferList): Promise<Page<Export>> {
-    const { store, cursors } = this.#deps;
-    const bind = ["export.list", actor.tenantId, actor.principalId, actor.role];
-    const before = cursors.open(cursor, bind)?.[0]?.toString();
-    const whose = isAtLeast(TENANT_ROLES, actor.role, "admin") ? undefined : actor.principalId;
-    const rows = await new TransferStore(store.db).exports(actor.tenantId, whose, before, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], presentExport);
+  list(actor: Actor, page: TransferList): Promise<Page<Export>> {
+    return this.#ledger.list(actor, page, isAtLeast(TENANT_ROLES, actor.role, "admin") ? undefined : actor.principalId);
   }
 
   /** The finished file, for who may still ask for it. */
   async content(actor: Actor, id: string): Promise<{ stream: ReadableStream<Uint8Array<ArrayBuffer>>; size: number }> {
-    const { blobs, gate } = this.#deps;
+    const { blobs, gate, clock } = this.#deps;
     const row = await this.#row(actor, id);
     if (row.kind === "tenant") checkAdmin(actor);
     else if ((await gate.look(actor, row.room_id ?? ""))?.role !== "owner") throw notFound();
-    if (row.state === "expired") throw new Fault("gone", "The file was kept for 72 hours; export again");
-    const stream = row.blob_key === null ? undefined : await blobs.get(row.blob_key);
-    if (stream === undefined) throw new Fault("conflict", `The export is ${row.state}`);
+    const isDone = row.state === "done";
+    if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);
+    const isKept = isDone && row.expires_at !== null && Date.parse(row.expires_at) > clock.now();
+    const stream = isKept && row.blob_key !== null ? await blobs.get(row.blob_key) : undefined;
+    if (stream === undefined) throw new Fault("gone", `The file was kept for ${EXPORT_KEPT_HOURS} hours; export again`);
     return { stream, size: Number(row.size ?? 0) };
   }
 
-  async #run(tenantId: string, id: string, attempt: number): Promise<void> {
-    const { store, clock, blobs } = this.#deps;
-    const row = await new TransferStore(store.db).export(tenantId, id);
-    if (row === undefined || (row.state !== "queued" && row.state !== "running")) return;
-    await this.#set(row, { state: "running" });
-    const exporter = new Exporter(store, row);
-    const key = newId("export");
-    try {
-      await blobs.put(key, exporter.content(iso(clock.now())));
-    } catch (error) {
-      if (attempt >= ATTEMPTS_MAX) {
-        const failure_json = JSON.stringify({ code: "internal", detail: "The export failed too often" });
-        await this.#set(row, { state: "failed", failure_json, finished_at: iso(clock.now()) });
-      }
-      throw error;
-    }
-    const now = clock.now();
-    await this.#set(row, {
+  async #start(tenantId: string, id: string): Promise<ExportRow | undefined> {
+    const isOpen = ({ state }: ExportRow): boolean => state === "queued" || state === "running";
+    return (await this.#ledger.nameContent(tenantId, id, isOpen, { state: "running" }))?.row;
+  }
+
+  async #run(row: ExportRow): Promise<void> {
+    const { store, clock, blobs, isStopping } = this.#deps;
+    const exporter = new Exporter(store, row, isStopping);
+    await blobs.put(row.blob_key ?? "", exporter.content(iso(clock.now())));
+    await this.#end(row, {
       state: "done",
-      blob_key: key,
       size: exporter.bytes,
       counts_json: JSON.stringify(exporter.counts),
-      finished_at: iso(now),
-      expires_at: iso(now + EXPORT_KEPT_HOURS * HOUR_MS),
+      expires_at: iso(clock.now() + EXPORT_KEPT_HOURS * HOUR_MS),
     });
   }
 
-  async #expire(tenantId: string, id: string): Promise<void> {
-    const { store, blobs } = this.#deps;
-    const row = await new TransferStore(store.db).export(tenantId, id);
-    if (row === undefined || row.blob_key === null) return;
-    await blobs.delete(row.blob_key);
-    await this.#set(row, { state: "expired", blob_key: null });
-  }
-
-  /** Changes an export and tells who asked for it. */
-  async #set({ tenant_id: tenantId, id }: ExportRow, set: Partial<ExportRow>): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
-      const exports = new TransferStore(tx.db);
-      const row = await exports.export(tenantId, id);
-      if (row === undefined) return;
-      const changes = { ...set, version: row.version + 1 };
-      await exports.updateExport(tenantId, id, changes);
-      const after: ExportRow = { ...row, ...changes };
-      const stream = principalStream(row.requested_by);
-      await tx.emit({ tenantId, stream, type: "export.updated", data: { export: presentExport(after) } });
-      if (after.state === "done" && after.expires_at !== null) {
-        await tx.enqueue({ tenantId, kind: EXPIRE_JOB, payload: { id }, runAt: Date.parse(after.expires_at) });
-      }
-    });
+  /** Ends a run, unless another has taken its place. */
+  async #end(row: ExportRow, set: Partial<ExportRow>): Promise<void> {
+    const { clock, blobs } = this.#deps;
+    const ended = { ...set, finished_at: iso(clock.now()) };
+    const moved = await this.#ledger.move(row.tenant_id, row.id, ({ version }) => version === row.version, ended);
+    if (moved === undefined && row.blob_key !== null) await blobs.delete(row.blob_key);
   }
 
   async #row(actor: Actor, id: string): Promise<ExportRow> {
-    const row = await new TransferStore(this.#deps.store.db).export(actor.tenantId, id);
-    const isMine = row?.requested_by === actor.principalId || isAtLeast(TENANT_ROLES, actor.role, "admin");
-    if (row === undefined || !isMine) throw new Fault("not_found", "No such export");
-    return row;
+    const row = await this.#ledger.row(actor.tenantId, id);
+    if (row.requested_by === actor.principalId || isAtLeast(TENANT_ROLES, actor.role, "admin")) return row;
+    throw this.#ledger.absent();
   }
 }
 

@@ -1,7 +1,7 @@
 // Writes the lines of an export: principals before they are named, then room by room with members and messages.
 import type { Store } from "@/ports/store.ts";
 import type { MessageRow } from "@/modules/message/mod.ts";
-import { noCounts } from "./report.ts";
+import { Halted, noCounts } from "./report.ts";
 import type { Counts } from "./schema.ts";
 import { type ExportRow, TransferStore, type TransferTables } from "./store.ts";
 
@@ -11,18 +11,21 @@ type Room = TransferTables["room"];
 export class Exporter {
   readonly #store: TransferStore;
   readonly #row: ExportRow;
+  readonly #isStopping: () => boolean;
   readonly #told = new Set<string>();
   readonly counts: Counts = noCounts();
   bytes = 0;
 
-  constructor(store: Store<TransferTables>, row: ExportRow) {
+  constructor(store: Store<TransferTables>, row: ExportRow, isStopping: () => boolean) {
     this.#store = new TransferStore(store.db);
     this.#row = row;
+    this.#isStopping = isStopping;
   }
 
   /** The file, in chunks of some hundred lines. */
   async *content(at: string): AsyncGenerator<Uint8Array> {
     for await (const lines of this.#lines(at)) {
+      if (this.#isStopping()) throw new Halted("The gateway is stopping");
       const chunk = new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
       this.bytes += chunk.length;
       yield chunk;

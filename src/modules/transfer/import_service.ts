@@ -1,70 +1,64 @@
 // Imports: asked for, given their archive, run as a job, cancelled.
-import { z } from "@zod/zod";
 import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream } from "@/core/event.ts";
+import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import { defineJob, type JobKind } from "@/core/job.ts";
-import type { Cursors, Page } from "@/core/page.ts";
+import type { JobKind } from "@/core/job.ts";
+import type { Page } from "@/core/page.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
 import { Refs } from "./draft.ts";
 import { GatewayReader } from "./gateway.ts";
 import { Importer } from "./importer.ts";
+import { Ledger, type LedgerDeps } from "./ledger.ts";
 import { readLines } from "./lines.ts";
 import { MattermostReader } from "./mattermost.ts";
-import { ArchiveFault, Halted, noCounts, Report } from "./report.ts";
+import { ArchiveFault, noCounts, Report } from "./report.ts";
 import { ARCHIVE_MAX_BYTES, type Import, type ImportCreate, type TransferList, UPLOAD_WITHIN_HOURS } from "./schema.ts";
 import { SlackReader } from "./slack.ts";
-import { type ImportRow, TransferStore, type TransferTables } from "./store.ts";
+import { type ImportRow, TransferStore } from "./store.ts";
 import { Archive } from "./zip.ts";
 
 const JOB = "transfer.import";
 const EXPIRE_JOB = "transfer.expire_import";
 const HOUR_MS = 3_600_000;
-const ATTEMPTS_MAX = 5;
-const Payload = z.strictObject({ id: z.string() });
 
-export type ImportDeps = {
-  store: Store<TransferTables>;
-  clock: Clock;
-  cursors: Cursors;
-  blobs: Blobs;
-  membersMax: number;
-  isStopping: () => boolean;
-};
+export type ImportDeps = LedgerDeps & { membersMax: number };
 
 export class ImportService {
   readonly #deps: ImportDeps;
+  readonly #ledger: Ledger<"transfer_import", Import>;
 
   constructor(deps: ImportDeps) {
     this.#deps = deps;
+    this.#ledger = new Ledger(deps, {
+      table: "transfer_import",
+      name: "import",
+      present: presentImport,
+      async moved(tx, { tenant_id: tenantId, id, finished_at }) {
+        if (finished_at !== null) await new TransferStore(tx.db).removeLines(tenantId, id);
+      },
+    });
   }
 
   get jobs(): JobKind[] {
+    const ledger = this.#ledger;
     return [
-      defineJob({
-        kind: JOB,
-        payload: Payload,
-        maxAttempts: ATTEMPTS_MAX,
-        run: ({ tenantId, payload, attempt }) => this.#run(tenantId, payload.id, attempt),
-      }),
-      defineJob({
-        kind: EXPIRE_JOB,
-        payload: Payload,
-        run: async ({ tenantId, payload }) => {
-          await this.#move(tenantId, payload.id, ["waiting"], "cancelled", {});
-        },
-      }),
+      ledger.workJob(
+        JOB,
+        (tenantId, id) => this.#start(tenantId, id),
+        (row) => this.#run(row),
+        (row, failure) => this.#end(row, { state: "failed", failure_json: JSON.stringify(failure) }),
+      ),
+      ledger.job(EXPIRE_JOB, (tenantId, id) => this.#cancel(tenantId, id, ["waiting"])),
+      ledger.discardJob,
     ];
   }
 
   create(actor: Actor, { kind, namespace, principalMap }: ImportCreate): Promise<Import> {
     const { store, clock } = this.#deps;
     return store.write(async (tx) => {
-      const imports = new TransferStore(tx.db);
-      if (await imports.unfinished(actor.tenantId, "transfer_import") > 0) {
+      const imports = this.#ledger.rows(tx);
+      if (await imports.unfinished(actor.tenantId) > 0) {
         throw new Fault("already_running", "Another import of the tenant has not ended; cancel it or wait");
       }
       const now = clock.now();
@@ -87,19 +81,22 @@ export class ImportService {
         started_at: null,
         finished_at: null,
       };
-      await imports.addImport(row);
+      await imports.add(row);
       const runAt = now + UPLOAD_WITHIN_HOURS * HOUR_MS;
       await tx.enqueue({ tenantId: row.tenant_id, kind: EXPIRE_JOB, payload: { id: row.id }, runAt });
       return presentImport(row);
     });
   }
 
-  /** Takes the archive in and starts the work. */
+  /** Takes the archive in and starts the work. Of two uploads at a time the one that began last counts. */
   async upload(actor: Actor, id: string, content: AsyncIterable<Uint8Array>): Promise<Import> {
     checkAdmin(actor);
+    const { tenantId } = actor;
     const { store, blobs } = this.#deps;
-    if ((await this.#row(actor.tenantId, id)).state !== "waiting") throw hasArchive();
-    const key = newId("archive");
+    await this.#ledger.row(tenantId, id);
+    const named = await this.#ledger.nameContent(tenantId, id, ({ state }) => state === "waiting");
+    if (named === undefined) throw hasArchive();
+    const { key } = named;
     let size = 0;
     await blobs.put(
       key,
@@ -113,70 +110,64 @@ export class ImportService {
         }
       }(),
     );
-    try {
-      return await store.write(async (tx) => {
-        const imports = new TransferStore(tx.db);
-        const row = await imports.import(actor.tenantId, id);
-        if (row?.state !== "waiting") throw hasArchive();
-        const set = { state: "queued" as const, blob_key: key, size, version: row.version + 1 };
-        await imports.updateImport(actor.tenantId, id, set);
-        await tx.enqueue({ tenantId: actor.tenantId, kind: JOB, payload: { id } });
-        return presentImport({ ...row, ...set });
-      });
-    } catch (error) {
-      await blobs.delete(key);
-      throw error;
-    }
+    const queued = await store.write(async (tx) => {
+      const isMine = ({ state, blob_key }: ImportRow): boolean => state === "waiting" && blob_key === key;
+      const moved = await this.#ledger.move(tenantId, id, isMine, { state: "queued", size });
+      if (moved !== undefined) await tx.enqueue({ tenantId, kind: JOB, payload: { id } });
+      return moved;
+    });
+    if (queued !== undefined) return presentImport(queued);
+    await blobs.delete(key);
+    throw hasArchive();
   }
 
   async read(actor: Actor, id: string): Promise<Import> {
-    return presentImport(await this.#row(actor.tenantId, id));
+    return presentImport(await this.#ledger.row(actor.tenantId, id));
   }
 
-  async list(actor: Actor, { limit, cursor }: TransferList): Promise<Page<Import>> {
-    const { store, cursors } = this.#deps;
-    const bind = ["import.list", actor.tenantId];
-    const before = cursors.open(cursor, bind)?.[0];
-    const rows = await new TransferStore(store.db).imports(actor.tenantId, before?.toString(), limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], presentImport);
+  list(actor: Actor, page: TransferList): Promise<Page<Import>> {
+    return this.#ledger.list(actor, page);
   }
 
   /** Ends an import; what came in stays, and importing again goes on from there. */
   async cancel(actor: Actor, id: string): Promise<Import> {
-    const { state } = await this.#row(actor.tenantId, id);
-    const row = await this.#move(actor.tenantId, id, ["waiting", "queued", "running"], "cancelled", {});
+    const { state } = await this.#ledger.row(actor.tenantId, id);
+    const row = await this.#cancel(actor.tenantId, id, ["waiting", "queued", "running"]);
     if (row === undefined) throw new Fault("conflict", `The import is ${state}`);
     return presentImport(row);
   }
 
-  async #run(tenantId: string, id: string, attempt: number): Promise<void> {
-    const row = await this.#move(tenantId, id, ["queued", "running"], "running", {
-      started_at: iso(this.#deps.clock.now()),
-    });
-    if (row === undefined) return;
-    const report = new Report(row.size ?? 0);
+  #cancel(tenantId: string, id: string, from: readonly Import["state"][]): Promise<ImportRow | undefined> {
+    return this.#ledger.move(tenantId, id, ({ state }) => from.includes(state), this.#over({ state: "cancelled" }));
+  }
+
+  #start(tenantId: string, id: string): Promise<ImportRow | undefined> {
+    const isOpen = ({ state }: ImportRow): boolean => state === "queued" || state === "running";
+    return this.#ledger.move(tenantId, id, isOpen, { state: "running", started_at: iso(this.#deps.clock.now()) });
+  }
+
+  async #run(row: ImportRow): Promise<void> {
+    const report = new Report(row);
     const importer = new Importer(this.#deps, row, report);
     try {
       await this.#import(row, importer, report);
-      report.done = row.size ?? 0;
-      await importer.checkpoint();
-      await this.#move(tenantId, id, ["running"], "done", {});
     } catch (error) {
-      if (error instanceof Halted) {
-        if (this.#deps.isStopping()) throw new Fault("unavailable", error.message, { cause: error });
-        return;
-      }
-      const isLast = attempt >= ATTEMPTS_MAX;
-      if (!(error instanceof ArchiveFault) && !isLast) throw error;
-      const failure = error instanceof ArchiveFault
-        ? error.failure
-        : { code: "internal", detail: "The import failed too often" };
-      await this.#move(tenantId, id, ["running"], "failed", {
-        failure_json: JSON.stringify(failure),
-        report_json: JSON.stringify(report.items()),
-      });
-      if (!(error instanceof ArchiveFault)) throw error;
+      // What was found up to there, without the batch that went wrong.
+      if (error instanceof ArchiveFault) await importer.checkpoint();
+      throw error;
     }
+    report.done = Number(row.size ?? 0);
+    await importer.checkpoint();
+    await this.#end(row, { state: "done" });
+  }
+
+  /** Ends a run, unless another has taken its place or it was cancelled. */
+  async #end(row: ImportRow, set: Partial<ImportRow>): Promise<void> {
+    await this.#ledger.move(row.tenant_id, row.id, ({ version }) => version === row.version, this.#over(set));
+  }
+
+  #over(set: Partial<ImportRow>): Partial<ImportRow> {
+    return { ...set, blob_key: null, finished_at: iso(this.#deps.clock.now()) };
   }
 
   async #import(row: ImportRow, importer: Importer, report: Report): Promise<void> {
@@ -203,42 +194,6 @@ export class ImportService {
     } finally {
       archive.close();
     }
-  }
-
-  /** Moves an import from one of these states on; `undefined` when it is in none of them. */
-  async #move(
-    tenantId: string,
-    id: string,
-    from: readonly Import["state"][],
-    state: Import["state"],
-    set: Partial<ImportRow>,
-  ): Promise<ImportRow | undefined> {
-    const { store, clock, blobs } = this.#deps;
-    const isOver = state !== "running";
-    const moved = await store.write(async (tx: Transaction<TransferTables>) => {
-      const imports = new TransferStore(tx.db);
-      const row = await imports.import(tenantId, id);
-      if (row === undefined || !from.includes(row.state)) return undefined;
-      const changes: Partial<ImportRow> = {
-        ...set,
-        state,
-        version: row.version + 1,
-        ...(isOver ? { finished_at: iso(clock.now()), blob_key: null } : {}),
-      };
-      const after: ImportRow = { ...row, ...changes };
-      await imports.updateImport(tenantId, id, changes);
-      const stream = principalStream(row.requested_by);
-      await tx.emit({ tenantId, stream, type: "import.updated", data: { import: presentImport(after) } });
-      return { before: row, after };
-    });
-    if (isOver && moved?.before.blob_key) await blobs.delete(moved.before.blob_key);
-    return moved?.after;
-  }
-
-  async #row(tenantId: string, id: string): Promise<ImportRow> {
-    const row = await new TransferStore(this.#deps.store.db).import(tenantId, id);
-    if (row === undefined) throw new Fault("not_found", "No such import");
-    return row;
   }
 }
 

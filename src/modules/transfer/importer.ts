@@ -8,10 +8,12 @@ import { MessageBatch } from "./batch.ts";
 import type { MemberDraft, MessageDraft, PersonDraft, Ref, RoomDraft } from "./draft.ts";
 import { People } from "./people.ts";
 import { Halted, type Report } from "./report.ts";
-import { type ImportRow, TransferStore, type TransferTables } from "./store.ts";
+import { type ImportRow, TransferRows, TransferStore, type TransferTables } from "./store.ts";
 
 export const BATCH = 200;
 const NAME_MAX = 120;
+const TOPIC_MAX = 500;
+const DESCRIPTION_MAX = 4000;
 
 type Deps = { store: Store<TransferTables>; clock: Clock; membersMax: number; isStopping: () => boolean };
 type Tx = Transaction<TransferTables>;
@@ -104,6 +106,7 @@ export class Importer {
       await this.#tellReaders(tx, room);
       this.report.added.members += added.length;
     });
+    room.movedOn.clear();
   }
 
   /** Notes progress, so that it is seen and a cancel is noticed. */
@@ -113,19 +116,25 @@ export class Importer {
 
   /** One transaction that belongs to the running import: it sees whether the import still is, and takes the counts along. */
   async #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
-    const { tenant_id: tenantId, id } = this.#row;
+    const { tenant_id: tenantId, id, version } = this.#row;
     if (this.#deps.isStopping()) throw new Halted("The gateway is stopping");
-    return await this.#deps.store.write(async (tx) => {
-      const store = new TransferStore(tx.db);
-      const state = (await store.import(tenantId, id))?.state;
-      if (state !== "running") throw new Halted(`The import is ${state}`);
+    const standing = this.report.standing();
+    const result = await this.#deps.store.write(async (tx) => {
+      // The work may run again from its start, and then what it noted before is not so.
+      this.report.restore(standing);
+      this.people.forget();
+      const imports = new TransferRows(tx.db, "transfer_import");
+      const row = await imports.find(tenantId, id);
+      if (row?.version !== version) throw new Halted(`The import is ${row?.state}, or another run's`);
       const result = await work(tx);
-      await store.updateImport(tenantId, id, {
+      await imports.update(tenantId, id, {
         progress_json: JSON.stringify(this.report.progress()),
         report_json: JSON.stringify(this.report.items()),
       });
       return result;
     });
+    this.people.settle();
+    return result;
   }
 
   async #roomRow(store: TransferStore, draft: RoomDraft, directKey: string | null): Promise<TransferTables["room"]> {
@@ -135,13 +144,15 @@ export class Importer {
     const isSlugTaken = draft.slug !== null && await store.isSlugTaken(tenantId, draft.slug);
     if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
     const at = draft.createdAt ?? this.#now;
+    const fit = (text: string, max: number, what: string): string =>
+      this.report.fit(text, max, `${draft.name}: ${what}`);
     return {
       tenant_id: tenantId,
       id: isOwnFree ? own : derived,
-      name: [...draft.name.trim()].slice(0, NAME_MAX).join("") || "unnamed",
+      name: fit(draft.name.trim(), NAME_MAX, "name") || "unnamed",
       slug: isSlugTaken ? null : draft.slug,
-      topic: draft.topic,
-      description: draft.description,
+      topic: draft.topic === null ? null : fit(draft.topic, TOPIC_MAX, "topic"),
+      description: draft.description === null ? null : fit(draft.description, DESCRIPTION_MAX, "description"),
       kind: draft.kind,
       visibility: draft.kind === "direct" ? "private" : draft.visibility,
       history_visibility: draft.historyVisibility,
@@ -222,7 +233,6 @@ export class Importer {
         },
       })),
     );
-    room.movedOn.clear();
   }
 
   get #now(): string {

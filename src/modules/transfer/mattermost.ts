@@ -143,7 +143,7 @@ export class MattermostReader {
         kind: "channel",
         name: display_name || name,
         visibility: type === "O" ? "public" : "private",
-        topic: header ? [...header].slice(0, 500).join("") : null,
+        topic: header || null,
         description: purpose || null,
         metadata: { importedFrom: "mattermost", sourceId: key },
       }),

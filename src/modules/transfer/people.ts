@@ -13,6 +13,8 @@ export class People {
   readonly #report: Report;
   /** Those known to exist, by id. */
   readonly #kinds = new Map<string, PrincipalKind>();
+  /** Those of them that were learnt of in a transaction that has not ended. */
+  readonly #fresh = new Set<string>();
 
   constructor(row: ImportRow, report: Report) {
     this.#row = row;
@@ -27,11 +29,22 @@ export class People {
     return this.#kinds.has(id);
   }
 
+  /** The transaction runs again from its start, and knows nothing of the run before. */
+  forget(): void {
+    for (const id of this.#fresh) this.#kinds.delete(id);
+    this.#fresh.clear();
+  }
+
+  /** The transaction was committed. */
+  settle(): void {
+    this.#fresh.clear();
+  }
+
   /** Learns which of these exist. */
   async learn(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<void> {
     const unknown = [...new Set(ids)].filter((id) => !this.#kinds.has(id));
     for (const row of await new TransferStore(tx.db).principals(this.#row.tenant_id, unknown)) {
-      this.#kinds.set(row.id, row.kind);
+      this.#know(row);
     }
   }
 
@@ -58,7 +71,8 @@ export class People {
         id: draft.id,
         kind: draft.kind,
         handle: this.#handle(draft, taken),
-        display_name: [...draft.displayName.trim()].slice(0, NAME_MAX).join("") || draft.id.slice(0, NAME_MAX),
+        display_name: this.#report.fit(draft.displayName.trim(), NAME_MAX, `${draft.id}: name`) ||
+          draft.id.slice(0, NAME_MAX),
         // Nobody comes out of an archive with more rights than who brings it in.
         role: lowerOf(TENANT_ROLES, draft.role, requester_role),
         role_set_at: null,
@@ -75,12 +89,21 @@ export class People {
       };
     });
     await tx.insertMany("principal", rows);
-    for (const row of rows) this.#kinds.set(row.id, row.kind);
+    for (const row of rows) this.#know(row);
     this.#report.added.principals += rows.length;
   }
 
+  #know({ id, kind }: Pick<TransferTables["principal"], "id" | "kind">): void {
+    this.#kinds.set(id, kind);
+    this.#fresh.add(id);
+  }
+
   #handle({ id, handle }: PersonDraft, taken: Set<string>): string | null {
-    if (handle === null || !HANDLE.test(handle)) return null;
+    if (handle === null) return null;
+    if (!HANDLE.test(handle)) {
+      this.#report.skip("handle_invalid", `${id}: ${handle}`);
+      return null;
+    }
     if (taken.has(handle)) {
       this.#report.skip("handle_taken", `${id}: ${handle}`);
       return null;

@@ -1,5 +1,23 @@
 // What an import says about itself: how far it is, what it added, what it left out and why.
 import { type Counts, EXAMPLES_MAX, type Failure, type Import, type Progress, type SkipCode } from "./schema.ts";
+import type { ImportRow } from "./store.ts";
+
+/** What reading an archive finds each time; of everything else only the adding tells, once. */
+const FOUND_AGAIN: ReadonlySet<SkipCode> = new Set([
+  "invalid_json",
+  "invalid_record",
+  "invalid_text",
+  "line_too_long",
+  "unknown_type",
+  "unknown_entry",
+  "unknown_room",
+  "room_deleted",
+  "too_many_members",
+  "text_split",
+  "empty",
+  "file_not_copied",
+  "archive_truncated",
+]);
 
 /** The archive as a whole cannot be imported. */
 export class ArchiveFault extends Error {
@@ -17,15 +35,25 @@ export class Halted extends Error {
   override readonly name = "Halted";
 }
 
+/** A report as it stood at some point. */
+export type Standing = Pick<Progress, "added" | "present"> & { items: Import["report"] };
+
 export class Report {
   readonly added: Counts = noCounts();
   present = 0;
   done = 0;
   readonly #total: number;
-  readonly #skips = new Map<SkipCode, { count: number; examples: string[] }>();
+  /** Messages that earlier runs of this import added, and that this one will find present. */
+  readonly #addedBefore: number;
+  #skips = new Map<SkipCode, { count: number; examples: string[] }>();
 
-  constructor(total: number) {
-    this.#total = total;
+  /** Goes on from what an earlier run of the import left in its row. */
+  constructor({ size, progress_json, report_json }: Pick<ImportRow, "size" | "progress_json" | "report_json">) {
+    const { added }: Progress = JSON.parse(progress_json);
+    const items: Import["report"] = JSON.parse(report_json);
+    this.#total = Number(size ?? 0);
+    this.#addedBefore = added.messages;
+    this.restore({ added, present: 0, items: items.filter(({ code }) => !FOUND_AGAIN.has(code)) });
   }
 
   /** Notes that something at `where` was left out or changed. */
@@ -36,12 +64,37 @@ export class Report {
     this.#skips.set(code, entry);
   }
 
+  /** The text where it is not too long, else its beginning; in code points. */
+  fit(text: string, max: number, where: string): string {
+    // No text has more code points than UTF-16 units.
+    if (text.length <= max) return text;
+    const points = [...text];
+    if (points.length <= max) return text;
+    this.skip("shortened", where);
+    return points.slice(0, max).join("");
+  }
+
   progress(): Progress {
-    return { done: Math.min(this.done, this.#total), total: this.#total, added: this.added, present: this.present };
+    return {
+      done: Math.min(this.done, this.#total),
+      total: this.#total,
+      added: { ...this.added },
+      present: Math.max(0, this.present - this.#addedBefore),
+    };
   }
 
   items(): Import["report"] {
-    return [...this.#skips].map(([code, entry]) => ({ code, ...entry }));
+    return [...this.#skips].map(([code, { count, examples }]) => ({ code, count, examples: [...examples] }));
+  }
+
+  standing(): Standing {
+    return { added: { ...this.added }, present: this.present, items: this.items() };
+  }
+
+  restore({ added, present, items }: Standing): void {
+    Object.assign(this.added, added);
+    this.present = present;
+    this.#skips = new Map(items.map(({ code, count, examples }) => [code, { count, examples: [...examples] }]));
   }
 }
 

@@ -57,11 +57,13 @@ export const SKIP_CODES = [
   "too_many_mentions",
   "too_many_members",
   "text_split",
+  "shortened",
   "empty",
   "file_not_copied",
   "metadata_too_large",
   "slug_taken",
   "handle_taken",
+  "handle_invalid",
   "client_message_id_taken",
   "archive_truncated",
 ] as const;

@@ -123,8 +123,8 @@ export class SlackReader {
       name: kind === "dm" || name === undefined
         ? members.map((member) => this.#names.get(member) ?? member).join(", ")
         : name,
-      topic: bounded(rest.topic?.value, 500),
-      description: bounded(rest.purpose?.value, 4000),
+      topic: rest.topic?.value || null,
+      description: rest.purpose?.value || null,
       visibility: kind === "public" ? "public" : "private",
       isArchived: rest.is_archived === true,
       metadata: { importedFrom: "slack", sourceId: id },
@@ -233,8 +233,4 @@ function tsOr(ts: string | undefined, at: string): string {
 
 function compareTs(a: string, b: string): number {
   return Number(a) - Number(b) || (a < b ? -1 : a > b ? 1 : 0);
-}
-
-function bounded(text: string | undefined, max: number): string | null {
-  return text === undefined || text === "" ? null : [...text].slice(0, max).join("");
 }

@@ -80,7 +80,11 @@ export class TransferRows<Table extends JobTable> {
   }
 
   async find(tenantId: string, id: string): Promise<TransferTables[Table] | undefined> {
-    const row = await this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+    const row = await this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId).where(
+      "id",
+      "=",
+      id,
+    )
       .executeTakeFirst();
     // The query builder only knows that it is of one of the two.
     return row as TransferTables[Table] | undefined;
