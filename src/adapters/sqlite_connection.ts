@@ -3,7 +3,16 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { Fault } from "@/core/fault.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import { type Answers, type Footprint, footprintsOf, type KeptAnswers } from "./kept.ts";
-import { type Connection, InsertTexts, Rerun, type Row, type Rows, SessionLost, sqlValue } from "./session.ts";
+import {
+  type Connection,
+  InsertTexts,
+  Rerun,
+  type Row,
+  type Rows,
+  SessionLost,
+  type SqlValue,
+  sqlValue,
+} from "./session.ts";
 
 const STATEMENTS_MAX = 500;
 /** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */
@@ -63,7 +72,12 @@ export class SqliteConnection implements Connection {
     try {
       const { statement, footprint } = this.#prepare(sql);
       this.#kept.touch(footprint.writes);
-      for (const row of rows) statement.run(...columns.map((column) => sqlValue(row[column])));
+      // One array for all rows: this is where most of a busy gateway's rows are written.
+      const values: SqlValue[] = new Array(columns.length).fill(null);
+      for (const row of rows) {
+        for (let at = 0; at < values.length; at++) values[at] = sqlValue(row[columns[at] ?? ""]);
+        statement.run(...values);
+      }
     } catch (thrown) {
       throw this.#translate(thrown);
     }

@@ -1,6 +1,7 @@
 // The one door to every operation: rate limit → validate → authorise → run → measure → translate failure.
 // The transport has authenticated the caller; everything else is the same whoever calls and however.
 import type { z } from "@zod/zod";
+import type { Counter, Histogram } from "prom-client";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { Fault, type FieldFault } from "./fault.ts";
 import { logOf } from "./log.ts";
@@ -33,13 +34,32 @@ type Deps = {
   rates: RateRules;
 };
 
+type Meter = {
+  labels: { module: string; operation: string };
+  ok: Counter.Internal;
+  latency: Histogram.Internal<string>;
+};
+
 const log = logOf("operation");
 
 /** Builds the dispatcher. */
 export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
+  const meters = new Map<Operation, Meter>();
+
+  /** What an operation is counted by, its labels looked up once. */
+  function meterOf(operation: Operation): Meter {
+    let meter = meters.get(operation);
+    if (meter === undefined) {
+      const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
+      meter = { labels, ok: metrics.operations.labels(labels), latency: metrics.operationLatency.labels(labels) };
+      meters.set(operation, meter);
+    }
+    return meter;
+  }
+
   return async function dispatch(operation, call) {
     const startedAt = performance.now();
-    const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
+    const meter = meterOf(operation);
     try {
       if (takeRate !== undefined) await limit(takeRate, rates, operation, call.actor);
       if (operation.off !== undefined) throw operation.off();
@@ -55,12 +75,12 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
           return call.signal;
         },
       }, input);
-      metrics.operations.inc(labels);
+      meter.ok.inc();
       if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
     } catch (thrown) {
       const fault = Fault.from(thrown);
-      metrics.operationErrors.inc({ ...labels, code: fault.code });
+      metrics.operationErrors.inc({ ...meter.labels, code: fault.code });
       log[fault.kind.level]("failed", {
         ...fields(operation, call, startedAt),
         code: fault.code,
@@ -68,7 +88,7 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
       });
       throw fault;
     } finally {
-      metrics.operationLatency.observe(labels, (performance.now() - startedAt) / 1000);
+      meter.latency.observe((performance.now() - startedAt) / 1000);
     }
   };
 }

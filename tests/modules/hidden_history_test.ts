@@ -162,3 +162,18 @@ Deno.test("whoever listens while a room begins or ceases to hide its past is ask
   assert.equal(await editedAfter("joined"), HIDDEN);
   assert.equal(await editedAfter("shared"), "message.updated");
 });
+
+Deno.test("nobody can answer, or reply to, a message that is hidden from them", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
+  const old = await say(alice, roomId, "secret");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  for (const field of ["threadId", "replyToId"]) {
+    const refused = await bob.post("/v1/messages", { roomId, text: "what was that?", [field]: old.id });
+    const unknown = await bob.post("/v1/messages", { roomId, text: "?", [field]: old.id.replace(/.{4}$/, "0000") });
+    assert.equal(refused.body.code, "validation_failed");
+    assert.deepEqual(refused.body.errors, unknown.body.errors);
+    ok(await alice.post("/v1/messages", { roomId, text: "I may", [field]: old.id }));
+  }
+});

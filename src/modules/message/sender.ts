@@ -8,7 +8,7 @@ import { newId } from "@/core/id.ts";
 import { encodeOnce } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
-import type { Pass, RoomGate } from "@/modules/room/mod.ts";
+import { hiddenUpTo, type Pass, type RoomGate } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { checkMentions } from "./mentions.ts";
 import { noticeJob } from "./notifier.ts";
@@ -246,10 +246,12 @@ export class MessageSender {
     { room, role }: Pass,
   ): Promise<readonly Attachment[]> {
     const { tenantId } = context.actor;
+    const isThere = (row: MessageRow | undefined): row is MessageRow =>
+      row?.room_id === room.id && row.seq > hiddenUpTo({ room });
     await checkMentions(this.#deps.gate, { room, role }, input.mentions);
     if (input.threadId !== undefined) {
       const root = await messages.find(tenantId, input.threadId);
-      if (root === undefined || root.room_id !== room.id) throw absent("threadId");
+      if (!isThere(root)) throw absent("threadId");
       if (root.thread_id !== null) {
         throw new Fault("validation_failed", "/threadId: threads are flat; name the root message", {
           errors: [{ pointer: "/threadId", code: "not_root", detail: `The root is ${root.thread_id}` }],
@@ -258,7 +260,7 @@ export class MessageSender {
     }
     if (input.replyToId !== undefined) {
       const target = await messages.find(tenantId, input.replyToId);
-      if (target === undefined || target.room_id !== room.id) throw absent("replyToId");
+      if (!isThere(target)) throw absent("replyToId");
     }
     if (input.fileIds === undefined) return NO_FILES;
     return await this.#deps.files.usable(this.#deps.store.db, context.actor, room.id, input.fileIds);

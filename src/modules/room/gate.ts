@@ -115,8 +115,13 @@ export function effectiveRole(
   return room.owner_role === null ? undefined : lowerOf(ROOM_ROLES, room.my_role, room.owner_role);
 }
 
+/** Where somebody came in; `head` matters only for who is not a member. */
+type Horizon =
+  & Pick<SeenRoom, "history_visibility" | "my_joined_seq" | "owner_joined_seq">
+  & Partial<Pick<SeenRoom, "head">>;
+
 /** Positions up to and including this one are hidden from the visitor; from an agent also what is hidden from its owner. */
-export function hiddenUpTo({ room }: Pick<Entry, "room">): number {
+export function hiddenUpTo({ room }: { room: Horizon }): number {
   if (room.history_visibility === "shared") return 0;
   return Math.max(room.my_joined_seq ?? room.head ?? 0, room.owner_joined_seq ?? 0);
 }

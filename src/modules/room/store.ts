@@ -87,8 +87,8 @@ export type SeenRoom = RoomRow & {
 
 /** What decides who comes into a room, and little else: nothing of it changes when somebody writes or reads there. */
 export type DoorRoom =
-  & Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility" | "state" | "member_count">
-  & Pick<SeenRoom, "my_role" | "owner_role">;
+  & Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility" | "history_visibility" | "state" | "member_count">
+  & Pick<SeenRoom, "my_role" | "my_joined_seq" | "owner_role" | "owner_joined_seq">;
 
 /** Somebody at the door of a room. */
 export type Visitor = Pick<RoomTables["principal"], "id" | "kind" | "role" | "owner_id"> & {
@@ -110,7 +110,8 @@ function facing(db: Kysely<RoomTables>, me: string, owner: string) {
     .leftJoin("member as boss", (join) =>
       join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", owner)
         .onRef("boss.tenant_id", "=", "room.tenant_id"))
-    .select(["me.role as my_role", "boss.role as owner_role"]);
+    .select(["me.role as my_role", "me.joined_seq as my_joined_seq"])
+    .select(["boss.role as owner_role", "boss.joined_seq as owner_joined_seq"]);
 }
 
 /** All rooms as one principal meets them; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
@@ -121,8 +122,7 @@ export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
       join.onRef("stream.tenant_id", "=", "room.tenant_id")
         .on("stream.name", "=", sql<string>`'room:' || room.id`))
     .selectAll("room")
-    .select(["me.joined_seq as my_joined_seq", "me.last_read_seq as my_last_read_seq"])
-    .select(["boss.joined_seq as owner_joined_seq", "stream.epoch", "stream.head"]);
+    .select(["me.last_read_seq as my_last_read_seq", "stream.epoch", "stream.head"]);
 }
 
 /** Within `seenRooms`: the position after which a member counts what is unread, nothing that is hidden from its owner. */
@@ -162,7 +162,8 @@ export function isInSeenRoom(
 const doorById = prepared(
   (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
     facing(db, value("principalId"), value("ownerId"))
-      .select(["room.tenant_id", "room.id", "room.kind", "room.visibility", "room.state", "room.member_count"])
+      .select(["room.tenant_id", "room.id", "room.kind", "room.visibility", "room.history_visibility"])
+      .select(["room.state", "room.member_count"])
       .where("room.tenant_id", "=", value("tenantId")).where("room.id", "=", value("id")),
   { mayKeep: true },
 );
