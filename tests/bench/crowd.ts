@@ -1,9 +1,9 @@
-// A crowd of sockets in one process of its own, so that its cost is not the server's. Reads orders from standard input and
-// answers on standard output, one JSON line each.
+// A crowd of sockets in one process of its own, so that its cost is not the server's.
 import { ageOf, type Dialect, gatewayDialect, senderDialect, socketIoDialect, stamped, wsDialect } from "./dialect.ts";
+import { answer, orders } from "./orders.ts";
 
 export type Order =
-  | { kind: "open"; dialect: string; base: string; sockets: number; token?: string; rooms?: string[] }
+  | { kind: "open"; dialect: string; bases: string[]; sockets: number; token?: string; rooms?: string[] }
   | { kind: "flood"; seconds: number; bytes: number; senders: number; inFlight: number }
   | { kind: "steady"; seconds: number; bytes: number; perSecond: number }
   | { kind: "close" };
@@ -14,6 +14,7 @@ class Crowd {
   readonly #dialect: Dialect;
   readonly #sockets: WebSocket[] = [];
   #deliveries = 0;
+  #sent = 0;
   #acknowledged = 0;
   #latencies: number[] | undefined;
   #onAcknowledged: ((socket: WebSocket, count: number) => void) | undefined;
@@ -24,9 +25,12 @@ class Crowd {
     this.#dialect = dialect;
   }
 
-  async open(base: string, sockets: number): Promise<void> {
+  /** Members are spread over the bases in blocks, so that those of a room, who are far apart, meet on different ones. */
+  async open(bases: readonly string[], sockets: number): Promise<void> {
+    const baseOf = (member: number): string => bases[Math.floor(member * bases.length / sockets)] ?? "";
     for (let from = 0; from < sockets; from += 50) {
-      const some = Array.from({ length: Math.min(50, sockets - from) }, (_, at) => this.#join(base, from + at));
+      const members = Array.from({ length: Math.min(50, sockets - from) }, (_, at) => from + at);
+      const some = members.map((member) => this.#join(baseOf(member), member));
       this.#sockets.push(...await Promise.all(some));
     }
   }
@@ -52,6 +56,10 @@ class Crowd {
       latencies: [],
     };
     await pause(500);
+    for (let waits = 0; this.#acknowledged < this.#sent && waits < 100; waits++) await pause(100);
+    if (this.#acknowledged < this.#sent) {
+      throw new Error(`${this.#sent - this.#acknowledged} sends were not acknowledged`);
+    }
     return report;
   }
 
@@ -84,6 +92,7 @@ class Crowd {
   /** Sends `count` messages, in one frame where the protocol takes several in one. */
   #send(socket: WebSocket, bytes: number, count = 1): void {
     if (socket.readyState !== WebSocket.OPEN) return;
+    this.#sent += count;
     const member = this.#members.get(socket) ?? 0;
     const frames = Array.from({ length: count }, () => this.#dialect.send(this.#nextId++, stamped(bytes), member));
     if (this.#dialect.joiner === undefined) frames.forEach((frame) => socket.send(frame));
@@ -128,33 +137,26 @@ function pause(ms: number): Promise<void> {
 
 async function obey(): Promise<void> {
   let crowd: Crowd | undefined;
-  let buffered = "";
-  for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
-    buffered += chunk;
-    const lines = buffered.split("\n");
-    buffered = lines.pop() ?? "";
-    for (const line of lines) {
-      const order = JSON.parse(line) as Order;
-      let report: Report = { deliveries: 0, sends: 0, seconds: 0, latencies: [] };
-      if (order.kind === "open") {
-        const rooms = order.rooms ?? [];
-        const roomOf = (member: number): string => rooms[member % rooms.length] ?? "";
-        const dialect = [
-          gatewayDialect(order.token ?? "", roomOf),
-          senderDialect(order.token ?? "", roomOf),
-          socketIoDialect,
-          wsDialect,
-        ].find(({ name }) => name === order.dialect);
-        if (dialect === undefined) throw new Error(`no dialect ${order.dialect}`);
-        crowd = new Crowd(dialect);
-        await crowd.open(order.base, order.sockets);
-      } else if (order.kind === "flood") {
-        report = await crowd?.flood(order.seconds, order.bytes, order.senders, order.inFlight) ?? report;
-      } else if (order.kind === "steady") {
-        report = await crowd?.steady(order.seconds, order.bytes, order.perSecond) ?? report;
-      } else crowd?.close();
-      Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify(report)}\n`));
-    }
+  for await (const order of orders<Order>()) {
+    let report: Report = { deliveries: 0, sends: 0, seconds: 0, latencies: [] };
+    if (order.kind === "open") {
+      const rooms = order.rooms ?? [];
+      const roomOf = (member: number): string => rooms[member % rooms.length] ?? "";
+      const dialect = [
+        gatewayDialect(order.token ?? "", roomOf),
+        senderDialect(order.token ?? "", roomOf),
+        socketIoDialect,
+        wsDialect,
+      ].find(({ name }) => name === order.dialect);
+      if (dialect === undefined) throw new Error(`no dialect ${order.dialect}`);
+      crowd = new Crowd(dialect);
+      await crowd.open(order.bases, order.sockets);
+    } else if (order.kind === "flood") {
+      report = await crowd?.flood(order.seconds, order.bytes, order.senders, order.inFlight) ?? report;
+    } else if (order.kind === "steady") {
+      report = await crowd?.steady(order.seconds, order.bytes, order.perSecond) ?? report;
+    } else crowd?.close();
+    answer(report);
   }
 }
 

@@ -36,7 +36,7 @@ export function ageOf(frame: string): number {
 }
 
 /** Occurrences of a text that every message has exactly once. */
-function occurrences(frame: string, needle: string): number {
+export function occurrences(frame: string, needle: string): number {
   let count = 0;
   for (let at = frame.indexOf(needle); at >= 0; at = frame.indexOf(needle, at + needle.length)) count++;
   return count;

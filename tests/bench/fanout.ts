@@ -55,7 +55,7 @@ async function measurePeer(peer: (typeof PEERS)[number]): Promise<Figures> {
 async function measure(dialect: string, server: Server, extra: { token?: string; rooms?: string[] }): Promise<Figures> {
   const generator = new Generator();
   const empty = server.residentKib();
-  await generator.order({ kind: "open", dialect, base: server.url, sockets: SOCKETS, ...extra });
+  await generator.order({ kind: "open", dialect, bases: [server.url], sockets: SOCKETS, ...extra });
   await pause(500);
   const kibPerSocket = (server.residentKib() - empty) / SOCKETS;
   const flood = { kind: "flood", bytes: BYTES, senders: 10, inFlight: 4 } as const;

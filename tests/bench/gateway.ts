@@ -1,6 +1,6 @@
 // The gateway as the subject of a benchmark: a process on a fresh database, with limits off, and calls to set it up.
 import { benchToken } from "./dialect.ts";
-import { Server } from "./server.ts";
+import { FIRST_CORE, Server } from "./server.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 export const SECRET = "a secret only for benchmarks, 32 bytes or more";
@@ -15,7 +15,7 @@ export class Gateway {
   }
 
   /** Starts on a new SQLite file, unless the environment names another database. */
-  static async start(environment: Record<string, string> = {}): Promise<Gateway> {
+  static async start(environment: Record<string, string> = {}, cores = FIRST_CORE): Promise<Gateway> {
     const folder = await Deno.makeTempDir({ prefix: "gateway-bench-" });
     const server = await Server.start("deno", [MAIN], {
       SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
@@ -24,7 +24,7 @@ export class Gateway {
       SVC_RATE_LIMIT: "off",
       RUST_LOG: "warn",
       ...environment,
-    });
+    }, cores);
     return new Gateway(server, await benchToken(SECRET, "bench"));
   }
 

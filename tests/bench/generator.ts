@@ -1,22 +1,15 @@
 // The load generator seen from the outside: a process on the other core that takes orders and reports.
-import type { Order, Report } from "./crowd.ts";
-import { pin } from "./server.ts";
+import type { Order as CrowdOrder, Report as CrowdReport } from "./crowd.ts";
+import { DENO, pin } from "./server.ts";
 
-export class Generator {
+export class Generator<Order = CrowdOrder, Report = CrowdReport> {
   readonly #child: Deno.ChildProcess;
   readonly #orders: WritableStreamDefaultWriter<Uint8Array>;
   readonly #lines: ReadableStreamDefaultReader<string>;
   #buffered = "";
 
   constructor(script = "./crowd.ts") {
-    const [command = "", ...args] = [
-      ...pin(1),
-      Deno.execPath(),
-      "run",
-      "--quiet",
-      "--allow-all",
-      new URL(script, import.meta.url).pathname,
-    ];
+    const [command = "", ...args] = [...pin(1), ...DENO, new URL(script, import.meta.url).pathname];
     this.#child = new Deno.Command(command, { args, stdin: "piped", stdout: "piped", stderr: "inherit" }).spawn();
     this.#orders = this.#child.stdin.getWriter();
     this.#lines = this.#child.stdout.pipeThrough(new TextDecoderStream()).getReader();

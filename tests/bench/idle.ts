@@ -12,7 +12,7 @@ export async function idle(sockets: number): Promise<Row[]> {
   const { server, token } = gateway;
   const generator = new Generator();
   const empty = server.residentKib();
-  await generator.order({ kind: "open", dialect: "gateway", base: server.url, sockets, token, rooms });
+  await generator.order({ kind: "open", dialect: "gateway", bases: [server.url], sockets, token, rooms });
   await pause(3000);
   const perSocket = (server.residentKib() - empty) / sockets;
   const { deliveries } = await generator.order({ kind: "steady", bytes: 200, perSecond: 1, seconds: 1 });

@@ -1,10 +1,12 @@
-// `deno task bench [fanout|sends|http|idle …]`: the gateway beside its peers, measured in the same run.
+// `deno task bench [fanout|sends|postgres|http|idle|storm|rows …]`: the gateway beside its peers, measured in the same run.
 import { fanout } from "./fanout.ts";
 import { http } from "./http.ts";
 import { idle } from "./idle.ts";
+import { postgres } from "./postgres.ts";
 import { chart, type Row, table } from "./report.ts";
 import { rows } from "./rows.ts";
 import { sends } from "./sends.ts";
+import { storm } from "./storm.ts";
 
 const ROUNDS = 3;
 const CHART = new URL("./chart.svg", import.meta.url);
@@ -12,8 +14,10 @@ const CHART = new URL("./chart.svg", import.meta.url);
 const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   fanout: () => fanout(ROUNDS),
   sends: () => sends(ROUNDS),
+  postgres: () => postgres(ROUNDS),
   http: () => http(ROUNDS),
   idle: () => idle(15_000),
+  storm: () => storm(ROUNDS),
   rows: () => rows(),
 };
 

@@ -13,7 +13,7 @@ export async function rows(sizes: readonly number[] = SIZES): Promise<Row[]> {
   const roomIds = await gateway.rooms(8);
   const generator = new Generator();
   const { server, token } = gateway;
-  await generator.order({ kind: "open", dialect: "sender", base: server.url, sockets: 64, token, rooms: roomIds });
+  await generator.order({ kind: "open", dialect: "sender", bases: [server.url], sockets: 64, token, rooms: roomIds });
   let stored = 0;
   const at = new Map<number, Latencies>();
   for (const size of sizes) {

@@ -8,27 +8,29 @@ const CLIENTS = 200;
 const ROOMS = 64;
 const BYTES = 200;
 const IN_FLIGHT = 8;
-const BATCH = 100;
+const SECONDS = 6;
+
+export const DURABLE_SENDS = `Durable sends, ${CLIENTS} clients over ${ROOMS} rooms`;
+
+/** The least table a message needs. */
+export const RAW_TABLE =
+  "create table message (id text primary key, room text, seq integer, sender text, text text, unique (room, seq))";
+
+/** Rows of one commit of raw inserts. */
+export const BATCH = 100;
+
+/** A row of the raw table. */
+export type RawRow = [id: string, room: string, seq: number, sender: string, text: string];
 
 export async function sends(rounds: number): Promise<Row[]> {
   const ours: number[] = [];
   const raw: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    const gateway = await Gateway.start();
-    const rooms = await gateway.rooms(ROOMS);
-    const generator = new Generator();
-    const { token, server } = gateway;
-    await generator.order({ kind: "open", dialect: "sender", base: server.url, sockets: CLIENTS, token, rooms });
-    const flood = { kind: "flood", bytes: BYTES, senders: CLIENTS, inFlight: IN_FLIGHT } as const;
-    await generator.order({ ...flood, seconds: 2 });
-    const report = await generator.order({ ...flood, seconds: 6 });
-    ours.push(report.sends / report.seconds);
-    await generator.stop();
-    await server.stop();
-    raw.push(await rawInserts(6));
+    ours.push(await sendRate([await Gateway.start()]));
+    raw.push(await sqliteRate());
   }
   return [{
-    what: `Durable sends, ${CLIENTS} clients over ${ROOMS} rooms`,
+    what: DURABLE_SENDS,
     unit: "/s",
     peer: `SQLite, ${BATCH} raw inserts a commit`,
     ours,
@@ -37,25 +39,48 @@ export async function sends(rounds: number): Promise<Row[]> {
   }];
 }
 
-/** Rows a second into one table with a primary key, `synchronous=FULL` as the gateway has it. */
-async function rawInserts(seconds: number): Promise<number> {
+/** Sends a second that gateways on one database acknowledge, all together; stops them. */
+export async function sendRate(gateways: readonly Gateway[]): Promise<number> {
+  const [first] = gateways;
+  if (first === undefined) throw new TypeError("Expected a gateway, received none");
+  const rooms = await first.rooms(ROOMS);
+  const generator = new Generator();
+  const bases = gateways.map(({ server }) => server.url);
+  await generator.order({ kind: "open", dialect: "sender", bases, sockets: CLIENTS, token: first.token, rooms });
+  const flood = { kind: "flood", bytes: BYTES, senders: CLIENTS, inFlight: IN_FLIGHT } as const;
+  await generator.order({ ...flood, seconds: 2 });
+  const report = await generator.order({ ...flood, seconds: SECONDS });
+  await generator.stop();
+  for (const { server } of gateways) await server.stop();
+  return report.sends / report.seconds;
+}
+
+/** Rows a second, where `commit` makes rows durable. */
+export async function rawRate(commit: (rows: readonly RawRow[]) => void | Promise<void>): Promise<number> {
+  const text = "x".repeat(BYTES);
+  const startedAt = performance.now();
+  let count = 0;
+  while (performance.now() < startedAt + SECONDS * 1000) {
+    await commit(Array.from({ length: BATCH }, (): RawRow => {
+      const row = count++;
+      return [`message ${row}`, `room ${row % ROOMS}`, row, "bench", text];
+    }));
+  }
+  return count * 1000 / (performance.now() - startedAt);
+}
+
+/** One table with a primary key, `synchronous=FULL` as the gateway has it. */
+async function sqliteRate(): Promise<number> {
   const folder = await Deno.makeTempDir({ prefix: "gateway-bench-raw-" });
   const db = new DatabaseSync(`${folder}/raw.db`);
-  db.exec(
-    "pragma journal_mode=wal; pragma synchronous=full; create table message (id text primary key, room text, seq integer, sender text, text text, unique (room, seq))",
-  );
+  db.exec(`pragma journal_mode=wal; pragma synchronous=full; ${RAW_TABLE}`);
   const insert = db.prepare("insert into message values (?, ?, ?, ?, ?)");
-  const text = "x".repeat(BYTES);
-  const until = performance.now() + seconds * 1000;
-  let rows = 0;
-  while (performance.now() < until) {
+  const rate = await rawRate((rows) => {
     db.exec("begin immediate");
-    for (let row = 0; row < BATCH; row++, rows++) {
-      insert.run(`message ${rows}`, `room ${rows % ROOMS}`, rows, "bench", text);
-    }
+    for (const row of rows) insert.run(...row);
     db.exec("commit");
-  }
+  });
   db.close();
   await Deno.remove(folder, { recursive: true });
-  return rows / seconds;
+  return rate;
 }

@@ -2,6 +2,16 @@
 
 const CLOCK_TICKS = 100;
 const PAGE_KIB = 4;
+const LOCK = new URL("../deno.lock", import.meta.url).pathname;
+
+/** Runs a script, with the packages of the tests. */
+export const DENO = [Deno.execPath(), "run", "--quiet", "--no-prompt", "--allow-all", `--lock=${LOCK}`];
+
+/** Asked once: a process that is pinned sees fewer. */
+const CORES = navigator.hardwareConcurrency;
+/** Where a server runs unless told otherwise; generators have the next core. */
+export const FIRST_CORE = "0";
+export const ANY_CORE = `0-${CORES - 1}`;
 
 export type Runtime = "deno" | "node";
 
@@ -15,10 +25,15 @@ export class Server {
   }
 
   /** Starts `args` with PORT and SVC_PORT set, and waits until its port takes connections. */
-  static async start(runtime: Runtime, args: string[], environment: Record<string, string>, core = 0): Promise<Server> {
+  static async start(
+    runtime: Runtime,
+    args: string[],
+    environment: Record<string, string>,
+    cores = FIRST_CORE,
+  ): Promise<Server> {
     const port = freePort();
-    const program = runtime === "deno" ? [Deno.execPath(), "run", "--quiet", "--no-prompt", "--allow-all"] : ["node"];
-    const [command = "", ...rest] = [...pin(core), ...program, ...args];
+    const program = runtime === "deno" ? DENO : ["node"];
+    const [command = "", ...rest] = [...pin(cores), ...program, ...args];
     const child = new Deno.Command(command, {
       args: rest,
       env: { PORT: String(port), SVC_PORT: String(port), SVC_HOST: "127.0.0.1", ...environment },
@@ -57,8 +72,14 @@ export class Server {
 }
 
 /** `taskset` where the machine has it and more than one core. */
-export function pin(core: number): string[] {
-  return navigator.hardwareConcurrency > 1 ? ["taskset", "-c", String(core)] : [];
+export function pin(cores: string | number): string[] {
+  return CORES > 1 ? ["taskset", "-c", String(cores)] : [];
+}
+
+/** Ties this process to cores, and with it what it starts from now on. */
+export async function pinSelf(cores: string): Promise<void> {
+  if (CORES === 1) return;
+  await new Deno.Command("taskset", { args: ["-acp", cores, String(Deno.pid)], stdout: "null" }).output();
 }
 
 export function pause(ms: number): Promise<void> {

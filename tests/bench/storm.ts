@@ -1,0 +1,62 @@
+// A reconnect storm: one room's clients cut at once, who miss messages and come back all at once, beside socket.io with its
+// own recovery. Every client must have heard every message once and in order, or there is no figure.
+import { Gateway, SECRET } from "./gateway.ts";
+import { Generator } from "./generator.ts";
+import type { Row } from "./report.ts";
+import { Server } from "./server.ts";
+import type { StormOrder, StormReport } from "./storm_crowd.ts";
+
+const CLIENTS = 2000;
+const MISSED = 100;
+const BYTES = 200;
+
+type Figures = { cpuSeconds: number; seconds: number };
+
+export async function storm(rounds: number): Promise<Row[]> {
+  const ours: Figures[] = [];
+  const theirs: Figures[] = [];
+  for (let round = 0; round < rounds; round++) {
+    ours.push(await measureGateway());
+    theirs.push(await measureSocketIo());
+  }
+  const row = (what: string, pick: (of: Figures) => number): Row => ({
+    what: `Storm: ${CLIENTS} clients recover ${MISSED} messages each, ${what}`,
+    unit: "s",
+    peer: "socket.io",
+    ours: ours.map(pick),
+    theirs: theirs.map(pick),
+    isLowerBetter: true,
+  });
+  return [row("server CPU", (of) => of.cpuSeconds), row("time", (of) => of.seconds)];
+}
+
+async function measureGateway(): Promise<Figures> {
+  const gateway = await Gateway.start();
+  const { id: roomId } = await gateway.call("POST", "/v1/rooms", { name: "Storm", visibility: "public" });
+  return await measure(gateway.server, { secret: SECRET, roomId });
+}
+
+async function measureSocketIo(): Promise<Figures> {
+  const script = new URL("./peers/socketio.mjs", import.meta.url).pathname;
+  return await measure(await Server.start("deno", [script], { RECOVERY: "1" }));
+}
+
+async function measure(server: Server, gateway?: { secret: string; roomId: string }): Promise<Figures> {
+  const generator = new Generator<StormOrder, StormReport>("./storm_crowd.ts");
+  await generator.order({
+    kind: "open",
+    base: server.url,
+    clients: CLIENTS,
+    ...(gateway === undefined ? {} : { gateway }),
+  });
+  await generator.order({ kind: "cut" });
+  await generator.order({ kind: "send", count: MISSED, bytes: BYTES });
+  const before = server.cpuSeconds();
+  const { seconds } = await generator.order({ kind: "return" });
+  const cpuSeconds = server.cpuSeconds() - before;
+  const { heard } = await generator.order({ kind: "check" });
+  await generator.stop();
+  await server.stop();
+  if (heard !== CLIENTS * MISSED) throw new Error(`${heard} of ${CLIENTS * MISSED} messages were recovered`);
+  return { cpuSeconds, seconds };
+}

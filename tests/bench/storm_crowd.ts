@@ -1,0 +1,184 @@
+// A crowd that is cut off and comes back, in one process of its own. Sockets of `ws`, because those can be torn down without
+// a word. While the clock runs it only keeps frames and counts; what is in them is read afterwards.
+import type { Buffer } from "node:buffer";
+import { WebSocket } from "npm:ws@8.23.0";
+import { occurrences } from "./dialect.ts";
+import { answer, orders } from "./orders.ts";
+import { gatewayReturning, type Place, type Returning, socketIoReturning } from "./returning.ts";
+
+export type StormOrder =
+  | { kind: "open"; base: string; clients: number; gateway?: { secret: string; roomId: string } }
+  | { kind: "cut" }
+  | { kind: "send"; count: number; bytes: number }
+  | { kind: "return" }
+  | { kind: "check" };
+
+/** How long everybody took to hear everything, and messages that were heard once and in order. */
+export type StormReport = { seconds: number; heard: number };
+
+const MARK = "storm@";
+const PATIENCE_MS = 60_000;
+const AT_ONCE = 50;
+
+class Client {
+  heard = 0;
+  readonly #returning: Returning;
+  readonly #member: number;
+  #place: Place | undefined;
+  #frames: string[] = [];
+  #socket: WebSocket | undefined;
+  #onFrame: (frame: string) => void = () => {};
+
+  constructor(returning: Returning, member: number) {
+    this.#returning = returning;
+    this.#member = member;
+  }
+
+  /** Resolves once it is in the room; `onHeard` is told of every frame with messages. */
+  join(base: string, onHeard: () => void): Promise<void> {
+    const returning = this.#returning;
+    const hello = returning.hello(this.#member, this.#place);
+    this.#frames = [];
+    this.heard = 0;
+    return new Promise((resolve, reject) => {
+      const socket = new WebSocket(returning.socketUrl(base), { perMessageDeflate: false });
+      this.#socket = socket;
+      let isGreeted = false;
+      const greet = (): void => {
+        isGreeted = true;
+        socket.send(hello.text);
+      };
+      socket.on("error", reject);
+      if (!hello.afterFrame) socket.on("open", greet);
+      socket.on("message", (data: Buffer) => {
+        const frame = data.toString();
+        const pong = returning.pong(frame);
+        if (pong !== undefined) return socket.send(pong);
+        if (!isGreeted) return greet();
+        this.#frames.push(frame);
+        this.#onFrame(frame);
+        if (returning.isJoined(frame)) resolve();
+        const count = occurrences(frame, MARK);
+        if (count === 0) return;
+        this.heard += count;
+        onHeard();
+      });
+    });
+  }
+
+  /** Sends one message; resolves when it is acknowledged. */
+  send(id: number, text: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onFrame = (frame) => {
+        if (this.#returning.isAcknowledgement(frame)) resolve();
+      };
+      this.#socket?.send(this.#returning.send(id, text));
+    });
+  }
+
+  /** Tears the socket down, as a network does, and keeps what is needed to come back. */
+  cut(): void {
+    this.#place = this.#returning.place(this.#frames);
+    this.#socket?.terminate();
+  }
+
+  /** Throws unless the messages of this connection are those numbered `from` on, each once and in order. */
+  check(from: number, count: number): void {
+    const numbers = this.#returning.texts(this.#frames).map((text) => Number(text.slice(MARK.length).split(" ", 1)));
+    const wrong = numbers.findIndex((number, at) => number !== from + at);
+    if (numbers.length !== count || wrong >= 0) {
+      throw new Error(`a client heard ${numbers.length} of ${count}: ${numbers[wrong]} in place ${wrong}`);
+    }
+  }
+}
+
+class Storm {
+  readonly #base: string;
+  readonly #sender: Client;
+  readonly #clients: Client[];
+  #sent = 0;
+  #missed = 0;
+
+  constructor(base: string, returning: Returning, clients: number) {
+    this.#base = base;
+    this.#sender = new Client(returning, clients);
+    this.#clients = Array.from({ length: clients }, (_, member) => new Client(returning, member));
+  }
+
+  /** Everybody comes and hears one message: socket.io has no place to come back to before that. */
+  async open(): Promise<void> {
+    await this.#sender.join(this.#base, () => {});
+    for (let from = 0; from < this.#clients.length; from += AT_ONCE) {
+      const some = this.#clients.slice(from, from + AT_ONCE);
+      await Promise.all(some.map((client) => client.join(this.#base, () => {})));
+    }
+    await this.send(1, 0);
+    await pause(2000);
+  }
+
+  cut(): void {
+    this.#missed = 0;
+    for (const client of this.#clients) client.cut();
+  }
+
+  async send(count: number, bytes: number): Promise<void> {
+    for (let left = count; left > 0; left--) {
+      const text = `${MARK}${this.#sent++} `;
+      await this.#sender.send(10 + this.#sent, text + "x".repeat(Math.max(0, bytes - text.length)));
+    }
+    this.#missed += count;
+  }
+
+  /** All at once; resolves to the seconds until the last one has what it missed. */
+  async return(): Promise<number> {
+    const startedAt = performance.now();
+    let behind = this.#clients.length;
+    const { promise: caughtUp, resolve, reject } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => reject(new Error(`${behind} clients are not back`)), PATIENCE_MS);
+    for (const client of this.#clients) {
+      let isBehind = true;
+      client.join(this.#base, () => {
+        if (!isBehind || client.heard < this.#missed) return;
+        isBehind = false;
+        if (--behind === 0) resolve();
+      }).catch(reject);
+    }
+    await caughtUp;
+    clearTimeout(timer);
+    return (performance.now() - startedAt) / 1000;
+  }
+
+  /** Waits for what may come twice, then reads everything; resolves to the number of messages heard. */
+  async check(): Promise<number> {
+    await pause(500);
+    for (const client of this.#clients) client.check(this.#sent - this.#missed, this.#missed);
+    return this.#clients.length * this.#missed;
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+async function obey(): Promise<void> {
+  let storm: Storm | undefined;
+  for await (const order of orders<StormOrder>()) {
+    const report: StormReport = { seconds: 0, heard: 0 };
+    if (order.kind === "open") {
+      const { base, clients, gateway } = order;
+      const returning = gateway === undefined
+        ? socketIoReturning
+        : await gatewayReturning(gateway.secret, gateway.roomId, clients);
+      storm = new Storm(base, returning, clients);
+      await storm.open();
+    } else if (order.kind === "cut") {
+      storm?.cut();
+      await pause(1000);
+    } else if (order.kind === "send") await storm?.send(order.count, order.bytes);
+    else if (order.kind === "return") report.seconds = await storm?.return() ?? NaN;
+    else report.heard = await storm?.check() ?? 0;
+    answer(report);
+  }
+}
+
+if (import.meta.main) await obey();
