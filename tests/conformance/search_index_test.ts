@@ -218,6 +218,20 @@ Deno.test("search survives a restart: what was indexed stays, what was not is ca
   }
 });
 
+Deno.test("indexing goes on while messages keep coming", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice", { role: "admin" });
+  const roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+  let documents = 0;
+  for (let sent = 0; sent < 50 && documents === 0; sent++) {
+    await alice.post("/v1/messages", { roomId, text: `message ${sent}` });
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    documents = (await alice.get("/v1/collaboration/search/status")).body.documents;
+    assert.equal(typeof documents, "number");
+  }
+  assert.ok(documents > 0);
+});
+
 Deno.test("SearchScope cannot be made without a tenant and a principal", () => {
   const { actor } = contextOf("alice");
   assert.throws(() => SearchScope.of({ ...actor, tenantId: "" }), TypeError);

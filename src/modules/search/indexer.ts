@@ -49,7 +49,10 @@ export class SearchIndexer {
   start(): void {
     this.#isStopped = false;
     this.#sweep = setInterval(() => void this.#findWork(), SWEEP_EVERY_MS);
-    this.#timer = setTimeout(() => void this.#findWork(), BACKGROUND_AFTER_MS);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      void this.#findWork();
+    }, BACKGROUND_AFTER_MS);
   }
 
   /** Ends when the batch that runs has ended. */
@@ -130,9 +133,10 @@ export class SearchIndexer {
   }
 
   #schedule(): void {
-    if (this.#isStopped || this.#dirty.size === 0 || this.#running !== undefined) return;
-    clearTimeout(this.#timer);
+    // A timer that is set stays: were it put off by every commit, indexing would never begin under a steady load.
+    if (this.#isStopped || this.#dirty.size === 0 || this.#running !== undefined || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
+      this.#timer = undefined;
       this.#running = this.#work().finally(() => {
         this.#running = undefined;
         this.#schedule();

@@ -7,13 +7,14 @@ import type { Presence } from "@/ports/presence.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";
 import { because, CLOSE, UNSUBSCRIBE } from "./close.ts";
 import { encodePublication, encodePush } from "./frame.ts";
+import type { Pages } from "./pages.ts";
 import { Sequence, type SequenceOwner } from "./sequence.ts";
 import type { Batch, Subscription } from "./subscription.ts";
 
 /** What of a channel's kind matters here. */
 export type FeedRules = { prefix: string; isDurable: boolean; presenceMax: number };
 
-export type FeedDeps = { bus: Bus; log: EventLog; presence: Presence; repairDelayMs: number };
+export type FeedDeps = { bus: Bus; log: EventLog; pages: Pages; presence: Presence; repairDelayMs: number };
 
 /** Who of the subscribers hears something. */
 type Audience = { only?: ReadonlySet<string> | undefined; isJoinLeave?: boolean; isLogged?: boolean };
@@ -128,7 +129,7 @@ export class Feed implements SequenceOwner {
   /** Events right after a place, at most `limit`; `undefined` when the log does not have them whole. */
   async read(after: number, limit: number): Promise<readonly StoredEvent[] | undefined> {
     const { tenantId, channel, sequence } = this;
-    const events = await this.#deps.log.read(tenantId, channel, after, limit);
+    const events = await this.#deps.pages.read(tenantId, channel, after, limit);
     const [first] = events;
     return first?.seq === after + 1 && first.epoch === sequence?.epoch ? events : undefined;
   }

@@ -18,6 +18,7 @@ import { Feeds } from "./feeds.ts";
 import type { Command } from "./frame.ts";
 import { History } from "./history.ts";
 import type { WsLimits } from "./limits.ts";
+import { Pages } from "./pages.ts";
 import { Pool } from "./pool.ts";
 import { Revalidation } from "./revalidation.ts";
 import { Subscriber } from "./subscribe.ts";
@@ -78,10 +79,12 @@ export class Hub implements ConnectionHost {
     this.#deps = deps;
     this.limits = limits;
     this.pool = new Pool(limits.shards, (pushes) => pushes > 0 && metrics.poolSent.inc(pushes));
-    this.#feeds = new Feeds({ bus, log: eventLog, presence, repairDelayMs: limits.repairDelayMs });
+    const pages = new Pages(eventLog);
+    this.#feeds = new Feeds({ bus, log: eventLog, pages, presence, repairDelayMs: limits.repairDelayMs });
     this.#canary = new Canary(bus);
     this.#subscriber = new Subscriber({
       feeds: this.#feeds,
+      pages,
       channels: deps.channels,
       limits,
       onUnrecovered: () => metrics.connectionErrors.inc({ type: "recovery_failed" }),

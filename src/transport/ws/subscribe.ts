@@ -1,11 +1,12 @@
 // Opening a subscription: reserve, authorise, hold, recover. Recovery is whole or refused; what is more than one reply
 // holds follows it.
 import type { ChannelKind } from "@/core/channel.ts";
-import { principalStream, type StoredEvent } from "@/core/event.ts";
+import { principalStream } from "@/core/event.ts";
 import type { FeedRules } from "./feed.ts";
 import type { Feeds } from "./feeds.ts";
-import { encodePublication, ERRORS, type Recovery, WireFault } from "./frame.ts";
+import { ERRORS, type Recovery, WireFault } from "./frame.ts";
 import type { WsLimits } from "./limits.ts";
+import type { Pages, Reply } from "./pages.ts";
 import type { Sequence } from "./sequence.ts";
 import type { Listener, Subscription } from "./subscription.ts";
 
@@ -14,6 +15,7 @@ const PRINCIPAL: FeedRules = { prefix: "principal", isDurable: true, presenceMax
 
 export type SubscriberDeps = {
   feeds: Feeds;
+  pages: Pages;
   channels: readonly ChannelKind[];
   limits: WsLimits;
   /** A client asked for what it missed and could not have it. */
@@ -131,8 +133,7 @@ export class Subscriber {
     const missed = await this.#missed(subscription, sequence, { ...request, offset });
     if (missed !== undefined) {
       const fields = JSON.stringify({ ...top, offset, was_recovering: true, recovered: true });
-      const publications = missed.map((event) => encodePublication(event.json, event.seq)).join(",");
-      return publications === "" ? fields : `${fields.slice(0, -1)},"publications":[${publications}]}`;
+      return missed.count === 0 ? fields : `${fields.slice(0, -1)},"publications":[${missed.publications}]}`;
     }
     this.#deps.onUnrecovered();
     if ((request.flag & REJECT_UNRECOVERED) !== 0) throw new WireFault(ERRORS.unrecoverable);
@@ -147,21 +148,16 @@ export class Subscriber {
     subscription: Subscription,
     sequence: Sequence,
     { offset, epoch }: Recovery,
-  ): Promise<readonly StoredEvent[] | undefined> {
-    const { replyMaxEvents, replyMaxBytes } = this.#deps.limits;
+  ): Promise<Reply | undefined> {
+    const { limits: { replyMaxEvents, replyMaxBytes }, pages } = this.#deps;
     const count = sequence.head - offset;
     if (!isEpoch(epoch, sequence) || count < 0) return undefined;
-    if (count === 0) return [];
+    if (count === 0) return { count, publications: "" };
     const events = await subscription.read(offset, Math.min(count, replyMaxEvents));
     if (events === undefined) return undefined;
-    let [size, fitting] = [0, 0];
-    for (const { json } of events) {
-      size += json.length;
-      if (size > replyMaxBytes) break;
-      fitting++;
-    }
-    if (fitting < count) subscription.followFrom(offset + fitting);
-    return events.slice(0, fitting);
+    const reply = pages.replyOf(events, replyMaxBytes);
+    if (reply.count < count) subscription.followFrom(offset + reply.count);
+    return reply;
   }
 }
 

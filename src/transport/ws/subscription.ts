@@ -2,7 +2,7 @@
 // the log for as long as the client is further behind than one reply can make good.
 import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
-import { shownTo, type StoredEvent } from "@/core/event.ts";
+import { isHidden, shownTo, type StoredEvent } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import { because, CLOSE, UNSUBSCRIBE, type Verdict } from "./close.ts";
@@ -86,7 +86,9 @@ export class Subscription {
 
   /** Events right after a place as the listener may see them, at most `limit`; `undefined` when the log does not have them whole. */
   async read(after: number, limit: number): Promise<readonly StoredEvent[] | undefined> {
-    return (await this.feed.read(after, limit))?.map((event) => shownTo(event, this.hiddenUpTo));
+    const events = await this.feed.read(after, limit);
+    const isHiding = events?.some((event) => isHidden(event, this.hiddenUpTo)) === true;
+    return isHiding ? events?.map((event) => shownTo(event, this.hiddenUpTo)) : events;
   }
 
   /** Passes on what was held and everything after; call right after the reply was queued. */
