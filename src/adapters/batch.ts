@@ -1,8 +1,10 @@
 // A batch: the writers that share one commit, and the streams it holds until that commit is told.
 //
-// A stream's row is locked from its first event to the commit. Two rules keep several lanes in order:
+// A stream's row is locked from its first event to the commit. Three rules keep several lanes in order:
 // - A batch that holds a stream never waits for another batch of this process: it gives way, commits what it has and
 //   runs the writer again. So lanes cannot lock each other up.
+// - Several streams that one statement locks are claimed before it runs, all or none: while it waits for one of them it
+//   has others already, of which nobody would know.
 // - A batch that took over a stream tells its events after the batch it took it from has told its own.
 import type { StoredEvent } from "@/core/event.ts";
 import { type Committed, type Signal, streamKey } from "@/ports/store.ts";
@@ -40,6 +42,15 @@ export class Batch {
     if (this.#held.has(stream) || this.#held.size === 0) return;
     const holder = this.#holders.get(stream);
     if (holder !== undefined) throw new GiveWay(holder.#settled.promise);
+  }
+
+  /** To be called before one statement locks several streams: they are this batch's from here on, or it gives way. */
+  claim(streams: readonly string[]): void {
+    for (const stream of streams) {
+      const holder = this.#holders.get(stream);
+      if (holder !== undefined && holder !== this) throw new GiveWay(holder.#settled.promise);
+    }
+    for (const stream of streams) this.hold(stream);
   }
 
   /** To be called once a stream is locked. */

@@ -4,6 +4,7 @@ import { iso } from "@/core/clock.ts";
 import type { StoredEvent, StreamPosition } from "@/core/event.ts";
 import { newSecret } from "@/core/id.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import { textsOf } from "@/ports/list.ts";
 import { type EventLog, type Store, streamKey } from "@/ports/store.ts";
 import type { CoreTables, EventRow, StreamRow } from "./core_tables.ts";
 
@@ -35,7 +36,7 @@ export class SqlEventLog implements EventLog {
     const byTenant = Map.groupBy(streams, (stream) => stream.tenantId);
     for (const [tenantId, wanted] of byTenant) {
       const names = JSON.stringify(wanted.map(({ stream }) => stream));
-      const rows = await headsOf[this.#store.dialect].all(this.#store.db, { tenantId, names });
+      const rows = await headsOf.all(this.#store.db, { tenantId, names });
       for (const { name, ...position } of rows) heads.set(streamKey(tenantId, name), position);
     }
     return heads;
@@ -115,18 +116,11 @@ const createStream = prepared((db: Kysely<CoreTables>, param: Param<Key & { epoc
     .onConflict((conflict) => conflict.doNothing())
 );
 
-function headsIn(list: (names: string) => ReturnType<typeof sql<string>>) {
-  return prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; names: string }>) =>
-    db.selectFrom("stream").select(["name", "epoch", "head", "floor"])
-      .where("tenant_id", "=", param("tenantId"))
-      .where("name", "in", list(param("names")))
-  );
-}
-
-const headsOf = {
-  sqlite: headsIn((names) => sql<string>`(select value from json_each(${names}))`),
-  postgres: headsIn((names) => sql<string>`(select json_array_elements_text(${names}::text::json))`),
-};
+const headsOf = prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; names: string }>, dialect) =>
+  db.selectFrom("stream").select(["name", "epoch", "head", "floor"])
+    .where("tenant_id", "=", param("tenantId"))
+    .where("name", "in", textsOf(dialect, param("names")))
+);
 
 const eventsAfter = prepared((db: Kysely<CoreTables>, param: Param<Key & { after: number; limit: number }>) =>
   eventsOf(db).where("event.tenant_id", "=", param("tenantId")).where("event.stream", "=", param("stream"))

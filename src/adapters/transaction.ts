@@ -5,13 +5,13 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { EventDraft, StoredEvent } from "@/core/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
-import { type Signal, streamKey, type Transaction } from "@/ports/store.ts";
+import { type Reserved, type Signal, streamKey, type Transaction } from "@/ports/store.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreTables, EventRow, JobRow } from "./core_tables.ts";
 import { Frame } from "./frame.ts";
 import type { Dialect } from "./migrations/migration.ts";
 import { type Connection, kyselyOver, type Row, type Rows, type Session } from "./session.ts";
-import { advanceStream, beginStream, putKeyedJob } from "./transaction_queries.ts";
+import { advanceStream, advanceStreams, beginStream, putKeyedJob, type StreamHead } from "./transaction_queries.ts";
 
 /** What the transactions of a store share. */
 export type TransactionDeps<Tables> = {
@@ -62,17 +62,36 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     return events;
   }
 
-  async reserve(tenantId: string, stream: string, count: number): Promise<{ epoch: string; first: number }> {
-    const key = streamKey(tenantId, stream);
-    const frame = this.#frame();
-    frame.attempt(() => this.#batch.approach(key));
+  async reserve(tenantId: string, stream: string, count: number): Promise<Reserved> {
     const place = { tenantId, name: stream, count };
-    const row = await advanceStream.first(this.#core, place) ??
-      await beginStream.first(this.#core, { ...place, epoch: newSecret(9) });
-    if (row === undefined) throw new Error("Expected the stream's row back, received none");
+    const key = streamKey(tenantId, stream);
+    this.#frame().attempt(() => this.#batch.approach(key));
+    const row = await advanceStream.first(this.#core, place) ?? await this.#begin(place);
     this.#batch.hold(key);
-    frame.owed += count;
-    return { epoch: row.epoch, first: row.head - count + 1 };
+    return this.#reserved(row, count);
+  }
+
+  async reserveAll(tenantId: string, counts: ReadonlyMap<string, number>): Promise<Map<string, Reserved>> {
+    const names = [...counts.keys()].sort();
+    const keys = names.map((name) => streamKey(tenantId, name));
+    this.#frame().attempt(() => this.#batch.claim(keys));
+    const wanted = names.map((name) => ({ name, count: counts.get(name) ?? 0 }));
+    const rows = new Map<string, StreamHead>();
+    if (this.#deps.dialect === "postgres") {
+      const found = await advanceStreams.all(this.#core, { tenantId, wanted: JSON.stringify(wanted) });
+      for (const row of found) rows.set(row.name, row);
+    } else {
+      for (const { name, count } of wanted) {
+        const row = await advanceStream.first(this.#core, { tenantId, name, count });
+        if (row !== undefined) rows.set(name, row);
+      }
+    }
+    const reserved = new Map<string, Reserved>();
+    for (const { name, count } of wanted) {
+      const row = rows.get(name) ?? (count > 0 ? await this.#begin({ tenantId, name, count }) : undefined);
+      if (row !== undefined) reserved.set(name, this.#reserved(row, count));
+    }
+    return reserved;
   }
 
   async append(events: readonly StoredEvent[]): Promise<void> {
@@ -159,6 +178,17 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
   // The core tables are part of every database, whatever else `Tables` names.
   get #core(): Kysely<CoreTables> {
     return this.db as unknown as Kysely<CoreTables>;
+  }
+
+  async #begin(place: { tenantId: string; name: string; count: number }): Promise<StreamHead> {
+    const row = await beginStream.first(this.#core, { ...place, epoch: newSecret(9) });
+    if (row === undefined) throw new Error("Expected the stream's row back, received none");
+    return row;
+  }
+
+  #reserved({ epoch, head }: StreamHead, count: number): Reserved {
+    this.#frame().owed += count;
+    return { epoch, first: head - count + 1 };
   }
 
   #insert(table: string, rows: readonly Row[]): Promise<void> {

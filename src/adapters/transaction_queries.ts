@@ -1,7 +1,10 @@
 // The statements that every writer runs, prepared.
 import { type Kysely, sql } from "kysely";
+import { rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import type { CoreTables, JobRow } from "./core_tables.ts";
+import type { CoreTables, JobRow, StreamRow } from "./core_tables.ts";
+
+export type StreamHead = Pick<StreamRow, "epoch" | "head">;
 
 /** Moves a stream's head by `count`; nothing for a stream that is new. */
 export const advanceStream = prepared((
@@ -11,6 +14,34 @@ export const advanceStream = prepared((
   db.updateTable("stream").set((row) => ({ head: row("head", "+", param("count")) }))
     .where("tenant_id", "=", param("tenantId")).where("name", "=", param("name"))
     .returning(["epoch", "head"])
+);
+
+/** The same for many streams at once, each `{name, count}`, locked in the order of their names. PostgreSQL only. */
+export const advanceStreams = prepared((
+  db: Kysely<CoreTables>,
+  param: Param<{ tenantId: string; wanted: string }>,
+) =>
+  db.with(
+    "wanted",
+    (from) =>
+      from.selectFrom(
+        rowsOf<{ name: string; count: number }, "asked">(param("wanted"), sql`asked(name text, count bigint)`),
+      )
+        .select(["asked.name", "asked.count"]),
+  )
+    .with(
+      "held",
+      (from) =>
+        from.selectFrom("stream").innerJoin("wanted", "wanted.name", "stream.name").select([
+          "stream.name",
+          "wanted.count",
+        ])
+          .where("stream.tenant_id", "=", param("tenantId")).orderBy("stream.name").forUpdate("stream"),
+    )
+    .updateTable("stream").from("held")
+    .set((row) => ({ head: row("stream.head", "+", row.ref("held.count")) }))
+    .where("stream.tenant_id", "=", param("tenantId")).whereRef("stream.name", "=", "held.name")
+    .returning(["stream.name", "stream.epoch", "stream.head"])
 );
 
 /** The same for a stream that was not there just now. */

@@ -1,12 +1,13 @@
 // Prepared queries: written once with Kysely, compiled once per dialect, then run with new values at the price of the engine.
 import type { Compilable, Kysely } from "kysely";
+import type { Dialect } from "./list.ts";
 
 /** Names a value of the query being prepared. It stands for the value and must be passed on untouched. */
 export type Param<Values> = <Name extends keyof Values & string>(name: Name) => Values[Name];
 
 /** What a handle runs prepared queries with. */
 type Runner = {
-  dialect: string;
+  dialect: Dialect;
   run(sql: string, parameters: readonly unknown[], mayKeep: boolean): Promise<{ rows: unknown[]; changed: number }>;
 };
 
@@ -37,10 +38,10 @@ export function bindPrepared(db: object, runner: Runner): void {
  * nothing of it was written since gives the rows of an earlier run: for what is asked much more often than it changes.
  */
 export function prepared<Tables, Values extends Record<string, unknown>, Row>(
-  build: (db: Kysely<Tables>, param: Param<Values>) => Compilable<Row>,
+  build: (db: Kysely<Tables>, param: Param<Values>, dialect: Dialect) => Compilable<Row>,
   { mayKeep = false }: { mayKeep?: boolean } = {},
 ): Prepared<Values, Row> {
-  const templates = new Map<string, Template>();
+  const templates = new Map<Dialect, Template>();
 
   async function execute(db: object, values: Values): Promise<{ rows: Row[]; changed: number }> {
     const runner = runners.get(db);
@@ -49,7 +50,8 @@ export function prepared<Tables, Values extends Record<string, unknown>, Row>(
     if (template === undefined) {
       // The handle is of a database that has these tables among others; and a placeholder poses as the value it stands
       // for, which Kysely carries through to the parameters as it is.
-      template = build(db as unknown as Kysely<Tables>, ((name) => new Placeholder(name)) as Param<Values>).compile();
+      const placeholder = ((name) => new Placeholder(name)) as Param<Values>;
+      template = build(db as unknown as Kysely<Tables>, placeholder, runner.dialect).compile();
       templates.set(runner.dialect, template);
     }
     const parameters = template.parameters.map((value) => value instanceof Placeholder ? values[value.name] : value);

@@ -18,6 +18,9 @@ import type { JobDraft } from "@/core/job.ts";
 /** A message for every node that is not kept: drop a cached principal, wake the job runner. */
 export type Signal = { kind: string; tenantId: string; id: string };
 
+/** Seqs of a stream, from `first` on. */
+export type Reserved = { epoch: string; first: number };
+
 /** One running transaction. */
 export interface Transaction<Tables> {
   readonly db: Kysely<Tables>;
@@ -28,7 +31,12 @@ export interface Transaction<Tables> {
    * Only for rows that carry their own seq; everybody else calls `emit`.
    * Reserving none holds the stream until the commit: writers that do this first take turns.
    */
-  reserve(tenantId: string, stream: string, count: number): Promise<{ epoch: string; first: number }>;
+  reserve(tenantId: string, stream: string, count: number): Promise<Reserved>;
+  /**
+   * The same for many streams of a tenant, in the one order that all keep: how many seqs of which. A count of none holds a
+   * stream that is there and makes none that is not; such a stream is missing in the answer.
+   */
+  reserveAll(tenantId: string, counts: ReadonlyMap<string, number>): Promise<Map<string, Reserved>>;
   /** Writes events whose seqs were reserved. */
   append(events: readonly StoredEvent[]): Promise<void>;
   enqueue(...drafts: JobDraft[]): Promise<void>;

@@ -338,6 +338,44 @@ export function storeSuite(backend: Backend): void {
     assert.equal(changed.numUpdatedRows, 2n);
   });
 
+  on("many streams are reserved at once, by writers who want them in any order", async ({ store }) => {
+    const names = Array.from({ length: 12 }, (_, n) => `room:${n}`);
+    const write = (turn: number): Promise<void> =>
+      store.write(async (tx) => {
+        // Two takes of some of the streams, one after the other, as two writers of one batch have them.
+        for (const part of [names.slice(turn % 6), names.slice(0, 1 + turn % 12)]) {
+          const counts = new Map(part.toReversed().map((name, n) => [name, 1 + n % 3]));
+          const reserved = await tx.reserveAll("acme", counts);
+          assert.deepEqual(new Set(reserved.keys()), new Set(part));
+          await tx.append([...reserved].flatMap(([stream, { epoch, first }]) =>
+            Array.from({ length: counts.get(stream) ?? 0 }, (_, n) => ({
+              tenantId: "acme",
+              stream,
+              epoch,
+              seq: first + n,
+              type: "note.made",
+              json: "{}",
+            }))
+          ));
+        }
+      });
+    await Promise.all(Array.from({ length: 24 }, (_, turn) => write(turn)));
+    for (const name of names) {
+      const { head } = await store.log.position("acme", name);
+      const events = await store.log.read("acme", name, 0, 1000);
+      assert.deepEqual(events.map(({ seq }) => seq), Array.from({ length: head }, (_, n) => n + 1));
+      assert.ok(head > 24);
+    }
+  });
+
+  on("a reservation of none holds streams that are there and makes no others", async ({ store }) => {
+    await store.write((tx) => tx.emit(draft("room:1")));
+    const held = await store.write((tx) => tx.reserveAll("acme", new Map([["room:1", 0], ["room:none", 0]])));
+    assert.deepEqual([...held.keys()], ["room:1"]);
+    assert.equal(held.get("room:1")?.first, 2);
+    assert.equal((await store.log.heads([{ tenantId: "acme", stream: "room:none" }])).size, 0);
+  });
+
   on("a prepared query takes new values each time, on committed state and in a transaction", async ({ store }) => {
     const byStars = prepared((db: Kysely<Notes>, param: Param<{ stars: number; limit: number }>) =>
       db.selectFrom("note").select(["id", "stars"]).where("stars", ">=", param("stars")).orderBy("id")

@@ -9,7 +9,7 @@ import { encodeOnce } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
 import { hiddenUpTo, type Pass, type RoomGate } from "@/modules/room/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { Reserved, Store, Transaction } from "@/ports/store.ts";
 import { checkMentions } from "./mentions.ts";
 import { noticeJob } from "./notifier.ts";
 import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
@@ -120,6 +120,7 @@ export class MessageSender {
   #commit(items: readonly Item[]): Promise<Result[]> {
     return this.#deps.store.write(async (tx) => {
       const results: Result[] = new Array(items.length);
+      await this.#hold(tx, items);
       const drafts = await this.#admit(tx, items, results);
       const placed = await this.#number(tx, drafts);
       await this.#insert(tx, placed);
@@ -129,32 +130,40 @@ export class MessageSender {
     });
   }
 
+  /**
+   * Takes the lines of the rooms, so that nobody is removed from one between being let in and the commit. A database with
+   * one writer needs no such thing.
+   */
+  async #hold(tx: Transaction<MessageTables>, items: readonly Item[]): Promise<void> {
+    if (this.#deps.store.dialect === "sqlite") return;
+    for (const [tenantId, own] of Map.groupBy(items, ({ context }) => context.actor.tenantId)) {
+      await tx.reserveAll(tenantId, new Map(own.map(({ input }) => [roomStream(input.roomId), 0])));
+    }
+  }
+
   /** Lets in what may be sent; fills `results` for what is refused or was sent before. */
   async #admit(tx: Transaction<MessageTables>, items: readonly Item[], results: Result[]): Promise<Draft[]> {
     const messages = new MessageStore(tx.db);
+    const passes = await this.#passes(items);
+    const twins = await this.#twins(messages, items);
     const seen = new Set<string>();
-    const enter = this.#entrance();
     const admitted = await Promise.all(items.map(async (item, index): Promise<Draft | undefined> => {
       try {
         const { context, input } = item;
-        const entry = await enter(context, input.roomId);
+        const pass = passes[index];
+        if (pass === undefined || pass instanceof Fault) throw pass;
         const fingerprint = input.clientMessageId === undefined ? null : fingerprintOf(input);
         if (input.clientMessageId !== undefined) {
-          const twin = `${input.roomId} ${context.actor.principalId} ${input.clientMessageId}`;
-          const before = await messages.byClientId(
-            context.actor.tenantId,
-            input.roomId,
-            context.actor.principalId,
-            input.clientMessageId,
-          );
-          if (before !== undefined) {
-            results[index] = await repeated(messages, before, fingerprint);
+          const twin = twins.get(index);
+          if (twin !== undefined) {
+            results[index] = await repeated(messages, twin, fingerprint);
             return undefined;
           }
-          if (seen.has(twin)) return undefined;
-          seen.add(twin);
+          const key = `${input.roomId} ${context.actor.principalId} ${input.clientMessageId}`;
+          if (seen.has(key)) return undefined;
+          seen.add(key);
         }
-        return { item, room: entry.room, fingerprint, files: await this.#check(messages, item, entry), index };
+        return { item, room: pass.room, fingerprint, files: await this.#check(messages, item, pass), index };
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         results[index] = error;
@@ -164,29 +173,49 @@ export class MessageSender {
     return admitted.filter((draft) => draft !== undefined);
   }
 
-  /** The gate, asked once for all that one actor sends to one room in this transaction. */
-  #entrance(): (context: Context, roomId: string) => Promise<Pass> {
-    const asked = new Map<Actor, Map<string, Promise<Pass>>>();
-    return (context, roomId) => {
-      const rooms = asked.get(context.actor) ?? new Map<string, Promise<Pass>>();
-      asked.set(context.actor, rooms);
-      const entry = rooms.get(roomId) ?? this.#deps.gate.pass(context, roomId);
-      rooms.set(roomId, entry);
-      return entry;
-    };
+  /** What the gate says of each item, asked once for all that one actor sends to one room. */
+  async #passes(items: readonly Item[]): Promise<(Pass | Fault | undefined)[]> {
+    const asked: { context: Context; roomId: string }[] = [];
+    const places = new Map<Actor, Map<string, number>>();
+    const at = items.map(({ context, input: { roomId } }) => {
+      let rooms = places.get(context.actor);
+      if (rooms === undefined) places.set(context.actor, rooms = new Map());
+      let place = rooms.get(roomId);
+      if (place === undefined) rooms.set(roomId, place = asked.push({ context, roomId }) - 1);
+      return place;
+    });
+    const answers = await this.#deps.gate.passAll(asked);
+    return at.map((place) => answers[place]);
   }
 
-  /** Gives each draft its place in its room's stream. Streams in sorted order, so that two writers never wait in a ring. */
+  /** By index, the messages that were sent with the same clientMessageId before. */
+  async #twins(messages: MessageStore, items: readonly Item[]): Promise<Map<number, MessageRow>> {
+    const found = new Map<number, MessageRow>();
+    const named = items.flatMap(({ context: { actor }, input: { roomId, clientMessageId: id } }, index) =>
+      id === undefined ? [] : [{ index, actor, asked: { room_id: roomId, sender_id: actor.principalId, id } }]
+    );
+    for (const [tenantId, own] of Map.groupBy(named, ({ actor }) => actor.tenantId)) {
+      const { dialect } = this.#deps.store;
+      const rows = await messages.byClientIds(dialect, tenantId, own.map(({ asked }) => asked));
+      for (const [n, row] of rows.entries()) {
+        const index = own[n]?.index;
+        if (row !== undefined && index !== undefined) found.set(index, row);
+      }
+    }
+    return found;
+  }
+
+  /** Gives each draft its place in its room's stream. */
   async #number(tx: Transaction<MessageTables>, drafts: readonly Draft[]): Promise<Placed[]> {
-    const rooms = Map.groupBy(drafts, ({ room }) => room.id);
-    const next = new Map<string, { epoch: string; first: number }>();
-    for (const roomId of [...rooms.keys()].sort()) {
-      const own = rooms.get(roomId) ?? [];
-      next.set(roomId, await tx.reserve(own[0]?.room.tenant_id ?? "", roomStream(roomId), own.length));
+    const next = new Map<string, Reserved>();
+    for (const [tenantId, own] of Map.groupBy(drafts, ({ room }) => room.tenant_id)) {
+      const counts = new Map<string, number>();
+      for (const { room } of own) counts.set(roomStream(room.id), (counts.get(roomStream(room.id)) ?? 0) + 1);
+      for (const [stream, place] of await tx.reserveAll(tenantId, counts)) next.set(stream, place);
     }
     const at = iso(this.#deps.clock.now());
     return drafts.flatMap((draft) => {
-      const place = next.get(draft.room.id);
+      const place = next.get(roomStream(draft.room.id));
       if (place === undefined) return [];
       const row = rowOf(draft, place.first++, at);
       const { mentions, metadata } = draft.item.input;
@@ -209,10 +238,8 @@ export class MessageSender {
       await this.#deps.files.link(tx, shown, fileIds);
     }
     await tx.append(placed.map(created));
-    const touched = new Map(rows.map((row) => [row.room_id, row]));
-    for (const roomId of [...touched.keys()].sort()) {
-      const row = touched.get(roomId);
-      if (row !== undefined) await messages.touchRoom(row.tenant_id, roomId, row.created_at);
+    for (const [tenantId, own] of Map.groupBy(rows, (row) => row.tenant_id)) {
+      await messages.touchRooms(tenantId, [...new Set(own.map((row) => row.room_id))], own[0]?.created_at ?? "");
     }
     const notices = placed.flatMap(({ row, draft }) => noticeJob(row, draft.room.kind) ?? []);
     if (notices.length > 0) await tx.enqueue(...notices);

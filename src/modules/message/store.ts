@@ -2,6 +2,7 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
+import { type Dialect, rowsOf, textsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
@@ -75,6 +76,7 @@ export const EVERYBODY = "*";
 
 type Db = Kysely<MessageTables>;
 type Key = { tenantId: string; roomId: string };
+type AskedId = { n: number; room_id: string; sender_id: string; id: string };
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
@@ -84,9 +86,20 @@ const byClientId = prepared((db: Db, value: Param<Key & { senderId: string; clie
     .where("room_id", "=", value("roomId")).where("sender_id", "=", value("senderId"))
     .where("client_message_id", "=", value("clientMessageId"))
 );
-const touchRoom = prepared((db: Db, value: Param<Key & { at: string }>) =>
+/** The same for many at once, each an `AskedId`; PostgreSQL only. */
+const byClientIds = prepared((db: Db, value: Param<{ tenantId: string; asked: string }>) =>
+  db.selectFrom(rowsOf<AskedId, "asked">(value("asked"), sql`asked(n int, room_id text, sender_id text, id text)`))
+    .innerJoin(
+      "message",
+      (join) =>
+        join.onRef("message.room_id", "=", "asked.room_id").onRef("message.sender_id", "=", "asked.sender_id")
+          .onRef("message.client_message_id", "=", "asked.id").on("message.tenant_id", "=", value("tenantId")),
+    )
+    .selectAll("message").select("asked.n")
+);
+const touchRooms = prepared((db: Db, value: Param<{ tenantId: string; roomIds: string; at: string }>, dialect) =>
   db.updateTable("room").set({ last_message_at: value("at"), active_at: value("at") })
-    .where("tenant_id", "=", value("tenantId")).where("id", "=", value("roomId"))
+    .where("tenant_id", "=", value("tenantId")).where("id", "in", textsOf(dialect, value("roomIds")))
 );
 const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: number; limit: number }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
@@ -161,8 +174,22 @@ export class MessageStore {
     return byClientId.first(this.#db, { tenantId, roomId, senderId, clientMessageId: id });
   }
 
-  async touchRoom(tenantId: string, roomId: string, at: string): Promise<void> {
-    await touchRoom.run(this.#db, { tenantId, roomId, at });
+  /** The messages of one tenant that are asked for, in the same order. */
+  async byClientIds(
+    dialect: Dialect,
+    tenantId: string,
+    asked: readonly Omit<AskedId, "n">[],
+  ): Promise<(MessageRow | undefined)[]> {
+    if (dialect === "sqlite") {
+      return await Promise.all(asked.map((one) => this.byClientId(tenantId, one.room_id, one.sender_id, one.id)));
+    }
+    const questions = JSON.stringify(asked.map((one, n) => ({ n, ...one })));
+    const found = new Map((await byClientIds.all(this.#db, { tenantId, asked: questions })).map((row) => [row.n, row]));
+    return asked.map((_, n) => found.get(n));
+  }
+
+  async touchRooms(tenantId: string, roomIds: readonly string[], at: string): Promise<void> {
+    await touchRooms.run(this.#db, { tenantId, roomIds: JSON.stringify(roomIds), at });
   }
 
   /** Messages with `from < seq < to`; newest first when `isBackward`. */

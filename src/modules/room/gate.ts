@@ -4,7 +4,8 @@ import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type DoorRoom, type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
+import { type DoorRoom, DoorStore } from "./door/store.ts";
+import { type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
@@ -32,8 +33,33 @@ export class RoomGate {
   /** The same for a caller that needs little of the room. Cheap: what it reads seldom changes, unlike the room's head. */
   async pass(context: Context, roomId: string): Promise<Pass> {
     const { actor, access } = context;
-    const room = await new RoomStore(this.#store.db).door(seer(actor), roomId);
+    const room = await new DoorStore(this.#store.db).one(seer(actor), roomId);
     return admitted(context, entryOf(actor, room), access.room ?? "observer");
+  }
+
+  /** Many of these at once, in the same order; who is not let in finds the fault in place of the pass. */
+  async passAll(asked: readonly { context: Context; roomId: string }[]): Promise<(Pass | Fault)[]> {
+    // On SQLite each answer is likely to be kept; elsewhere every question is a way to the database and back.
+    if (this.#store.dialect === "sqlite") {
+      return await Promise.all(asked.map(({ context, roomId }) => this.pass(context, roomId).catch(faultOf)));
+    }
+    const answers: (Pass | Fault)[] = new Array(asked.length);
+    for (const [tenantId, places] of Map.groupBy(asked.keys(), (at) => asked[at]?.context.actor.tenantId ?? "")) {
+      const questions = places.flatMap((at) => asked[at] ?? []);
+      const rooms = await new DoorStore(this.#store.db).many(
+        tenantId,
+        questions.map(({ context, roomId }) => ({ ...seer(context.actor), id: roomId })),
+      );
+      for (const [n, { context }] of questions.entries()) {
+        try {
+          const entry = entryOf(context.actor, rooms[n]);
+          answers[places[n] ?? 0] = admitted(context, entry, context.access.room ?? "observer");
+        } catch (thrown) {
+          answers[places[n] ?? 0] = faultOf(thrown);
+        }
+      }
+    }
+    return answers;
   }
 
   /**
@@ -113,6 +139,12 @@ export function effectiveRole(
   }
   if (who.ownerId === null) return room.my_role;
   return room.owner_role === null ? undefined : lowerOf(ROOM_ROLES, room.my_role, room.owner_role);
+}
+
+/** A fault as a value; anything else is thrown on. */
+function faultOf(thrown: unknown): Fault {
+  if (thrown instanceof Fault) return thrown;
+  throw thrown;
 }
 
 /** Where somebody came in; `head` matters only for who is not a member. */

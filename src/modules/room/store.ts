@@ -10,6 +10,7 @@ import {
 } from "@/core/actor.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import { facing } from "./door/store.ts";
 
 export type RoomRow = {
   tenant_id: string;
@@ -85,11 +86,6 @@ export type SeenRoom = RoomRow & {
   head: number | null;
 };
 
-/** What decides who comes into a room, and little else: nothing of it changes when somebody writes or reads there. */
-export type DoorRoom =
-  & Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility" | "history_visibility" | "state" | "member_count">
-  & Pick<SeenRoom, "my_role" | "my_joined_seq" | "owner_role" | "owner_joined_seq">;
-
 /** Somebody at the door of a room. */
 export type Visitor = Pick<RoomTables["principal"], "id" | "kind" | "role" | "owner_id"> & {
   my_role: RoomRole | null;
@@ -99,20 +95,8 @@ export type Visitor = Pick<RoomTables["principal"], "id" | "kind" | "role" | "ow
   last_read_seq: number | null;
 };
 
-type Who = { tenantId: string; principalId: string; ownerId: string };
-
-/** A room as one principal stands before it. The return type is inferred: it is a query under construction. */
-function facing(db: Kysely<RoomTables>, me: string, owner: string) {
-  return db.selectFrom("room")
-    .leftJoin("member as me", (join) =>
-      join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me)
-        .onRef("me.tenant_id", "=", "room.tenant_id"))
-    .leftJoin("member as boss", (join) =>
-      join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", owner)
-        .onRef("boss.tenant_id", "=", "room.tenant_id"))
-    .select(["me.role as my_role", "me.joined_seq as my_joined_seq"])
-    .select(["boss.role as owner_role", "boss.joined_seq as owner_joined_seq"]);
-}
+/** Whom a query is about; the owner of an agent, or nobody. */
+export type Who = { tenantId: string; principalId: string; ownerId: string };
 
 /** All rooms as one principal meets them; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
 // deno-lint-ignore explicit-module-boundary-types
@@ -138,7 +122,7 @@ export function readerOf({ principalId, ownerId, role, kind }: Actor): Reader {
   return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic };
 }
 
-/** Within `seenRooms`: whether the reader sees the room. */
+/** For a room faced: whether the reader sees it. */
 function sees({ isOwned, withPublic }: Pick<Reader, "isOwned" | "withPublic">): RawBuilder<SqlBool> {
   const isMember = isOwned
     ? sql<SqlBool>`me.role is not null and boss.role is not null`
@@ -153,20 +137,11 @@ export function isInSeenRoom(
   column: string,
   reader: Reader,
 ): RawBuilder<SqlBool> {
-  const seen = seenRooms(db, reader.principalId, reader.ownerId).clearSelect().select("room.id")
+  const seen = facing(db, reader.principalId, reader.ownerId).clearSelect().select("room.id")
     .where("room.tenant_id", "=", tenantId).where("room.id", "=", sql<string>`${sql.ref(column)}`)
     .where("room.state", "<>", "deleted").where(sees(reader));
   return sql<SqlBool>`exists ${seen}`;
 }
-
-const doorById = prepared(
-  (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
-    facing(db, value("principalId"), value("ownerId"))
-      .select(["room.tenant_id", "room.id", "room.kind", "room.visibility", "room.history_visibility"])
-      .select(["room.state", "room.member_count"])
-      .where("room.tenant_id", "=", value("tenantId")).where("room.id", "=", value("id")),
-  { mayKeep: true },
-);
 
 const seenRoomById = prepared(
   (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
@@ -195,10 +170,6 @@ export class RoomStore {
 
   async seen(who: Who, id: string): Promise<SeenRoom | undefined> {
     return await seenRoomById.first(this.#db, { ...who, id });
-  }
-
-  async door(who: Who, id: string): Promise<DoorRoom | undefined> {
-    return await doorById.first(this.#db, { ...who, id });
   }
 
   list(

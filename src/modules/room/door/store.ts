@@ -1,0 +1,96 @@
+// SQL of what decides who comes into a room; asked for every message, so it reads nothing that messages change.
+import { type Kysely, sql } from "kysely";
+import { rowsOf } from "@/ports/list.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { RoomRow, RoomTables, SeenRoom, Who } from "../store.ts";
+
+/** What decides who comes into a room, and little else: nothing of it changes when somebody writes or reads there. */
+export type DoorRoom =
+  & Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility" | "history_visibility" | "state" | "member_count">
+  & Pick<SeenRoom, "my_role" | "my_joined_seq" | "owner_role" | "owner_joined_seq">;
+
+const DOOR = [
+  "room.tenant_id",
+  "room.id",
+  "room.kind",
+  "room.visibility",
+  "room.history_visibility",
+  "room.state",
+  "room.member_count",
+] as const;
+const STANDING = [
+  "me.role as my_role",
+  "me.joined_seq as my_joined_seq",
+  "boss.role as owner_role",
+  "boss.joined_seq as owner_joined_seq",
+] as const;
+
+/** A room as one principal stands before it. The return type is inferred: it is a query under construction. */
+// deno-lint-ignore explicit-module-boundary-types
+export function facing(db: Kysely<RoomTables>, me: string, owner: string) {
+  return db.selectFrom("room")
+    .leftJoin("member as me", (join) =>
+      join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me)
+        .onRef("me.tenant_id", "=", "room.tenant_id"))
+    .leftJoin("member as boss", (join) =>
+      join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", owner)
+        .onRef("boss.tenant_id", "=", "room.tenant_id"))
+    .select(STANDING);
+}
+
+const doorById = prepared(
+  (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
+    facing(db, value("principalId"), value("ownerId"))
+      .select(DOOR)
+      .where("room.tenant_id", "=", value("tenantId")).where("room.id", "=", value("id")),
+  { mayKeep: true },
+);
+
+type Asked = { n: number; room_id: string; me: string; owner: string };
+
+/** Many doors at once, each question an `Asked`; PostgreSQL only. */
+const doorsById = prepared((db: Kysely<RoomTables>, value: Param<{ tenantId: string; asked: string }>) =>
+  db.selectFrom(rowsOf<Asked, "asked">(value("asked"), sql`asked(n int, room_id text, me text, owner text)`))
+    .innerJoin(
+      "room",
+      (join) => join.onRef("room.id", "=", "asked.room_id").on("room.tenant_id", "=", value("tenantId")),
+    )
+    .leftJoin(
+      "member as me",
+      (join) =>
+        join.onRef("me.room_id", "=", "room.id").onRef("me.principal_id", "=", "asked.me")
+          .onRef("me.tenant_id", "=", "room.tenant_id"),
+    )
+    .leftJoin(
+      "member as boss",
+      (join) =>
+        join.onRef("boss.room_id", "=", "room.id").onRef("boss.principal_id", "=", "asked.owner")
+          .onRef("boss.tenant_id", "=", "room.tenant_id"),
+    )
+    .select(DOOR).select(STANDING).select("asked.n")
+);
+
+export class DoorStore {
+  readonly #db: Kysely<RoomTables>;
+
+  constructor(db: Kysely<RoomTables>) {
+    this.#db = db;
+  }
+
+  async one(who: Who, id: string): Promise<DoorRoom | undefined> {
+    return await doorById.first(this.#db, { ...who, id });
+  }
+
+  /** The doors of one tenant that are asked for, in the same order, by one query; PostgreSQL only. */
+  async many(tenantId: string, asked: readonly (Who & { id: string })[]): Promise<(DoorRoom | undefined)[]> {
+    const questions = asked.map(({ principalId, ownerId, id }, n): Asked => ({
+      n,
+      room_id: id,
+      me: principalId,
+      owner: ownerId,
+    }));
+    const rows = await doorsById.all(this.#db, { tenantId, asked: JSON.stringify(questions) });
+    const found = new Map(rows.map((row) => [row.n, row]));
+    return asked.map((_, n) => found.get(n));
+  }
+}

@@ -1,0 +1,48 @@
+// Who is removed from a room writes nothing into it afterwards, however many of their messages were on their way.
+import assert from "node:assert/strict";
+import { openGateway } from "../harness.ts";
+import { temporarySchema } from "../conformance/store_backends.ts";
+import { eventsOf, ok, people, roomOf } from "./team.ts";
+
+const ROUNDS = 12;
+const url = Deno.env.get("TEST_POSTGRES_URL");
+
+async function race(environment: Record<string, string>): Promise<void> {
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "off", ...environment });
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  let landed = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const roomId = await roomOf(alice, ["bob"]);
+    const sends = Array.from({ length: 40 }, async (_, n) => {
+      await new Promise((resolve) => setTimeout(resolve, n / 4));
+      return await bob.post("/v1/messages", { roomId, text: `message ${n}` });
+    });
+    await new Promise((resolve) => setTimeout(resolve, round));
+    ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+    const answers = await Promise.all(sends);
+    const events = await eventsOf(alice, roomId);
+    const removedAt = events.findIndex(({ type }) => type === "member.removed" || type === "member.left");
+    assert.ok(removedAt >= 0);
+    const late = events.slice(removedAt).filter(({ type }) => type === "message.created");
+    assert.deepEqual(late, []);
+    const accepted = answers.filter(({ status }) => status === 201).length;
+    assert.equal(events.filter(({ type }) => type === "message.created").length, accepted);
+    landed += accepted;
+  }
+  assert.ok(landed > 0 && landed < 40 * ROUNDS, `${landed} landed: the race was none`);
+}
+
+Deno.test("sqlite: nothing lands in a room after its writer was removed", () => race({}));
+
+Deno.test({
+  name: "postgres: nothing lands in a room after its writer was removed",
+  ignore: url === undefined,
+  async fn() {
+    const schema = await temporarySchema(url ?? "");
+    try {
+      await race({ SVC_DATABASE_URL: schema.url });
+    } finally {
+      await schema.drop();
+    }
+  },
+});
