@@ -290,7 +290,7 @@ Deno.test("hostile frames end the socket and nothing else", async () => {
     [new Uint8Array([1, 97, 99]), 4400],
     [new Uint8Array([1, 97, 6, 1, 97]), 4400],
     [new Uint8Array([1, 97, 0, 2, 200, 1, 1]), 4400],
-    [new Uint8Array(600 * 1024), 1009],
+    [new Uint8Array(3 * 1024 * 1024), 1009],
   ];
   for (const [frame, code] of frames) {
     const socket = new WebSocket(room.url);

@@ -1,63 +1,9 @@
 // A team's history comes in whole, goes out whole, and comes in again without a difference; bad archives are refused by name.
 import assert from "node:assert/strict";
-import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { exportTenant, importArchive, putArchive, shape, withGateway } from "./transfer_world.ts";
 import { zipOf } from "./transfer_zip.ts";
 
 const MESSAGES = 20_000;
-
-async function withGateway(work: (gateway: Harness) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await using gateway = await openGateway({ SVC_DATA_DIR: folder });
-    await work(gateway);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
-async function importArchive(gateway: Harness, boss: Caller, kind: string, archive: Uint8Array<ArrayBuffer> | string) {
-  const { status, body } = await boss.post("/v1/collaboration/imports", { kind });
-  assert.equal(status, 201);
-  const sent = await gateway.send(
-    new Request(`http://gateway.test/v1/collaboration/imports/${body.id}/content`, {
-      method: "PUT",
-      headers: { authorization: `Bearer ${boss.token}`, "content-type": "application/octet-stream" },
-      body: archive,
-    }),
-  );
-  assert.equal(sent.status, 202, JSON.stringify(sent.body));
-  await gateway.runJobs();
-  return (await boss.get(`/v1/collaboration/imports/${body.id}`)).body;
-}
-
-async function exportTenant(gateway: Harness, boss: Caller): Promise<string> {
-  const { status, body } = await boss.post("/v1/collaboration/exports", { kind: "tenant" });
-  assert.equal(status, 202);
-  await gateway.runJobs();
-  const content = await gateway.app.fetch(
-    new Request(`http://gateway.test/v1/collaboration/exports/${body.id}/content`, {
-      headers: { authorization: `Bearer ${boss.token}` },
-    }),
-    "127.0.0.1",
-  );
-  assert.equal(content.status, 200);
-  return await content.text();
-}
-
-/** Lines with ids of rooms and messages replaced by their order, without who ran the import. */
-function shape(ndjson: string): string[] {
-  const lines = ndjson.trimEnd().split("\n").map((line) => JSON.parse(line));
-  const place = (line: { createdAt?: string; text?: string; metadata?: { sourceId?: string } }) =>
-    `${line.createdAt} ${line.text ?? ""} ${line.metadata?.sourceId ?? ""}`;
-  const names = new Map<string, string>();
-  for (const line of lines.filter(({ type }) => type === "room")) names.set(line.id, `${line.kind} ${line.name}`);
-  for (const line of lines.filter(({ type }) => type === "message")) {
-    names.set(line.id, `${names.get(line.roomId)} ${place(line)}`);
-  }
-  return lines.filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss").map((line) =>
-    JSON.stringify(line, (_, value) => typeof value === "string" ? names.get(value) ?? value : value)
-  ).sort();
-}
 
 function slackExport(count: number): Uint8Array<ArrayBuffer> {
   let state = 7;
@@ -221,11 +167,6 @@ Deno.test("imports are for those who run the tenant, exports for owners; a cance
     assert.equal((await boss.post("/v1/collaboration/imports", { kind: "slack" })).body.code, "already_running");
     const cancelled = await boss.post(`/v1/collaboration/imports/${waiting.id}/cancel`);
     assert.equal(cancelled.body.state, "cancelled");
-    const upload = new Request(`http://gateway.test/v1/collaboration/imports/${waiting.id}/content`, {
-      method: "PUT",
-      headers: { authorization: `Bearer ${boss.token}` },
-      body: "x",
-    });
-    assert.equal((await gateway.send(upload)).status, 409);
+    assert.equal((await putArchive(gateway, boss, waiting.id, "x")).status, 409);
   });
 });

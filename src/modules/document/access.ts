@@ -1,10 +1,10 @@
 // Who may do what with a document: the room decides, or for a private one its list of readers; and whose turn it is.
-import { type Actor, hasScope, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { DocumentStore, type Reader } from "./store.ts";
+import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
 /** A document somebody was let to. `role` is null for one who looks into a public room. */
@@ -55,6 +55,21 @@ export class DocumentGate {
   /** Lets the caller into a room to put a document there. */
   async enterRoom(context: Context, roomId: string): Promise<void> {
     await this.#gate.enter(context, roomId);
+  }
+
+  /**
+   * Throws unless the caller may take all of these documents away, or bring them back: those they made, and those of others
+   * as a moderator of the room. Private documents that lie under one another have readers and owners each of its own.
+   */
+  async checkTaking(actor: Actor, rows: readonly DocumentRow[]): Promise<void> {
+    for (const row of rows) {
+      const role = await this.#role(actor, row);
+      const isTheirs = row.created_by === actor.principalId && role !== undefined;
+      if (isTheirs || isModerator(role ?? null)) continue;
+      const detail =
+        "Documents of others are taken away, deleted and restored by moderators of the room, or their owners";
+      throw new Fault("forbidden", detail);
+    }
   }
 
   /** What somebody may do in an editor; `undefined`: not even read. */
@@ -133,15 +148,6 @@ export async function lockDocument(tx: Transaction<DocumentTables>, tenantId: st
 /** Holds the tree of a tenant's documents; to be taken before documents. */
 export async function lockTree(tx: Transaction<DocumentTables>, tenantId: string): Promise<void> {
   await tx.reserve(tenantId, TREE, 0);
-}
-
-export function readerOf(actor: Actor): Reader {
-  return {
-    principalId: actor.principalId,
-    ownerId: actor.ownerId ?? "",
-    isOwned: actor.ownerId !== null,
-    withPublic: isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent",
-  };
 }
 
 export function absent(): Fault {

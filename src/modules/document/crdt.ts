@@ -8,6 +8,9 @@ import type { Splice } from "./edit.ts";
 const FIELD = "content";
 /** Ids of editors' clients are below; those from here on are ours, one for each document. */
 const OUR_CLIENTS = 2 ** 32;
+/** No client writes so much. */
+const CLOCK_MAX = 2 ** 32;
+const NOT_TEXT = `only plain text in the Y.Text "${FIELD}" is kept here`;
 
 /** A document with these updates in it. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
@@ -64,25 +67,43 @@ export function isReadable(data: Uint8Array, as: "vector" | "update"): boolean {
   }
 }
 
-/** What is wrong with an update for a document that holds nothing but text; `undefined` when nothing is. */
+/**
+ * What is wrong with an update for a document that holds nothing but text; `undefined` when nothing is. Yjs believes what it
+ * reads, and an update that no editor makes can leave a document that never opens again, so that is refused here.
+ */
 export function updateFault(update: Uint8Array): string | undefined {
   if (!isReadable(update, "update")) return "not a Yjs update";
-  for (const struct of Y.decodeUpdate(update).structs) {
-    if (!(struct instanceof Y.Item)) continue;
+  const { structs, ds } = Y.decodeUpdate(update);
+  const ends = new Map<number, number>();
+  let before: number | undefined;
+  for (const struct of structs) {
+    const { client, clock } = struct.id;
+    const end = clock + struct.length;
+    if (struct.length < 1 || end > CLOCK_MAX) return "a part of no length, or beyond any";
+    // The parts of a client follow each other, and those of another come after them.
+    if (client === before ? ends.get(client) !== clock : ends.has(client)) return "parts out of order";
+    ends.set(client, end);
+    before = client;
+    if (!(struct instanceof Y.Item)) return NOT_TEXT;
     const { parent, parentSub, content } = struct;
     // Not yet integrated, a top-level parent is still its name; none means: that of the neighbours.
     const isOfText = parentSub === null && (parent === null || (parent as unknown) === FIELD);
     const isText = content instanceof Y.ContentString || content instanceof Y.ContentDeleted;
-    if (!isOfText || !isText) return `only plain text in the Y.Text "${FIELD}" is kept here`;
+    if (!isOfText || !isText) return NOT_TEXT;
     if (content instanceof Y.ContentString && !isSafeText(content.str)) return "text with NUL or half a character";
+  }
+  const deleted = [...ds.clients.values()].flat();
+  if (deleted.some(({ clock, len }) => len < 1 || clock + len > CLOCK_MAX)) {
+    return "a deletion of nothing, or beyond all";
   }
   return undefined;
 }
 
 /** How an update relates to a document: it has nothing new, it fits, or it builds on something that is missing. */
 export function relationOf(doc: Y.Doc, update: Uint8Array): "known" | "fits" | "foreign" {
-  const { from, to } = Y.parseUpdateMeta(update);
+  const { structs, ds } = Y.decodeUpdate(update);
   const vector = Y.decodeStateVector(Y.encodeStateVector(doc));
+  const { from, to } = Y.parseUpdateMeta(update);
   let hasNew = false;
   for (const [client, clock] of from) {
     const known = vector.get(client) ?? 0;
@@ -90,6 +111,21 @@ export function relationOf(doc: Y.Doc, update: Uint8Array): "known" | "fits" | "
     // What one of our own clients wrote and is not here was written to another document.
     if (clock > known || (isNew && client >= OUR_CLIENTS)) return "foreign";
     hasNew ||= isNew;
+  }
+  const isThere = (client: number, end: number): boolean =>
+    end <= Math.max(vector.get(client) ?? 0, to.get(client) ?? 0);
+  for (const struct of structs) {
+    if (!(struct instanceof Y.Item)) continue;
+    for (const neighbour of [struct.origin, struct.rightOrigin]) {
+      if (neighbour === null) continue;
+      const isOwn = neighbour.client === struct.id.client;
+      if (isOwn ? neighbour.clock >= struct.id.clock : !isThere(neighbour.client, neighbour.clock + 1)) {
+        return "foreign";
+      }
+    }
+  }
+  for (const [client, deleted] of ds.clients) {
+    if (!deleted.every(({ clock, len }) => isThere(client, clock + len))) return "foreign";
   }
   if (hasNew) return "fits";
   // Nothing inserted, so it depends on what it deletes.

@@ -1,31 +1,52 @@
 // Edits of plain text: from what was asked to splices, without knowing where the text lives.
 import { Fault } from "@/core/fault.ts";
-import type { Anchor, Edit } from "./schema.ts";
+import { type Anchor, type Edit, PLACES_MAX, TEXT_MAX_BYTES } from "./schema.ts";
 
 /** Remove `remove` UTF-16 units at `at`, then insert there. */
 export type Splice = { at: number; remove: number; insert: string };
 
 /** Lines compared with lines at most; beyond that the changed middle is replaced as a whole. */
 const COMPARISONS_MAX = 1_000_000;
+/** Texts up to this long are found in linear time by the engine's own search; longer ones it may compare over and over. */
+const NATIVE_SEARCH_MAX = 250;
 
-/** The text after splices, made one after the other. */
-export function spliced(text: string, splices: readonly Splice[]): string {
-  return splices.reduce(
-    (result, { at, remove, insert }) => result.slice(0, at) + insert + result.slice(at + remove),
-    text,
-  );
+/** What to do with a text, and what comes of it. */
+export type Change = { splices: readonly Splice[]; text: string };
+
+export function bytesOf(text: string): number {
+  return new TextEncoder().encode(text).length;
 }
 
-/** The splices of edits; throws `edit_not_matched` or `edit_ambiguous`, naming the edit. */
-export function splicesOf(text: string, edits: readonly Edit[]): Splice[] {
+export function tooLong(): Fault {
+  return new Fault("payload_too_large", `The text of a document has at most ${TEXT_MAX_BYTES} bytes`);
+}
+
+/** The text after splices that go from its end to its start. */
+export function spliced(text: string, splices: readonly Splice[]): string {
+  const pieces: string[] = [];
+  let end = text.length;
+  for (const { at, remove, insert } of splices) {
+    pieces.push(text.slice(at + remove, end), insert);
+    end = at;
+  }
+  return text.slice(0, end) + pieces.reverse().join("");
+}
+
+/** What edits do; throws `edit_not_matched` or `edit_ambiguous`, naming the edit, and refuses what would grow too far. */
+export function changeOf(before: string, edits: readonly Edit[]): Change {
   const splices: Splice[] = [];
-  let now = text;
+  let text = before;
   for (const [index, edit] of edits.entries()) {
-    const added = splicesOfEdit(now, edit, index);
-    now = spliced(now, added);
+    const added = splicesOfEdit(text, edit, index);
+    if (splices.length + added.length > PLACES_MAX) {
+      throw new Fault("limit_reached", `Edits change at most ${PLACES_MAX} places together`);
+    }
+    const length = added.reduce((sum, { remove, insert }) => sum + insert.length - remove, text.length);
+    if (length > TEXT_MAX_BYTES) throw tooLong();
+    text = spliced(text, added);
     splices.push(...added);
   }
-  return splices;
+  return { splices, text };
 }
 
 function splicesOfEdit(text: string, edit: Edit, index: number): Splice[] {
@@ -36,7 +57,7 @@ function splicesOfEdit(text: string, edit: Edit, index: number): Splice[] {
   const fault = (code: "edit_not_matched" | "edit_ambiguous", detail: string): Fault =>
     new Fault(code, `/edits/${index}/find: ${detail}`, { errors: [{ pointer: `/edits/${index}/find`, code, detail }] });
   if (places.length === 0) throw fault("edit_not_matched", "The text is not in the document");
-  if (occurrence === "only" && text.includes(find, (places[0] ?? 0) + 1)) {
+  if (occurrence === "only" && indexOf(text, find, (places[0] ?? 0) + 1) >= 0) {
     throw fault("edit_ambiguous", "The text is in the document more than once; give more of it, or say which");
   }
   // From the end, so that places found before stay right.
@@ -47,18 +68,38 @@ function splicesOfEdit(text: string, edit: Edit, index: number): Splice[] {
 
 function placesOf(text: string, find: string, occurrence: "only" | "first" | "all"): number[] {
   const places: number[] = [];
-  for (let at = text.indexOf(find); at >= 0; at = text.indexOf(find, at + find.length)) {
+  for (let at = indexOf(text, find, 0); at >= 0; at = indexOf(text, find, at + find.length)) {
     places.push(at);
-    if (occurrence !== "all") break;
+    if (occurrence !== "all" || places.length > PLACES_MAX) break;
   }
   return places;
+}
+
+/** Where `part` is in `text` from `start` on, or -1; whatever they hold, in time that only grows with their lengths. */
+function indexOf(text: string, part: string, start: number): number {
+  if (part.length <= NATIVE_SEARCH_MAX) return text.indexOf(part, start);
+  // Knuth, Morris and Pratt: how much of what matched so far is again a beginning of the part.
+  const again = new Int32Array(part.length);
+  let matched = 0;
+  for (let at = 1; at < part.length; at++) {
+    while (matched > 0 && part.charCodeAt(at) !== part.charCodeAt(matched)) matched = again[matched - 1] ?? 0;
+    if (part.charCodeAt(at) === part.charCodeAt(matched)) matched++;
+    again[at] = matched;
+  }
+  matched = 0;
+  for (let at = start; at < text.length; at++) {
+    while (matched > 0 && text.charCodeAt(at) !== part.charCodeAt(matched)) matched = again[matched - 1] ?? 0;
+    if (text.charCodeAt(at) === part.charCodeAt(matched)) matched++;
+    if (matched === part.length) return at - matched + 1;
+  }
+  return -1;
 }
 
 /** Where an anchor is; throws `anchor_not_found`, also when it could be in several places. */
 export function findAnchor(text: string, { text: quote, prefix = "", suffix = "" }: Anchor): Splice {
   const whole = prefix + quote + suffix;
-  const at = text.indexOf(whole);
-  const again = at < 0 ? -1 : text.indexOf(whole, at + 1);
+  const at = indexOf(text, whole, 0);
+  const again = at < 0 ? -1 : indexOf(text, whole, at + 1);
   if (at < 0 || again >= 0) {
     const detail = at < 0
       ? "The text is not in the document"

@@ -59,6 +59,9 @@ export class DocumentEditor {
       if (isLeaving && roomId !== null) await gate.enterRoom(context, roomId);
       const parentId = input.parentId === undefined ? (isLeaving ? null : row.parent_id) : input.parentId;
       if (parentId !== row.parent_id || isLeaving) await checkPlace(context, tx, gate, roomId, parentId, row);
+      // Held before anything is told: whoever holds one of them may be about to tell the room.
+      const under = isLeaving ? await holdDescendants(tx, row) : [];
+      if (isLeaving) await gate.checkTaking(context.actor, [row, ...under]);
       const saved = await this.#save(context, tx, row, {
         ...row,
         title: input.title ?? row.title,
@@ -68,11 +71,7 @@ export class DocumentEditor {
         state: input.state ?? row.state,
         metadata_json: input.metadata === undefined ? row.metadata_json : JSON.stringify(input.metadata),
       });
-      if (isLeaving) {
-        for (const one of await holdDescendants(tx, row)) {
-          await this.#save(context, tx, one, { ...one, room_id: roomId });
-        }
-      }
+      for (const one of under) await this.#save(context, tx, one, { ...one, room_id: roomId });
       return presentDocument(saved);
     }, { isBranch: isMove });
   }
@@ -122,6 +121,7 @@ export class DocumentEditor {
       checkPrivate(row);
       const documents = new DocumentStore(tx.db);
       const readers = await documents.readers(row.tenant_id, id);
+      const heard = await documents.audience(row.tenant_id, id);
       const rest = readers.filter((reader) => reader.principal_id !== principalId);
       if (rest.length === readers.length) {
         throw new Fault("not_found", `The document is not shared with ${principalId}`);
@@ -129,13 +129,17 @@ export class DocumentEditor {
       checkOwned(rest);
       await documents.removeReader(row.tenant_id, id, principalId);
       tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id });
-      await tx.emit({
-        tenantId: row.tenant_id,
-        stream: principalStream(principalId),
-        type: "document.deleted",
-        actor,
-        data: { documentId: id, roomId: null, reason: "unshared" },
-      });
+      // Agents of whoever is gone are gone as well.
+      const stay = new Set(await documents.audience(row.tenant_id, id));
+      await tx.emit(
+        ...heard.filter((one) => !stay.has(one)).map((one) => ({
+          tenantId: row.tenant_id,
+          stream: principalStream(one),
+          type: "document.deleted",
+          actor,
+          data: { documentId: id, roomId: null, reason: "unshared" },
+        })),
+      );
     });
   }
 
@@ -168,7 +172,7 @@ export class DocumentEditor {
     const documents = new DocumentStore(tx.db);
     const readers = await documents.readers(tenantId, id);
     const streams = roomId === null
-      ? readers.map((reader) => principalStream(reader.principal_id))
+      ? (await documents.audience(tenantId, id)).map(principalStream)
       : [roomStream(roomId)];
     const data = { documentId: id, roomId, reason: "moved" };
     await tx.emit(...streams.map((stream) => ({ tenantId, stream, type: "document.deleted", actor, data })));

@@ -17,6 +17,7 @@ import { ContentService } from "./content/service.ts";
 import { DocumentEditor } from "./editor.ts";
 import { documentRoutes } from "./routes.ts";
 import {
+  BRANCH_MAX,
   COMMENT_MAX,
   COMMENTS_MAX,
   DEPTH_MAX,
@@ -24,6 +25,7 @@ import {
   EDITORS_MAX,
   EDITS_MAX,
   FRAME_MAX_BYTES,
+  PLACES_MAX,
   REVISION_DAYS,
   REVISIONS_MAX,
   TEXT_MAX_BYTES,
@@ -85,11 +87,13 @@ export function documentModule(deps: DocumentModuleDeps): { module: Module; sync
         updateBytes: UPDATE_MAX_BYTES,
         editors: EDITORS_MAX,
         edits: EDITS_MAX,
+        places: PLACES_MAX,
         revisions: REVISIONS_MAX,
         revisionDays: REVISION_DAYS,
         comment: COMMENT_MAX,
         comments: COMMENTS_MAX,
         depth: DEPTH_MAX,
+        branch: BRANCH_MAX,
       },
     }),
   };

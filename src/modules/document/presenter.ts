@@ -51,9 +51,7 @@ export async function tell(
   actor?: Pick<Actor, "principalId" | "kind">,
 ): Promise<void> {
   const streams = row.room_id === null
-    ? (await new DocumentStore(tx.db).readers(row.tenant_id, row.id)).map((reader) =>
-      principalStream(reader.principal_id)
-    )
+    ? (await new DocumentStore(tx.db).audience(row.tenant_id, row.id)).map(principalStream)
     : [roomStream(row.room_id)];
   await tx.emit(...streams.map((stream): EventDraft => ({
     tenantId: row.tenant_id,

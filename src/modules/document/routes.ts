@@ -5,9 +5,9 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { z } from "@zod/zod";
-import type { ContentService } from "./content/service.ts";
+import { type ContentService, tooLarge } from "./content/service.ts";
 import { htmlOf } from "./markdown.ts";
-import { DocumentId, UPDATE_MAX_BYTES } from "./schema.ts";
+import { DocumentId, FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "./schema.ts";
 import type { DocumentService } from "./service.ts";
 
 export const DOCUMENT_PATH = "/v1/collaboration/documents";
@@ -36,7 +36,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
     path: `${DOCUMENT_PATH}/:documentId/export`,
     auth: "bearer",
     scope: "document.read",
-    faults: ["not_found", "not_acceptable", "unknown_parameter"],
+    faults: ["not_found", "not_acceptable", "unknown_parameter", "payload_too_large"],
     document: {
       parameters: [documentId, {
         name: "format",
@@ -120,6 +120,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       "payload_too_large",
       "unsupported_media_type",
       "validation_failed",
+      "bad_request",
     ],
     document: {
       parameters: [documentId],
@@ -150,7 +151,12 @@ export function syncRoute(upgrade: (request: Request, ip: string) => Promise<Res
     description:
       "Speaks the Hocuspocus protocol: use `@hocuspocus/provider` with the document's id as `name`, an access " +
       'token as `token`, and bind the editor to `ydoc.getText("content")`, which holds Markdown. Those who may only ' +
-      "read get everything and change nothing. With `generation` in the query a copy of another generation is refused.",
+      "read get everything and change nothing. With `generation` in the query a copy of another generation is refused. " +
+      `An update has at most ${FRAME_MAX_BYTES / 1024} KiB, the first sync after connecting ${
+        UPDATE_MAX_BYTES / 1024
+      } ` +
+      'KiB. What is not accepted is told by a stateless message `{"type":"document.refused","code","detail"}` and stays ' +
+      "unsaved in the client; larger frames and malformed ones end the socket with 1009 or 4400.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/sync`,
@@ -195,12 +201,14 @@ function vectorOf(text: string | undefined): Uint8Array | undefined {
 async function bodyOf(request: Request): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of request.body ?? []) {
-    size += chunk.length;
-    if (size > UPDATE_MAX_BYTES) {
-      throw new Fault("payload_too_large", `An update has at most ${UPDATE_MAX_BYTES} bytes`);
+  try {
+    for await (const chunk of request.body ?? []) {
+      size += chunk.length;
+      if (size > UPDATE_MAX_BYTES) throw tooLarge();
+      chunks.push(chunk);
     }
-    chunks.push(chunk);
+  } catch (cause) {
+    throw cause instanceof Fault ? cause : new Fault("bad_request", "The body ended early", { cause });
   }
   const body = new Uint8Array(size);
   let at = 0;

@@ -14,14 +14,22 @@ export type DocumentSort = (typeof SORTS)[number];
 export const TITLE_MAX = 200;
 /** Bytes of the text in UTF-8. */
 export const TEXT_MAX_BYTES = 1024 * 1024;
+/** Lines of a text that is taken apart into blocks, or made HTML of; each may become a block. */
+export const LINES_MAX = 50_000;
 /** A text of that size as JSON, every second byte escaped. */
 export const BODY_MAX_BYTES = 2 * TEXT_MAX_BYTES + 64 * 1024;
 export const COMMENT_MAX = 4000;
 export const COMMENTS_MAX = 2000;
+/** A text that has grown beyond this is not repeated with each comment on it. */
+export const ANCHORED_MAX = 4000;
 export const EDITS_MAX = 100;
+/** Places that the edits of one call may change. */
+export const PLACES_MAX = 5000;
 export const REVISIONS_MAX = 200;
 export const REVISION_DAYS = 90;
 export const DEPTH_MAX = 20;
+/** Documents that are deleted or moved to another room together, in one transaction for which others wait. */
+export const BRANCH_MAX = 2000;
 export const READERS_MAX = 200;
 /** Bytes of the CRDT, which remembers what was deleted: snapshot and updates. */
 export const STATE_MAX_BYTES = 16 * 1024 * 1024;
@@ -203,7 +211,9 @@ export const Comment = z.object({
   text: z.string(),
   anchor: z.object({
     quote: z.string().describe("The text when the comment was made"),
-    text: z.string().nullable().describe("What has become of it; null: deleted"),
+    text: z.string().nullable().describe(
+      `What has become of it; null: deleted, or longer than ${ANCHORED_MAX}, and then the places say where it is`,
+    ),
     start: z.int().nullable().describe("Where it is now, in UTF-16 units"),
     end: z.int().nullable(),
   }).nullable(),

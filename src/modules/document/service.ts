@@ -5,10 +5,12 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { readerOf } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type DocumentGate, isModerator, lockDocument, readerOf } from "./access.ts";
-import { bytesOf, type ContentLog, tooLong } from "./content/log.ts";
+import { type DocumentGate, lockDocument } from "./access.ts";
+import type { ContentLog } from "./content/log.ts";
 import { applySplices, encode, openDocument } from "./crdt.ts";
+import { bytesOf, tooLong } from "./edit.ts";
 import { normalized, titleOf } from "./markdown.ts";
 import { presentDocument, tell } from "./presenter.ts";
 import {
@@ -127,13 +129,14 @@ export class DocumentService {
     return presentDocument((await this.#deps.gate.enter(context, id)).row);
   }
 
-  /** Deletes a document with everything under it; for who made it, and for moderators. */
+  /** Deletes a document with everything under it; for who made all of it, and for moderators. */
   async delete(context: Context, id: string): Promise<void> {
     const { gate, clock } = this.#deps;
-    await gate.hold(context, id, async ({ tx, row, role }) => {
-      if (row.created_by !== context.actor.principalId && !isModerator(role)) throw notTheirs();
+    await gate.hold(context, id, async ({ tx, row }) => {
+      const branch = [row, ...(await holdDescendants(tx, row)).filter(({ deleted_at }) => deleted_at === null)];
+      await gate.checkTaking(context.actor, branch);
       const now = clock.now();
-      for (const one of [row, ...(await holdDescendants(tx, row)).filter(({ deleted_at }) => deleted_at === null)]) {
+      for (const one of branch) {
         const gone: DocumentRow = { ...one, deleted_at: iso(now), deleted_with: row.id, version: one.version + 1 };
         await this.#save(tx, gone);
         const data = { documentId: one.id, roomId: one.room_id, reason: "deleted" };
@@ -146,9 +149,9 @@ export class DocumentService {
 
   /** Brings a document back with what went with it. */
   restore(context: Context, id: string): Promise<Document> {
-    const { gate, clock } = this.#deps;
-    return gate.hold(context, id, async ({ tx, row, role }) => {
-      if (row.created_by !== context.actor.principalId && !isModerator(role)) throw notTheirs();
+    const { gate, clock, log } = this.#deps;
+    return gate.hold(context, id, async ({ tx, row }) => {
+      await gate.checkTaking(context.actor, [row]);
       if (row.deleted_at === null) throw new Fault("conflict", "The document is not deleted");
       if (row.deleted_with !== row.id) {
         throw new Fault("conflict", "The document went with its parent; restore that one");
@@ -162,6 +165,7 @@ export class DocumentService {
         // A parent that is gone meanwhile leaves it at the top.
         if (one.id === row.id && parent?.deleted_at !== null) back.parent_id = null;
         await this.#save(tx, back);
+        await log.settleAgain(tx, back);
         const data = {
           document: presentDocument(back),
           changed: ["deletedAt"],
@@ -211,10 +215,6 @@ export class DocumentService {
 /** Whoever makes a private document owns it; what an agent makes is its owner's as well. */
 function privateOwners({ principalId, ownerId }: Context["actor"]): [string, "owner"][] {
   return [principalId, ...ownerId === null ? [] : [ownerId]].map((id) => [id, "owner"]);
-}
-
-function notTheirs(): Fault {
-  return new Fault("forbidden", "Documents of others are deleted and restored by moderators of the room");
 }
 
 function sortKey(sort: DocumentList["sort"], row: DocumentRow): string {

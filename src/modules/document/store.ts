@@ -1,15 +1,13 @@
 // SQL of documents: their rows, their tree, and who may read private ones.
 import { type Kysely, sql } from "kysely";
 import type { CursorKey } from "@/core/page.ts";
+import { isInSeenRoom, type Reader } from "@/modules/room/mod.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { DocumentSort } from "./schema.ts";
 import type { AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
 
 type Db = Kysely<DocumentTables>;
-
-/** The caller as lists want it: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
-export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
 
 export type DocumentFilter = {
   roomId?: string | undefined;
@@ -63,24 +61,7 @@ export class DocumentStore {
     const of = (principalId: string) =>
       sql<string | null>`(select role from document_access as a where a.tenant_id = ${tenantId}
         and a.document_id = document.id and a.principal_id = ${principalId})`;
-    let query = this.#db.selectFrom("document")
-      .leftJoin(
-        "room",
-        (join) => join.onRef("room.id", "=", "document.room_id").onRef("room.tenant_id", "=", "document.tenant_id"),
-      )
-      .leftJoin(
-        "member as me",
-        (join) =>
-          join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
-            .onRef("me.tenant_id", "=", "room.tenant_id"),
-      )
-      .leftJoin(
-        "member as boss",
-        (join) =>
-          join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
-            .onRef("boss.tenant_id", "=", "room.tenant_id"),
-      )
-      .selectAll("document").where("document.tenant_id", "=", tenantId)
+    let query = this.#db.selectFrom("document").selectAll("document").where("document.tenant_id", "=", tenantId)
       .where(({ eb, or, and }) =>
         or([
           and([
@@ -88,13 +69,7 @@ export class DocumentStore {
             eb(of(reader.principalId), "is not", null),
             ...reader.isOwned ? [eb(of(reader.ownerId), "is not", null)] : [],
           ]),
-          and([
-            eb("room.state", "<>", "deleted"),
-            or([
-              and([eb("me.role", "is not", null), ...reader.isOwned ? [eb("boss.role", "is not", null)] : []]),
-              ...reader.withPublic ? [eb("room.visibility", "=", "public")] : [],
-            ]),
-          ]),
+          isInSeenRoom(this.#db, tenantId, "document.room_id", reader),
         ])
       );
     query = state === "deleted"
@@ -169,6 +144,26 @@ export class DocumentStore {
   readers(tenantId: string, id: string): Promise<AccessRow[]> {
     return this.#db.selectFrom("document_access").selectAll().where("tenant_id", "=", tenantId)
       .where("document_id", "=", id).orderBy("principal_id").execute();
+  }
+
+  /** Those who do read a private document: of the agents it is shared with, only those whose owners read it, too. */
+  async audience(tenantId: string, id: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("document_access as own")
+      .innerJoin(
+        "principal",
+        (join) =>
+          join.onRef("principal.id", "=", "own.principal_id").onRef("principal.tenant_id", "=", "own.tenant_id"),
+      )
+      .leftJoin(
+        "document_access as boss",
+        (join) =>
+          join.onRef("boss.document_id", "=", "own.document_id").onRef("boss.principal_id", "=", "principal.owner_id")
+            .onRef("boss.tenant_id", "=", "own.tenant_id"),
+      )
+      .select("own.principal_id").where("own.tenant_id", "=", tenantId).where("own.document_id", "=", id)
+      .where(({ eb, or }) => or([eb("principal.owner_id", "is", null), eb("boss.role", "is not", null)]))
+      .orderBy("own.principal_id").execute();
+    return rows.map((row) => row.principal_id);
   }
 
   async putReader(row: AccessRow): Promise<void> {

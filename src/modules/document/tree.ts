@@ -3,7 +3,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { type DocumentGate, lockDocument, lockTree } from "./access.ts";
-import { DEPTH_MAX } from "./schema.ts";
+import { BRANCH_MAX, DEPTH_MAX } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
@@ -41,6 +41,12 @@ export async function checkPlace(
 /** Everything under a document, deleted ones included, each held for a change; the caller holds the tree. */
 export async function holdDescendants(tx: Tx, row: DocumentRow): Promise<DocumentRow[]> {
   const ids = (await levelsUnder(tx, row)).flat().map(({ id }) => id).sort();
+  if (ids.length >= BRANCH_MAX) {
+    throw new Fault(
+      "limit_reached",
+      `At most ${BRANCH_MAX} documents go together; begin with some of those under this one`,
+    );
+  }
   const held: DocumentRow[] = [];
   for (const id of ids) {
     await lockDocument(tx, row.tenant_id, id);

@@ -1,12 +1,12 @@
 // Tasks: made, listed, read, changed one by one or many at once, deleted and restored.
-import { type Actor, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { idOf } from "@/modules/identity/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
+import { readerOf, type RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { lastPlace } from "./board.ts";
 import type { TaskEditor } from "./editor.ts";
@@ -259,15 +259,6 @@ export class TaskService {
 function checkMayDelete(actor: Actor, { row, entry }: Grip): void {
   if (row.created_by === actor.principalId || isAtLeast(ROOM_ROLES, entry.role ?? "observer", "moderator")) return;
   throw new Fault("forbidden", "Tasks of others are deleted and restored by moderators of the room");
-}
-
-function readerOf(actor: Actor) {
-  return {
-    principalId: actor.principalId,
-    ownerId: actor.ownerId ?? "",
-    isOwned: actor.ownerId !== null,
-    withPublic: isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent",
-  };
 }
 
 /** `in ()` is no SQL, and a filter with no values filters nothing. */

@@ -3,12 +3,10 @@ import { type Kysely, sql } from "kysely";
 import type { CursorKey } from "@/core/page.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import { isInSeenRoom, type Reader } from "@/modules/room/mod.ts";
 import type { RelationKind, Sort } from "./schema.ts";
 import { NEVER } from "./sort.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
-
-/** The caller as lists want it: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
-export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
 
 export type TaskFilter = {
   roomId?: readonly string[] | undefined;
@@ -95,30 +93,8 @@ export class TaskStore {
     after: CursorKey | undefined,
     limit: number,
   ): Promise<TaskRow[]> {
-    let query = this.#db.selectFrom("task")
-      .innerJoin(
-        "room",
-        (join) => join.onRef("room.id", "=", "task.room_id").onRef("room.tenant_id", "=", "task.tenant_id"),
-      )
-      .leftJoin(
-        "member as me",
-        (join) =>
-          join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", reader.principalId)
-            .onRef("me.tenant_id", "=", "room.tenant_id"),
-      )
-      .leftJoin(
-        "member as boss",
-        (join) =>
-          join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", reader.ownerId)
-            .onRef("boss.tenant_id", "=", "room.tenant_id"),
-      )
-      .selectAll("task").where("task.tenant_id", "=", tenantId).where("room.state", "<>", "deleted")
-      .where(({ eb, or, and }) =>
-        or([
-          and([eb("me.role", "is not", null), ...reader.isOwned ? [eb("boss.role", "is not", null)] : []]),
-          ...reader.withPublic ? [eb("room.visibility", "=", "public")] : [],
-        ])
-      )
+    let query = this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
+      .where(isInSeenRoom(this.#db, tenantId, "task.room_id", reader))
       .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
     if (filter.roomId !== undefined) query = query.where("task.room_id", "in", filter.roomId);
     if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);

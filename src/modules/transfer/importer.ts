@@ -71,8 +71,10 @@ export class Importer {
   /** Puts messages of a room, given in their order; those that are there already stay as they are. */
   async putMessages(room: OpenRoom, drafts: readonly MessageDraft[]): Promise<void> {
     for (let at = 0; at < drafts.length; at += BATCH) {
-      const batch = new MessageBatch(this.#row.tenant_id, room, this.people, this.report, this.#now);
-      await this.#write((tx) => batch.put(tx, drafts.slice(at, at + BATCH)));
+      await this.#write((tx) =>
+        new MessageBatch(this.#row.tenant_id, room, this.people, this.report, this.#now)
+          .put(tx, drafts.slice(at, at + BATCH))
+      );
       // Readers and writers of others get their turn between batches.
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -145,7 +147,7 @@ export class Importer {
     if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
     const at = draft.createdAt ?? this.#now;
     const fit = (text: string, max: number, what: string): string =>
-      this.report.fit(text, max, `${draft.name}: ${what}`);
+      this.report.fit(text, max, `${what}: ${draft.name}`);
     return {
       tenant_id: tenantId,
       id: isOwnFree ? own : derived,

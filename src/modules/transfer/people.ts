@@ -71,7 +71,7 @@ export class People {
         id: draft.id,
         kind: draft.kind,
         handle: this.#handle(draft, taken),
-        display_name: this.#report.fit(draft.displayName.trim(), NAME_MAX, `${draft.id}: name`) ||
+        display_name: this.#report.fit(draft.displayName.trim(), NAME_MAX, `name: ${draft.id}`) ||
           draft.id.slice(0, NAME_MAX),
         // Nobody comes out of an archive with more rights than who brings it in.
         role: lowerOf(TENANT_ROLES, draft.role, requester_role),

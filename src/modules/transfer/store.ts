@@ -80,13 +80,8 @@ export class TransferRows<Table extends JobTable> {
   }
 
   async find(tenantId: string, id: string): Promise<TransferTables[Table] | undefined> {
-    const row = await this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId).where(
-      "id",
-      "=",
-      id,
-    )
-      .executeTakeFirst();
-    // The query builder only knows that it is of one of the two.
+    const row = await this.#rows(tenantId).where("id", "=", id).executeTakeFirst();
+    // The query builder knows no more than that the table is one of the two.
     return row as TransferTables[Table] | undefined;
   }
 
@@ -97,11 +92,12 @@ export class TransferRows<Table extends JobTable> {
     before: string | undefined,
     limit: number,
   ): Promise<TransferTables[Table][]> {
-    let query = this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId);
+    let query = this.#rows(tenantId);
     if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
     if (before !== undefined) query = query.where("id", "<", before);
+    const rows: unknown[] = await query.orderBy("id", "desc").limit(limit).execute();
     // As above.
-    return await query.orderBy("id", "desc").limit(limit).execute() as TransferTables[Table][];
+    return rows as TransferTables[Table][];
   }
 
   async update(tenantId: string, id: string, set: Partial<TransferTables[Table]>): Promise<void> {
@@ -114,6 +110,10 @@ export class TransferRows<Table extends JobTable> {
       .where("tenant_id", "=", tenantId).where("state", "in", ["waiting", "queued", "running"]);
     if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
     return Number((await query.executeTakeFirstOrThrow()).n);
+  }
+
+  #rows(tenantId: string) {
+    return this.#db.selectFrom(this.#table).selectAll().where("tenant_id", "=", tenantId);
   }
 }
 

@@ -12,6 +12,7 @@ import { findPosition, pinPosition, textOf } from "../crdt.ts";
 import { findAnchor } from "../edit.ts";
 import { tell } from "../presenter.ts";
 import {
+  ANCHORED_MAX,
   type Comment,
   type CommentCreate,
   type CommentList,
@@ -97,6 +98,7 @@ export class CommentService {
       }
       const now = iso(clock.now());
       const turns = resolved !== undefined && resolved !== (before.resolved_at !== null);
+      if (!turns && (text === undefined || text === before.text)) return await this.#present(row, before);
       const comment: CommentRow = {
         ...before,
         text: text ?? before.text,
@@ -134,10 +136,14 @@ export class CommentService {
     action: "created" | "updated" | "resolved" | "reopened" | "deleted",
     opened?: Y.Doc,
   ): Promise<Comment> {
-    const doc = opened ?? (await this.#deps.log.open(row.tenant_id, row.id)).doc;
-    const presented = present(comment, doc, textOf(doc));
+    const presented = await this.#present(row, comment, opened);
     await tell(tx, row, "document.commented", { documentId: row.id, action, comment: presented }, actor);
     return presented;
+  }
+
+  async #present(row: DocumentRow, comment: CommentRow, opened?: Y.Doc): Promise<Comment> {
+    const doc = opened ?? (await this.#deps.log.open(row.tenant_id, row.id)).doc;
+    return present(comment, doc, textOf(doc));
   }
 }
 
@@ -172,5 +178,6 @@ function presentAnchor({ quote, anchor_start, anchor_end }: CommentRow, doc: Y.D
   if (quote === null || anchor_start === null || anchor_end === null) return null;
   const [start, end] = [findPosition(doc, anchor_start), findPosition(doc, anchor_end)];
   if (start === undefined || end === undefined || end <= start) return { quote, text: null, start: null, end: null };
-  return { quote, text: text.slice(start, end).toWellFormed(), start, end };
+  const isShown = end - start <= ANCHORED_MAX;
+  return { quote, text: isShown ? text.slice(start, end).toWellFormed() : null, start, end };
 }

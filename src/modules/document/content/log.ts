@@ -5,6 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
 import { encode, openDocument, textOf } from "../crdt.ts";
+import { bytesOf, tooLong } from "../edit.ts";
 import { presentDocument, tell } from "../presenter.ts";
 import { REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
@@ -75,6 +76,8 @@ export class ContentLog {
       const last = rows.at(-1)?.revision ?? after;
       return { updates: rows.map(({ data }) => Uint8Array.fromBase64(data)), revision: last };
     }
+    const row = await new DocumentStore(this.#deps.store.db).find(tenantId, id);
+    if (row?.revision === after) return { updates: [], revision: after };
     const { doc, revision } = await this.open(tenantId, id);
     return { updates: [encode(doc)], revision };
   }
@@ -207,17 +210,14 @@ export class ContentLog {
     return { ...row, state_bytes: snapshot.length };
   }
 
+  /** Live edits of a document that was deleted meanwhile are settled now that it is back. */
+  async settleAgain(tx: Tx, row: DocumentRow): Promise<void> {
+    if (row.dirty_at !== null) await this.#settleLater(tx, row, this.#deps.clock.now());
+  }
+
   async #settleLater(tx: Tx, { tenant_id: tenantId, id }: DocumentRow, runAt: number): Promise<void> {
     await tx.enqueue({ tenantId, kind: SETTLE_JOB, payload: { documentId: id }, key: id, runAt });
   }
-}
-
-export function bytesOf(text: string): number {
-  return new TextEncoder().encode(text).length;
-}
-
-export function tooLong(): Fault {
-  return new Fault("payload_too_large", `The text of a document has at most ${TEXT_MAX_BYTES} bytes`);
 }
 
 function revisionOf(

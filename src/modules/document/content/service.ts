@@ -7,7 +7,7 @@ import type { Actor } from "@/core/actor.ts";
 import type { Store } from "@/ports/store.ts";
 import { checkWritable, type DocumentGate, editorContext, type Held, lockDocument } from "../access.ts";
 import { applySplices, encode, relationOf, textOf, updateFault } from "../crdt.ts";
-import { difference, type Splice, spliced, splicesOf } from "../edit.ts";
+import { bytesOf, type Change, changeOf, difference, tooLong } from "../edit.ts";
 import { blocksOf } from "../markdown.ts";
 import { presentChange, presentDocument, presentRevision, tell } from "../presenter.ts";
 import {
@@ -25,7 +25,7 @@ import {
 } from "../schema.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
 import { DocumentStore } from "../store.ts";
-import { bytesOf, type ContentLog, tooLong } from "./log.ts";
+import type { ContentLog } from "./log.ts";
 import { ContentStore } from "./store.ts";
 
 type Deps = { store: Store<DocumentTables>; cursors: Cursors; gate: DocumentGate; log: ContentLog };
@@ -80,7 +80,10 @@ export class ContentService {
       if (expected !== row.revision) {
         throw new Fault("version_mismatch", `The content is at revision ${row.revision}, not ${expected}`);
       }
-      const written = await this.#write(context, held, "written", (before) => difference(before, text));
+      const written = await this.#write(context, held, "written", (before) => ({
+        splices: difference(before, text),
+        text,
+      }));
       return presentChange(written, written.revision === row.revision ? 0 : 1);
     });
   }
@@ -93,16 +96,16 @@ export class ContentService {
       if (isAhead || (onStale === "reject" && baseRevision !== row.revision)) {
         throw new Fault("stale_revision", `The content is at revision ${row.revision}, not ${baseRevision}`);
       }
-      const written = await this.#write(context, held, "written", (before) => splicesOf(before, edits));
+      const written = await this.#write(context, held, "written", (before) => changeOf(before, edits));
       return presentChange(written, edits.length);
     });
   }
 
   /** Takes an update made elsewhere on a copy of the CRDT. */
   merge(context: Context, id: string, update: Uint8Array): Promise<ContentChange> {
+    if (update.length > UPDATE_MAX_BYTES) throw tooLarge();
     const fault = updateFault(update);
     if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
-    if (update.length > UPDATE_MAX_BYTES) throw new Fault("payload_too_large", `At most ${UPDATE_MAX_BYTES} bytes`);
     return this.#deps.gate.hold(context, id, async (held) => {
       checkWritable(held);
       const { tx, row } = held;
@@ -147,7 +150,10 @@ export class ContentService {
     return await this.#deps.gate.hold(context, id, async (held) => {
       checkWritable(held);
       const { text } = await this.#kept(held.row, revision);
-      const written = await this.#write(context, held, "restored", (before) => difference(before, text));
+      const written = await this.#write(context, held, "restored", (before) => ({
+        splices: difference(before, text),
+        text,
+      }));
       return presentChange(written, written.revision === held.row.revision ? 0 : 1);
     });
   }
@@ -165,14 +171,13 @@ export class ContentService {
     context: Context,
     { tx, row: before }: Held,
     kind: RevisionRow["kind"],
-    splicesFor: (text: string) => readonly Splice[],
+    change: (text: string) => Change,
   ): Promise<DocumentRow> {
     const { log } = this.#deps;
     const { actor } = context;
     const { doc } = await log.open(before.tenant_id, before.id);
     const text = textOf(doc);
-    const splices = splicesFor(text);
-    const wanted = spliced(text, splices);
+    const { splices, text: wanted } = change(text);
     if (bytesOf(wanted) > TEXT_MAX_BYTES) throw tooLong();
     if (wanted === text) return before;
     const row = await log.settleLive(tx, before, doc);
@@ -191,6 +196,10 @@ export class ContentService {
     if (kept === undefined) throw new Fault("not_found", `No revision ${revision} is kept; the list says which are`);
     return kept;
   }
+}
+
+export function tooLarge(): Fault {
+  return new Fault("payload_too_large", `An update has at most ${UPDATE_MAX_BYTES} bytes`);
 }
 
 export function foreign(): Fault {

@@ -1,7 +1,8 @@
 // A frame of the Hocuspocus protocol, looked through before the engine sees it: whole, of a known kind, and not too large.
 import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Array } from "lib0/decoding";
+import { isDeeperThan } from "@/core/text.ts";
 import { isReadable } from "../crdt.ts";
-import { FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "../schema.ts";
+import { BODY_MAX_BYTES, FRAME_MAX_BYTES } from "../schema.ts";
 
 /** Kinds a client may send; the rest is for servers among themselves. */
 const KIND = {
@@ -21,20 +22,23 @@ const SYNC_MAX = 2;
 const TOKEN = 0;
 /** Cursor, selection, name and colour; not a place to keep things. */
 const AWARENESS_MAX_BYTES = 16 * 1024;
-const NAME_MAX_CHARS = 200;
+const AWARENESS_MAX_DEPTH = 32;
+/** The document's id; behind a NUL, which of several editors on the socket speaks. */
+const NAME = /^[A-Za-z0-9_-]{1,64}(?:\0[\w.:-]{1,100})?$/;
 
 export type Frame = { name: string; kind: "auth" | "ping" | "other" };
 export type FrameFault = "malformed" | "too_large";
 
 /** Reads what the frame is about, or says what is wrong with it. */
 export function readFrame(data: Uint8Array): Frame | FrameFault {
-  if (data.length > UPDATE_MAX_BYTES + 1024) return "too_large";
+  if (data.length > BODY_MAX_BYTES) return "too_large";
   // The one kind that is about no document.
   if (data.length === 1 && (data[0] === KIND.ping || data[0] === KIND.pong)) return { name: "", kind: "ping" };
   try {
     const decoder = createDecoder(data);
     const name = readVarString(decoder);
-    if (name.length === 0 || name.length > NAME_MAX_CHARS) return "malformed";
+    // The engine keeps documents by name in plain objects, which have names of their own.
+    if (!NAME.test(name) || name in Object.prototype) return "malformed";
     switch (readVarUint(decoder)) {
       case KIND.sync:
       case KIND.syncReply: {
@@ -42,9 +46,9 @@ export function readFrame(data: Uint8Array): Frame | FrameFault {
         if (step > SYNC_MAX) return "malformed";
         const payload = readVarUint8Array(decoder);
         if (!isReadable(payload, step === STEP1 ? "vector" : "update")) return "malformed";
-        const { length } = payload;
-        // All that was typed offline may come at once when a client returns; while it is connected, edits are small.
-        return length > (step === STEP2 ? UPDATE_MAX_BYTES : FRAME_MAX_BYTES) ? "too_large" : { name, kind: "other" };
+        // All that was typed offline may come at once when a client returns, and is refused by name when it is too much;
+        // while it is connected, edits are small.
+        return step !== STEP2 && payload.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "other" };
       }
       case KIND.awareness:
         return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
@@ -76,7 +80,8 @@ function checkAwareness(update: Uint8Array): FrameFault | undefined {
   for (let left = readVarUint(decoder); left > 0; left--) {
     readVarUint(decoder);
     readVarUint(decoder);
-    JSON.parse(readVarString(decoder));
+    const raw = readVarString(decoder);
+    if (isDeeperThan(raw, AWARENESS_MAX_DEPTH) || typeof JSON.parse(raw) !== "object") return "malformed";
   }
   return undefined;
 }

@@ -100,11 +100,13 @@ export class EditorRights {
   tick(isShared: boolean): void {
     const now = this.#deps.clock.now();
     this.#ticks++;
+    // A few at each tick, so that not everybody is asked about at once.
+    let place = this.#ticks;
     for (const editor of [...this.#editors()]) {
       const { context } = editor;
       const { expiresAt = Infinity } = context.actor;
       if (expiresAt <= now) context.session.end(ENDED.unauthorized);
-      else if (this.#ticks % RECHECK_TICKS === 0) this.recheckSoon(editor);
+      else if (place++ % RECHECK_TICKS === 0) this.recheckSoon(editor);
       else if (expiresAt <= now + RENEW_MS && context.isAsked === undefined) {
         context.isAsked = true;
         editor.requestToken();

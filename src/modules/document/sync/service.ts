@@ -8,7 +8,7 @@ import { logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import type { Signal } from "@/ports/store.ts";
 import { type ContentLog, MOVED_SIGNAL } from "../content/log.ts";
-import { type ContentService, foreign } from "../content/service.ts";
+import { type ContentService, foreign, tooLarge } from "../content/service.ts";
 import { isEmptyUpdate, isWithin, relationOf, updateFault } from "../crdt.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { RIGHTS_SIGNAL } from "../service.ts";
@@ -22,6 +22,8 @@ const TICK_MS = 1000;
 /** Silence that ends a socket; clients speak every 15 seconds. */
 const IDLE_MS = 60_000;
 const STEP = { one: 0, update: 2 };
+/** An editor is one client in a document, and another when it notices that its number is taken. */
+const CLIENTS_MAX = 8;
 
 type Deps = RightsDeps & { bus: Bus; log: ContentLog; contents: ContentService };
 export type SyncOptions = {
@@ -108,6 +110,10 @@ export class SyncService {
       // Rights may have changed while the document was loaded.
       connected: ({ connection }) => Promise.resolve(this.#rights.recheckSoon(connection)),
       beforeSync: ({ connection, document, type, payload }) => this.#accept(connection, document.name, type, payload),
+      beforeHandleAwareness: ({ document, connection, states }) => {
+        if (connection !== undefined) keepOwn(document, connection, states);
+        return Promise.resolve();
+      },
       onAwarenessUpdate: ({ documentName, added, updated, removed, connection }) => {
         if (connection !== undefined || removed.length > 0) {
           this.#followers.get(documentName)?.tellAwareness([...added, ...updated, ...removed]);
@@ -209,6 +215,7 @@ export class SyncService {
 
   async #append(connection: Editor, name: string, update: Uint8Array): Promise<void> {
     if (isEmptyUpdate(update)) return;
+    if (update.length > UPDATE_MAX_BYTES) throw tooLarge();
     const fault = updateFault(update);
     if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
     const follower = this.#followers.get(name);
@@ -249,4 +256,14 @@ export class SyncService {
     if (this.#library === undefined) return;
     editor.send(write(new this.#library.OutgoingMessage(editor.messageAddress)).toUint8Array());
   };
+}
+
+/** Clients repeat to us what they hear of each other; each says how it is doing, and for no other and not for a crowd. */
+function keepOwn(document: Follower["document"], editor: Editor, states: Map<number, unknown>): void {
+  const own = document.getClients(editor);
+  let free = CLIENTS_MAX - own.size;
+  for (const client of states.keys()) {
+    if (own.has(client)) continue;
+    if (document.awareness.getStates().has(client) || free-- <= 0) states.delete(client);
+  }
 }

@@ -1,0 +1,203 @@
+// Live co-editing against clients that do not keep to the protocol: crowds and masks in the presence, updates that no editor
+// makes, names of the engine's own, and frames larger than they may be.
+import assert from "node:assert/strict";
+import * as enc from "npm:lib0@0.2.120/encoding";
+import { aWhile, EditorRoom, until } from "./document_editor.ts";
+import { openDocumentWorld, PATH } from "./document_world.ts";
+
+const KIND = { sync: 0, awareness: 1, auth: 2 };
+
+async function open(text: string, environment: Record<string, string> = {}) {
+  const world = await openDocumentWorld(environment);
+  const room = new EditorRoom(world.gateway);
+  const { id } = await world.make(text);
+  return {
+    world,
+    room,
+    id: id as string,
+    token: (name: string) => world.as(name).token,
+    async [Symbol.asyncDispose]() {
+      await room[Symbol.asyncDispose]();
+      await world[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A client that says what it is told to say. */
+class RawEditor {
+  readonly socket: WebSocket;
+  readonly closed: Promise<number>;
+  readonly #name: string;
+  #frames = 0;
+
+  private constructor(url: string, name: string) {
+    this.#name = name;
+    this.socket = new WebSocket(url);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onmessage = () => this.#frames++;
+    this.closed = new Promise((resolve) => this.socket.onclose = ({ code }) => resolve(code));
+  }
+
+  static async connect(url: string, name: string, token: string): Promise<RawEditor> {
+    const editor = new RawEditor(url, name);
+    await new Promise((resolve) => editor.socket.onopen = resolve);
+    editor.say(KIND.auth, (frame) => {
+      enc.writeVarUint(frame, 0);
+      enc.writeVarString(frame, token);
+    });
+    await until(() => editor.#frames > 0 || editor.socket.readyState !== WebSocket.OPEN, "answered");
+    return editor;
+  }
+
+  say(kind: number, write: (frame: enc.Encoder) => void): void {
+    const frame = enc.createEncoder();
+    enc.writeVarString(frame, this.#name);
+    enc.writeVarUint(frame, kind);
+    write(frame);
+    this.socket.send(enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>);
+  }
+
+  /** Claims to be these clients. */
+  claim(clients: readonly number[], clock: number, state: string): void {
+    const update = enc.createEncoder();
+    enc.writeVarUint(update, clients.length);
+    for (const client of clients) {
+      enc.writeVarUint(update, client);
+      enc.writeVarUint(update, clock);
+      enc.writeVarString(update, state);
+    }
+    this.say(KIND.awareness, (frame) => enc.writeVarUint8Array(frame, enc.toUint8Array(update)));
+  }
+
+  update(update: Uint8Array, step = 1): void {
+    this.say(KIND.sync, (frame) => {
+      enc.writeVarUint(frame, step);
+      enc.writeVarUint8Array(frame, update);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.socket.close();
+    await this.closed;
+  }
+}
+
+Deno.test("nobody fills the presence of a document with clients that are not there", async () => {
+  await using scene = await open("text");
+  const { room, id, token } = scene;
+  const alice = await room.join(id, token("owner"));
+  const crowd = await RawEditor.connect(room.url, id, token("observer"));
+  for (let n = 0; n < 20; n++) {
+    crowd.claim(Array.from({ length: 500 }, (_, at) => 1000 + n * 500 + at), 1, '{"user":{"name":"x"}}');
+  }
+  await until(() => alice.names.length > 0, "somebody is seen");
+  await aWhile();
+  assert.ok(alice.names.length <= 8, `${alice.names.length} of 10000`);
+  await crowd.close();
+  await until(() => alice.names.length === 0, "who leaves is gone");
+});
+
+Deno.test("nobody speaks for another's cursor and name", async () => {
+  await using scene = await open("text");
+  const { room, id, token } = scene;
+  const [alice, bob] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
+  bob.provider.setAwarenessField("user", { name: "Bob" });
+  await until(() => alice.names.includes("Bob"), "Bob is seen");
+  const mask = await RawEditor.connect(room.url, id, token("observer"));
+  mask.claim([bob.doc.clientID], 1000, '{"user":{"name":"Mallory"}}');
+  mask.claim([4711], 1, '{"user":{"name":"Me"}}');
+  await until(() => alice.names.includes("Me"), "the other's own name is seen");
+  assert.deepEqual(alice.names, ["Bob", "Me"]);
+  await mask.close();
+  await until(() => alice.names.length === 1, "who leaves is gone");
+  assert.deepEqual(alice.names, ["Bob"], "and takes nobody along");
+});
+
+Deno.test("presence that is no object or nested without end ends the socket", async () => {
+  await using scene = await open("text");
+  const { room, id, token } = scene;
+  for (const state of ["5", `${"[".repeat(4000)}${"]".repeat(4000)}`, "{"]) {
+    const hostile = await RawEditor.connect(room.url, id, token("member"));
+    hostile.claim([1], 1, state);
+    assert.equal(await hostile.closed, 4400, state.slice(0, 10));
+  }
+});
+
+Deno.test("an update that no editor makes is refused, and the document stays open for others", async () => {
+  await using scene = await open("");
+  const { world, room, id, token } = scene;
+  const alice = await room.join(id, token("owner"));
+  alice.insert(0, "hello");
+  await alice.saved();
+  const hostile = await RawEditor.connect(room.url, id, token("member"));
+  const { clientID } = alice.doc;
+  const craft = (...parts: ((update: enc.Encoder) => void)[]): Uint8Array => {
+    const update = enc.createEncoder();
+    enc.writeVarUint(update, 1);
+    enc.writeVarUint(update, parts.length);
+    enc.writeVarUint(update, 5);
+    enc.writeVarUint(update, 0);
+    for (const part of parts) part(update);
+    enc.writeVarUint(update, 0);
+    return enc.toUint8Array(update);
+  };
+  const text = (origin: [number, number], content: string) => (update: enc.Encoder) => {
+    enc.writeUint8(update, 0x84);
+    for (const part of origin) enc.writeVarUint(update, part);
+    enc.writeVarString(update, content);
+  };
+  hostile.update(craft(text([clientID, 1], ""), text([clientID, 1], "x")));
+  hostile.update(craft(text([clientID, 99], "far")));
+  hostile.update(craft(text([5, 3], "ahead of itself")));
+  hostile.update(craft((update) => {
+    enc.writeUint8(update, 0);
+    enc.writeVarUint(update, 10);
+  }));
+  await aWhile();
+  alice.insert(5, " world");
+  await alice.saved();
+  const fresh = await room.join(id, token("moderator"));
+  assert.deepEqual([fresh.text, await world.text(id)], ["hello world", "hello world"]);
+  await hostile.close();
+});
+
+Deno.test("names that the engine's own objects have end the socket before the engine sees them", async () => {
+  await using scene = await open("text");
+  for (const name of ["__proto__", "constructor", "a\0b\0c", "ä", "toString"]) {
+    const hostile = await RawEditor.connect(scene.room.url, name, scene.token("member"));
+    assert.equal(await hostile.closed, 4400, name);
+  }
+});
+
+Deno.test("a paste of more than a frame is saved, one of more than an update is refused by name", async () => {
+  await using scene = await open("");
+  const { world, room, id, token } = scene;
+  const alice = await room.join(id, token("member"));
+  alice.insert(0, "x".repeat(200_000));
+  await until(() => alice.isSaved, "saved");
+  assert.equal((await world.text(id)).length, 200_000);
+  alice.insert(0, "y".repeat(600_000));
+  await until(() => alice.refused.length > 0, "told");
+  assert.equal(alice.refused[0]?.code, "payload_too_large");
+  assert.equal(alice.isSaved, false);
+  assert.equal((await world.as("member").get(`${PATH}/${id}/content`)).body.text.length, 200_000);
+  const bob = await room.join(id, token("owner"));
+  bob.insert(0, "still ");
+  await bob.saved();
+});
+
+Deno.test("a document larger than the outbox reaches an editor while others type", async () => {
+  const text = "x".repeat(1_000_000);
+  await using scene = await open(text, { SVC_LIMIT_OUTBOX_BYTES: "65536" });
+  const { room, id, token } = scene;
+  const alice = await room.join(id, token("owner"));
+  const typing = setInterval(() => alice.insert(0, "a"), 1);
+  for (let n = 0; n < 5; n++) {
+    const bob = await room.join(id, token("member"));
+    assert.ok(bob.text.endsWith("xxx"));
+    assert.deepEqual(bob.closes, []);
+    bob.close();
+  }
+  clearInterval(typing);
+  await alice.saved();
+});

@@ -1,0 +1,88 @@
+// What the tests of imports and exports start from: a gateway with a folder of its own, and how to bring archives in and out.
+import assert from "node:assert/strict";
+import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+
+export const IMPORTS = "/v1/collaboration/imports";
+export const EXPORTS = "/v1/collaboration/exports";
+
+export async function withGateway(work: (gateway: Harness, folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await using gateway = await openGateway({ SVC_DATA_DIR: folder });
+    await work(gateway, folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Asks for an import and uploads its archive; it has not run yet. */
+export async function uploadArchive(
+  gateway: Harness,
+  boss: Caller,
+  kind: string,
+  archive: Uint8Array<ArrayBuffer> | string,
+): Promise<string> {
+  const { status, body } = await boss.post(IMPORTS, { kind });
+  assert.equal(status, 201, JSON.stringify(body));
+  const sent = await putArchive(gateway, boss, body.id, archive);
+  assert.equal(sent.status, 202, JSON.stringify(sent.body));
+  return body.id;
+}
+
+export async function putArchive(
+  gateway: Harness,
+  boss: Caller,
+  id: string,
+  archive: BodyInit,
+): Promise<Answer> {
+  return await gateway.send(
+    new Request(`http://gateway.test${IMPORTS}/${id}/content`, {
+      method: "PUT",
+      headers: { authorization: `Bearer ${boss.token}`, "content-type": "application/octet-stream" },
+      body: archive,
+    }),
+  );
+}
+
+/** Brings an archive in; the import as it ended. */
+export async function importArchive(
+  gateway: Harness,
+  boss: Caller,
+  kind: string,
+  archive: Uint8Array<ArrayBuffer> | string,
+): Promise<Answer["body"]> {
+  const id = await uploadArchive(gateway, boss, kind, archive);
+  await gateway.runJobs();
+  return (await boss.get(`${IMPORTS}/${id}`)).body;
+}
+
+/** A finished export's answer. */
+export function download(gateway: Harness, boss: Caller, id: string): Promise<Response> {
+  const headers = { authorization: `Bearer ${boss.token}` };
+  const request = new Request(`http://gateway.test${EXPORTS}/${id}/content`, { headers });
+  return Promise.resolve(gateway.app.fetch(request, "127.0.0.1"));
+}
+
+export async function exportTenant(gateway: Harness, boss: Caller): Promise<string> {
+  const { status, body } = await boss.post(EXPORTS, { kind: "tenant" });
+  assert.equal(status, 202, JSON.stringify(body));
+  await gateway.runJobs();
+  const content = await download(gateway, boss, body.id);
+  assert.equal(content.status, 200);
+  return await content.text();
+}
+
+/** Lines with ids of rooms and messages replaced by their order, without who ran the import. */
+export function shape(ndjson: string): string[] {
+  const lines = ndjson.trimEnd().split("\n").map((line) => JSON.parse(line));
+  const place = (line: { createdAt?: string; text?: string; metadata?: { sourceId?: string } }) =>
+    `${line.createdAt} ${line.text ?? ""} ${line.metadata?.sourceId ?? ""}`;
+  const names = new Map<string, string>();
+  for (const line of lines.filter(({ type }) => type === "room")) names.set(line.id, `${line.kind} ${line.name}`);
+  for (const line of lines.filter(({ type }) => type === "message")) {
+    names.set(line.id, `${names.get(line.roomId)} ${place(line)}`);
+  }
+  return lines.filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss").map((line) =>
+    JSON.stringify(line, (_, value) => typeof value === "string" ? names.get(value) ?? value : value)
+  ).sort();
+}
