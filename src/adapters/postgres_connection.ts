@@ -102,14 +102,18 @@ export class PostgresPool implements Pick<Session, "run"> {
   }
 }
 
-/** One write lane. At most one statement with parameters is in flight; commands without any are sent ahead of it. */
+/**
+ * One write lane. What is asked of it is sent at once and answered in that order; whoever needs no answer to go on need not
+ * wait for it. After a statement that failed the server refuses all others until a rollback, so nothing can slip past it.
+ */
 export class PostgresConnection implements Connection {
   readonly #options: PostgresOptions;
   #sql: Sql | undefined;
   /** Whether the socket has answered before, so that statements may be sent before its next `begin` is answered. */
   #isProven = false;
   #isLost = false;
-  #tail: Promise<unknown> = Promise.resolve();
+  /** Settles when everything that was sent is answered. */
+  #settled: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions) {
     this.#options = options;
@@ -124,9 +128,9 @@ export class PostgresConnection implements Connection {
   }
 
   run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
-    const turn = this.#tail.then(() => this.#send(sql, parameters.map(sqlValue)));
-    this.#tail = turn.catch(() => {});
-    return turn;
+    const answered = this.#send(sql, parameters.map(sqlValue));
+    this.#settled = Promise.allSettled([this.#settled, answered]);
+    return answered;
   }
 
   async insertMany(table: string, rows: readonly Row[]): Promise<void> {
@@ -136,14 +140,12 @@ export class PostgresConnection implements Connection {
   }
 
   control(sql: string): void {
-    this.#tail = this.#tail.then(() => {
-      // Not waited for: a failure aborts the transaction, which the next statement or the commit reports.
-      this.#sql?.unsafe(sql).catch(() => {});
-    });
+    // Not waited for: a failure aborts the transaction, which the next statement or the commit reports.
+    this.#sql?.unsafe(sql).catch(() => {});
   }
 
   async commit(): Promise<void> {
-    await this.#tail;
+    await this.#settled;
     if (this.#isLost) throw new Rerun("Connection lost before the commit was sent");
     const { command } = await this.#send("commit", []);
     if (this.#isLost) throw new SessionLost("Connection lost while the commit was under way");
@@ -152,13 +154,13 @@ export class PostgresConnection implements Connection {
   }
 
   async rollback(): Promise<void> {
-    await this.#tail;
+    await this.#settled;
     if (this.#isLost) return;
     await this.#send("rollback", []).catch(() => this.#lose(this.#sql));
   }
 
   async close(): Promise<void> {
-    await this.#tail;
+    await this.#settled;
     await this.#sql?.end({ timeout: CLOSE_TIMEOUT_S });
   }
 

@@ -11,7 +11,14 @@ import type { CoreTables, EventRow, JobRow } from "./core_tables.ts";
 import { Frame } from "./frame.ts";
 import type { Dialect } from "./migrations/migration.ts";
 import { type Connection, kyselyOver, type Row, type Rows, type Session } from "./session.ts";
-import { advanceStream, advanceStreams, beginStream, putKeyedJob, type StreamHead } from "./transaction_queries.ts";
+import {
+  advanceStream,
+  advanceStreams,
+  beginStream,
+  holdStreams,
+  putKeyedJob,
+  type StreamHead,
+} from "./transaction_queries.ts";
 
 /** What the transactions of a store share. */
 export type TransactionDeps<Tables> = {
@@ -78,7 +85,8 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     const wanted = names.map((name) => ({ name, count: counts.get(name) ?? 0 }));
     const rows = new Map<string, StreamHead>();
     if (this.#deps.dialect === "postgres") {
-      const found = await advanceStreams.all(this.#core, { tenantId, wanted: JSON.stringify(wanted) });
+      const lock = wanted.some(({ count }) => count > 0) ? advanceStreams : holdStreams;
+      const found = await lock.all(this.#core, { tenantId, wanted: JSON.stringify(wanted) });
       for (const row of found) rows.set(row.name, row);
     } else {
       for (const { name, count } of wanted) {

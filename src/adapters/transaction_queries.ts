@@ -1,5 +1,5 @@
 // The statements that every writer runs, prepared.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type QueryCreator, sql } from "kysely";
 import { rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { CoreTables, JobRow, StreamRow } from "./core_tables.ts";
@@ -21,28 +21,26 @@ export const advanceStreams = prepared((
   db: Kysely<CoreTables>,
   param: Param<{ tenantId: string; wanted: string }>,
 ) =>
-  db.with(
-    "wanted",
-    (from) =>
-      from.selectFrom(
-        rowsOf<{ name: string; count: number }, "asked">(param("wanted"), sql`asked(name text, count bigint)`),
-      )
-        .select(["asked.name", "asked.count"]),
-  )
-    .with(
-      "held",
-      (from) =>
-        from.selectFrom("stream").innerJoin("wanted", "wanted.name", "stream.name").select([
-          "stream.name",
-          "wanted.count",
-        ])
-          .where("stream.tenant_id", "=", param("tenantId")).orderBy("stream.name").forUpdate("stream"),
-    )
+  db.with("held", (from) => lockedStreams(from, param))
     .updateTable("stream").from("held")
     .set((row) => ({ head: row("stream.head", "+", row.ref("held.count")) }))
     .where("stream.tenant_id", "=", param("tenantId")).whereRef("stream.name", "=", "held.name")
     .returning(["stream.name", "stream.epoch", "stream.head"])
 );
+
+/** Locks streams without moving them. PostgreSQL only. */
+export const holdStreams = prepared((
+  db: Kysely<CoreTables>,
+  param: Param<{ tenantId: string; wanted: string }>,
+) => lockedStreams(db, param).select(["stream.epoch", "stream.head"]));
+
+// The return type is inferred: it is a query under construction.
+function lockedStreams(db: QueryCreator<CoreTables>, param: Param<{ tenantId: string; wanted: string }>) {
+  const asked = rowsOf<{ name: string; count: number }, "asked">(param("wanted"), sql`asked(name text, count bigint)`);
+  return db.selectFrom("stream").innerJoin(asked, (join) => join.onRef("asked.name", "=", "stream.name"))
+    .select(["stream.name", "asked.count"])
+    .where("stream.tenant_id", "=", param("tenantId")).orderBy("stream.name").forUpdate("stream");
+}
 
 /** The same for a stream that was not there just now. */
 export const beginStream = prepared((

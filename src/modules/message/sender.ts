@@ -10,22 +10,20 @@ import type { Context } from "@/core/operation.ts";
 import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
 import { hiddenUpTo, type Pass, type RoomGate } from "@/modules/room/mod.ts";
 import type { Reserved, Store, Transaction } from "@/ports/store.ts";
+import { BatchQueue } from "./batch_queue.ts";
 import { checkMentions } from "./mentions.ts";
 import { noticeJob } from "./notifier.ts";
 import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Message, MessageSend } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
-const BATCH_MAX = 1000;
-/** A batch of this many is under load: it waits while more keeps coming, since a commit costs the same for all of it. */
-const LOADED_MIN = 32;
-const GATHER_MAX_MS = 5;
+/** Queues on PostgreSQL; a room belongs to one of them. More would overlap more and make smaller batches: two did best. */
+const POSTGRES_QUEUES = 2;
 
 /** What is sent, whenever it is. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
 export type Sent = { message: Message; isNew: boolean };
 type Item = { context: Context; input: MessageContent };
-type Waiting = Item & { resolve: (sent: Sent) => void; reject: (reason: unknown) => void };
 type Draft = {
   item: Item;
   room: Pass["room"];
@@ -47,16 +45,18 @@ type Deps = {
 const NO_FILES: readonly Attachment[] = [];
 
 /**
- * Sends keep their order: those of one batch by their place in it, and a batch starts only when the one before is done.
- * Each send succeeds or fails by itself; an acknowledged one is on disk.
+ * Sends to a room keep their order: those of one batch by their place in it, and a batch starts only when the one before is
+ * done. Each send succeeds or fails by itself; an acknowledged one is on disk.
  */
 export class MessageSender {
   readonly #deps: Deps;
-  #waiting: Waiting[] = [];
-  #isScheduled = false;
+  readonly #queues: readonly BatchQueue<Item, Sent>[];
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    // SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also those of other nodes.
+    const count = deps.store.dialect === "sqlite" ? 1 : POSTGRES_QUEUES;
+    this.#queues = Array.from({ length: count }, () => new BatchQueue((items) => this.#commit(items)));
   }
 
   async send(context: Context, input: MessageContent): Promise<Sent> {
@@ -65,25 +65,9 @@ export class MessageSender {
       const [result] = await this.#commit([{ context, input }]);
       return unwrap(result);
     }
-    return await new Promise<Sent>((resolve, reject) => {
-      this.#waiting.push({ context, input, resolve, reject });
-      if (this.#isScheduled) return;
-      this.#isScheduled = true;
-      this.#gather(performance.now(), 0);
-    });
-  }
-
-  /**
-   * Starts at the end of this turn of the event loop, so that everything read from sockets by then goes into one batch. Under
-   * load a turn reads one frame of each socket, and turns follow while they bring more.
-   */
-  #gather(startedAt: number, before: number): void {
-    setImmediate(() => {
-      const count = this.#waiting.length;
-      const isGrowing = count > before && count >= LOADED_MIN && count < BATCH_MAX;
-      if (isGrowing && performance.now() - startedAt < GATHER_MAX_MS) this.#gather(startedAt, count);
-      else void this.#drain();
-    });
+    const queue = this.#queues[placeOf(input.roomId, this.#queues.length)];
+    if (queue === undefined) throw new Error("a room without a queue");
+    return await queue.push({ context, input });
   }
 
   /** Throws what sending this now would throw, clientMessageId aside. */
@@ -92,38 +76,25 @@ export class MessageSender {
     await this.#check(new MessageStore(this.#deps.store.db), { context, input }, entry);
   }
 
-  async #drain(): Promise<void> {
-    const batch = this.#waiting.slice(0, BATCH_MAX);
-    this.#waiting = this.#waiting.slice(BATCH_MAX);
-    const results = await this.#commit(batch).catch((error) => this.#oneByOne(batch, error));
-    batch.forEach((item, index) => {
-      const result = results[index];
-      if (result instanceof Fault || result === undefined) item.reject(result);
-      else item.resolve(result);
-    });
-    this.#isScheduled = this.#waiting.length > 0;
-    if (this.#isScheduled) this.#gather(performance.now(), 0);
-  }
-
-  /** A batch that failed as a whole is tried message by message, so that one cannot take the others with it. */
-  async #oneByOne(batch: readonly Item[], error: unknown): Promise<Result[]> {
-    if (error instanceof Fault && error.code === "unavailable" || batch.length === 1) {
-      return batch.map(() => Fault.from(error));
-    }
-    const results: Result[] = [];
-    for (const item of batch) {
-      results.push(await this.#commit([item]).then(([result]) => result ?? Fault.from(error), Fault.from));
-    }
-    return results;
-  }
-
+  /** Written so that statements which need no answer of another are on their way together: a lane sends them in this order. */
   #commit(items: readonly Item[]): Promise<Result[]> {
     return this.#deps.store.write(async (tx) => {
       const results: Result[] = new Array(items.length);
-      await this.#hold(tx, items);
-      const drafts = await this.#admit(tx, items, results);
-      const placed = await this.#number(tx, drafts);
-      await this.#insert(tx, placed);
+      const messages = new MessageStore(tx.db);
+      const [held, passes, twins] = await Promise.all([
+        this.#hold(tx, items),
+        this.#passes(items),
+        this.#twins(messages, items),
+      ]);
+      const drafts = await this.#admit(messages, items, passes, twins, results);
+      const counts = countsOf(drafts);
+      const reserving = Promise.all(
+        [...counts].map(([tenantId, streams]) => tx.reserveAll(tenantId, streams)),
+      ).then(merged);
+      // Lines that are held move only here, so their next places are known before the answer.
+      const isKnown = [...counts.values()].every((streams) => [...streams.keys()].every((stream) => held.has(stream)));
+      const placed = this.#place(drafts, isKnown ? held : await reserving);
+      await Promise.all([reserving, this.#insert(tx, placed)]);
       for (const { draft, message } of placed) results[draft.index] = { message, isNew: true };
       await this.#answerTwins(items, results);
       return results;
@@ -134,18 +105,26 @@ export class MessageSender {
    * Takes the lines of the rooms, so that nobody is removed from one between being let in and the commit. A database with
    * one writer needs no such thing.
    */
-  async #hold(tx: Transaction<MessageTables>, items: readonly Item[]): Promise<void> {
-    if (this.#deps.store.dialect === "sqlite") return;
-    for (const [tenantId, own] of Map.groupBy(items, ({ context }) => context.actor.tenantId)) {
-      await tx.reserveAll(tenantId, new Map(own.map(({ input }) => [roomStream(input.roomId), 0])));
-    }
+  async #hold(tx: Transaction<MessageTables>, items: readonly Item[]): Promise<Map<string, Reserved>> {
+    if (this.#deps.store.dialect === "sqlite") return new Map();
+    const byTenant = Map.groupBy(items, ({ context }) => context.actor.tenantId);
+    return merged(
+      await Promise.all(
+        [...byTenant].map(([tenantId, own]) =>
+          tx.reserveAll(tenantId, new Map(own.map(({ input }) => [roomStream(input.roomId), 0])))
+        ),
+      ),
+    );
   }
 
   /** Lets in what may be sent; fills `results` for what is refused or was sent before. */
-  async #admit(tx: Transaction<MessageTables>, items: readonly Item[], results: Result[]): Promise<Draft[]> {
-    const messages = new MessageStore(tx.db);
-    const passes = await this.#passes(items);
-    const twins = await this.#twins(messages, items);
+  async #admit(
+    messages: MessageStore,
+    items: readonly Item[],
+    passes: readonly (Pass | Fault | undefined)[],
+    twins: ReadonlyMap<number, MessageRow>,
+    results: Result[],
+  ): Promise<Draft[]> {
     const seen = new Set<string>();
     const admitted = await Promise.all(items.map(async (item, index): Promise<Draft | undefined> => {
       try {
@@ -205,14 +184,9 @@ export class MessageSender {
     return found;
   }
 
-  /** Gives each draft its place in its room's stream. */
-  async #number(tx: Transaction<MessageTables>, drafts: readonly Draft[]): Promise<Placed[]> {
-    const next = new Map<string, Reserved>();
-    for (const [tenantId, own] of Map.groupBy(drafts, ({ room }) => room.tenant_id)) {
-      const counts = new Map<string, number>();
-      for (const { room } of own) counts.set(roomStream(room.id), (counts.get(roomStream(room.id)) ?? 0) + 1);
-      for (const [stream, place] of await tx.reserveAll(tenantId, counts)) next.set(stream, place);
-    }
+  /** Gives each draft its place in its room's line. */
+  #place(drafts: readonly Draft[], reserved: ReadonlyMap<string, Reserved>): Placed[] {
+    const next = new Map([...reserved].map(([stream, { epoch, first }]) => [stream, { epoch, first }]));
     const at = iso(this.#deps.clock.now());
     return drafts.flatMap((draft) => {
       const place = next.get(roomStream(draft.room.id));
@@ -228,18 +202,21 @@ export class MessageSender {
     if (placed.length === 0) return;
     const messages = new MessageStore(tx.db);
     const rows = placed.map(({ row }) => row);
-    await tx.insertMany("message", rows);
     const mentions = placed.flatMap(({ row, message }) => mentionRows(row, message.mentions));
-    if (mentions.length > 0) await tx.insertMany("mention", mentions);
+    const byTenant = Map.groupBy(rows, (row) => row.tenant_id);
+    await Promise.all([
+      tx.insertMany("message", rows),
+      mentions.length === 0 ? undefined : tx.insertMany("mention", mentions),
+      tx.append(placed.map(created)),
+      ...[...byTenant].map(([tenantId, own]) =>
+        messages.touchRooms(tenantId, [...new Set(own.map((row) => row.room_id))], own[0]?.created_at ?? "")
+      ),
+    ]);
     for (const { row, draft } of placed) {
       const { fileIds } = draft.item.input;
       if (fileIds === undefined) continue;
       const shown = { tenantId: row.tenant_id, owner: fileOwner(row.id), roomId: row.room_id, seq: row.seq };
       await this.#deps.files.link(tx, shown, fileIds);
-    }
-    await tx.append(placed.map(created));
-    for (const [tenantId, own] of Map.groupBy(rows, (row) => row.tenant_id)) {
-      await messages.touchRooms(tenantId, [...new Set(own.map((row) => row.room_id))], own[0]?.created_at ?? "");
     }
     const notices = placed.flatMap(({ row, draft }) => noticeJob(row, draft.room.kind) ?? []);
     if (notices.length > 0) await tx.enqueue(...notices);
@@ -292,6 +269,31 @@ export class MessageSender {
     if (input.fileIds === undefined) return NO_FILES;
     return await this.#deps.files.usable(this.#deps.store.db, context.actor, room.id, input.fileIds);
   }
+}
+
+/** How many places which line of which tenant needs. */
+function countsOf(drafts: readonly Draft[]): Map<string, Map<string, number>> {
+  const counts = new Map<string, Map<string, number>>();
+  for (const { room } of drafts) {
+    let streams = counts.get(room.tenant_id);
+    if (streams === undefined) counts.set(room.tenant_id, streams = new Map());
+    const stream = roomStream(room.id);
+    streams.set(stream, (streams.get(stream) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Room ids are unique across tenants, so their lines fit into one map. */
+function merged(maps: readonly Map<string, Reserved>[]): Map<string, Reserved> {
+  const [only] = maps;
+  return maps.length === 1 && only !== undefined ? only : new Map(maps.flatMap((map) => [...map]));
+}
+
+/** The same number below `count` for the same text, on every node. */
+function placeOf(text: string, count: number): number {
+  let sum = 0;
+  for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), 0x01000193);
+  return (sum >>> 0) % count;
 }
 
 /** A message as files know it. */
