@@ -65,7 +65,7 @@ export const WS_LIMITS: WsLimits = {
   tickMs: 1000,
   repairDelayMs: 10,
   drainMs: 1500,
-  shards: 8,
+  shards: 64,
 };
 
 /** The limits with every cap on rate and number of connections switched off. */

@@ -6,8 +6,8 @@ import { Frames } from "./outbox.ts";
 /** A socket of the pool. `flush` sends what waits as one frame and returns how many broadcast messages that were. */
 export type Member = { readonly shard: number; flush(frames: Frames): number };
 
-/** A flush that takes longer lets the event loop write and read before the next shard, so the first socket need not wait for the last. */
-const SLICE_MS = 1;
+/** A flush that takes longer lets the event loop write and read before the next shard: the first socket need not wait for the last. */
+const SLICE_MS = 0.2;
 /** The longest pause between two flushes, so that load costs latency only up to here. */
 const PAUSE_MAX_MS = 25;
 /** More messages to a socket in one flush than this mean that they come faster than they leave. */
