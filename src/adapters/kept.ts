@@ -81,11 +81,14 @@ export class KeptAnswers {
   }
 }
 
-/** Has the engine tell the footprint of what it prepares from now on; `take` returns it and starts anew. */
+/**
+ * Has the engine tell the footprint of what it prepares from now on; `take` returns it and starts anew. Where the runtime
+ * is too old for that, footprints are empty; what seems to read nothing is not kept.
+ */
 export function footprintsOf(db: DatabaseSync): { take(): Footprint } {
   let reads = new Set<string>();
   let writes = new Set<string>();
-  (db as DatabaseSync & Watched).setAuthorizer((action, table, column) => {
+  (db as DatabaseSync & Partial<Watched>).setAuthorizer?.((action, table, column) => {
     if (action === READ) reads.add(`${table}.${column}`);
     else if (action === UPDATE) writes.add(`${table}.${column}`);
     else if (action === INSERT || action === DELETE) writes.add(String(table));

@@ -56,7 +56,7 @@ export class SqliteConnection implements Connection {
       if (footprint.writes.length > 0) this.#kept.touch(footprint.writes);
       if (!isReader) return { rows: [], changed: Number(statement.run(...values).changes) };
       // Rows come without a prototype; copied, they are the plain objects other engines give.
-      if (!mayKeep) return rowsOf(statement.all(...values));
+      if (!mayKeep || footprint.reads.length === 0) return rowsOf(statement.all(...values));
       entry.answers ??= this.#kept.answersOf(footprint);
       return this.#kept.rows(entry.answers, values, this.#isOpen, () => rowsOf(statement.all(...values)));
     } catch (thrown) {

@@ -120,7 +120,7 @@ class Crowd {
 
   #receive(socket: WebSocket, frame: string): void {
     const pong = this.#dialect.pong(frame);
-    if (pong !== undefined) return socket.send(pong);
+    if (pong !== undefined) socket.send(pong);
     const messages = this.#dialect.count(frame);
     this.#deliveries += messages;
     if (messages > 0 && this.#latencies !== undefined) this.#latencies.push(ageOf(frame));

@@ -53,7 +53,11 @@ export function gatewayDialect(token: string, roomOf: (member: number) => string
     }],
     isJoined: (frame) => frame.includes('"id":2,"subscribe"'),
     count: (frame) => occurrences(frame, '"push":'),
-    pong: (frame) => frame === "{}" ? "{}" : undefined,
+    // A ping may share its frame with replies.
+    pong: (frame) =>
+      frame === "{}" || frame.startsWith("{}\n") || frame.endsWith("\n{}") || frame.includes("\n{}\n")
+        ? "{}"
+        : undefined,
     send: (id, text, member) =>
       `{"id":${id},"rpc":{"method":"message.send","data":{"roomId":"${roomOf(member)}","text":"${text}"}}}`,
     joiner: "\n",
