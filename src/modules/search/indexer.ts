@@ -13,6 +13,9 @@ import { type RoomLag, SearchStore } from "./store.ts";
 const BATCH = 128;
 const ROOMS_PER_SWEEP = 500;
 const BACKGROUND_AFTER_MS = 300;
+/** How long indexing rests after each step, as a multiple of the step: in quiet times, and while more comes in than it does. */
+const REST_QUIET = 1;
+const REST_BUSY = 4;
 const SWEEP_EVERY_MS = 300_000;
 
 const ROOM = roomStream("");
@@ -33,6 +36,8 @@ export class SearchIndexer {
   #sweep: ReturnType<typeof setInterval> | undefined;
   #running: Promise<void> | undefined;
   #isStopped = true;
+  /** Messages that came in since the last step. */
+  #arrived = 0;
   /** Code of the last failure in the background; `null` when the last run was fine. */
   lastError: string | null = null;
 
@@ -63,6 +68,7 @@ export class SearchIndexer {
     if (this.#isStopped) return;
     for (const { tenantId, stream, type } of events) {
       if (type.startsWith("message.") && stream.startsWith(ROOM)) {
+        this.#arrived++;
         this.#add({ tenantId, roomId: stream.slice(ROOM.length) });
       }
     }
@@ -145,9 +151,10 @@ export class SearchIndexer {
       while (waiting.length > 0 && !this.#isStopped) {
         const startedAt = performance.now();
         await this.#step(waiting);
-        // At least as long a rest as the work took: indexing never has more than half of the time. Nor should it have much
-        // less, or a long flood leaves behind what the next search has to wait for.
-        await new Promise((resolve) => setTimeout(resolve, performance.now() - startedAt));
+        // Whoever sends goes first, but a long flood must not leave too much behind for the searches after it.
+        const rest = this.#arrived > BATCH ? REST_BUSY : REST_QUIET;
+        this.#arrived = 0;
+        await new Promise((resolve) => setTimeout(resolve, (performance.now() - startedAt) * rest));
       }
       this.lastError = null;
     } catch (cause) {

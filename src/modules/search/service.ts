@@ -25,6 +25,8 @@ import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
 const TIMEOUT_MS = 2000;
 /** How long a search may spend on indexing what was sent just before. */
 const CATCH_UP_MS = 800;
+/** More events than this are not indexed in that time: the answer then comes at once and says that it may lack some. */
+const CATCH_UP_EVENTS = 20_000;
 const LAGGING_MAX = 500;
 /** Up to this many rooms are worth naming to the index; beyond, rights alone decide. */
 const NAMED_ROOMS_MAX = 50;
@@ -123,10 +125,9 @@ export class SearchService {
 
     // What was acknowledged before this question is found by it: the rooms it reaches are indexed to their end first.
     const lagging = await this.#store.lagging(scope, filter.roomIds, LAGGING_MAX);
-    const isCaughtUp = await this.#deps.indexer.catchUp(
-      lagging,
-      () => performance.now() - startedAt > CATCH_UP_MS,
-    );
+    const behind = lagging.reduce((sum, room) => sum + room.behind, 0);
+    const isLate = (): boolean => performance.now() - startedAt > CATCH_UP_MS;
+    const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
     const tokens = matcher.terms === 0 ? undefined : await this.#tokens(scope, matcher, question);
     const { hits, total } = tokens === undefined
       ? { hits: [], total: 0 }
