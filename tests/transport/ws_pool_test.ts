@@ -51,11 +51,20 @@ Deno.test("Frames joins once for sockets that wait for the same", () => {
     box.add("b", 1, 1);
   }
   assert.equal(first.pushes, 2);
-  assert.equal(frames.of(first.take()), "a\nb");
-  assert.equal(frames.of(second.take()), "a\nb");
-  assert.equal(frames.of(["a", "c"]), "a\nc");
-  assert.equal(frames.of(["a"]), "a");
+  assert.equal(first.take(frames), "a\nb");
+  assert.equal(second.take(frames), "a\nb");
+  first.add("a", 1, 1);
+  first.add("c", 1, 1);
+  assert.equal(first.take(frames), "a\nc");
+  second.add("a", 1, 1);
+  assert.equal(second.take(frames), "a");
+  assert.equal(second.bytes + second.pushes, 0);
   assert.equal(first.bytes, 0);
+  const many = Array.from({ length: 20 }, (_, at) => String(at));
+  for (const times of [1, 2]) {
+    for (const text of many) first.add(text, text.length, 1);
+    assert.equal(first.take(frames), many.join("\n"), `time ${times}`);
+  }
 });
 
 Deno.test("what is queued in one turn leaves in one frame, replies and pushes in their order", async () => {

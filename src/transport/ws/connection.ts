@@ -6,7 +6,7 @@ import type { ClientInfo } from "@/ports/presence.ts";
 import { CLOSE, type Verdict } from "./close.ts";
 import { type Command, encodeError, encodeReply, parseLine, PING, type WireError } from "./frame.ts";
 import { Bucket, type WsLimits } from "./limits.ts";
-import { type Frames, Outbox } from "./outbox.ts";
+import { Frames, Outbox } from "./outbox.ts";
 import type { Member, Pool } from "./pool.ts";
 import type { Subscription } from "./subscription.ts";
 
@@ -240,7 +240,7 @@ export class Connection implements Member {
       return 0;
     }
     const { pushes } = this.#outbox;
-    this.#socket.send(frames.of(this.#outbox.take()));
+    this.#socket.send(this.#outbox.take(frames));
     return pushes;
   }
 
@@ -308,14 +308,14 @@ export class Connection implements Member {
   }
 
   #sendRest(): void {
-    if (this.#pressure() <= this.#host.limits.outboxMaxBytes) this.#socket.send(this.#outbox.take().join("\n"));
+    if (this.#pressure() <= this.#host.limits.outboxMaxBytes) this.#socket.send(this.#outbox.take(new Frames()));
   }
 
   #release(verdict: Verdict | undefined, dropped: number): void {
     this.#phase = "closed";
     this.#isOurVerdict = verdict !== undefined;
     this.#inbox = [];
-    this.#outbox.take();
+    this.#outbox.clear();
     this.#abort?.abort();
     for (const subscription of [...this.subscriptions.values()]) subscription.leave();
     this.#host.closed(this, verdict, dropped);

@@ -1,8 +1,13 @@
 // What waits to be sent to one client, bounded by the connection, and how it becomes one frame.
 
+/** Places kept for the parts of the next frames. */
+const KEPT_PARTS = 8;
+
 /** Replies and pushes in order; each part is one or more lines. */
 export class Outbox {
-  #parts: string[] = [];
+  // One array for all frames: in a full room, an array a frame is garbage of which V8 carries the most through its collections.
+  readonly #parts: string[] = [];
+  #count = 0;
   #bytes = 0;
   #pushes = 0;
 
@@ -16,18 +21,25 @@ export class Outbox {
   }
 
   add(text: string, bytes: number, pushes: number): void {
-    this.#parts.push(text);
+    this.#parts[this.#count++] = text;
     this.#bytes += bytes;
     this.#pushes += pushes;
   }
 
-  /** Everything that waits; the box is empty afterwards. */
-  take(): readonly string[] {
-    const parts = this.#parts;
-    this.#parts = [];
+  /** Everything that waits as one frame; the box is empty afterwards. */
+  take(frames: Frames): string {
+    const frame = frames.of(this.#parts, this.#count);
+    this.clear();
+    return frame;
+  }
+
+  clear(): void {
+    // An idle client holds no text.
+    for (let i = 0; i < this.#count; i++) this.#parts[i] = "";
+    if (this.#count > KEPT_PARTS) this.#parts.length = KEPT_PARTS;
+    this.#count = 0;
     this.#bytes = 0;
     this.#pushes = 0;
-    return parts;
   }
 }
 
@@ -36,11 +48,12 @@ export class Frames {
   #parts: readonly string[] = [];
   #frame = "";
 
-  of(parts: readonly string[]): string {
-    if (parts.length === 1) return parts[0] ?? "";
-    if (!this.#isLast(parts)) {
-      this.#parts = parts;
-      this.#frame = parts.join("\n");
+  /** A frame of the first `count` parts. */
+  of(parts: readonly string[], count: number): string {
+    if (count === 1) return parts[0] ?? "";
+    if (!this.#isLast(parts, count)) {
+      this.#parts = parts.slice(0, count);
+      this.#frame = this.#parts.join("\n");
     }
     return this.#frame;
   }
@@ -51,9 +64,9 @@ export class Frames {
     this.#frame = "";
   }
 
-  #isLast(parts: readonly string[]): boolean {
-    if (parts.length !== this.#parts.length) return false;
-    for (let i = 0; i < parts.length; i++) {
+  #isLast(parts: readonly string[], count: number): boolean {
+    if (count !== this.#parts.length) return false;
+    for (let i = 0; i < count; i++) {
       if (parts[i] !== this.#parts[i]) return false;
     }
     return true;
