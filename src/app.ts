@@ -55,7 +55,6 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   // Adapters
   stack.use(await claimDatabase(settings.SVC_DATABASE_URL));
   const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
-  await store.migrate();
   const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   const ledger = new IdempotencyLedger({ store, clock });
@@ -91,11 +90,6 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   if (settings.SVC_SEARCH) indexer.start();
   stack.defer(() => indexer.stop());
   stack.defer(() => meeting.keeper.settled());
-  await bus.subscribe(CONTROL_TOPIC, (message) => {
-    if (message.kind === "signal" && message.signal.kind === "principal") {
-      authenticator.forget(message.signal.tenantId, message.signal.id);
-    }
-  });
   jobs.start();
   stack.defer(() => jobs.stop());
   stack.defer(() => transfer.stop());
@@ -131,7 +125,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     limits: limits.ws,
     version: manifest.version,
     authenticate: (token) => authenticator.authenticate(token),
-    revalidate: (actor) => authenticator.isStillValid(actor),
+    revalidate: (actor) => authenticator.current(actor),
     welcome: async (actor) => ({
       principal: await identity.read(actor, "me"),
       tenant: await tenants.read(actor.tenantId),
@@ -140,6 +134,12 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     }),
   });
   stack.defer(() => hub.drain());
+  await bus.subscribe(CONTROL_TOPIC, (message) => {
+    if (message.kind !== "signal" || message.signal.kind !== "principal") return;
+    const { tenantId, id } = message.signal;
+    authenticator.forget(tenantId, id);
+    hub.rightsMoved(tenantId, id);
+  });
   metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
   const allowed = settings.SVC_CORS_ALLOW_ORIGINS;
   const isOriginAllowed = (origin: string): boolean => allowed.includes("*") || allowed.includes(origin);
@@ -197,6 +197,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     },
     trustedProxies: settings.SVC_TRUSTED_PROXIES,
     metricsToken: config.metricsToken,
+    bodyMaxBytes: settings.SVC_LIMIT_BODY_BYTES,
   });
   const owned = stack.move();
   return {

@@ -4,6 +4,7 @@ import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
 import type { S3Options } from "@/adapters/blob_s3.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
+import { isAddressRange } from "@/transport/http/client.ts";
 
 /** A setting that stops the start. The message names the variable and what it accepts, never its value. */
 export class ConfigError extends Error {
@@ -32,6 +33,14 @@ const iceUrls = (schemes: string) =>
     (all) => all.every((text) => new RegExp(`^(${schemes}):[^\\s/]+$`).test(text)),
     `a comma list of URLs such as ${schemes.split("|")[0]}:ice.example.com:3478`,
   ).default([]);
+const proxies = list.refine(
+  (all) => all.every(isAddressRange),
+  "a comma list of addresses and networks such as 10.0.0.0/8",
+);
+const databaseUrl = z.string().refine(
+  (text) => /^sqlite:.+$/.test(text) || isPostgresUrl(text),
+  "sqlite:<path> or postgres://user:password@host:5432/name, with %2F for a / in the password",
+);
 const limit = (value: number, most = 1_000_000_000) => whole(1, most).default(value);
 
 /** Every variable besides secrets: accepted format and default. README's table lists the same names. */
@@ -53,9 +62,8 @@ const Environment = z.object({
   SVC_CORS_ALLOW_ORIGINS: origins.default([]),
   SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
   SVC_HSTS_ENABLED: flag.default(false),
-  SVC_TRUSTED_PROXIES: list.default([]),
-  SVC_DATABASE_URL: z.string().regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, "sqlite:<path> or postgres://…")
-    .default("sqlite:./data/gateway.db"),
+  SVC_TRUSTED_PROXIES: proxies.default([]),
+  SVC_DATABASE_URL: databaseUrl.default("sqlite:./data/gateway.db"),
   SVC_DATA_DIR: z.string().min(1).default("./data"),
   SVC_S3_ENDPOINT: url(["http:", "https:"]).optional(),
   SVC_S3_BUCKET: z.string().regex(/^[A-Za-z0-9._-]{3,255}$/, "the name of a bucket").optional(),
@@ -70,7 +78,7 @@ const Environment = z.object({
   SVC_TURN_URLS: iceUrls("turn|turns"),
   SVC_LIVEKIT_URL: url(["wss:", "ws:", "https:", "http:"]).optional(),
   SVC_LIVEKIT_API_KEY: z.string().min(1).optional(),
-  SVC_COMMIT: z.string().max(64).default("unknown"),
+  SVC_COMMIT: z.string().max(64, "at most 64 characters").default("unknown"),
   SVC_LIMIT_REQUESTS_PER_MINUTE: limit(600),
   SVC_LIMIT_REQUESTS_BURST: limit(100),
   SVC_LIMIT_WRITES_PER_MINUTE: limit(120),
@@ -97,6 +105,8 @@ const Environment = z.object({
   SVC_LIMIT_EVENT_DAYS: limit(30),
   SVC_LIMIT_EVENTS_PER_ROOM: limit(100_000),
 });
+
+const SECRET_MIN_BYTES = 32;
 
 /** Variables that may also be given as `<NAME>_FILE`, the path of a file that holds the value. */
 const SECRETS = [
@@ -171,6 +181,9 @@ export function readConfig(environ: Environ): Config {
   }
   if (isProduction && settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
     throw new ConfigError("SVC_PUBLIC_URL is missing: SVC_HTTPS_REDIRECT_ENABLED needs the host to redirect to");
+  }
+  if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL?.startsWith("http:") === true) {
+    throw new ConfigError("SVC_PUBLIC_URL is not valid: with SVC_HTTPS_REDIRECT_ENABLED it accepts https:// only");
   }
   const warnings: string[] = [];
   if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
@@ -274,9 +287,9 @@ function secretBytes(name: string, text: string, settings: Settings): Uint8Array
   } catch {
     throw refusal;
   }
-  if (bytes.length < 32) throw refusal;
-  if (settings.SVC_ENV !== "development" && new Set(bytes).size < 8) {
-    throw new ConfigError(`${name} is not valid: it accepts a random secret, this one repeats a few characters`);
+  if (bytes.length < SECRET_MIN_BYTES) throw refusal;
+  if (settings.SVC_ENV !== "development" && (new Set(bytes).size < 8 || text.startsWith("replace-this-"))) {
+    throw new ConfigError(`${name} is not valid: it accepts a random secret, such as of openssl rand -hex 32`);
   }
   return bytes;
 }
@@ -284,15 +297,34 @@ function secretBytes(name: string, text: string, settings: Settings): Uint8Array
 /** A secret made once and kept beside the data, so that tokens outlive a restart in development. */
 function developmentSecret(path: string, warnings: string[]): Uint8Array {
   try {
-    return new TextEncoder().encode(Deno.readTextFileSync(path).trim());
+    const kept = new TextEncoder().encode(Deno.readTextFileSync(path).trim());
+    if (kept.length >= SECRET_MIN_BYTES) return kept;
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) {
       throw new ConfigError(`${path} cannot be read; set SVC_JWT_SECRET or mend the file`, { cause: error });
     }
+    return newDevelopmentSecret(path, warnings);
   }
+  // As a full disk leaves it: an empty secret would be everybody's.
+  throw new ConfigError(`${path} holds less than ${SECRET_MIN_BYTES} bytes; set SVC_JWT_SECRET or remove the file`);
+}
+
+function newDevelopmentSecret(path: string, warnings: string[]): Uint8Array {
   const text = crypto.getRandomValues(new Uint8Array(32)).toHex();
   Deno.mkdirSync(dirname(path), { recursive: true });
   Deno.writeTextFileSync(path, text, { mode: 0o600, createNew: true });
   warnings.push(`No SVC_JWT_SECRET: made one for development in ${path}`);
   return new TextEncoder().encode(text);
+}
+
+/** Whether the driver can read it: what it cannot, it repeats with the password in its error. The host may be a list. */
+function isPostgresUrl(text: string): boolean {
+  const url = URL.parse(text.replace(/,[^/?@]*(?=[/?]|$)/, ""));
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false;
+  try {
+    decodeURIComponent(`${url.username}${url.password}${url.pathname}`);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -6,6 +6,8 @@ import { Fault } from "@/core/fault.ts";
 import { logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { mintToken } from "@/token.ts";
 
+/** Requests that run get this long to end, and the whole stop that long. */
+const REQUESTS_MS = 20_000;
 const DRAIN_MS = 30_000;
 const STORE_WAIT_MS = 30_000;
 const USAGE = "usage: gateway [serve] | token --sub <id> … | health";
@@ -40,22 +42,26 @@ async function serve(config: Config): Promise<number> {
   for (const warning of config.warnings) log.warn(warning);
   const app = await whenStoreAnswers(() => createApp(config, { clock: systemClock }));
   const ended = Promise.withResolvers<void>();
+  const enough = Promise.withResolvers<void>();
   let isStopping = false;
 
   async function stop(signal: string): Promise<void> {
-    if (isStopping) return;
+    // Whoever asks twice does not want to wait.
+    if (isStopping) return enough.resolve();
     isStopping = true;
     log.info("stopping", { signal });
     // A client that never lets go must not keep the process; what was acknowledged is on disk already.
     const deadline = setTimeout(() => Deno.exit(1), DRAIN_MS);
+    const patience = setTimeout(enough.resolve, REQUESTS_MS);
     await app.drain();
-    await server.shutdown();
+    await Promise.race([server.shutdown(), enough.promise]);
+    clearTimeout(patience);
     await app[Symbol.asyncDispose]();
     clearTimeout(deadline);
     ended.resolve();
   }
 
-  const server = Deno.serve({
+  const server = listen({
     hostname: settings.SVC_HOST,
     port: settings.SVC_PORT,
     reusePort: settings.SVC_REUSE_PORT,
@@ -75,6 +81,17 @@ async function serve(config: Config): Promise<number> {
   return 0;
 }
 
+function listen(
+  options: Deno.ServeTcpOptions,
+  handler: Deno.ServeHandler<Deno.NetAddr>,
+): Deno.HttpServer<Deno.NetAddr> {
+  try {
+    return Deno.serve(options, handler);
+  } catch (cause) {
+    throw new Error("SVC_HOST and SVC_PORT name no address to listen on", { cause });
+  }
+}
+
 /** A database that starts beside us may take a while; one that is wrong is told at once. */
 async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Result> {
   const until = Date.now() + STORE_WAIT_MS;
@@ -91,7 +108,9 @@ async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Re
 
 /** For container checks: 0 when the gateway on this machine is up. */
 async function health({ settings }: Config): Promise<number> {
-  const response = await fetch(`http://127.0.0.1:${settings.SVC_PORT}/health`, { signal: AbortSignal.timeout(2000) });
+  const { SVC_HOST: host, SVC_PORT: port } = settings;
+  const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
+  const response = await fetch(`http://${name}:${port}/health`, { signal: AbortSignal.timeout(2000) });
   print(await response.text());
   return response.ok ? 0 : 1;
 }

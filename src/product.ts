@@ -240,7 +240,7 @@ export function createProduct(
     gate,
     identity,
     authenticate: (token) => authenticator.authenticate(token),
-    revalidate: (actor) => authenticator.isStillValid(actor),
+    revalidate: async (actor) => await authenticator.current(actor) !== undefined,
     sync: {
       authTimeoutMs: limits.ws.authTimeoutMs,
       connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,

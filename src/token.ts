@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { SignJWT } from "jose";
 import type { Config } from "@/config.ts";
+import { Claims } from "@/modules/identity/mod.ts";
 
 const USAGE = "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--name <text>] " +
   "[--role owner|admin|member|guest] [--scope <space list>] [--ttl <seconds>]";
@@ -12,7 +13,9 @@ export async function mintToken(config: Config, args: readonly string[]): Promis
   const { sub, ttl = "86400", ...claims } = values;
   if (sub === undefined) throw new Error(`--sub is missing\n${USAGE}`);
   const seconds = Number(ttl);
-  if (!Number.isInteger(seconds) || seconds < 1) throw new Error(`--ttl is a whole number of seconds\n${USAGE}`);
+  if (!/^[1-9]\d{0,9}$/.test(ttl)) throw new Error(`--ttl is a whole number of seconds\n${USAGE}`);
+  const wrong = Claims.safeParse(values).error?.issues[0];
+  if (wrong !== undefined) throw new Error(`--${wrong.path.join(".")} is not valid: ${wrong.message}\n${USAGE}`);
   const { SVC_JWT_ISSUER: issuer, SVC_JWT_AUDIENCE: audience } = config.settings;
   const now = Math.floor(Date.now() / 1000);
   const token = new SignJWT(claims).setProtectedHeader({ alg: "HS256", typ: "JWT" }).setSubject(sub).setIssuedAt(now)
@@ -38,6 +41,6 @@ function parseArguments(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : error}\n${USAGE}`, { cause: error });
+    throw new Error(`${error instanceof Error ? error.message : error}\n${USAGE}`);
   }
 }

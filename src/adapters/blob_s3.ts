@@ -1,4 +1,5 @@
 // Blobs in an S3-compatible store (AWS, MinIO, Garage, Ceph …), addressed by path, signed with Signature Version 4.
+import { Buffer } from "node:buffer";
 import { AwsClient } from "aws4fetch";
 import { Fault } from "@/core/fault.ts";
 import { type Blobs, type ByteRange, checkBlobKey } from "@/ports/blob.ts";
@@ -106,24 +107,14 @@ async function* partsOf(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
   for await (let chunk of content) {
     while (size + chunk.length > PART_BYTES) {
       const fitting = PART_BYTES - size;
-      yield joined([...chunks, chunk.subarray(0, fitting)], PART_BYTES);
+      yield Buffer.concat([...chunks, chunk.subarray(0, fitting)], PART_BYTES);
       chunk = chunk.subarray(fitting);
       [chunks, size] = [[], 0];
     }
     chunks.push(chunk);
     size += chunk.length;
   }
-  if (size > 0) yield joined(chunks, size);
-}
-
-function joined(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return whole;
+  if (size > 0) yield Buffer.concat(chunks, size);
 }
 
 /** Text of the first element of this name in an answer of the store. */

@@ -1,8 +1,8 @@
 // What the job runner asks of the job table. A job is waiting, running under a lease, or dead.
 import { type Kysely, sql } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables, JobRow, JobState } from "./core_tables.ts";
-import type { Dialect } from "./migrations/migration.ts";
 
 export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts">;
 
@@ -51,6 +51,8 @@ export const finishJob = prepared((db: Kysely<CoreTables>, param: Param<{ id: st
   db.deleteFrom("job").where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
 );
 
+export type JobCounts = Record<JobState | "scheduled", number>;
+
 type Release = { id: string; owner: string; state: JobState; runAt: string; lastError: string };
 
 /** Gives a job back, to wait for its next attempt or to lie dead. */
@@ -66,10 +68,12 @@ export const releaseJob = prepared((db: Kysely<CoreTables>, param: Param<Release
     .where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
 );
 
-export async function countJobs(db: Kysely<CoreTables>): Promise<Record<JobState, number>> {
-  const counts: Record<JobState, number> = { waiting: 0, running: 0, dead: 0 };
-  const rows = await db.selectFrom("job").select((job) => ["state", job.fn.countAll<number>().as("count")])
-    .groupBy("state").execute();
-  for (const { state, count } of rows) counts[state] = count;
+/** Jobs by state; those whose time has not come are `scheduled`, as nobody waits for them. */
+export async function countJobs(db: Kysely<CoreTables>, at: string): Promise<JobCounts> {
+  const counts: JobCounts = { waiting: 0, scheduled: 0, running: 0, dead: 0 };
+  const label = sql<keyof JobCounts>`case when state = 'waiting' and run_at > ${at} then 'scheduled' else state end`;
+  const rows = await db.selectFrom("job").select((job) => [label.as("label"), job.fn.countAll<number>().as("count")])
+    .groupBy(sql.ref("label")).execute();
+  for (const { label, count } of rows) counts[label] = Number(count);
   return counts;
 }

@@ -6,7 +6,16 @@ import type { JobKind } from "@/core/job.ts";
 import { logOf } from "@/core/log.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
 import type { CoreTables, JobState } from "./core_tables.ts";
-import { type ClaimedJob, claimJobs, countJobs, finishJob, isJobDue, releaseJob, renewLease } from "./job_queries.ts";
+import {
+  type ClaimedJob,
+  claimJobs,
+  countJobs,
+  finishJob,
+  isJobDue,
+  type JobCounts,
+  releaseJob,
+  renewLease,
+} from "./job_queries.ts";
 
 const ATTEMPTS_MAX = 10;
 const BACKOFF_FIRST_MS = 1000;
@@ -82,8 +91,8 @@ export class JobRunner {
   }
 
   /** How many jobs there are in each state. */
-  counts(): Promise<Record<JobState, number>> {
-    return countJobs(this.#deps.store.db);
+  counts(): Promise<JobCounts> {
+    return countJobs(this.#deps.store.db, iso(this.#deps.clock.now()));
   }
 
   async #claim(): Promise<void> {

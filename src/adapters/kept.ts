@@ -1,5 +1,6 @@
 // Answers of SQLite that are kept: valid for exactly as long as no commit has written a column that they were read from.
 import type { DatabaseSync } from "node:sqlite";
+import { RecentMap } from "@/core/recent_map.ts";
 import type { Rows } from "./session.ts";
 
 const ANSWERS_MAX = 10_000;
@@ -54,7 +55,7 @@ export class KeptAnswers {
 
   answersOf({ reads }: Footprint): Answers {
     const places = new Set(reads.flatMap((place) => [place, place.slice(0, place.indexOf("."))]));
-    return { reads: [...places], rows: new Map(), writtenAt: 0, lookedAt: -1 };
+    return { reads: [...places], rows: new RecentMap(ANSWERS_MAX), writtenAt: 0, lookedAt: -1 };
   }
 
   /** The rows kept for these parameters, else those of `read`. `isInside` says that the open batch asks. */
@@ -73,10 +74,7 @@ export class KeptAnswers {
     const rows = read();
     // Many share them from now on.
     for (const row of rows.rows) Object.freeze(row);
-    answers.rows.delete(key);
     answers.rows.set(key, { rows, at: this.#now });
-    const oldest = answers.rows.size > ANSWERS_MAX ? answers.rows.keys().next().value : undefined;
-    if (oldest !== undefined) answers.rows.delete(oldest);
     return rows;
   }
 }

@@ -1,5 +1,6 @@
 // Which adapters a configuration asks for. Each is loaded when it is used, so a small gateway starts fast and needs little.
 import type { Clock } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
@@ -19,8 +20,23 @@ export async function claimDatabase(url: string): Promise<Disposable | undefined
   return await claimSqlite(url.slice("sqlite:".length));
 }
 
-/** Opens the store at `sqlite:<path>` or `postgres://…`. */
+/** Opens the store at `sqlite:<path>` or `postgres://…` and brings its tables up to date. */
 export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
+  try {
+    const store = await storeAt(url, clock);
+    await store.migrate().catch(async (cause) => {
+      await store.close();
+      throw cause;
+    });
+    return store;
+  } catch (cause) {
+    // One that may answer later is waited for; any other was named wrongly.
+    if (cause instanceof Fault && cause.code === "unavailable") throw cause;
+    throw new Error("SVC_DATABASE_URL names no database that this gateway can use", { cause });
+  }
+}
+
+async function storeAt(url: string, clock: Clock): Promise<AnyStore> {
   if (url.startsWith("sqlite:")) {
     const { openSqliteStore } = await import("./store_sqlite.ts");
     return openSqliteStore(url.slice("sqlite:".length), { clock });

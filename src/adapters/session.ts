@@ -16,7 +16,7 @@ import {
   SqliteQueryCompiler,
 } from "kysely";
 import { bindPrepared } from "@/ports/prepared.ts";
-import type { Dialect } from "./migrations/migration.ts";
+import type { Dialect } from "@/ports/store.ts";
 
 export type Row = Record<string, unknown>;
 export type Rows = { rows: Row[]; changed: number };

@@ -2,11 +2,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
 import { type Clock, iso } from "@/core/clock.ts";
-import type { Committed, EventLog, Store, Transaction } from "@/ports/store.ts";
+import type { Committed, Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 import { SqlEventLog } from "./event_log.ts";
 import type { Frame } from "./frame.ts";
-import type { Dialect, Migration } from "./migrations/migration.ts";
+import type { Migration } from "./migrations/migration.ts";
 import { applyMigrations, migrations } from "./migrations/mod.ts";
 import { type Connection, kyselyOver, type Session } from "./session.ts";
 import type { SqlTransaction } from "./transaction.ts";
@@ -85,8 +85,10 @@ export class SqlStore<Tables> implements Store<Tables> {
   }
 
   async #close(): Promise<void> {
-    await this.#queue.close();
+    await this.#queue.drain();
     await this.#engine.reads?.close();
+    // Last, since SQLite brings its log into the file when the last connection closes, if that one may write.
+    await this.#queue.close();
   }
 
   #queueOver(lanes: readonly Connection[]): WriteQueue<Tables> {

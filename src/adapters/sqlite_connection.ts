@@ -1,6 +1,7 @@
 // A connection of `node:sqlite`: prepared statements kept, parameters checked, errors translated.
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { Fault } from "@/core/fault.ts";
+import { RecentMap } from "@/core/recent_map.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import { type Answers, type Footprint, footprintsOf, type KeptAnswers } from "./kept.ts";
 import {
@@ -29,7 +30,7 @@ export class SqliteConnection implements Connection {
   readonly #kept: KeptAnswers;
   readonly #footprints: ReturnType<typeof footprintsOf>;
   #isOpen = false;
-  readonly #statements = new Map<string, Statement>();
+  readonly #statements = new RecentMap<string, Statement>(STATEMENTS_MAX);
   readonly #inserts = new InsertTexts((table, columns) =>
     `insert into ${table} (${columns.join(", ")}) values (${columns.map(() => "?").join(", ")})`
   );
@@ -119,15 +120,11 @@ export class SqliteConnection implements Connection {
 
   #prepare(sql: string): Statement {
     let entry = this.#statements.get(sql);
-    if (entry !== undefined) {
-      this.#statements.delete(sql);
-    } else {
+    if (entry === undefined) {
       this.#footprints.take();
       const statement = this.#db.prepare(sql);
       const footprint = this.#footprints.take();
       entry = { statement, isReader: statement.columns().length > 0, footprint, answers: undefined };
-      const oldest = this.#statements.size >= STATEMENTS_MAX ? this.#statements.keys().next().value : undefined;
-      if (oldest !== undefined) this.#statements.delete(oldest);
     }
     this.#statements.set(sql, entry);
     return entry;

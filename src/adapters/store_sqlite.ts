@@ -1,5 +1,5 @@
 // The store on SQLite: the embedded default. One connection writes, another reads what is committed.
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { KeptAnswers } from "./kept.ts";
 import { SqliteConnection } from "./sqlite_connection.ts";
@@ -7,11 +7,16 @@ import { SqlStore, type StoreOptions } from "./sql_store.ts";
 
 /** Two batches closer than this mean that more writers are on their way. */
 const BUSY_MS = 2;
+const FILE_MODE = 0o600;
 
 /** Opens the database file at `path`, making it and its folder when missing; `:memory:` keeps all in memory. */
 export function openSqliteStore<Tables>(path: string, options: StoreOptions): SqlStore<Tables> {
   const isFile = path !== ":memory:";
-  if (isFile) mkdirSync(dirname(path), { recursive: true });
+  if (isFile) {
+    mkdirSync(dirname(path), { recursive: true });
+    // For its owner only; the engine gives its log the mode of the file.
+    closeSync(openSync(path, "a", FILE_MODE));
+  }
   const kept = new KeptAnswers();
   const lane = new SqliteConnection(path, kept, { isReadOnly: false });
   return new SqlStore<Tables>({

@@ -5,11 +5,10 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { EventDraft, StoredEvent } from "@/core/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
-import { type Reserved, type Signal, streamKey, type Transaction } from "@/ports/store.ts";
+import { type Dialect, type Reserved, type Signal, streamKey, type Transaction } from "@/ports/store.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreTables, EventRow, JobRow } from "./core_tables.ts";
 import { Frame } from "./frame.ts";
-import type { Dialect } from "./migrations/migration.ts";
 import { type Connection, kyselyOver, type Row, type Rows, type Session } from "./session.ts";
 import {
   advanceStream,
@@ -54,7 +53,7 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     // Streams are locked in the same order by everybody.
     for (const key of [...groups.keys()].sort()) {
       const indexes = groups.get(key) ?? [];
-      let position: { epoch: string; first: number } | undefined;
+      let position: Reserved | undefined;
       for (const index of indexes) {
         const draft = drafts[index];
         if (draft === undefined) continue;

@@ -84,11 +84,16 @@ export class WriteQueue<Tables> {
   }
 
   /** Takes no more writers and resolves when those it has are done. */
-  async close(): Promise<void> {
+  async drain(): Promise<void> {
     this.#isClosed = true;
     if (this.#unsettled > 0) await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
     // The last writer hears before its lane has come to rest.
     while (this.#idle.length < this.#deps.lanes.length) await pause(0);
+  }
+
+  /** Drains, then closes the lanes. */
+  async close(): Promise<void> {
+    await this.drain();
     for (const lane of this.#deps.lanes) await lane.close();
   }
 

@@ -8,7 +8,24 @@ export type Clock = {
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now() };
 
-/** RFC 3339 UTC with milliseconds, the only form in which time leaves the gateway. */
+/** Whether this names a time zone: an IANA name, or an offset such as +02:00. */
+export function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    // Which knows a few names more than Temporal does, such as PST.
+    Temporal.Now.zonedDateTimeISO(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const [FIRST, LAST] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
+
+/**
+ * RFC 3339 UTC with milliseconds, the only form in which time leaves the gateway. It has four digits for the year, so what
+ * lies beyond is the first or last moment there is: a longer year would sort before all others.
+ */
 export function iso(ms: number): string {
-  return new Date(ms).toISOString();
+  return new Date(Math.min(Math.max(ms, FIRST), LAST)).toISOString();
 }

@@ -93,7 +93,8 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
   };
 }
 
-function authorise(operation: Operation, actor: Actor): void {
+/** Throws unless the caller's token and role in the tenant suffice for the operation. */
+export function authorise(operation: Operation, actor: Actor): void {
   const { scope, tenant = "guest" } = operation.access;
   if (!hasScope(actor, scope)) throw new Fault("scope_missing", `The token lacks the scope ${scope}`);
   if (!isAtLeast(TENANT_ROLES, actor.role, tenant)) {

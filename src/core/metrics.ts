@@ -65,7 +65,9 @@ export class Metrics {
     "svc_event_loop_lag_seconds",
     "How late timers fire: the longest delay since the last scrape",
   );
-  readonly jobsWaiting = this.#gauge("svc_jobs_waiting", "Jobs in the queue", ["state"]);
+  readonly jobsWaiting = this.#gauge("svc_jobs_waiting", "Jobs in the queue; scheduled ones wait for their time", [
+    "state",
+  ]);
 
   /** Sets a gauge freshly at each scrape. */
   onScrape(gauge: Gauge<string>, collect: (gauge: Gauge<string>) => void | Promise<void>): void {

@@ -1,4 +1,5 @@
 // Pages: keyset cursors that are opaque, signed, and bound to the question they answer.
+import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "@zod/zod";
 import { Fault } from "./fault.ts";
@@ -55,11 +56,9 @@ export class Cursors {
   open(cursor: string | undefined, bind: unknown): CursorKey | undefined {
     if (cursor === undefined) return undefined;
     const [body = "", mac = ""] = cursor.split(".");
-    const expected = this.#mac(body, bind);
-    if (
-      mac.length !== expected.length ||
-      !timingSafeEqual(new TextEncoder().encode(mac), new TextEncoder().encode(expected))
-    ) {
+    const given = Buffer.from(mac);
+    const expected = Buffer.from(this.#mac(body, bind));
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
       throw new Fault("invalid_cursor", "The cursor does not belong to this list and these filters");
     }
     return JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(body, { alphabet: "base64url" })));

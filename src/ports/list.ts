@@ -1,7 +1,6 @@
 // Lists as one parameter: JSON that the engine takes apart, so that a prepared query takes lists of any length.
 import { type AliasedRawBuilder, type Expression, type RawBuilder, sql } from "kysely";
-
-export type Dialect = "sqlite" | "postgres";
+import type { Dialect } from "./store.ts";
 
 /** The texts of a JSON array, for the right side of `in`. */
 export function textsOf(dialect: Dialect, json: string): RawBuilder<string> {

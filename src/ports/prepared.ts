@@ -1,6 +1,6 @@
 // Prepared queries: written once with Kysely, compiled once per dialect, then run with new values at the price of the engine.
 import type { Compilable, Kysely } from "kysely";
-import type { Dialect } from "./list.ts";
+import type { Dialect } from "./store.ts";
 
 /** Names a value of the query being prepared. It stands for the value and must be passed on untouched. */
 export type Param<Values> = <Name extends keyof Values & string>(name: Name) => Values[Name];

@@ -15,6 +15,9 @@ import type { Kysely } from "kysely";
 import type { EventDraft, StoredEvent, StreamPosition } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 
+/** The engines behind the contract, where their SQL differs. */
+export type Dialect = "sqlite" | "postgres";
+
 /** A message for every node that is not kept: drop a cached principal, wake the job runner. */
 export type Signal = { kind: string; tenantId: string; id: string };
 
@@ -53,7 +56,7 @@ export interface Transaction<Tables> {
 export type Committed = { events: readonly StoredEvent[]; signals: readonly Signal[]; jobs: number };
 
 export interface Store<Tables> {
-  readonly dialect: "sqlite" | "postgres";
+  readonly dialect: Dialect;
   readonly db: Kysely<Tables>;
   /** Whether the caller runs inside a `write`. */
   readonly isInTransaction: boolean;

@@ -79,8 +79,9 @@ export function jobSuite(backend: Backend): void {
     let runs = 0;
     const runner = runnerOf(opened, () => Promise.resolve(void runs++));
     await opened.store.write((tx) => tx.enqueue(draft(1, { runAt: opened.clock.ms + 5000 })));
-    assert.deepEqual(await runner.counts(), { waiting: 1, running: 0, dead: 0 });
+    assert.deepEqual(await runner.counts(), { waiting: 0, scheduled: 1, running: 0, dead: 0 });
     opened.clock.ms += 5001;
+    assert.deepEqual(await runner.counts(), { waiting: 1, scheduled: 0, running: 0, dead: 0 });
     assert.equal(runs, 0);
     runner.wake();
     await until(() => isEmpty(opened));
@@ -110,7 +111,7 @@ export function jobSuite(backend: Backend): void {
     runner.wake();
     await runner.stop();
     assert.deepEqual(attempts, [1, 2, 3]);
-    assert.deepEqual(await runner.counts(), { waiting: 0, running: 0, dead: 1 });
+    assert.deepEqual(await runner.counts(), { waiting: 0, scheduled: 0, running: 0, dead: 1 });
   });
 
   on("a payload that does not fit is dead at once", async (opened) => {

@@ -1,5 +1,7 @@
 // The store's suites on SQLite.
 import assert from "node:assert/strict";
+import { systemClock } from "@/core/clock.ts";
+import { openStore } from "@/adapters/open.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
 import { sqliteFile, sqliteMemory } from "./store_backends.ts";
@@ -19,3 +21,32 @@ for (const backend of [sqliteMemory, sqliteFile]) {
     assert.equal(turns, 0);
   });
 }
+
+Deno.test("a database that was closed is one whole file, which only its owner reads", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const store = await openStore(`sqlite:${folder}/gateway.db`, systemClock);
+    await store.write((tx) => tx.emit(draft("room:1")));
+    assert.ok(Deno.readDirSync(folder).some(({ name }) => name.endsWith("-wal")));
+    for (const { name } of Deno.readDirSync(folder)) {
+      assert.equal((Deno.statSync(`${folder}/${name}`).mode ?? 0) & 0o077, 0, name);
+    }
+    await store.close();
+    assert.deepEqual(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["gateway.db"]);
+    const again = await openStore(`sqlite:${folder}/gateway.db`, systemClock);
+    assert.equal((await again.log.position("acme", "room:1")).head, 1);
+    await again.close();
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a file that is no database is refused by the name of its variable", async () => {
+  const file = await Deno.makeTempFile();
+  await Deno.writeTextFile(
+    file,
+    "a text that is as long as the head of a database, which has one hundred bytes, and then some more",
+  );
+  await assert.rejects(openStore(`sqlite:${file}`, systemClock), /SVC_DATABASE_URL/);
+  await Deno.remove(file);
+});

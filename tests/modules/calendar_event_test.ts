@@ -1,6 +1,7 @@
 // Events through the door: made, read, edited as this, following and all; rights, answers, free and busy.
 import assert from "node:assert/strict";
-import { CALENDAR, eventsOf, list, ok, openWorld, refused, startsIn, type World } from "./calendar_world.ts";
+import { CALENDAR, eventsOf, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
+import { refused } from "./team.ts";
 
 const MARCH = ["2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"] as const;
 
@@ -180,6 +181,33 @@ Deno.test("event.update with scope all moves the series by as much as the occurr
   ]);
   const stale = await world.alice.patch(`${CALENDAR}/events/${id}`, { title: "x" }, { "if-match": '"1"' });
   refused(stale, 412, "version_mismatch");
+});
+
+Deno.test("event.update with scope all takes an end alone as that of the occurrence named", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const { body } = ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      occurrence: "2026-03-12T09:00:00",
+      end: { dateTime: "2026-03-12T10:30:00", timeZone: "Europe/Vienna" },
+    }),
+  );
+  assert.deepEqual([body.start.dateTime, body.end.dateTime], ["2026-03-09T09:00:00", "2026-03-09T10:30:00"]);
+});
+
+Deno.test("event.update with the rule that the series has, in other words, keeps its exceptions", async () => {
+  await using world = await openWorld();
+  const rrule = "freq=daily;count=5;interval=1";
+  const { id } = await series(world, { rrule, exDates: ["2026-03-10T09:00:00"] });
+  const rename = { scope: "this", occurrence: "2026-03-12T09:00:00", title: "Special" };
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, rename));
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { title: "Daily", rrule }));
+  assert.deepEqual(await titles(world), [
+    "03-09T08:00 Daily",
+    "03-11T08:00 Daily",
+    "03-12T08:00 Special",
+    "03-13T08:00 Daily",
+  ]);
 });
 
 Deno.test("of those who change the same version at once, one does", async () => {
@@ -419,6 +447,17 @@ Deno.test("ifFree lets exactly one of ten who want the same hour have it", async
   };
   refused(await world.alice.post(`${CALENDAR}/events`, { ...later, ifFree: true }), 409, "busy_conflict");
   ok(await world.alice.post(`${CALENDAR}/events`, { ...later, durationMinutes: 30, ifFree: true }), 201);
+});
+
+Deno.test("a guest, who may not ask when others are busy, does not learn it from ifFree either", async () => {
+  await using world = await openWorld();
+  const start = { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" };
+  ok(await world.bob.post(`${CALENDAR}/events`, { title: "Dentist", start }), 201);
+  const guest = await world.gateway.as("guest", { role: "guest" });
+  const wish = { title: "x", start, attendees: [{ principalId: "bob" }] };
+  refused(await guest.post(`${CALENDAR}/events`, { ...wish, ifFree: true }), 403, "forbidden");
+  const { body } = ok(await guest.post(`${CALENDAR}/events`, wish), 201);
+  refused(await guest.patch(`${CALENDAR}/events/${body.id}`, { ifFree: true }), 403, "forbidden");
 });
 
 Deno.test("events are found by search, and no longer when they are gone", async () => {

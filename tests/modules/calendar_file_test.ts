@@ -11,7 +11,8 @@ import ownCloud from "npm:ical@0.8.0/test/test7.ics" with { type: "text" };
 import series from "npm:ical@0.8.0/test/test12.ics" with { type: "text" };
 import tvCountdown from "npm:ical@0.8.0/test/test3.ics" with { type: "text" };
 import nodeIcal from "npm:node-ical@0.27.2";
-import { CALENDAR, list, ok, openWorld, refused, startsIn, type World } from "./calendar_world.ts";
+import { CALENDAR, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
+import { refused } from "./team.ts";
 
 const YEAR = ["2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z"] as const;
 
@@ -87,6 +88,22 @@ Deno.test("a feed is read by another library with the same occurrences, edits an
   assert.deepEqual(read.sort(), ours.sort());
   const texts = parsed.map((event) => event?.type === "VEVENT" ? String(event.summary) : "");
   assert.ok(texts.includes("Stand-up; in Europe/Vienna, daily\nSecond line"));
+});
+
+Deno.test("a feed describes every zone that it names, however it was spelled, and has no control characters", async () => {
+  await using world = await openWorld();
+  ok(
+    await world.alice.post(`${CALENDAR}/events`, {
+      roomId: world.roomId,
+      title: "Bell\u0007, escape\u001b and\ttab",
+      start: { dateTime: "2026-03-20T09:00:00", timeZone: "europe/vienna" },
+    }),
+    201,
+  );
+  const { path } = await feedOf(world);
+  const { body: text } = ok(await world.gateway.withToken(undefined).get(path));
+  assert.match(text, /^BEGIN:VTIMEZONE\r\nTZID:europe\/vienna\r\n/m);
+  assert.match(text, /^SUMMARY:Bell\\, escape and\ttab\r$/m);
 });
 
 Deno.test("a feed shows what its maker may see now, and nothing once it is revoked or the maker is gone", async () => {
@@ -264,6 +281,7 @@ Deno.test("one bad event is reported and does not keep the others out", async ()
       ...event("wordy", "DTSTART:20260310T080000Z", `SUMMARY:${"x".repeat(300)}`),
       ...event("off", "DTSTART:20260310T080000Z", "STATUS:CANCELLED"),
       ...event("broken", "DTSTART:20260310T080000Z", "no colon here"),
+      ...event("zoneless", "DTSTART;TZID=PST:20260310T080000"),
       ...event("good", "DTSTART:20260310T080000Z"),
     ),
   );
@@ -275,7 +293,57 @@ Deno.test("one bad event is reported and does not keep the others out", async ()
     "off",
     "startless",
     "wordy",
+    "zoneless",
   ]);
+});
+
+Deno.test("an edited occurrence that its series does not have is imported as it is, and edited and deleted like others", async () => {
+  await using world = await openWorld();
+  const event = (...lines: string[]): string[] => ["BEGIN:VEVENT", "UID:a", ...lines, "END:VEVENT"];
+  await importFile(
+    world,
+    calendarOf(
+      ...event("DTSTART:20260310T080000Z", "RRULE:FREQ=DAILY;COUNT=2", "SUMMARY:Daily"),
+      ...event("DTSTART:20260410T090000Z", "RECURRENCE-ID:20260410T080000Z", "SUMMARY:Extra"),
+    ),
+  );
+  const [extra] = (await list(world.alice, ...YEAR)).filter((item) => item.title === "Extra");
+  const path = `${CALENDAR}/events/${extra?.id}?scope=this&occurrence=${extra?.occurrence}`;
+  ok(await world.alice.patch(path, { title: "Renamed" }));
+  assert.deepEqual((await list(world.alice, ...YEAR)).map((item) => item.title), ["Daily", "Daily", "Renamed"]);
+  ok(await world.alice.delete(path), 204);
+  assert.deepEqual((await list(world.alice, ...YEAR)).map((item) => item.title), ["Daily", "Daily"]);
+});
+
+Deno.test("an import says what of a series it cannot keep", async () => {
+  await using world = await openWorld();
+  const event = (uid: string, ...lines: string[]): string[] => [
+    ...["BEGIN:VEVENT", `UID:${uid}`, "RRULE:FREQ=DAILY;COUNT=5", "DTSTART:20260310T080000Z"],
+    ...lines,
+    "END:VEVENT",
+  ];
+  const report = await importFile(
+    world,
+    calendarOf(
+      ...event("dates", "RDATE:20260320T080000Z"),
+      ...event("exrule", "EXRULE:FREQ=DAILY;INTERVAL=2"),
+      ...event("rules", "RRULE:FREQ=WEEKLY"),
+      ...event("future"),
+      ...["BEGIN:VEVENT", "UID:future", "RECURRENCE-ID;RANGE=THISANDFUTURE:20260312T080000Z"],
+      ...["DTSTART:20260312T090000Z", "SUMMARY:Later", "END:VEVENT"],
+      ...event("plain"),
+    ),
+  );
+  assert.equal(report.created, 5);
+  assert.deepEqual(
+    report.problems.map((one: { uid: string; detail: string }) => `${one.uid}: ${one.detail}`).sort(),
+    [
+      "dates: its additional dates (RDATE) are left out",
+      "exrule: its excluding rule (EXRULE) is left out",
+      "future: its change of all that follow (RANGE) is kept for one occurrence only",
+      "rules: its rules after the first are left out",
+    ],
+  );
 });
 
 Deno.test("hostile files are refused, or done quickly", async () => {

@@ -1,7 +1,8 @@
 // The meeting of a calendar event: moved with it, named as it is, cancelled with it.
 import assert from "node:assert/strict";
 import type { Answer, Caller } from "../harness.ts";
-import { CALENDAR, eventsOf, ok, openWorld, refused, type World } from "./calendar_world.ts";
+import { CALENDAR, eventsOf, ok, openWorld, type World } from "./calendar_world.ts";
+import { refused } from "./team.ts";
 
 const MEETINGS = "/v1/collaboration/meetings";
 const at = (dateTime: string) => ({ dateTime, timeZone: "Europe/Vienna" });

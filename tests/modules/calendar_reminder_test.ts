@@ -1,7 +1,8 @@
 // Reminders through the job runner: on the principals' streams, once each, moved by edits, kept over restarts.
 import assert from "node:assert/strict";
 import { openGateway } from "../harness.ts";
-import { CALENDAR, eventsOf, ok, openWorld, refused, type World } from "./calendar_world.ts";
+import { CALENDAR, eventsOf, ok, openWorld, type World } from "./calendar_world.ts";
+import { refused } from "./team.ts";
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -134,6 +135,21 @@ Deno.test("reminders survive a restart, and what is over by then is not sent", a
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("a reminder of something many years away arrives, be it a single event or a series of decades", async () => {
+  await using world = await openWorld();
+  await tomorrow(world, { start: { dateTime: "2036-05-01T09:00:00", timeZone: "UTC" } });
+  await tomorrow(world, {
+    start: { dateTime: "2037-05-01T09:00:00", timeZone: "UTC" },
+    rrule: "FREQ=YEARLY;INTERVAL=20",
+  });
+  await goTo(world, "2036-05-01T08:50:00Z");
+  await goTo(world, "2037-05-01T08:50:00Z");
+  await goTo(world, "2057-05-01T08:50:00Z");
+  const starts = (await eventsOf(world.gateway, "principal:bob", "calendar.event.reminder"))
+    .map(({ data }) => data.event.startAt.slice(0, 4));
+  assert.deepEqual(starts, ["2036", "2037", "2057"]);
 });
 
 Deno.test("reminders are bounded", async () => {

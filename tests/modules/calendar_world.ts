@@ -1,6 +1,7 @@
 // A room with a calendar, and what calendar tests say often.
 import assert from "node:assert/strict";
 import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+import { people, roomOf } from "./team.ts";
 
 export const CALENDAR = "/v1/collaboration/calendar";
 
@@ -17,28 +18,15 @@ export type World = {
 /** Alice owns a private room, Bob is a member of it, Carol is not. */
 export async function openWorld(environment: Record<string, string> = {}): Promise<World> {
   const gateway = await openGateway(environment);
-  const [alice, bob, carol] = [await gateway.as("alice"), await gateway.as("bob"), await gateway.as("carol")];
-  for (const caller of [bob, carol]) await caller.get("/v1/collaboration/me");
-  const room = ok(await alice.post("/v1/rooms", { name: "Operations", memberIds: ["bob"] }), 201);
-  return {
-    gateway,
-    roomId: room.body.id,
-    alice,
-    bob,
-    carol,
-    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
-  };
+  const callers = await people(gateway, "alice", "bob", "carol");
+  const roomId = await roomOf(callers.alice, ["bob"]);
+  return { gateway, roomId, ...callers, [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose]() };
 }
 
 /** The answer, when it has the status expected. */
 export function ok(answer: Answer, status = 200): Answer {
   assert.equal(answer.status, status, JSON.stringify(answer.body).slice(0, 500));
   return answer;
-}
-
-/** Fails unless the call is refused so. */
-export function refused(answer: Answer, status: number, code: string): void {
-  assert.deepEqual([answer.status, answer.body?.code], [status, code], JSON.stringify(answer.body).slice(0, 500));
 }
 
 /** Entries of a range, all of them. */

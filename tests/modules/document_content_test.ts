@@ -3,25 +3,26 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
 import { difference, spliced } from "@/modules/document/edit.ts";
-import { assertFault, openDocumentWorld, PATH } from "./document_world.ts";
+import { DocumentWorld, PATH } from "./document_world.ts";
+import { refused } from "./team.ts";
 
 Deno.test("document.write needs the revision it is based on, and that it is the newest", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("one\n");
   const path = `${PATH}/${id}/content`;
   const member = world.as("member");
-  assertFault(await member.put(path, { text: "two\n" }), 428, "precondition_required");
+  refused(await member.put(path, { text: "two\n" }), 428, "precondition_required");
   const { headers } = await member.get(path);
   const written = await member.put(path, { text: "two\n" }, { "if-match": headers.get("etag") ?? "" });
   assert.deepEqual([written.status, written.body.revision], [200, 2]);
-  assertFault(await member.put(path, { text: "three\n" }, { "if-match": '"1"' }), 412, "version_mismatch");
-  assertFault(await world.as("observer").put(path, { text: "x", revision: 2 }), 403, "forbidden");
+  refused(await member.put(path, { text: "three\n" }, { "if-match": '"1"' }), 412, "version_mismatch");
+  refused(await world.as("observer").put(path, { text: "x", revision: 2 }), 403, "forbidden");
   assert.equal((await member.put(path, { text: "two\n", revision: 2 })).body.revision, 2, "nothing new, no revision");
   assert.equal(await world.text(id), "two\n");
 });
 
 Deno.test("document.edit replaces, inserts, appends and prepends, in order", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("a b a\n");
   const { revision, applied } = await world.edit(
     id,
@@ -37,21 +38,21 @@ Deno.test("document.edit replaces, inserts, appends and prepends, in order", asy
 });
 
 Deno.test("document.edit makes all edits or none, and says which does not fit", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("a b a aaa\n");
   const edit = (...edits: unknown[]) => world.as("member").patch(`${PATH}/${id}/content`, { baseRevision: 1, edits });
   const append = { op: "append", text: "x" };
   const absent = await edit(append, { op: "replace", find: "zzz", with: "" });
-  assertFault(absent, 422, "edit_not_matched");
+  refused(absent, 422, "edit_not_matched");
   assert.equal(absent.body.errors[0].pointer, "/edits/1/find");
-  assertFault(await edit(append, { op: "replace", find: "a", with: "" }), 422, "edit_ambiguous");
-  assertFault(await edit({ op: "insert_after", find: "aa", text: "!" }), 422, "edit_ambiguous");
-  assertFault(await edit({ op: "append", text: "x".repeat(1024 * 1024) }), 413, "payload_too_large");
+  refused(await edit(append, { op: "replace", find: "a", with: "" }), 422, "edit_ambiguous");
+  refused(await edit({ op: "insert_after", find: "aa", text: "!" }), 422, "edit_ambiguous");
+  refused(await edit({ op: "append", text: "x".repeat(1024 * 1024) }), 413, "payload_too_large");
   assert.equal(await world.text(id), "a b a aaa\n");
 });
 
 Deno.test("document.edit on an old revision is refused, or rebased where the caller says so", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("alpha beta\n");
   await world.edit(id, { op: "append", text: "more\n" });
   const edit = (input: Record<string, unknown>) =>
@@ -60,14 +61,14 @@ Deno.test("document.edit on an old revision is refused, or rebased where the cal
       baseRevision: 1,
       ...input,
     });
-  assertFault(await edit({}), 409, "stale_revision");
-  assertFault(await edit({ baseRevision: 9, onStale: "rebase" }), 409, "stale_revision");
+  refused(await edit({}), 409, "stale_revision");
+  refused(await edit({ baseRevision: 9, onStale: "rebase" }), 409, "stale_revision");
   assert.equal((await edit({ onStale: "rebase" })).body.revision, 3);
   assert.equal(await world.text(id), "alpha gamma\nmore\n");
 });
 
 Deno.test("of five edits at the same time each is in the text or was told 409", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   for (const onStale of ["reject", "rebase"]) {
     const { id } = await world.make("");
     const answers = await Promise.all([1, 2, 3, 4, 5].map((n) =>
@@ -81,7 +82,7 @@ Deno.test("of five edits at the same time each is in the text or was told 409", 
     for (const [index, answer] of answers.entries()) {
       const count = text.split(`line ${index + 1}\n`).length - 1;
       assert.equal(count, answer.status === 200 ? 1 : 0);
-      if (answer.status !== 200) assertFault(answer, 409, "stale_revision");
+      if (answer.status !== 200) refused(answer, 409, "stale_revision");
     }
     const made = answers.filter(({ status }) => status === 200).length;
     assert.equal(made, onStale === "rebase" ? 5 : 1);
@@ -89,7 +90,7 @@ Deno.test("of five edits at the same time each is in the text or was told 409", 
 });
 
 Deno.test("an edit inside a request with an Idempotency-Key is made once", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("one");
   await world.edit(id, { op: "append", text: " two" });
   const revert = () => world.as("member").post(`${PATH}/${id}/revisions/1/restore`, {}, { "idempotency-key": "once" });
@@ -100,7 +101,7 @@ Deno.test("an edit inside a request with an Idempotency-Key is made once", async
 });
 
 Deno.test("revisions are kept as text, listed newest first, and can be brought back", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("first\n");
   await world.edit(id, { op: "append", text: "second\n" });
   const member = world.as("member");
@@ -111,14 +112,14 @@ Deno.test("revisions are kept as text, listed newest first, and can be brought b
   ]);
   assert.equal((await member.get(`${PATH}/${id}/revisions/1`)).body.text, "first\n");
   assert.equal((await member.get(`${PATH}/${id}/content?revision=1`)).body.text, "first\n");
-  assertFault(await member.get(`${PATH}/${id}/revisions/7`), 404, "not_found");
+  refused(await member.get(`${PATH}/${id}/revisions/7`), 404, "not_found");
   const reverted = await member.post(`${PATH}/${id}/revisions/1/restore`);
   assert.deepEqual([reverted.status, reverted.body.revision], [201, 3]);
   assert.equal(await world.text(id), "first\n");
 });
 
 Deno.test("at most 200 revisions are kept, and none for longer than 90 days but the newest", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("");
   for (let n = 0; n < 205; n++) await world.edit(id, { op: "append", text: `${n}\n` });
   const kept = async (): Promise<number[]> => {
@@ -137,12 +138,12 @@ Deno.test("at most 200 revisions are kept, and none for longer than 90 days but 
 });
 
 Deno.test("comments stay with their words through edits before, inside and over them", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("The quick fox.\nThe slow fox.\n");
   const path = `${PATH}/${id}/comments`;
   const comment = (anchor: unknown, text = "hm") => world.as("member").post(path, { text, anchor });
-  assertFault(await comment({ text: "dog" }), 422, "anchor_not_found");
-  assertFault(await comment({ text: "fox" }), 422, "anchor_not_found");
+  refused(await comment({ text: "dog" }), 422, "anchor_not_found");
+  refused(await comment({ text: "fox" }), 422, "anchor_not_found");
   const made = await comment({ text: "fox", prefix: "slow " });
   assert.deepEqual(made.body.anchor, { quote: "fox", text: "fox", start: 24, end: 27 });
   await world.edit(id, { op: "prepend", text: "# Foxes\n" }, { op: "replace", find: "slow fox", with: "slow old fox" });
@@ -155,17 +156,17 @@ Deno.test("comments stay with their words through edits before, inside and over 
 });
 
 Deno.test("comments are answered, changed by their author, resolved by members, and deleted with their replies", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("text");
   const path = `${PATH}/${id}/comments`;
   const [member, moderator, observer] = [world.as("member"), world.as("moderator"), world.as("observer")];
   const { body: root } = await member.post(path, { text: "why?", anchor: { text: "text" } });
   const reply = await moderator.post(path, { text: "because", parentId: root.id });
   assert.equal(reply.body.parentId, root.id);
-  assertFault(await observer.post(path, { text: "x" }), 403, "forbidden");
-  assertFault(await moderator.patch(`${path}/${root.id}`, { text: "x" }), 403, "forbidden");
-  assertFault(await member.post(path, { text: "x".repeat(4001) }), 422, "validation_failed");
-  assertFault(await member.patch(`${path}/${reply.body.id}`, { resolved: true }), 422, "validation_failed");
+  refused(await observer.post(path, { text: "x" }), 403, "forbidden");
+  refused(await moderator.patch(`${path}/${root.id}`, { text: "x" }), 403, "forbidden");
+  refused(await member.post(path, { text: "x".repeat(4001) }), 422, "validation_failed");
+  refused(await member.patch(`${path}/${reply.body.id}`, { resolved: true }), 422, "validation_failed");
   assert.equal((await member.patch(`${path}/${root.id}`, { text: "why not?" })).body.text, "why not?");
   const resolved = await moderator.patch(`${path}/${root.id}`, { resolved: true }, { "if-match": '"2"' });
   assert.deepEqual([resolved.body.resolved, resolved.body.resolvedBy], [true, "moderator"]);
@@ -180,7 +181,7 @@ Deno.test("comments are answered, changed by their author, resolved by members, 
 });
 
 Deno.test("document.import takes Markdown as other programs write it", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const post = (input: Record<string, unknown>) =>
     world.as("member").post(`${PATH}/import`, { roomId: world.roomId, ...input });
   const { body } = await post({ markdown: "\uFEFFIntro\r\n\r\n## Minutes ##\r\n- a\r\n" });
@@ -188,11 +189,11 @@ Deno.test("document.import takes Markdown as other programs write it", async () 
   assert.equal(await world.text(body.id), "Intro\n\n## Minutes ##\n- a\n");
   assert.equal((await post({ markdown: "just *text*\nmore" })).body.title, "just *text*");
   assert.equal((await post({ markdown: "", title: "Given" })).body.title, "Given");
-  assertFault(await post({ markdown: "\n---\n" }), 422, "validation_failed");
+  refused(await post({ markdown: "\n---\n" }), 422, "validation_failed");
 });
 
 Deno.test("document.content shows the blocks of the text, each with its source and lines", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("# Title\n\nSome *text*\nhere.\n\n```ts\nlet a;\n```\n\n- one\n- two\n");
   const { body } = await world.as("observer").get(`${PATH}/${id}/content?format=json`);
   assert.deepEqual(body.blocks, [
@@ -204,7 +205,7 @@ Deno.test("document.content shows the blocks of the text, each with its source a
 });
 
 Deno.test("document.export gives a file, and HTML in which nothing of the source runs", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const hostile = `# Hi <script>alert(1)</script>\n\n[x](javascript:alert(1)) <img src=x onerror=alert(1)>\n\n` +
     `![i](data:text/html;base64,xx) [ok](https://a.example "t\\"onmouseover=alert(1)")\n`;
   const { id } = await world.make(hostile, { title: `Plan "ü" </title><script>` });
@@ -231,12 +232,12 @@ Deno.test("document.export gives a file, and HTML in which nothing of the source
     "p",
     'a href="https://a.example" title="t&quot;onmouseover=alert(1)"',
   ]);
-  assertFault(await member.get(`${PATH}/${id}/export?format=pdf`), 406, "not_acceptable");
-  assertFault(await world.as("outsider").get(`${PATH}/${id}/export`), 404, "not_found");
+  refused(await member.get(`${PATH}/${id}/export?format=pdf`), 406, "not_acceptable");
+  refused(await world.as("outsider").get(`${PATH}/${id}/export`), 404, "not_found");
 });
 
 Deno.test("the CRDT is read and merged as Yjs updates, and only text gets in", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("shared");
   const path = `${PATH}/${id}/yjs`;
   const member = world.as("member");
@@ -272,20 +273,20 @@ Deno.test("the CRDT is read and merged as Yjs updates, and only text gets in", a
   Y.applyUpdate(copy, new Uint8Array(await response.arrayBuffer()));
   assert.equal(copy.getText("content").toString(), "# shared text");
 
-  assertFault(await send(Y.encodeStateAsUpdate(copy), "observer"), 403, "forbidden");
-  assertFault(await send(new Uint8Array([1, 2, 3, 4])), 422, "validation_failed");
+  refused(await send(Y.encodeStateAsUpdate(copy), "observer"), 403, "forbidden");
+  refused(await send(new Uint8Array([1, 2, 3, 4])), 422, "validation_failed");
   const tree = new Y.Doc();
   tree.getXmlFragment("default").insert(0, [new Y.XmlElement("p")]);
-  assertFault(await send(Y.encodeStateAsUpdate(tree)), 422, "validation_failed");
+  refused(await send(Y.encodeStateAsUpdate(tree)), 422, "validation_failed");
   const rich = new Y.Doc();
   rich.getText("content").insert(0, "bold", { bold: true });
-  assertFault(await send(Y.encodeStateAsUpdate(rich)), 422, "validation_failed");
+  refused(await send(Y.encodeStateAsUpdate(rich)), 422, "validation_failed");
   const ahead = new Y.Doc();
   ahead.getText("content").insert(0, "a");
   const first = Y.encodeStateVector(ahead);
   ahead.getText("content").insert(1, "b");
-  assertFault(await send(Y.encodeStateAsUpdate(ahead, first)), 409, "conflict");
-  assertFault(await send(new Uint8Array(512 * 1024 + 1)), 413, "payload_too_large");
+  refused(await send(Y.encodeStateAsUpdate(ahead, first)), 409, "conflict");
+  refused(await send(new Uint8Array(512 * 1024 + 1)), 413, "payload_too_large");
   assert.equal(await world.text(id), "# shared text");
 });
 

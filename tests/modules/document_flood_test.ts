@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import { aWhile, EditorRoom, until } from "./document_editor.ts";
-import { openDocumentWorld, PATH } from "./document_world.ts";
+import { DocumentWorld, PATH } from "./document_world.ts";
 
 const KIND = { sync: 0, awareness: 1, auth: 2 };
 
 async function open(text: string, environment: Record<string, string> = {}) {
-  const world = await openDocumentWorld(environment);
+  const world = await DocumentWorld.open({ environment });
   const room = new EditorRoom(world.gateway);
   const { id } = await world.make(text);
   return {

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import type { Answer } from "../harness.ts";
-import { assertFault, type DocumentWorld, openDocumentWorld, PATH } from "./document_world.ts";
+import { DocumentWorld, PATH } from "./document_world.ts";
+import { refused } from "./team.ts";
 
 /** Nothing here takes so long, unless it takes forever. */
 const SOON_MS = 2500;
@@ -43,7 +44,7 @@ async function written(world: DocumentWorld): Promise<{ id: string; text: string
 }
 
 Deno.test("document.write_yjs refuses updates after which a document would not open again", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id, text } = await written(world);
   const poison = [
     "0103070584090b04f09f98804106808080808020808080808020c4070a090404f09f988001090280808080802000808080808020808080808020",
@@ -64,7 +65,7 @@ Deno.test("document.write_yjs refuses updates after which a document would not o
 });
 
 Deno.test("document.write_yjs refuses text next to, and deletions of, what nobody wrote", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id, text } = await written(world);
   const elsewhere = new Y.Doc();
   elsewhere.clientID = 11;
@@ -74,26 +75,26 @@ Deno.test("document.write_yjs refuses text next to, and deletions of, what nobod
   other.clientID = 12;
   Y.applyUpdate(other, Y.encodeStateAsUpdate(elsewhere));
   other.getText("content").insert(2, "in it ");
-  assertFault(await merge(world, id, Y.encodeStateAsUpdate(other, before)), 409, "conflict");
+  refused(await merge(world, id, Y.encodeStateAsUpdate(other, before)), 409, "conflict");
   elsewhere.getText("content").delete(0, 2);
-  assertFault(await merge(world, id, Y.encodeStateAsUpdate(elsewhere, before)), 409, "conflict");
+  refused(await merge(world, id, Y.encodeStateAsUpdate(elsewhere, before)), 409, "conflict");
   assert.equal(await world.text(id), text);
   assert.equal((await merge(world, id, Y.encodeStateAsUpdate(other))).status, 200, "whole, it fits");
 });
 
 Deno.test("document.import finds a title in the longest line", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const markdown = `# ${"#".repeat(200_000)} ${" #".repeat(200_000)} x`;
   const { status } = await soon(world.as("member").post(`${PATH}/import`, { roomId: world.roomId, markdown }));
   assert.equal(status, 201);
 });
 
 Deno.test("document.content does not answer with thirty times the text, nor export with as many blocks", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("a\n\n".repeat(340_000));
   const member = world.as("member");
-  assertFault(await soon(member.get(`${PATH}/${id}/content?format=json`)), 413, "payload_too_large");
-  assertFault(await soon(member.get(`${PATH}/${id}/export?format=html`)), 413, "payload_too_large");
+  refused(await soon(member.get(`${PATH}/${id}/content?format=json`)), 413, "payload_too_large");
+  refused(await soon(member.get(`${PATH}/${id}/export?format=html`)), 413, "payload_too_large");
   assert.equal((await member.get(`${PATH}/${id}/export`)).status, 200);
   const { id: prose } = await world.make("[".repeat(1_000_000));
   const { body } = await soon(member.get(`${PATH}/${prose}/content?format=json`));
@@ -101,11 +102,11 @@ Deno.test("document.content does not answer with thirty times the text, nor expo
 });
 
 Deno.test("document.edit is refused when it would be made in too many places or grow the text without end", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("a".repeat(300_000));
   const edit = (...edits: unknown[]) =>
     soon(world.as("member").patch(`${PATH}/${id}/content`, { baseRevision: 1, edits }));
-  assertFault(await edit({ op: "replace", find: "a", with: "b", occurrence: "all" }), 409, "limit_reached");
+  refused(await edit({ op: "replace", find: "a", with: "b", occurrence: "all" }), 409, "limit_reached");
   const { id: small } = await world.make("a".repeat(2000));
   const double = { op: "replace", find: "a", with: "a".repeat(100), occurrence: "all" };
   const grown = await soon(
@@ -116,23 +117,23 @@ Deno.test("document.edit is refused when it would be made in too many places or 
   );
   assert.ok(grown.status === 413 || grown.body.code === "limit_reached", JSON.stringify(grown.body));
   const append = { op: "append", text: "x".repeat(20_000) };
-  assertFault(await edit(...Array(100).fill(append)), 413, "payload_too_large");
+  refused(await edit(...Array(100).fill(append)), 413, "payload_too_large");
 });
 
 Deno.test("document.edit and comment.create look for any text in time that grows with the texts only", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("a".repeat(1_000_000));
   const find = `${"a".repeat(20_000)}b${"a".repeat(20_000)}`;
   const edits = Array(20).fill({ op: "replace", find, with: "", occurrence: "first" });
   const edited = await soon(world.as("member").patch(`${PATH}/${id}/content`, { baseRevision: 1, edits }));
-  assertFault(edited, 422, "edit_not_matched");
+  refused(edited, 422, "edit_not_matched");
   const anchor = { text: `${"a".repeat(499)}b${"a".repeat(500)}` };
   const commented = await soon(world.as("member").post(`${PATH}/${id}/comments`, { text: "?", anchor }));
-  assertFault(commented, 422, "anchor_not_found");
+  refused(commented, 422, "anchor_not_found");
 });
 
 Deno.test("an agent hears nothing of a private document that its owner does not see", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const agent = await world.gateway.as("robot", { kind: "agent", owner: "member" });
   await agent.get("/v1/collaboration/me");
   const owner = world.as("owner");
@@ -153,36 +154,36 @@ Deno.test("an agent hears nothing of a private document that its owner does not 
 });
 
 Deno.test("documents of others are neither deleted nor carried off by way of a parent or another room", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { body: theirs } = await world.as("owner").post(PATH, { roomId: world.roomId, title: "Theirs", text: "x" });
   const mine = await world.make("mine");
   const member = world.as("member");
   const { body: lair } = await member.post("/v1/rooms", { name: "Lair" });
-  assertFault(await member.patch(`${PATH}/${theirs.id}`, { roomId: lair.id }), 403, "forbidden");
+  refused(await member.patch(`${PATH}/${theirs.id}`, { roomId: lair.id }), 403, "forbidden");
   assert.equal((await member.patch(`${PATH}/${theirs.id}`, { parentId: mine.id })).status, 200);
-  assertFault(await member.delete(`${PATH}/${mine.id}`), 403, "forbidden");
-  assertFault(await member.patch(`${PATH}/${mine.id}`, { roomId: lair.id }), 403, "forbidden");
+  refused(await member.delete(`${PATH}/${mine.id}`), 403, "forbidden");
+  refused(await member.patch(`${PATH}/${mine.id}`, { roomId: lair.id }), 403, "forbidden");
   assert.equal((await world.as("observer").get(`${PATH}/${theirs.id}`)).body.roomId, world.roomId);
   assert.equal((await world.as("moderator").delete(`${PATH}/${mine.id}`)).status, 204);
 });
 
 Deno.test("a private document of another that lies under one's own is neither shown to a room nor deleted with it", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const [alice, bob] = [world.as("owner"), world.as("member")];
   const { body: parent } = await alice.post(PATH, { title: "Shared" });
   await alice.put(`${PATH}/${parent.id}/access/member`, { role: "editor" });
   const { body: hidden } = await bob.post(PATH, { title: "Bob's own", parentId: parent.id, text: "for nobody" });
-  assertFault(await alice.get(`${PATH}/${hidden.id}`), 404, "not_found");
-  assertFault(await alice.patch(`${PATH}/${parent.id}`, { roomId: world.roomId }), 403, "forbidden");
-  assertFault(await alice.delete(`${PATH}/${parent.id}`), 403, "forbidden");
+  refused(await alice.get(`${PATH}/${hidden.id}`), 404, "not_found");
+  refused(await alice.patch(`${PATH}/${parent.id}`, { roomId: world.roomId }), 403, "forbidden");
+  refused(await alice.delete(`${PATH}/${parent.id}`), 403, "forbidden");
   assert.equal((await bob.get(`${PATH}/${hidden.id}`)).body.roomId, null);
-  assertFault(await world.as("observer").get(`${PATH}/${hidden.id}`), 404, "not_found");
+  refused(await world.as("observer").get(`${PATH}/${hidden.id}`), 404, "not_found");
   assert.equal((await bob.delete(`${PATH}/${hidden.id}`)).status, 204);
   assert.equal((await alice.delete(`${PATH}/${parent.id}`)).status, 204);
 });
 
 Deno.test("document.delete takes no more along than others can wait for", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("");
   const { store } = world.gateway.app;
   const row = await store.db.selectFrom("document").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
@@ -192,11 +193,11 @@ Deno.test("document.delete takes no more along than others can wait for", async 
       Array.from({ length: 2000 }, (_, n) => ({ ...row, id: `doc_${n}`, parent_id: id })),
     )
   );
-  assertFault(await soon(world.as("member").delete(`${PATH}/${id}`)), 409, "limit_reached");
+  refused(await soon(world.as("member").delete(`${PATH}/${id}`)), 409, "limit_reached");
 });
 
 Deno.test("live edits of a document that was deleted for a while become a revision all the same", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await written(world);
   const member = world.as("member");
   await member.delete(`${PATH}/${id}`);
@@ -210,7 +211,7 @@ Deno.test("live edits of a document that was deleted for a while become a revisi
 });
 
 Deno.test("a comment does not repeat a text that has grown inside of its anchor without end", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("start end");
   const anchor = { text: "start end" };
   for (let n = 0; n < 30; n++) {
@@ -223,7 +224,7 @@ Deno.test("a comment does not repeat a text that has grown inside of its anchor 
 });
 
 Deno.test("comment.update without a change changes nothing and tells nobody", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("text");
   const { body: made } = await world.as("member").post(`${PATH}/${id}/comments`, { text: "hm" });
   const before = await world.events();
@@ -235,7 +236,7 @@ Deno.test("comment.update without a change changes nothing and tells nobody", as
 });
 
 Deno.test("document.list finds a part of the title also where it is not ASCII", async () => {
-  await using world = await openDocumentWorld();
+  await using world = await DocumentWorld.open();
   const { id } = await world.make("", { title: "Übersicht ÄRZTE" });
   for (const q of ["Übersicht", "ÄRZTE", "bersicht Ä"]) {
     const { body } = await world.as("member").get(`${PATH}?q=${encodeURIComponent(q)}`);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { type Editor, EditorRoom, until } from "./document_editor.ts";
-import { type DocumentWorld, openDocumentWorld, PATH } from "./document_world.ts";
+import { DocumentWorld, PATH } from "./document_world.ts";
 
 type Step =
   | { kind: "insert"; who: number; at: number; text: string }
@@ -30,7 +30,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 Deno.test("random edits from editors and from REST converge, and the store holds what they converge to", async () => {
-  const world = await openDocumentWorld();
+  const world = await DocumentWorld.open();
   const room = new EditorRoom(world.gateway);
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { HocuspocusProvider } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
 import { aWhile, EditorRoom, until } from "./document_editor.ts";
-import { type DocumentWorld, openDocumentWorld, PATH } from "./document_world.ts";
+import { DocumentWorld, PATH } from "./document_world.ts";
 
 async function open(text = "", environment: Record<string, string> = {}) {
-  const world = await openDocumentWorld(environment);
+  const world = await DocumentWorld.open({ environment });
   const room = new EditorRoom(world.gateway);
   const document = await world.make(text);
   return { world, room, id: document.id as string, token: (name: string) => world.as(name).token };

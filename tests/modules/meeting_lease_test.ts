@@ -4,7 +4,8 @@ import fc from "npm:fast-check@4.10.2";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import { Harness, SECRET, TestClock } from "../harness.ts";
-import { MeetingWorld, ok, openWorld, PATH, until } from "./meeting_world.ts";
+import { MeetingWorld, openWorld, PATH, until } from "./meeting_world.ts";
+import { ok } from "./room_world.ts";
 
 Deno.test("a participant who vanishes is gone 45 s after the last heartbeat, not before, and told once", async () => {
   await using world = await openWorld();
@@ -116,20 +117,20 @@ Deno.test("who is removed from the room is out of its meeting at once, with the 
   await using world = await openWorld();
   const meeting = await world.start({ agentIds: ["scribe"] });
   ok(
-    await world.who("other").post("/v1/collaboration/principals", {
+    await world.as("other").post("/v1/collaboration/principals", {
       id: "scribe",
       kind: "agent",
       displayName: "Scribe",
     }),
     201,
   );
-  ok(await world.who("owner").put(`/v1/rooms/${world.roomId}/members/scribe`, { role: "member" }), 201);
+  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/scribe`, { role: "member" }), 201);
   const scribe = await world.gateway.as("scribe", { kind: "agent", owner: "other" });
   await world.join(meeting, "member");
   const seat = await world.join(meeting, "other");
   ok(await scribe.post(`${PATH}/${meeting.id}/join`));
   assert.equal((await world.read(meeting)).participantCount, 3);
-  ok(await world.who("owner").delete(`/v1/rooms/${world.roomId}/members/other`), 204);
+  ok(await world.as("owner").delete(`/v1/rooms/${world.roomId}/members/other`), 204);
   assert.equal((await world.call(meeting, "other", "heartbeat", seat.participantId)).status, 404);
   await until(async () => (await world.read(meeting)).participantCount === 1, "both are out");
   assert.deepEqual((await world.story()).slice(-2), ["participant_left 2 no_access", "participant_left 1 no_access"]);
@@ -139,12 +140,12 @@ Deno.test("a member turned observer, or disabled, is out; an archived room ends 
   await using world = await openWorld();
   const meeting = await world.start();
   for (const name of ["member", "other", "moderator"]) await world.join(meeting, name);
-  ok(await world.who("owner").put(`/v1/rooms/${world.roomId}/members/other`, { role: "observer" }));
+  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/other`, { role: "observer" }));
   await until(async () => (await world.read(meeting)).participantCount === 2, "the observer is out");
   const admin = await world.gateway.as("admin", { role: "admin" });
   ok(await admin.patch("/v1/collaboration/principals/moderator", { disabled: true }));
   await until(async () => (await world.read(meeting)).participantCount === 1, "the disabled one is out");
-  ok(await world.who("owner").patch(`/v1/rooms/${world.roomId}`, { state: "archived" }));
+  ok(await world.as("owner").patch(`/v1/rooms/${world.roomId}`, { state: "archived" }));
   await until(async () => (await world.read(meeting)).state === "ended", "the meeting has ended");
   assert.equal((await world.story()).at(-1), "ended 0 room_closed");
 });
@@ -223,7 +224,7 @@ Deno.test("counts are right and nobody leaves twice, whatever order of joining, 
             }
           } else if (seat !== undefined) {
             const status = step.do === "remove"
-              ? (await world.who("owner").delete(`${PATH}/${meeting.id}/participants/${seat}`)).status
+              ? (await world.as("owner").delete(`${PATH}/${meeting.id}/participants/${seat}`)).status
               : (await world.call(meeting, name, step.do, seat)).status;
             assert.equal(status, isLive(seat) ? step.do === "heartbeat" ? 200 : 204 : 404);
             if (step.do === "heartbeat" && isLive(seat)) leases.set(seat, now() + LEASE_MS);

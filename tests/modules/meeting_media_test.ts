@@ -4,7 +4,8 @@ import { jwtVerify } from "jose";
 import { readConfig } from "@/config.ts";
 import { turnCredential } from "@/modules/meeting/mod.ts";
 import { SECRET } from "../harness.ts";
-import { type MeetingWorld, ok, openWorld, PATH } from "./meeting_world.ts";
+import { type MeetingWorld, openWorld, PATH } from "./meeting_world.ts";
+import { ok } from "./room_world.ts";
 
 const KEY = "devkey";
 const API_SECRET = "a secret of the media server, 32 bytes or more";
@@ -116,11 +117,11 @@ Deno.test("without a media server a recording is refused, and the refusal says w
   await using world = await openWorld();
   const meeting = await world.start();
   await world.join(meeting, "member");
-  const answer = await world.who("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" });
+  const answer = await world.as("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" });
   assert.deepEqual([answer.status, answer.body.code], [409, "recording_not_configured"]);
   assert.match(answer.body.detail, /SVC_LIVEKIT_URL/);
   assert.equal((await world.read(meeting)).recording, null);
-  const { body } = await world.who("member").get("/v1/collaboration/capabilities");
+  const { body } = await world.as("member").get("/v1/collaboration/capabilities");
   assert.deepEqual(body.modules.meeting.recording, { enabled: false, reason: "recording_not_configured" });
 });
 
@@ -147,11 +148,11 @@ Deno.test("who is muted, sent out or silent is so on the media server as well, a
   await world.join(meeting, "member");
   const { participantId } = await world.join(meeting, "other");
   const path = `${PATH}/${meeting.id}/participants/${participantId}`;
-  ok(await world.who("member").patch(path, { muted: true }));
+  ok(await world.as("member").patch(path, { muted: true }));
   await world.gateway.runJobs();
   assert.deepEqual(server.methods, ["GetParticipant", "MutePublishedTrack"]);
   assert.deepEqual(server.calls[1]?.body, { room: meeting.id, identity: participantId, trackSid: "TR_1", muted: true });
-  ok(await world.who("member").delete(path), 204);
+  ok(await world.as("member").delete(path), 204);
   await world.gateway.runJobs();
   assert.deepEqual(server.calls[2]?.body, { room: meeting.id, identity: participantId });
   assert.equal(server.calls[2]?.grants.roomAdmin, true);
@@ -167,18 +168,18 @@ Deno.test("a recording begins when the last has agreed, counts in who comes late
   const meeting = await world.start();
   const path = `${PATH}/${meeting.id}/recording`;
   for (const name of ["member", "other", "moderator"]) await world.join(meeting, name);
-  const asked = ok(await world.who("member").post(path, { consentText: "For those who are ill today." }), 202);
+  const asked = ok(await world.as("member").post(path, { consentText: "For those who are ill today." }), 202);
   assert.deepEqual([asked.recording.state, asked.recording.consentedIds, asked.recording.pendingIds], [
     "requested",
     ["member"],
     ["other", "moderator"],
   ]);
-  assert.equal((await world.who("moderator").post(path, { consentText: "Again" })).status, 409);
-  assert.equal((await world.who("owner").put(`${path}/consent`, { consent: true })).status, 403);
-  ok(await world.who("other").put(`${path}/consent`, { consent: true }));
+  assert.equal((await world.as("moderator").post(path, { consentText: "Again" })).status, 409);
+  assert.equal((await world.as("owner").put(`${path}/consent`, { consent: true })).status, 403);
+  ok(await world.as("other").put(`${path}/consent`, { consent: true }));
   await world.gateway.runJobs();
   assert.deepEqual(server.methods, []);
-  ok(await world.who("moderator").put(`${path}/consent`, { consent: true }));
+  ok(await world.as("moderator").put(`${path}/consent`, { consent: true }));
   await world.gateway.runJobs();
   assert.deepEqual(server.methods, ["ListEgress", "StartRoomCompositeEgress"]);
   assert.equal(server.calls[1]?.body.roomName, meeting.id);
@@ -209,19 +210,19 @@ Deno.test("nothing is recorded when one says no, or while one has not answered; 
   const path = `${PATH}/${meeting.id}/recording`;
   await world.join(meeting, "member");
   const other = await world.join(meeting, "other");
-  ok(await world.who("member").post(path, { consentText: "May we?" }), 202);
-  assert.equal(ok(await world.who("other").put(`${path}/consent`, { consent: false })).recording.state, "stopped");
-  assert.equal((await world.who("other").put(`${path}/consent`, { consent: true })).status, 409);
-  ok(await world.who("member").post(path, { consentText: "And now?" }), 202);
+  ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
+  assert.equal(ok(await world.as("other").put(`${path}/consent`, { consent: false })).recording.state, "stopped");
+  assert.equal((await world.as("other").put(`${path}/consent`, { consent: true })).status, 409);
+  ok(await world.as("member").post(path, { consentText: "And now?" }), 202);
   await world.gateway.runJobs();
   assert.equal((await recordingOf(world, meeting)).state, "requested");
   ok(await world.call(meeting, "other", "leave", other.participantId), 204);
   await world.gateway.runJobs();
   assert.equal((await recordingOf(world, meeting)).state, "recording");
-  ok(await world.who("member").delete(path), 202);
+  ok(await world.as("member").delete(path), 202);
   await world.gateway.runJobs();
   assert.equal((await recordingOf(world, meeting)).state, "stopped");
-  assert.equal((await world.who("member").delete(path)).status, 409);
+  assert.equal((await world.as("member").delete(path)).status, 409);
 });
 
 Deno.test("a recorder that will not start is tried a few times, then the room is told that it failed", async () => {
@@ -230,7 +231,7 @@ Deno.test("a recorder that will not start is tried a few times, then the room is
   const meeting = await world.start();
   const seat = await world.join(meeting, "member");
   server.isFailing = true;
-  ok(await world.who("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" }), 202);
+  ok(await world.as("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" }), 202);
   for (let attempt = 0; attempt < 4; attempt++) {
     await world.pass(10);
     ok(await world.call(meeting, "member", "heartbeat", seat.participantId));
@@ -247,8 +248,8 @@ Deno.test("a recording stopped while its recorder starts is stopped", async () =
   const meeting = await world.start();
   const path = `${PATH}/${meeting.id}/recording`;
   await world.join(meeting, "member");
-  server.onStart = async () => ok(await world.who("member").delete(path), 202);
-  ok(await world.who("member").post(path, { consentText: "May we?" }), 202);
+  server.onStart = async () => ok(await world.as("member").delete(path), 202);
+  ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
   await world.gateway.runJobs();
   assert.equal(server.methods.filter((method) => method === "StopEgress").length, 1);
   assert.equal((await recordingOf(world, meeting)).state, "stopped");

@@ -1,11 +1,12 @@
 // Meetings through the door: begun, rung, scheduled, locked, moderated and ended by those who may.
 import assert from "node:assert/strict";
 import type { Answer } from "../harness.ts";
-import { type MeetingWorld, ok, openWorld, PATH } from "./meeting_world.ts";
+import { type MeetingWorld, openWorld, PATH } from "./meeting_world.ts";
+import { ok } from "./room_world.ts";
 
 async function direct(world: MeetingWorld): Promise<Answer["body"]> {
   const room = { name: "Alice and Bob", kind: "direct", memberIds: ["other"] };
-  return ok(await world.who("member").post("/v1/rooms", room), 201);
+  return ok(await world.as("member").post("/v1/rooms", room), 201);
 }
 
 /** Types and data of meeting events on a principal's own stream. */
@@ -18,7 +19,7 @@ Deno.test("meeting.start refuses a second meeting of the room with 409, until th
   await using world = await openWorld();
   const meeting = await world.start({ title: "Standup" });
   assert.deepEqual([meeting.state, meeting.hostId, meeting.maxParticipants], ["active", "member", 8]);
-  const second = await world.who("other").post(PATH, { roomId: world.roomId });
+  const second = await world.as("other").post(PATH, { roomId: world.roomId });
   assert.deepEqual([second.status, second.body.code], [409, "meeting_active"]);
   ok(await world.call(meeting, "member", "end"));
   assert.equal((await world.start()).state, "active");
@@ -27,7 +28,7 @@ Deno.test("meeting.start refuses a second meeting of the room with 409, until th
 Deno.test("of many meetings started at once in a room one starts", async () => {
   await using world = await openWorld();
   const answers = await Promise.all(
-    ["owner", "moderator", "member", "other"].map((name) => world.who(name).post(PATH, { roomId: world.roomId })),
+    ["owner", "moderator", "member", "other"].map((name) => world.as(name).post(PATH, { roomId: world.roomId })),
   );
   assert.deepEqual(answers.map(({ status }) => status).sort(), [201, 409, 409, 409]);
 });
@@ -35,7 +36,7 @@ Deno.test("of many meetings started at once in a room one starts", async () => {
 Deno.test("a call in a direct room rings for 90 seconds and stops when it is answered", async () => {
   await using world = await openWorld();
   const room = await direct(world);
-  const meeting = ok(await world.who("member").post(PATH, { roomId: room.id, kind: "audio" }), 201);
+  const meeting = ok(await world.as("member").post(PATH, { roomId: room.id, kind: "audio" }), 201);
   assert.deepEqual([meeting.state, meeting.ringExpiresAt], ["ringing", "2026-03-01T12:01:30.000Z"]);
   await world.join(meeting, "member");
   assert.equal((await world.read(meeting, "member")).state, "ringing");
@@ -56,7 +57,7 @@ Deno.test("a call in a direct room rings for 90 seconds and stops when it is ans
 Deno.test("a call nobody answers ends after 90 seconds and is told as missed", async () => {
   await using world = await openWorld();
   const room = await direct(world);
-  const meeting = ok(await world.who("member").post(PATH, { roomId: room.id }), 201);
+  const meeting = ok(await world.as("member").post(PATH, { roomId: room.id }), 201);
   const seat = await world.join(meeting, "member");
   for (const seconds of [40, 40]) {
     await world.pass(seconds);
@@ -68,7 +69,7 @@ Deno.test("a call nobody answers ends after 90 seconds and is told as missed", a
   const ended = await world.read(meeting, "member");
   assert.deepEqual([ended.state, ended.endReason, ended.participantCount], ["ended", "unanswered", 0]);
   assert.deepEqual((await heardBy(world, "other")).map(({ type }) => type), ["meeting.started", "meeting.ended"]);
-  const { body } = await world.who("other").get("/v1/collaboration/notifications?kinds=missed_call");
+  const { body } = await world.as("other").get("/v1/collaboration/notifications?kinds=missed_call");
   assert.deepEqual(
     body.items.map((item: { kind: string; resource: { id: string } }) => [item.kind, item.resource.id]),
     [
@@ -80,9 +81,9 @@ Deno.test("a call nobody answers ends after 90 seconds and is told as missed", a
 Deno.test("the one who is called declines by ending; in a call that was answered that takes a host", async () => {
   await using world = await openWorld();
   const room = await direct(world);
-  const first = ok(await world.who("member").post(PATH, { roomId: room.id }), 201);
+  const first = ok(await world.as("member").post(PATH, { roomId: room.id }), 201);
   assert.equal(ok(await world.call(first, "other", "end")).endReason, "declined");
-  const second = ok(await world.who("member").post(PATH, { roomId: room.id }), 201);
+  const second = ok(await world.as("member").post(PATH, { roomId: room.id }), 201);
   await world.join(second, "other");
   assert.equal((await world.call(second, "other", "end")).status, 403);
   assert.equal(ok(await world.call(second, "member", "end")).endReason, "ended");
@@ -104,7 +105,7 @@ Deno.test("a scheduled meeting opens 15 minutes early with the first to join, an
   await world.pass(1);
   assert.equal((await world.read(meeting)).state, "ended");
   const past = { roomId: world.roomId, scheduledFor: "2026-03-01T12:00:00.000Z" };
-  assert.equal((await world.who("member").post(PATH, past)).status, 422);
+  assert.equal((await world.as("member").post(PATH, past)).status, 422);
 });
 
 Deno.test("a scheduled meeting nobody comes to is over a day later", async () => {
@@ -115,10 +116,19 @@ Deno.test("a scheduled meeting nobody comes to is over a day later", async () =>
   assert.equal((await owner.get(`${PATH}/${meeting.id}`)).body.endReason, "missed");
 });
 
+Deno.test("a meeting scheduled for the last moment there is does not keep the gateway busy until then", async () => {
+  await using world = await openWorld();
+  const meeting = await world.start({ scheduledFor: "9999-12-31T23:59:59.999Z" });
+  const jobs = await world.gateway.app.store.db.selectFrom("job").select("run_at").where("kind", "=", "meeting.tend")
+    .execute();
+  assert.deepEqual(jobs.map(({ run_at }) => run_at), ["9999-12-31T23:59:59.999Z"]);
+  assert.equal((await world.read(meeting)).state, "scheduled");
+});
+
 Deno.test("an event of the calendar schedules its meeting in the same transaction", async () => {
   await using world = await openWorld();
   const event = ok(
-    await world.who("member").post("/v1/collaboration/calendar/events", {
+    await world.as("member").post("/v1/collaboration/calendar/events", {
       roomId: world.roomId,
       title: "Planning",
       start: { dateTime: "2026-03-02T09:00:00", timeZone: "Europe/Vienna" },
@@ -144,14 +154,14 @@ Deno.test("a full meeting answers 409 meeting_full, also at admission; the same 
     await world.join(meeting, "other", { deviceId: "phone" }),
   ];
   const admit = (seat: { participantId: string }) =>
-    world.who("member").patch(`${PATH}/${meeting.id}/participants/${seat.participantId}`, { admitted: true });
+    world.as("member").patch(`${PATH}/${meeting.id}/participants/${seat.participantId}`, { admitted: true });
   ok(await admit(first));
   for (const answer of [await admit(second), await world.tryJoin(meeting, "moderator")]) {
     assert.deepEqual([answer.status, answer.body.code], [409, "meeting_full"]);
   }
   assert.equal((await world.join(meeting, "member")).participantId, host.participantId);
   assert.equal((await world.tryJoin(meeting, "owner")).status, 409);
-  const tooMany = await world.who("member").post(PATH, { roomId: world.roomId, maxParticipants: 9 });
+  const tooMany = await world.as("member").post(PATH, { roomId: world.roomId, maxParticipants: 9 });
   assert.equal(tooMany.status, 422);
 });
 
@@ -163,15 +173,15 @@ Deno.test("in a lobby people wait without media until let in; a lock keeps out w
   assert.deepEqual([waiting.participant.state, waiting.media.mode, waiting.participants], ["waiting", "none", []]);
   assert.deepEqual([waiting.meeting.participantCount, waiting.meeting.waitingCount], [1, 1]);
   const seatPath = `${PATH}/${meeting.id}/participants/${waiting.participantId}`;
-  assert.equal((await world.who("other").patch(seatPath, { admitted: true })).status, 403);
-  assert.equal(ok(await world.who("moderator").patch(seatPath, { admitted: true })).state, "joined");
+  assert.equal((await world.as("other").patch(seatPath, { admitted: true })).status, 403);
+  assert.equal(ok(await world.as("moderator").patch(seatPath, { admitted: true })).state, "joined");
   const joined = await world.join(meeting, "other");
   assert.deepEqual([joined.participantId, joined.media.mode, joined.participants.length], [
     waiting.participantId,
     "relay",
     2,
   ]);
-  ok(await world.who("member").patch(`${PATH}/${meeting.id}`, { locked: true, lobby: false }));
+  ok(await world.as("member").patch(`${PATH}/${meeting.id}`, { locked: true, lobby: false }));
   assert.equal((await world.tryJoin(meeting, "other", { deviceId: "phone" })).status, 403);
   await world.join(meeting, "other");
   assert.equal((await world.join(meeting, "moderator")).participant.role, "moderator");
@@ -183,11 +193,11 @@ Deno.test("who was removed comes back only through the lobby", async () => {
   await world.join(meeting, "member");
   const seat = await world.join(meeting, "other");
   const path = (id: string) => `${PATH}/${meeting.id}/participants/${id}`;
-  ok(await world.who("member").delete(path(seat.participantId)), 204);
+  ok(await world.as("member").delete(path(seat.participantId)), 204);
   assert.equal((await world.call(meeting, "other", "heartbeat", seat.participantId)).status, 404);
   const back = await world.join(meeting, "other");
   assert.equal(back.participant.state, "waiting");
-  ok(await world.who("member").delete(path(back.participantId)), 204);
+  ok(await world.as("member").delete(path(back.participantId)), 204);
   assert.deepEqual((await world.story()).slice(1), [
     "participant_joined 1",
     "participant_joined 2",
@@ -205,10 +215,10 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
     seats.set(name, (await world.join(meeting, name)).participantId);
   }
   const of = (name: string) => `${PATH}/${meeting.id}/participants/${seats.get(name)}`;
-  const patch = async (name: string, path: string, body: unknown) => (await world.who(name).patch(path, body)).status;
+  const patch = async (name: string, path: string, body: unknown) => (await world.as(name).patch(path, body)).status;
   const consent = { consentText: "May we record?" };
   const matrix: [string, (name: string) => Promise<number>, Record<string, number>][] = [
-    ["read", async (name) => (await world.who(name).get(`${PATH}/${meeting.id}`)).status, {
+    ["read", async (name) => (await world.as(name).get(`${PATH}/${meeting.id}`)).status, {
       member: 200,
       moderator: 200,
       owner: 200,
@@ -216,7 +226,7 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
       observer: 200,
       outsider: 404,
     }],
-    ["participants", async (name) => (await world.who(name).get(`${PATH}/${meeting.id}/participants`)).status, {
+    ["participants", async (name) => (await world.as(name).get(`${PATH}/${meeting.id}/participants`)).status, {
       observer: 200,
       outsider: 404,
     }],
@@ -245,7 +255,7 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
     }],
     ["take the moderator's role", (name) => patch(name, of(name), { role: "moderator" }), { other: 403 }],
     ["become host", (name) => patch(name, of(name), { role: "host" }), { other: 403, moderator: 403 }],
-    ["record", async (name) => (await world.who(name).post(`${PATH}/${meeting.id}/recording`, consent)).status, {
+    ["record", async (name) => (await world.as(name).post(`${PATH}/${meeting.id}/recording`, consent)).status, {
       other: 403,
       member: 409,
       observer: 403,
@@ -261,7 +271,7 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
       owner: 404,
       outsider: 404,
     }],
-    ["remove the host", async (name) => (await world.who(name).delete(of("member"))).status, {
+    ["remove the host", async (name) => (await world.as(name).delete(of("member"))).status, {
       other: 403,
       moderator: 403,
     }],
@@ -278,13 +288,13 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
       }
     });
   }
-  ok(await world.who("member").patch(of("other"), { role: "moderator" }));
+  ok(await world.as("member").patch(of("other"), { role: "moderator" }));
   assert.equal(await patch("other", `${PATH}/${meeting.id}`, { title: "By a moderator" }), 200);
-  ok(await world.who("member").patch(of("other"), { role: "host" }));
+  ok(await world.as("member").patch(of("other"), { role: "host" }));
   const handed = await world.read(meeting);
   assert.equal(handed.hostId, "other");
   assert.deepEqual(
-    ok(await world.who("owner").get(`${PATH}/${meeting.id}/participants`)).items
+    ok(await world.as("owner").get(`${PATH}/${meeting.id}/participants`)).items
       .map(({ principalId, role }: { principalId: string; role: string }) => `${principalId} ${role}`).sort(),
     ["member moderator", "moderator moderator", "other host", "owner moderator"],
   );
@@ -295,30 +305,30 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
 Deno.test("an agent takes part when the meeting names it, and moderates only when somebody says so", async () => {
   await using world = await openWorld();
   ok(
-    await world.who("owner").post("/v1/collaboration/principals", { id: "bot", kind: "agent", displayName: "Bot" }),
+    await world.as("owner").post("/v1/collaboration/principals", { id: "bot", kind: "agent", displayName: "Bot" }),
     201,
   );
-  ok(await world.who("owner").put(`/v1/rooms/${world.roomId}/members/bot`, { role: "moderator" }), 201);
+  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/bot`, { role: "moderator" }), 201);
   const bot = await world.gateway.as("bot", { kind: "agent", owner: "owner" });
   assert.equal((await bot.post(PATH, { roomId: world.roomId })).status, 403);
   const meeting = await world.start();
   const path = `${PATH}/${meeting.id}`;
   assert.equal((await bot.post(`${path}/join`)).status, 403);
-  ok(await world.who("member").patch(path, { agentIds: ["bot"] }));
+  ok(await world.as("member").patch(path, { agentIds: ["bot"] }));
   const seat = ok(await bot.post(`${path}/join`));
   assert.deepEqual([seat.participant.role, seat.participant.kind], ["participant", "agent"]);
   assert.equal((await bot.patch(path, { locked: true })).status, 403);
-  ok(await world.who("member").patch(`${path}/participants/${seat.participantId}`, { role: "moderator" }));
+  ok(await world.as("member").patch(`${path}/participants/${seat.participantId}`, { role: "moderator" }));
   ok(await bot.patch(path, { locked: true }));
   assert.equal((await bot.patch(path, { agentIds: ["bot", "friend"] })).status, 403);
   assert.equal(
-    (await world.who("owner").patch(`${path}/participants/${seat.participantId}`, { role: "host" })).status,
+    (await world.as("owner").patch(`${path}/participants/${seat.participantId}`, { role: "host" })).status,
     409,
   );
-  ok(await world.who("member").patch(path, { agentIds: [] }));
+  ok(await world.as("member").patch(path, { agentIds: [] }));
   assert.equal((await bot.post(`${path}/heartbeat`, { participantId: seat.participantId })).status, 404);
-  ok(await world.who("member").patch(path, { agentIds: ["bot"] }));
-  ok(await world.who("owner").patch(`/v1/rooms/${world.roomId}`, { agentPolicy: { mode: "off" } }));
+  ok(await world.as("member").patch(path, { agentIds: ["bot"] }));
+  ok(await world.as("owner").patch(`/v1/rooms/${world.roomId}`, { agentPolicy: { mode: "off" } }));
   assert.equal((await bot.post(`${path}/join`)).body.code, "agent_muted");
 });
 
@@ -334,15 +344,15 @@ Deno.test("meeting.list shows the meetings of one's rooms, filters by state and 
   const seen: string[] = [];
   let cursor = "";
   do {
-    const { body } = await world.who("other").get(`${PATH}?limit=2${cursor === "" ? "" : `&cursor=${cursor}`}`);
+    const { body } = await world.as("other").get(`${PATH}?limit=2${cursor === "" ? "" : `&cursor=${cursor}`}`);
     seen.push(...body.items.map(({ id }: { id: string }) => id));
     cursor = body.nextCursor ?? "";
   } while (cursor !== "");
   assert.deepEqual(seen, ids);
-  const active = ok(await world.who("observer").get(`${PATH}?roomId=${world.roomId}&state=active`));
+  const active = ok(await world.as("observer").get(`${PATH}?roomId=${world.roomId}&state=active`));
   assert.deepEqual(active.items.map((item: { participantCount: number }) => item.participantCount), [1]);
-  assert.deepEqual(ok(await world.who("outsider").get(PATH)).items, []);
-  assert.equal((await world.who("outsider").get(`${PATH}?roomId=${world.roomId}`)).status, 404);
+  assert.deepEqual(ok(await world.as("outsider").get(PATH)).items, []);
+  assert.equal((await world.as("outsider").get(`${PATH}?roomId=${world.roomId}`)).status, 404);
   const stranger = await world.gateway.as("member", { tenant: "elsewhere" });
   assert.equal((await stranger.get(`${PATH}/${ids[0]}`)).status, 404);
 });
@@ -352,8 +362,8 @@ Deno.test("meeting.update names the version it is based on", async () => {
   const meeting = await world.start();
   const path = `${PATH}/${meeting.id}`;
   const [one, two] = [
-    await world.who("member").patch(path, { title: "One" }, { "if-match": `"${meeting.version}"` }),
-    await world.who("member").patch(path, { title: "Two" }, { "if-match": `"${meeting.version}"` }),
+    await world.as("member").patch(path, { title: "One" }, { "if-match": `"${meeting.version}"` }),
+    await world.as("member").patch(path, { title: "Two" }, { "if-match": `"${meeting.version}"` }),
   ];
   assert.deepEqual([one.status, two.status, two.body.code], [200, 412, "version_mismatch"]);
 });
@@ -369,25 +379,25 @@ Deno.test("a transcript keeps who said what in order; participants add their own
     endMs: startMs + 500,
     text,
   });
-  ok(await world.who("other").post(path, { segments: [say("other", 4000)] }), 201);
-  assert.equal((await world.who("other").post(path, { segments: [say("member", 0)] })).status, 403);
+  ok(await world.as("other").post(path, { segments: [say("other", 4000)] }), 201);
+  assert.equal((await world.as("other").post(path, { segments: [say("member", 0)] })).status, 403);
   ok(
-    await world.who("member").post(path, { segments: [say("member", 9000), say("other", 1000), say("member", 0)] }),
+    await world.as("member").post(path, { segments: [say("member", 9000), say("other", 1000), say("member", 0)] }),
     201,
   );
-  assert.equal((await world.who("member").post(path, { segments: [say("observer", 0)] })).status, 422);
-  assert.equal((await world.who("member").post(path, { segments: [{ ...say("member", 5), endMs: 1 }] })).status, 422);
+  assert.equal((await world.as("member").post(path, { segments: [say("observer", 0)] })).status, 422);
+  assert.equal((await world.as("member").post(path, { segments: [{ ...say("member", 5), endMs: 1 }] })).status, 422);
   const many = Array.from({ length: 100 }, (_, at) => say("member", 20_000 + at, "x".repeat(3000)));
-  assert.equal((await world.who("member").post(path, { segments: many })).status, 413);
+  assert.equal((await world.as("member").post(path, { segments: many })).status, 413);
   ok(await world.call(meeting, "member", "end"));
-  ok(await world.who("member").post(path, { segments: [say("member", 12_000)] }), 201);
-  const first = ok(await world.who("observer").get(`${path}?limit=3`));
-  const second = ok(await world.who("observer").get(`${path}?limit=3&cursor=${first.nextCursor}`));
+  ok(await world.as("member").post(path, { segments: [say("member", 12_000)] }), 201);
+  const first = ok(await world.as("observer").get(`${path}?limit=3`));
+  const second = ok(await world.as("observer").get(`${path}?limit=3&cursor=${first.nextCursor}`));
   assert.deepEqual(
     [...first.items, ...second.items].map((item: { startMs: number }) => item.startMs),
     [0, 1000, 4000, 9000, 12_000],
   );
-  assert.equal((await world.who("outsider").get(path)).status, 404);
+  assert.equal((await world.as("outsider").get(path)).status, 404);
 });
 
 Deno.test("purging a room removes its meetings", async () => {

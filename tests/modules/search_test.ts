@@ -272,6 +272,9 @@ testSearch("search takes hostile questions as text, and says no to those too lon
     assert.equal((await alice.post("/v1/search", { query })).status, 422, query);
   }
   assert.equal((await alice.post("/v1/search", { query: "x", filters: { everything: true } })).status, 422);
+  const words = Array.from({ length: 33 }, (_, at) => `w${at}`).join(" ");
+  const refusals = [await alice.get(`/v1/search?q=${words}`), await alice.post("/v1/search", { query: words })];
+  assert.deepEqual(refusals.map(({ body }) => body.errors[0].pointer), ["/q", "/query"]);
   assert.equal((await alice.get("/v1/search?q=x&tenantId=other")).status, 400);
 });
 
@@ -283,6 +286,26 @@ testSearch("search answers modes it does not have by keyword, and says so", asyn
     assert.deepEqual([answer.mode, answer.degraded, answer.items[0].message.id], ["keyword", true, id]);
   }
 });
+
+testSearch(
+  "search does not wait for more than it can index in time, and says that it may lack some",
+  async (gateway) => {
+    const { alice } = await trio(gateway);
+    const roomId = await makeRoom(alice);
+    const id = await say(alice, roomId, "kumquat");
+    const ask = async (): Promise<unknown[]> => {
+      const { items, degraded } = await search(alice, { query: "kumquat" });
+      return [degraded, ...items.map((item: { message: { id: string } }) => item.message.id)];
+    };
+    assert.deepEqual(await ask(), [false, id]);
+    const event = { tenantId: "default", stream: `room:${roomId}`, type: "message.unpinned" };
+    await gateway.app.store.write(async (tx) => {
+      await tx.emit(...new Array(22_000).fill({ ...event, data: { roomId, messageId: id } }));
+    });
+    assert.deepEqual(await ask(), [true, id]);
+    assert.deepEqual(await ask(), [true, id], "a search has begun to index what it could not have ended");
+  },
+);
 
 Deno.test("search switched off answers 404 both ways, stays in the documents and tells capabilities", async () => {
   await using gateway = await openGateway({ SVC_SEARCH: "off" });

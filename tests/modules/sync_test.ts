@@ -183,6 +183,7 @@ Deno.test("sync.read refuses a cursor of somebody else, a broken one, and one of
   refused(await since(alice, cursor), 400, "invalid_cursor");
   refused(await since(bob, `${cursor}x`), 400, "invalid_cursor");
   refused(await since(bob, "nonsense"), 400, "invalid_cursor");
+  refused(await since(bob, `${cursor.slice(0, -22)}${"é".repeat(22)}`), 400, "invalid_cursor");
   const reset = (name: string) =>
     gateway.app.store.write((tx) =>
       tx.db.updateTable("stream").set({ epoch: "restored" }).where("name", "=", name).execute()

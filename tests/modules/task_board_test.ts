@@ -1,7 +1,8 @@
 // Board order: every move lands where it was asked, and moves at the same time leave one order for everybody.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { assertFault, openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { refused } from "./team.ts";
 
 type Placed = { id: string; title: string; position: string; version: number };
 
@@ -22,16 +23,16 @@ Deno.test("task.update moves a task right after or before another", async () => 
   assert.deepEqual(await titles(), ["c", "b", "a"]);
   await world.make("d");
   assert.deepEqual(await titles(), ["c", "b", "a", "d"]);
-  assertFault(await world.member.patch(`${PATH}/${a.id}`, { position: { after: a.id } }), 422, "validation_failed");
-  assertFault(await world.member.patch(`${PATH}/${a.id}`, { position: { after: "OPS-99" } }), 422, "validation_failed");
-  assertFault(
+  refused(await world.member.patch(`${PATH}/${a.id}`, { position: { after: a.id } }), 422, "validation_failed");
+  refused(await world.member.patch(`${PATH}/${a.id}`, { position: { after: "OPS-99" } }), 422, "validation_failed");
+  refused(
     await world.member.patch(`${PATH}/${a.id}`, { position: { after: b.id, before: c.id } }),
     422,
     "validation_failed",
   );
   const { body: lab } = await world.member.post("/v1/rooms", { name: "Lab" });
   const { body: far } = await world.member.post(PATH, { roomId: lab.id, title: "far" });
-  assertFault(await world.member.patch(`${PATH}/${a.id}`, { position: { after: far.id } }), 422, "validation_failed");
+  refused(await world.member.patch(`${PATH}/${a.id}`, { position: { after: far.id } }), 422, "validation_failed");
 });
 
 Deno.test("a task that comes back stands where it stood", async () => {

@@ -1,7 +1,8 @@
 // Recurring tasks: what completing one makes, across changes of clocks, and which rules are refused.
 import assert from "node:assert/strict";
 import { nextAfter, parseRule } from "@/modules/task/recurrence.ts";
-import { assertFault, openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { refused } from "./team.ts";
 
 /** Completes a task and reads the one that follows it. */
 async function complete(world: TaskWorld, id: string) {
@@ -50,6 +51,13 @@ Deno.test("completing a recurring task makes the next one once, with what was se
   assert.equal((await world.titles("")).length, 2);
   const events = await world.events();
   assert.equal(events.filter(({ type }) => type === "task.created").length, 2);
+});
+
+Deno.test("a series that reaches the end of the year 9999 stays there", async () => {
+  await using world = await openTaskWorld();
+  const input = { dueAt: "9999-12-31T12:00:00Z", timezone: "UTC", recurrence: { rrule: "FREQ=DAILY" } };
+  const next = await complete(world, (await world.make("again", input)).id);
+  assert.equal(next.dueAt, "9999-12-31T23:59:59.999Z");
 });
 
 Deno.test("a series keeps its wall time across the change of clocks", async () => {
@@ -187,6 +195,7 @@ Deno.test("rules that are malformed or too much work are refused in under 50 ms"
   const cases: [string, string][] = [
     ["FREQ=SOMETIMES", "validation_failed"],
     ["BYDAY=MO", "validation_failed"],
+    ["FREQ=YEARLY;BYDAY=-53MO", "validation_failed"],
     ["FREQ=DAILY;FREQ=DAILY", "validation_failed"],
     ["FREQ=DAILY;INTERVAL=0", "validation_failed"],
     ["FREQ=DAILY;UNTIL=20261399", "validation_failed"],
@@ -205,7 +214,7 @@ Deno.test("rules that are malformed or too much work are refused in under 50 ms"
     ["FREQ=WEEKLY;BYDAY=MO;BYMONTHDAY=31;BYMONTH=2", "recurrence_too_dense"],
   ];
   for (const [rrule, code] of cases) {
-    assertFault(
+    refused(
       await world.member.post(PATH, { roomId: world.roomId, title: "x", dueAt, recurrence: { rrule } }),
       422,
       code,

@@ -1,7 +1,8 @@
 // Relations of tasks: both sides always, circles never, whatever is asked in whatever order.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { assertFault, openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { refused } from "./team.ts";
 
 const INVERSE: Record<string, string> = {
   blocks: "blocked_by",
@@ -31,23 +32,23 @@ Deno.test("task.relate writes the other side, and task.unrelate removes both", a
     assert.equal((await relate(world, a.id, kind, b.id)).body.version, answer.body.version);
     assert.equal((await world.member.delete(`${PATH}/${b.id}/relations/${inverse}/${a.id}`)).status, 204);
     assert.deepEqual(await relationsOf(world, a.id), []);
-    assertFault(await world.member.delete(`${PATH}/${a.id}/relations/${kind}/${b.id}`), 404, "not_found");
+    refused(await world.member.delete(`${PATH}/${a.id}/relations/${kind}/${b.id}`), 404, "not_found");
   }
-  assertFault(await relate(world, a.id, "likes", b.id), 422, "validation_failed");
+  refused(await relate(world, a.id, "likes", b.id), 422, "validation_failed");
 });
 
 Deno.test("a task is not related to itself and does not block what blocks it", async () => {
   await using world = await openTaskWorld();
   const [a, b, c] = [await world.make("a"), await world.make("b"), await world.make("c")];
-  for (const kind of Object.keys(INVERSE)) assertFault(await relate(world, a.id, kind, a.key), 409, "cycle");
+  for (const kind of Object.keys(INVERSE)) refused(await relate(world, a.id, kind, a.key), 409, "cycle");
   await relate(world, a.id, "blocks", b.id);
   await relate(world, b.id, "blocks", c.id);
-  assertFault(await relate(world, c.id, "blocks", a.id), 409, "cycle");
-  assertFault(await relate(world, a.id, "blocked_by", c.id), 409, "cycle");
-  assertFault(await relate(world, b.id, "blocks", a.id), 409, "cycle");
+  refused(await relate(world, c.id, "blocks", a.id), 409, "cycle");
+  refused(await relate(world, a.id, "blocked_by", c.id), 409, "cycle");
+  refused(await relate(world, b.id, "blocks", a.id), 409, "cycle");
   // Deleted tasks may come back, so what they block still counts.
   await world.member.delete(`${PATH}/${b.id}`);
-  assertFault(await relate(world, c.id, "blocks", a.id), 409, "cycle");
+  refused(await relate(world, c.id, "blocks", a.id), 409, "cycle");
   assert.deepEqual(await relationsOf(world, a.id), []);
   await world.member.post(`${PATH}/${b.id}/restore`);
   assert.deepEqual(await relationsOf(world, a.id), [["blocks", "OPS-2"]]);
@@ -58,7 +59,7 @@ Deno.test("relations between rooms take membership in both and are hidden from t
   const a = await world.make("a");
   const { body: room } = await world.owner.post("/v1/rooms", { name: "Lab", visibility: "private" });
   const { body: far } = await world.owner.post(PATH, { roomId: room.id, title: "far" });
-  assertFault(await relate(world, a.id, "blocks", far.id), 404, "not_found");
+  refused(await relate(world, a.id, "blocks", far.id), 404, "not_found");
   assert.equal((await world.owner.put(`${PATH}/${a.id}/relations/blocks/${far.key}`)).status, 200);
   assert.deepEqual(await relationsOf(world, a.id), []);
   const { body } = await world.owner.get(`${PATH}/${a.id}`);
@@ -73,7 +74,7 @@ Deno.test("a task has a hundred relations at most", async () => {
     assert.equal((await relate(world, hub.id, "related", other.id)).status, 200);
   }
   const one = await world.make("one more");
-  assertFault(await relate(world, one.id, "related", hub.id), 409, "limit_reached");
+  refused(await relate(world, one.id, "related", hub.id), 409, "limit_reached");
   assert.deepEqual(await relationsOf(world, one.id), []);
 });
 

@@ -1,6 +1,7 @@
 // Tasks through the door: making, reading, changing, listing, deleting, and who may do what.
 import assert from "node:assert/strict";
-import { assertFault, openTaskWorld, PATH } from "./task_world.ts";
+import { openTaskWorld, PATH } from "./task_world.ts";
+import { refused } from "./team.ts";
 
 Deno.test("task.create numbers tasks within the room and answers every field", async () => {
   await using world = await openTaskWorld();
@@ -38,7 +39,7 @@ Deno.test("a key is never used again, not even after its task and its room are g
   const owner = await world.gateway.as("owner");
   const again = await owner.post(PATH, { roomId: world.roomId, title: "two" });
   assert.equal(again.body.key, "OPS-2");
-  assertFault(await owner.get(`${PATH}/OPS-1`), 404, "not_found");
+  refused(await owner.get(`${PATH}/OPS-1`), 404, "not_found");
 
   assert.equal((await owner.delete(`/v1/rooms/${world.roomId}`)).status, 204);
   world.gateway.clock.advance(31 * 86_400_000);
@@ -78,7 +79,7 @@ Deno.test("tasks made at the same time get numbers without a hole or a double", 
 Deno.test("a task that was refused leaves no hole in the numbers", async () => {
   await using world = await openTaskWorld();
   await world.make("one");
-  assertFault(
+  refused(
     await world.member.post(PATH, { roomId: world.roomId, title: "no", assigneeIds: ["outsider"] }),
     422,
     "validation_failed",
@@ -93,7 +94,7 @@ Deno.test("task.update merges a patch, null clears, and only a change makes a ve
   assert.deepEqual([changed.title, changed.description, changed.labels, changed.version], ["uno", null, ["b"], 2]);
   assert.equal(changed.dueAt, "2026-04-01T10:00:00.000Z");
   assert.equal((await world.patch(id, { title: "uno" })).version, 2);
-  assertFault(
+  refused(
     await world.member.patch(`${PATH}/${id}`, { title: "x" }, { "if-match": '"1"' }),
     412,
     "version_mismatch",
@@ -129,9 +130,9 @@ Deno.test("values that make no sense are refused by name", async () => {
     [{ color: "red" }, 422, "unknown_field"],
   ];
   for (const [input, status, code] of cases) {
-    assertFault(await world.member.post(PATH, { roomId: world.roomId, title: "x", ...input }), status, code);
+    refused(await world.member.post(PATH, { roomId: world.roomId, title: "x", ...input }), status, code);
   }
-  assertFault(await world.member.get(`${PATH}?cursor=x`), 400, "invalid_cursor");
+  refused(await world.member.get(`${PATH}?cursor=x`), 400, "invalid_cursor");
 });
 
 Deno.test("members work on tasks, observers read them, others do not know of them", async () => {
@@ -153,11 +154,11 @@ Deno.test("members work on tasks, observers read them, others do not know of the
   ];
   for (const read of reads) {
     assert.equal((await world.observer.get(read)).status, 200, read);
-    assertFault(await world.outsider.get(read), 404, "not_found");
+    refused(await world.outsider.get(read), 404, "not_found");
   }
   for (const [method, url, body] of writes) {
-    assertFault(await world.outsider.call(method, url, body), 404, "not_found");
-    assertFault(await world.observer.call(method, url, body), 403, "forbidden");
+    refused(await world.outsider.call(method, url, body), 404, "not_found");
+    refused(await world.observer.call(method, url, body), 403, "forbidden");
   }
   for (const [method, url, body] of writes) {
     const answer = await world.member.call(method, url, body);
@@ -167,7 +168,7 @@ Deno.test("members work on tasks, observers read them, others do not know of the
   assert.equal(bulk.results[0].error.code, "forbidden");
   assert.deepEqual(await world.titles("", world.outsider), []);
   const stranger = await world.gateway.as("member", { tenant: "elsewhere" });
-  assertFault(await stranger.get(path), 404, "not_found");
+  refused(await stranger.get(path), 404, "not_found");
 });
 
 Deno.test("a visitor of a public room reads its tasks and changes none", async () => {
@@ -175,7 +176,7 @@ Deno.test("a visitor of a public room reads its tasks and changes none", async (
   const { id } = await world.make("one");
   assert.equal((await world.outsider.get(`${PATH}/${id}`)).status, 200);
   assert.deepEqual(await world.titles("", world.outsider), ["one"]);
-  assertFault(await world.outsider.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");
+  refused(await world.outsider.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");
   const guest = await world.gateway.as("visitor", { role: "guest" });
   assert.deepEqual(await world.titles("", guest), []);
 });
@@ -186,9 +187,9 @@ Deno.test("an agent sees and changes tasks only where its owner could", async ()
   const bot = await world.gateway.as("bot", { kind: "agent", owner: "outsider" });
   await bot.get("/v1/collaboration/me");
   await world.owner.put(`/v1/rooms/${world.roomId}/members/bot`, { role: "member" });
-  assertFault(await bot.get(`${PATH}/${id}`), 404, "not_found");
+  refused(await bot.get(`${PATH}/${id}`), 404, "not_found");
   assert.deepEqual(await world.titles("", bot), []);
-  assertFault(
+  refused(
     await world.member.patch(`${PATH}/${id}`, { assigneeIds: ["bot"] }),
     422,
     "validation_failed",
@@ -196,7 +197,7 @@ Deno.test("an agent sees and changes tasks only where its owner could", async ()
   await world.owner.put(`/v1/rooms/${world.roomId}/members/outsider`, { role: "observer" });
   assert.equal((await bot.get(`${PATH}/${id}`)).status, 200);
   assert.deepEqual(await world.titles("", bot), ["one"]);
-  assertFault(await bot.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");
+  refused(await bot.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");
   assert.deepEqual((await world.patch(id, { assigneeIds: ["bot"] })).assigneeIds, ["bot"]);
 });
 
@@ -205,9 +206,9 @@ Deno.test("an archived room's tasks are read and not changed", async () => {
   const { id } = await world.make("one");
   await world.owner.patch(`/v1/rooms/${world.roomId}`, { state: "archived" });
   assert.equal((await world.member.get(`${PATH}/${id}`)).status, 200);
-  assertFault(await world.member.patch(`${PATH}/${id}`, { title: "x" }), 409, "room_archived");
-  assertFault(await world.member.post(PATH, { roomId: world.roomId, title: "x" }), 409, "room_archived");
-  assertFault(await world.member.post(`${PATH}/${id}/claim`), 409, "room_archived");
+  refused(await world.member.patch(`${PATH}/${id}`, { title: "x" }), 409, "room_archived");
+  refused(await world.member.post(PATH, { roomId: world.roomId, title: "x" }), 409, "room_archived");
+  refused(await world.member.post(`${PATH}/${id}/claim`), 409, "room_archived");
 });
 
 Deno.test("task.list filters across the rooms of the caller, sorts, and pages without loss", async () => {
@@ -269,16 +270,16 @@ Deno.test("a task made from a message leads there and back, and is discussed in 
   assert.deepEqual(await world.titles(`sourceMessageId=${message.id}`), ["Free the disk"]);
   const { body: hidden } = await world.owner.post("/v1/rooms", { name: "Board", visibility: "private" });
   const { body: secret } = await world.owner.post("/v1/messages", { roomId: hidden.id, text: "secret" });
-  assertFault(
+  refused(
     await world.member.post(PATH, { roomId: world.roomId, title: "x", sourceMessageId: secret.id }),
     404,
     "not_found",
   );
   const elsewhere = await world.owner.post(PATH, { roomId: world.roomId, title: "x", sourceMessageId: secret.id });
   assert.deepEqual([elsewhere.body.sourceMessageId, elsewhere.body.threadId], [secret.id, null]);
-  assertFault(await world.owner.patch(`${PATH}/${task.id}`, { threadId: secret.id }), 422, "validation_failed");
+  refused(await world.owner.patch(`${PATH}/${task.id}`, { threadId: secret.id }), 422, "validation_failed");
   const writer = await world.gateway.as("member", { scope: "task.*" });
-  assertFault(
+  refused(
     await writer.post(PATH, { roomId: world.roomId, title: "x", sourceMessageId: message.id }),
     403,
     "scope_missing",
@@ -289,21 +290,21 @@ Deno.test("subtasks go five deep, stay in their room and never lead in a circle"
   await using world = await openTaskWorld();
   const chain = [await world.make("1")];
   for (const title of ["2", "3", "4", "5"]) chain.push(await world.make(title, { parentId: chain.at(-1).key }));
-  assertFault(
+  refused(
     await world.member.post(PATH, { roomId: world.roomId, title: "6", parentId: chain[4].id }),
     422,
     "validation_failed",
   );
-  assertFault(await world.member.patch(`${PATH}/${chain[0].id}`, { parentId: chain[2].id }), 409, "cycle");
-  assertFault(await world.member.patch(`${PATH}/${chain[0].id}`, { parentId: chain[0].id }), 409, "cycle");
+  refused(await world.member.patch(`${PATH}/${chain[0].id}`, { parentId: chain[2].id }), 409, "cycle");
+  refused(await world.member.patch(`${PATH}/${chain[0].id}`, { parentId: chain[0].id }), 409, "cycle");
   const top = await world.make("top");
-  assertFault(await world.member.patch(`${PATH}/${chain[0].id}`, { parentId: top.id }), 422, "validation_failed");
+  refused(await world.member.patch(`${PATH}/${chain[0].id}`, { parentId: top.id }), 422, "validation_failed");
   assert.equal((await world.patch(chain[1].id, { parentId: null })).parentId, null);
   assert.equal((await world.patch(chain[1].id, { parentId: top.key })).parentId, top.id);
   assert.equal((await world.read(top.id)).subtaskCount, 1);
   const { body: lab } = await world.member.post("/v1/rooms", { name: "Lab" });
   const { body: far } = await world.member.post(PATH, { roomId: lab.id, title: "far" });
-  assertFault(await world.member.patch(`${PATH}/${far.id}`, { parentId: top.id }), 422, "validation_failed");
+  refused(await world.member.patch(`${PATH}/${far.id}`, { parentId: top.id }), 422, "validation_failed");
 });
 
 Deno.test("two moves that would make a circle together: one is refused", async () => {
@@ -322,26 +323,26 @@ Deno.test("task.delete takes subtasks along, can be undone for 30 days, and is f
   const child = await world.make("child", { parentId: parent.id });
   await world.make("grandchild", { parentId: child.id });
   const mine = await world.owner.post(PATH, { roomId: world.roomId, title: "of the owner" });
-  assertFault(await world.member.delete(`${PATH}/${mine.body.id}`), 403, "forbidden");
+  refused(await world.member.delete(`${PATH}/${mine.body.id}`), 403, "forbidden");
   assert.equal((await world.moderator.delete(`${PATH}/${parent.id}`)).status, 204);
-  assertFault(await world.member.delete(`${PATH}/${parent.id}`), 404, "not_found");
-  assertFault(await world.member.get(`${PATH}/${child.id}`), 404, "not_found");
+  refused(await world.member.delete(`${PATH}/${parent.id}`), 404, "not_found");
+  refused(await world.member.get(`${PATH}/${child.id}`), 404, "not_found");
   assert.deepEqual(await world.titles(""), ["of the owner"]);
   assert.deepEqual((await world.titles("deleted=true")).sort(), ["child", "grandchild", "parent"]);
-  assertFault(await world.member.post(`${PATH}/${child.id}/restore`), 409, "conflict");
+  refused(await world.member.post(`${PATH}/${child.id}/restore`), 409, "conflict");
   const back = await world.member.post(`${PATH}/${parent.key}/restore`);
   assert.deepEqual([back.status, back.body.deletedAt], [200, null]);
   assert.equal((await world.titles("")).length, 4);
-  assertFault(await world.member.post(`${PATH}/${parent.key}/restore`), 409, "conflict");
+  refused(await world.member.post(`${PATH}/${parent.key}/restore`), 409, "conflict");
 
   assert.equal((await world.member.delete(`${PATH}/${child.id}`)).status, 204);
   assert.equal((await world.member.delete(`${PATH}/${parent.id}`)).status, 204);
-  assertFault(await world.member.post(`${PATH}/${child.id}/restore`), 409, "conflict");
+  refused(await world.member.post(`${PATH}/${child.id}/restore`), 409, "conflict");
   world.gateway.clock.advance(30 * 86_400_000);
   const later = await world.gateway.as("member");
-  assertFault(await later.post(`${PATH}/${parent.id}/restore`), 410, "gone");
+  refused(await later.post(`${PATH}/${parent.id}/restore`), 410, "gone");
   await world.gateway.runJobs();
-  assertFault(await later.post(`${PATH}/${parent.id}/restore`), 404, "not_found");
+  refused(await later.post(`${PATH}/${parent.id}/restore`), 404, "not_found");
 });
 
 Deno.test("task.bulk changes what it can and says for each task what became of it", async () => {
@@ -367,8 +368,8 @@ Deno.test("task.bulk changes what it can and says for each task what became of i
   );
   assert.equal((await world.read(b.id)).parentId, a.id);
   const ids = Array.from({ length: 101 }, () => a.id);
-  assertFault(await world.member.post(`${PATH}/bulk`, { ids, patch: { title: "x" } }), 422, "validation_failed");
-  assertFault(await world.member.post(`${PATH}/bulk`, { ids: [a.id], patch: {} }), 422, "validation_failed");
+  refused(await world.member.post(`${PATH}/bulk`, { ids, patch: { title: "x" } }), 422, "validation_failed");
+  refused(await world.member.post(`${PATH}/bulk`, { ids: [a.id], patch: {} }), 422, "validation_failed");
 });
 
 Deno.test("task.activity tells who changed what, newest first, in pages", async () => {
@@ -454,7 +455,7 @@ Deno.test("a room has ten thousand open tasks at most, and a tree five hundred",
       )
     );
   await copies(499, { parent_id: id });
-  assertFault(
+  refused(
     await world.member.post(PATH, { roomId: world.roomId, title: "x", parentId: id }),
     409,
     "limit_reached",
@@ -462,7 +463,7 @@ Deno.test("a room has ten thousand open tasks at most, and a tree five hundred",
   await store.write((tx) => tx.db.deleteFrom("task").where("parent_id", "=", id).execute());
   const closed = await world.make("closed", { status: "cancelled" });
   await copies(9_999, {});
-  assertFault(await world.member.post(PATH, { roomId: world.roomId, title: "x" }), 409, "limit_reached");
-  assertFault(await world.member.patch(`${PATH}/${closed.id}`, { status: "todo" }), 409, "limit_reached");
+  refused(await world.member.post(PATH, { roomId: world.roomId, title: "x" }), 409, "limit_reached");
+  refused(await world.member.patch(`${PATH}/${closed.id}`, { status: "todo" }), 409, "limit_reached");
   assert.equal((await world.member.post(PATH, { roomId: world.roomId, title: "x", status: "done" })).status, 201);
 });

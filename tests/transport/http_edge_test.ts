@@ -1,6 +1,7 @@
 // The edge around every request: CORS, HTTPS, proxies, time-outs, metrics, log.
 import assert from "node:assert/strict";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
+import { createHttp } from "@/transport/http/server.ts";
 import { json, sampleGateway } from "./http_sample.ts";
 
 const APP = "https://app.example";
@@ -58,9 +59,27 @@ Deno.test("plain http is redirected to the configured host only, probes are not"
   assert.equal((await call(doubled)).headers.get("Location"), "https://api.example//evil.test/x");
   assert.equal((await call("/health")).status, 200);
   assert.equal((await call("/metrics")).status, 200);
+  assert.equal((await call("/v1/collaboration/ready")).status, 200);
   const socket = await call("/ws?token=secret", { headers: { Upgrade: "websocket" } });
   assert.equal(socket.status, 403);
   assert.ok(!(await socket.text()).includes("secret"));
+});
+
+Deno.test("a host that is none is refused: the engine puts it into the URL as it came", async () => {
+  const { call, deps } = sampleGateway();
+  for (const host of ["a/health?", "a/health#", "a?", "a#b", "user@a", "a\\b", "a b"]) {
+    // What the engine makes of `GET /v1/rooms` with such a header.
+    const response = await call("/health", { headers: { Host: host } });
+    assert.deepEqual([response.status, (await response.json()).code], [400, "bad_request"], host);
+  }
+  for (const host of ["]][[", "a:99999", "a:b", "%zz", "[::1", "1.2.3.4.5", "xn--"]) {
+    const request = new Request("http://gateway.test/health");
+    Object.defineProperty(request, "url", { value: `http://${host}/health?token=x` });
+    assert.equal((await createHttp(deps)(request, "192.0.2.1")).status, 400, host);
+  }
+  for (const host of ["a.example", "a.example:8080", "[::1]:8080", ""]) {
+    assert.equal((await call("/health", { headers: { Host: host } })).status, 200, host);
+  }
 });
 
 Deno.test("X-Forwarded-Proto counts only from a trusted proxy, and HSTS stands on https answers only", async () => {

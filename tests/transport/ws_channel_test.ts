@@ -273,7 +273,7 @@ Deno.test("rights are looked at again: lost ones end the subscription, a failing
   let isValid = true;
   const { hub, connect, rooms } = rig({
     limits: { ...SMALL, revalidateMs: 30 },
-    revalidate: () => Promise.resolve(isValid),
+    revalidate: (actor) => Promise.resolve(isValid ? actor : undefined),
   });
   const peer = await connect();
   await ask(peer, 2, { subscribe: { channel: room } });

@@ -2,8 +2,11 @@
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext, UnauthorizedError } from "npm:centrifuge@5.8.0";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { Fault } from "@/core/fault.ts";
+import { Admission } from "@/transport/ws/admission.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
 import type { WsLimits } from "@/transport/ws/limits.ts";
+import { openGateway } from "../harness.ts";
 import { type Rig, rig, SMALL, until } from "./ws_rig.ts";
 
 const room = "room:a";
@@ -23,7 +26,15 @@ function serve(limits: WsLimits = SMALL, options: Parameters<typeof rig>[0] = {}
     isOriginAllowed: (origin) => origin === "https://good.example",
   });
   const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+    {
+      port: 0,
+      hostname: "127.0.0.1",
+      onListen: () => {},
+      onError(thrown) {
+        const { code, kind } = Fault.from(thrown);
+        return Response.json({ code }, { status: kind.status });
+      },
+    },
     (request, { remoteAddr }) => upgrade(request, remoteAddr.hostname),
   );
   const clients: Centrifuge[] = [];
@@ -222,6 +233,14 @@ Deno.test("frames no client would send end a real socket as well", async () => {
   assert.equal((await ended(served.url, undefined, new Uint8Array(10))).code, 3501);
 });
 
+Deno.test("addresses of one IPv6 network count as one, for one customer has them all", () => {
+  const admission = new Admission({ ...SMALL, unauthenticatedPerAddress: 2 });
+  const admit = (ip: string) => typeof admission.admit(ip) === "string" ? "refused" : "admitted";
+  const network = ["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::3"];
+  assert.deepEqual(network.map(admit), ["admitted", "admitted", "refused"]);
+  assert.deepEqual(["2001:db8:0:2::1", "192.0.2.1", "192.0.2.2"].map(admit), ["admitted", "admitted", "admitted"]);
+});
+
 Deno.test("an address has so many sockets, and so many that have not said who they are", async () => {
   await using served = serve({ ...SMALL, connectionsPerAddress: 3, unauthenticatedPerAddress: 2 });
   const open = async (say?: string) => {
@@ -277,4 +296,11 @@ Deno.test("a shutdown sends the SDK to reconnect, and new sockets elsewhere", as
   await until(() => codes.includes(3001));
   assert.match(await handshake(served.url, {}), /^HTTP\/1.1 503/);
   await served[Symbol.asyncDispose]();
+});
+
+Deno.test("who comes to /ws without an upgrade gets a problem like everywhere", async () => {
+  await using gateway = await openGateway();
+  const { status, body } = await gateway.withToken(undefined).get("/ws");
+  assert.deepEqual([status, body.code, body.instance], [400, "bad_request", "/ws"]);
+  assert.ok(body.requestId);
 });

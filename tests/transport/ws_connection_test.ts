@@ -42,7 +42,7 @@ Deno.test("connect refuses tokens the way each kind of client failure asks for",
 });
 
 Deno.test("connect asks once more whether the actor may stay when nothing can be missed any more", async () => {
-  const { hub, connect } = rig({ revalidate: () => Promise.resolve(false) });
+  const { hub, connect } = rig({ revalidate: () => Promise.resolve(undefined) });
   assert.equal((await connect()).socket.closedWith?.code, 3503);
   assert.deepEqual(hub.stats().channels, { principal: 0 });
   await hub.drain();
@@ -377,5 +377,15 @@ Deno.test("an rpc learns that its caller went away", async () => {
   assert.equal(signal?.aborted, false);
   connection.gone();
   assert.equal(signal?.aborted, true);
+  await hub.drain();
+});
+
+Deno.test("a command whose body is none at all is told so in plain words", async () => {
+  const { hub, connect } = rig();
+  const peer = await connect();
+  peer.connection.receive(`{"id":2,"rpc":null}`);
+  await until(() => peer.socket.lines.some(({ id }) => id === 2));
+  const { error } = peer.socket.lines.find(({ id }) => id === 2);
+  assert.deepEqual(error, { code: 107, message: "bad request: Invalid input: expected object, received null" });
   await hub.drain();
 });

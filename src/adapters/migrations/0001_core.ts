@@ -1,6 +1,7 @@
 // Streams, events, jobs and remembered answers.
 import { type Kysely, sql } from "kysely";
-import type { Dialect, Migration } from "./migration.ts";
+import type { Dialect } from "@/ports/store.ts";
+import type { Migration } from "./migration.ts";
 
 export const core: Migration = {
   name: "0001_core",

@@ -1,5 +1,6 @@
 // Every migration in order, and the one function that applies those a database lacks.
 import { type Kysely, sql } from "kysely";
+import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables } from "../core_tables.ts";
 import { core } from "./0001_core.ts";
 import { identity } from "./0002_identity.ts";
@@ -15,7 +16,7 @@ import { meeting } from "./0011_meeting.ts";
 import { transfer } from "./0012_transfer.ts";
 import { eventAbout } from "./0013_event_about.ts";
 import { eventRows } from "./0014_event_rows.ts";
-import type { Dialect, Migration } from "./migration.ts";
+import type { Migration } from "./migration.ts";
 
 /** Append only. */
 export const migrations: readonly Migration[] = [

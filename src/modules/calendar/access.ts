@@ -1,5 +1,5 @@
 // Who may know what of an event: everything, that time is taken, or nothing; and who may change it.
-import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { type Actor, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { effectiveRole, type RoomGate, RoomStore, type SeenRoom, seer } from "@/modules/room/mod.ts";
@@ -75,6 +75,13 @@ export function levelOf(who: Who, event: Event, room: SeenRoom | null | undefine
     return "full";
   }
   return row.visibility === "private" ? undefined : "busy";
+}
+
+/** Throws for who may not ask when others are busy: a refusal because they are tells just that. */
+export function checkMayAsk({ role }: Pick<Actor, "role">): void {
+  if (!isAtLeast(TENANT_ROLES, role, "member")) {
+    throw new Fault("forbidden", "ifFree needs the tenant role member, for it tells when others are busy");
+  }
 }
 
 /** An event of the principal's own calendar, or one it is invited to. */

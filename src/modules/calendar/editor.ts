@@ -5,14 +5,13 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import type { CalendarAccess } from "./access.ts";
-import { absent } from "./access.ts";
+import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
 import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
 import { countBefore, cutAt, lastBefore } from "./expansion.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
-import { parseRule, withEnd } from "./rule.ts";
+import { asKept, parseRule, withEnd } from "./rule.ts";
 import { type CalendarEvent, type EventDelete, type EventUpdate, EXCEPTIONS_MAX } from "./schema.ts";
 import { namedOccurrence } from "./service.ts";
 import { CalendarStore, type CalendarTables, type EventRow, type OverrideRow, type WholeEvent } from "./store.ts";
@@ -41,6 +40,7 @@ export class EventEditor {
 
   async update(context: Context, input: EventUpdate): Promise<CalendarEvent> {
     const { actor } = context;
+    if (input.ifFree) checkMayAsk(actor);
     return await this.#deps.store.write(async (tx) => {
       const event = await this.#enter(context, tx, input, "member");
       const occurrence = occurrenceOf(event, input);
@@ -110,12 +110,12 @@ export class EventEditor {
     input: EventUpdate,
   ): Promise<WholeEvent> {
     const { row } = event;
-    const timing = timingOf(input, row);
+    const shown = occurrence === undefined ? row.start_local : nowShown(occurrence, row);
+    const timing = timingOf(input, { ...row, start_local: shown });
     // A new start of one occurrence moves the whole series by as much.
-    if (input.start !== undefined && occurrence !== undefined) {
-      timing.start_local = startMovedWith(row, nowShown(occurrence, row), timing.start_local);
-    }
-    const rrule = input.rrule === undefined ? row.rrule : input.rrule;
+    if (occurrence !== undefined) timing.start_local = startMovedWith(row, shown, timing.start_local);
+    // The same rule in other words is no new one, and the series keeps its exceptions.
+    const rrule = input.rrule === undefined ? row.rrule : input.rrule && asKept(parseRule(input.rrule));
     const hasNewRule = rrule !== row.rrule || timing.time_zone !== row.time_zone;
     const shift = wallMs(timing.start_local) - wallMs(row.start_local);
     const kept = hasNewRule ? { overrides: [], rsvps: [] } : moved(event, row.id, shift, row.time_zone);

@@ -3,7 +3,7 @@
 // The rule engine runs on wall time as if it were UTC, where it is fast and knows no gaps; each start then becomes an
 // instant by the zone of the event. So a meeting at nine stays at nine whatever the clocks do.
 import { RRuleTemporal } from "rrule-temporal";
-import { malformed, parseRule, type Rule, tooDense, withEnd } from "./rule.ts";
+import { asKept, malformed, parseRule, type Rule, tooDense, withEnd } from "./rule.ts";
 import { instantOf, localOf, WallClock, wallMs, wallOf } from "./zone.ts";
 
 /** Time one expansion may take. */
@@ -106,11 +106,7 @@ export function settleRule(
   const open: Series = { startLocal, timeZone, rrule: rule.endless, lastLocal: null };
   const end = endOf(rule, open);
   if (end !== null && end < wallMs(startLocal)) throw malformed("UNTIL is before the start");
-  const rrule = withEnd(
-    rule,
-    rule.count !== undefined ? { count: rule.count } : rule.until === undefined ? undefined : { until: rule.until },
-  );
-  return { rrule, lastLocal: end === null ? null : localOf(end, timeZone) };
+  return { rrule: asKept(rule), lastLocal: end === null ? null : localOf(end, timeZone) };
 }
 
 /** The rule of a series cut so that `wall` is its last start. */

@@ -27,7 +27,9 @@ export function writeCalendar(name: string, events: readonly WholeEvent[]): stri
       });
     }
   }
-  return calendar.toString().replaceAll(new RegExp(`^${DATE_ID}:`, "gm"), "RECURRENCE-ID;VALUE=DATE:");
+  return calendar.toString().replaceAll(new RegExp(`^${DATE_ID}:`, "gm"), "RECURRENCE-ID;VALUE=DATE:")
+    // Texts of calendars have no other control characters (RFC 5545 3.3.11).
+    .replaceAll(/[^\P{Cc}\r\n\t]/gu, "");
 }
 
 function describe(row: EventRow, patch: Patch, occurrence?: string) {
@@ -79,7 +81,8 @@ function placed(local: string, zone: string | null): Temporal.ZonedDateTime | Te
 
 /** The VTIMEZONE of a zone, under the name that the events use. */
 function zoneBlock(zone: string): string | null {
-  const [block] = tzlib_get_ical_block(zone);
+  // The library knows names as the time-zone database spells them only.
+  const [block] = tzlib_get_ical_block(Temporal.Now.zonedDateTimeISO(zone).timeZoneId);
   return block === undefined || !block.startsWith("BEGIN:VTIMEZONE")
     ? null
     : block.replace(/^TZID:.*$/m, `TZID:${zone}`);

@@ -38,8 +38,8 @@ export type IcsEvent = {
   visibility: EventRow["visibility"];
   isTransparent: boolean;
   attendees: Pick<AttendeeRow, "email" | "role" | "status">[];
-  /** The file adds dates one by one, which we cannot keep. */
-  hasExtraDates: boolean;
+  /** What the file says of it that we cannot keep. */
+  leftOut: readonly string[];
 };
 
 /** Reads one event of a file; throws a Fault for what cannot be an event here. `homeZone` is for times without a zone. */
@@ -78,8 +78,18 @@ function eventOf(file: IcsFile, { uid, lines }: IcsFile["events"][number], homeZ
     visibility: VISIBILITIES[text("class").toUpperCase()] ?? "room",
     isTransparent: text("transp").toUpperCase() === "TRANSPARENT",
     attendees: attendeesIn(component),
-    hasExtraDates: component.getFirstProperty("rdate") !== null,
+    leftOut: leftOutOf(component),
   };
+}
+
+function leftOutOf(component: ICAL.Component): string[] {
+  const range = component.getFirstProperty("recurrence-id")?.getFirstParameter("range");
+  return [
+    ...(component.hasProperty("rdate") ? ["its additional dates (RDATE) are left out"] : []),
+    ...(component.hasProperty("exrule") ? ["its excluding rule (EXRULE) is left out"] : []),
+    ...(component.getAllProperties("rrule").length > 1 ? ["its rules after the first are left out"] : []),
+    ...(range === undefined ? [] : ["its change of all that follow (RANGE) is kept for one occurrence only"]),
+  ];
 }
 
 type Place = { local: string; zone: string | null };

@@ -83,7 +83,8 @@ export class CalendarImports {
       await new Promise((resolve) => setImmediate(resolve));
       try {
         report[await this.#bring(reader, who, row.room_id, group)]++;
-        if (group.master.hasExtraDates) problem(group.master.uid, "its additional dates (RDATE) are left out");
+        const leftOut = [group.master, ...group.edits].flatMap((one) => one.leftOut);
+        for (const detail of new Set(leftOut)) problem(group.master.uid, detail);
       } catch (error) {
         if (!(error instanceof Fault) || error.kind.retryable === true) throw error;
         problem(group.master.uid, error.message);

@@ -49,11 +49,11 @@ export function occurrencesBetween(
 /** The occurrence of this name, unless there is none. */
 export function occurrenceNamed({ row, overrides }: EventParts, name: string): Occurrence | undefined {
   const start = row.rrule === null ? undefined : startNamed(seriesOf(row), name);
-  if (start === undefined) return undefined;
-  const exact = localOf(start.wall, row.time_zone);
-  if (exDatesOf(row).includes(exact)) return undefined;
+  const exact = start === undefined ? name : localOf(start.wall, row.time_zone);
+  // Before anything else: files bring edits of occurrences that their series does not have.
   const override = overrides.find(({ occurrence }) => occurrence === exact);
   if (override !== undefined) return overridden(row, override);
+  if (start === undefined || exDatesOf(row).includes(exact)) return undefined;
   return { name: exact, startAt: start.at, endAt: start.at + row.duration_seconds * 1000, patch: {} };
 }
 

@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000;
 /** After an outage, a reminder of something that ended longer ago than this is not sent. */
 const STALE_MS = 60 * MINUTE_MS;
 /** How far ahead the next occurrence is looked for, in growing steps. */
-const AHEAD_DAYS = [8, 64, 400, 5 * 366] as const;
+const AHEAD_DAYS = [8, 64, 400, 5 * 366, 200 * 366] as const;
 /** Reminders of one event sent at once; after an outage there may be many. */
 const DUE_MAX = 100;
 

@@ -11,7 +11,8 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYMONTHDAY: LIST("[+-]?(0?[1-9]|[12]\\d|3[01])"),
   BYYEARDAY: LIST("[+-]?(0*[1-9]\\d?|[1-3]\\d\\d)"),
   BYWEEKNO: LIST("[+-]?(0?[1-9]|[1-4]\\d|5[0-3])"),
-  BYDAY: LIST("([+-]?0?[1-9]\\d?)?(MO|TU|WE|TH|FR|SA|SU)"),
+  // Not the 53rd, which few years have: the rule engine would run over into the next.
+  BYDAY: LIST("([+-]?(0?[1-9]|[1-4]\\d|5[0-2]))?(MO|TU|WE|TH|FR|SA|SU)"),
   BYHOUR: LIST("([01]?\\d|2[0-3])"),
   BYMINUTE: LIST("[0-5]?\\d"),
   BYSECOND: LIST("[0-5]?\\d"),
@@ -85,6 +86,12 @@ function isImpossible(parts: ReadonlyMap<string, string>, frequency: string, tim
   const positions = listOf("BYSETPOS");
   const isByTime = frequency === "DAILY" || frequency === "HOURLY";
   return isByTime && positions.length > 0 && positions.every((position) => Math.abs(position) > times);
+}
+
+/** The rule as it is kept: in capitals, its end last. */
+export function asKept(rule: Rule): string {
+  const { count, until } = rule;
+  return withEnd(rule, count !== undefined ? { count } : until === undefined ? undefined : { until });
 }
 
 /** The rule with another end. */

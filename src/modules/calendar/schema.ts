@@ -74,6 +74,10 @@ const AttendeeInput = z.union([
 export type AttendeeInput = z.output<typeof AttendeeInput>;
 const Attendees = z.array(AttendeeInput).max(ATTENDEES_MAX);
 
+const IfFree = z.boolean().default(false).describe(
+  "Refuse with busy_conflict when the caller or an attendee is busy then; not for guests of the tenant",
+);
+
 export const Attendee = z.object({
   principalId: PrincipalId.nullable(),
   email: z.string().nullable(),
@@ -136,7 +140,7 @@ export const EventCreate = z.strictObject({
   visibility: Visibility.default("room"),
   transparent: z.boolean().default(false),
   meeting: z.strictObject({ create: z.literal(true) }).optional().describe("Also schedules a meeting in the room"),
-  ifFree: z.boolean().default(false).describe("Refuse with busy_conflict when the caller or an attendee is busy then"),
+  ifFree: IfFree,
 });
 export type EventCreate = z.output<typeof EventCreate>;
 
@@ -158,7 +162,7 @@ export const EventUpdate = z.strictObject({
   reminders: Reminders.optional(),
   visibility: Visibility.optional(),
   transparent: z.boolean().optional(),
-  ifFree: z.boolean().default(false),
+  ifFree: IfFree,
   version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
 });
 export type EventUpdate = z.output<typeof EventUpdate>;
@@ -251,7 +255,9 @@ export const ImportReport = z.object({
   created: z.int(),
   updated: z.int(),
   unchanged: z.int(),
-  problems: z.array(z.object({ uid: z.string().nullable(), detail: z.string() })).describe("Events left out, and why"),
+  problems: z.array(z.object({ uid: z.string().nullable(), detail: z.string() })).describe(
+    "What was left out, and why",
+  ),
 }).meta({ id: "CalendarImportReport" });
 export type ImportReport = z.output<typeof ImportReport>;
 

@@ -7,7 +7,7 @@ import type { Cursors } from "@/core/page.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { RoomGate, SeenRoom } from "@/modules/room/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import { absent, type CalendarAccess, levelOf } from "./access.ts";
+import { absent, type CalendarAccess, checkMayAsk, levelOf } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import { attendeesOf, misfit, named, ruleOf, type Timing, timingOf } from "./draft.ts";
 import type { Meetings } from "./meetings.ts";
@@ -58,6 +58,7 @@ export class CalendarService {
   async create(context: Context, input: EventCreate): Promise<CalendarEvent> {
     const { actor } = context;
     const { writer, identity } = this.#deps;
+    if (input.ifFree) checkMayAsk(actor);
     const timing = timingOf(input);
     const rule = ruleOf(input.rrule, input.exDates, timing);
     return await this.#write(async (tx) => {

@@ -134,78 +134,38 @@ export class CalendarStore {
   /** Events that may have something in the window: those of a room, or of everything that concerns a principal. */
   inWindow(
     tenantId: string,
-    { from, to }: Window,
+    window: Window,
     filter: { roomId?: string | undefined; attendeeId?: string | undefined; principalId: string },
     limit: number,
   ): Promise<EventRow[]> {
-    let query = this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
-      .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]));
+    let query = this.#touching(tenantId, window);
     const { roomId, attendeeId, principalId } = filter;
     if (roomId !== undefined) query = query.where("room_id", "=", roomId);
     else {
-      query = query.where(({ eb, or, selectFrom }) =>
+      const rooms = this.#db.selectFrom("member").select("room_id").where("tenant_id", "=", tenantId)
+        .where("principal_id", "=", principalId);
+      query = query.where(({ eb, or }) =>
         or([
           eb("created_by", "=", principalId),
-          eb(
-            "room_id",
-            "in",
-            selectFrom("member").select("room_id").where("member.tenant_id", "=", tenantId)
-              .where("member.principal_id", "=", principalId),
-          ),
-          eb(
-            "id",
-            "in",
-            selectFrom("calendar_attendee").select("event_id").where("calendar_attendee.tenant_id", "=", tenantId)
-              .where("calendar_attendee.principal_id", "=", principalId),
-          ),
+          eb("room_id", "in", rooms),
+          eb("id", "in", this.#attended(tenantId, [principalId])),
         ])
       );
     }
-    if (attendeeId !== undefined) {
-      query = query.where(({ eb, selectFrom }) =>
-        eb(
-          "id",
-          "in",
-          selectFrom("calendar_attendee").select("event_id").where("calendar_attendee.tenant_id", "=", tenantId)
-            .where("calendar_attendee.principal_id", "=", attendeeId),
-        )
-      );
-    }
+    if (attendeeId !== undefined) query = query.where("id", "in", this.#attended(tenantId, [attendeeId]));
     return query.orderBy("from_at").orderBy("id").limit(limit).execute();
   }
 
   /** Events in the window that may make these principals busy. */
-  async busy(
-    tenantId: string,
-    { from, to }: Window,
-    principalIds: readonly string[],
-    limit: number,
-  ): Promise<EventRow[]> {
-    return await this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
-      .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]))
-      .where("is_transparent", "=", 0)
-      .where(({ eb, or, selectFrom }) =>
-        or([
-          eb("room_id", "is", null),
-          eb(
-            "room_id",
-            "in",
-            selectFrom("room").select("room.id").where("room.tenant_id", "=", tenantId)
-              .where("room.state", "<>", "deleted"),
-          ),
-        ])
+  busy(tenantId: string, window: Window, principalIds: readonly string[], limit: number): Promise<EventRow[]> {
+    const rooms = this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId)
+      .where("state", "<>", "deleted");
+    return this.#touching(tenantId, window).where("is_transparent", "=", 0)
+      .where(({ eb, or }) => or([eb("room_id", "is", null), eb("room_id", "in", rooms)]))
+      .where(({ eb, or }) =>
+        or([eb("created_by", "in", principalIds), eb("id", "in", this.#attended(tenantId, principalIds))])
       )
-      .where(({ eb, or, selectFrom }) =>
-        or([
-          eb("created_by", "in", principalIds),
-          eb(
-            "id",
-            "in",
-            selectFrom("calendar_attendee").select("event_id").where("calendar_attendee.tenant_id", "=", tenantId)
-              .where("calendar_attendee.principal_id", "in", principalIds),
-          ),
-        ])
-      ).orderBy("from_at").orderBy("id").limit(limit).execute();
+      .orderBy("from_at").orderBy("id").limit(limit).execute();
   }
 
   /** The events of these rows with all their parts. */
@@ -322,6 +282,18 @@ export class CalendarStore {
     for (const table of ["calendar_feed", "calendar_import"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
     }
+  }
+
+  /** Events that may have something in the window. */
+  #touching(tenantId: string, { from, to }: Window) {
+    return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
+      .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]));
+  }
+
+  /** Ids of the events that one of these attends. */
+  #attended(tenantId: string, principalIds: readonly string[]) {
+    return this.#db.selectFrom("calendar_attendee").select("event_id").where("tenant_id", "=", tenantId)
+      .where("principal_id", "in", principalIds);
   }
 
   async #clear(table: (typeof PARTS)[number], tenantId: string, eventId: string): Promise<void> {

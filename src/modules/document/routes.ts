@@ -1,5 +1,6 @@
 // The routes on which documents travel as something else than JSON: as a file, and as Yjs updates.
 import type { Actor } from "@/core/actor.ts";
+import { readBytes } from "@/core/bytes.ts";
 import { parse } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -138,7 +139,8 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
         throw new Fault("unsupported_media_type", "A Yjs update is application/octet-stream");
       }
       const context = calling(actor, requestId, "document.write_yjs", "write");
-      return Response.json(await contents.merge(context, idOf(params), await bodyOf(request)));
+      const update = await readBytes(request, UPDATE_MAX_BYTES, tooLarge);
+      return Response.json(await contents.merge(context, idOf(params), update));
     },
   }];
 }
@@ -195,28 +197,6 @@ function vectorOf(text: string | undefined): Uint8Array | undefined {
   } catch (cause) {
     throw new Fault("bad_request", "vector: expected base64url", { cause });
   }
-}
-
-/** The body, read no further than it may be long. */
-async function bodyOf(request: Request): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of request.body ?? []) {
-      size += chunk.length;
-      if (size > UPDATE_MAX_BYTES) throw tooLarge();
-      chunks.push(chunk);
-    }
-  } catch (cause) {
-    throw cause instanceof Fault ? cause : new Fault("bad_request", "The body ended early", { cause });
-  }
-  const body = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    body.set(chunk, at);
-    at += chunk.length;
-  }
-  return body;
 }
 
 /** RFC 6266: a plain name for old programs, the real one for the others. */

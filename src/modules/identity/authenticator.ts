@@ -3,10 +3,11 @@ import { createHash } from "node:crypto";
 import { type Actor, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { RecentMap } from "@/core/recent_map.ts";
 import type { Store } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Claims } from "./schema.ts";
-import { IdentityStore, type IdentityTables, type PrincipalRow, type TokenRow } from "./store.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow, type TokenRow } from "./store.ts";
 import type { TokenVerifier } from "./verifier.ts";
 
 /** API tokens start with this, so they are never mistaken for a JWT. */
@@ -15,6 +16,7 @@ const REMEMBERED_MAX = 20_000;
 /** How stale a remembered actor may be where the signal of a change was lost. */
 const RECHECK_MS = 30_000;
 const USED_EXACT_MS = 60_000;
+const NAME_MAX = 100;
 
 type Deps = { store: Store<IdentityTables>; clock: Clock; verifier: TokenVerifier; tenants: TenantService };
 type Remembered = { actor: Actor; checkedAt: number };
@@ -22,8 +24,10 @@ type Remembered = { actor: Actor; checkedAt: number };
 /** Verified tokens are remembered, bounded, until they expire, are revoked, or their principal changes. */
 export class Authenticator {
   readonly #deps: Deps;
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #remembered = new RecentMap<string, Remembered>(REMEMBERED_MAX);
   readonly #running = new Map<string, Promise<Actor>>();
+  /** Counts what was to be forgotten: whatever was read before that is not remembered after it. */
+  #forgotten = 0;
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -47,19 +51,27 @@ export class Authenticator {
     return started;
   }
 
-  /** Whether a connected actor may stay: its principal is enabled and its token not revoked. */
-  async isStillValid(actor: Actor): Promise<boolean> {
+  /**
+   * A connected actor with the rights left to it, `undefined` when it may not stay: it or its owner is disabled, its token
+   * revoked. Rights it gained come with its next token.
+   */
+  async current(actor: Actor): Promise<Actor | undefined> {
+    const { tenantId, scopes, tokenId, expiresAt } = actor;
     const identities = new IdentityStore(this.#deps.store.db);
-    const row = await identities.principal(actor.tenantId, actor.principalId);
-    if (row === undefined || row.is_disabled === 1) return false;
-    if (actor.tokenId === undefined) return true;
-    return actor.tokenId.startsWith("tok_")
-      ? await identities.token(actor.tenantId, actor.tokenId) !== undefined
-      : !await identities.isRevoked(actor.tenantId, actor.tokenId);
+    const row = await identities.principal(tenantId, actor.principalId);
+    if (row === undefined || tokenId !== undefined && await this.#isEnded(tenantId, tokenId)) return undefined;
+    try {
+      return await this.#actor(row, actor.role, { scopes, tokenId, expiresAt });
+    } catch (thrown) {
+      if (thrown instanceof Fault && thrown.code === "token_revoked") return undefined;
+      throw thrown;
+    }
   }
 
   /** Forgets what is remembered of a principal and of the agents it owns. */
   forget(tenantId: string, principalId: string): void {
+    this.#forgotten++;
+    this.#running.clear();
     for (const [token, { actor }] of this.#remembered) {
       const concerns = actor.principalId === principalId || actor.ownerId === principalId;
       if (actor.tenantId === tenantId && concerns) this.#remembered.delete(token);
@@ -67,13 +79,9 @@ export class Authenticator {
   }
 
   async #establish(token: string): Promise<Actor> {
+    const before = this.#forgotten;
     const actor = token.startsWith(API_TOKEN_PREFIX) ? await this.#byApiToken(token) : await this.#byJwt(token);
-    this.#remembered.delete(token);
-    this.#remembered.set(token, { actor, checkedAt: this.#deps.clock.now() });
-    if (this.#remembered.size > REMEMBERED_MAX) {
-      const oldest = this.#remembered.keys().next();
-      if (!oldest.done) this.#remembered.delete(oldest.value);
-    }
+    if (before === this.#forgotten) this.#remembered.set(token, { actor, checkedAt: this.#deps.clock.now() });
     return actor;
   }
 
@@ -118,25 +126,15 @@ export class Authenticator {
       const identities = new IdentityStore(tx.db);
       const now = iso(clock.now());
       await tenants.ensure(tenantId);
-      const isNew = await identities.addPrincipal({
+      const isNew = await identities.addPrincipal(newPrincipal(now, {
         tenant_id: tenantId,
         id: claims.sub,
         kind: claims.kind ?? "human",
-        handle: null,
-        display_name: (claims.name?.trim() || claims.sub).slice(0, 100),
+        display_name: nameOf(claims),
         role: claims.role ?? "member",
         role_set_at: claims.iat === undefined ? null : iso(claims.iat * 1000),
         owner_id: claims.kind === "agent" ? claims.owner ?? null : null,
-        external_id: null,
-        avatar_file_id: null,
-        timezone: null,
-        locale: null,
-        prefs_json: "{}",
-        is_disabled: 0,
-        version: 1,
-        created_at: now,
-        updated_at: now,
-      });
+      }));
       const row = await identities.principal(tenantId, claims.sub);
       if (row === undefined) throw new Error("a principal just written is not there");
       if (isNew || claims.role === undefined || claims.iat === undefined || !setsRole(claims, row)) return row;
@@ -147,6 +145,7 @@ export class Authenticator {
         updated_at: now,
       };
       await identities.updatePrincipal(tenantId, claims.sub, set);
+      tx.signal({ kind: "principal", tenantId, id: claims.sub });
       return { ...row, ...set };
     });
   }
@@ -174,10 +173,22 @@ export class Authenticator {
     };
   }
 
+  async #isEnded(tenantId: string, tokenId: string): Promise<boolean> {
+    const identities = new IdentityStore(this.#deps.store.db);
+    return tokenId.startsWith("tok_")
+      ? await identities.token(tenantId, tokenId) === undefined
+      : await identities.isRevoked(tenantId, tokenId);
+  }
+
   async #markUsed(row: TokenRow, now: number): Promise<void> {
     if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < USED_EXACT_MS) return;
     await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
   }
+}
+
+/** The name a principal starts with, cut to its length between characters. */
+function nameOf({ name, sub }: Claims): string {
+  return (name?.trim() || sub).slice(0, NAME_MAX).replace(/[\ud800-\udbff]$/, "");
 }
 
 /** The only form in which an API token is kept. */

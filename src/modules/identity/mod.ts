@@ -1,7 +1,7 @@
 // Identity: who calls, by which token, and which principals there are.
 export { identityModule } from "./api.ts";
 export { Authenticator } from "./authenticator.ts";
-export { NotificationPrefs, Principal, PrincipalId, PrincipalRef } from "./schema.ts";
-export { IdentityService, idOf } from "./service.ts";
-export { type IdentityTables } from "./store.ts";
+export { Claims, NotificationPrefs, Principal, PrincipalId, PrincipalRef } from "./schema.ts";
+export { IdentityService, idOf, presentPrincipal } from "./service.ts";
+export { type IdentityTables, newPrincipal } from "./store.ts";
 export { TokenVerifier } from "./verifier.ts";

@@ -1,8 +1,11 @@
 // Principals and tokens as seen from outside, and the claims of the tokens we accept.
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS, TENANT_ROLES } from "@/core/actor.ts";
+import { isTimeZone } from "@/core/clock.ts";
 import type { EventType } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
+import { patchOf } from "@/core/patch.ts";
+import { isSafeText } from "@/core/text.ts";
 
 /** Ids of principals: the `sub` of their tokens. */
 export const PrincipalId = z.string().regex(/^[A-Za-z0-9._@:-]{1,128}$/, "1 to 128 of A-Z a-z 0-9 . _ @ : -");
@@ -13,15 +16,6 @@ const Handle = z.string().regex(/^[a-z0-9._-]{1,64}$/, "1 to 64 of a-z 0-9 . _ -
 const DisplayName = z.string().trim().min(1).max(100);
 const TimeZone = z.string().max(64).refine(isTimeZone, "an IANA time zone such as Europe/Vienna");
 const Locale = z.string().max(35).regex(/^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$/, "a language tag such as en-GB");
-
-function isTimeZone(name: string): boolean {
-  try {
-    new Intl.DateTimeFormat("en", { timeZone: name });
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** Which notifications a principal wants. */
 export const NotificationPrefs = z.strictObject({
@@ -55,7 +49,7 @@ export const MeUpdate = z.strictObject({
   avatarFileId: z.string().max(64).nullable().optional(),
   timezone: TimeZone.nullable().optional(),
   locale: Locale.nullable().optional(),
-  notificationPrefs: NotificationPrefs.partial().optional(),
+  notificationPrefs: patchOf(NotificationPrefs).optional(),
   version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
 });
 export type MeUpdate = z.output<typeof MeUpdate>;
@@ -114,22 +108,26 @@ export const NewToken = Token.extend({ token: z.string().describe("Shown this on
   .meta({ id: "NewToken" });
 export type NewToken = z.output<typeof NewToken>;
 
+/** Seconds since 1970, up to the year 9999: what is said in milliseconds, or never ends, is no time. */
+const NumericDate = z.number().min(0).max(253_402_300_799);
+const ClaimText = z.string().refine(isSafeText);
+
 /** Claims of an access token (RFC 7519); `tid` is read where `tenant` is absent. */
 export const Claims = z.looseObject({
   sub: PrincipalId,
   tenant: TenantId.optional(),
   tid: TenantId.optional(),
   kind: z.enum(PRINCIPAL_KINDS).optional(),
-  name: z.string().max(1000).optional(),
+  name: ClaimText.max(1000).optional(),
   role: z.enum(TENANT_ROLES).optional(),
   owner: PrincipalId.optional(),
   scope: z.string().max(4096).optional(),
-  jti: z.string().min(1).max(200).optional(),
+  jti: ClaimText.min(1).max(200).optional(),
   iss: z.string().optional(),
   aud: z.union([z.string(), z.array(z.string())]).optional(),
-  exp: z.number().optional(),
-  nbf: z.number().optional(),
-  iat: z.number().optional(),
+  exp: NumericDate.optional(),
+  nbf: NumericDate.optional(),
+  iat: NumericDate.optional(),
 });
 export type Claims = z.output<typeof Claims>;
 

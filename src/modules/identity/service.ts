@@ -18,7 +18,7 @@ import {
   type Token,
   type TokenCreate,
 } from "./schema.ts";
-import { IdentityStore, type IdentityTables, type PrincipalRow, type TokenRow } from "./store.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow, type TokenRow } from "./store.ts";
 
 type Deps = { store: Store<IdentityTables>; clock: Clock; cursors: Cursors };
 const TOKENS_MAX = 50;
@@ -31,7 +31,7 @@ export class IdentityService {
   }
 
   async read(actor: Actor, ref: string): Promise<Principal> {
-    return present(await this.#row(actor.tenantId, idOf(actor, ref)));
+    return presentPrincipal(await this.#row(actor.tenantId, idOf(actor, ref)));
   }
 
   /** The principals of these ids that exist, disabled ones left out. */
@@ -76,7 +76,7 @@ export class IdentityService {
       after === undefined ? undefined : String(after),
       limit + 1,
     );
-    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+    return cursors.page(rows, limit, bind, (row) => [row.id], presentPrincipal);
   }
 
   /** Admins create anyone up to their own role; members create agents of their own. */
@@ -93,7 +93,7 @@ export class IdentityService {
       throw new Fault("validation_failed", "/ownerId: only agents have an owner");
     }
     const now = iso(this.#deps.clock.now());
-    const row: PrincipalRow = {
+    const row = newPrincipal(now, {
       tenant_id: actor.tenantId,
       id: input.id ?? newId("prn"),
       kind: input.kind,
@@ -103,21 +103,16 @@ export class IdentityService {
       role_set_at: now,
       owner_id: ownerId,
       external_id: input.externalId ?? null,
-      avatar_file_id: null,
-      timezone: null,
-      locale: null,
-      prefs_json: "{}",
-      is_disabled: 0,
-      version: 1,
-      created_at: now,
-      updated_at: now,
-    };
+    });
     return this.#write(async (tx) => {
-      if (ownerId !== null) await this.#row(actor.tenantId, ownerId);
+      // Whose rights end, ends those of all its agents; through an agent in between they would live on.
+      if (ownerId !== null && (await this.#row(actor.tenantId, ownerId)).kind === "agent") {
+        throw new Fault("validation_failed", "/ownerId: an agent cannot own agents");
+      }
       if (!await new IdentityStore(tx.db).addPrincipal(row)) {
         throw new Fault("conflict", `The principal ${row.id} exists`);
       }
-      return present(row);
+      return presentPrincipal(row);
     });
   }
 
@@ -253,11 +248,11 @@ export class IdentityService {
         stream: principalStream(id),
         type: isEnding ? "principal.disabled" : "principal.updated",
         actor,
-        data: isEnding ? {} : { principal: present(after) },
+        data: isEnding ? {} : { principal: presentPrincipal(after) },
         ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
       });
       tx.signal({ kind: "principal", tenantId, id });
-      return present(after);
+      return presentPrincipal(after);
     });
   }
 
@@ -325,7 +320,8 @@ function covers(actor: Actor, scope: string): boolean {
   return scope === "*" ? false : hasScope(actor, scope);
 }
 
-export function present(row: PrincipalRow): Principal {
+/** A principal as others see it. */
+export function presentPrincipal(row: PrincipalRow): Principal {
   return {
     id: row.id,
     kind: row.kind,

@@ -25,6 +25,28 @@ export type PrincipalRow = {
   updated_at: string;
 };
 
+/** A principal made at this time, with nothing set but what is given. */
+export function newPrincipal(
+  at: string,
+  given: Pick<PrincipalRow, "tenant_id" | "id" | "kind" | "display_name" | "role"> & Partial<PrincipalRow>,
+): PrincipalRow {
+  return {
+    handle: null,
+    role_set_at: null,
+    owner_id: null,
+    external_id: null,
+    avatar_file_id: null,
+    timezone: null,
+    locale: null,
+    prefs_json: "{}",
+    is_disabled: 0,
+    version: 1,
+    created_at: at,
+    updated_at: at,
+    ...given,
+  };
+}
+
 export type TokenRow = {
   tenant_id: string;
   id: string;

@@ -9,6 +9,8 @@ const SKEW_SECONDS = 60;
 const ACCEPTED_TYPES = ["jwt", "at+jwt"];
 /** Header fields by which a token would bring its own key. */
 const KEY_BRINGERS = ["jwk", "jku", "x5u", "x5c"];
+/** What jose says when the provider's keys did not come, or were none; the token may be good. */
+const WITHOUT_KEYS = ["ERR_JWKS_TIMEOUT", "ERR_JWKS_INVALID", "ERR_JOSE_GENERIC"];
 
 export type VerifierDeps = {
   clock: Clock;
@@ -62,7 +64,7 @@ export class TokenVerifier {
         return payload;
       } catch (error) {
         if (error instanceof errors.JWSSignatureVerificationFailed) continue;
-        if (error instanceof errors.JOSEError && !(error instanceof errors.JWKSTimeout)) break;
+        if (error instanceof errors.JOSEError && !WITHOUT_KEYS.includes(error.code)) break;
         throw new Fault("unavailable", "The identity provider's keys cannot be fetched", { cause: error });
       }
     }

@@ -4,6 +4,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { fnv1a } from "@/core/hash.ts";
 import { newId } from "@/core/id.ts";
 import { encodeOnce } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
@@ -65,7 +66,7 @@ export class MessageSender {
       const [result] = await this.#commit([{ context, input }]);
       return unwrap(result);
     }
-    const queue = this.#queues[placeOf(input.roomId, this.#queues.length)];
+    const queue = this.#queues[(fnv1a(input.roomId) >>> 0) % this.#queues.length];
     if (queue === undefined) throw new Error("a room without a queue");
     return await queue.push({ context, input });
   }
@@ -287,13 +288,6 @@ function countsOf(drafts: readonly Draft[]): Map<string, Map<string, number>> {
 function merged(maps: readonly Map<string, Reserved>[]): Map<string, Reserved> {
   const [only] = maps;
   return maps.length === 1 && only !== undefined ? only : new Map(maps.flatMap((map) => [...map]));
-}
-
-/** The same number below `count` for the same text, on every node. */
-function placeOf(text: string, count: number): number {
-  let sum = 0;
-  for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), 0x01000193);
-  return (sum >>> 0) % count;
 }
 
 /** A message as files know it. */

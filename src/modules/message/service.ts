@@ -55,7 +55,7 @@ export class MessageService {
 
     if (around !== undefined) {
       const seq = await this.#seqOf(tenantId, roomId, around);
-      const half = Math.ceil(limit / 2);
+      const half = Math.floor(limit / 2);
       const older = await page(0, seq, true, half + 1);
       const newer = await page(seq - 1, end, false, limit - Math.min(half, older.length) + 1);
       const room = limit - Math.min(half, older.length);
@@ -106,6 +106,10 @@ export class MessageService {
       const messages = new MessageStore(tx.db);
       await this.#checkEditable(actor, row, version);
       if (mentions !== undefined) await checkMentions(this.#deps.gate, entry, mentions);
+      const given = [input.text, input.format, mentions, metadata];
+      if (given.every((value) => value === undefined)) {
+        return (await this.present(actor, [row]))[0] ?? presentMessage(row);
+      }
       const previousMentions = Mentions.parse(JSON.parse(row.mentions_json));
       const now = iso(this.#deps.clock.now());
       await messages.addEdit({
@@ -215,7 +219,7 @@ export class MessageService {
 
   async #seqOf(tenantId: string, roomId: string, anchor: number | string): Promise<number> {
     // A position in a query string arrives as text; no message id is all digits.
-    if (typeof anchor === "number" || /^\d+$/.test(anchor)) return Number(anchor);
+    if (typeof anchor === "number" || /^\d+$/.test(anchor)) return Math.min(Number(anchor), Number.MAX_SAFE_INTEGER);
     const row = await new MessageStore(this.#deps.store.db).find(tenantId, anchor);
     if (row === undefined || row.room_id !== roomId) {
       throw new Fault("not_found", `No message ${anchor} in the room`);

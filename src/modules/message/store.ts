@@ -2,8 +2,9 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
-import { type Dialect, rowsOf, textsOf } from "@/ports/list.ts";
+import { rowsOf, textsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { MESSAGE_TYPES, Reaction } from "./schema.ts";
@@ -208,7 +209,8 @@ export class MessageStore {
       .where("room_id", "=", roomId).where("seq", ">", range.from).where("seq", "<", range.to);
     if (threadId !== undefined) query = query.where("thread_id", "=", threadId);
     if (senderId !== undefined) query = query.where("sender_id", "=", senderId);
-    if (types !== undefined) query = query.where("type", "in", types);
+    // `in ()` is no SQL, and a filter with no values filters nothing.
+    if (types !== undefined && types.length > 0) query = query.where("type", "in", types);
     return query.orderBy("seq", range.isBackward ? "desc" : "asc").limit(limit).execute();
   }
 

@@ -102,6 +102,8 @@ export class RoomMembers {
         throw new Fault("last_owner", "The last owner cannot go; make somebody else owner, or delete the room");
       }
       await rooms.removeMember(actor.tenantId, id, principalId);
+      // With somebody gone it is not the room of these people any more; whoever wants to may start that anew.
+      if (room.kind === "direct") await rooms.update(actor.tenantId, id, { direct_key: null });
       const memberCount = await rooms.recount(actor.tenantId, id);
       const data = { roomId: id, principalId, reason: ban ? "banned" : isSelf ? "left" : "removed", memberCount };
       const left = { tenantId: actor.tenantId, stream: roomStream(id), type: "member.left", actor, data };

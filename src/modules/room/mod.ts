@@ -3,7 +3,7 @@ export { roomModule } from "./api.ts";
 export { effectiveRole, type Entry, hiddenUpTo, notFound, type Pass, RoomGate, seer } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export { type CountUnread, presentShared } from "./presenter.ts";
-export { AgentPolicy, Metadata, Room, RoomId } from "./schema.ts";
+export { AgentPolicy, Metadata, Room, RoomEvent, RoomId } from "./schema.ts";
 export { RoomService } from "./service.ts";
 export {
   isInSeenRoom,

@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS, ROOM_ROLES } from "@/core/actor.ts";
 import type { EventType } from "@/core/event.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
+import { patchOf } from "@/core/patch.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 
 export const ROOM_KINDS = ["channel", "direct", "task", "meeting"] as const;
@@ -96,7 +97,7 @@ export const RoomUpdate = z.strictObject({
   visibility: z.enum(VISIBILITIES).optional(),
   historyVisibility: z.enum(HISTORY_VISIBILITIES).optional(),
   state: z.enum(["active", "archived"]).optional(),
-  agentPolicy: AgentPolicy.partial().optional(),
+  agentPolicy: patchOf(AgentPolicy).optional(),
   retentionDays: z.int().min(1).max(36_500).nullable().optional(),
   metadata: Metadata.optional(),
   version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),

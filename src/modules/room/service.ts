@@ -55,7 +55,9 @@ export class RoomService {
   /** Makes a room with the caller as owner; a direct room that exists for the same people is returned instead. */
   async create(context: Context, input: RoomCreate): Promise<{ room: Room; isNew: boolean }> {
     const { actor } = context;
-    const others = [...new Set(input.memberIds)].filter((id) => id !== actor.principalId);
+    // An agent sees only what its owner sees, so the owner comes along.
+    const memberIds = actor.ownerId === null ? input.memberIds : [actor.ownerId, ...input.memberIds];
+    const others = [...new Set(memberIds)].filter((id) => id !== actor.principalId);
     const isDirect = input.kind === "direct";
     if (isDirect) checkDirect(input, others);
     const directKey = isDirect ? keyOf([actor.principalId, ...others]) : null;
@@ -110,11 +112,12 @@ export class RoomService {
 
   async list({ actor }: Context, { limit, cursor, member, ...filter }: RoomList): Promise<Page<Room>> {
     const { cursors, store } = this.#deps;
+    const updatedSince = filter.updatedSince && iso(Date.parse(filter.updatedSince));
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
     const withPublic = member === "any" && isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent";
     const rows = await new RoomStore(store.db).list(
       { ...seer(actor), isOwned: actor.ownerId !== null },
-      { ...filter, withPublic },
+      { ...filter, updatedSince, withPublic },
       cursors.open(cursor, bind),
       limit + 1,
     );
@@ -146,6 +149,7 @@ export class RoomService {
       if (room.kind === "direct" && input.visibility === "public") {
         throw new Fault("validation_failed", "/visibility: a direct room is private");
       }
+      if (Object.values(given).every((value) => value === undefined)) return;
       const set: Partial<RoomRow> = {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.slug === undefined ? {} : { slug: input.slug }),
@@ -220,15 +224,22 @@ export class RoomService {
       if (((await rooms.seen(seer(actor), id))?.my_role ?? null) === null) throw notFound();
       await tx.reserve(actor.tenantId, roomStream(id), 0);
       const row = await rooms.seen(seer(actor), id);
-      if (row === undefined || row.my_role === null) throw notFound();
-      if (row.my_role !== "owner") throw new Fault("forbidden", "Only the owner of the room may restore it");
+      const role = row === undefined || row.my_role === null ? undefined : effectiveRole(actor, row);
+      if (row === undefined || role === undefined) throw notFound();
+      if (role !== "owner") throw new Fault("forbidden", "Only the owner of the room may restore it");
       if (row.state !== "deleted") throw new Fault("conflict", "The room is not deleted");
       const now = this.#deps.clock.now();
       if (Date.parse(row.deleted_at ?? "") + UNDO_MS <= now) throw new Fault("gone", "The room was purged");
-      const set = { state: "active" as const, deleted_at: null, version: row.version + 1, updated_at: iso(now) };
+      const memberIds = await rooms.memberIds(actor.tenantId, id);
+      const set = {
+        state: "active" as const,
+        deleted_at: null,
+        direct_key: row.kind === "direct" ? await freeKey(rooms, actor, memberIds) : null,
+        version: row.version + 1,
+        updated_at: iso(now),
+      };
       await rooms.update(actor.tenantId, id, set);
       const restored = event(actor, id, "room.updated", { room: presentShared({ ...row, ...set }, row.epoch ?? "") });
-      const memberIds = await rooms.memberIds(actor.tenantId, id);
       await tx.emit(
         restored,
         ...memberIds.map((principalId) => ({ ...restored, stream: principalStream(principalId) })),
@@ -330,7 +341,7 @@ function event(actor: Actor, roomId: string, type: string, data: unknown): Event
 }
 
 function roleAtStart(principalId: string, creator: Actor): RoomRole {
-  return principalId === creator.principalId ? "owner" : "member";
+  return principalId === creator.principalId || principalId === creator.ownerId ? "owner" : "member";
 }
 
 function checkDirect(input: RoomCreate, others: readonly string[]): void {
@@ -338,6 +349,12 @@ function checkDirect(input: RoomCreate, others: readonly string[]): void {
   if (others.length < 1 || others.length + 1 > DIRECT_MEMBERS_MAX) {
     throw new Fault("validation_failed", `/memberIds: a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
   }
+}
+
+/** The key of a direct room of these people, unless they have one. */
+async function freeKey(rooms: RoomStore, { tenantId }: Actor, memberIds: readonly string[]): Promise<string | null> {
+  const key = keyOf(memberIds);
+  return await rooms.byDirectKey(tenantId, key) === undefined ? key : null;
 }
 
 function keyOf(ids: readonly string[]): string {

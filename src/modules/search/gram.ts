@@ -2,6 +2,7 @@
 //
 // A word gives its trigrams and its first two letters; a one-letter word gives itself; a run of Chinese, Japanese or Korean
 // gives its characters and pairs of characters. Whoever has all tokens of a term is a candidate; the text then decides.
+import { fnv1a, fnv1aUnit } from "@/core/hash.ts";
 
 /** Scripts written without spaces, or (Korean) with endings grown on; as a class for regular expressions with the flag `v`. */
 export const CJK = String.raw`[\p{L}&&[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Bopo}]]`;
@@ -16,35 +17,15 @@ export function runsOf(text: string): string[] {
   return text.match(RUN) ?? [];
 }
 
-/** Every token of a folded text, as indexed. */
-export function gramsOf(text: string): Set<string> {
-  const grams = new Set<string>();
-  for (const { 0: part, 1: isCjk } of text.matchAll(PART)) {
-    if (isCjk !== undefined) {
-      const characters = [...part];
-      characters.forEach((character, at) => {
-        grams.add(character);
-        if (at > 0) grams.add(`${characters[at - 1]}${character}`);
-      });
-    } else if (part.length === 1) {
-      grams.add(`=${part}`);
-    } else {
-      grams.add(`^${part.slice(0, 2)}`);
-      for (let at = 0; at + 3 <= part.length; at++) grams.add(part.slice(at, at + 3));
-    }
-  }
-  return grams;
-}
-
-/** Tokens that every text containing the run has. */
+/** Grams that every text containing the run has; of words in UTF-16 units, as in the index. */
 export function neededGrams(run: string): string[] {
   return [...run.matchAll(PART)].flatMap(({ 0: part, 1: isCjk }) => {
-    if (isCjk === undefined && part.length >= 3) {
-      return Array.from({ length: part.length - 2 }, (_, at) => part.slice(at, at + 3));
+    if (isCjk !== undefined) {
+      const characters = [...part];
+      return characters.length === 1 ? characters : characters.slice(1).map((next, at) => `${characters[at]}${next}`);
     }
-    const characters = [...part];
-    if (isCjk === undefined) return [characters.length === 1 ? `=${part}` : `^${part}`];
-    return characters.length === 1 ? characters : characters.slice(1).map((next, at) => `${characters[at]}${next}`);
+    if (part.length < 3) return [part.length === 1 ? `=${part}` : `^${part}`];
+    return Array.from({ length: part.length - 2 }, (_, at) => part.slice(at, at + 3));
   });
 }
 
@@ -58,21 +39,48 @@ export function markGram(mark: string): string {
   return `!${mark}`;
 }
 
-/** Tokens as 32-bit numbers, different ones for each tenant (FNV-1a, mixed). Two that clash cost a look, never a wrong answer. */
+/** Grams as tokens: 32-bit numbers, different ones for each tenant. Two that clash cost a look, never a wrong answer. */
 export function hashGrams(tenantId: string, grams: Iterable<string>): number[] {
-  const seed = fnv(0x811c9dc5, tenantId);
-  const hashes = new Set<number>();
-  for (const gram of grams) {
-    let hash = fnv(seed, gram);
-    hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-    hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-    hashes.add(hash ^ (hash >>> 16));
-  }
-  return [...hashes];
+  const seed = fnv1a(tenantId);
+  const tokens = new Set<number>();
+  for (const gram of grams) tokens.add(mixed(fnv1a(gram, seed)));
+  return [...tokens];
 }
 
-function fnv(seed: number, text: string): number {
-  let hash = seed;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  return hash;
+/** The tokens of a folded text and of these grams besides, as indexed. Most of indexing is here: no gram becomes a string. */
+export function tokensOf(tenantId: string, text: string, besides: readonly string[]): number[] {
+  const seed = fnv1a(tenantId);
+  const whole = fnv1a("=", seed);
+  const start = fnv1a("^", seed);
+  const tokens = new Set(hashGrams(tenantId, besides));
+  for (const { 0: part, 1: isCjk } of text.matchAll(PART)) {
+    if (isCjk !== undefined) {
+      let last: string | undefined;
+      for (const character of part) {
+        tokens.add(mixed(fnv1a(character, seed)));
+        if (last !== undefined) tokens.add(mixed(fnv1a(character, fnv1a(last, seed))));
+        last = character;
+      }
+    } else if (part.length === 1) {
+      tokens.add(mixed(fnv1a(part, whole)));
+    } else {
+      let first = part.charCodeAt(0);
+      let second = part.charCodeAt(1);
+      tokens.add(mixed(fnv1aUnit(second, fnv1aUnit(first, start))));
+      for (let at = 2; at < part.length; at++) {
+        const third = part.charCodeAt(at);
+        tokens.add(mixed(fnv1aUnit(third, fnv1aUnit(second, fnv1aUnit(first, seed)))));
+        first = second;
+        second = third;
+      }
+    }
+  }
+  return [...tokens];
+}
+
+/** Spreads an FNV-1a hash over all its bits. */
+function mixed(hash: number): number {
+  let mix = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35);
+  return mix ^ (mix >>> 16);
 }

@@ -4,13 +4,14 @@ import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Store } from "@/ports/store.ts";
 import type { SearchTables } from "./index/store.ts";
-import { MessageRows } from "./message/store.ts";
+import { type IndexedMessage, MessageRows } from "./message/store.ts";
 import { entryOf, isLive } from "./message_source.ts";
 import type { SearchIndex } from "./search_index.ts";
 import { type RoomLag, SearchStore } from "./store.ts";
 
-/** Positions of a room's line read in one transaction; small, since writers wait for it. */
-const BATCH = 128;
+/** Positions of rooms' lines read in one transaction, for which writers wait: in the background, and while a search waits. */
+const BATCH = 64;
+const BATCH_CATCHING_UP = 256;
 const ROOMS_PER_SWEEP = 500;
 const BACKGROUND_AFTER_MS = 300;
 /** How long indexing rests after each step, as a multiple of the step: in quiet times, and while more comes in than it does. */
@@ -81,7 +82,7 @@ export class SearchIndexer {
     const waiting = rooms.toSorted((a, b) => a.roomId < b.roomId ? -1 : 1);
     while (waiting.length > 0) {
       if (isLate()) return false;
-      await this.#step(waiting);
+      await this.#step(waiting, BATCH_CATCHING_UP);
       await new Promise((resolve) => setImmediate(resolve));
     }
     return true;
@@ -94,35 +95,45 @@ export class SearchIndexer {
     await store.write((tx) => new SearchStore(tx.db, store.dialect).removeCursor(tenantId, roomId));
   }
 
-  /** One transaction: up to `BATCH` positions of the first rooms. Removes from `waiting` those that are done. */
-  async #step(waiting: Room[]): Promise<void> {
+  /** One transaction: up to `budget` positions of the first rooms. Removes from `waiting` those that are done. */
+  async #step(waiting: Room[], budget: number): Promise<void> {
     const { store, index } = this.#deps;
     const done = await store.write(async (tx) => {
       const search = new SearchStore(tx.db, store.dialect);
+      const messages = new MessageRows(tx.db);
+      const live: IndexedMessage[] = [];
       let room = 0;
-      for (let budget = BATCH; budget > 0 && room < waiting.length;) {
+      for (let left = budget; left > 0 && room < waiting.length;) {
         const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
         const cursor = await search.takeCursor(tenantId, roomId);
         const stream = await search.streamOf(tenantId, roomId);
         if (stream === undefined || stream.head <= cursor.seq) {
           room++;
-          budget--;
+          left--;
           continue;
         }
         // Events that told of changes are gone: all messages of the room are looked at again.
         const isCut = stream.floor > Math.max(cursor.seq, cursor.floor);
         const from = isCut ? 0 : cursor.seq;
-        const to = Math.min(stream.head, from + budget);
-        const ids = await search.touched(tenantId, roomId, from, to);
-        const rows = await new MessageRows(tx.db).byIds(tenantId, ids);
-        const live = rows.filter(isLive);
-        await index.put(...live.map(entryOf));
-        const kept = new Set(live.map((row) => row.id));
-        await index.remove(tenantId, "message", ids.filter((id) => !kept.has(id)));
+        const to = Math.min(stream.head, from + left);
+        const rows = await messages.indexedBetween(tenantId, roomId, from, to);
+        const ids = new Set(rows.map((row) => row.id));
+        // Each place of the line is one event: where each made a message, none changed one.
+        if (rows.length < to - from) {
+          const changed = (await search.changed(tenantId, roomId, from, to)).difference(ids);
+          rows.push(...await messages.indexedByIds(tenantId, [...changed]));
+          for (const id of changed) ids.add(id);
+        }
+        for (const row of rows.filter(isLive)) {
+          live.push(row);
+          ids.delete(row.id);
+        }
+        await index.remove(tenantId, "message", [...ids]);
         await search.moveCursor(tenantId, roomId, { seq: to, floor: isCut ? stream.floor : cursor.floor });
-        budget -= to - from;
+        left -= to - from;
         if (to === stream.head) room++;
       }
+      await index.put(...live.map(entryOf));
       return room;
     });
     waiting.splice(0, done);
@@ -150,7 +161,7 @@ export class SearchIndexer {
     try {
       while (waiting.length > 0 && !this.#isStopped) {
         const startedAt = performance.now();
-        await this.#step(waiting);
+        await this.#step(waiting, BATCH);
         // Whoever sends goes first, but a long flood must not leave too much behind for the searches after it.
         const rest = this.#arrived > BATCH ? REST_BUSY : REST_QUIET;
         this.#arrived = 0;

@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { Message, type MessageRow, MessageStore, type MessageTables } from "@/modules/message/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { MessageRows } from "./message/store.ts";
+import { type IndexedMessage, MessageRows } from "./message/store.ts";
 import type { Found, Searchable, SearchEntry } from "./searchable.ts";
 
 const LINK = /\bhttps?:\/\/\S/i;
@@ -56,12 +56,12 @@ export class MessageSource implements Searchable {
 }
 
 /** Whether a message has anything to find. */
-export function isLive(row: MessageRow): boolean {
+export function isLive(row: Pick<MessageRow, "deleted_at" | "text">): boolean {
   return row.deleted_at === null && row.text !== null && row.text !== "";
 }
 
 /** A message as the index keeps it. */
-export function entryOf(row: MessageRow): SearchEntry {
+export function entryOf(row: IndexedMessage): SearchEntry {
   const text = row.text ?? "";
   const marks = [...LINK.test(text) ? ["link"] : [], ...row.type === "file" || row.files_json !== "[]" ? ["file"] : []];
   return {

@@ -1,6 +1,6 @@
 // The search index as other modules meet it: they put what can be found, inside the transaction that changes it.
 import { fold } from "./fold.ts";
-import { gramsOf, hashGrams, markGram, roomGram } from "./gram.ts";
+import { markGram, roomGram, tokensOf } from "./gram.ts";
 import { documentsById, documentsOfRoom, indexEngineOf, PLACES_PER_MS, type SearchTables } from "./index/store.ts";
 import type { SearchEntry } from "./searchable.ts";
 import type { IndexedDocument, IndexEngine } from "./index/store.ts";
@@ -62,9 +62,7 @@ export class SearchIndex {
 function indexed(
   { tenantId, kind, id, roomId, at, version, texts, marks = [], ...rest }: SearchEntry,
 ): IndexedDocument {
-  const grams = gramsOf(fold(texts.join("\n")).text);
-  if (roomId !== null) grams.add(roomGram(roomId));
-  for (const mark of marks) grams.add(markGram(mark));
+  const besides = [...roomId === null ? [] : [roomGram(roomId)], ...marks.map(markGram)];
   return {
     row: {
       n: Date.parse(at) * PLACES_PER_MS,
@@ -78,6 +76,6 @@ function indexed(
       at,
       version,
     },
-    tokens: hashGrams(tenantId, grams),
+    tokens: tokensOf(tenantId, fold(texts.join("\n")).text, besides),
   };
 }

@@ -72,15 +72,15 @@ export class SearchService {
         to,
         types,
       },
-    });
+    }, "q");
   }
 
-  /** Answers a question; throws `unavailable` when that takes longer than two seconds. */
-  async search({ actor }: Context, question: Question): Promise<SearchAnswer> {
+  /** Answers a question, asked in the input's `field`; throws `unavailable` when that takes longer than two seconds. */
+  async search({ actor }: Context, question: Question, field = "query"): Promise<SearchAnswer> {
     const { promise: late, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(() => reject(tooLate()), TIMEOUT_MS);
     try {
-      return await Promise.race([this.#search(actor, question), late]);
+      return await Promise.race([this.#search(actor, question, field), late]);
     } finally {
       clearTimeout(timer);
     }
@@ -105,15 +105,15 @@ export class SearchService {
     return new SearchStore(this.#deps.store.db, this.#deps.store.dialect);
   }
 
-  async #search(actor: Actor, question: Question): Promise<SearchAnswer> {
+  async #search(actor: Actor, question: Question, field: string): Promise<SearchAnswer> {
     const startedAt = performance.now();
     const checkTime = (): void => {
       if (performance.now() - startedAt > TIMEOUT_MS) throw tooLate();
     };
     const matcher = new Matcher(question.query);
     if (matcher.terms > TERMS_MAX) {
-      throw new Fault("validation_failed", `/query: at most ${TERMS_MAX} words, this has ${matcher.terms}`, {
-        errors: [{ pointer: "/query", code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
+      throw new Fault("validation_failed", `/${field}: at most ${TERMS_MAX} words, this has ${matcher.terms}`, {
+        errors: [{ pointer: `/${field}`, code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
       });
     }
     const { limit, cursor, ...asked } = question;

@@ -1,5 +1,8 @@
 // SQL of searching: who sees which rooms, candidates for a question within that, and how far indexing has come.
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
+import { roomStream } from "@/core/event.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { Dialect } from "@/ports/store.ts";
 import {
   type DocumentQuery,
   type IndexEngine,
@@ -37,11 +40,28 @@ const MESSAGE = "message";
 /** How a mention of the whole room is stored. */
 const EVERYBODY = "*";
 
+type Cursor = { seq: number; floor: number };
+type Room = { tenantId: string; roomId: string };
+
+const takeCursor = prepared((db: Db, value: Param<Room>) =>
+  db.insertInto("search_cursor").values({ tenant_id: value("tenantId"), room_id: value("roomId"), seq: 0, floor: 0 })
+    .onConflict((conflict) =>
+      conflict.columns(["tenant_id", "room_id"]).doUpdateSet(({ ref }) => ({ seq: ref("search_cursor.seq") }))
+    ).returning(["seq", "floor"])
+);
+const moveCursor = prepared((db: Db, value: Param<Room & Cursor>) =>
+  db.updateTable("search_cursor").set({ seq: value("seq"), floor: value("floor") })
+    .where("tenant_id", "=", value("tenantId")).where("room_id", "=", value("roomId"))
+);
+const streamOf = prepared((db: Db, value: Param<{ tenantId: string; name: string }>) =>
+  db.selectFrom("stream").select(["head", "floor"]).where("tenant_id", "=", value("tenantId"))
+    .where("name", "=", value("name"))
+);
 export class SearchStore {
   readonly #db: Db;
   readonly #engine: IndexEngine;
 
-  constructor(db: Db, dialect: "sqlite" | "postgres") {
+  constructor(db: Db, dialect: Dialect) {
     this.#db = db;
     this.#engine = indexEngineOf(dialect);
   }
@@ -150,16 +170,14 @@ export class SearchStore {
   }
 
   /** Takes the cursor of a room for this transaction; who else wants it waits. Returns where it stands. */
-  async takeCursor(tenantId: string, roomId: string): Promise<{ seq: number; floor: number }> {
-    return await this.#db.insertInto("search_cursor").values({ tenant_id: tenantId, room_id: roomId, seq: 0, floor: 0 })
-      .onConflict((conflict) =>
-        conflict.columns(["tenant_id", "room_id"]).doUpdateSet(({ ref }) => ({ seq: ref("search_cursor.seq") }))
-      ).returning(["seq", "floor"]).executeTakeFirstOrThrow();
+  async takeCursor(tenantId: string, roomId: string): Promise<Cursor> {
+    const cursor = await takeCursor.first(this.#db, { tenantId, roomId });
+    if (cursor === undefined) throw new Error("The cursor of a room could not be taken");
+    return cursor;
   }
 
-  async moveCursor(tenantId: string, roomId: string, to: { seq: number; floor: number }): Promise<void> {
-    await this.#db.updateTable("search_cursor").set(to).where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId).execute();
+  async moveCursor(tenantId: string, roomId: string, to: Cursor): Promise<void> {
+    await moveCursor.run(this.#db, { tenantId, roomId, ...to });
   }
 
   async removeCursor(tenantId: string, roomId: string): Promise<void> {
@@ -167,20 +185,16 @@ export class SearchStore {
       .execute();
   }
 
-  async streamOf(tenantId: string, roomId: string): Promise<{ head: number; floor: number } | undefined> {
-    return await this.#db.selectFrom("stream").select(["head", "floor"]).where("tenant_id", "=", tenantId)
-      .where("name", "=", `room:${roomId}`).executeTakeFirst();
+  streamOf(tenantId: string, roomId: string): Promise<{ head: number; floor: number } | undefined> {
+    return streamOf.first(this.#db, { tenantId, name: roomStream(roomId) });
   }
 
-  /** Ids of the messages with `from < seq <= to`, and of those that events in that range changed. */
-  async touched(tenantId: string, roomId: string, from: number, to: number): Promise<string[]> {
-    const added = await this.#db.selectFrom("message").select("id").where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId).where("seq", ">", from).where("seq", "<=", to).execute();
+  /** Ids of the messages that events with `from < seq <= to` changed after they were made. */
+  async changed(tenantId: string, roomId: string, from: number, to: number): Promise<Set<string>> {
     const events = await sql<{ json: string }>`
-      select json from event where tenant_id = ${tenantId} and stream = ${`room:${roomId}`}
+      select json from event where tenant_id = ${tenantId} and stream = ${roomStream(roomId)}
       and seq > ${from} and seq <= ${to} and type like 'message.%' and type <> 'message.created'`.execute(this.#db);
-    const changed = events.rows.flatMap(({ json }) => messageIdIn(JSON.parse(json)));
-    return [...new Set([...added.map((row) => row.id), ...changed])];
+    return new Set(events.rows.flatMap(({ json }) => messageIdIn(JSON.parse(json))));
   }
 
   reindex(tenantId: string): Promise<ReindexRow | undefined> {

@@ -1,9 +1,8 @@
 // What a client is told when it comes, and when it comes again.
 import { z } from "@zod/zod";
-import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import { Principal } from "@/modules/identity/mod.ts";
 import { Unread } from "@/modules/message/mod.ts";
-import { Room, RoomId } from "@/modules/room/mod.ts";
+import { Room, RoomEvent, RoomId } from "@/modules/room/mod.ts";
 
 export const WAIT_MAX_SECONDS = 30;
 /** A delta larger than this is a fresh start instead. */
@@ -23,15 +22,7 @@ const Position = z.object({
   offset: z.int(),
 }).meta({ id: "SyncPosition" });
 
-const Event = z.object({
-  channel: z.string(),
-  seq: z.int(),
-  id: z.string(),
-  type: z.string(),
-  at: z.iso.datetime(),
-  actor: z.object({ id: z.string(), kind: z.enum(PRINCIPAL_KINDS) }).nullable(),
-  data: z.unknown(),
-}).meta({ id: "SyncEvent" });
+const Event = z.object({ channel: z.string(), ...RoomEvent.shape }).meta({ id: "SyncEvent" });
 
 export const Sync = z.object({
   cursor: z.string().describe("Pass as `since` next time"),

@@ -12,7 +12,8 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYMONTHDAY: LIST("-?([1-9]|[12]\\d|3[01])"),
   BYYEARDAY: LIST("-?[1-9]\\d{0,2}"),
   BYWEEKNO: LIST("-?([1-9]|[1-4]\\d|5[0-3])"),
-  BYDAY: LIST("([+-]?[1-9]\\d?)?(MO|TU|WE|TH|FR|SA|SU)"),
+  // Not the 53rd, which few years have: the rule engine would run over into the next.
+  BYDAY: LIST("([+-]?([1-9]|[1-4]\\d|5[0-2]))?(MO|TU|WE|TH|FR|SA|SU)"),
   BYHOUR: LIST("(1?\\d|2[0-3])"),
   BYMINUTE: LIST("[1-5]?\\d"),
   BYSETPOS: LIST("-?[1-9]\\d{0,2}"),

@@ -1,4 +1,5 @@
 // The series a recurring task belongs to: where it stands, and the dates of the task that follows.
+import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { nextAfter, parseRule } from "./recurrence.ts";
 import type { Recurrence } from "./schema.ts";
@@ -66,5 +67,5 @@ export function zoned(time: string, timezone: string): Temporal.ZonedDateTime {
 }
 
 function text(time: Temporal.ZonedDateTime): string {
-  return new Date(time.epochMilliseconds).toISOString();
+  return iso(time.epochMilliseconds);
 }

@@ -4,7 +4,7 @@ import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
-import type { Context } from "@/core/operation.ts";
+import { asRead, type Context } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, notFound, type RoomGate } from "@/modules/room/mod.ts";
 import { Exporter } from "./exporter.ts";
@@ -63,7 +63,7 @@ export class ExportService {
     }
     return store.write(async (tx) => {
       if (kind === "tenant") checkAdmin(actor);
-      const entry = roomId === undefined ? undefined : await gate.enter({ ...context, isRead: true }, roomId, "owner");
+      const entry = roomId === undefined ? undefined : await gate.enter(asRead(context), roomId, "owner");
       const exports = this.#ledger.rows(tx);
       if (await exports.unfinished(actor.tenantId, actor.principalId) > 0) {
         throw new Fault("already_running", "Another export of yours has not ended");

@@ -1,4 +1,5 @@
 // Writes the lines of an export: principals before they are named, then room by room with members and messages.
+import { presentPrincipal } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { MessageRow } from "@/modules/message/mod.ts";
 import { Halted, noCounts } from "./report.ts";
@@ -118,20 +119,9 @@ export class Exporter {
   #person(row: TransferTables["principal"]): unknown {
     this.#told.add(row.id);
     this.counts.principals++;
-    return {
-      type: "principal",
-      id: row.id,
-      kind: row.kind,
-      handle: row.handle,
-      displayName: row.display_name,
-      role: row.role,
-      ownerId: row.owner_id,
-      externalId: row.external_id,
-      timezone: row.timezone,
-      locale: row.locale,
-      disabled: row.is_disabled === 1,
-      createdAt: row.created_at,
-    };
+    // All that others see of them, but for what means something on this gateway only.
+    const { avatarFileId: _avatarFileId, version: _version, updatedAt: _updatedAt, ...person } = presentPrincipal(row);
+    return { type: "principal", ...person };
   }
 }
 

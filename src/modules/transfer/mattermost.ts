@@ -1,5 +1,6 @@
 // Reads a Mattermost bulk export: posts come in any order, so they wait in a table until they can be read by room and time.
 import { z } from "@zod/zod";
+import { iso } from "@/core/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type MessageDraft, plainMessage, plainPerson, plainRoom, type Refs, type RoomDraft } from "./draft.ts";
@@ -207,7 +208,7 @@ export class MattermostReader {
         tenant_id: this.#row.tenant_id,
         import_id: this.#row.id,
         room_key: room,
-        at: new Date(one.post.create_at).toISOString(),
+        at: iso(one.post.create_at),
         line: line * 10_000 + index,
         json: JSON.stringify(one),
       })
@@ -292,5 +293,5 @@ export class MattermostReader {
 }
 
 function isoOf(ms: number | undefined, otherwise: string): string {
-  return ms === undefined ? otherwise : new Date(ms).toISOString();
+  return ms === undefined ? otherwise : iso(ms);
 }

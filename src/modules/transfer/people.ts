@@ -1,5 +1,6 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
+import { newPrincipal } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { type PersonDraft, plainPerson } from "./draft.ts";
 import type { Report } from "./report.ts";
@@ -64,9 +65,8 @@ export class People {
     if (fresh.size === 0) return;
     const handles = [...fresh.values()].flatMap(({ handle }) => handle === null ? [] : [handle]);
     const taken = await new TransferStore(tx.db).takenHandles(tenant_id, handles);
-    const rows = [...fresh.values()].map((draft): TransferTables["principal"] => {
-      const madeAt = draft.createdAt ?? at;
-      return {
+    const rows = [...fresh.values()].map((draft) =>
+      newPrincipal(draft.createdAt ?? at, {
         tenant_id,
         id: draft.id,
         kind: draft.kind,
@@ -75,19 +75,13 @@ export class People {
           draft.id.slice(0, NAME_MAX),
         // Nobody comes out of an archive with more rights than who brings it in.
         role: lowerOf(TENANT_ROLES, draft.role, requester_role),
-        role_set_at: null,
         owner_id: draft.kind === "agent" ? draft.ownerId ?? this.#row.requested_by : null,
         external_id: draft.externalId,
-        avatar_file_id: null,
         timezone: draft.timezone,
         locale: draft.locale,
-        prefs_json: "{}",
         is_disabled: draft.isDisabled ? 1 : 0,
-        version: 1,
-        created_at: madeAt,
-        updated_at: madeAt,
-      };
-    });
+      })
+    );
     await tx.insertMany("principal", rows);
     for (const row of rows) this.#know(row);
     this.#report.added.principals += rows.length;

@@ -1,5 +1,6 @@
 // Reads a Slack export: people, conversations, and their days in order.
 import { z } from "@zod/zod";
+import { iso } from "@/core/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { type MessageDraft, type PersonDraft, plainMessage, plainPerson, plainRoom, type Refs } from "./draft.ts";
 import type { Importer } from "./importer.ts";
@@ -223,8 +224,7 @@ export class SlackReader {
 }
 
 function isoOf(seconds: number): string {
-  const ms = Math.round(seconds * 1000);
-  return new Date(Math.min(Math.max(ms, 0), 8.64e15)).toISOString();
+  return iso(Math.max(Math.round(seconds * 1000), 0));
 }
 
 function tsOr(ts: string | undefined, at: string): string {

@@ -24,6 +24,14 @@ export function createClientOf(trusted: readonly string[]): (request: Request, p
   };
 }
 
+/** Whether this is an address or a network in full: short forms such as 10/8 mean something else than they seem to. */
+export function isAddressRange(text: string): boolean {
+  const { IPv4, IPv6 } = ipaddr;
+  return text.includes("/")
+    ? IPv4.isValidCIDRFourPartDecimal(text) || IPv6.isValidCIDR(text)
+    : IPv4.isValidFourPartDecimal(text) || IPv6.isValid(text);
+}
+
 /** The key under which an address is limited: one IPv6 customer has a whole /64. */
 export function limitKeyOf(ip: string): string {
   const address = ip.includes(":") ? addressOf(ip) : undefined;

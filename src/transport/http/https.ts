@@ -7,7 +7,7 @@ import type { Exchange } from "./exchange.ts";
 export type HttpsRules = { redirectTo?: string | undefined; isHstsOn: boolean };
 
 /** Probes come from inside, without TLS. */
-const EXEMPT = new Set(["/health", "/metrics"]);
+const EXEMPT = new Set(["/health", "/metrics", "/v1/collaboration/ready"]);
 
 /** Adds HSTS to the exchange; answers with the redirect when the request came over plain http. */
 export function createHttps(rules: HttpsRules): (exchange: Exchange) => Answer | undefined {

@@ -1,14 +1,14 @@
 // An operation as an endpoint: admission, input, dispatch, answer.
 import type { Actor } from "@/core/actor.ts";
-import type { Call, Dispatch } from "@/core/dispatch.ts";
+import { authorise, type Call, type Dispatch } from "@/core/dispatch.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import { jsonOf } from "@/core/json.ts";
 import { isRead, type Operation, type Outcome } from "@/core/operation.ts";
 import { type Answer, jsonAnswer } from "./answer.ts";
 import type { Admit } from "./auth.ts";
-import { readBody } from "./body.ts";
+import { readBody, refuseBody } from "./body.ts";
 import type { Deadlines } from "./deadline.ts";
-import { BODY_MAX_BYTES, type Endpoint, requireAcceptsJson } from "./endpoint.ts";
+import { type Endpoint, requireAcceptsJson } from "./endpoint.ts";
 import { etagOf, isNoneMatch } from "./etag.ts";
 import type { Exchange } from "./exchange.ts";
 import { answerOnce, idempotencyKeyOf } from "./idempotent.ts";
@@ -21,6 +21,8 @@ export type OperationDeps = {
   dispatch: Dispatch;
   runOnce: RunOnce;
   deadlines: Deadlines;
+  /** Length of a body at most, unless the operation says otherwise. */
+  bodyMaxBytes: number;
 };
 
 /** Whether the operation reads a JSON body. */
@@ -36,9 +38,9 @@ export function isOnceable(operation: Operation): boolean {
 /** The endpoint of an operation. */
 export function operationEndpoint(
   operation: Operation,
-  { admit, dispatch, runOnce, deadlines }: OperationDeps,
+  { admit, dispatch, runOnce, deadlines, ...deps }: OperationDeps,
 ): Endpoint {
-  const { method, path, status, bodyMaxBytes = BODY_MAX_BYTES } = operation.http;
+  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes } = operation.http;
   const readInput = createReadInput(operation);
   const isWithBody = hasBody(operation);
   const once = isOnceable(operation) ? runOnce : undefined;
@@ -51,10 +53,14 @@ export function operationEndpoint(
     // Dispatch refuses it: what is not there does not look at what it was asked.
     if (operation.off !== undefined) await dispatch(operation, new HttpCall(exchange, actor, undefined));
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
+    // What it says would be ignored, and more be deleted than was meant.
+    if (method === "DELETE") refuseBody(request);
     const body = isWithBody ? await readBody(request, bodyMaxBytes) : undefined;
     const input = readInput(exchange, params, body?.value);
     const run = async (): Promise<Answer> =>
       answerOf(await dispatch(operation, new HttpCall(exchange, actor, input)), status);
+    // A kept answer does not pass the dispatcher; and a refusal for want of a scope is not one to keep.
+    if (key !== undefined) authorise(operation, actor);
     const result = once === undefined || key === undefined || body === undefined
       ? await run()
       : await answerOnce(once, exchange, actor, key, body.bytes, run);

@@ -19,7 +19,7 @@ const TAG = "operation";
 
 /** `/health`, `/metrics` and `/v1/collaboration/ready`. */
 export function probeRoutes({ metrics, ready, metricsToken }: ProbeDeps): Route[] {
-  const digest = metricsToken === undefined ? undefined : digestOf(`Bearer ${metricsToken}`);
+  const digest = metricsToken === undefined ? undefined : digestOf(metricsToken);
   return [{
     name: "health.get",
     summary: "Liveness: the process answers",
@@ -40,7 +40,7 @@ export function probeRoutes({ metrics, ready, metricsToken }: ProbeDeps): Route[
     faults: ["unauthenticated"],
     document: { responses: { 200: text("text/plain", "# HELP svc_build_info …", "All metric families") } },
     async handle(request) {
-      const given = request.headers.get("Authorization") ?? "";
+      const given = /^Bearer +(.+)$/i.exec(request.headers.get("Authorization") ?? "")?.[1] ?? "";
       if (digest !== undefined && !timingSafeEqual(digest, digestOf(given))) {
         throw new Fault("unauthenticated", "Expected the metrics token as a bearer token");
       }

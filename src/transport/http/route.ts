@@ -5,11 +5,14 @@ import type { Route, RouteCall } from "@/core/route.ts";
 import type { Admit } from "./auth.ts";
 import { readBody } from "./body.ts";
 import type { Deadlines } from "./deadline.ts";
-import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
+import type { Endpoint } from "./endpoint.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** The endpoint of a route. */
-export function routeEndpoint(route: Route, deps: { admit: Admit; deadlines: Deadlines }): Endpoint {
+export function routeEndpoint(
+  route: Route,
+  deps: { admit: Admit; deadlines: Deadlines; bodyMaxBytes: number },
+): Endpoint {
   const { method, path } = route;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
 
@@ -19,7 +22,7 @@ export function routeEndpoint(route: Route, deps: { admit: Admit; deadlines: Dea
     if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
       throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
     }
-    const body = isJsonBody ? (await readBody(request, BODY_MAX_BYTES)).value : undefined;
+    const body = isJsonBody ? (await readBody(request, deps.bodyMaxBytes)).value : undefined;
     const call: RouteCall = {
       params,
       body,

@@ -12,7 +12,7 @@ import { createClientOf } from "./client.ts";
 import { type CorsOrigins, createCors } from "./cors.ts";
 import { Deadlines } from "./deadline.ts";
 import { docsRoutes } from "./docs.ts";
-import type { Endpoint } from "./endpoint.ts";
+import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
 import { Exchange } from "./exchange.ts";
 import { createHttps, type HttpsRules } from "./https.ts";
 import { Meters } from "./meter.ts";
@@ -42,18 +42,21 @@ export type HttpDeps = {
   trustedProxies?: readonly string[];
   metricsToken?: string | undefined;
   requestTimeoutMs?: number;
+  /** Length of JSON bodies at most, where an operation has no length of its own. */
+  bodyMaxBytes?: number;
 };
 
 /** Answers one request of the peer at `ip`; never rejects. */
 export type HttpHandler = (request: Request, ip: string) => Promise<Response>;
 
 const UNMATCHED = "_unmatched";
+const NO_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
 
 /** Builds the handler. */
 export function createHttp(deps: HttpDeps): HttpHandler {
-  const { operations, limits, requestTimeoutMs = 30_000 } = deps;
+  const { operations, limits, requestTimeoutMs = 30_000, bodyMaxBytes = BODY_MAX_BYTES } = deps;
   const admit = createAdmit(deps.authenticate, limits);
   const meters = new Meters(deps.metrics);
   const clientOf = createClientOf(deps.trustedProxies ?? []);
@@ -63,9 +66,9 @@ export function createHttp(deps: HttpDeps): HttpHandler {
   const routes = withOwnRoutes(deps);
   const app = mount([
     ...operations.map((operation) =>
-      operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines })
+      operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines, bodyMaxBytes })
     ),
-    ...routes.map((route) => routeEndpoint(route, { admit, deadlines })),
+    ...routes.map((route) => routeEndpoint(route, { admit, deadlines, bodyMaxBytes })),
   ], meters);
 
   async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {
@@ -84,6 +87,7 @@ export function createHttp(deps: HttpDeps): HttpHandler {
     const exchange = new Exchange(request, client.ip, client.isHttps);
     let response: Response;
     try {
+      requireAddress(request);
       // HTTPS first: a preflight over plain http is redirected as well, which a browser refuses.
       const early = https(exchange) ?? cors(exchange);
       response = early === undefined ? await app.fetch(request, exchange) : exchange.respond(early);
@@ -139,6 +143,16 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
     throw error;
   });
   return app;
+}
+
+/**
+ * The engine joins the Host header and the path to one URL and checks neither: a host with a `/` would choose the path that
+ * is served, and one that is none at all would break whoever reads the URL.
+ */
+function requireAddress({ url, headers }: Request): void {
+  if (NO_HOST.test(headers.get("Host") ?? "") || !URL.canParse(url)) {
+    throw new Fault("bad_request", "The host of the request is not valid");
+  }
 }
 
 /** Methods that the path of a request takes. */

@@ -1,4 +1,5 @@
 // Who may open a socket at all: counts per address and for the node, kept until the socket itself is gone.
+import { limitKeyOf } from "../http/client.ts";
 import type { ConnectionMeta } from "./connection.ts";
 import type { WsLimits } from "./limits.ts";
 
@@ -24,18 +25,19 @@ export class Admission {
   /** A ticket for a socket from `ip`, or why there is none. */
   admit(ip: string): Ticket | Refusal {
     const { unauthenticatedPerAddress, connectionsPerAddress, connectionsPerNode } = this.#limits;
-    const counts = this.#addresses.get(ip) ?? { open: 0, unauthenticated: 0 };
+    const key = limitKeyOf(ip);
+    const counts = this.#addresses.get(key) ?? { open: 0, unauthenticated: 0 };
     if (counts.unauthenticated >= (unauthenticatedPerAddress ?? Infinity)) return "later";
     if (counts.open >= (connectionsPerAddress ?? Infinity) || this.#open >= (connectionsPerNode ?? Infinity)) {
       return this.#refused < REFUSED_MAX ? "never" : "later";
     }
-    this.#addresses.set(ip, counts);
+    this.#addresses.set(key, counts);
     counts.open++;
     counts.unauthenticated++;
     this.#open++;
     return new Ticket(ip, counts, () => {
       this.#open--;
-      if (counts.open === 0 && this.#addresses.get(ip) === counts) this.#addresses.delete(ip);
+      if (counts.open === 0 && this.#addresses.get(key) === counts) this.#addresses.delete(key);
     });
   }
 

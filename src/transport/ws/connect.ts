@@ -14,8 +14,8 @@ import type { Opened, Subscriber } from "./subscribe.ts";
 export type Identity = {
   /** Throws `unauthenticated`, `token_expired` or `token_revoked`. */
   authenticate: (token: string) => Actor | Promise<Actor>;
-  /** Whether somebody authenticated earlier may stay. */
-  revalidate?: (actor: Actor) => Promise<boolean>;
+  /** Somebody authenticated earlier with the rights left to them; `undefined` when they may not stay. */
+  revalidate?: (actor: Actor) => Promise<Actor | undefined>;
   /** `data` of the connect reply. */
   welcome: (actor: Actor) => Promise<unknown>;
 };
@@ -59,7 +59,7 @@ export class Entrance {
       }
       connection.actor = actor;
       const recovery = body.subs[self] ?? { recover: false, offset: 0, epoch: "" };
-      const confirm = () => this.#confirm(actor);
+      const confirm = () => this.#confirm(connection, actor);
       opened = await subscriber.subscribeToSelf(connection, actor.principalId, recovery, confirm);
       data = await identity.welcome(actor);
       opened.subscription.assertOpen();
@@ -105,10 +105,12 @@ export class Entrance {
     connection.reply(id, "refresh", JSON.stringify({ client, version: this.#deps.version, ...this.#lifetime(actor) }));
   }
 
-  async #confirm(actor: Actor): Promise<void> {
-    if (await this.#deps.identity.revalidate?.(actor) === false) {
-      throw new Fault("token_revoked", "The token is not valid any more");
-    }
+  async #confirm(connection: Connection, actor: Actor): Promise<void> {
+    const { revalidate } = this.#deps.identity;
+    if (revalidate === undefined) return;
+    const current = await revalidate(actor);
+    if (current === undefined) throw new Fault("token_revoked", "The token is not valid any more");
+    connection.actor = current;
   }
 
   /** A ttl of 0, or `expires` without one, sends clients into a loop. */

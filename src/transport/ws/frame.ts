@@ -173,5 +173,6 @@ function invalid(id: number, bytes: number, error: WireError, detail?: string): 
 
 function issueOf(error: z.ZodError): string {
   const issue = error.issues[0];
-  return issue === undefined ? "it does not fit" : `${issue.path.join(".")}: ${issue.message}`;
+  if (issue === undefined) return "it does not fit";
+  return issue.path.length === 0 ? issue.message : `${issue.path.join(".")}: ${issue.message}`;
 }

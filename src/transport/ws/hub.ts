@@ -147,6 +147,15 @@ export class Hub implements ConnectionHost {
     return { connections: this.#connections.size, zombies: this.#zombies, channels: this.#feeds.counts() };
   }
 
+  /** Something became of a principal: its connections, and those of agents it owns, are looked at again now. */
+  rightsMoved(tenantId: string, principalId: string): void {
+    for (const connection of this.#connections) {
+      const { actor } = connection;
+      if (actor?.tenantId !== tenantId) continue;
+      if (actor.principalId === principalId || actor.ownerId === principalId) this.#revalidation.add(connection);
+    }
+  }
+
   /** Resolves when a probe came back through the bus; rejects after two seconds. */
   canary(): Promise<void> {
     return this.#canary.probe();

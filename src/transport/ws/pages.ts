@@ -1,5 +1,6 @@
 // Pages of the log as recoveries send them: after a cut many clients come back for the same events at once.
 import type { StoredEvent } from "@/core/event.ts";
+import { RecentMap } from "@/core/recent_map.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { encodePublication } from "./frame.ts";
 
@@ -12,7 +13,7 @@ export type Reply = { count: number; publications: string };
 /** Remembers the last pages. What is written in a log stays as it is, so a full page is right for ever. */
 export class Pages {
   readonly #log: EventLog;
-  readonly #pages = new Map<string, Promise<readonly StoredEvent[]>>();
+  readonly #pages = new RecentMap<string, Promise<readonly StoredEvent[]>>(PAGES_MAX);
   readonly #replies = new WeakMap<readonly StoredEvent[], Reply>();
 
   constructor(log: EventLog) {
@@ -30,8 +31,6 @@ export class Pages {
       if (this.#pages.get(key) === page) this.#pages.delete(key);
     };
     page.then((events) => events.length < limit && forget(), forget);
-    const oldest = this.#pages.size > PAGES_MAX ? this.#pages.keys().next().value : undefined;
-    if (oldest !== undefined) this.#pages.delete(oldest);
     return page;
   }
 

@@ -1,8 +1,8 @@
 // Rights of those who are connected, looked at again now and then: what a lost signal would otherwise leave standing.
-import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { CLOSE, UNSUBSCRIBE } from "./close.ts";
+import type { Identity } from "./connect.ts";
 import type { Connection } from "./connection.ts";
 import type { Subscriber } from "./subscribe.ts";
 
@@ -14,11 +14,11 @@ const log = logOf("ws");
 
 export class Revalidation {
   readonly #subscriber: Subscriber;
-  readonly #revalidate: ((actor: Actor) => Promise<boolean>) | undefined;
+  readonly #revalidate: Identity["revalidate"];
   readonly #waiting = new Set<Connection>();
   #running = 0;
 
-  constructor(subscriber: Subscriber, revalidate: ((actor: Actor) => Promise<boolean>) | undefined) {
+  constructor(subscriber: Subscriber, revalidate: Identity["revalidate"]) {
     this.#subscriber = subscriber;
     this.#revalidate = revalidate;
   }
@@ -45,7 +45,12 @@ export class Revalidation {
   async #look(connection: Connection): Promise<void> {
     const { actor } = connection;
     if (actor === undefined || connection.isClosed) return;
-    if (await this.#revalidate?.(actor) === false) return connection.close(CLOSE.forced);
+    if (this.#revalidate !== undefined) {
+      const current = await this.#revalidate(actor);
+      if (current === undefined) return connection.close(CLOSE.forced);
+      // Whoever came with another token meanwhile, or was looked at by somebody faster, is newer than what was read here.
+      if (connection.actor === actor) connection.actor = current;
+    }
     for (const subscription of [...connection.subscriptions.values()]) {
       if (connection.isClosed) return;
       if (subscription.isServerSide || !subscription.isLive) continue;

@@ -1,5 +1,5 @@
 // The upgrade handler of `/ws`: who may open a socket, in which protocol, from which page.
-import { Fault, type FaultCode } from "@/core/fault.ts";
+import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { Admission, type Ticket } from "./admission.ts";
 import { CLOSE } from "./close.ts";
@@ -10,7 +10,7 @@ import type { WsLimits } from "./limits.ts";
 const JSON_PROTOCOL = "centrifuge-json";
 const PROTOBUF_PROTOCOL = "centrifuge-protobuf";
 const USER_AGENT_MAX_LENGTH = 200;
-const LATER_SECONDS = 5;
+const LATER = { retryAfterMs: 5000 };
 
 export type UpgradeDeps = {
   hub: Hub;
@@ -22,29 +22,27 @@ export type UpgradeDeps = {
   acceptsLegacyToken?: boolean;
 };
 
-/** Builds the handler. `ip` is the client's address as seen through trusted proxies. */
+/** Builds the handler, which throws the Fault of whoever is not let in. `ip` is the client's address as seen through trusted proxies. */
 export function createUpgrade({ hub, limits, metrics, isOriginAllowed, acceptsLegacyToken = true }: UpgradeDeps): (
   request: Request,
   ip: string,
 ) => Response {
   const admission = new Admission(limits);
   return function upgrade(request, ip) {
-    try {
-      const origin = request.headers.get("origin");
-      if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
-        metrics.connectionErrors.inc({ type: "origin" });
-        throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
-      }
-      const protocol = protocolOf(request);
-      const details = detailsOf(request, acceptsLegacyToken);
-      if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down");
-      const admitted = admission.admit(ip);
-      if (admitted === "later") throw new Fault("rate_limited", "Too many sockets from this address or on this node");
-      if (admitted === "never") return refuse(request, protocol, admission.refuse());
-      return attach(hub, request, protocol, Object.assign(admitted, details));
-    } catch (thrown) {
-      return problem(Fault.from(thrown));
+    const origin = request.headers.get("origin");
+    if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
+      metrics.connectionErrors.inc({ type: "origin" });
+      throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
     }
+    const protocol = protocolOf(request);
+    const details = detailsOf(request, acceptsLegacyToken);
+    if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", LATER);
+    const admitted = admission.admit(ip);
+    if (admitted === "later") {
+      throw new Fault("rate_limited", "Too many sockets from this address or on this node", LATER);
+    }
+    if (admitted === "never") return refuse(request, protocol, admission.refuse());
+    return attach(hub, request, protocol, Object.assign(admitted, details));
   };
 }
 
@@ -112,13 +110,4 @@ function detailsOf(request: Request, acceptsLegacyToken: boolean): Pick<Connecti
 /** Whether a page of this origin comes from the gateway itself. */
 export function isSameHost(origin: string, request: Request): boolean {
   return URL.canParse(origin) && new URL(origin).host === request.headers.get("host");
-}
-
-function problem(fault: Fault): Response {
-  const code: FaultCode = fault.code;
-  const { status, title } = fault.kind;
-  const body = { type: `urn:collab:problem:${code}`, title, status, detail: fault.message, code };
-  const headers = new Headers({ "content-type": "application/problem+json" });
-  if (fault.kind.retryable) headers.set("retry-after", String(LATER_SECONDS));
-  return new Response(JSON.stringify(body), { status, headers });
 }

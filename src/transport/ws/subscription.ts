@@ -87,8 +87,9 @@ export class Subscription {
   /** Events right after a place as the listener may see them, at most `limit`; `undefined` when the log does not have them whole. */
   async read(after: number, limit: number): Promise<readonly StoredEvent[] | undefined> {
     const events = await this.feed.read(after, limit);
-    const isHiding = events?.some((event) => isHidden(event, this.hiddenUpTo)) === true;
-    return isHiding ? events?.map((event) => shownTo(event, this.hiddenUpTo)) : events;
+    // Where nothing is hidden it is this very array, no copy: `Pages` encodes one once for all who come back for it.
+    if (!events?.some((event) => isHidden(event, this.hiddenUpTo))) return events;
+    return events.map((event) => shownTo(event, this.hiddenUpTo));
   }
 
   /** Passes on what was held and everything after; call right after the reply was queued. */

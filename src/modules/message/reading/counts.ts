@@ -1,4 +1,5 @@
 // Unread counts, remembered: whoever has not read for long must not cost a long count each time their room is looked at.
+import { RecentMap } from "@/core/recent_map.ts";
 import type { Store } from "@/ports/store.ts";
 import { COUNT_MAX, MessageStore, type MessageTables } from "../store.ts";
 
@@ -17,7 +18,7 @@ const STEP_MAX = 1000;
  */
 export class UnreadCounts {
   readonly #store: Store<MessageTables>;
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #remembered = new RecentMap<string, Remembered>(REMEMBERED_MAX);
 
   constructor(store: Store<MessageTables>) {
     this.#store = store;
@@ -50,10 +51,7 @@ export class UnreadCounts {
         mentionCount: Math.min(COUNT_MAX, before.counts.mentionCount + added.mentionCount),
       }
       : added;
-    this.#remembered.delete(key);
     this.#remembered.set(key, { counts, lastReadSeq, head });
-    const oldest = this.#remembered.size > REMEMBERED_MAX ? this.#remembered.keys().next().value : undefined;
-    if (oldest !== undefined) this.#remembered.delete(oldest);
     return counts;
   }
 }

@@ -1,7 +1,10 @@
 // The inverted index in SQL: one contract, and for each engine the statements that keep it and look tokens up.
+import { Buffer } from "node:buffer";
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import type { Transaction } from "@/ports/store.ts";
+import { textsOf } from "@/ports/list.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { Dialect, Transaction } from "@/ports/store.ts";
 
 export type SearchDocumentRow = {
   n: number;
@@ -48,6 +51,14 @@ export type DocumentQuery = SelectQueryBuilder<SearchTables & { d: SearchTables[
 /** Tokens to look up: all of `all`; `any` is a hint, of which every answer has at least one when it is not empty. */
 export type Tokens = { all: readonly number[]; any: readonly number[] };
 
+const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
+/** What takes seven digits. */
+const SIX_DIGITS = 36 ** 6;
+/** Seven digits and the space before them. */
+const WORD_MAX = 8;
+const SPACE = 32;
+let bytes = Buffer.alloc(1024 * WORD_MAX);
+
 /** Places per millisecond in `n`; more in one millisecond go on in the next. */
 export const PLACES_PER_MS = 1024;
 
@@ -75,12 +86,12 @@ class SqliteEngine implements IndexEngine {
       if (before !== undefined && before.version > row.version) continue;
       const n = before?.n ?? await freePlace(tx.db, row.n, last);
       if (before !== undefined) {
-        await tx.db.deleteFrom("search_terms").where("rowid", "=", n).execute();
+        await dropTerms.run(tx.db, { n });
         const { n: _, ...set } = row;
         await tx.db.updateTable("search_document").set(set).where("tenant_id", "=", tenantId).where("n", "=", n)
           .execute();
       } else rows.push({ ...row, n });
-      terms.push({ rowid: n, tokens: tokens.map((token) => word(token)).join(" ") });
+      terms.push({ rowid: n, tokens: wordsOf(tokens) });
     }
     await tx.insertMany("search_document", rows);
     await tx.insertMany("search_terms", terms);
@@ -88,13 +99,13 @@ class SqliteEngine implements IndexEngine {
 
   async remove(tx: Tx, tenantId: string, rows: readonly Pick<SearchDocumentRow, "n">[]): Promise<void> {
     for (const { n } of rows) {
-      await tx.db.deleteFrom("search_terms").where("rowid", "=", n).execute();
+      await dropTerms.run(tx.db, { n });
       await tx.db.deleteFrom("search_document").where("tenant_id", "=", tenantId).where("n", "=", n).execute();
     }
   }
 
   matching(db: Db, tenantId: string, { all, any }: Tokens): DocumentQuery {
-    const quoted = (tokens: readonly number[]): string[] => tokens.map((token) => `"${word(token)}"`);
+    const quoted = (tokens: readonly number[]): string[] => tokens.map((token) => `"${wordsOf([token])}"`);
     const parts = quoted(all);
     if (any.length > 0) parts.push(`(${quoted(any).join(" OR ")})`);
     // A cross join keeps its order in SQLite: tokens first, so that the newest rows are met first and a limit ends the walk.
@@ -148,9 +159,23 @@ class PostgresEngine implements IndexEngine {
 }
 
 /** The engine of a dialect. */
-export function indexEngineOf(dialect: "sqlite" | "postgres"): IndexEngine {
+export function indexEngineOf(dialect: Dialect): IndexEngine {
   return dialect === "sqlite" ? new SqliteEngine() : new PostgresEngine();
 }
+
+const documentsByIds = prepared(
+  (db: Db, value: Param<{ tenantId: string; kind: string; ids: string }>, dialect) =>
+    db.selectFrom("search_document").select(["n", "kind", "id", "version"]).where("tenant_id", "=", value("tenantId"))
+      .where("kind", "=", value("kind")).where("id", "in", textsOf(dialect, value("ids"))),
+);
+/** Places are unique across tenants, so this one look goes over all of them. */
+const lastPlace = prepared((db: Db, value: Param<{ from: number; to: number }>) =>
+  db.selectFrom("search_document").select(({ fn }) => fn.max("n").as("n")).where("n", ">=", value("from"))
+    .where("n", "<", value("to"))
+);
+const dropTerms = prepared((db: Db, value: Param<{ n: number }>) =>
+  db.deleteFrom("search_terms").where("rowid", "=", value("n"))
+);
 
 /** Documents by kind and id. */
 export function documentsById(
@@ -159,8 +184,7 @@ export function documentsById(
   kind: string,
   ids: readonly string[],
 ): Promise<Pick<SearchDocumentRow, "n" | "kind" | "id" | "version">[]> {
-  return db.selectFrom("search_document").select(["n", "kind", "id", "version"]).where("tenant_id", "=", tenantId)
-    .where("kind", "=", kind).where("id", "in", ids).execute();
+  return documentsByIds.all(db, { tenantId, kind, ids: JSON.stringify(ids) });
 }
 
 /** Some documents of a room. */
@@ -192,10 +216,7 @@ async function freePlace(db: Db, wanted: number, last: Map<number, number>): Pro
   for (let from = wanted;; from += PLACES_PER_MS) {
     let taken = last.get(from);
     if (taken === undefined) {
-      // Places are unique across tenants, so this one look goes over all of them.
-      const row = await db.selectFrom("search_document").select(({ fn }) => fn.max("n").as("n"))
-        .where("n", ">=", from).where("n", "<", from + PLACES_PER_MS).executeTakeFirst();
-      taken = row?.n ?? from - 1;
+      taken = (await lastPlace.first(db, { from, to: from + PLACES_PER_MS }))?.n ?? from - 1;
     }
     if (taken + 1 < from + PLACES_PER_MS) {
       last.set(from, taken + 1);
@@ -205,6 +226,21 @@ async function freePlace(db: Db, wanted: number, last: Map<number, number>): Pro
   }
 }
 
-function word(token: number): string {
-  return (token >>> 0).toString(36);
+/** Tokens in base 36, with spaces between them; into bytes, since a text has a hundred and more. */
+export function wordsOf(tokens: readonly number[]): string {
+  const places = tokens.length * WORD_MAX;
+  if (bytes.length < places) bytes = Buffer.alloc(places);
+  let end = 0;
+  for (const token of tokens) {
+    let rest = token >>> 0;
+    if (end > 0) bytes[end++] = SPACE;
+    end += rest >= SIX_DIGITS ? 7 : rest >= SIX_DIGITS / 36 ? 6 : rest.toString(36).length;
+    for (let at = end - 1;; at--) {
+      const left = Math.floor(rest / 36);
+      bytes[at] = DIGITS.charCodeAt(rest - left * 36);
+      if (left === 0) break;
+      rest = left;
+    }
+  }
+  return bytes.toString("latin1", 0, end);
 }

@@ -1,0 +1,103 @@
+// The environment: a value that would not work stops the start, and the message names the variable, never its value.
+import assert from "node:assert/strict";
+import { ConfigError, readConfig } from "@/config.ts";
+import { openGateway, SECRET } from "./harness.ts";
+
+function read(environment: Record<string, string>): ReturnType<typeof readConfig> {
+  const all: Record<string, string> = { SVC_JWT_SECRET: SECRET, ...environment };
+  return readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
+}
+
+/** The message that refuses the environment. */
+function refusal(environment: Record<string, string>): string {
+  try {
+    read(environment);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  return "";
+}
+
+Deno.test("each bad value is refused by the name of its variable, without the value", () => {
+  const bad: Record<string, readonly string[]> = {
+    RUST_LOG: ["hunter2", "a=b=c"],
+    SVC_ENV: ["hunter2"],
+    SVC_PORT: ["70000", "80a"],
+    SVC_PUBLIC_URL: ["ftp://hunter2"],
+    SVC_JWT_SECRET: ["hunter2", "base64:hunter2!"],
+    SVC_JWT_SECRET_PREVIOUS: ["hunter2"],
+    SVC_CORS_ALLOW_ORIGINS: ["hunter2", "null", "https://hunter2/"],
+    SVC_HTTPS_REDIRECT_ENABLED: ["hunter2"],
+    SVC_TRUSTED_PROXIES: ["hunter2", "10.0.0.0/99", "10/8", "10", "10.0.0.1,hunter2", "::1/129"],
+    SVC_DATABASE_URL: [
+      "mysql://hunter2",
+      "sqlite:",
+      "postgres://user:hunter2@",
+      "postgres://user:hunter2/x@localhost/gateway",
+      "postgres://user:hunter2%zz@localhost/gateway",
+    ],
+    SVC_REDIS_URL: ["http://hunter2"],
+    SVC_COMMIT: ["hunter2".repeat(20)],
+    SVC_LIMIT_BODY_BYTES: ["0", "-1", "hunter2"],
+  };
+  for (const [name, values] of Object.entries(bad)) {
+    for (const value of values) {
+      const message = refusal({ [name]: value });
+      assert.match(message, new RegExp(`^${name} is not valid: it accepts (?!Too|Invalid)`), value);
+      assert.ok(!message.includes("hunter2"), message);
+    }
+  }
+});
+
+Deno.test("addresses of databases and proxies in their usual forms are taken", () => {
+  for (
+    const url of [
+      "sqlite::memory:",
+      "postgres://localhost/gateway",
+      "postgresql://user:p%40ss,word@a.example:5432,b.example:5433/gateway?sslmode=require",
+      "postgres://user@[::1]:5432/gateway",
+    ]
+  ) assert.equal(read({ SVC_DATABASE_URL: url }).settings.SVC_DATABASE_URL, url);
+  const proxies = "10.0.0.0/8, 192.0.2.1,::1, fd00::/8";
+  assert.equal(read({ SVC_TRUSTED_PROXIES: proxies }).settings.SVC_TRUSTED_PROXIES.length, 4);
+});
+
+Deno.test("a redirect to plain http, which would never end, is refused", () => {
+  const redirect = { SVC_HTTPS_REDIRECT_ENABLED: "true" };
+  assert.match(refusal({ ...redirect, SVC_PUBLIC_URL: "http://collab.example" }), /^SVC_PUBLIC_URL .*https:/);
+  assert.equal(refusal({ ...redirect, SVC_PUBLIC_URL: "https://collab.example" }), "");
+});
+
+Deno.test("a secret that anybody can read in .env.example counts in development only", () => {
+  const secret = { SVC_JWT_SECRET: "replace-this-with-the-output-of-openssl-rand-hex-32" };
+  assert.equal(refusal(secret), "");
+  assert.match(refusal({ ...secret, SVC_ENV: "production" }), /^SVC_JWT_SECRET is not valid/);
+  const previous = { SVC_JWT_SECRET_PREVIOUS: "replace-this-with-the-secret-that-was-used-before" };
+  assert.match(refusal({ ...previous, SVC_ENV: "staging" }), /^SVC_JWT_SECRET_PREVIOUS is not valid/);
+});
+
+Deno.test("SVC_LIMIT_BODY_BYTES is the length of a body at most", async () => {
+  await using gateway = await openGateway({ SVC_LIMIT_BODY_BYTES: "100" });
+  const alice = await gateway.as("alice");
+  assert.equal((await alice.post("/v1/rooms", { name: "x" })).status, 201);
+  const { status, body } = await alice.post("/v1/rooms", { name: "x".repeat(100) });
+  assert.deepEqual([status, body.code], [413, "payload_too_large"]);
+});
+
+Deno.test("the secret kept for development is made once, and one that was cut short is not used", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-config-" });
+  const open = () => read({ SVC_JWT_SECRET: "", SVC_DATA_DIR: folder }).jwtSecret;
+  try {
+    const secret = open();
+    assert.equal(secret.length, 64);
+    assert.deepEqual(open(), secret);
+    assert.equal((Deno.statSync(`${folder}/jwt_secret`).mode ?? 0) & 0o777, 0o600);
+    for (const rest of ["", "abc"]) {
+      Deno.writeTextFileSync(`${folder}/jwt_secret`, rest);
+      assert.throws(open, (error) => error instanceof ConfigError && error.message.includes("jwt_secret"));
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

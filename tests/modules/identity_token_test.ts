@@ -1,0 +1,134 @@
+// Forged, broken and strange tokens: exactly what was configured is believed, and nothing makes an error of ours.
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { Buffer } from "node:buffer";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { systemClock } from "@/core/clock.ts";
+import type { Fault } from "@/core/fault.ts";
+import { TokenVerifier } from "@/modules/identity/mod.ts";
+import { type Harness, openGateway, SECRET } from "../harness.ts";
+
+const ME = "/v1/collaboration/me";
+
+/** A token of these very parts, signed by `secret` whatever its header says. */
+function forge(header: unknown, payload: unknown, secret = SECRET): string {
+  const encode = (part: unknown): string =>
+    Buffer.from(typeof part === "string" ? part : JSON.stringify(part)).toString("base64url");
+  const signed = `${encode(header)}.${encode(payload)}`;
+  return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
+}
+
+const HS256 = { alg: "HS256", typ: "JWT" };
+
+/** Good claims, and others in their place. */
+function claims(gateway: Harness, other: Record<string, unknown> = {}): Record<string, unknown> {
+  return { sub: "alice", exp: gateway.clock.now() / 1000 + 60, ...other };
+}
+
+async function codeOf(gateway: Harness, token: string): Promise<string> {
+  const { status, body } = await gateway.withToken(token).get(ME);
+  return status === 200 ? "ok" : `${status} ${body.code}`;
+}
+
+Deno.test("a token is believed by its algorithm, key and header alone", async () => {
+  await using gateway = await openGateway();
+  const good = claims(gateway);
+  assert.equal(await codeOf(gateway, forge(HS256, good)), "ok");
+  assert.equal(await codeOf(gateway, forge({ alg: "HS256", kid: "../../etc/passwd" }, good)), "ok");
+  const refused = [
+    forge(HS256, good, "another secret, also of 32 bytes or more"),
+    forge({ alg: "none" }, good),
+    `${forge({ alg: "none" }, good).split(".").slice(0, 2).join(".")}.`,
+    ...["None", "hs256", "HS384", "HS512", "RS256", "ES256", "EdDSA", "", null, ["HS256"]]
+      .map((alg) => forge({ alg }, good)),
+    ...[
+      { crit: ["exp"] },
+      { crit: [] },
+      { crit: ["b64"], b64: false },
+      { jwk: { kty: "oct", k: "AA" } },
+      { jku: "https://evil.test/keys" },
+      { x5u: "https://evil.test/cert" },
+      { x5c: ["AA"] },
+      { typ: "refresh" },
+      { typ: 1 },
+    ].map((field) => forge({ ...HS256, ...field }, good)),
+    forge("null", good),
+    forge("[]", good),
+    forge(HS256, "{"),
+    forge(HS256, "null"),
+    forge(HS256, "[]"),
+    `${forge(HS256, good)}.x`,
+  ];
+  for (const token of refused) assert.equal(await codeOf(gateway, token), "401 unauthenticated", token);
+});
+
+Deno.test("a claim of no use is refused, however far off it is", async () => {
+  await using gateway = await openGateway();
+  const now = gateway.clock.now() / 1000;
+  const refused: Record<string, readonly unknown[]> = {
+    exp: ["9999999999", null, true, 1e300, 1e15, gateway.clock.now() + 60_000],
+    nbf: [now + 3600, "0"],
+    iat: [now + 3600, -1, -1e13, -1e300],
+    sub: [1, "", null, ["alice"], "a/b", "a\0b", "x".repeat(129)],
+    tenant: ["", null, ["default"], "a/b", "a:b", "x".repeat(65)],
+    role: ["root", "OWNER", ["owner"]],
+    kind: ["robot"],
+    name: [1, "a\0b", "\ud800", "x".repeat(1001)],
+    scope: [1, ["*"], "x".repeat(4097)],
+    jti: ["", 1, "a\0b", "\udc00", "x".repeat(201)],
+  };
+  for (const [name, values] of Object.entries(refused)) {
+    for (const value of values) {
+      const token = forge(HS256, claims(gateway, { [name]: value }));
+      assert.equal(await codeOf(gateway, token), "401 unauthenticated", `${name} ${JSON.stringify(value)}`);
+    }
+  }
+  assert.equal(await codeOf(gateway, forge(HS256, claims(gateway, { exp: now }))), "401 token_expired");
+  assert.equal(await codeOf(gateway, forge(HS256, claims(gateway, { exp: -1 }))), "401 unauthenticated");
+});
+
+Deno.test("a long name is cut between characters, not within one", async () => {
+  await using gateway = await openGateway();
+  const { body } = await (await gateway.as("alice", { name: `${"a".repeat(99)}😀` })).get(ME);
+  assert.equal(body.principal.displayName, "a".repeat(99));
+});
+
+Deno.test("Bearer is read in any case, and two tokens are none", async () => {
+  await using gateway = await openGateway();
+  const token = forge(HS256, claims(gateway));
+  const status = async (authorization: string): Promise<number> =>
+    (await gateway.withToken(undefined).get(ME, { authorization })).status;
+  for (const scheme of ["bearer", "BEARER", "bEaReR"]) assert.equal(await status(`${scheme} ${token}`), 200);
+  for (const header of [token, `Basic ${token}`, `Bearer ${token},Bearer ${token}`, `Bearer ${token} x`, "Bearer"]) {
+    assert.equal(await status(header), 401, header);
+  }
+});
+
+Deno.test({
+  name: "keys of an identity provider that cannot be had are no fault of the token",
+  sanitizeResources: false, // jose does not read the body of an answer that failed
+  async fn() {
+    const now = Math.floor(Date.now() / 1000);
+    const { publicKey, privateKey } = await generateKeyPair("ES256");
+    const payload = { sub: "alice", exp: now + 60 };
+    const sign = () => new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "k1" }).sign(privateKey);
+    let answer = (): Response => new Response(null, { status: 503 });
+    await using provider = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => answer());
+    const jwksUrl = `http://127.0.0.1:${provider.addr.port}/keys`;
+    const outcome = async (token: string) =>
+      await new TokenVerifier({ clock: systemClock, secrets: [], requiresExpiry: true, jwksUrl }).verify(token)
+        .then(({ sub }) => sub, (fault: Fault) => fault.code);
+    assert.equal(await outcome(await sign()), "unavailable");
+    answer = () => new Response("{");
+    assert.equal(await outcome(await sign()), "unavailable");
+    answer = () => Response.json({ keys: "none" });
+    assert.equal(await outcome(await sign()), "unavailable");
+    answer = () => Response.json({ keys: [] });
+    assert.equal(await outcome(await sign()), "unauthenticated");
+    const jwk = { ...await exportJWK(publicKey), kid: "k1" };
+    answer = () => Response.json({ keys: [jwk] });
+    assert.equal(await outcome(await sign()), "alice");
+    assert.equal(await outcome(forge({ alg: "HS256", kid: "k1" }, payload, JSON.stringify(jwk))), "unauthenticated");
+    assert.equal(await outcome(`${(await sign()).slice(0, -4)}AAAA`), "unauthenticated");
+  },
+});

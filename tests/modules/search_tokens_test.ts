@@ -1,0 +1,44 @@
+// Tokens of the index: what a question needs is among what a text has, and how numbers are written.
+import assert from "node:assert/strict";
+import fc from "npm:fast-check@4.10.2";
+import { fold } from "@/modules/search/fold.ts";
+import { hashGrams, neededGrams, runsOf, tokensOf } from "@/modules/search/gram.ts";
+import { wordsOf } from "@/modules/search/index/store.ts";
+
+const LETTERS = [..."abcXYZ0189äßçñøΣςжя_-. ,🙂👩🏽", ..."机器学习の部署カナ회의록ｶﾞ", "e\u0301", "\ud801\udc37", "क्षि"];
+
+Deno.test("every part of a text's runs needs only tokens that the text has, with those given besides", () => {
+  fc.assert(fc.property(
+    fc.array(fc.constantFrom(...LETTERS), { maxLength: 60 }),
+    fc.nat(),
+    fc.nat(),
+    (letters, from, length) => {
+      const { text } = fold(letters.join(""));
+      const tokens = new Set(tokensOf("t", text, ["@room", "!link"]));
+      for (const run of runsOf(text)) {
+        const characters = [...run];
+        const start = from % characters.length;
+        const part = characters.slice(start, start + 1 + length % characters.length).join("");
+        // Of a word, one or two letters need that it starts with them: there the run itself has to do.
+        const grams = neededGrams(part);
+        const needed = grams.some((gram) => /^[=^]/.test(gram)) ? neededGrams(run) : grams;
+        for (const token of hashGrams("t", needed)) assert.ok(tokens.has(token), JSON.stringify([text, part]));
+      }
+      for (const token of hashGrams("t", ["@room", "!link"])) assert.ok(tokens.has(token));
+    },
+  ));
+});
+
+Deno.test("a text has no tokens but those of its words, and other tenants have others", () => {
+  const expected = hashGrams("t", ["^he", "hel", "ell", "llo", "=a", "机", "器", "机器", "!file"]);
+  assert.deepEqual(new Set(tokensOf("t", "hello, a 机器", ["!file"])), new Set(expected));
+  assert.deepEqual(tokensOf("t", " .,!", []), []);
+  assert.equal(new Set([...tokensOf("t", "hello", []), ...tokensOf("u", "hello", [])]).size, 8);
+});
+
+Deno.test("tokens are written in base 36, as every index that exists has them", () => {
+  const edges = [0, 1, 35, 36, 1295, 1296, 36 ** 5 - 1, 36 ** 5, 36 ** 6 - 1, 36 ** 6, 2 ** 31, 2 ** 32 - 1];
+  const numbers = [...edges, ...Array.from({ length: 3000 }, (_, at) => Math.imul(at, 0x9e3779b1) >>> 0)];
+  assert.equal(wordsOf(numbers.map((number) => number | 0)), numbers.map((number) => number.toString(36)).join(" "));
+  assert.equal(wordsOf([]), "");
+});
