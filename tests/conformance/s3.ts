@@ -1,5 +1,7 @@
 // A local S3 server as a process of its own, for one test.
 
+const LOCK = new URL("../deno.lock", import.meta.url).pathname;
+
 /** What the server lets in. */
 export const S3_KEYS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
 
@@ -9,7 +11,14 @@ export type S3Server = { endpoint: string; folder: string; close(): Promise<void
 export async function openS3Server(): Promise<S3Server> {
   const folder = await Deno.makeTempDir({ prefix: "blob-s3-" });
   const server = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--allow-all", "--quiet", new URL("s3_server.ts", import.meta.url).pathname, folder],
+    args: [
+      "run",
+      "--allow-all",
+      "--quiet",
+      `--lock=${LOCK}`,
+      new URL("s3_server.ts", import.meta.url).pathname,
+      folder,
+    ],
     stdout: "piped",
     stderr: "null",
   }).spawn();
