@@ -28,6 +28,15 @@ for (const { name, ignore, run } of BACKENDS) {
     assert.deepEqual(atThere, sent);
   });
 
+  test("what is published right before the end still arrives", async ({ here, there }) => {
+    const heard = await record(there, "room:a");
+    const sent = [ephemeral("1"), ephemeral("2")];
+    for (const message of sent) here.publish("room:a", message);
+    if (here !== there) await here.close();
+    await until(() => heard.length >= sent.length);
+    assert.deepEqual(heard, sent);
+  });
+
   test("every kind of message arrives as it was sent", async ({ here, there }) => {
     const heard = await record(there, "control");
     const event = {
