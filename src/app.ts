@@ -4,7 +4,7 @@ import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import { type AnyStore, claimDatabase, openBlobs, openShared, openStore } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
-import type { Clock } from "@/core/clock.ts";
+import { type Clock, inTime } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import { LagSampler } from "@/core/lag.ts";
@@ -12,6 +12,7 @@ import { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
 import type { Operation, Rate } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
+import { Seal } from "@/core/seal.ts";
 import { limitsOf } from "@/limits.ts";
 import { syncRoute } from "@/modules/document/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
@@ -29,6 +30,7 @@ import { createUpgrade } from "@/transport/ws/server.ts";
 const HOUSEKEEPING_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const LARGEST_ROOMS = 100;
+const CHECK_MS = 3000;
 
 export type App = {
   fetch(request: Request, peer: string): Response | Promise<Response>;
@@ -57,8 +59,10 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
   const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
-  const ledger = new IdempotencyLedger({ store, clock });
-  const cursors = new Cursors(config.jwtSecret);
+  const { jwtSecret, jwtSecretPrevious } = config;
+  const secrets = jwtSecretPrevious === undefined ? [jwtSecret] : [jwtSecret, jwtSecretPrevious];
+  const ledger = new IdempotencyLedger({ store, clock, seal: new Seal(secrets, "idempotency") });
+  const cursors = new Cursors(jwtSecret);
   const blobs = await openBlobs(config.s3, `${config.dataDir}/files`);
 
   const product = createProduct({
@@ -110,7 +114,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   // Transports
   const takeRate = async (key: string, rate: Rate): Promise<void> => {
     const take = await limiter.take(key, rate);
-    if (!take.isAllowed) throw new Fault("rate_limited", "Too many of these calls", { retryAfterMs: take.resetMs });
+    if (!take.isAllowed) throw new Fault("rate_limited", "Too many of these calls", { limit: take });
   };
   const dispatch = createDispatch({ metrics, takeRate: limits.isOn ? takeRate : undefined, rates: limits });
   const hub = new Hub({
@@ -224,8 +228,9 @@ async function probeStore(store: AnyStore): Promise<void> {
   );
 }
 
+/** Whoever asks goes without an answer that takes long, and a check that hangs is one that failed. */
 async function isFine(check: Promise<unknown>): Promise<boolean> {
-  return await check.then(() => true, () => false);
+  return await inTime(check.then(() => true, () => false), CHECK_MS) ?? false;
 }
 
 /** Events of one commit as runs of one stream each, in order. */

@@ -322,7 +322,7 @@ function isPostgresUrl(text: string): boolean {
   const url = URL.parse(text.replace(/,[^/?@]*(?=[/?]|$)/, ""));
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false;
   try {
-    decodeURIComponent(`${url.username}${url.password}${url.pathname}`);
+    decodeURIComponent(`${url.username}${url.password}`);
     return true;
   } catch {
     return false;

@@ -1,6 +1,7 @@
 // The product: every module constructed by hand, in the order of their dependencies. Adding a module is adding its lines here.
 import type { AnyStore } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
+import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
@@ -26,7 +27,7 @@ import {
 } from "@/modules/message/mod.ts";
 import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
-import { RoomGate, RoomMembers, roomModule, RoomService } from "@/modules/room/mod.ts";
+import { isMuted, RoomGate, RoomMembers, roomModule, RoomService } from "@/modules/room/mod.ts";
 import {
   MessageSource,
   Reindexer,
@@ -92,7 +93,22 @@ export function createProduct(
     }),
   });
   const gate = new RoomGate(store);
-  const notifications = new NotificationService({ store, clock, cursors, identity });
+  const sees = (kind: string) => async (actor: Actor, ids: readonly string[]) =>
+    new Set((await searchables.find((source) => source.kind === kind)?.load(actor, ids))?.keys());
+  const notifications = new NotificationService({
+    store,
+    clock,
+    cursors,
+    identity,
+    sight: {
+      async rooms(actor, ids) {
+        const seen = await Promise.all(ids.map((id) => gate.look(actor, id)));
+        return new Set(seen.flatMap((entry) => entry?.room.id ?? []));
+      },
+      tasks: sees("task"),
+      events: sees("event"),
+    },
+  });
   const members = new RoomMembers({
     store,
     clock,
@@ -137,7 +153,10 @@ export function createProduct(
   const indexer = new SearchIndexer({ store, index: searchIndex });
   const permissions = new PermissionService({
     operations: () => operations,
-    roleInRoom: async (who, roomId) => (await gate.look(who, roomId))?.role,
+    async standingInRoom(who, roomId) {
+      const entry = await gate.look(who, roomId);
+      return entry && { role: entry.role, isMuted: isMuted(who, entry.room) };
+    },
     subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
   });
   modules.push(
@@ -240,7 +259,7 @@ export function createProduct(
     gate,
     identity,
     authenticate: (token) => authenticator.authenticate(token),
-    revalidate: async (actor) => await authenticator.current(actor) !== undefined,
+    revalidate: (actor) => authenticator.current(actor),
     sync: {
       authTimeoutMs: limits.ws.authTimeoutMs,
       connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,

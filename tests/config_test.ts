@@ -57,6 +57,9 @@ Deno.test("addresses of databases and proxies in their usual forms are taken", (
       "postgres://localhost/gateway",
       "postgresql://user:p%40ss,word@a.example:5432,b.example:5433/gateway?sslmode=require",
       "postgres://user@[::1]:5432/gateway",
+      "postgres://%2Fvar%2Frun%2Fpostgresql/gateway",
+      "postgres:///gateway",
+      "postgres://user:p@ss%25:w$!(rd[1]@localhost/100%",
     ]
   ) assert.equal(read({ SVC_DATABASE_URL: url }).settings.SVC_DATABASE_URL, url);
   const proxies = "10.0.0.0/8, 192.0.2.1,::1, fd00::/8";

@@ -4,13 +4,14 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { IdempotencyScope, RunOnce, StoredAnswer } from "@/core/idempotency.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import type { Seal } from "@/core/seal.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables, IdempotencyRow } from "./core_tables.ts";
 
 const KEPT_MS = 24 * 3600 * 1000;
 const PURGE_ROWS = 500;
 
-type Deps = { store: Pick<Store<CoreTables>, "db" | "write">; clock: Clock };
+type Deps = { store: Pick<Store<CoreTables>, "db" | "write">; clock: Clock; seal: Seal };
 type Once = { answer: StoredAnswer; isReplay: boolean };
 
 /** Thrown to undo the effects behind an answer that is not to be kept. */
@@ -32,14 +33,15 @@ export class IdempotencyLedger {
     this.#deps = deps;
   }
 
-  readonly runOnce: RunOnce = async (scope, fingerprint, work) => {
-    const id = JSON.stringify([scope.tenantId, scope.principalId, scope.method, scope.path, scope.key]);
+  readonly runOnce: RunOnce = async (scope, fingerprint, work, isSecret = false) => {
+    const id = idOf(scope);
     if (this.#inFlight.has(id)) {
       throw new Fault("idempotency_in_flight", "Another request with this key is running", { retryAfterMs: 1000 });
     }
     this.#inFlight.add(id);
     try {
-      return await this.#replay(this.#deps.store.db, scope, fingerprint) ?? await this.#run(scope, fingerprint, work);
+      return await this.#replay(this.#deps.store.db, scope, fingerprint, isSecret) ??
+        await this.#run(scope, fingerprint, work, isSecret);
     } finally {
       this.#inFlight.delete(id);
     }
@@ -56,19 +58,25 @@ export class IdempotencyLedger {
     }
   }
 
-  async #run(scope: IdempotencyScope, fingerprint: string, work: () => Promise<StoredAnswer>): Promise<Once> {
+  async #run(
+    scope: IdempotencyScope,
+    fingerprint: string,
+    work: () => Promise<StoredAnswer>,
+    isSecret: boolean,
+  ): Promise<Once> {
     try {
       return await this.#deps.store.write(async ({ db }) => {
         // The key comes first: another node that has it makes this wait until its answer is there.
         const at = iso(this.#deps.clock.now());
         if (await claimKey.run(db, { ...scope, fingerprint, at }) === 0) {
-          const replay = await this.#replay(db, scope, fingerprint);
+          const replay = await this.#replay(db, scope, fingerprint, isSecret);
           if (replay !== undefined) return replay;
           throw new Fault("idempotency_in_flight", "Another request with this key is running", { retryAfterMs: 1000 });
         }
         const answer = await work();
         if (answer.status >= 500) throw new Undo(answer);
-        const { status, headers, body } = answer;
+        const { status, headers } = answer;
+        const body = isSecret && answer.body !== null ? this.#deps.seal.seal(answer.body, idOf(scope)) : answer.body;
         await keepAnswer.run(db, { ...scope, status, headers: JSON.stringify(headers), body });
         return { answer, isReplay: false };
       });
@@ -78,15 +86,31 @@ export class IdempotencyLedger {
     }
   }
 
-  async #replay(db: Kysely<CoreTables>, scope: IdempotencyScope, fingerprint: string): Promise<Once | undefined> {
+  async #replay(
+    db: Kysely<CoreTables>,
+    scope: IdempotencyScope,
+    fingerprint: string,
+    isSecret: boolean,
+  ): Promise<Once | undefined> {
     const row = await answerOf.first(db, scope);
     if (row === undefined || row.status === null) return undefined;
     if (row.fingerprint !== fingerprint) {
       throw new Fault("idempotency_key_reused", "This Idempotency-Key was used with another request");
     }
     const headers = JSON.parse(row.headers ?? "{}");
-    return { answer: { status: row.status, headers, body: row.body }, isReplay: true };
+    const body = isSecret && row.body !== null ? this.#deps.seal.open(row.body, idOf(scope)) : row.body;
+    if (body === undefined) {
+      throw new Fault(
+        "conflict",
+        "This Idempotency-Key has been used, but the secret in its answer can no longer be read; look for what it made, and use a new key",
+      );
+    }
+    return { answer: { status: row.status, headers, body }, isReplay: true };
   }
+}
+
+function idOf({ tenantId, principalId, method, path, key }: IdempotencyScope): string {
+  return JSON.stringify([tenantId, principalId, method, path, key]);
 }
 
 const answerOf = prepared((db: Kysely<CoreTables>, param: Param<IdempotencyScope>) =>

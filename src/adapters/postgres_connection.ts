@@ -53,7 +53,8 @@ function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclos
       default_transaction_read_only: true,
       statement_timeout: 10_000,
       lock_timeout: 5_000,
-      idle_in_transaction_session_timeout: 60_000,
+      // A node that froze or was cut off holds the streams of its batch until the server ends its session.
+      idle_in_transaction_session_timeout: 10_000,
     },
   });
 }
@@ -76,21 +77,29 @@ function openSocket({ host, port, path }: { host: string[]; port: number[]; path
   return Object.assign(socket, { host: hostname });
 }
 
-/** Committed state, read over a few connections that pipeline. */
+/**
+ * Committed state, read over a few connections that pipeline. A network that swallows packets closes no socket, so after
+ * one late answer reads go over new connections; the old ones get as long again for what was sent on them.
+ */
 export class PostgresPool implements Pick<Session, "run"> {
-  readonly #sql: Sql;
+  readonly #open: () => Sql;
   readonly #answerTimeoutMs: number;
+  #sql: Sql;
+  #left: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions, max: number) {
-    this.#sql = connect(options, max, () => {});
+    this.#open = () => connect(options, max, () => {});
     this.#answerTimeoutMs = options.answerTimeoutMs;
+    this.#sql = this.#open();
   }
 
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
+    const on = this.#sql;
     try {
-      return await answer(this.#sql, sql, values, this.#answerTimeoutMs);
+      return await answer(on, sql, values, this.#answerTimeoutMs);
     } catch (thrown) {
+      if (thrown instanceof NoAnswer) this.#leave(on);
       const failure = translate(thrown);
       if (!(failure instanceof SessionLost || failure instanceof Rerun)) throw failure;
       throw new Fault("unavailable", "The database cannot be reached now", { cause: thrown });
@@ -98,7 +107,13 @@ export class PostgresPool implements Pick<Session, "run"> {
   }
 
   async close(): Promise<void> {
-    await this.#sql.end({ timeout: CLOSE_TIMEOUT_S });
+    await Promise.all([this.#left, this.#sql.end({ timeout: CLOSE_TIMEOUT_S })]);
+  }
+
+  #leave(sql: Sql): void {
+    if (sql !== this.#sql) return;
+    this.#sql = this.#open();
+    this.#left = Promise.allSettled([this.#left, sql.end({ timeout: this.#answerTimeoutMs / 1000 })]);
   }
 }
 
@@ -186,6 +201,9 @@ export class PostgresConnection implements Connection {
   }
 }
 
+/** Not even the server's own limit for a statement was heard of. */
+class NoAnswer extends SessionLost {}
+
 async function answer(
   sql: Sql,
   text: string,
@@ -193,7 +211,7 @@ async function answer(
   timeoutMs: number,
 ): Promise<Rows & { command: string }> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new SessionLost("No answer from the database")), timeoutMs);
+  const timer = setTimeout(() => reject(new NoAnswer("No answer from the database")), timeoutMs);
   try {
     // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
     const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);

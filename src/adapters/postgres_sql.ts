@@ -47,6 +47,9 @@ const LOST = new Set([
   "25P03",
 ]);
 
+/** Out of disk, memory or the like; failing at its own files; a standby or one that was made read-only. */
+const UNABLE = /^(53|58|25006)/;
+
 /** A driver's error as the store speaks of it. */
 export function translate(thrown: unknown): unknown {
   if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return thrown;
@@ -54,6 +57,7 @@ export function translate(thrown: unknown): unknown {
   if (thrown.code === "23505") return new UniqueViolation(thrown.message, options);
   if (RERUN.has(thrown.code)) return new Rerun(thrown.message, options);
   if (LOST.has(thrown.code) || thrown.code.startsWith("08")) return new SessionLost(thrown.message, options);
+  if (UNABLE.test(thrown.code)) return new Fault("unavailable", "The database cannot do this now", options);
   if (thrown.code === "57014") return new Fault("unavailable", "The database took too long", options);
   return thrown;
 }

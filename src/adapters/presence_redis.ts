@@ -14,8 +14,8 @@ const COMMAND_TIMEOUT_MS = 500;
 export type RedisPresenceOptions = { prefix?: string; beatMs?: number; lifeMs?: number };
 
 /**
- * What this node holds is the truth about this node; Redis is what it tells the others. Each connection to Redis writes
- * under a new name, so what was removed while Redis was away dies with the old name.
+ * What this node holds is the truth about this node; Redis is what it tells the others. After each time that Redis was
+ * away or did not take something, all is written under a new name, so what was removed meanwhile dies with the old name.
  */
 export class RedisPresence implements Presence {
   readonly #redis: RedisConnection;
@@ -25,6 +25,8 @@ export class RedisPresence implements Presence {
   readonly #own = new Map<string, Map<string, ClientInfo>>();
   #name = "";
   #beats = 0;
+  /** Whether Redis lacks something of this node, or has too much. */
+  #isAmiss = false;
 
   constructor(url: string, options: RedisPresenceOptions = {}) {
     this.#prefix = options.prefix ?? "svc:";
@@ -39,14 +41,14 @@ export class RedisPresence implements Presence {
   add(key: string, info: ClientInfo): void {
     const clients = this.#own.get(key) ?? new Map<string, ClientInfo>();
     this.#own.set(key, clients.set(info.client, info));
-    if (this.#redis.isReady) quietly(this.#write([[key, info]]));
+    if (this.#redis.isReady) this.#tell(this.#write([[key, info]]));
   }
 
   remove(key: string, client: string): void {
     const clients = this.#own.get(key);
     clients?.delete(client);
     if (clients?.size === 0) this.#own.delete(key);
-    if (this.#redis.isReady) quietly(this.#redis.client.hdel(this.#hash(key), `${this.#name}:${client}`));
+    if (this.#redis.isReady) this.#tell(this.#redis.client.hdel(this.#hash(key), `${this.#name}:${client}`));
   }
 
   async list(key: string): Promise<ClientInfo[]> {
@@ -78,9 +80,10 @@ export class RedisPresence implements Presence {
     return entries.filter(({ node }) => alive.has(node)).map(({ json }) => JSON.parse(json) as ClientInfo);
   }
 
-  /** A new name for a new connection: nothing written under the old one counts any more. */
+  /** A new name: nothing written under the old one counts any more. */
   async #enter(): Promise<void> {
     const { client } = this.#redis;
+    this.#isAmiss = false;
     if (this.#name !== "") quietly(client.del(this.#life(this.#name)));
     this.#name = crypto.randomUUID();
     quietly(client.set(this.#life(this.#name), "", "PX", this.#lifeMs));
@@ -89,7 +92,10 @@ export class RedisPresence implements Presence {
 
   async #stayAlive(): Promise<void> {
     if (!this.#redis.isReady) return;
-    quietly(this.#redis.client.set(this.#life(this.#name), "", "PX", this.#lifeMs));
+    const beat = this.#redis.client.set(this.#life(this.#name), "", "PX", this.#lifeMs, "XX");
+    // Without a life in Redis this node was dead for the others, who clear the entries of the dead away.
+    const isAlive = await beat.then((answer) => answer !== null, () => true);
+    if (!isAlive || this.#isAmiss) return await this.#enter();
     this.#beats = (this.#beats + 1) % BEATS_PER_RENEWAL;
     if (this.#beats === 0) await this.#writeAll();
   }
@@ -102,13 +108,18 @@ export class RedisPresence implements Presence {
       for (const info of clients.values()) {
         piece.push([key, info]);
         if (piece.length < ENTRIES_PER_PIPELINE) continue;
-        const sent = this.#write(piece);
+        const sent = this.#tell(this.#write(piece));
         piece = [];
-        await sent.catch(() => {});
+        await sent;
         if (this.#name !== name || !this.#redis.isReady) return;
       }
     }
-    await this.#write(piece).catch(() => {});
+    await this.#tell(this.#write(piece));
+  }
+
+  /** What Redis did not take is written again with a next beat. */
+  async #tell(command: Promise<unknown>): Promise<void> {
+    await command.catch(() => this.#isAmiss = true);
   }
 
   async #write(entries: readonly (readonly [string, ClientInfo])[]): Promise<void> {
@@ -117,7 +128,8 @@ export class RedisPresence implements Presence {
       pipeline.hset(this.#hash(key), `${this.#name}:${info.client}`, JSON.stringify(info));
       pipeline.expire(this.#hash(key), HASH_LIFE_SECONDS);
     }
-    await pipeline.exec();
+    const failed = (await pipeline.exec())?.find(([error]) => error !== null);
+    if (failed !== undefined) throw failed[0];
   }
 
   #hash(key: string): string {
@@ -129,7 +141,7 @@ export class RedisPresence implements Presence {
   }
 }
 
-/** What Redis did not take is written again when it returns. */
+/** For what a later beat, or time, does as well. */
 function quietly(command: Promise<unknown>): void {
   command.catch(() => {});
 }

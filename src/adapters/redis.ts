@@ -1,4 +1,4 @@
-// A connection to Redis or Valkey that fails fast, comes back by itself, and says once when it goes and once when it returns.
+// A connection to Redis or Valkey that fails fast, comes back by itself, and says once why it is away and once that it is back.
 import { Redis } from "ioredis";
 import { logOf } from "@/core/log.ts";
 
@@ -27,6 +27,8 @@ export class RedisConnection {
   readonly #watch: ReturnType<typeof setInterval>;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failedAttempts = 0;
+  /** Why it is away, as far as the log has it. */
+  readonly #told = new Set<string>();
   #isClosed = false;
   #quietTicks = 0;
 
@@ -42,18 +44,21 @@ export class RedisConnection {
       retryStrategy: () => null,
       ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
     });
-    // Each failed attempt is an `error`; without a listener ioredis prints it. `end` below tells the operator once.
+    // Each failed attempt is an `error`; without a listener ioredis prints it. `end` below tells the operator.
     let lastError: Error | undefined;
     this.client.on("error", (error: Error) => lastError = error);
     this.client.on("ready", () => {
       if (this.#failedAttempts > 0) log.info("redis is back");
       this.#failedAttempts = 0;
+      this.#told.clear();
       options.onReady?.();
       tried.resolve();
     });
     this.client.on("end", () => {
       if (!this.#isClosed) {
-        if (this.#failedAttempts === 0) log.warn("redis is away", { cause: reasonOf(lastError) });
+        const cause = reasonOf(lastError);
+        if (!this.#told.has(cause)) log.warn("redis is away", { cause });
+        this.#told.add(cause);
         this.#failedAttempts += 1;
         const delayMs = Math.min(this.#failedAttempts * RETRY_STEP_MS, RETRY_MAX_MS);
         this.#retry = setTimeout(() => this.client.connect().catch(() => {}), delayMs);
@@ -95,8 +100,9 @@ export class RedisConnection {
   }
 }
 
-/** The code where there is one: a message could quote the URL. */
+/** The code where there is one, such as WRONGPASS at the start of a reply: a message could quote the URL. */
 function reasonOf(error: Error | undefined): string {
   if (error === undefined) return "the connection ended";
+  if (error.name === "ReplyError") return /^[A-Z]+/.exec(error.message)?.[0] ?? error.name;
   return "code" in error ? String(error.code) : error.name;
 }

@@ -44,6 +44,8 @@ export class SqliteConnection implements Connection {
     if (!options.isReadOnly) {
       this.#db.exec("pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 4000");
     }
+    // The engine's own knows ASCII only, unlike PostgreSQL's.
+    this.#db.function("lower", { deterministic: true }, lower);
     this.#footprints = footprintsOf(this.#db);
   }
 
@@ -139,6 +141,10 @@ export class SqliteConnection implements Connection {
     if (!AWAY.has(thrown.errcode & 0xff)) return thrown;
     return new Fault("unavailable", "The database cannot serve now", { cause: thrown });
   }
+}
+
+function lower(value: SqlValue): SqlValue {
+  return typeof value === "string" ? value.toLowerCase() : value;
 }
 
 function rowsOf(found: Row[]): Rows {

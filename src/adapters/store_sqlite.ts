@@ -1,5 +1,5 @@
 // The store on SQLite: the embedded default. One connection writes, another reads what is committed.
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { KeptAnswers } from "./kept.ts";
 import { SqliteConnection } from "./sqlite_connection.ts";
@@ -14,8 +14,9 @@ export function openSqliteStore<Tables>(path: string, options: StoreOptions): Sq
   const isFile = path !== ":memory:";
   if (isFile) {
     mkdirSync(dirname(path), { recursive: true });
-    // For its owner only; the engine gives its log the mode of the file.
-    closeSync(openSync(path, "a", FILE_MODE));
+    // For its owner only; the engine gives its log the mode of the file. One that is there is not opened, for to close it would
+    // take away the locks (POSIX) that another connection of this process has on it.
+    if (!existsSync(path)) closeSync(openSync(path, "a", FILE_MODE));
   }
   const kept = new KeptAnswers();
   const lane = new SqliteConnection(path, kept, { isReadOnly: false });

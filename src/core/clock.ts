@@ -8,6 +8,17 @@ export type Clock = {
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now() };
 
+/** What `work` resolves to; `undefined` when it takes longer. */
+export async function inTime<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), ms);
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Whether this names a time zone: an IANA name, or an offset such as +02:00. */
 export function isTimeZone(name: string): boolean {
   try {

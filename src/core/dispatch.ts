@@ -40,6 +40,7 @@ type Meter = {
   latency: Histogram.Internal<string>;
 };
 
+const LOST = "__proto__";
 const log = logOf("operation");
 
 /** Builds the dispatcher. */
@@ -114,6 +115,11 @@ async function limit(takeRate: TakeRate, rates: RateRules, operation: Operation,
 
 /** Parses unknown input; throws a Fault that names every field that is wrong. */
 export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown): z.output<Schema> {
+  const lost = lostField(input, []);
+  if (lost !== undefined) {
+    const [pointer, detail] = [pointerOf(lost), "No field can have this name"];
+    throw new Fault("unknown_field", `${pointer}: ${detail}`, { errors: [{ pointer, code: "unknown_field", detail }] });
+  }
   const parsed = schema.safeParse(input ?? {});
   if (parsed.success) return parsed.data;
   const errors = parsed.error.issues.flatMap(fieldFaults).slice(0, 50);
@@ -137,6 +143,19 @@ function fieldFaults(issue: z.core.$ZodIssue): FieldFault[] {
     }));
   }
   return [{ pointer: pointerOf(issue.path), code: issue.code, detail: issue.message }];
+}
+
+/** The path of a field that parsing would drop without a word, lest it becomes what objects inherit from. */
+function lostField(value: unknown, path: readonly PropertyKey[]): readonly PropertyKey[] | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  if (Object.hasOwn(value, LOST)) return [...path, LOST];
+  // Not by entries: this looks at every message that is sent.
+  for (const name in value) {
+    const part = (value as Record<string, unknown>)[name];
+    const found = typeof part === "object" && part !== null ? lostField(part, [...path, name]) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** JSON pointer (RFC 6901) of a path. */

@@ -95,22 +95,28 @@ function fieldIn(code: FaultCode, message: string): FieldFault[] {
   return pointer === undefined || detail === undefined ? [] : [{ pointer, code: "invalid", detail }];
 }
 
+/** How a limit stands that was asked for one more: of so many calls, so many are left, and all are back in a while. */
+export type LimitState = { limit: number; remaining: number; resetMs: number };
+
 /** A failure that a caller may see: `message` is safe to show, `cause` goes to the log only. */
 export class Fault extends Error {
   override readonly name = "Fault";
   readonly code: FaultCode;
   readonly errors: readonly FieldFault[];
   readonly retryAfterMs: number | undefined;
+  /** The limit that refused the call. */
+  readonly limit: LimitState | undefined;
 
   constructor(
     code: FaultCode,
     message: string,
-    options: { cause?: unknown; errors?: readonly FieldFault[]; retryAfterMs?: number } = {},
+    options: { cause?: unknown; errors?: readonly FieldFault[]; retryAfterMs?: number; limit?: LimitState } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.errors = options.errors ?? fieldIn(code, message);
-    this.retryAfterMs = options.retryAfterMs;
+    this.retryAfterMs = options.retryAfterMs ?? options.limit?.resetMs;
+    this.limit = options.limit;
   }
 
   get kind(): FaultKind {

@@ -9,6 +9,17 @@ export function encodeOnce(value: object): string {
   return text;
 }
 
+/** The JSON of a value with the fields of each object in order of their names: the same for what says the same. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(
+    value,
+    (_, part: unknown) =>
+      typeof part === "object" && part !== null && !Array.isArray(part)
+        ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => a < b ? -1 : 1))
+        : part,
+  );
+}
+
 /** The JSON of a value, made now unless `encodeOnce` has made it before; `null` for `undefined`. */
 export function jsonOf(value: unknown): string {
   const known = typeof value === "object" && value !== null ? texts.get(value) : undefined;

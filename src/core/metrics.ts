@@ -1,5 +1,6 @@
 // Every metric family of the gateway, registered from the start under its published name.
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { inTime } from "./clock.ts";
 
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const BYTES = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
@@ -7,6 +8,7 @@ const BYTES = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 /** The families, one registry for one gateway. Labels are route templates, operation names and codes, never ids of people. */
 export class Metrics {
   readonly registry = new Registry();
+  readonly #collectMs: number;
   readonly buildInfo = this.#gauge("svc_build_info", "Gateway package version and commit; the value is 1", [
     "version",
     "commit",
@@ -69,9 +71,24 @@ export class Metrics {
     "state",
   ]);
 
-  /** Sets a gauge freshly at each scrape. */
+  /** `collectMs` is the longest wait for one gauge at a scrape, well within the 10 s that Prometheus waits for all. */
+  constructor(collectMs = 3000) {
+    this.#collectMs = collectMs;
+  }
+
+  /** Sets a gauge freshly at each scrape. One that cannot be read now has no value, and the others are there all the same. */
   onScrape(gauge: Gauge<string>, collect: (gauge: Gauge<string>) => void | Promise<void>): void {
-    (gauge as unknown as { collect: () => void | Promise<void> }).collect = () => collect(gauge);
+    const isRead = async (): Promise<boolean> => {
+      try {
+        await collect(gauge);
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    (gauge as unknown as { collect: () => Promise<void> }).collect = async () => {
+      if (!await inTime(isRead(), this.#collectMs)) gauge.reset();
+    };
   }
 
   #counter<Label extends string>(name: string, help: string, labelNames: Label[] = []): Counter<Label> {

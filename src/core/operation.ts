@@ -13,9 +13,14 @@ export type Access = {
   room?: RoomRole;
   /** The call is also fine in an archived room (reads always are). */
   archived?: true;
+  /** The call is also fine for an agent the room has muted (reads always are): it takes itself out, or says what it read. */
+  muted?: true;
 };
 
-/** A rate rule: tokens come back at `perSecond`, at most `burst` are saved up. */
+/**
+ * A rate rule: `burst` calls within the time that so many take at `perSecond`, counted from the first of them; when it is
+ * over, all are there again at once.
+ */
 export type Rate = { perSecond: number; burst: number };
 
 /** How the operation is reached over HTTP. Path parameters, query and body are merged into one input. */
@@ -74,6 +79,8 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   /** A strict object; unknown fields are refused and named. */
   input: Input;
   output: Output;
+  /** The answer holds something that is shown once and kept nowhere: a token, an address that nobody can guess. */
+  isSecret?: true;
   /** Codes this operation may answer beyond those every operation may. */
   faults?: readonly FaultCode[];
   /** Present while what it does is switched off: makes what every authenticated caller is told, whatever was asked. */

@@ -1,8 +1,9 @@
 // The rate limiter: one bucket per key, shared by all nodes that share a backend.
+import type { LimitState } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
 
-/** What a bucket says after one token was asked of it. */
-export type Take = { isAllowed: boolean; limit: number; remaining: number; resetMs: number };
+/** What a bucket says after it was asked. */
+export type Take = LimitState & { isAllowed: boolean };
 
 export interface Limiter {
   /** Takes `cost` tokens from the bucket of `key`; never throws (a backend that is away counts on this node alone). */

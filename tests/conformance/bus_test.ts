@@ -1,6 +1,7 @@
 // What every bus promises, and what the Redis one promises besides when Redis goes and comes back.
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
+import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { RedisBus } from "@/adapters/bus_redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
@@ -166,6 +167,39 @@ redisTest("a node that starts without Redis serves itself and joins when Redis c
     await until(() => atThere.length > 0);
     assert.deepEqual(atThere, [ephemeral("together")]);
   });
+});
+
+redisTest("the log says why Redis cannot be used, each reason once, and never the password", async () => {
+  const records: LogRecord[] = [];
+  await configure({
+    sinks: { memory: (record) => void records.push(record) },
+    loggers: [
+      { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
+      { category: ["gateway", "redis"], lowestLevel: "info", sinks: ["memory"] },
+    ],
+  });
+  try {
+    await using server = await ownRedis();
+    const url = new URL(server.url);
+    url.password = "outdated";
+    const connection = new RedisConnection(url.href);
+    await until(() => connection.isReady);
+    await command(server.url, "CONFIG", "SET", "requirepass", "renewed");
+    const admin = `redis://:renewed@${url.host}`;
+    await command(admin, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    await sleep(300);
+    await command(admin, "CONFIG", "SET", "requirepass", "outdated");
+    await until(() => connection.isReady);
+    await connection.close();
+  } finally {
+    await reset();
+  }
+  assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
+    ["redis is away", "the connection ended"],
+    ["redis is away", "WRONGPASS"],
+    ["redis is back", undefined],
+  ]);
+  assert.doesNotMatch(JSON.stringify(records), /outdated|renewed/);
 });
 
 redisTest("closing does not wait for a Redis that is away, nor for one that just comes back", async () => {

@@ -1,7 +1,9 @@
 // What the idempotency ledger does on every store.
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import type { IdempotencyScope, StoredAnswer } from "@/core/idempotency.ts";
+import { Seal } from "@/core/seal.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "@/adapters/core_tables.ts";
 import type { Backend, Opened } from "./store_backends.ts";
@@ -16,8 +18,11 @@ const scope: IdempotencyScope = {
 };
 const created: StoredAnswer = { status: 201, headers: { location: "/v1/notes/1" }, body: `{"id":"1"}` };
 
+const SECRET = new TextEncoder().encode("a secret only for tests");
+
 function ledgerOf({ store, clock }: Opened, on = store): IdempotencyLedger {
-  return new IdempotencyLedger({ store: on as unknown as Store<CoreTables>, clock });
+  const seal = new Seal([SECRET], "idempotency");
+  return new IdempotencyLedger({ store: on as unknown as Store<CoreTables>, clock, seal });
 }
 
 export function idempotencySuite(backend: Backend): void {
@@ -100,6 +105,23 @@ export function idempotencySuite(backend: Backend): void {
     opened.clock.ms += 2 * 3600 * 1000;
     assert.equal(await ledger.purge(), 1);
     assert.equal((await ledger.runOnce(scope, "f", makeNote(opened))).isReplay, false);
+  });
+
+  on("an answer with a secret is kept encrypted, and lost with the key", async (opened) => {
+    const { store, clock } = opened;
+    const core = store as unknown as Store<CoreTables>;
+    const secret: StoredAnswer = { status: 201, headers: {}, body: `{"token":"shown once"}` };
+    const once = (ledger: IdempotencyLedger): ReturnType<IdempotencyLedger["runOnce"]> =>
+      ledger.runOnce(scope, "f", () => Promise.resolve(secret), true);
+    await once(ledgerOf(opened));
+    assert.deepEqual(await once(ledgerOf(opened)), { answer: secret, isReplay: true });
+    const { body } = await core.db.selectFrom("idempotency").select("body").executeTakeFirstOrThrow();
+    assert.doesNotMatch(Buffer.from(body ?? "", "base64url").toString("latin1") + body, /shown once/);
+    const next = new TextEncoder().encode("the secret after that");
+    const of = (secrets: Uint8Array[]): IdempotencyLedger =>
+      new IdempotencyLedger({ store: core, clock, seal: new Seal(secrets, "idempotency") });
+    assert.equal((await once(of([next, SECRET]))).isReplay, true);
+    await assert.rejects(once(of([next])), { code: "conflict" });
   });
 
   if (!backend.isShared) return;

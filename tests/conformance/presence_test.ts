@@ -109,6 +109,34 @@ redisTest("who left while the connection was cut does not stay behind", async ()
   });
 });
 
+redisTest("what Redis forgot or would not take is told again with a next beat", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, { beatMs: 250, lifeMs: 1000 }, async ({ here, there }) => {
+    here.add("room:a", ADA);
+    await until(async () => (await there.list("room:a")).length === 1);
+    await command(server.url, "FLUSHALL");
+    assert.deepEqual(await there.list("room:a"), []);
+    await until(async () => (await there.list("room:a")).length === 1);
+    await command(server.url, "CONFIG", "SET", "maxmemory", "1");
+    here.add("room:a", BOB);
+    await until(async () => (await here.list("room:a")).length === 2);
+    await command(server.url, "CONFIG", "SET", "maxmemory", "0");
+    await until(async () => (await there.list("room:a")).length === 2);
+    assert.deepEqual(sorted(await there.list("room:a")), [ADA, BOB]);
+  });
+});
+
+redisTest("a node that was taken for dead is heard of again", async () => {
+  await using server = await ownRedis();
+  const options = { beatMs: 1000, lifeMs: 200 };
+  const [slow, looking] = [new RedisPresence(server.url, options), new RedisPresence(server.url)];
+  slow.add("room:a", ADA);
+  await until(async () => (await looking.list("room:a")).length === 1);
+  await until(async () => (await looking.list("room:a")).length === 0);
+  await until(async () => (await looking.list("room:a")).length === 1);
+  await Promise.all([slow.close(), looking.close()]);
+});
+
 redisTest("thousands of entries return after Redis lost them", async () => {
   await using server = await ownRedis();
   await withNodes(server.url, {}, async ({ here, there }) => {

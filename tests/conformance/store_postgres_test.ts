@@ -1,6 +1,8 @@
 // The store's suites on a PostgreSQL server, where TEST_POSTGRES_URL names one, and what only a server can go through.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import postgres from "postgres";
+import { PostgresPool } from "@/adapters/postgres_connection.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { systemClock } from "@/core/clock.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
@@ -32,6 +34,27 @@ if (url !== undefined) {
     assert.equal((await store.log.position("acme", "room:1")).head, 1);
   });
 
+  onStore(backend, "a node that stands still in a write holds others up for seconds, and writes after them", async ({
+    store,
+    another,
+  }) => {
+    const still = another();
+    const [held, frozen] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const late = still.write(async (tx) => {
+      await tx.emit(draft("room:1"));
+      held.resolve();
+      await frozen.promise;
+      return await tx.emit(draft("room:1"));
+    });
+    await held.promise;
+    const startedAt = performance.now();
+    const [first] = await store.write((tx) => tx.emit(draft("room:1")));
+    assert.ok(performance.now() - startedAt < 20_000);
+    frozen.resolve();
+    assert.deepEqual([first?.seq, (await late)[0]?.seq], [1, 3]);
+    await still.close();
+  });
+
   onStore(backend, "writers that deadlock on rows all succeed", async ({ store }) => {
     await store.write((tx) => tx.insertMany("note", [note("a"), note("b")]));
     await Promise.all(Array.from({ length: 8 }, (_, n) =>
@@ -43,6 +66,14 @@ if (url !== undefined) {
       })));
     const rows = await store.db.selectFrom("note").select("stars").execute();
     assert.deepEqual(rows, [{ stars: 9 }, { stars: 9 }]);
+  });
+
+  onStore(backend, "a server that is out of disk or memory, or only to be read, is unavailable", async ({ store }) => {
+    for (const code of ["53100", "53200", "58030", "25006"]) {
+      const raise = sql.raw(`do $$ begin raise exception 'no' using errcode = '${code}'; end $$`);
+      await assert.rejects(store.write(({ db }) => raise.execute(db)), { code: "unavailable" }, code);
+      await assert.rejects(raise.execute(store.db), { code: "unavailable" }, code);
+    }
   });
 
   Deno.test("postgres: a server out of reach is unavailable at once, and used again when it is back", async () => {
@@ -71,6 +102,20 @@ if (url !== undefined) {
     ]);
     await store.close();
     await schema.drop();
+  });
+
+  Deno.test("postgres: readers on connections that went silent read on new ones after one late answer", async () => {
+    await using proxy = new TcpProxy(url);
+    const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: 3000, answerTimeoutMs: 500 }, 2);
+    const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
+    await Promise.all([read(0.05), read(0.05)]);
+    proxy.swallow();
+    const outcomes = await Promise.allSettled(Array.from({ length: 4 }, () => read(0)));
+    for (const outcome of outcomes) {
+      assert.equal(outcome.status === "rejected" && outcome.reason.code, "unavailable");
+    }
+    for (const { rows } of await Promise.all([read(0), read(0), read(0)])) assert.deepEqual(rows, [{ one: 1 }]);
+    await pool.close();
   });
 
   Deno.test("postgres: a commit whose answer is lost is unavailable, never a success", async () => {

@@ -41,6 +41,25 @@ Deno.test("a database that was closed is one whole file, which only its owner re
   }
 });
 
+Deno.test({
+  name: "to open a database a second time does not take away the first one's locks",
+  // Where the system tells them.
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const folder = await Deno.makeTempDir();
+    const url = `sqlite:${folder}/gateway.db`;
+    const first = await openStore(url, systemClock);
+    const { ino } = await Deno.stat(`${folder}/gateway.db`);
+    const isLocked = () => Deno.readTextFileSync("/proc/locks").includes(`:${ino} `);
+    assert.ok(isLocked());
+    const second = await openStore(url, systemClock);
+    assert.ok(isLocked());
+    await second.close();
+    await first.close();
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
 Deno.test("a file that is no database is refused by the name of its variable", async () => {
   const file = await Deno.makeTempFile();
   await Deno.writeTextFile(

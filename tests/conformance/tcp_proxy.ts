@@ -1,10 +1,13 @@
 // A TCP proxy before a server, for tests of what a broken network does.
 
+type Link = { isCut: boolean; isSwallowing: boolean };
+
 export class TcpProxy {
   readonly url: string;
   readonly #listener: Deno.TcpListener;
   readonly #target: { hostname: string; port: number };
   readonly #open = new Set<Deno.TcpConn>();
+  readonly #links = new Set<Link>();
   readonly #pipes = new Set<Promise<void>>();
   readonly #accepting: Promise<void>;
   #isRefusing = false;
@@ -30,6 +33,12 @@ export class TcpProxy {
     this.#isRefusing = false;
   }
 
+  /** Swallows from now on whatever goes over the connections there are, without closing them; new ones work. */
+  swallow(): void {
+    for (const link of this.#links) link.isSwallowing = true;
+    this.#links.clear();
+  }
+
   /** Cuts the next connection whose client sends `text`, once the server has had it and before the client hears. */
   cutAfter(text: string): void {
     this.#cutAfter = text;
@@ -50,7 +59,8 @@ export class TcpProxy {
       }
       const server = await Deno.connect(this.#target);
       this.#open.add(client).add(server);
-      const link = { isCut: false };
+      const link: Link = { isCut: false, isSwallowing: false };
+      this.#links.add(link);
       this.#track(this.#pipe(client, server, link, true));
       this.#track(this.#pipe(server, client, link, false));
     }
@@ -61,7 +71,7 @@ export class TcpProxy {
     pipe.finally(() => this.#pipes.delete(pipe));
   }
 
-  async #pipe(from: Deno.TcpConn, to: Deno.TcpConn, link: { isCut: boolean }, isRequest: boolean): Promise<void> {
+  async #pipe(from: Deno.TcpConn, to: Deno.TcpConn, link: Link, isRequest: boolean): Promise<void> {
     const buffer = new Uint8Array(65_536);
     try {
       while (true) {
@@ -74,11 +84,13 @@ export class TcpProxy {
         }
         // The server's answer is what gets lost.
         if (link.isCut && !isRequest) break;
+        if (link.isSwallowing) continue;
         for (let sent = 0; sent < count;) sent += await to.write(bytes.subarray(sent));
       }
     } catch {
       // Either side may be gone at any time; that is what the proxy is for.
     }
+    this.#links.delete(link);
     for (const conn of [from, to]) {
       close(conn);
       this.#open.delete(conn);

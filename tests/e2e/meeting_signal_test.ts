@@ -1,12 +1,19 @@
 // The signalling relay with real clients: the one addressed hears a signal, and nobody else ever does.
 import assert from "node:assert/strict";
-import type { Subscription } from "npm:centrifuge@5.8.0";
+import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
 import { openTarget, type Target, unique, until } from "./target.ts";
 
 const PATH = "/v1/collaboration/meetings";
 
 type Heard = { type: string; actor: { id: string }; data: { from?: string; kind: string; payload: unknown } };
-type Peer = { sub: string; token: string; participantId: string; channel: Subscription; heard: Heard[] };
+type Peer = {
+  sub: string;
+  token: string;
+  participantId: string;
+  client: Centrifuge;
+  channel: Subscription;
+  heard: Heard[];
+};
 
 async function openCall(target: Target, names: readonly string[]) {
   const people = await Promise.all(names.map(async (name) => {
@@ -24,18 +31,27 @@ async function openCall(target: Target, names: readonly string[]) {
   const meeting = await target.call(host.token, "POST", PATH, { roomId: room.id });
   const peers = await Promise.all(people.map(async ({ sub, token }): Promise<Peer> => {
     const { participantId } = await target.call(token, "POST", `${PATH}/${meeting.id}/join`, {});
-    const channel = (await target.connect(token)).newSubscription(`meeting:${meeting.id}`);
+    const client = await target.connect(token);
+    const channel = client.newSubscription(`meeting:${meeting.id}`);
     const heard: Heard[] = [];
     channel.on("publication", ({ data }) => heard.push(data));
     channel.subscribe();
     await channel.ready(5000);
-    return { sub, token, participantId, channel, heard };
+    return { sub, token, participantId, client, channel, heard };
   }));
   return { meeting, roomId: room.id as string, peers };
 }
 
 function signal(from: Peer, to: string, payload: unknown, kind = "candidate", claimed = from.participantId) {
-  return from.channel.publish({ type: "meeting.signal", data: { to, from: claimed, kind, payload } });
+  return from.client.publish(from.channel.channel, {
+    type: "meeting.signal",
+    data: { to, from: claimed, kind, payload },
+  });
+}
+
+/** The code with which the server ends the subscription. */
+function endOf({ channel }: Peer): Promise<number> {
+  return new Promise((resolve) => channel.once("unsubscribed", ({ code }) => resolve(code)));
 }
 
 async function codeOf(call: Promise<unknown>): Promise<number> {
@@ -90,11 +106,14 @@ Deno.test("who is not in the meeting neither subscribes nor signals, and nobody 
   assert.equal(await codeOf(signal(alice, bob.participantId, "x".repeat(17_000))), 106);
   await signal(alice, bob.participantId, "x".repeat(16_000));
 
+  const [carolsEnd, bobsEnd, alicesEnd] = [carol, bob, alice].map(endOf);
   await target.call(carol.token, "POST", `${PATH}/${meeting.id}/leave`, { participantId: carol.participantId });
+  assert.equal(await carolsEnd, 2000);
   assert.equal(await codeOf(signal(carol, bob.participantId, "late")), 103);
   assert.notEqual(await codeOf(signal(alice, carol.participantId, "late")), 0);
 
   await target.call(alice.token, "DELETE", `/v1/rooms/${roomId}/members/${bob.sub}`);
+  assert.equal(await bobsEnd, 2000);
   assert.notEqual(await codeOf(signal(bob, alice.participantId, "still here?")), 0);
   const outsider = await target.connect(await target.token({ sub: unique("dave") }));
   const subscription = outsider.newSubscription(`meeting:${meeting.id}`);
@@ -102,4 +121,7 @@ Deno.test("who is not in the meeting neither subscribes nor signals, and nobody 
   subscription.subscribe();
   assert.equal(await refused, 103);
   assert.deepEqual([alice.heard.length, bob.heard.length, carol.heard.length], [0, 1, 0]);
+  assert.equal(alice.channel.state, "subscribed");
+  await target.call(alice.token, "POST", `${PATH}/${meeting.id}/end`, {});
+  assert.equal(await alicesEnd, 2000);
 });

@@ -1,5 +1,6 @@
 // PostgreSQL is restarted under load: no crash, answers that say "later", recovery by itself, and what was acknowledged is stored.
 import assert from "node:assert/strict";
+import { TcpProxy } from "../conformance/tcp_proxy.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
@@ -8,6 +9,9 @@ import { eventually, pause } from "./wait.ts";
 
 const PEOPLE: [string, ...string[]] = ["ann", "bob", "cid", "dee"];
 const AWAY_MS = 1500;
+const PROMPT_MS = 5000;
+const LANES = 4;
+const SILENT_MS = 40_000;
 
 Deno.test({
   name: "postgres restarted under load: no crash, unavailable while it is away, nothing acknowledged is lost",
@@ -48,5 +52,31 @@ Deno.test({
     await history.progress(100);
     assert.deepEqual(cluster.nodes.map(({ pid }) => pid), pids);
     report("PostgreSQL restarted 4 times", history, await history.verify());
+  },
+});
+
+Deno.test({
+  name: "postgres behind a network that swallows: the node says so promptly, and works again over new connections",
+  ignore: !hasServers || !hasPostgresServer,
+  async fn() {
+    await using server = await PostgresServer.open();
+    await using proxy = new TcpProxy(server.url);
+    await using cluster = await Cluster.shared({ nodes: 1, databaseUrl: proxy.url });
+    const read = () => cluster.ask(0, "ann", "GET", "/v1/rooms");
+    assert.ok((await Promise.all(Array.from({ length: 16 }, read))).every(({ status }) => status === 200));
+    proxy.swallow();
+    const asked = performance.now();
+    const [metrics, ...answers] = await Promise.all([
+      fetch(`${cluster.node(0).url}/metrics`),
+      ...Array.from({ length: LANES }, () => cluster.readiness(0)),
+    ]);
+    assert.ok(performance.now() - asked < PROMPT_MS, `answered after ${performance.now() - asked} ms`);
+    assert.match(await metrics.text(), /^svc_connections_total/m);
+    // Lanes that had not been used before open connections that work.
+    assert.ok(answers.some(({ status, body }) => status === 503 && body.checks.store === false));
+    await eventually(async () => {
+      assert.equal((await cluster.readiness(0)).status, 200);
+      assert.ok((await Promise.all(Array.from({ length: 16 }, read))).every(({ status }) => status === 200));
+    }, SILENT_MS);
   },
 });

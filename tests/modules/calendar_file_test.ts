@@ -315,6 +315,35 @@ Deno.test("an edited occurrence that its series does not have is imported as it 
   assert.deepEqual((await list(world.alice, ...YEAR)).map((item) => item.title), ["Daily", "Daily"]);
 });
 
+Deno.test("dates that no calendar has are problems of an import, and not other days", async () => {
+  await using world = await openWorld();
+  const event = (uid: string, ...lines: string[]): string[] => ["BEGIN:VEVENT", `UID:${uid}`, ...lines, "END:VEVENT"];
+  const report = await importFile(
+    world,
+    calendarOf(
+      ...event("february", "DTSTART;VALUE=DATE:20260230"),
+      ...event("month", "DTSTART:20261301T080000Z"),
+      ...event("zero", "DTSTART:20260300T080000Z"),
+      ...event("hour", "DTSTART;TZID=Europe/Vienna:20260310T250000"),
+      ...event("end", "DTSTART:20260228T080000Z", "DTEND:20260230T080000Z"),
+      ...event(
+        "without",
+        "DTSTART:20260310T080000Z",
+        "RRULE:FREQ=DAILY;COUNT=3",
+        "EXDATE:20260310T080000Z,20260332T080000Z",
+      ),
+      ...event("until", "DTSTART:20260310T080000Z", "RRULE:FREQ=DAILY;UNTIL=20260332T080000Z"),
+      ...event("leap day", "DTSTART;VALUE=DATE:20280229"),
+      ...event("leap second", "DTSTART:20261231T235960Z"),
+    ),
+  );
+  assert.deepEqual(report.problems.map((one: { uid: string }) => one.uid), [
+    ...["february", "month", "zero", "hour", "end", "without", "until"],
+  ]);
+  assert.equal(report.created, 2);
+  assert.match(report.problems[0].detail, /dtstart.*2026-02-30/);
+});
+
 Deno.test("an import says what of a series it cannot keep", async () => {
   await using world = await openWorld();
   const event = (uid: string, ...lines: string[]): string[] => [

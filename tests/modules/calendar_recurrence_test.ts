@@ -255,3 +255,18 @@ Deno.test("event.list refuses a range beyond 366 days, and zones that do not exi
     assert.equal(answer.body.errors[0].pointer, "/start/timeZone");
   }
 });
+
+Deno.test("a series by a rule that is refused by now goes on as it did", async () => {
+  await using world = await openWorld();
+  const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
+  const { body } = ok(
+    await world.alice.post(`${CALENDAR}/events`, { title: "x", start, rrule: "FREQ=YEARLY;BYDAY=52MO" }),
+    201,
+  );
+  await world.gateway.app.store.write((tx) =>
+    tx.db.updateTable("calendar_event").set({ rrule: "FREQ=YEARLY;BYDAY=53MO" }).where("id", "=", body.id).execute()
+  );
+  assert.deepEqual(await startsIn(world.alice, FROM, TO), ["2026-03-02T09:00:00.000Z"]);
+  const path = `${CALENDAR}/events/${body.id}?scope=this&occurrence=${start.dateTime}`;
+  ok(await world.alice.patch(path, { title: "y" }));
+});

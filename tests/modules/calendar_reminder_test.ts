@@ -162,3 +162,23 @@ Deno.test("reminders are bounded", async () => {
   });
   refused(answer, 422, "validation_failed");
 });
+
+Deno.test("the notification of a reminder keeps no words of an event that is gone, or hidden from its reader", async () => {
+  await using world = await openWorld();
+  const id = await tomorrow(world, { attendees: [{ principalId: "bob" }, { principalId: "carol" }] });
+  await goTo(world, "2026-03-02T07:50:00Z");
+  const titleFor = async (who: "alice" | "bob" | "carol"): Promise<string | null> => {
+    const caller = await world.gateway.as(who);
+    return ok(await caller.get("/v1/collaboration/notifications?kinds=reminder")).body.items[0].title;
+  };
+  assert.deepEqual([await titleFor("bob"), await titleFor("carol")], ["Stand-up", "Stand-up"]);
+  const alice = await world.gateway.as("alice");
+  ok(await alice.patch(`${CALENDAR}/events/${id}`, { attendees: [{ principalId: "bob" }] }));
+  assert.deepEqual([await titleFor("alice"), await titleFor("bob"), await titleFor("carol")], [
+    "Stand-up",
+    "Stand-up",
+    null,
+  ]);
+  ok(await alice.delete(`${CALENDAR}/events/${id}`), 204);
+  assert.equal(await titleFor("bob"), null);
+});

@@ -227,6 +227,17 @@ Deno.test("editors of a deleted document, a deleted room, or with a revoked toke
   await closeAll(scene);
 });
 
+Deno.test("who loses the tenant role that showed them a public room is cut off from its open documents", async () => {
+  const scene = await open("text");
+  const { world, room, id, token } = scene;
+  assert.equal((await world.as("owner").patch(`/v1/rooms/${world.roomId}`, { visibility: "public" })).status, 200);
+  const reader = await room.join(id, token("outsider"));
+  const boss = await world.gateway.as("boss", { role: "owner" });
+  assert.equal((await boss.patch("/v1/collaboration/principals/outsider", { role: "guest" })).status, 200);
+  await until(() => reader.refusals.length > 0, "cut off with the role");
+  await closeAll(scene);
+});
+
 Deno.test("an open document that moves to another room obeys that room from then on", async () => {
   const scene = await open("text");
   const { world, room, id, token } = scene;

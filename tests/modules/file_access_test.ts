@@ -59,6 +59,25 @@ Deno.test("who has left the room no longer reads its files, and reads them again
   await assertReads(gateway, bob, id, 404);
 });
 
+Deno.test("who has left a room deletes nothing that it shows, but what only a message for later holds", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const own = await roomOf(bob, []);
+  const id = await uploaded(gateway, bob);
+  const later = await uploaded(gateway, bob);
+  for (const place of [roomId, own]) await say(bob, place, "look", { fileIds: [id] });
+  ok(await bob.post("/v1/messages", { roomId, fileIds: [later], sendAt: "2026-03-01T18:00:00Z" }));
+  await alice.delete(`/v1/rooms/${roomId}/members/bob`);
+  refused(await bob.delete(`${FILES}/${id}`), 403, "forbidden");
+  await assertReads(gateway, alice, id, 200);
+  assert.equal((await bob.delete(`${FILES}/${later}`)).status, 204);
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  assert.equal((await bob.delete(`${FILES}/${id}`)).status, 204);
+  await assertReads(gateway, alice, id, 410);
+});
+
 Deno.test("files from before one joined stay hidden where history does", async () => {
   await using rig = await openFileGateway();
   const { gateway } = rig;

@@ -132,3 +132,31 @@ Deno.test({
     assert.equal(await outcome(`${(await sign()).slice(0, -4)}AAAA`), "unauthenticated");
   },
 });
+
+Deno.test("nobody is called me, which is what callers call themselves", async () => {
+  await using gateway = await openGateway();
+  const { status, body } = await gateway.withToken(forge(HS256, claims(gateway, { sub: "me" }))).get(ME);
+  assert.deepEqual([status, body.code], [401, "unauthenticated"]);
+  assert.match(body.detail, /claim sub .*`me`/);
+  const owner = await gateway.as("olga", { role: "owner" });
+  for (const field of ["id", "handle"]) {
+    const refused = await owner.post("/v1/collaboration/principals", {
+      kind: "human",
+      displayName: "M",
+      [field]: "me",
+    });
+    assert.deepEqual([refused.status, refused.body.errors[0].pointer], [422, `/${field}`]);
+  }
+});
+
+Deno.test("a role set over the API stands against a token of that very moment", async () => {
+  await using gateway = await openGateway();
+  const owner = await gateway.as("olga", { role: "owner" });
+  await (await gateway.as("bob", { role: "member", iat: gateway.clock.now() / 1000 - 60 })).get(ME);
+  assert.equal((await owner.patch("/v1/collaboration/principals/bob", { role: "guest" })).status, 200);
+  const now = await gateway.as("bob", { role: "admin" });
+  assert.deepEqual((await now.get(ME)).body.roles, ["guest"]);
+  gateway.clock.advance(1000);
+  const later = await gateway.as("bob", { role: "admin" });
+  assert.deepEqual((await later.get(ME)).body.roles, ["admin"]);
+});

@@ -154,3 +154,29 @@ Deno.test("message.send refuses a sendAt in the past or far away, and what could
     "validation_failed",
   );
 });
+
+Deno.test("a repeat with the fields of its metadata in another order is a repeat, now and for later", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const roomId = await roomOf(alice, []);
+  for (const [clientMessageId, sendAt] of [["1", undefined], ["2", "2026-03-02T00:00:00.000Z"]]) {
+    const body = { roomId, text: "x", clientMessageId, sendAt };
+    const first = ok(await alice.post("/v1/messages", { ...body, metadata: { a: 1, b: { c: [1, 2], d: 2 } } }));
+    const again = ok(await alice.post("/v1/messages", { ...body, metadata: { b: { d: 2, c: [1, 2] }, a: 1 } }));
+    assert.equal(again.id, first.id);
+    const other = await alice.post("/v1/messages", { ...body, metadata: { b: { d: 2, c: [2, 1] }, a: 1 } });
+    refused(other, 409, "client_message_id_conflict");
+  }
+});
+
+Deno.test("of several sends at once with one clientMessageId, the first that is fine is sent", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const roomId = await roomOf(alice, []);
+  const send = (more: Record<string, unknown>) =>
+    alice.post("/v1/messages", { roomId, text: "x", clientMessageId: "1", ...more });
+  const bad = { replyToId: "msg_nowhere" };
+  const answers = await Promise.all([send(bad), send({}), send(bad), send({}), send({ text: "y" })]);
+  assert.deepEqual(answers.map(({ status }) => status), [422, 201, 409, 200, 409]);
+  assert.equal(answers[3]?.body.id, answers[1]?.body.id);
+});

@@ -79,6 +79,24 @@ Deno.test("who left a direct room starts another one with the same people", asyn
   assert.deepEqual([again.status, again.body.id], [200, second.body.id]);
 });
 
+Deno.test("a direct room that was left before leaving took its key along is not the room of these people either", async () => {
+  await using gateway = await openGateway();
+  const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
+  await bob.get("/v1/collaboration/me");
+  const { body: first } = await alice.post("/v1/rooms", { name: "d", kind: "direct", memberIds: ["bob"] });
+  const rooms = gateway.app.store.db;
+  const { direct_key } = await rooms.selectFrom("room").select("direct_key").where("id", "=", first.id)
+    .executeTakeFirstOrThrow();
+  assert.equal((await bob.delete(`/v1/rooms/${first.id}/members/me`)).status, 204);
+  await gateway.app.store.write((tx) =>
+    tx.db.updateTable("room").set({ direct_key }).where("id", "=", first.id).execute()
+  );
+  const second = await bob.post("/v1/rooms", { name: "d", kind: "direct", memberIds: ["alice"] });
+  assert.equal(second.status, 201, JSON.stringify(second.body));
+  const again = await alice.post("/v1/rooms", { name: "d", kind: "direct", memberIds: ["bob"] });
+  assert.deepEqual([again.status, again.body.id], [200, second.body.id]);
+});
+
 Deno.test("a restored direct room is the one of its people again, unless they have another by then", async () => {
   await using gateway = await openGateway();
   const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
@@ -130,6 +148,135 @@ Deno.test({
     const schema = await temporarySchema(url ?? "");
     try {
       await takesExtremes({ SVC_DATABASE_URL: schema.url });
+    } finally {
+      await schema.drop();
+    }
+  },
+});
+
+Deno.test({
+  name: "postgres: of those who start the same direct room at once one makes it, and the others find it",
+  ignore: url === undefined,
+  async fn() {
+    const schema = await temporarySchema(url ?? "");
+    try {
+      await using gateway = await openGateway({ SVC_DATABASE_URL: schema.url });
+      const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
+      for (const one of [alice, bob]) await one.get("/v1/collaboration/me");
+      const room = { name: "d", kind: "direct", memberIds: ["alice", "bob"] };
+      const answers = await Promise.all([alice, bob, alice, bob].map((one) => one.post("/v1/rooms", room)));
+      assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 200, 201]);
+      assert.equal(new Set(answers.map(({ body }) => body.id)).size, 1);
+    } finally {
+      await schema.drop();
+    }
+  },
+});
+
+Deno.test("room.restore brings back what deleting took: the slug, unless another room has it, and being archived", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { body: room } = await alice.post("/v1/rooms", { name: "Operations", slug: "ops" });
+  const path = `/v1/rooms/${room.id}`;
+  await alice.patch(path, { state: "archived" });
+  assert.equal((await alice.delete(path)).status, 204);
+  const restored = await alice.post(`${path}/restore`);
+  assert.deepEqual([restored.body.slug, restored.body.state], ["ops", "archived"]);
+  assert.equal((await alice.delete(path)).status, 204);
+  assert.equal((await alice.post("/v1/rooms", { name: "Others", slug: "ops" })).status, 201);
+  const without = await alice.post(`${path}/restore`);
+  assert.deepEqual([without.status, without.body.slug, without.body.state], [200, null, "archived"]);
+  assert.equal((await alice.patch(path, { state: "active" })).body.state, "active");
+});
+
+Deno.test("metadata keeps every field or refuses it by name", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const kept = { constructor: 1, prototype: { toString: [2] }, hasOwnProperty: null };
+  const { body: room } = await alice.post("/v1/rooms", { name: "a", metadata: kept });
+  assert.deepEqual(room.metadata, kept);
+  const body = (metadata: string): string => `{"roomId":"${room.id}","text":"x","metadata":${metadata}}`;
+  const sent = await alice.post("/v1/messages", body(JSON.stringify(kept)));
+  assert.deepEqual(sent.body.metadata, kept);
+  for (
+    const [metadata, pointer] of [
+      [`{"__proto__":{"a":1}}`, "/metadata/__proto__"],
+      [`{"a":[{"\\u005f_proto__":1}]}`, "/metadata/a/0/__proto__"],
+    ] as const
+  ) {
+    const refused = await alice.post("/v1/messages", body(metadata));
+    assert.deepEqual([refused.status, refused.body.errors[0].pointer], [422, pointer]);
+  }
+  assert.equal((await alice.post("/v1/rooms", `{"name":"a","__proto__":{"x":1}}`)).status, 422);
+});
+
+Deno.test("a direct room needs no name and is named after its members, every other room needs one", async () => {
+  await using gateway = await openGateway();
+  const bob = await gateway.as("bob", { name: "Bob B." });
+  const alice = await gateway.as("alice", { name: "Alice" });
+  for (const who of [alice, bob]) assert.equal((await who.get("/v1/collaboration/me")).status, 200);
+  const direct = await alice.post("/v1/rooms", { kind: "direct", memberIds: ["bob"] });
+  assert.deepEqual([direct.status, direct.body.name], [201, "Alice, Bob B."]);
+  assert.equal((await bob.post("/v1/rooms", { kind: "direct", memberIds: ["alice"] })).body.id, direct.body.id);
+  for (const body of [{}, { kind: "task" }]) {
+    const refused = await alice.post("/v1/rooms", body);
+    assert.deepEqual([refused.status, refused.body.errors[0].pointer], [422, "/name"]);
+  }
+});
+
+Deno.test("an agent comes into a room only where its owner is", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const bob = await gateway.as("bob");
+  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
+  for (const who of [alice, bob, robo]) assert.equal((await who.get("/v1/collaboration/me")).status, 200);
+  const blind = await alice.post("/v1/rooms", { name: "a", memberIds: ["robo"] });
+  assert.deepEqual([blind.status, blind.body.errors[0].pointer], [422, "/memberIds"]);
+  const { body: room } = await alice.post("/v1/rooms", { name: "a" });
+  const put = (id: string) => alice.put(`/v1/rooms/${room.id}/members/${id}`);
+  const alone = await put("robo");
+  assert.deepEqual([alone.status, alone.body.code], [409, "conflict"]);
+  assert.match(alone.body.detail, /bob/);
+  assert.deepEqual([(await put("bob")).status, (await put("robo")).status], [201, 201]);
+  assert.equal((await robo.get(`/v1/rooms/${room.id}`)).status, 200);
+  assert.equal((await alice.post("/v1/rooms", { name: "b", memberIds: ["robo", "bob"] })).status, 201);
+});
+
+Deno.test("a call over an operation's own limit says in its headers which limit that is", async () => {
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });
+  const alice = await gateway.as("alice");
+  const general = (await alice.post("/v1/rooms", { name: "a" })).headers.get("RateLimit-Limit");
+  for (let count = 1; count < 10; count++) await alice.post("/v1/rooms", { name: "a" });
+  const { status, headers } = await alice.post("/v1/rooms", { name: "a" });
+  assert.deepEqual([status, headers.get("RateLimit-Limit"), headers.get("RateLimit-Remaining")], [429, "10", "0"]);
+  assert.notEqual(general, "10");
+  assert.equal(headers.get("RateLimit-Reset"), headers.get("Retry-After"));
+});
+
+async function findsInAnyCase(environment: Record<string, string>): Promise<void> {
+  await using gateway = await openGateway(environment);
+  const alice = await gateway.as("alice", { name: "ÄNNE Öz" });
+  for (const name of ["Ärzte", "СОВЕТ", "a%b_c"]) assert.equal((await alice.post("/v1/rooms", { name })).status, 201);
+  const found = async (path: string): Promise<string[]> => {
+    const { status, body } = await alice.get(encodeURI(path));
+    assert.equal(status, 200);
+    return body.items.map((item: Record<string, string>) => item.name ?? item.displayName);
+  };
+  assert.deepEqual(await found("/v1/rooms?q=ärz"), ["Ärzte"]);
+  assert.deepEqual(await found("/v1/rooms?q=совет"), ["СОВЕТ"]);
+  assert.deepEqual(await found("/v1/rooms?q=%b_"), ["a%b_c"]);
+  assert.deepEqual(await found("/v1/collaboration/principals?q=änne"), ["ÄNNE Öz"]);
+}
+
+Deno.test("sqlite: q finds in any case, also beyond ASCII", () => findsInAnyCase({}));
+
+Deno.test({
+  name: "postgres: q finds in any case, also beyond ASCII",
+  ignore: url === undefined,
+  async fn() {
+    const schema = await temporarySchema(url ?? "");
+    try {
+      await findsInAnyCase({ SVC_DATABASE_URL: schema.url });
     } finally {
       await schema.drop();
     }

@@ -89,6 +89,103 @@ testSearch(
   },
 );
 
+testSearch("search finds emoji: pictures, flags, keycaps, skin tones and families", async (gateway) => {
+  const { alice } = await trio(gateway);
+  const roomId = await makeRoom(alice);
+  const party = await say(alice, roomId, "emoji 👍 🦄 party");
+  const glued = await say(alice, roomId, "done✅生日🎂快乐 thanks👍🏽!");
+  const love = await say(alice, roomId, "I ❤️ the 👩‍👩‍👧 of 🏳️‍🌈");
+  const flags = await say(alice, roomId, "🇦🇹🇩🇪 won 1️⃣0️⃣ to 2, #️⃣ one");
+  for (
+    const [query, ids] of [
+      ["🦄", [party]],
+      ["👍 party", [party]],
+      ["👍", [party, glued]],
+      ["👍🏽", [glued]],
+      ["🏽", [glued]],
+      ["done✅", [glued]],
+      ["✅ done", [glued]],
+      ["🎂快乐", [glued]],
+      ["生日", [glued]],
+      ['"emoji 👍 🦄"', [party]],
+      ["emoji👍", [party]],
+      ["❤", [love]],
+      ["❤️", [love]],
+      ["👩‍👩‍👧", [love]],
+      ["👧", [love]],
+      ["🏳️‍🌈", [love]],
+      ["🇦🇹", [flags]],
+      ["🇩🇪", [flags]],
+      ["1️⃣", [flags]],
+      ["#️⃣", [flags]],
+      ["🇹🇩", []],
+      ["🦄👍", []],
+      ["👩‍👧‍👧", []],
+      ["3️⃣", []],
+      ["👎", []],
+    ] as const
+  ) {
+    assert.deepEqual((await find(alice, query)).sort(), [...ids].sort(), query);
+  }
+  const [hit] = (await search(alice, { query: "🇩🇪 ❤" })).items;
+  assert.equal(hit, undefined);
+  const [shown] = (await search(alice, { query: "👩‍👩‍👧" })).items;
+  const [[start, end]] = shown.highlights[0].ranges;
+  assert.equal(shown.message.text.slice(start, end), "👩‍👩‍👧");
+});
+
+testSearch("search finds a private document for those it is shared with, as long as it is", async (gateway) => {
+  const { alice, bob, eve } = await trio(gateway);
+  const documents = "/v1/collaboration/documents";
+  const document = { title: "Diary", text: "the zebra sleeps" };
+  const { id } = (await alice.post(documents, document)).body;
+  const found = async (who: Caller, query = "zebra"): Promise<string[]> => {
+    const { items } = await search(who, { query, filters: { types: ["message", "document"] } });
+    return items.map((item: { document: { id: string } }) => item.document.id);
+  };
+  assert.deepEqual([await found(alice), await found(bob), await found(eve)], [[id], [], []]);
+  const access = `${documents}/${id}/access`;
+  assert.equal((await alice.put(`${access}/bob`, { role: "reader" })).status, 200);
+  assert.deepEqual([await found(alice), await found(bob), await found(eve)], [[id], [id], []]);
+  assert.equal((await alice.post("/v1/collaboration/documents/import", { markdown: "zebra of alice" })).status, 201);
+  assert.deepEqual(await found(bob), [id]);
+  assert.equal((await alice.put(`${access}/bob`, { role: "owner" })).status, 200);
+  assert.equal((await alice.put(`${access}/eve`, { role: "editor" })).status, 200);
+  assert.equal((await alice.patch(`${documents}/${id}`, { title: "Journal" })).status, 200);
+  assert.deepEqual([await found(bob, "journal"), await found(eve, "journal")], [[id], [id]]);
+  assert.equal((await bob.delete(`${access}/eve`)).status, 204);
+  assert.deepEqual([await found(bob), await found(eve)], [[id], []]);
+  const admin = await gateway.as("root", { role: "owner" });
+  assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["document"] })).status, 202);
+  await gateway.runJobs();
+  assert.deepEqual([await found(bob), await found(eve)], [[id], []]);
+  // Whoever made it finds it no more either, once the owner left has thrown them out.
+  assert.equal((await bob.delete(`${access}/alice`)).status, 204);
+  assert.deepEqual([await found(bob), await found(alice)], [[id], [(await alice.get(documents)).body.items[0].id]]);
+});
+
+testSearch("search finds an event outside of rooms for those invited, as long as they are", async (gateway) => {
+  const { alice, bob, eve } = await trio(gateway);
+  const events = "/v1/collaboration/calendar/events";
+  const { id } = (await alice.post(events, {
+    title: "Surprise fireworks",
+    start: { dateTime: "2026-03-02T10:00:00", timeZone: "UTC" },
+    durationMinutes: 30,
+    attendees: [{ principalId: "bob" }, { email: "x@example.com" }],
+  })).body;
+  const found = async (who: Caller): Promise<string[]> => {
+    const { items } = await search(who, { query: "fireworks", filters: { types: ["event"] } });
+    return items.map((item: { event: { id: string } }) => item.event.id);
+  };
+  assert.deepEqual([await found(alice), await found(bob), await found(eve)], [[id], [id], []]);
+  const changed = await alice.patch(`${events}/${id}`, { attendees: [{ principalId: "eve" }] });
+  assert.equal(changed.status, 200);
+  const admin = await gateway.as("root", { role: "owner" });
+  assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["event"] })).status, 202);
+  await gateway.runJobs();
+  assert.deepEqual([await found(alice), await found(bob), await found(eve)], [[id], [], [id]]);
+});
+
 testSearch("search shows an edit and a deletion right at once", async (gateway) => {
   const { alice } = await trio(gateway);
   const roomId = await makeRoom(alice);
@@ -157,7 +254,8 @@ testSearch("search of an agent ends where the rights of its owner end", async (g
   const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
   const shared = await makeRoom(alice, { memberIds: ["robo"] });
   const id = await say(alice, shared, "guava for everybody");
-  const foreign = await makeRoom(bob, { memberIds: ["robo"] });
+  const foreign = await makeRoom(bob, { memberIds: ["alice", "robo"] });
+  assert.equal((await alice.delete(`/v1/rooms/${foreign}/members/me`)).status, 204);
   await say(bob, foreign, "guava for bob");
   const open = await makeRoom(bob, { visibility: "public" });
   await say(bob, open, "guava in public");

@@ -5,7 +5,11 @@ import { fold } from "@/modules/search/fold.ts";
 import { hashGrams, neededGrams, runsOf, tokensOf } from "@/modules/search/gram.ts";
 import { wordsOf } from "@/modules/search/index/store.ts";
 
-const LETTERS = [..."abcXYZ0189äßçñøΣςжя_-. ,🙂👩🏽", ..."机器学习の部署カナ회의록ｶﾞ", "e\u0301", "\ud801\udc37", "क्षि"];
+const LETTERS = [
+  ..."abcXYZ0189äßçñøΣςжя_-. ,🙂👩🏽©",
+  ..."机器学习の部署カナ회의록ｶﾞ",
+  ...["e\u0301", "\ud801\udc37", "क्षि", "🇦🇹", "🇩🇪", "1️⃣", "#️⃣", "❤️", "👩‍👧", "🏳️‍🌈", "👍🏽", "™", "\ufe0f", "\u200d"],
+];
 
 Deno.test("every part of a text's runs needs only tokens that the text has, with those given besides", () => {
   fc.assert(fc.property(
@@ -32,6 +36,8 @@ Deno.test("every part of a text's runs needs only tokens that the text has, with
 Deno.test("a text has no tokens but those of its words, and other tenants have others", () => {
   const expected = hashGrams("t", ["^he", "hel", "ell", "llo", "=a", "机", "器", "机器", "!file"]);
   assert.deepEqual(new Set(tokensOf("t", "hello, a 机器", ["!file"])), new Set(expected));
+  const emoji = hashGrams("t", ["^ok", "👍", "🏽", "👍🏽", "🇦", "🇹", "🇦🇹", "^1\u20e3"]);
+  assert.deepEqual(new Set(tokensOf("t", fold("ok👍🏽 🇦🇹 1️⃣").text, [])), new Set(emoji));
   assert.deepEqual(tokensOf("t", " .,!", []), []);
   assert.equal(new Set([...tokensOf("t", "hello", []), ...tokensOf("u", "hello", [])]).size, 8);
 });

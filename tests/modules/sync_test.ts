@@ -147,7 +147,8 @@ Deno.test("an agent's sync ends where its owner's rights end", async () => {
   const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
   ok(await bot.get("/v1/collaboration/me"));
   const roomId = await roomOf(alice, ["bob", "bot"]);
-  await roomOf(alice, ["bot"]);
+  const left = await roomOf(alice, ["bob", "bot"]);
+  ok(await bob.delete(`/v1/rooms/${left}/members/me`));
   const sync = await start(bot);
   assert.deepEqual(sync.rooms.map((room: Any) => room.id), [roomId]);
   ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));

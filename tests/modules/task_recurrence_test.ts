@@ -131,10 +131,11 @@ Deno.test("a series ends by COUNT, by UNTIL and by cancelling", async () => {
   await using world = await openTaskWorld();
   const dueAt = "2026-03-02T09:00:00Z";
   const lengths = [];
-  for (const rrule of ["FREQ=DAILY;COUNT=3", "FREQ=DAILY;UNTIL=20260304T090000Z", "FREQ=DAILY;COUNT=1"]) {
+  const ends = ["COUNT=3", "UNTIL=20260304T090000Z", "UNTIL=20260304T235959Z", "COUNT=1"];
+  for (const rrule of ends.map((end) => `FREQ=DAILY;${end}`)) {
     lengths.push((await dueDates(world, { dueAt, recurrence: { rrule } }, 5)).length);
   }
-  assert.deepEqual(lengths, [2, 2, 0]);
+  assert.deepEqual(lengths, [2, 2, 2, 0]);
   const task = await world.make("x", { dueAt, recurrence: { rrule: "FREQ=DAILY" } });
   assert.equal((await world.patch(task.id, { status: "cancelled" })).nextTaskId, null);
   // Postponing one task moves those after it, and is not a new count.
@@ -229,4 +230,17 @@ Deno.test("rules that are malformed or too much work are refused in under 50 ms"
     });
     assert.ok(Math.min(...times) < 50, `${rrule}: ${times} ms`);
   }
+});
+
+Deno.test("a task by a rule that is refused by now is completed, and the series goes on", async () => {
+  await using world = await openTaskWorld();
+  const input = { dueAt: "2026-03-02T09:00:00Z", recurrence: { rrule: "FREQ=YEARLY;BYDAY=52MO" } };
+  const task = await world.make("again", input);
+  const { db } = world.gateway.app.store;
+  const { recurrence_json: json } = await db.selectFrom("task").select("recurrence_json").where("id", "=", task.id)
+    .executeTakeFirstOrThrow();
+  await world.gateway.app.store.write((tx) =>
+    tx.db.updateTable("task").set({ recurrence_json: json.replace("52MO", "53MO") }).where("id", "=", task.id).execute()
+  );
+  assert.equal((await complete(world, task.id))?.recurrence.rrule, "FREQ=YEARLY;BYDAY=53MO");
 });

@@ -186,7 +186,10 @@ Deno.test("an agent sees and changes tasks only where its owner could", async ()
   const { id } = await world.make("one");
   const bot = await world.gateway.as("bot", { kind: "agent", owner: "outsider" });
   await bot.get("/v1/collaboration/me");
-  await world.owner.put(`/v1/rooms/${world.roomId}/members/bot`, { role: "member" });
+  const members = `/v1/rooms/${world.roomId}/members`;
+  await world.owner.put(`${members}/outsider`, { role: "observer" });
+  await world.owner.put(`${members}/bot`, { role: "member" });
+  await world.owner.delete(`${members}/outsider`);
   refused(await bot.get(`${PATH}/${id}`), 404, "not_found");
   assert.deepEqual(await world.titles("", bot), []);
   refused(
@@ -194,7 +197,7 @@ Deno.test("an agent sees and changes tasks only where its owner could", async ()
     422,
     "validation_failed",
   );
-  await world.owner.put(`/v1/rooms/${world.roomId}/members/outsider`, { role: "observer" });
+  await world.owner.put(`${members}/outsider`, { role: "observer" });
   assert.equal((await bot.get(`${PATH}/${id}`)).status, 200);
   assert.deepEqual(await world.titles("", bot), ["one"]);
   refused(await bot.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");

@@ -1,6 +1,7 @@
 // Channels: who may hear them, what is recovered, who is removed, who is there.
 import assert from "node:assert/strict";
 import { MemoryPresence } from "@/adapters/presence_memory.ts";
+import type { TenantRole } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { streamKey } from "@/ports/store.ts";
 import { ask, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
@@ -290,6 +291,35 @@ Deno.test("rights are looked at again: lost ones end the subscription, a failing
   isValid = false;
   await until(() => !peer.socket.isOpen);
   assert.equal(peer.socket.closedWith?.code, 3503);
+  await hub.drain();
+});
+
+Deno.test("of two looks at somebody's rights that cross each other, what is so now counts", async () => {
+  let role: TenantRole = "member";
+  let looks: (() => void)[] = [];
+  const { hub, connect } = rig({
+    revalidate: (actor) => {
+      const seen = { ...actor, role };
+      return new Promise((resolve) => looks.push(() => resolve(seen)));
+    },
+  });
+  const answer = () => looks.splice(0).forEach((look) => look());
+  const connecting = connect();
+  await until(() => looks.length === 1);
+  answer();
+  const { connection } = await connecting;
+  for (const isReversed of [false, true]) {
+    role = "member";
+    hub.rightsMoved(TENANT, "alice");
+    role = "guest";
+    hub.rightsMoved(TENANT, "alice");
+    if (isReversed) looks = looks.toReversed();
+    await until(() => (answer(), connection.actor?.role === "guest"));
+    await settle();
+    answer();
+    await settle();
+    assert.equal(connection.actor?.role, "guest");
+  }
   await hub.drain();
 });
 

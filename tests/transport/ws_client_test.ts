@@ -304,3 +304,23 @@ Deno.test("who comes to /ws without an upgrade gets a problem like everywhere", 
   assert.deepEqual([status, body.code, body.instance], [400, "bad_request", "/ws"]);
   assert.ok(body.requestId);
 });
+
+Deno.test("a client over its rate gets its replies and the reason, though it has written more at once", async () => {
+  await using served = serve();
+  const socket = new WebSocket(served.url);
+  const replies = new Set<number>();
+  socket.onopen = () => socket.send(JSON.stringify({ id: 1, connect: { token: "alice" } }));
+  const end = new Promise<{ code: number; reason: string }>((resolve) => socket.onclose = resolve);
+  socket.onmessage = ({ data }) => {
+    const ids = String(data).split("\n").flatMap((line): number[] => JSON.parse(line).id ?? []);
+    for (const id of ids) replies.add(id);
+    if (!ids.includes(1)) return;
+    const { burst } = SMALL.rate ?? { burst: 0 };
+    for (let id = 2; id < 2 + burst + 200; id++) {
+      socket.send(JSON.stringify({ id, rpc: { method: "test.echo", data: { text: "x".repeat(2000) } } }));
+    }
+  };
+  const { code, reason } = await end;
+  assert.deepEqual({ code, reason }, { code: 3013, reason: "too many requests" });
+  assert.ok(replies.size >= 1 + (SMALL.rate?.burst ?? Infinity), `${replies.size} replies`);
+});

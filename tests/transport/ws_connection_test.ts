@@ -116,11 +116,12 @@ Deno.test("frames that break the protocol end the connection", async () => {
     [`"${"x".repeat(64 * 1024)}"`, 1009],
     [`"${"€".repeat(22 * 1024)}"`, 1009],
   ];
-  for (const [index, [frame, code]] of cases.entries()) {
+  await Promise.all(cases.map(async ([frame, code], index) => {
     const { socket, connection } = await connect(`p${index}`);
     connection.receive(frame);
+    await until(() => !socket.isOpen);
     assert.equal(socket.closedWith?.code, code, String(frame).slice(0, 40));
-  }
+  }));
   await hub.drain();
 });
 
@@ -135,14 +136,16 @@ Deno.test("a stranger may say connect, of a bounded size, and nothing else", asy
   for (const [frame, code] of cases) {
     const socket = new FakeSocket();
     hub.open(socket, { ip: "::1" }).receive(frame);
+    await until(() => !socket.isOpen);
     assert.equal(socket.closedWith?.code, code, frame.slice(0, 40));
   }
   const socket = new FakeSocket();
   const connection = hub.open(socket, { ip: "::1" });
   connection.receive(`{"id":1,"connect":{"token":"alice"}}`);
-  for (let id = 2; id < 100 && socket.closedWith === undefined; id++) {
+  for (let id = 2; id < 100; id++) {
     connection.receive(`{"id":${id},"rpc":{"method":"${"x".repeat(4000)}"}}`);
   }
+  await until(() => !socket.isOpen);
   assert.equal(socket.closedWith?.code, 3013);
   await hub.drain();
 });
@@ -175,6 +178,7 @@ Deno.test("more commands than the rate allows end the connection, subscribes hav
   for (let id = 300; id < 360; id++) connection.receive(`{"id":${id},"unsubscribe":{"channel":"x"}}`);
   assert.ok(socket.isOpen);
   for (let id = 400; id < 404; id++) connection.receive(`{}`);
+  await until(() => !socket.isOpen);
   assert.equal(socket.closedWith?.code, 3013);
   await hub.drain();
 });
@@ -387,5 +391,36 @@ Deno.test("a command whose body is none at all is told so in plain words", async
   await until(() => peer.socket.lines.some(({ id }) => id === 2));
   const { error } = peer.socket.lines.find(({ id }) => id === 2);
   assert.deepEqual(error, { code: 107, message: "bad request: Invalid input: expected object, received null" });
+  await hub.drain();
+});
+
+Deno.test("what was accepted before a frame too many is done and answered, nothing after it is heard", async () => {
+  const { hub, connect, trace } = rig();
+  const { socket, connection } = await connect();
+  const say = (id: number, name: string) =>
+    connection.receive(JSON.stringify({ id, rpc: { method: "test.alone", data: { name } } }));
+  say(2, "first");
+  say(3, "second");
+  connection.receive("no json");
+  say(4, "third");
+  await settle(150);
+  assert.ok(socket.isOpen);
+  trace.finish("first");
+  await until(() => trace.steps.includes("start second"));
+  trace.finish("second");
+  await until(() => !socket.isOpen);
+  assert.equal(socket.closedWith?.code, 3501);
+  assert.deepEqual(trace.steps, ["start first", "end first", "start second", "end second"]);
+  assert.deepEqual(socket.lines.map((line) => line.id), [1, 2, 3]);
+  await hub.drain();
+});
+
+Deno.test("a client that goes on and on after its last word is closed all the same", async () => {
+  const { hub, connect } = rig();
+  const { socket, connection } = await connect();
+  for (let count = 0; count < 1001; count++) connection.receive("no json");
+  assert.ok(socket.isOpen);
+  connection.receive("no json");
+  assert.equal(socket.closedWith?.code, 3501);
   await hub.drain();
 });

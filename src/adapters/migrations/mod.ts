@@ -16,6 +16,7 @@ import { meeting } from "./0011_meeting.ts";
 import { transfer } from "./0012_transfer.ts";
 import { eventAbout } from "./0013_event_about.ts";
 import { eventRows } from "./0014_event_rows.ts";
+import { roomUndo } from "./0015_room_undo.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -34,6 +35,7 @@ export const migrations: readonly Migration[] = [
   transfer,
   eventAbout,
   eventRows,
+  roomUndo,
 ];
 
 /** Any number that no other user of the database locks. */

@@ -200,6 +200,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       http: { method: "POST", path: FEED_PATH, status: 201 },
       input: FeedCreate,
       output: NewFeed,
+      isSecret: true,
       faults: ["not_found", "limit_reached"],
       example: { name: "Operations", roomId: ROOM },
       run: (context, input) => feeds.create(context, input),

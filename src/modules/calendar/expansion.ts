@@ -103,6 +103,8 @@ export function settleRule(
   if (timeZone === null && /HOURLY|BYHOUR|BYMINUTE|BYSECOND/.test(rule.endless)) {
     throw malformed("all-day events recur by days, not by hours");
   }
+  // Few years have a 53rd, and the rule engine would run over into the next; a series kept from before goes on.
+  if (/(5[3-9]|[6-9]\d)(MO|TU|WE|TH|FR|SA|SU)/.test(rule.endless)) throw malformed("BYDAY goes up to the 52nd");
   const open: Series = { startLocal, timeZone, rrule: rule.endless, lastLocal: null };
   const end = endOf(rule, open);
   if (end !== null && end < wallMs(startLocal)) throw malformed("UNTIL is before the start");

@@ -101,9 +101,15 @@ function place(component: ICAL.Component, name: string, file: IcsFile, homeZone:
 
 function placesOf(property: ICAL.Property, file: IcsFile, homeZone: string): Place[] {
   const tzid = property.getFirstParameter("tzid");
-  return property.getValues().map((value) => {
+  const written: unknown[] = property.toJSON().slice(3);
+  return property.getValues().map((value, at) => {
     if (!(value instanceof ICAL.Time)) throw misfit("/text", `${property.name} is no time`);
     const text = value.toString();
+    // The library turns February 30 into March 2; a leap second may well be the next one.
+    const given = String(written[at]);
+    if (given !== text && !given.includes(":60")) {
+      throw misfit("/text", `${property.name} is no date of a calendar: ${given.slice(0, 40)}`);
+    }
     if (!/^(19|20|21)\d\d-\d\d-\d\d(T\d\d:\d\d:\d\dZ?)?$/.test(text) || Number.isNaN(wallMs(text.replace("Z", "")))) {
       throw misfit("/text", `${property.name} is not between 1900 and 2199`);
     }

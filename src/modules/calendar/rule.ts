@@ -11,8 +11,7 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYMONTHDAY: LIST("[+-]?(0?[1-9]|[12]\\d|3[01])"),
   BYYEARDAY: LIST("[+-]?(0*[1-9]\\d?|[1-3]\\d\\d)"),
   BYWEEKNO: LIST("[+-]?(0?[1-9]|[1-4]\\d|5[0-3])"),
-  // Not the 53rd, which few years have: the rule engine would run over into the next.
-  BYDAY: LIST("([+-]?(0?[1-9]|[1-4]\\d|5[0-2]))?(MO|TU|WE|TH|FR|SA|SU)"),
+  BYDAY: LIST("([+-]?0?[1-9]\\d?)?(MO|TU|WE|TH|FR|SA|SU)"),
   BYHOUR: LIST("([01]?\\d|2[0-3])"),
   BYMINUTE: LIST("[0-5]?\\d"),
   BYSECOND: LIST("[0-5]?\\d"),

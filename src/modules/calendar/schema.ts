@@ -1,7 +1,7 @@
 // Events of calendars as seen from outside, and what happens to them.
 import { z } from "@zod/zod";
 import type { EventType } from "@/core/event.ts";
-import { PrincipalId } from "@/modules/identity/mod.ts";
+import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 export const SCOPES = ["this", "following", "all"] as const;
@@ -68,7 +68,7 @@ const Visibility = z.enum(EVENT_VISIBILITIES).describe(
 );
 const AttendeeRole = z.enum(ATTENDEE_ROLES);
 const AttendeeInput = z.union([
-  z.strictObject({ principalId: PrincipalId, role: AttendeeRole.default("required") }),
+  z.strictObject({ principalId: PrincipalRef, role: AttendeeRole.default("required") }),
   z.strictObject({ email: z.email().max(254), role: AttendeeRole.default("required") }),
 ]);
 export type AttendeeInput = z.output<typeof AttendeeInput>;
@@ -184,7 +184,7 @@ export const EventList = z.strictObject({
   from: Bound,
   to: Bound.describe(`Exclusive, at most ${RANGE_DAYS_MAX} days after from`),
   roomId: RoomId.optional(),
-  attendeeId: PrincipalId.optional().describe("Principal id, or `me`"),
+  attendeeId: PrincipalRef.optional().describe("Principal id, or `me`"),
   expand: z.boolean().default(true).describe("false: each series once, with its rule"),
   limit: z.int().min(1).max(OCCURRENCES_MAX).default(1000),
   cursor: z.string().min(1).max(1024).optional().describe("`nextCursor` of the page before"),
@@ -208,7 +208,7 @@ export const Rsvp = z.strictObject({
 export type Rsvp = z.output<typeof Rsvp>;
 
 export const FreeBusyAsk = z.strictObject({
-  principalIds: z.array(PrincipalId).min(1).max(FREEBUSY_MAX).describe("Principal ids, `me` among them"),
+  principalIds: z.array(PrincipalRef).min(1).max(FREEBUSY_MAX).describe("Principal ids, `me` among them"),
   from: Bound,
   to: Bound.describe(`Exclusive, at most ${RANGE_DAYS_MAX} days after from`),
   timeZone: z.string().min(1).max(64).default("UTC").describe("Where days begin, for all-day events"),

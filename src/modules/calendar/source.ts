@@ -40,8 +40,8 @@ export class CalendarSource implements Searchable {
   }
 
   async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {
-    const rows = await new CalendarStore(this.#store.db).after(tenantId, after, limit);
-    return rows.map((row) => searchEntry({ row }));
+    const calendar = new CalendarStore(this.#store.db);
+    return (await calendar.wholes(tenantId, await calendar.after(tenantId, after, limit))).map(searchEntry);
   }
 }
 

@@ -158,14 +158,15 @@ export class EventWriter {
   }
 }
 
-/** An event as search knows it: with its room when all of the room may see it, else for its creator. */
-export function searchEntry({ row }: Pick<WholeEvent, "row">): SearchEntry {
+/** An event as search knows it: with its room when all of the room may see it, else for its creator and who is invited. */
+export function searchEntry({ row, attendees }: Pick<WholeEvent, "row" | "attendees">): SearchEntry {
   return {
     tenantId: row.tenant_id,
     kind: KIND,
     id: row.id,
     roomId: row.visibility === "room" ? row.room_id : null,
     principalId: row.created_by,
+    readerIds: attendees.flatMap(({ principal_id }) => principal_id ?? []),
     authorId: row.created_by,
     at: row.created_at,
     version: row.version,

@@ -103,6 +103,7 @@ export class DocumentEditor {
         role: ROLES[role],
       };
       await documents.putReader(access);
+      await this.#index(tx, row);
       tx.signal({ kind: RIGHTS_SIGNAL, tenantId, id });
       const data = { document: presentDocument(row), changed: ["access"], principalIds: [context.actor.principalId] };
       await tell(tx, row, "document.updated", data, context.actor);
@@ -128,6 +129,7 @@ export class DocumentEditor {
       }
       checkOwned(rest);
       await documents.removeReader(row.tenant_id, id, principalId);
+      await this.#index(tx, row);
       tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id });
       // Agents of whoever is gone are gone as well.
       const stay = new Set(await documents.audience(row.tenant_id, id));
@@ -158,13 +160,17 @@ export class DocumentEditor {
     const set = { title, parent_id, room_id, is_locked, state, metadata_json, version, updated_at };
     if (before.room_id !== row.room_id) await this.#tellLeft(tx, actor, before);
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
-    await indexDocument(this.#deps.index, row, (await this.#deps.log.text(row)).text);
+    await this.#index(tx, row);
     tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id: row.id });
     if (row.deleted_at === null) {
       const data = { document: presentDocument(row), changed: fields, principalIds: [actor.principalId] };
       await tell(tx, row, "document.updated", data, actor);
     }
     return row;
+  }
+
+  async #index(tx: Tx, row: DocumentRow): Promise<void> {
+    await indexDocument(tx, this.#deps.index, row, (await this.#deps.log.text(row)).text);
   }
 
   /** For those it left, it is gone; readers of a private document it is none any more either. */

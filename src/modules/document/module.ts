@@ -46,7 +46,7 @@ export type DocumentModuleDeps = {
   gate: RoomGate;
   identity: IdentityService;
   authenticate: (token: string) => Actor | Promise<Actor>;
-  revalidate: (actor: Actor) => Promise<boolean>;
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
   sync: SyncOptions;
   index?: DocumentIndex;
 };

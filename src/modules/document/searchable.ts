@@ -1,7 +1,7 @@
 // How documents are found by search: title and text are indexed when edits settle, and an answer shows the document.
 import type { Actor } from "@/core/actor.ts";
 import type { Found, Searchable, SearchEntry, SearchIndex } from "@/modules/search/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { ContentStore } from "./content/store.ts";
 import { presentDocument } from "./presenter.ts";
 import { Document } from "./schema.ts";
@@ -40,26 +40,36 @@ export class DocumentSource implements Searchable {
   }
 
   async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {
-    const rows = await new DocumentStore(this.#store.db).live(tenantId, { after, limit });
-    const texts = await new ContentStore(this.#store.db).texts(tenantId, rows.map((row) => row.id));
-    return rows.map((row) => entryOf(row, texts.get(row.id) ?? ""));
+    const documents = new DocumentStore(this.#store.db);
+    const rows = await documents.live(tenantId, { after, limit });
+    const ids = rows.map((row) => row.id);
+    const texts = await new ContentStore(this.#store.db).texts(tenantId, ids);
+    const readers = await documents.readerIds(tenantId, ids);
+    return rows.map((row) => entryOf(row, texts.get(row.id) ?? "", readers.get(row.id)));
   }
 }
 
-/** Brings the index up to date with a document; a deleted one leaves it. */
-export async function indexDocument(index: DocumentIndex | undefined, row: DocumentRow, text: string): Promise<void> {
-  if (row.deleted_at === null) await index?.put(entryOf(row, text));
-  else await index?.remove(row.tenant_id, KIND, [row.id]);
+/** Brings the index up to date with a document and its readers; a deleted one leaves it. */
+export async function indexDocument(
+  { db }: Pick<Transaction<DocumentTables>, "db">,
+  index: DocumentIndex | undefined,
+  row: DocumentRow,
+  text: string,
+): Promise<void> {
+  if (index === undefined) return;
+  if (row.deleted_at !== null) return await index.remove(row.tenant_id, KIND, [row.id]);
+  const readers = row.room_id === null ? await new DocumentStore(db).readerIds(row.tenant_id, [row.id]) : undefined;
+  await index.put(entryOf(row, text, readers?.get(row.id)));
 }
 
-function entryOf(row: DocumentRow, text: string): SearchEntry {
+function entryOf(row: DocumentRow, text: string, readerIds: readonly string[] = []): SearchEntry {
   return {
     tenantId: row.tenant_id,
     kind: KIND,
     id: row.id,
     roomId: row.room_id,
-    // The index knows one principal for what is in no room: a private document is found by who made it.
     principalId: row.room_id === null ? row.created_by : null,
+    readerIds,
     authorId: row.created_by,
     at: row.created_at,
     // Each of the two only ever grows.

@@ -207,7 +207,7 @@ export class DocumentService {
     const { parent_id, deleted_at, deleted_with, version, updated_at } = row;
     const set = { parent_id, deleted_at, deleted_with, version, updated_at };
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
-    await indexDocument(this.#deps.index, row, (await this.#deps.log.text(row)).text);
+    await indexDocument(tx, this.#deps.index, row, (await this.#deps.log.text(row)).text);
     tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id: row.id });
   }
 }

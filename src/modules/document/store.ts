@@ -146,6 +146,15 @@ export class DocumentStore {
       .where("document_id", "=", id).orderBy("principal_id").execute();
   }
 
+  /** Ids of those whom private documents are shared with, by document. */
+  async readerIds(tenantId: string, ids: readonly string[]): Promise<Map<string, string[]>> {
+    if (ids.length === 0) return new Map();
+    const rows = await this.#db.selectFrom("document_access").select(["document_id", "principal_id"])
+      .where("tenant_id", "=", tenantId).where("document_id", "in", ids).execute();
+    const groups = Map.groupBy(rows, (row) => row.document_id);
+    return new Map([...groups].map(([id, group]) => [id, group.map((row) => row.principal_id)]));
+  }
+
   /** Those who do read a private document: of the agents it is shared with, only those whose owners read it, too. */
   async audience(tenantId: string, id: string): Promise<string[]> {
     const rows = await this.#db.selectFrom("document_access as own")

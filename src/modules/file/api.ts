@@ -58,7 +58,8 @@ export function fileModule({ files, writer, links, gate }: Deps): Module {
       defineOperation({
         name: "file.delete",
         summary: "Delete a file and its content",
-        description: "What shows it keeps its name; reading it answers 410.",
+        description: "By its uploader as long as they are in the rooms that show it, or by an admin who sees it. " +
+          "What shows it keeps its name; reading it answers 410.",
         access: { scope: "file.write" },
         http: { method: "DELETE", path: `${FILE_PATH}/:id`, status: 204 },
         input: byId,

@@ -7,7 +7,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
-import { deletedInRoom, dropLoose, type FileLinks, forget } from "./links.ts";
+import { deletedInRoom, dropLoose, type FileLinks, forget, SEEN_BY_NONE } from "./links.ts";
 import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
@@ -58,19 +58,24 @@ export class FileService {
     return cursors.page(rows, limit, bind, (row) => [row.id], presentFile);
   }
 
-  /** By its uploader, or an admin who sees it. What still shows it shows a file that is gone. */
+  /** By an admin who sees it, or its uploader while in the rooms that show it; there a file that is gone is shown. */
   async delete({ actor }: Context, id: string): Promise<void> {
     const { tenantId, principalId } = actor;
     await this.#deps.store.write(async (tx) => {
       const files = new FileStore(tx.db);
       const row = await this.#row(actor, id);
-      if (row.uploader_id !== principalId && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
+      const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
+      if (row.uploader_id !== principalId && !isAdmin) {
         throw new Fault("forbidden", "Files are deleted by who uploaded them, or with the message that shows them");
       }
       const isTaken = await files.change(tenantId, id, ["unlinked", "linked"], { state: "deleted" });
       if (!isTaken) throw new Fault("not_found", "No such file, or not visible to the caller");
-      await forget(tx, tenantId, [row]);
+      // Locked by the change: no room comes to show it any more.
       const rooms = await files.rooms(tenantId, id);
+      if (!isAdmin && !await this.#isInAll(actor, rooms)) {
+        throw new Fault("forbidden", "The file is shown in a room that the caller is not in any more");
+      }
+      await forget(tx, tenantId, [row]);
       if (rooms.length === 0) await files.remove(tenantId, [id]);
       else await tx.emit(...rooms.map(({ room_id, seq }) => deletedInRoom(row, room_id, seq)));
     });
@@ -100,6 +105,12 @@ export class FileService {
     const [row] = await new FileStore(this.#deps.store.db).many(actor.tenantId, [id]);
     if (row !== undefined && await this.#isReadable(actor, row)) return row;
     throw new Fault("not_found", "No such file, or not visible to the caller");
+  }
+
+  async #isInAll(actor: Actor, rooms: readonly { room_id: string; seq: number }[]): Promise<boolean> {
+    const showing = rooms.filter(({ seq }) => seq !== SEEN_BY_NONE);
+    const entries = await Promise.all(showing.map(({ room_id }) => this.#deps.gate.look(actor, room_id)));
+    return entries.every((entry) => entry !== undefined && entry.role !== null);
   }
 
   async #isReadable(actor: Actor, row: FileRow): Promise<boolean> {

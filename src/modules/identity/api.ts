@@ -140,6 +140,7 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
         http: { method: "POST", path: `${PATH}/tokens`, status: 201 },
         input: TokenCreate,
         output: NewToken,
+        isSecret: true,
         faults: ["not_found", "limit_reached"],
         example: { name: "laptop", scopes: ["room.read", "message.*"] },
         run: ({ actor }, input) => identity.createToken(actor, input),

@@ -8,11 +8,15 @@ import { patchOf } from "@/core/patch.ts";
 import { isSafeText } from "@/core/text.ts";
 
 /** Ids of principals: the `sub` of their tokens. */
-export const PrincipalId = z.string().regex(/^[A-Za-z0-9._@:-]{1,128}$/, "1 to 128 of A-Z a-z 0-9 . _ @ : -");
+export const PrincipalId = z.string().regex(
+  /^(?!me$)[A-Za-z0-9._@:-]{1,128}$/,
+  "1 to 128 of A-Z a-z 0-9 . _ @ : -, and not `me`, which stands for the caller",
+);
 /** The same, or `me`. */
-export const PrincipalRef = PrincipalId.describe("Principal id, or `me`");
+export const PrincipalRef = z.string().regex(/^[A-Za-z0-9._@:-]{1,128}$/, "1 to 128 of A-Z a-z 0-9 . _ @ : -")
+  .describe("Principal id, or `me`");
 export const TenantId = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 . _ -");
-const Handle = z.string().regex(/^[a-z0-9._-]{1,64}$/, "1 to 64 of a-z 0-9 . _ -");
+const Handle = z.string().regex(/^(?!me$)[a-z0-9._-]{1,64}$/, "1 to 64 of a-z 0-9 . _ -, and not `me`");
 const DisplayName = z.string().trim().min(1).max(100);
 const TimeZone = z.string().max(64).refine(isTimeZone, "an IANA time zone such as Europe/Vienna");
 const Locale = z.string().max(35).regex(/^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$/, "a language tag such as en-GB");

@@ -100,7 +100,7 @@ export class IdentityService {
       handle: input.handle ?? null,
       display_name: input.displayName,
       role: input.role,
-      role_set_at: now,
+      role_set_at: setNow(this.#deps.clock),
       owner_id: ownerId,
       external_id: input.externalId ?? null,
     });
@@ -133,7 +133,7 @@ export class IdentityService {
       return {
         ...(input.displayName === undefined ? {} : { display_name: input.displayName }),
         ...(input.handle === undefined ? {} : { handle: input.handle }),
-        ...(input.role === undefined ? {} : { role: input.role, role_set_at: iso(this.#deps.clock.now()) }),
+        ...(input.role === undefined ? {} : { role: input.role, role_set_at: setNow(this.#deps.clock) }),
         ...(input.disabled === undefined ? {} : { is_disabled: input.disabled ? 1 : 0 }),
       };
     });
@@ -307,6 +307,11 @@ export class IdentityService {
 /** `me` or an id, as an id. */
 export function idOf(actor: Actor, ref: string): string {
   return ref === "me" ? actor.principalId : ref;
+}
+
+/** When a role set here counts as set: a token of this very moment does not set it again. */
+function setNow(clock: Clock): string {
+  return iso(clock.now() + 1);
 }
 
 function manages(actor: Actor, target: PrincipalRow): boolean {

@@ -45,7 +45,8 @@ export class TokenVerifier {
     }
     const claims = Claims.safeParse(json);
     if (!claims.success) {
-      throw new Fault("unauthenticated", `The token's claim ${claims.error.issues[0]?.path.join(".")} is not valid`);
+      const [issue] = claims.error.issues;
+      throw new Fault("unauthenticated", `The token's claim ${issue?.path.join(".")} is not valid: ${issue?.message}`);
     }
     this.#checkTime(claims.data);
     this.#checkAudience(claims.data);

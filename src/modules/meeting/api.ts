@@ -219,6 +219,7 @@ function attendanceOperations(attendance: MeetingAttendance) {
       http: { method: "POST", path: `${PATH}/:id/join`, status: 200 },
       input: MeetingJoin,
       output: Joined,
+      isSecret: true,
       faults: ["not_found", "room_archived", "agent_muted", "conflict", "meeting_active", "meeting_full", "gone"],
       example: { id: MEETING, deviceId: "laptop" },
       run: (context, input) => attendance.join(context, input),
@@ -237,7 +238,7 @@ function attendanceOperations(attendance: MeetingAttendance) {
     defineOperation({
       name: "meeting.leave",
       summary: "Leave a meeting",
-      access: END,
+      access: { ...END, muted: true },
       http: { method: "POST", path: `${PATH}/:id/leave`, status: 204 },
       input: ParticipantCall,
       output: z.void(),

@@ -50,7 +50,7 @@ export class MeetingAttendance {
     const { actor } = context;
     const { keeper, media } = this.#deps;
     const { person, meeting, people } = await keeper.holdOpen(context, input.id, async (held, entry) => {
-      requireGrant(actor, held.row, entry);
+      requireGrant(actor, held.row);
       const known = held.people.find((one) =>
         one.principal_id === actor.principalId && one.device_id === input.deviceId
       );

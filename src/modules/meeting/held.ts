@@ -135,6 +135,10 @@ export class HeldMeeting {
 
   async change(person: ParticipantRow, set: Partial<ParticipantRow>): Promise<ParticipantRow> {
     await this.meetings.updateParticipant(person.tenant_id, person.id, set);
+    // Who is out of it is not signalled to any more: subscriptions are looked at again.
+    if (set.state === "left") {
+      this.tx.signal({ kind: "principal", tenantId: person.tenant_id, id: person.principal_id });
+    }
     const changed = { ...person, ...set };
     this.people = this.people.map((one) => one.id === person.id ? changed : one)
       .filter((one) => one.state !== "left");

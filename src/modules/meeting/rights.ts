@@ -34,10 +34,9 @@ export function requireRank(role: MeetingRole, over: MeetingRole, what: string):
   if (!isAtLeast(MEETING_ROLES, role, over)) throw new Fault("forbidden", `A ${role} cannot do this to a ${over}`);
 }
 
-/** Throws for an agent that the meeting does not name, or whose room wants none. */
-export function requireGrant(actor: Pick<Actor, "principalId" | "kind">, meeting: MeetingRow, { room }: Entry): void {
+/** Throws for an agent that the meeting does not name. */
+export function requireGrant(actor: Pick<Actor, "principalId" | "kind">, meeting: MeetingRow): void {
   if (actor.kind !== "agent") return;
-  if (JSON.parse(room.agent_policy_json).mode === "off") throw new Fault("agent_muted", "The room wants no agents");
   const granted: string[] = JSON.parse(meeting.agent_ids_json);
   if (!granted.includes(actor.principalId)) {
     throw new Fault("forbidden", "An agent takes part when the meeting's agentIds name it");

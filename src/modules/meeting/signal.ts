@@ -3,7 +3,7 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import type { Clock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
+import { isMuted, type RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { isPresent } from "./presenter.ts";
 import { Signal, SIGNAL_MAX_BYTES } from "./schema.ts";
@@ -51,6 +51,7 @@ async function ownIn(deps: Deps, actor: Actor, id: string): Promise<void> {
   const row = await new MeetingStore(deps.store.db).find(actor.tenantId, id);
   const entry = row === undefined ? undefined : await deps.gate.look(actor, row.room_id);
   if (entry === undefined) throw new Fault("not_found", "No such meeting, or not visible to the caller");
+  if (isMuted(actor, entry.room)) throw new Fault("agent_muted", "The room's agentPolicy lets this agent read only");
   const isIn = (await joinedIn(deps, actor.tenantId, id)).some((person) => person.principal_id === actor.principalId);
   if (entry.role === null || !isIn) throw new Fault("forbidden", "Join the meeting first");
 }

@@ -28,7 +28,7 @@ export class MeetingTranscripts {
     return this.#deps.keeper.hold(context, id, async (held, entry) => {
       if (held.row.started_at === null) throw new Fault("conflict", "The meeting has not begun");
       const { tenant_id, id: meeting_id } = held.row;
-      requireGrant(actor, held.row, entry);
+      requireGrant(actor, held.row);
       const speakers = [...new Set(segments.map((segment) => segment.speakerId))];
       const isForOthers = speakers.some((speaker) => speaker !== actor.principalId);
       const mayForOthers = actor.kind === "agent" || roleIn(actor, held.row, entry, held.people) !== "participant";

@@ -2,7 +2,15 @@
 import { z } from "@zod/zod";
 import type { JobDraft } from "@/core/job.ts";
 import type { NotificationDraft, NotificationService } from "@/modules/notification/mod.ts";
-import { hiddenUpTo, type RoomGate, RoomStore, type Visitor } from "@/modules/room/mod.ts";
+import {
+  type AgentPolicy,
+  hiddenUpTo,
+  isMuted,
+  type RoomGate,
+  type RoomRow,
+  RoomStore,
+  type Visitor,
+} from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { Mentions } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
@@ -112,9 +120,12 @@ export class MessageNotifier {
       const isNew = ({ last_read_seq }: Visitor): boolean => isEdit || (last_read_seq ?? 0) < row.seq;
       const isSeen = ({ my_joined_seq, owner_joined_seq }: Visitor): boolean =>
         row.seq > hiddenUpTo({ room: { ...room, my_joined_seq, owner_joined_seq } });
+      const kindOf = (visitor: Visitor): Kind => kinds.get(visitor.id) ?? "mention";
       const byKind = Map.groupBy(
-        [...seeing.values()].filter((visitor) => isNew(visitor) && isSeen(visitor)),
-        (visitor) => kinds.get(visitor.id) ?? "mention",
+        [...seeing.values()].filter((visitor) =>
+          isNew(visitor) && isSeen(visitor) && isWoken(visitor, room, kindOf(visitor), row.sender_kind)
+        ),
+        kindOf,
       );
       await notifications.notify(...[...byKind].map(([kind, visitors]): NotificationDraft => ({
         tenantId: row.tenant_id,
@@ -127,4 +138,17 @@ export class MessageNotifier {
       })));
     });
   }
+}
+
+/** Whether an agent is to hear of a message: unless the room wants it to, not of what agents write to it without a mention. */
+function isWoken(
+  { id, kind }: Visitor,
+  room: Pick<RoomRow, "agent_policy_json">,
+  reason: Kind,
+  senderKind: MessageRow["sender_kind"],
+): boolean {
+  if (kind !== "agent") return true;
+  if (isMuted({ kind, principalId: id }, room)) return false;
+  const { mode }: AgentPolicy = JSON.parse(room.agent_policy_json);
+  return mode === "all" || reason === "mention" || senderKind !== "agent";
 }

@@ -6,7 +6,7 @@ import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { fnv1a } from "@/core/hash.ts";
 import { newId } from "@/core/id.ts";
-import { encodeOnce } from "@/core/json.ts";
+import { canonicalJson, encodeOnce } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
 import { hiddenUpTo, type Pass, type RoomGate } from "@/modules/room/mod.ts";
@@ -126,31 +126,34 @@ export class MessageSender {
     twins: ReadonlyMap<number, MessageRow>,
     results: Result[],
   ): Promise<Draft[]> {
-    const seen = new Set<string>();
-    const admitted = await Promise.all(items.map(async (item, index): Promise<Draft | undefined> => {
+    const admit = async (item: Item, index: number): Promise<Draft | undefined> => {
       try {
-        const { context, input } = item;
         const pass = passes[index];
         if (pass === undefined || pass instanceof Fault) throw pass;
-        const fingerprint = input.clientMessageId === undefined ? null : fingerprintOf(input);
-        if (input.clientMessageId !== undefined) {
-          const twin = twins.get(index);
-          if (twin !== undefined) {
-            results[index] = await repeated(messages, twin, fingerprint);
-            return undefined;
-          }
-          const key = `${input.roomId} ${context.actor.principalId} ${input.clientMessageId}`;
-          if (seen.has(key)) return undefined;
-          seen.add(key);
+        const fingerprint = item.input.clientMessageId === undefined ? null : fingerprintOf(item.input);
+        const twin = twins.get(index);
+        if (twin === undefined) {
+          return { item, room: pass.room, fingerprint, files: await this.#check(messages, item, pass), index };
         }
-        return { item, room: pass.room, fingerprint, files: await this.#check(messages, item, pass), index };
+        results[index] = await repeated(messages, twin, fingerprint);
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         results[index] = error;
-        return undefined;
       }
+      return undefined;
+    };
+    // Of those with one clientMessageId the first that is let in is sent, and stands for what follows it.
+    const turns = new Map<string, Promise<Draft | undefined>>();
+    const admitted = await Promise.all(items.map((item, index) => {
+      const { context: { actor }, input: { roomId, clientMessageId } } = item;
+      if (clientMessageId === undefined) return admit(item, index);
+      const key = `${roomId} ${actor.principalId} ${clientMessageId}`;
+      const before = turns.get(key);
+      const turn = before === undefined ? admit(item, index) : before.then((draft) => draft ?? admit(item, index));
+      turns.set(key, turn);
+      return turn;
     }));
-    return admitted.filter((draft) => draft !== undefined);
+    return [...new Set(admitted)].filter((draft) => draft !== undefined);
   }
 
   /** What the gate says of each item, asked once for all that one actor sends to one room. */
@@ -238,9 +241,8 @@ export class MessageSender {
         context.actor.principalId,
         input.clientMessageId,
       );
-      results[index] = twin === undefined
-        ? new Fault("client_message_id_conflict", "Another message with this clientMessageId was refused just now")
-        : await repeated(messages, twin, fingerprintOf(input));
+      if (twin === undefined) throw new Error("a repeat of nothing");
+      results[index] = await repeated(messages, twin, fingerprintOf(input));
     }
   }
 
@@ -338,8 +340,10 @@ function created({ row, message, epoch }: Placed): StoredEvent {
   return { tenantId: row.tenant_id, stream: roomStream(row.room_id), epoch, seq: row.seq, type, json };
 }
 
+/** The same for the same content. Its fields are in the order of the schema, but those of metadata in the sender's. */
 function fingerprintOf({ clientMessageId: _, ...content }: MessageContent): string {
-  return createHash("sha256").update(JSON.stringify(content)).digest("base64url");
+  const isPlain = Object.keys(content.metadata).length === 0;
+  return createHash("sha256").update(isPlain ? JSON.stringify(content) : canonicalJson(content)).digest("base64url");
 }
 
 async function repeated(messages: MessageStore, row: MessageRow, fingerprint: string | null): Promise<Result> {

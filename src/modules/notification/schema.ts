@@ -33,7 +33,7 @@ export const Notification = z.object({
   messageId: Id.nullable().describe("Read the message for its text: it may have changed since"),
   seq: z.int().nullable().describe("Position of the message; reading the room that far reads the notification"),
   resource: z.object({ type: z.string(), id: z.string() }).nullable().describe("What it is about when not a message"),
-  title: z.string().nullable(),
+  title: z.string().nullable().describe("null as well when what it names is gone, or no longer the caller's to see"),
   data: z.record(z.string(), z.json()),
   readAt: z.iso.datetime().nullable(),
   version: z.int(),

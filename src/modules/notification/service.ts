@@ -17,6 +17,7 @@ import {
   type NotificationsRead,
   type NotificationUpdate,
 } from "./schema.ts";
+import { shown, type Sight } from "./sight.ts";
 import { type NotificationRow, NotificationStore, type NotificationTables, type ReadRange } from "./store.ts";
 
 const REMOVED_AT_ONCE = 200;
@@ -47,7 +48,13 @@ const PREFERENCE: Partial<Record<NotificationKind, keyof ReturnType<typeof Notif
   task_due: "reminders",
 };
 
-type Deps = { store: Store<NotificationTables>; clock: Clock; cursors: Cursors; identity: IdentityService };
+type Deps = {
+  store: Store<NotificationTables>;
+  clock: Clock;
+  cursors: Cursors;
+  identity: IdentityService;
+  sight: Sight;
+};
 type Who = Pick<Actor, "tenantId" | "principalId">;
 
 export class NotificationService {
@@ -109,15 +116,17 @@ export class NotificationService {
       before === undefined ? undefined : String(before),
       limit + 1,
     );
-    const page = cursors.page(rows, limit, bind, (row) => [row.id], present);
-    return { ...page, unreadCount: await notifications.unreadCount(tenantId, principalId) };
+    const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
+    const items = (await shown(this.#deps.sight, actor, page.items)).map(present);
+    return { ...page, items, unreadCount: await notifications.unreadCount(tenantId, principalId) };
   }
 
   update(actor: Actor, { id, readAt, version }: NotificationUpdate): Promise<Notification> {
     const { tenantId, principalId } = actor;
     return this.#deps.store.write(async (tx) => {
       const notifications = new NotificationStore(tx.db);
-      const row = await notifications.find(tenantId, principalId, id);
+      const found = await notifications.find(tenantId, principalId, id);
+      const [row] = await shown(this.#deps.sight, actor, found === undefined ? [] : [found]);
       if (row === undefined) throw new Fault("not_found", "No such notification");
       if (version !== undefined && version !== row.version) {
         throw new Fault("version_mismatch", `The notification is at version ${row.version}, not ${version}`);

@@ -15,7 +15,7 @@ export type PermissionCheck = z.output<typeof PermissionCheck>;
 
 export const PermissionResult = z.object({
   allowed: z.boolean(),
-  reason: z.enum(["allowed", "unknown_action", "scope_missing", "tenant_role", "room_role", "not_found"])
+  reason: z.enum(["allowed", "unknown_action", "scope_missing", "tenant_role", "room_role", "agent_muted", "not_found"])
     .describe("What decided"),
   needs: z.object({
     scope: z.string(),

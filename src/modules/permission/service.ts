@@ -1,20 +1,23 @@
 // Answers "may they?" from the operations' own access declarations: tenant role ∧ room role ∧ token scope.
 import { type Actor, hasScope, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Operation } from "@/core/operation.ts";
+import { isRead, type Operation } from "@/core/operation.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
-/** Looks up an effective role in a room: `null` = may look in without being a member, `undefined` = does not see it. */
-export type RoleInRoom = (
+/**
+ * Looks up how somebody stands in a room; `undefined` = does not see it. `role` is null for one who may look in without
+ * being a member, `isMuted` is an agent that may only read.
+ */
+export type StandingInRoom = (
   who: Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">,
   roomId: string,
-) => Promise<RoomRole | null | undefined>;
+) => Promise<{ role: RoomRole | null; isMuted: boolean } | undefined>;
 
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
 type Deps = {
   operations: () => ReadonlyMap<string, Operation>;
-  roleInRoom: RoleInRoom;
+  standingInRoom: StandingInRoom;
   /** A principal of the tenant as a subject of rights; throws `not_found`. */
   subject: (tenantId: string, principalId: string) => Promise<Subject>;
 };
@@ -41,11 +44,15 @@ export class PermissionService {
     if (check.resource?.type !== "room") {
       return { allowed: room === null, reason: room === null ? "allowed" : "room_role", needs };
     }
-    const role = await this.#deps.roleInRoom(subject, check.resource.id);
-    if (role === undefined) return { allowed: false, reason: "not_found", needs };
-    const isReading = operation.http.method === "GET";
+    const standing = await this.#deps.standingInRoom(subject, check.resource.id);
+    if (standing === undefined) return { allowed: false, reason: "not_found", needs };
+    const { role, isMuted } = standing;
+    const isReading = isRead(operation);
     const isAllowed = room === null ||
       (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));
+    if (isAllowed && isMuted && room !== null && !isReading && operation.access.muted !== true) {
+      return { allowed: false, reason: "agent_muted", needs };
+    }
     return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs };
   }
 }

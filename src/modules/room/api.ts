@@ -117,6 +117,7 @@ function roomOperations(rooms: RoomService) {
     defineOperation({
       name: "room.restore",
       summary: "Bring a deleted room back within 30 days",
+      description: "As it was: archived if it was, with its slug unless another room has it by now.",
       access: { scope: "room.write", room: "owner" },
       http: { method: "POST", path: `${PATH}/:id/restore`, status: 200 },
       input: byId,
@@ -167,7 +168,7 @@ function memberOperations(members: RoomMembers) {
       http: { method: "PUT", path: `${PATH}/:id/members/:principalId`, status: 200, also: [201] },
       input: MemberPut,
       output: Member,
-      faults: ["not_found", "banned", "room_archived", "last_owner", "limit_reached", "conflict"],
+      faults: ["not_found", "agent_muted", "banned", "room_archived", "last_owner", "limit_reached", "conflict"],
       example: { id: ROOM, principalId: "me" },
       rate: { human: { perSecond: 1, burst: 20 } },
       async run(context, input) {
@@ -182,7 +183,7 @@ function memberOperations(members: RoomMembers) {
       http: { method: "DELETE", path: `${PATH}/:id/members/:principalId`, status: 204 },
       input: MemberRemove,
       output: z.void(),
-      faults: ["not_found", "last_owner"],
+      faults: ["not_found", "agent_muted", "last_owner"],
       example: { id: ROOM, principalId: "me" },
       run: (context, input) => members.remove(context, input),
     }),

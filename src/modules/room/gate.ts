@@ -5,6 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DoorRoom, DoorStore } from "./door/store.ts";
+import type { AgentPolicy } from "./schema.ts";
 import { type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
@@ -23,7 +24,8 @@ export class RoomGate {
 
   /**
    * Lets the caller into a room with the room role that the running operation declares (or `least`).
-   * Throws `not_found` for a room the caller does not see, `forbidden` for a role too low, `room_archived` for a write there.
+   * Throws `not_found` for a room the caller does not see, `forbidden` for a role too low, `agent_muted` for an agent that
+   * may only read, `room_archived` for a write there.
    */
   async enter(context: Context, roomId: string, least: RoomRole = context.access.room ?? "observer"): Promise<Entry> {
     const entry = await this.look(context.actor, roomId);
@@ -91,7 +93,7 @@ export class RoomGate {
   }
 }
 
-type Standing = Pick<SeenRoom, "state" | "visibility" | "my_role" | "owner_role">;
+type Standing = Pick<SeenRoom, "state" | "visibility" | "my_role" | "owner_role" | "agent_policy_json">;
 type Let<Room> = { room: Room; role: RoomRole | null };
 
 function entryOf<Room extends Standing>(who: Who, room: Room | undefined): Let<Room> | undefined {
@@ -113,6 +115,9 @@ function admitted<Room extends Standing>(context: Context, entry: Let<Room> | un
         ? `${context.operation} needs membership in the room; join it first`
         : `${context.operation} needs the room role ${least}, the caller is ${entry.role}`,
     );
+  }
+  if (!context.isRead && context.access.muted !== true && isMuted(context.actor, entry.room)) {
+    throw new Fault("agent_muted", "The room's agentPolicy lets this agent read, and nothing else");
   }
   if (entry.room.state === "archived" && !context.isRead && context.access.archived !== true) {
     throw new Fault("room_archived", "The room is archived; its owner can make it active again");
@@ -139,6 +144,16 @@ export function effectiveRole(
   }
   if (who.ownerId === null) return room.my_role;
   return room.owner_role === null ? undefined : lowerOf(ROOM_ROLES, room.my_role, room.owner_role);
+}
+
+/** Whether the room lets an agent do nothing but read: it wants none, or others. */
+export function isMuted(
+  { kind, principalId }: Pick<Actor, "kind" | "principalId">,
+  room: Pick<RoomRow, "agent_policy_json">,
+): boolean {
+  if (kind !== "agent") return false;
+  const { mode, allowedAgentIds }: AgentPolicy = JSON.parse(room.agent_policy_json);
+  return mode === "off" || (allowedAgentIds !== undefined && !allowedAgentIds.includes(principalId));
 }
 
 /** A fault as a value; anything else is thrown on. */

@@ -72,7 +72,7 @@ export class RoomMembers {
       const rooms = new RoomStore(tx.db);
       const { room, role } = await this.#deps.gate.enterToChange(
         tx,
-        context,
+        isSelf ? { ...context, access: { ...context.access, muted: true } } : context,
         id,
         isSelf && !ban ? "observer" : "moderator",
       );
@@ -83,8 +83,11 @@ export class RoomMembers {
         throw new Fault("forbidden", `A ${role} cannot remove a ${target.role}`);
       }
       if (isSelf && ban) throw new Fault("validation_failed", "/ban: nobody bans themselves");
+      // Who is no member may still be looking in.
+      const isVisitor = ban && target === undefined && room.visibility === "public" &&
+        !await rooms.isBanned(actor.tenantId, id, principalId);
       if (ban) {
-        await this.#checkPrincipal(actor, principalId);
+        await this.#principal(actor, principalId);
         await rooms.addBan({
           tenant_id: actor.tenantId,
           room_id: id,
@@ -94,11 +97,9 @@ export class RoomMembers {
           created_at: iso(this.#deps.clock.now()),
         });
       }
-      if (target === undefined) {
-        if (ban) return;
-        throw new Fault("not_found", `${principalId} is not a member of the room`);
-      }
-      if (target.role === "owner" && await rooms.ownersBesides(actor.tenantId, id, principalId) === 0) {
+      if (target === undefined && !ban) throw new Fault("not_found", `${principalId} is not a member of the room`);
+      if (target === undefined && !isVisitor) return;
+      if (target?.role === "owner" && await rooms.ownersBesides(actor.tenantId, id, principalId) === 0) {
         throw new Fault("last_owner", "The last owner cannot go; make somebody else owner, or delete the room");
       }
       await rooms.removeMember(actor.tenantId, id, principalId);
@@ -177,7 +178,10 @@ export class RoomMembers {
     if (!isAtLeast(ROOM_ROLES, own ?? "member", role)) {
       throw new Fault("forbidden", `/role: a ${own ?? "new member"} cannot give the role ${role}`);
     }
-    await this.#checkPrincipal(actor, principalId);
+    const { owner_id: ownerId } = await this.#principal(actor, principalId);
+    if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
+      throw new Fault("conflict", blindWithout(principalId, ownerId));
+    }
     if (room.member_count >= this.#deps.membersMax) {
       throw new Fault("limit_reached", `A room has at most ${this.#deps.membersMax} members`);
     }
@@ -238,10 +242,10 @@ export class RoomMembers {
     await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });
   }
 
-  async #checkPrincipal(actor: Actor, id: string): Promise<void> {
-    if (!(await this.#deps.identity.enabled(actor.tenantId, [id])).has(id)) {
-      throw new Fault("not_found", `No principal ${id}`);
-    }
+  async #principal(actor: Actor, id: string): Promise<{ owner_id: string | null }> {
+    const principal = (await this.#deps.identity.enabled(actor.tenantId, [id])).get(id);
+    if (principal === undefined) throw new Fault("not_found", `No principal ${id}`);
+    return principal;
   }
 
   async #read(actor: Actor, roomId: string, principalId: string): Promise<Member> {
@@ -251,6 +255,11 @@ export class RoomMembers {
     if (row === undefined) throw new Fault("not_found", `${principalId} is not a member of the room`);
     return presentMember(actor, row);
   }
+}
+
+/** Why an agent is not taken in alone. */
+export function blindWithout(agentId: string, ownerId: string): string {
+  return `Agent ${agentId} sees only what its owner sees; add ${ownerId} first`;
 }
 
 function presentMember(

@@ -1,6 +1,7 @@
 // Rooms: where people and agents meet, with members, roles and one line of events each.
 export { roomModule } from "./api.ts";
-export { effectiveRole, type Entry, hiddenUpTo, notFound, type Pass, RoomGate, seer } from "./gate.ts";
+export { isNotBanned } from "./door/store.ts";
+export { effectiveRole, type Entry, hiddenUpTo, isMuted, notFound, type Pass, RoomGate, seer } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export { type CountUnread, presentShared } from "./presenter.ts";
 export { AgentPolicy, Metadata, Room, RoomEvent, RoomId } from "./schema.ts";
@@ -10,6 +11,7 @@ export {
   type MemberRow,
   type Reader,
   readerOf,
+  type RoomRow,
   RoomStore,
   type RoomTables,
   type SeenRoom,

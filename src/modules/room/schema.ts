@@ -11,6 +11,7 @@ export const VISIBILITIES = ["public", "private"] as const;
 export const HISTORY_VISIBILITIES = ["shared", "joined"] as const;
 export const ROOM_STATES = ["active", "archived", "deleted"] as const;
 export const DIRECT_MEMBERS_MAX = 8;
+export const NAME_MAX = 120;
 
 export const RoomId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 
@@ -21,13 +22,20 @@ export const Metadata = z.record(z.string().max(128), z.json()).refine(
 );
 
 export const AgentPolicy = z.strictObject({
-  mode: z.enum(["mention", "all", "off"]).default("mention"),
-  maxAgentTurns: z.int().min(0).max(100).default(3),
-  allowedAgentIds: z.array(PrincipalId).max(200).optional(),
+  mode: z.enum(["mention", "all", "off"]).default("mention").describe(
+    "Which messages agents are notified of. mention: those that mention them, and what people write to them; " +
+      "all: the same as people; off: none, and agents only read the room",
+  ),
+  maxAgentTurns: z.int().min(0).max(100).default(3).describe(
+    "For those who run agents: how often agents may answer each other before a person writes; kept here, counted by them",
+  ),
+  allowedAgentIds: z.array(PrincipalId).max(200).optional().describe(
+    "Agents that may do more than read the room; absent: every agent that is a member",
+  ),
 }).meta({ id: "AgentPolicy" });
 export type AgentPolicy = z.output<typeof AgentPolicy>;
 
-const Name = z.string().trim().min(1).max(120);
+const Name = z.string().trim().min(1).max(NAME_MAX);
 const Slug = z.string().regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "lower-case letters, digits and single hyphens").max(64);
 const Topic = z.string().trim().max(500);
 const Description = z.string().max(4000);
@@ -74,7 +82,7 @@ export const Room = z.object({
 export type Room = z.output<typeof Room>;
 
 export const RoomCreate = z.strictObject({
-  name: Name,
+  name: Name.optional().describe("Needed but for a direct room, which else is named after its members"),
   slug: Slug.optional(),
   topic: Topic.optional(),
   description: Description.optional(),
@@ -85,6 +93,9 @@ export const RoomCreate = z.strictObject({
   agentPolicy: AgentPolicy.default({ mode: "mention", maxAgentTurns: 3 }),
   retentionDays: z.int().min(1).max(36_500).nullable().default(null),
   metadata: Metadata.default({}),
+}).refine(({ kind, name }) => kind === "direct" || name !== undefined, {
+  path: ["name"],
+  error: "a room needs a name, unless it is direct",
 });
 export type RoomCreate = z.output<typeof RoomCreate>;
 

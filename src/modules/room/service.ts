@@ -11,18 +11,19 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { effectiveRole, hiddenUpTo, notFound, type RoomGate, seer } from "./gate.ts";
-import type { RoomMembers } from "./members.ts";
+import { blindWithout, type RoomMembers } from "./members.ts";
 import { type CountUnread, presentShared, RoomPresenter } from "./presenter.ts";
 import {
   AgentPolicy,
   DIRECT_MEMBERS_MAX,
+  NAME_MAX,
   type Room,
   type RoomCreate,
   type RoomEvents,
   type RoomList,
   type RoomUpdate,
 } from "./schema.ts";
-import { type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
+import { type MemberRow, type RoomRow, RoomStore, type RoomTables, type Undo } from "./store.ts";
 
 const UNDO_MS = 30 * 86_400_000;
 /** Fields that only the owner of a room may change. */
@@ -61,12 +62,18 @@ export class RoomService {
     const isDirect = input.kind === "direct";
     if (isDirect) checkDirect(input, others);
     const directKey = isDirect ? keyOf([actor.principalId, ...others]) : null;
-    const id = await this.#write(async (tx) => {
+    const make = async (tx: Transaction<RoomTables>): Promise<{ id: string; isNew: boolean }> => {
       const rooms = new RoomStore(tx.db);
       const existing = directKey === null ? undefined : await rooms.byDirectKey(actor.tenantId, directKey);
-      if (existing !== undefined) return { id: existing.id, isNew: false };
-      await this.#checkExist(actor, others);
-      const row = this.#newRow(actor, input, directKey, others.length + 1);
+      if (existing !== undefined) {
+        const { tenantId } = actor;
+        if (keyOf(await rooms.memberIds(tenantId, existing.id)) === directKey) return { id: existing.id, isNew: false };
+        // Somebody left it before leaving took the key along.
+        await rooms.update(tenantId, existing.id, { direct_key: null });
+      }
+      const known = await this.#checkExist(actor, others);
+      const name = input.name ?? nameOf([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
+      const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
       const ids = [actor.principalId, ...others];
       await rooms.add(row);
       const events = await tx.emit(
@@ -97,9 +104,14 @@ export class RoomService {
       const { tenantId } = actor;
       await this.#deps.notifications.notify({ tenantId, principalIds, kind: "invitation", actor, roomId: row.id });
       return { id: row.id, isNew: true };
+    };
+    const { id, isNew } = await this.#write(make).catch((thrown) => {
+      // Of those who start the same direct room at once, one makes it and the others find it.
+      if (directKey === null || Fault.from(thrown).code !== "slug_taken") throw thrown;
+      return this.#write(make);
     });
-    if (id.isNew) this.#deps.onCreated();
-    return { room: await this.read(context, id.id, []), isNew: id.isNew };
+    if (isNew) this.#deps.onCreated();
+    return { room: await this.read(context, id, []), isNew };
   }
 
   async read(context: Context, id: string, include: readonly "members"[]): Promise<Room> {
@@ -190,7 +202,8 @@ export class RoomService {
       throw new Fault("forbidden", "Purging needs the tenant role admin besides owning the room");
     }
     await this.#write(async (tx) => {
-      await this.#deps.gate.enterToChange(tx, context, id);
+      const { room: { slug, state } } = await this.#deps.gate.enterToChange(tx, context, id);
+      const undo: Undo = { slug, state };
       const rooms = new RoomStore(tx.db);
       const now = this.#deps.clock.now();
       const memberIds = await rooms.memberIds(actor.tenantId, id);
@@ -200,6 +213,7 @@ export class RoomService {
         updated_at: iso(now),
         slug: null,
         direct_key: null,
+        undo_json: JSON.stringify(undo),
       });
       const deleted = event(actor, id, "room.deleted", { roomId: id });
       await tx.emit(
@@ -231,8 +245,14 @@ export class RoomService {
       const now = this.#deps.clock.now();
       if (Date.parse(row.deleted_at ?? "") + UNDO_MS <= now) throw new Fault("gone", "The room was purged");
       const memberIds = await rooms.memberIds(actor.tenantId, id);
+      const { slug, state }: Undo = row.undo_json === null
+        ? { slug: null, state: "active" }
+        : JSON.parse(row.undo_json);
       const set = {
-        state: "active" as const,
+        state,
+        // Somebody may have taken it meanwhile.
+        slug: slug === null || await rooms.isSlugTaken(actor.tenantId, slug) ? null : slug,
+        undo_json: null,
         deleted_at: null,
         direct_key: row.kind === "direct" ? await freeKey(rooms, actor, memberIds) : null,
         version: row.version + 1,
@@ -284,7 +304,8 @@ export class RoomService {
     await this.#deps.store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId));
   }
 
-  async #checkExist(actor: Actor, ids: readonly string[]): Promise<void> {
+  /** Those who come along with the caller; throws unless each exists, and agents come with their owners. */
+  async #checkExist(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, { display_name: string }>> {
     const known = await this.#deps.identity.enabled(actor.tenantId, ids);
     const missing = ids.filter((id) => !known.has(id));
     if (missing.length > 0) {
@@ -292,9 +313,14 @@ export class RoomService {
         errors: missing.map((id) => ({ pointer: "/memberIds", code: "not_found", detail: `No principal ${id}` })),
       });
     }
+    for (const { id, owner_id: ownerId } of known.values()) {
+      if (ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
+      throw new Fault("validation_failed", `/memberIds: ${blindWithout(id, ownerId)}`);
+    }
+    return known;
   }
 
-  #newRow(actor: Actor, input: RoomCreate, directKey: string | null, memberCount: number): RoomRow {
+  #newRow(actor: Actor, input: RoomCreate & { name: string }, directKey: string | null, memberCount: number): RoomRow {
     const now = iso(this.#deps.clock.now());
     return {
       tenant_id: actor.tenantId,
@@ -319,6 +345,7 @@ export class RoomService {
       created_at: now,
       updated_at: now,
       deleted_at: null,
+      undo_json: null,
     };
   }
 
@@ -342,6 +369,11 @@ function event(actor: Actor, roomId: string, type: string, data: unknown): Event
 
 function roleAtStart(principalId: string, creator: Actor): RoomRole {
   return principalId === creator.principalId || principalId === creator.ownerId ? "owner" : "member";
+}
+
+/** What a room is called that is nobody's but theirs. */
+function nameOf(names: readonly string[]): string {
+  return names.join(", ").slice(0, NAME_MAX).replace(/[\ud800-\udbff]$/, "").trim();
 }
 
 function checkDirect(input: RoomCreate, others: readonly string[]): void {

@@ -37,7 +37,11 @@ export type RoomRow = {
   created_at: string;
   updated_at: string;
   deleted_at: string | null;
+  /** Of a deleted room, the `Undo` that restores what deleting took; null before and after. */
+  undo_json: string | null;
 };
+
+export type Undo = Pick<RoomRow, "slug" | "state">;
 
 export type MemberRow = {
   tenant_id: string;
@@ -206,6 +210,12 @@ export class RoomStore {
     await this.#db.updateTable("room").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
   }
 
+  async isSlugTaken(tenantId: string, slug: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId)
+      .where("slug", "=", slug).executeTakeFirst();
+    return row !== undefined;
+  }
+
   byDirectKey(tenantId: string, key: string): Promise<{ id: string } | undefined> {
     return this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId).where("direct_key", "=", key)
       .executeTakeFirst();
@@ -268,7 +278,13 @@ export class RoomStore {
       .select(["me.role as my_role", "me.joined_seq as my_joined_seq", "me.last_read_seq"])
       .select(["boss.role as owner_role", "boss.joined_seq as owner_joined_seq"])
       .where("principal.tenant_id", "=", tenantId).where("principal.id", "in", ids)
-      .where("principal.is_disabled", "=", 0).execute();
+      .where("principal.is_disabled", "=", 0)
+      .where(({ not, exists, selectFrom }) =>
+        not(exists(
+          selectFrom("ban").select("ban.principal_id").where("ban.tenant_id", "=", tenantId)
+            .where("ban.room_id", "=", roomId).whereRef("ban.principal_id", "=", "principal.id"),
+        ))
+      ).execute();
   }
 
   async setRole(tenantId: string, roomId: string, principalId: string, role: RoomRole): Promise<void> {

@@ -87,6 +87,8 @@ export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom 
       defineOperation({
         name: "search.reindex",
         summary: "Build the search index of the tenant anew while it stays in use",
+        description: "Needed once after an update that finds more: emoji, private documents shared with others and " +
+          "events of those invited, as far as they are older than the update, are found only after this.",
         access: { scope: "search.manage", tenant: "admin" },
         http: { method: "POST", path: `${ADMIN}/reindex`, status: 202 },
         input: z.strictObject({

@@ -1,26 +1,31 @@
 // Tokens of the index: short pieces of words, hashed to numbers. Both engines get the same numbers and never parse a text.
 //
 // A word gives its trigrams and its first two letters; a one-letter word gives itself; a run of Chinese, Japanese or Korean
-// gives its characters and pairs of characters. Whoever has all tokens of a term is a candidate; the text then decides.
+// gives its characters and pairs of characters, and so does a run of emoji. Whoever has all tokens of a term is a candidate;
+// the text then decides.
 import { fnv1a, fnv1aUnit } from "@/core/hash.ts";
 
 /** Scripts written without spaces, or (Korean) with endings grown on; as a class for regular expressions with the flag `v`. */
-export const CJK = String.raw`[\p{L}&&[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Bopo}]]`;
+const CJK = String.raw`[\p{L}&&[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Bopo}]]`;
+/** What emoji are made of when folded: pictures, skin tones, letters of flags. Keycaps are digits with a mark, thus words. */
+export const EMOJI = String.raw`[[\p{Extended_Pictographic}\p{Emoji_Presentation}]--[\p{L}\p{N}\p{M}]]`;
+/** Characters that stand for themselves, whatever is around them. */
+export const SIGN = `[${CJK}${EMOJI}]`;
 /** Characters of words of all other scripts. */
 export const WORD = String.raw`[[\p{L}\p{N}\p{M}]--${CJK}]`;
 
-const RUN = /[\p{L}\p{N}\p{M}]+/gu;
-const PART = new RegExp(`(${CJK}+)|${WORD}+`, "gv");
+const RUN = new RegExp(String.raw`[\p{L}\p{N}\p{M}]+|${EMOJI}+`, "gv");
+const PART = new RegExp(`${WORD}+|(${CJK}+|${EMOJI}+)`, "gv");
 
-/** Runs of letters and digits in a folded text. */
+/** Runs of letters and digits, and of emoji, in a folded text. */
 export function runsOf(text: string): string[] {
   return text.match(RUN) ?? [];
 }
 
 /** Grams that every text containing the run has; of words in UTF-16 units, as in the index. */
 export function neededGrams(run: string): string[] {
-  return [...run.matchAll(PART)].flatMap(({ 0: part, 1: isCjk }) => {
-    if (isCjk !== undefined) {
+  return [...run.matchAll(PART)].flatMap(({ 0: part, 1: signs }) => {
+    if (signs !== undefined) {
       const characters = [...part];
       return characters.length === 1 ? characters : characters.slice(1).map((next, at) => `${characters[at]}${next}`);
     }
@@ -32,6 +37,11 @@ export function neededGrams(run: string): string[] {
 /** A token of a room, which narrows a search to rooms. */
 export function roomGram(roomId: string): string {
   return `@${roomId}`;
+}
+
+/** A token of somebody who may find a thing that is in no room. */
+export function readerGram(principalId: string): string {
+  return `~${principalId}`;
 }
 
 /** A token of a property, such as having a link. */
@@ -53,8 +63,8 @@ export function tokensOf(tenantId: string, text: string, besides: readonly strin
   const whole = fnv1a("=", seed);
   const start = fnv1a("^", seed);
   const tokens = new Set(hashGrams(tenantId, besides));
-  for (const { 0: part, 1: isCjk } of text.matchAll(PART)) {
-    if (isCjk !== undefined) {
+  for (const { 0: part, 1: signs } of text.matchAll(PART)) {
+    if (signs !== undefined) {
       let last: string | undefined;
       for (const character of part) {
         tokens.add(mixed(fnv1a(character, seed)));

@@ -15,7 +15,7 @@ const BATCH_CATCHING_UP = 256;
 const ROOMS_PER_SWEEP = 500;
 const BACKGROUND_AFTER_MS = 300;
 /** How long indexing rests after each step, as a multiple of the step: in quiet times, and while more comes in than it does. */
-const REST_QUIET = 1;
+const REST_QUIET = 2;
 const REST_BUSY = 9;
 const SWEEP_EVERY_MS = 300_000;
 
@@ -82,7 +82,7 @@ export class SearchIndexer {
     const waiting = rooms.toSorted((a, b) => a.roomId < b.roomId ? -1 : 1);
     while (waiting.length > 0) {
       if (isLate()) return false;
-      await this.#step(waiting, BATCH_CATCHING_UP);
+      await this.#step(waiting, BATCH_CATCHING_UP, false);
       await new Promise((resolve) => setImmediate(resolve));
     }
     return true;
@@ -95,19 +95,24 @@ export class SearchIndexer {
     await store.write((tx) => new SearchStore(tx.db, store.dialect).removeCursor(tenantId, roomId));
   }
 
-  /** One transaction: up to `budget` positions of the first rooms. Removes from `waiting` those that are done. */
-  async #step(waiting: Room[], budget: number): Promise<void> {
+  /**
+   * One transaction: up to `budget` positions of the first rooms. Removes from `waiting` those that are done. In the
+   * background nodes take turns, or several would take the time of several from those who send; `false` = not this one's.
+   */
+  async #step(waiting: Room[], budget: number, isBackground: boolean): Promise<boolean> {
     const { store, index } = this.#deps;
     const done = await store.write(async (tx) => {
       const search = new SearchStore(tx.db, store.dialect);
+      if (isBackground && !await search.isAlone()) return undefined;
       const messages = new MessageRows(tx.db);
       const live: IndexedMessage[] = [];
       let room = 0;
       for (let left = budget; left > 0 && room < waiting.length;) {
         const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
-        const cursor = await search.takeCursor(tenantId, roomId);
-        const stream = await search.streamOf(tenantId, roomId);
-        if (stream === undefined || stream.head <= cursor.seq) {
+        const stream = await search.unindexed(tenantId, roomId);
+        const cursor = stream === undefined ? undefined : await search.takeCursor(tenantId, roomId);
+        // Another node may have been here while the cursor was waited for.
+        if (stream === undefined || cursor === undefined || stream.head <= cursor.seq) {
           room++;
           left--;
           continue;
@@ -136,7 +141,8 @@ export class SearchIndexer {
       await index.put(...live.map(entryOf));
       return room;
     });
-    waiting.splice(0, done);
+    waiting.splice(0, done ?? 0);
+    return done !== undefined;
   }
 
   #add(room: Room): void {
@@ -161,11 +167,12 @@ export class SearchIndexer {
     try {
       while (waiting.length > 0 && !this.#isStopped) {
         const startedAt = performance.now();
-        await this.#step(waiting, BATCH);
+        const isDone = await this.#step(waiting, BATCH, true);
         // Whoever sends goes first, but a long flood must not leave too much behind for the searches after it.
         const rest = this.#arrived > BATCH ? REST_BUSY : REST_QUIET;
         this.#arrived = 0;
-        await new Promise((resolve) => setTimeout(resolve, (performance.now() - startedAt) * rest));
+        const restMs = isDone ? (performance.now() - startedAt) * rest : BACKGROUND_AFTER_MS;
+        await new Promise((resolve) => setTimeout(resolve, restMs));
       }
       this.lastError = null;
     } catch (cause) {

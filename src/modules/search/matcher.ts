@@ -1,6 +1,6 @@
 // A question, understood once: which texts answer it, how well, and where. The same for every engine.
 import { fold, type Folded, unfold } from "./fold.ts";
-import { CJK, neededGrams, runsOf, WORD } from "./gram.ts";
+import { EMOJI, neededGrams, runsOf, SIGN, WORD } from "./gram.ts";
 
 /** Searched texts of one thing, by field. */
 export type Fields = Readonly<Record<string, string>>;
@@ -12,10 +12,16 @@ const GRAMS_MAX = 64;
 const RANGES_MAX = 64;
 const TITLE_WEIGHT = 2;
 const QUOTED = /["“”„]([^"“”„]*)["“”„]?|([^\s"“”„]+)/gu;
-const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]{1,16}`;
+const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]`;
+const BETWEEN_MAX = 16;
+/** Two letters make a flag, so a flag begins after whole flags only. */
+const FLAG_START = String.raw`(?<=(?<!\p{RI})(?:\p{RI}{2})*)`;
 const IS_WORD = new RegExp(`^${WORD}$`, "v");
 const IS_ALL_WORD = new RegExp(`^${WORD}+$`, "v");
-const HAS_CJK = new RegExp(CJK, "v");
+const IS_EMOJI = new RegExp(`^${EMOJI}`, "v");
+const IS_FLAG = /^\p{RI}/v;
+const STARTS_SIGN = new RegExp(`^${SIGN}`, "v");
+const ENDS_SIGN = new RegExp(`${SIGN}$`, "v");
 
 type Phrase = { runs: readonly string[]; pattern: RegExp };
 
@@ -28,7 +34,8 @@ export class Matcher {
 
   /**
    * All words of `query` must be found, in any order: one of three letters or more anywhere in a word, one of two at the
-   * start of a word, one letter alone. What stands in quotes, or is joined by punctuation, must be found in that order.
+   * start of a word, one letter alone, an emoji anywhere. What stands in quotes, or is joined by punctuation or emoji, must
+   * be found in that order.
    */
   constructor(query: string) {
     const pieces = [...fold(query).text.matchAll(QUOTED)].map(([, quoted, plain]) => runsOf(quoted ?? plain ?? ""));
@@ -75,8 +82,15 @@ function patternOf(runs: readonly string[]): RegExp {
   const [first = "", last = ""] = [runs[0], runs.at(-1)];
   const left = first.length < 3 && IS_ALL_WORD.test(first) ? `(?<!${WORD})` : "";
   const right = last.length === 1 && IS_ALL_WORD.test(last) ? `(?!${WORD})` : "";
-  // Runs are letters and digits only, so nothing in them needs escaping.
-  return new RegExp(`${left}${runs.join(BETWEEN)}${right}`, "gv");
+  // Runs are letters, digits and emoji only, so nothing in them needs escaping.
+  const middle = runs.map((run, at) => {
+    const before = runs[at - 1];
+    const least = IS_EMOJI.test(run) || IS_EMOJI.test(before ?? "") ? 0 : 1;
+    return `${before === undefined ? "" : `${BETWEEN}{${least},${BETWEEN_MAX}}`}${
+      IS_FLAG.test(run) ? FLAG_START : ""
+    }${run}`;
+  });
+  return new RegExp(`${left}${middle.join("")}${right}`, "gv");
 }
 
 /** A whole word counts more than its beginning, that more than its middle; more often counts a little more. */
@@ -84,9 +98,9 @@ function weigh(text: string, pattern: RegExp): number {
   let best = 0;
   let count = 0;
   for (const { 0: found, index } of text.matchAll(pattern)) {
-    const isStart = !IS_WORD.test(text.slice(index - 1, index)) || HAS_CJK.test(found.slice(0, 1));
+    const isStart = !IS_WORD.test(text.slice(index - 1, index)) || STARTS_SIGN.test(found);
     const isEnd = !IS_WORD.test(text.slice(index + found.length, index + found.length + 1)) ||
-      HAS_CJK.test(found.slice(-1));
+      ENDS_SIGN.test(found);
     best = Math.max(best, isStart ? isEnd ? 1 : 0.8 : 0.5);
     if (++count === 16) break;
   }

@@ -1,6 +1,6 @@
 // The search index as other modules meet it: they put what can be found, inside the transaction that changes it.
 import { fold } from "./fold.ts";
-import { markGram, roomGram, tokensOf } from "./gram.ts";
+import { markGram, readerGram, roomGram, tokensOf } from "./gram.ts";
 import { documentsById, documentsOfRoom, indexEngineOf, PLACES_PER_MS, type SearchTables } from "./index/store.ts";
 import type { SearchEntry } from "./searchable.ts";
 import type { IndexedDocument, IndexEngine } from "./index/store.ts";
@@ -15,8 +15,9 @@ const PURGE_BATCH = 500;
  *    gone. Both join that transaction: index and row commit together. A hot path should not do this per row; messages do not.
  * 2. It implements `Searchable` (load, entries) and app.ts hands that to `SearchService`; `types=<kind>` then works.
  *
- * Rights are not the module's business: a thing with a `roomId` is found by whoever may read the room at that moment, one
- * with only a `principalId` by that principal. When a thing moves to another room, `put` again.
+ * Rights in rooms are not the module's business: a thing with a `roomId` is found by whoever may read the room at that
+ * moment. One without is found by its `principalId` and its `readerIds`, of whom `load` shows it to those who may read it
+ * now. When a thing moves to another room, `put` again.
  */
 export class SearchIndex {
   readonly #store: Store<SearchTables>;
@@ -60,9 +61,10 @@ export class SearchIndex {
 }
 
 function indexed(
-  { tenantId, kind, id, roomId, at, version, texts, marks = [], ...rest }: SearchEntry,
+  { tenantId, kind, id, roomId, at, version, texts, marks = [], readerIds = [], ...rest }: SearchEntry,
 ): IndexedDocument {
-  const besides = [...roomId === null ? [] : [roomGram(roomId)], ...marks.map(markGram)];
+  const seenBy = roomId === null ? readerIds.map(readerGram) : [roomGram(roomId)];
+  const besides = [...seenBy, ...marks.map(markGram)];
   return {
     row: {
       n: Date.parse(at) * PLACES_PER_MS,

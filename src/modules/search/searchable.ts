@@ -11,8 +11,10 @@ export type SearchEntry = {
   id: string;
   /** Whoever may read this room now may find it. */
   roomId: string | null;
-  /** Who may find it when it is in no room; with neither, nobody does. */
+  /** Who may find it when it is in no room; with none of these, nobody does. */
   principalId?: string | null;
+  /** Others who may find it then, as far as `load` shows it to them. `put` again when they change. */
+  readerIds?: readonly string[];
   /** What the sender filters look at. */
   authorId?: string | null;
   /** Its position in the room, when history that is hidden from later members hides it too. */

@@ -2,6 +2,7 @@
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
 import {
   type DocumentQuery,
@@ -11,6 +12,7 @@ import {
   type SearchTables,
   type Tokens,
 } from "./index/store.ts";
+import { hashGrams, readerGram } from "./gram.ts";
 import type { SearchScope } from "./scope.ts";
 
 /** What narrows a search besides its words; a filter that is given is never empty. */
@@ -53,16 +55,24 @@ const moveCursor = prepared((db: Db, value: Param<Room & Cursor>) =>
   db.updateTable("search_cursor").set({ seq: value("seq"), floor: value("floor") })
     .where("tenant_id", "=", value("tenantId")).where("room_id", "=", value("roomId"))
 );
-const streamOf = prepared((db: Db, value: Param<{ tenantId: string; name: string }>) =>
-  db.selectFrom("stream").select(["head", "floor"]).where("tenant_id", "=", value("tenantId"))
-    .where("name", "=", value("name"))
+const unindexed = prepared((db: Db, value: Param<{ tenantId: string; roomId: string; name: string }>) =>
+  db.selectFrom("stream").select(["stream.head", "stream.floor"])
+    .leftJoin(
+      "search_cursor as c",
+      (join) => join.on("c.tenant_id", "=", value("tenantId")).on("c.room_id", "=", value("roomId")),
+    )
+    .where("stream.tenant_id", "=", value("tenantId")).where("stream.name", "=", value("name"))
+    .where(({ eb, fn, val }) => eb("stream.head", ">", fn.coalesce("c.seq", val(0))))
 );
+
 export class SearchStore {
   readonly #db: Db;
+  readonly #dialect: Dialect;
   readonly #engine: IndexEngine;
 
   constructor(db: Db, dialect: Dialect) {
     this.#db = db;
+    this.#dialect = dialect;
     this.#engine = indexEngineOf(dialect);
   }
 
@@ -185,8 +195,17 @@ export class SearchStore {
       .execute();
   }
 
-  streamOf(tenantId: string, roomId: string): Promise<{ head: number; floor: number } | undefined> {
-    return streamOf.first(this.#db, { tenantId, name: roomStream(roomId) });
+  /** The line of a room of which not all is indexed; `undefined` when all of it is. */
+  unindexed(tenantId: string, roomId: string): Promise<{ head: number; floor: number } | undefined> {
+    return unindexed.first(this.#db, { tenantId, roomId, name: roomStream(roomId) });
+  }
+
+  /** Whether no other node is indexing in the background now, nor will be until this transaction has ended. */
+  async isAlone(): Promise<boolean> {
+    if (this.#dialect === "sqlite") return true;
+    const { rows } = await sql<{ is: boolean }>`
+      select pg_try_advisory_xact_lock('search_cursor'::regclass::oid::bigint) as "is"`.execute(this.#db);
+    return rows[0]?.is === true;
   }
 
   /** Ids of the messages that events with `from < seq <= to` changed after they were made. */
@@ -208,15 +227,20 @@ export class SearchStore {
   }
 
   /**
-   * What the scope may read: things in rooms it sees, and, where such are asked for, its own things outside of rooms. Two
-   * queries, since PostgreSQL would look up the rights of every row anew if one query said "or".
+   * What the scope may read: things in rooms it sees, and, where such are asked for, its own things outside of rooms and
+   * those of others it is a reader of. A query for each, since PostgreSQL would look up the rights of every row anew if one
+   * query said "or".
    */
   #matching(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
     const inRooms = this.#filtered(scope, tokens, filter).where(readable(scope));
     if (filter.kinds.every((kind) => kind === MESSAGE)) return [inRooms];
     const own = this.#filtered(scope, { ...tokens, any: [] }, filter).where("d.room_id", "is", null)
       .where("d.principal_id", "=", scope.principalId);
-    return [inRooms, own];
+    const reader = hashGrams(scope.tenantId, [readerGram(scope.principalId)]);
+    const shared = this.#filtered(scope, { all: [...tokens.all, ...reader], any: [] }, filter)
+      .where("d.room_id", "is", null)
+      .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", scope.principalId)]));
+    return [inRooms, own, shared];
   }
 
   #filtered(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery {
@@ -259,7 +283,8 @@ function sees(scope: SearchScope): Expression<SqlBool> {
   const isMember = scope.ownerId === ""
     ? sql<SqlBool>`me.principal_id is not null`
     : sql<SqlBool>`me.principal_id is not null and boss.principal_id is not null`;
-  return scope.seesPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : sql<SqlBool>`(${isMember})`;
+  if (!scope.seesPublic) return sql<SqlBool>`(${isMember})`;
+  return sql<SqlBool>`(${isMember} or room.visibility = 'public' and ${isNotBanned(scope.principalId)})`;
 }
 
 /**

@@ -253,6 +253,7 @@ function claimOperations(claims: TaskClaims) {
       http: { method: "POST", path: `${PATH}/:id/claim`, status: 200 },
       input: TaskClaim,
       output: TaskLease,
+      isSecret: true,
       faults: ["not_found", "room_archived", "already_claimed", "conflict"],
       example: { id: TASK, leaseSeconds: 300 },
       run: (context, input) => claims.claim(context, input),

@@ -12,8 +12,7 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYMONTHDAY: LIST("-?([1-9]|[12]\\d|3[01])"),
   BYYEARDAY: LIST("-?[1-9]\\d{0,2}"),
   BYWEEKNO: LIST("-?([1-9]|[1-4]\\d|5[0-3])"),
-  // Not the 53rd, which few years have: the rule engine would run over into the next.
-  BYDAY: LIST("([+-]?([1-9]|[1-4]\\d|5[0-2]))?(MO|TU|WE|TH|FR|SA|SU)"),
+  BYDAY: LIST("([+-]?[1-9]\\d?)?(MO|TU|WE|TH|FR|SA|SU)"),
   BYHOUR: LIST("(1?\\d|2[0-3])"),
   BYMINUTE: LIST("[1-5]?\\d"),
   BYSETPOS: LIST("-?[1-9]\\d{0,2}"),
@@ -91,7 +90,8 @@ function isDate(text: string): boolean {
   }
 }
 
-function malformed(detail: string): Fault {
+/** A rule that is not one. */
+export function malformed(detail: string): Fault {
   return new Fault("validation_failed", `/recurrence/rrule: ${detail}`, {
     errors: [{ pointer: "/recurrence/rrule", code: "invalid_rule", detail }],
   });

@@ -1,7 +1,7 @@
 // The series a recurring task belongs to: where it stands, and the dates of the task that follows.
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { nextAfter, parseRule } from "./recurrence.ts";
+import { malformed, nextAfter, parseRule } from "./recurrence.ts";
 import type { Recurrence } from "./schema.ts";
 import type { TaskRow } from "./tables.ts";
 
@@ -16,6 +16,8 @@ export function startSeries(recurrence: Recurrence, task: Dated, instance: numbe
     throw new Fault("validation_failed", "/recurrence: a recurrence anchored on the due date needs dueAt");
   }
   const { rrule, anchor } = recurrence;
+  // Few years have a 53rd, and the rule engine would run over into the next; a series kept from before goes on.
+  if (/(5[3-9]|[6-9]\d)(MO|TU|WE|TH|FR|SA|SU)/i.test(rrule)) throw malformed("BYDAY goes up to the 52nd");
   const wallTime = task.due_at === null ? null : zoned(task.due_at, task.timezone).toPlainTime().toString();
   const series = { rrule, anchor, instance, wallTime };
   // The first step is taken now, so that a rule that costs too much is refused by whom it is set, not when it is due.

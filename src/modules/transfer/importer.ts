@@ -171,6 +171,7 @@ export class Importer {
       created_at: at,
       updated_at: at,
       deleted_at: null,
+      undo_json: null,
     };
   }
 

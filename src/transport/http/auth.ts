@@ -1,15 +1,16 @@
 // Admission: the bearer token becomes an actor, and the call is counted against its general rate.
 import type { Actor } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, type LimitState } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
 import { limitKeyOf } from "./client.ts";
 import type { Exchange } from "./exchange.ts";
+import { limitHeaders } from "./headers.ts";
 
 /** Verifies a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
 export type Authenticate = (token: string) => Promise<Actor>;
 
 /** What a bucket says after one token was asked of it. */
-type Take = { isAllowed: boolean; limit: number; remaining: number; resetMs: number };
+type Take = LimitState & { isAllowed: boolean };
 
 /** The general rates; absent when limits are off. */
 export type HttpLimits = {
@@ -32,9 +33,7 @@ export function createAdmit(authenticate: Authenticate, limits: HttpLimits | und
     const actor = await authenticate(bearerOf(exchange.request.headers.get("Authorization")));
     if (limits === undefined) return actor;
     const take = await limits.takeGeneral(`requests:${actor.tenantId}/${actor.principalId}`, limits.requests);
-    exchange.headers["RateLimit-Limit"] = String(take.limit);
-    exchange.headers["RateLimit-Remaining"] = String(take.remaining);
-    exchange.headers["RateLimit-Reset"] = String(Math.ceil(take.resetMs / 1000));
+    Object.assign(exchange.headers, limitHeaders(take));
     if (!take.isAllowed) throw tooMany("Too many requests of this principal", take);
     return actor;
   };
@@ -55,5 +54,5 @@ function bearerOf(header: string | null): string {
 }
 
 function tooMany(message: string, take: Take): Fault {
-  return new Fault("rate_limited", message, { retryAfterMs: take.resetMs });
+  return new Fault("rate_limited", message, { limit: take });
 }

@@ -25,6 +25,7 @@ export async function answerOnce(
   key: string,
   body: Uint8Array,
   work: () => Promise<Answer>,
+  isSecret: boolean,
 ): Promise<Answer> {
   const { method } = exchange.request;
   const { tenantId, principalId } = actor;
@@ -42,6 +43,7 @@ export async function answerOnce(
         return problemAnswer(exchange, fault);
       }
     },
+    isSecret,
   );
   return isReplay ? { ...answer, headers: { ...answer.headers, "Idempotency-Replayed": "true" } } : answer;
 }

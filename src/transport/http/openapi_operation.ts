@@ -1,6 +1,6 @@
 // One operation or route as the OpenAPI document tells it.
 import type { FaultCode } from "@/core/fault.ts";
-import type { Operation } from "@/core/operation.ts";
+import { isRead, type Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { headerRefs, problemResponses } from "./openapi_response.ts";
 import { type JsonSchema, omit, propertiesOf, type Schemas } from "./openapi_schema.ts";
@@ -197,6 +197,9 @@ function codesOf(
   add(hasBody(operation), "invalid_json", "payload_too_large", "unsupported_media_type");
   add(operation.http.ifMatch !== undefined, "version_mismatch");
   add(isOnceable(operation), "idempotency_in_flight", "idempotency_key_reused");
+  add(isOnceable(operation) && operation.isSecret === true, "conflict");
+  const { room, muted } = operation.access;
+  add(room !== undefined && muted !== true && !isRead(operation), "agent_muted");
   add(Object.hasOwn(properties, "cursor"), "invalid_cursor");
   return codes;
 }

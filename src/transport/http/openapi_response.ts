@@ -7,9 +7,12 @@ type Json = Record<string, unknown>;
 /** Headers that answers carry, as components. */
 export const HEADERS: Readonly<Record<string, Json>> = {
   "X-Request-Id": header("Id of this request in problems and logs: the one sent, or a new one", "string"),
-  "RateLimit-Limit": header("Requests the caller may save up", "integer"),
+  "RateLimit-Limit": header(
+    "Requests the limit allows: the general one, or on 429 the one that refused the call",
+    "integer",
+  ),
   "RateLimit-Remaining": header("Requests left now", "integer"),
-  "RateLimit-Reset": header("Seconds until the limit is whole again", "integer"),
+  "RateLimit-Reset": header("Seconds until all of them are allowed again", "integer"),
   "Retry-After": header("Seconds to wait before trying again", "integer"),
   "ETag": header("Version of the resource as this caller sees it, for If-None-Match and If-Match", "string"),
   "Location": header("Path of what was made", "string"),

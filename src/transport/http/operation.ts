@@ -63,7 +63,7 @@ export function operationEndpoint(
     if (key !== undefined) authorise(operation, actor);
     const result = once === undefined || key === undefined || body === undefined
       ? await run()
-      : await answerOnce(once, exchange, actor, key, body.bytes, run);
+      : await answerOnce(once, exchange, actor, key, body.bytes, run, operation.isSecret === true);
     return exchange.respond(method === "GET" ? conditional(request, result) : result);
   }
 

@@ -2,6 +2,7 @@
 import type { Fault } from "@/core/fault.ts";
 import type { Answer } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
+import { limitHeaders } from "./headers.ts";
 
 /** `type` of a problem is this and the code. */
 export const PROBLEM_TYPE = "urn:collab:problem:";
@@ -18,6 +19,7 @@ export function problemAnswer(
   if (fault.retryAfterMs !== undefined || status === 429 || status === 503 || fault.code === "idempotency_in_flight") {
     headers["Retry-After"] = String(Math.max(1, Math.ceil((fault.retryAfterMs ?? 1000) / 1000)));
   }
+  if (fault.limit !== undefined) Object.assign(headers, limitHeaders(fault.limit));
   const body = JSON.stringify({
     type: `${PROBLEM_TYPE}${fault.code}`,
     title,

@@ -110,7 +110,7 @@ export class Entrance {
     if (revalidate === undefined) return;
     const current = await revalidate(actor);
     if (current === undefined) throw new Fault("token_revoked", "The token is not valid any more");
-    connection.actor = current;
+    if (connection.actor === actor) connection.actor = current;
   }
 
   /** A ttl of 0, or `expires` without one, sends clients into a loop. */

@@ -39,7 +39,7 @@ export interface ConnectionHost {
   overlapOf(command: Command): Operation | undefined;
   run(connection: Connection, command: Command): Promise<void>;
   welcomed(connection: Connection): void;
-  /** The reader is behind: pump the connection again a little later. */
+  /** The reader is behind, or has input to be read away: resume the connection a little later. */
   stalled(connection: Connection): void;
   /** Over for us; `dropped` broadcast messages were not sent. */
   closed(connection: Connection, verdict: Verdict | undefined, dropped: number): void;
@@ -51,6 +51,9 @@ export interface ConnectionHost {
 type Phase = "fresh" | "connecting" | "ready" | "refused" | "closed";
 
 const OPEN = 1;
+/** A client is told to go after so many looks in a row found no further frame of it, or after so many frames. */
+const QUIET_LOOKS = 3;
+const UNHEARD_FRAMES_MAX = 1000;
 
 export class Connection implements Member {
   readonly client = crypto.randomUUID();
@@ -72,6 +75,8 @@ export class Connection implements Member {
   #isTouched = false;
   #isGone = false;
   #isOurVerdict = false;
+  /** Why it is not heard any more, while what it sent before it knows is read away. */
+  #parting: { verdict: Verdict; looks: number; frames: number } | undefined;
   #pingAt = Infinity;
   #pongBy = Infinity;
   #commands: Bucket | undefined;
@@ -131,14 +136,24 @@ export class Connection implements Member {
   /** Takes a frame as it came in. */
   receive(data: unknown): void {
     if (this.#phase === "closed" || this.#phase === "refused") return;
-    if (typeof data !== "string") return this.close(CLOSE.badRequest);
-    if (isLongerThan(data, this.#host.limits.frameMaxBytes)) return this.close(CLOSE.tooLarge);
+    if (this.#parting !== undefined) return this.#unheard(this.#parting);
+    if (typeof data !== "string") return this.#part(CLOSE.badRequest);
+    if (isLongerThan(data, this.#host.limits.frameMaxBytes)) return this.#part(CLOSE.tooLarge);
     const text = data.endsWith("\n") ? data.slice(0, -1) : data;
     for (const line of text.includes("\n") ? text.split("\n") : [text]) {
       this.#take(line);
-      if (this.isClosed) return;
+      if (this.#parting !== undefined) break;
     }
     this.pump();
+  }
+
+  /** Goes on after a pause that the host was asked for. */
+  resume(): void {
+    this.pump();
+    const parting = this.#parting;
+    if (parting === undefined || this.isClosed) return;
+    if (this.isIdle && ++parting.looks > QUIET_LOOKS) this.close(parting.verdict);
+    else this.#host.stalled(this);
   }
 
   /**
@@ -266,16 +281,31 @@ export class Connection implements Member {
     this.pump();
   };
 
+  /**
+   * Ends the connection for something it sent: what was accepted before is done and answered first. The socket closes when
+   * nothing more comes in, for the runtime resets one that still gets frames after its close frame, and then the client
+   * never reads why.
+   */
+  #part(verdict: Verdict): void {
+    this.#parting = { verdict, looks: 0, frames: 0 };
+    this.#host.stalled(this);
+  }
+
+  #unheard(parting: { verdict: Verdict; looks: number; frames: number }): void {
+    parting.looks = 0;
+    if (++parting.frames > UNHEARD_FRAMES_MAX) this.close(parting.verdict);
+  }
+
   #take(line: string): void {
     const { limits } = this.#host;
     const isFresh = this.#phase === "fresh";
-    if (isFresh && isLongerThan(line, limits.connectMaxBytes)) return this.close(CLOSE.tooLarge);
+    if (isFresh && isLongerThan(line, limits.connectMaxBytes)) return this.#part(CLOSE.tooLarge);
     const parsed = parseLine(line, line.length);
-    if (parsed === undefined) return this.close(CLOSE.badRequest);
+    if (parsed === undefined) return this.#part(CLOSE.badRequest);
     const method = typeof parsed === "string" ? parsed : parsed.method;
-    if (isFresh !== (method === "connect")) return this.close(CLOSE.badRequest);
-    if (!this.#isAllowed(method)) return this.close(CLOSE.tooManyRequests);
-    if (parsed === "send") return this.close(CLOSE.notAvailable);
+    if (isFresh !== (method === "connect")) return this.#part(CLOSE.badRequest);
+    if (!this.#isAllowed(method)) return this.#part(CLOSE.tooManyRequests);
+    if (parsed === "send") return this.#part(CLOSE.notAvailable);
     if (parsed === "pong") {
       this.#pongBy = Infinity;
       return;
@@ -284,7 +314,7 @@ export class Connection implements Member {
     this.#inbox.push(parsed);
     this.#inboxBytes += parsed.bytes;
     const maxBytes = this.#phase === "ready" ? limits.inboxMaxBytes : limits.frameMaxBytes;
-    if (this.#inboxBytes > maxBytes) this.close(CLOSE.tooManyRequests);
+    if (this.#inboxBytes > maxBytes) this.#part(CLOSE.tooManyRequests);
   }
 
   /** Subscribing has an allowance of its own, as clients ask for all their channels at once; and so has publishing. */

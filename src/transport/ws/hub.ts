@@ -207,7 +207,7 @@ export class Hub implements ConnectionHost {
       this.#stallTimer = undefined;
       const waiting = [...this.#stalled];
       this.#stalled.clear();
-      for (const one of waiting) one.pump();
+      for (const one of waiting) one.resume();
     }, STALL_MS);
   }
 

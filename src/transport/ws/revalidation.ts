@@ -48,8 +48,9 @@ export class Revalidation {
     if (this.#revalidate !== undefined) {
       const current = await this.#revalidate(actor);
       if (current === undefined) return connection.close(CLOSE.forced);
-      // Whoever came with another token meanwhile, or was looked at by somebody faster, is newer than what was read here.
-      if (connection.actor === actor) connection.actor = current;
+      // A newer token came meanwhile, or another look ended first: which of the two read later cannot be told.
+      if (connection.actor !== actor) return this.add(connection);
+      connection.actor = current;
     }
     for (const subscription of [...connection.subscriptions.values()]) {
       if (connection.isClosed) return;

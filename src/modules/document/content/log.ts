@@ -49,7 +49,7 @@ export class ContentLog {
       text_revision: row.revision,
     });
     await contents.addRevision(revisionOf(row, "created", text, [row.created_by], row.created_at));
-    await indexDocument(this.#deps.index, row, text);
+    await indexDocument(tx, this.#deps.index, row, text);
   }
 
   /** The CRDT as it is now. */
@@ -169,7 +169,7 @@ export class ContentLog {
     await contents.addRevision({ ...revisionOf(next, kind, text, authors, next.updated_at), started_at: startedAt });
     await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
     await new DocumentStore(tx.db).update(tenantId, [id], next);
-    await indexDocument(index, next, text);
+    await indexDocument(tx, index, next, text);
     return next;
   }
 

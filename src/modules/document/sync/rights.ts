@@ -24,8 +24,8 @@ export type RightsDeps = {
   gate: DocumentGate;
   /** Throws `unauthenticated`, `token_expired` or `token_revoked`. */
   authenticate: (token: string) => Actor | Promise<Actor>;
-  /** Whether somebody authenticated earlier may stay. */
-  revalidate: (actor: Actor) => Promise<boolean>;
+  /** Somebody authenticated earlier with the rights left to them; `undefined` when they may not stay. */
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
 };
 
 export class EditorRights {
@@ -58,7 +58,12 @@ export class EditorRights {
   /** Asks again what an editor may do, and holds it to the answer. */
   async recheck(editor: Editor): Promise<void> {
     const { context, document } = editor;
-    if (!await this.#deps.revalidate(context.actor)) return context.session.end(ENDED.unauthorized);
+    const { actor } = context;
+    const current = await this.#deps.revalidate(actor);
+    if (current === undefined) return context.session.end(ENDED.unauthorized);
+    // A newer token came meanwhile, or another look ended first: which of the two read later cannot be told.
+    if (context.actor !== actor) return await this.recheck(editor);
+    context.actor = current;
     const editing = await this.#deps.gate.editing(context.actor, document.name);
     if (editing === undefined) return this.#cutOff(editor);
     // A document that changed rooms is opened anew, where it listens to the right one.

@@ -11,7 +11,7 @@ export function readingOperations(reading: ReadingService): Operation[] {
       name: "read.put",
       summary: "Say how far one has read in a room",
       description: "Threads are on the room's line, so this reads them too; so it does notifications about the room.",
-      access: { scope: "message.write", room: "observer", archived: true },
+      access: { scope: "message.write", room: "observer", archived: true, muted: true },
       http: { method: "PUT", path: "/v1/rooms/:id/read", status: 200 },
       input: ReadPut,
       output: Unread,

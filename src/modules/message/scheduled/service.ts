@@ -4,6 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type FileLinks, SEEN_BY_NONE } from "@/modules/file/mod.ts";
@@ -61,7 +62,9 @@ export class ScheduledService {
         );
         if (sent !== undefined) return (await sender.send(context, input)).message;
         const before = await scheduled.byClientId(tenantId, input.roomId, principalId, input.clientMessageId);
-        if (before?.message_json === message_json && Date.parse(before.send_at) === at) return present(before);
+        const isRepeat = before !== undefined && Date.parse(before.send_at) === at &&
+          canonicalJson(JSON.parse(before.message_json)) === canonicalJson(input);
+        if (isRepeat) return present(before);
         if (before !== undefined) {
           throw new Fault("client_message_id_conflict", `The clientMessageId belongs to ${before.id}`);
         }

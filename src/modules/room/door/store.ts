@@ -1,12 +1,15 @@
 // SQL of what decides who comes into a room; asked for every message, so it reads nothing that messages change.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { RoomRow, RoomTables, SeenRoom, Who } from "../store.ts";
 
 /** What decides who comes into a room, and little else: nothing of it changes when somebody writes or reads there. */
 export type DoorRoom =
-  & Pick<RoomRow, "tenant_id" | "id" | "kind" | "visibility" | "history_visibility" | "state" | "member_count">
+  & Pick<
+    RoomRow,
+    "tenant_id" | "id" | "kind" | "visibility" | "history_visibility" | "state" | "member_count" | "agent_policy_json"
+  >
   & Pick<SeenRoom, "my_role" | "my_joined_seq" | "owner_role" | "owner_joined_seq">;
 
 const DOOR = [
@@ -17,6 +20,7 @@ const DOOR = [
   "room.history_visibility",
   "room.state",
   "room.member_count",
+  "room.agent_policy_json",
 ] as const;
 const STANDING = [
   "me.role as my_role",
@@ -24,6 +28,12 @@ const STANDING = [
   "boss.role as owner_role",
   "boss.joined_seq as owner_joined_seq",
 ] as const;
+
+/** Within a query about `room`: a ban hides it, also from who would only look in. `who` is a value or a column. */
+export function isNotBanned(who: string | RawBuilder<string>): RawBuilder<SqlBool> {
+  return sql<SqlBool>`not exists (select 1 from ban where ban.tenant_id = room.tenant_id
+    and ban.room_id = room.id and ban.principal_id = ${who})`;
+}
 
 /** A room as one principal stands before it. The return type is inferred: it is a query under construction. */
 // deno-lint-ignore explicit-module-boundary-types
@@ -35,6 +45,7 @@ export function facing(db: Kysely<RoomTables>, me: string, owner: string) {
     .leftJoin("member as boss", (join) =>
       join.onRef("boss.room_id", "=", "room.id").on("boss.principal_id", "=", owner)
         .onRef("boss.tenant_id", "=", "room.tenant_id"))
+    .where(isNotBanned(me))
     .select(STANDING);
 }
 
@@ -67,6 +78,7 @@ const doorsById = prepared((db: Kysely<RoomTables>, value: Param<{ tenantId: str
         join.onRef("boss.room_id", "=", "room.id").onRef("boss.principal_id", "=", "asked.owner")
           .onRef("boss.tenant_id", "=", "room.tenant_id"),
     )
+    .where(isNotBanned(sql.ref("asked.me")))
     .select(DOOR).select(STANDING).select("asked.n")
 );
 

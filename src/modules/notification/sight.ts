@@ -1,0 +1,36 @@
+// What may be shown of a notification now: its words are of something that may be gone, or hidden from its reader, since.
+import type { Actor } from "@/core/actor.ts";
+import type { NotificationRow } from "./store.ts";
+
+type Seen = (actor: Actor, ids: readonly string[]) => Promise<ReadonlySet<string>>;
+
+/** Asks the modules that come after this one which of these are there, and may be known by the actor. */
+export type Sight = {
+  rooms: Seen;
+  /** Of tasks in rooms that the actor sees. */
+  tasks: Seen;
+  events: Seen;
+};
+
+/** The rows without the words of what their reader may not know any more. */
+export async function shown(sight: Sight, actor: Actor, rows: readonly NotificationRow[]): Promise<NotificationRow[]> {
+  const titled = rows.filter(({ title }) => title !== null);
+  const of = (type: string): string[] =>
+    idsOf(titled.map((row) => row.resource_type === type ? row.resource_id : null));
+  const [rooms, tasks, events] = await Promise.all([
+    sight.rooms(actor, idsOf(titled.map((row) => row.room_id))),
+    sight.tasks(actor, of("task")),
+    sight.events(actor, of("event")),
+  ]);
+  const isKnown = ({ room_id, resource_type, resource_id }: NotificationRow): boolean => {
+    const id = resource_id ?? "";
+    // Who is invited knows an event without its room.
+    if (resource_type === "event") return events.has(id);
+    return (room_id === null || rooms.has(room_id)) && (resource_type !== "task" || tasks.has(id));
+  };
+  return rows.map((row) => row.title === null || isKnown(row) ? row : { ...row, title: null, data_json: "{}" });
+}
+
+function idsOf(ids: readonly (string | null)[]): string[] {
+  return [...new Set(ids.flatMap((id) => id ?? []))];
+}

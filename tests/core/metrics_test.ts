@@ -1,0 +1,25 @@
+// Metrics are wanted most while something is wrong.
+import assert from "node:assert/strict";
+import { Metrics } from "@/core/metrics.ts";
+
+Deno.test("a scrape answers without the gauges that cannot be read now, and has them again when they can", async () => {
+  const metrics = new Metrics(50);
+  let read: () => Promise<number> = () => Promise.resolve(7);
+  metrics.onScrape(metrics.jobsWaiting, async (gauge) => gauge.set({ state: "dead" }, await read()));
+  metrics.connections.inc();
+  const scrape = async (): Promise<string> => {
+    const text = await metrics.registry.metrics();
+    assert.match(text, /^svc_connections_total 1$/m);
+    return text;
+  };
+  const waiting = /^svc_jobs_waiting{state="dead"} (\d+)$/m;
+  assert.equal(waiting.exec(await scrape())?.[1], "7");
+  read = () => Promise.reject(new Error("away"));
+  assert.doesNotMatch(await scrape(), waiting);
+  const late = Promise.withResolvers<number>();
+  read = () => late.promise;
+  assert.doesNotMatch(await scrape(), waiting);
+  late.resolve(8);
+  read = () => Promise.resolve(9);
+  assert.equal(waiting.exec(await scrape())?.[1], "9");
+});

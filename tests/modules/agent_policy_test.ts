@@ -1,0 +1,116 @@
+// What a room's agentPolicy does: the switch that lets agents only read, the list of those that may do more, and who is told.
+import assert from "node:assert/strict";
+import { temporarySchema } from "../conformance/store_backends.ts";
+import type { Caller, Harness } from "../harness.ts";
+import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { ok, RoomWorld } from "./room_world.ts";
+import { refused } from "./team.ts";
+
+/** An agent of the owner, in the room as a moderator. */
+async function robot(world: RoomWorld, name: string): Promise<Caller> {
+  const agent = await world.gateway.as(name, { kind: "agent", owner: "owner" });
+  ok(await agent.get("/v1/collaboration/me"));
+  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/${name}`, { role: "moderator" }), 201);
+  return agent;
+}
+
+async function connect(gateway: Harness, who: Caller) {
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
+  assert.ok((await ask(peer, 1, { connect: { token: who.token } })).connect);
+  return peer;
+}
+
+async function offMutes(environment: Record<string, string>): Promise<void> {
+  await using world = await RoomWorld.open({ environment });
+  const { roomId, gateway } = world;
+  const agent = await robot(world, "robo");
+  const room = `/v1/rooms/${roomId}`;
+  const { id } = ok(await agent.post("/v1/messages", { roomId, text: "beep" }), 201);
+  const task = ok(await agent.post("/v1/collaboration/tasks", { roomId, title: "x" }), 201);
+  ok(await world.as("owner").patch(room, { agentPolicy: { mode: "off" } }));
+  const later = "2026-03-02T00:00:00.000Z";
+  for (
+    const attempt of [
+      agent.post("/v1/messages", { roomId, text: "beep" }),
+      agent.post("/v1/messages", { roomId, text: "beep", sendAt: later }),
+      agent.patch(`/v1/messages/${id}`, { text: "boop" }),
+      agent.delete(`/v1/messages/${id}`),
+      agent.put(`/v1/messages/${id}/reactions/${encodeURIComponent("👍")}`),
+      agent.put(`/v1/messages/${id}/pin`),
+      agent.patch(room, { agentPolicy: { mode: "all" } }),
+      agent.put(`${room}/members/outsider`),
+      agent.delete(`${room}/members/observer`),
+      agent.post("/v1/collaboration/tasks", { roomId, title: "y" }),
+      agent.patch(`/v1/collaboration/tasks/${task.id}`, { title: "y" }),
+      agent.post("/v1/collaboration/documents", { roomId, title: "y" }),
+    ]
+  ) refused(await attempt, 403, "agent_muted");
+  const peer = await connect(gateway, agent);
+  assert.ok((await ask(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
+  const typing = { channel: `room:${roomId}`, data: { type: "typing", data: { isTyping: true } } };
+  assert.ok((await ask(peer, 3, { publish: typing })).error);
+  const may = async (action: string): Promise<string> =>
+    ok(
+      await agent.post("/v1/collaboration/permissions/check", {
+        checks: [{ action, resource: { type: "room", id: roomId } }],
+      }),
+    )
+      .results[0].reason;
+  assert.deepEqual([await may("message.send"), await may("message.list")], ["agent_muted", "allowed"]);
+  ok(await agent.get(`/v1/messages?roomId=${roomId}`));
+  ok(await agent.get(room));
+  ok(await agent.put(`${room}/read`, { seq: 1 }));
+  ok(await world.as("member").post("/v1/messages", { roomId, text: "quiet here" }), 201);
+  ok(await agent.delete(`${room}/members/me`), 204);
+}
+
+const OFF = "mode off lets an agent read, leave and say what it has read, and nothing else; people go on";
+Deno.test(`sqlite: ${OFF}`, () => offMutes({}));
+
+const url = Deno.env.get("TEST_POSTGRES_URL");
+Deno.test({
+  name: `postgres: ${OFF}`,
+  ignore: url === undefined,
+  async fn() {
+    const schema = await temporarySchema(url ?? "");
+    try {
+      await offMutes({ SVC_DATABASE_URL: schema.url });
+    } finally {
+      await schema.drop();
+    }
+  },
+});
+
+Deno.test("allowedAgentIds names the agents that may do more than read", async () => {
+  await using world = await RoomWorld.open();
+  const { roomId } = world;
+  const [one, two] = [await robot(world, "one"), await robot(world, "two")];
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { allowedAgentIds: ["one"] } }));
+  ok(await one.post("/v1/messages", { roomId, text: "beep" }), 201);
+  refused(await two.post("/v1/messages", { roomId, text: "beep" }), 403, "agent_muted");
+  ok(await two.get(`/v1/messages?roomId=${roomId}`));
+});
+
+Deno.test("agents hear of agents only when mentioned, unless the room is of mode all", async () => {
+  await using world = await RoomWorld.open();
+  const { roomId, gateway } = world;
+  const [one, two] = [await robot(world, "one"), await robot(world, "two")];
+  const { id } = ok(await two.post("/v1/messages", { roomId, text: "start" }), 201);
+  const told = async (): Promise<number> => {
+    await gateway.runJobs();
+    return ok(await two.get("/v1/collaboration/notifications")).items
+      .filter((item: { kind: string }) => item.kind !== "invitation").length;
+  };
+  const reply = async (who: Caller, more = {}): Promise<number> => {
+    ok(await who.post("/v1/messages", { roomId, text: "re", replyToId: id, ...more }), 201);
+    return await told();
+  };
+  assert.equal(await reply(one), 0);
+  assert.equal(await reply(world.as("member")), 1);
+  assert.equal(await reply(one, { mentions: { principalIds: ["two"] } }), 2);
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "all" } }));
+  assert.equal(await reply(one), 3);
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "off" } }));
+  assert.equal(await reply(world.as("member"), { mentions: { principalIds: ["two"] } }), 3);
+});

@@ -1,0 +1,76 @@
+// A ban hides a room from who is banned, a public one as well, on every way in.
+import assert from "node:assert/strict";
+import { temporarySchema } from "../conformance/store_backends.ts";
+import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
+import { ok, RoomWorld } from "./room_world.ts";
+import { refused } from "./team.ts";
+
+async function banHides(environment: Record<string, string>): Promise<void> {
+  await using world = await RoomWorld.open({ environment, room: { visibility: "public" } });
+  const { roomId, gateway } = world;
+  const room = `/v1/rooms/${roomId}`;
+  const [owner, visitor] = [world.as("owner"), world.as("outsider")];
+  const { id } = ok(await owner.post("/v1/messages", { roomId, text: "heartbeat" }), 201);
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
+  assert.ok((await ask(peer, 1, { connect: { token: visitor.token } })).connect);
+  const subscribe = { subscribe: { channel: `room:${roomId}` } };
+  assert.ok((await ask(peer, 2, subscribe)).subscribe);
+  const found = async (): Promise<number[]> => [
+    ok(await visitor.get("/v1/rooms")).items.length,
+    ok(await visitor.get("/v1/search?q=heartbeat")).items.length,
+  ];
+  assert.deepEqual(await found(), [1, 1]);
+
+  ok(await owner.delete(`${room}/members/outsider?ban=true`), 204);
+  await until(() => socket.lines.some((line) => line.push?.unsubscribe !== undefined), "the end of the subscription");
+  assert.equal(
+    (await ask(peer, 3, subscribe)).error?.code,
+    (await ask(peer, 4, {
+      subscribe: { channel: "room:nowhere" },
+    })).error?.code,
+  );
+  assert.deepEqual(await found(), [0, 0]);
+  for (
+    const path of [
+      room,
+      `${room}/members`,
+      `${room}/events?after=0`,
+      `/v1/messages?roomId=${roomId}`,
+      `/v1/messages/${id}`,
+    ]
+  ) refused(await visitor.get(path), 404, "not_found");
+  refused(await visitor.put(`${room}/members/me`), 404, "not_found");
+  refused(await owner.put(`${room}/members/outsider`), 409, "banned");
+  // Members are banned as well, and a mention does not reach who is.
+  ok(await owner.delete(`${room}/members/member?ban=true`), 204);
+  refused(await world.as("member").get(room), 404, "not_found");
+  assert.equal(
+    (await owner.post("/v1/messages", {
+      roomId,
+      text: "x",
+      mentions: { principalIds: ["member"] },
+    })).status,
+    422,
+  );
+
+  ok(await owner.delete(`${room}/bans/outsider`), 204);
+  assert.deepEqual(await found(), [1, 1]);
+  ok(await visitor.put(`${room}/members/me`), 201);
+}
+
+Deno.test("sqlite: a ban hides a public room", () => banHides({}));
+
+const url = Deno.env.get("TEST_POSTGRES_URL");
+Deno.test({
+  name: "postgres: a ban hides a public room",
+  ignore: url === undefined,
+  async fn() {
+    const schema = await temporarySchema(url ?? "");
+    try {
+      await banHides({ SVC_DATABASE_URL: schema.url });
+    } finally {
+      await schema.drop();
+    }
+  },
+});
