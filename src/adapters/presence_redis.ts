@@ -80,21 +80,24 @@ export class RedisPresence implements Presence {
     return entries.filter(({ node }) => alive.has(node)).map(({ json }) => JSON.parse(json) as ClientInfo);
   }
 
-  /** A new name: nothing written under the old one counts any more. */
+  /** A new name: nothing written under the old one counts any more, once Redis has taken the new one. */
   async #enter(): Promise<void> {
     const { client } = this.#redis;
+    const [old, name] = [this.#name, crypto.randomUUID()];
+    this.#isAmiss = true;
+    const isTaken = await client.set(this.#life(name), "", "PX", this.#lifeMs).then(() => true, () => false);
+    if (!isTaken) return;
     this.#isAmiss = false;
-    if (this.#name !== "") quietly(client.del(this.#life(this.#name)));
-    this.#name = crypto.randomUUID();
-    quietly(client.set(this.#life(this.#name), "", "PX", this.#lifeMs));
+    this.#name = name;
+    quietly(client.del(this.#life(old)));
     await this.#writeAll();
   }
 
   async #stayAlive(): Promise<void> {
     if (!this.#redis.isReady) return;
-    const beat = this.#redis.client.set(this.#life(this.#name), "", "PX", this.#lifeMs, "XX");
     // Without a life in Redis this node was dead for the others, who clear the entries of the dead away.
-    const isAlive = await beat.then((answer) => answer !== null, () => true);
+    const beat = this.#redis.client.pexpire(this.#life(this.#name), this.#lifeMs);
+    const isAlive = await beat.then((found) => found === 1, () => true);
     if (!isAlive || this.#isAmiss) return await this.#enter();
     this.#beats = (this.#beats + 1) % BEATS_PER_RENEWAL;
     if (this.#beats === 0) await this.#writeAll();

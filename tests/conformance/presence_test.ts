@@ -119,7 +119,9 @@ redisTest("what Redis forgot or would not take is told again with a next beat", 
     await until(async () => (await there.list("room:a")).length === 1);
     await command(server.url, "CONFIG", "SET", "maxmemory", "1");
     here.add("room:a", BOB);
-    await until(async () => (await here.list("room:a")).length === 2);
+    const refusal = /cmdstat_set:.*rejected_calls=[1-9]/;
+    await until(async () => refusal.test(String(await command(server.url, "INFO", "commandstats"))));
+    assert.deepEqual(await there.list("room:a"), [ADA], "what it had taken stands");
     await command(server.url, "CONFIG", "SET", "maxmemory", "0");
     await until(async () => (await there.list("room:a")).length === 2);
     assert.deepEqual(sorted(await there.list("room:a")), [ADA, BOB]);

@@ -418,9 +418,15 @@ Deno.test("what was accepted before a frame too many is done and answered, nothi
 Deno.test("a client that goes on and on after its last word is closed all the same", async () => {
   const { hub, connect } = rig();
   const { socket, connection } = await connect();
-  for (let count = 0; count < 1001; count++) connection.receive("no json");
+  for (let count = 0; count < 1000; count++) connection.receive("no json");
   assert.ok(socket.isOpen);
-  connection.receive("no json");
+  for (let count = 0; count < 100; count++) connection.receive("no json");
   assert.equal(socket.closedWith?.code, 3501);
+  const large = await connect();
+  large.connection.receive("no json");
+  large.connection.receive("x".repeat(600_000));
+  assert.ok(large.socket.isOpen);
+  large.connection.receive("x".repeat(600_000));
+  assert.equal(large.socket.closedWith?.code, 3501);
   await hub.drain();
 });

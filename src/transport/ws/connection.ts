@@ -51,9 +51,13 @@ export interface ConnectionHost {
 type Phase = "fresh" | "connecting" | "ready" | "refused" | "closed";
 
 const OPEN = 1;
-/** A client is told to go after so many looks in a row found no further frame of it, or after so many frames. */
+/** A client is told to go after so many looks in a row found no further frame of it, or after so much that was read away. */
 const QUIET_LOOKS = 3;
-const UNHEARD_FRAMES_MAX = 1000;
+const UNHEARD_MAX = 1024 * 1024;
+/** What a frame counts besides its length. */
+const FRAME_COST = 1024;
+
+type Parting = { verdict: Verdict; looks: number; unheard: number };
 
 export class Connection implements Member {
   readonly client = crypto.randomUUID();
@@ -76,7 +80,7 @@ export class Connection implements Member {
   #isGone = false;
   #isOurVerdict = false;
   /** Why it is not heard any more, while what it sent before it knows is read away. */
-  #parting: { verdict: Verdict; looks: number; frames: number } | undefined;
+  #parting: Parting | undefined;
   #pingAt = Infinity;
   #pongBy = Infinity;
   #commands: Bucket | undefined;
@@ -136,7 +140,7 @@ export class Connection implements Member {
   /** Takes a frame as it came in. */
   receive(data: unknown): void {
     if (this.#phase === "closed" || this.#phase === "refused") return;
-    if (this.#parting !== undefined) return this.#unheard(this.#parting);
+    if (this.#parting !== undefined) return this.#unheard(this.#parting, data);
     if (typeof data !== "string") return this.#part(CLOSE.badRequest);
     if (isLongerThan(data, this.#host.limits.frameMaxBytes)) return this.#part(CLOSE.tooLarge);
     const text = data.endsWith("\n") ? data.slice(0, -1) : data;
@@ -287,13 +291,14 @@ export class Connection implements Member {
    * never reads why.
    */
   #part(verdict: Verdict): void {
-    this.#parting = { verdict, looks: 0, frames: 0 };
+    this.#parting = { verdict, looks: 0, unheard: 0 };
     this.#host.stalled(this);
   }
 
-  #unheard(parting: { verdict: Verdict; looks: number; frames: number }): void {
+  #unheard(parting: Parting, data: unknown): void {
     parting.looks = 0;
-    if (++parting.frames > UNHEARD_FRAMES_MAX) this.close(parting.verdict);
+    parting.unheard += FRAME_COST + (typeof data === "string" ? data.length : UNHEARD_MAX);
+    if (parting.unheard > UNHEARD_MAX) this.close(parting.verdict);
   }
 
   #take(line: string): void {
