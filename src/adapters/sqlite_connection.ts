@@ -121,13 +121,13 @@ export class SqliteConnection implements Connection {
   }
 
   #prepare(sql: string): Statement {
-    let entry = this.#statements.get(sql);
-    if (entry === undefined) {
-      this.#footprints.take();
-      const statement = this.#db.prepare(sql);
-      const footprint = this.#footprints.take();
-      entry = { statement, isReader: statement.columns().length > 0, footprint, answers: undefined };
-    }
+    // In the order in which they were prepared: to move one at each use would cost more than to prepare it again some day.
+    const known = this.#statements.get(sql);
+    if (known !== undefined) return known;
+    this.#footprints.take();
+    const statement = this.#db.prepare(sql);
+    const footprint = this.#footprints.take();
+    const entry = { statement, isReader: statement.columns().length > 0, footprint, answers: undefined };
     this.#statements.set(sql, entry);
     return entry;
   }

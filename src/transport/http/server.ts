@@ -6,6 +6,7 @@ import type { RunOnce } from "@/core/idempotency.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
+import { RecentMap } from "@/core/recent_map.ts";
 import type { Route } from "@/core/route.ts";
 import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
 import { createClientOf } from "./client.ts";
@@ -50,6 +51,9 @@ export type HttpDeps = {
 export type HttpHandler = (request: Request, ip: string) => Promise<Response>;
 
 const UNMATCHED = "_unmatched";
+/** Origins of requests that were found valid; the same few come again and again. */
+const origins = new RecentMap<string, true>(100);
+const ORIGIN_MAX = 300;
 const NO_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
@@ -150,9 +154,11 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
  * is served, and one that is none at all would break whoever reads the URL.
  */
 function requireAddress({ url, headers }: Request): void {
-  if (NO_HOST.test(headers.get("Host") ?? "") || !URL.canParse(url)) {
+  const origin = url.slice(0, url.indexOf("/", url.indexOf("://") + 3));
+  if (NO_HOST.test(headers.get("Host") ?? "") || !origins.has(origin) && !URL.canParse(url)) {
     throw new Fault("bad_request", "The host of the request is not valid");
   }
+  if (origin.length <= ORIGIN_MAX && !origins.has(origin)) origins.set(origin, true);
 }
 
 /** Methods that the path of a request takes. */
