@@ -44,8 +44,8 @@ export class SqliteConnection implements Connection {
     if (!options.isReadOnly) {
       this.#db.exec("pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 4000");
     }
-    // The engine's own knows ASCII only, unlike PostgreSQL's.
-    this.#db.function("lower", { deterministic: true }, lower);
+    // The engine's own `lower` knows ASCII only; on PostgreSQL a migration makes this function.
+    this.#db.function("fold_case", { deterministic: true }, foldCase);
     this.#footprints = footprintsOf(this.#db);
   }
 
@@ -143,7 +143,7 @@ export class SqliteConnection implements Connection {
   }
 }
 
-function lower(value: SqlValue): SqlValue {
+function foldCase(value: SqlValue): SqlValue {
   return typeof value === "string" ? value.toLowerCase() : value;
 }
 

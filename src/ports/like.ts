@@ -5,5 +5,5 @@ import { type RawBuilder, sql, type SqlBool } from "kysely";
 export function contains(column: string, part: string): RawBuilder<SqlBool> {
   const pattern = `%${part.replaceAll(/[\\%_]/g, "\\$&")}%`;
   // Both sides by the engine: what it leaves as it is in the one it leaves in the other.
-  return sql<SqlBool>`lower(${sql.ref(column)}) like lower(${pattern}) escape '\\'`;
+  return sql<SqlBool>`fold_case(${sql.ref(column)}) like fold_case(${pattern}) escape '\\'`;
 }

@@ -17,6 +17,7 @@ import { transfer } from "./0012_transfer.ts";
 import { eventAbout } from "./0013_event_about.ts";
 import { eventRows } from "./0014_event_rows.ts";
 import { roomUndo } from "./0015_room_undo.ts";
+import { foldCase } from "./0016_fold_case.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -36,6 +37,7 @@ export const migrations: readonly Migration[] = [
   eventAbout,
   eventRows,
   roomUndo,
+  foldCase,
 ];
 
 /** Any number that no other user of the database locks. */
