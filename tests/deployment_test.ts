@@ -154,3 +154,14 @@ function assertMetric(series: string, where: string): string {
   assert.ok(type !== undefined && (type !== "histogram" || family !== series), `${where}: ${series}`);
   return family;
 }
+
+Deno.test("deno.lock holds what running needs and no packages of tests, so that a first start fetches little", () => {
+  const { specifiers } = z.object({ specifiers: z.record(z.string(), z.string()) }).parse(
+    JSON.parse(file("deno.lock")),
+  );
+  const { imports } = z.object({ imports: z.record(z.string(), z.string()) }).parse(JSON.parse(file("deno.json")));
+  const named = Object.values(imports);
+  for (const specifier of Object.keys(specifiers)) {
+    assert.ok(named.some((name) => name === specifier || name.startsWith(`${specifier}/`)), specifier);
+  }
+});
