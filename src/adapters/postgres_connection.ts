@@ -2,6 +2,7 @@
 // new socket for the one its transaction began on.
 import { Socket } from "node:net";
 import postgres from "postgres";
+import { inTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { manyRows, translate } from "./postgres_sql.ts";
 import {
@@ -210,14 +211,9 @@ async function answer(
   values: SqlValue[],
   timeoutMs: number,
 ): Promise<Rows & { command: string }> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new NoAnswer("No answer from the database")), timeoutMs);
-  try {
-    // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
-    const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);
-    const result = await Promise.race([sql.unsafe(text, parameters, { prepare: true }), late]);
-    return { rows: [...result], changed: result.count ?? 0, command: result.command };
-  } finally {
-    clearTimeout(timer);
-  }
+  // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
+  const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);
+  const result = await inTime(sql.unsafe(text, parameters, { prepare: true }), timeoutMs);
+  if (result === undefined) throw new NoAnswer("No answer from the database");
+  return { rows: [...result], changed: result.count ?? 0, command: result.command };
 }

@@ -5,6 +5,11 @@ export function isSafeText(text: string): boolean {
   return !text.includes("\0") && text.isWellFormed();
 }
 
+/** The start of `text`, at most `max` UTF-16 units and never half a character. */
+export function startOf(text: string, max: number): string {
+  return text.slice(0, max).replace(/[\ud800-\udbff]$/, "");
+}
+
 /**
  * JSON pointer of the first unsafe text in `value`, which was parsed from `raw`; `undefined` when there is none. `raw` came
  * as valid UTF-8, so unsafe text can only be in it as an escape, and without one the walk is skipped.

@@ -16,11 +16,9 @@ import {
 import { openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import { SearchStore } from "@/modules/search/store.ts";
+import { onPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { testSearch } from "./search_engines.ts";
-import { temporarySchema } from "./store_backends.ts";
-
-const POSTGRES_URL = Deno.env.get("TEST_POSTGRES_URL");
 
 const NOTE = z.object({ id: z.string(), title: z.string() });
 
@@ -238,30 +236,24 @@ Deno.test("indexing goes on while messages keep coming", async () => {
   assert.ok(documents > 0);
 });
 
-Deno.test({
-  name: "nodes index in turns in the background, one at a time (postgres)",
-  ignore: POSTGRES_URL === undefined,
-  async fn() {
-    const schema = await temporarySchema(POSTGRES_URL ?? "");
-    const store = await openStore(schema.url, systemClock);
-    const ask = (until: Promise<void>): Promise<boolean> =>
-      store.write(async (tx) => {
-        const isAlone = await new SearchStore(tx.db, store.dialect).isAlone();
-        answered.resolve();
-        await until;
-        return isAlone;
-      });
-    const answered = Promise.withResolvers<void>();
-    const end = Promise.withResolvers<void>();
-    const first = ask(end.promise);
-    await answered.promise;
-    assert.equal(await ask(Promise.resolve()), false);
-    end.resolve();
-    assert.equal(await first, true);
-    assert.equal(await ask(Promise.resolve()), true);
-    await store.close();
-    await schema.drop();
-  },
+onPostgres("nodes index in turns in the background, one at a time", async ({ SVC_DATABASE_URL }) => {
+  const store = await openStore(SVC_DATABASE_URL ?? "", systemClock);
+  const ask = (until: Promise<void>): Promise<boolean> =>
+    store.write(async (tx) => {
+      const isAlone = await new SearchStore(tx.db, store.dialect).isAlone();
+      answered.resolve();
+      await until;
+      return isAlone;
+    });
+  const answered = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<void>();
+  const first = ask(end.promise);
+  await answered.promise;
+  assert.equal(await ask(Promise.resolve()), false);
+  end.resolve();
+  assert.equal(await first, true);
+  assert.equal(await ask(Promise.resolve()), true);
+  await store.close();
 });
 
 Deno.test("SearchScope cannot be made without a tenant and a principal", () => {

@@ -1,6 +1,6 @@
 // What a room's agentPolicy does: the switch that lets agents only read, the list of those that may do more, and who is told.
 import assert from "node:assert/strict";
-import { temporarySchema } from "../conformance/store_backends.ts";
+import { onEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { ask, FakeSocket } from "../transport/ws_rig.ts";
 import { ok, RoomWorld } from "./room_world.ts";
@@ -66,21 +66,7 @@ async function offMutes(environment: Record<string, string>): Promise<void> {
 }
 
 const OFF = "mode off lets an agent read, leave and say what it has read, and nothing else; people go on";
-Deno.test(`sqlite: ${OFF}`, () => offMutes({}));
-
-const url = Deno.env.get("TEST_POSTGRES_URL");
-Deno.test({
-  name: `postgres: ${OFF}`,
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await offMutes({ SVC_DATABASE_URL: schema.url });
-    } finally {
-      await schema.drop();
-    }
-  },
-});
+onEngines(OFF, offMutes);
 
 Deno.test("allowedAgentIds names the agents that may do more than read", async () => {
   await using world = await RoomWorld.open();

@@ -1,6 +1,6 @@
 // A ban hides a room from who is banned, a public one as well, on every way in.
 import assert from "node:assert/strict";
-import { temporarySchema } from "../conformance/store_backends.ts";
+import { onEngines } from "../engines.ts";
 import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
 import { ok, RoomWorld } from "./room_world.ts";
 import { refused } from "./team.ts";
@@ -59,18 +59,4 @@ async function banHides(environment: Record<string, string>): Promise<void> {
   ok(await visitor.put(`${room}/members/me`), 201);
 }
 
-Deno.test("sqlite: a ban hides a public room", () => banHides({}));
-
-const url = Deno.env.get("TEST_POSTGRES_URL");
-Deno.test({
-  name: "postgres: a ban hides a public room",
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await banHides({ SVC_DATABASE_URL: schema.url });
-    } finally {
-      await schema.drop();
-    }
-  },
-});
+onEngines("a ban hides a public room", banHides);

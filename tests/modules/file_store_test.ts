@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { openS3Server, S3_KEYS } from "../conformance/s3.ts";
-import { temporarySchema } from "../conformance/store_backends.ts";
+import { onPostgres } from "../engines.ts";
 import { download, type FileGateway, FILES, filesIn, openFileGateway, upload } from "./file_rig.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 
@@ -41,69 +41,58 @@ async function contentsIn(folder: string): Promise<string[]> {
   return (await filesIn(folder)).filter((name) => name.endsWith("_object"));
 }
 
-const url = Deno.env.get("TEST_POSTGRES_URL");
-if (url === undefined) Deno.test.ignore("files on PostgreSQL (TEST_POSTGRES_URL is not set)", () => {});
-else {
-  const onPostgres = (name: string, run: (rig: FileGateway) => Promise<void>): void =>
-    Deno.test(`postgres: ${name}`, async () => {
-      const schema = await temporarySchema(url);
-      try {
-        await using rig = await openFileGateway({
-          SVC_DATABASE_URL: schema.url,
-          SVC_LIMIT_TENANT_FILE_BYTES: "5000",
-        });
-        await run(rig);
-      } finally {
-        await schema.drop();
-      }
-    });
-
-  onPostgres("the quota holds when uploads race", async ({ gateway, folder }) => {
-    const { alice } = await people(gateway, "alice");
-    const answers = await Promise.all(
-      Array.from({ length: 30 }, (_, at) => upload(gateway, alice, { name: `${at}` }, new Uint8Array(1000))),
-    );
-    assert.equal(answers.filter((answer) => answer.status === 201).length, 5);
-    assert.equal((await filesIn(folder)).length, 5);
-  });
-
-  onPostgres("a file that is shown and deleted at once is one or the other", async ({ gateway, folder }) => {
-    const { alice, bob } = await people(gateway, "alice", "bob");
-    const roomId = await roomOf(alice, ["bob"]);
-    for (let round = 0; round < 25; round++) {
-      const { id } = ok(await upload(gateway, alice, { name: "x" }, "x"));
-      const [sent, gone] = await Promise.all([
-        alice.post("/v1/messages", { roomId, fileIds: [id] }),
-        alice.delete(`${FILES}/${id}`),
-      ]);
-      assert.equal(gone.status, 204);
-      assert.ok([201, 422].includes(sent.status), JSON.stringify(sent.body));
-      assert.equal((await bob.get(`${FILES}/${id}`)).status, sent.status === 201 ? 410 : 404);
-    }
-    await gateway.runJobs();
-    assert.deepEqual(await filesIn(folder), []);
-  });
-
-  onPostgres("files end with their message, with a day, and with their room", async ({ gateway, folder }) => {
-    const admin = await gateway.as("root", { role: "admin" });
-    ok(await admin.get("/v1/collaboration/me"));
-    const roomId = await roomOf(admin, []);
-    const put = async (): Promise<string> => ok(await upload(gateway, admin, { name: "x" }, new Uint8Array(1000))).id;
-    const [withMessage, withDay, withRoom, avatar] = [await put(), await put(), await put(), await put()];
-    ok(await admin.patch("/v1/collaboration/me", { avatarFileId: avatar }));
-    const message = await say(admin, roomId, "one", { fileIds: [withMessage] });
-    await say(admin, roomId, "two", { fileIds: [withRoom] });
-    assert.equal((await admin.delete(`/v1/messages/${message.id}`)).status, 204);
-    gateway.clock.advance(DAY_MS + DAY_MS / 12);
-    await gateway.runJobs();
-    const later = await gateway.as("root", { role: "admin" });
-    for (const [id, status] of [[withMessage, 404], [withDay, 404], [withRoom, 200], [avatar, 200]] as const) {
-      assert.equal((await later.get(`${FILES}/${id}`)).status, status, id);
-    }
-    assert.equal((await later.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
-    await gateway.runJobs();
-    assert.equal((await filesIn(folder)).length, 1);
-    // What went gave its bytes back: four of five thousand are free again.
-    for (let count = 0; count < 4; count++) ok(await upload(gateway, later, { name: "x" }, new Uint8Array(1000)));
+function onFiles(name: string, run: (rig: FileGateway) => Promise<void>): void {
+  onPostgres(name, async (environment) => {
+    await using rig = await openFileGateway({ ...environment, SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
+    await run(rig);
   });
 }
+
+onFiles("the quota holds when uploads race", async ({ gateway, folder }) => {
+  const { alice } = await people(gateway, "alice");
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, (_, at) => upload(gateway, alice, { name: `${at}` }, new Uint8Array(1000))),
+  );
+  assert.equal(answers.filter((answer) => answer.status === 201).length, 5);
+  assert.equal((await filesIn(folder)).length, 5);
+});
+
+onFiles("a file that is shown and deleted at once is one or the other", async ({ gateway, folder }) => {
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  for (let round = 0; round < 25; round++) {
+    const { id } = ok(await upload(gateway, alice, { name: "x" }, "x"));
+    const [sent, gone] = await Promise.all([
+      alice.post("/v1/messages", { roomId, fileIds: [id] }),
+      alice.delete(`${FILES}/${id}`),
+    ]);
+    assert.equal(gone.status, 204);
+    assert.ok([201, 422].includes(sent.status), JSON.stringify(sent.body));
+    assert.equal((await bob.get(`${FILES}/${id}`)).status, sent.status === 201 ? 410 : 404);
+  }
+  await gateway.runJobs();
+  assert.deepEqual(await filesIn(folder), []);
+});
+
+onFiles("files end with their message, with a day, and with their room", async ({ gateway, folder }) => {
+  const admin = await gateway.as("root", { role: "admin" });
+  ok(await admin.get("/v1/collaboration/me"));
+  const roomId = await roomOf(admin, []);
+  const put = async (): Promise<string> => ok(await upload(gateway, admin, { name: "x" }, new Uint8Array(1000))).id;
+  const [withMessage, withDay, withRoom, avatar] = [await put(), await put(), await put(), await put()];
+  ok(await admin.patch("/v1/collaboration/me", { avatarFileId: avatar }));
+  const message = await say(admin, roomId, "one", { fileIds: [withMessage] });
+  await say(admin, roomId, "two", { fileIds: [withRoom] });
+  assert.equal((await admin.delete(`/v1/messages/${message.id}`)).status, 204);
+  gateway.clock.advance(DAY_MS + DAY_MS / 12);
+  await gateway.runJobs();
+  const later = await gateway.as("root", { role: "admin" });
+  for (const [id, status] of [[withMessage, 404], [withDay, 404], [withRoom, 200], [avatar, 200]] as const) {
+    assert.equal((await later.get(`${FILES}/${id}`)).status, status, id);
+  }
+  assert.equal((await later.delete(`/v1/rooms/${roomId}?purge=true`)).status, 204);
+  await gateway.runJobs();
+  assert.equal((await filesIn(folder)).length, 1);
+  // What went gave its bytes back: four of five thousand are free again.
+  for (let count = 0; count < 4; count++) ok(await upload(gateway, later, { name: "x" }, new Uint8Array(1000)));
+});

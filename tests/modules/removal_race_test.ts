@@ -1,11 +1,10 @@
 // Who is removed from a room writes nothing into it afterwards, however many of their messages were on their way.
 import assert from "node:assert/strict";
 import { openGateway } from "../harness.ts";
-import { temporarySchema } from "../conformance/store_backends.ts";
+import { onEngines } from "../engines.ts";
 import { eventsOf, ok, people, roomOf } from "./team.ts";
 
 const ROUNDS = 12;
-const url = Deno.env.get("TEST_POSTGRES_URL");
 
 async function race(environment: Record<string, string>): Promise<void> {
   await using gateway = await openGateway({ SVC_RATE_LIMIT: "off", ...environment });
@@ -32,17 +31,4 @@ async function race(environment: Record<string, string>): Promise<void> {
   assert.ok(landed > 0 && landed < 40 * ROUNDS, `${landed} landed: the race was none`);
 }
 
-Deno.test("sqlite: nothing lands in a room after its writer was removed", () => race({}));
-
-Deno.test({
-  name: "postgres: nothing lands in a room after its writer was removed",
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await race({ SVC_DATABASE_URL: schema.url });
-    } finally {
-      await schema.drop();
-    }
-  },
-});
+onEngines("nothing lands in a room after its writer was removed", race);

@@ -1,6 +1,6 @@
 // Rights that end while somebody is connected, or while an answer of theirs is kept, end there as well.
 import assert from "node:assert/strict";
-import { temporarySchema } from "../conformance/store_backends.ts";
+import { onPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FakeSocket, until } from "../transport/ws_rig.ts";
 import { ok, people, refused, roomOf } from "./team.ts";
@@ -109,30 +109,20 @@ Deno.test("a room that an agent makes belongs to its owner as well", async () =>
   assert.equal(ok(await bob.post("/v1/rooms", { name: "d", kind: "direct", memberIds: ["robo"] })).id, direct.id);
 });
 
-const url = Deno.env.get("TEST_POSTGRES_URL");
-Deno.test({
-  name: "postgres: what was read of a principal just before it was disabled is not remembered",
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await using gateway = await openGateway({ SVC_DATABASE_URL: schema.url });
-      const boss = await gateway.as("boss", { role: "owner" });
-      ok(await boss.get("/v1/collaboration/me"));
-      for (let round = 0; round < 15; round++) {
-        const sub = `alice${round}`;
-        const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => gateway.as(sub, { jti: `${n}` })));
-        for (const first of tokens.slice(0, 1)) ok(await first.get("/v1/collaboration/me"));
-        const calls = tokens.map(async (token, n) => {
-          await new Promise((resolve) => setTimeout(resolve, n / 4));
-          await token.get("/v1/collaboration/me");
-        });
-        ok(await boss.patch(`/v1/collaboration/principals/${sub}`, { disabled: true }));
-        await Promise.all(calls);
-        for (const token of tokens) refused(await token.get("/v1/collaboration/me"), 401, "token_revoked");
-      }
-    } finally {
-      await schema.drop();
-    }
-  },
+onPostgres("what was read of a principal just before it was disabled is not remembered", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const boss = await gateway.as("boss", { role: "owner" });
+  ok(await boss.get("/v1/collaboration/me"));
+  for (let round = 0; round < 15; round++) {
+    const sub = `alice${round}`;
+    const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => gateway.as(sub, { jti: `${n}` })));
+    for (const first of tokens.slice(0, 1)) ok(await first.get("/v1/collaboration/me"));
+    const calls = tokens.map(async (token, n) => {
+      await new Promise((resolve) => setTimeout(resolve, n / 4));
+      await token.get("/v1/collaboration/me");
+    });
+    ok(await boss.patch(`/v1/collaboration/principals/${sub}`, { disabled: true }));
+    await Promise.all(calls);
+    for (const token of tokens) refused(await token.get("/v1/collaboration/me"), 401, "token_revoked");
+  }
 });

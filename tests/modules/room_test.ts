@@ -1,6 +1,6 @@
 // Rooms through the door.
 import assert from "node:assert/strict";
-import { temporarySchema } from "../conformance/store_backends.ts";
+import { onEngines, onPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 
 Deno.test("room.create makes a room that its creator owns and reads back", async () => {
@@ -138,40 +138,20 @@ async function takesExtremes(environment: Record<string, string>): Promise<void>
   assert.deepEqual(counts, [1, 0, 1, 1]);
 }
 
-Deno.test("sqlite: message.list takes a position beyond all others, and no types as all", () => takesExtremes({}));
+onEngines("message.list takes a position beyond all others, and no types as all", takesExtremes);
 
-const url = Deno.env.get("TEST_POSTGRES_URL");
-Deno.test({
-  name: "postgres: message.list takes a position beyond all others, and no types as all",
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await takesExtremes({ SVC_DATABASE_URL: schema.url });
-    } finally {
-      await schema.drop();
-    }
+onPostgres(
+  "of those who start the same direct room at once one makes it, and the others find it",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
+    for (const one of [alice, bob]) await one.get("/v1/collaboration/me");
+    const room = { name: "d", kind: "direct", memberIds: ["alice", "bob"] };
+    const answers = await Promise.all([alice, bob, alice, bob].map((one) => one.post("/v1/rooms", room)));
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 200, 201]);
+    assert.equal(new Set(answers.map(({ body }) => body.id)).size, 1);
   },
-});
-
-Deno.test({
-  name: "postgres: of those who start the same direct room at once one makes it, and the others find it",
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await using gateway = await openGateway({ SVC_DATABASE_URL: schema.url });
-      const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
-      for (const one of [alice, bob]) await one.get("/v1/collaboration/me");
-      const room = { name: "d", kind: "direct", memberIds: ["alice", "bob"] };
-      const answers = await Promise.all([alice, bob, alice, bob].map((one) => one.post("/v1/rooms", room)));
-      assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 200, 200, 201]);
-      assert.equal(new Set(answers.map(({ body }) => body.id)).size, 1);
-    } finally {
-      await schema.drop();
-    }
-  },
-});
+);
 
 Deno.test("room.restore brings back what deleting took: the slug, unless another room has it, and being archived", async () => {
   await using gateway = await openGateway();
@@ -268,17 +248,4 @@ async function findsInAnyCase(environment: Record<string, string>): Promise<void
   assert.deepEqual(await found("/v1/collaboration/principals?q=änne"), ["ÄNNE Öz"]);
 }
 
-Deno.test("sqlite: q finds in any case, also beyond ASCII", () => findsInAnyCase({}));
-
-Deno.test({
-  name: "postgres: q finds in any case, also beyond ASCII",
-  ignore: url === undefined,
-  async fn() {
-    const schema = await temporarySchema(url ?? "");
-    try {
-      await findsInAnyCase({ SVC_DATABASE_URL: schema.url });
-    } finally {
-      await schema.drop();
-    }
-  },
-});
+onEngines("q finds in any case, also beyond ASCII", findsInAnyCase);

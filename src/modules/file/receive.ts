@@ -1,5 +1,6 @@
 // A request body as a content: as long as promised, with the digest promised, from a sender who keeps sending.
 import { createHash } from "node:crypto";
+import { inTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 
 /** Nobody holds an upload open for longer than this without sending anything. */
@@ -50,15 +51,11 @@ export function lengthOf({ headers }: Request, maxBytes: number): number {
 async function timed(
   reader: ReadableStreamDefaultReader<Uint8Array>,
 ): Promise<ReadableStreamReadResult<Uint8Array>> {
-  const { promise: tooLate, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Fault("bad_request", `Nothing came for ${IDLE_MS / 1000} s`)), IDLE_MS);
-  try {
-    return await Promise.race([reader.read(), tooLate]);
-  } catch (error) {
-    throw error instanceof Fault ? error : new Fault("bad_request", "The body ended early", { cause: error });
-  } finally {
-    clearTimeout(timer);
-  }
+  const read = await inTime(reader.read(), IDLE_MS).catch((cause) => {
+    throw cause instanceof Fault ? cause : new Fault("bad_request", "The body ended early", { cause });
+  });
+  if (read === undefined) throw new Fault("bad_request", `Nothing came for ${IDLE_MS / 1000} s`);
+  return read;
 }
 
 /** SHA-256 digests of the body in base64: RFC 9530's two fields, and RFC 3230's `Digest`. Other algorithms are not checked. */

@@ -4,6 +4,7 @@ import { type Actor, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { RecentMap } from "@/core/recent_map.ts";
+import { startOf } from "@/core/text.ts";
 import type { Store } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Claims } from "./schema.ts";
@@ -130,7 +131,7 @@ export class Authenticator {
         tenant_id: tenantId,
         id: claims.sub,
         kind: claims.kind ?? "human",
-        display_name: nameOf(claims),
+        display_name: startOf(claims.name?.trim() || claims.sub, NAME_MAX),
         role: claims.role ?? "member",
         role_set_at: claims.iat === undefined ? null : iso(claims.iat * 1000),
         owner_id: claims.kind === "agent" ? claims.owner ?? null : null,
@@ -184,11 +185,6 @@ export class Authenticator {
     if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < USED_EXACT_MS) return;
     await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
   }
-}
-
-/** The name a principal starts with, cut to its length between characters. */
-function nameOf({ name, sub }: Claims): string {
-  return (name?.trim() || sub).slice(0, NAME_MAX).replace(/[\ud800-\udbff]$/, "");
 }
 
 /** The only form in which an API token is kept. */

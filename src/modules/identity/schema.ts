@@ -7,13 +7,16 @@ import { pageInput } from "@/core/page.ts";
 import { patchOf } from "@/core/patch.ts";
 import { isSafeText } from "@/core/text.ts";
 
+const ID = "[A-Za-z0-9._@:-]{1,128}";
+const ID_SAYS = "1 to 128 of A-Z a-z 0-9 . _ @ : -";
+
 /** Ids of principals: the `sub` of their tokens. */
 export const PrincipalId = z.string().regex(
-  /^(?!me$)[A-Za-z0-9._@:-]{1,128}$/,
-  "1 to 128 of A-Z a-z 0-9 . _ @ : -, and not `me`, which stands for the caller",
+  new RegExp(`^(?!me$)${ID}$`),
+  `${ID_SAYS}, and not \`me\`, which stands for the caller`,
 );
 /** The same, or `me`. */
-export const PrincipalRef = z.string().regex(/^[A-Za-z0-9._@:-]{1,128}$/, "1 to 128 of A-Z a-z 0-9 . _ @ : -")
+export const PrincipalRef = z.string().regex(new RegExp(`^${ID}$`), ID_SAYS)
   .describe("Principal id, or `me`");
 export const TenantId = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 . _ -");
 const Handle = z.string().regex(/^(?!me$)[a-z0-9._-]{1,64}$/, "1 to 64 of a-z 0-9 . _ -, and not `me`");

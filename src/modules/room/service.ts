@@ -7,6 +7,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { startOf } from "@/core/text.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
@@ -373,7 +374,7 @@ function roleAtStart(principalId: string, creator: Actor): RoomRole {
 
 /** What a room is called that is nobody's but theirs. */
 function nameOf(names: readonly string[]): string {
-  return names.join(", ").slice(0, NAME_MAX).replace(/[\ud800-\udbff]$/, "").trim();
+  return startOf(names.join(", "), NAME_MAX).trim();
 }
 
 function checkDirect(input: RoomCreate, others: readonly string[]): void {

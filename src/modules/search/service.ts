@@ -1,6 +1,6 @@
 // Searching: find candidates within what the caller may read now, let their live text decide, rank, cut to a page.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, inTime, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -77,13 +77,9 @@ export class SearchService {
 
   /** Answers a question, asked in the input's `field`; throws `unavailable` when that takes longer than two seconds. */
   async search({ actor }: Context, question: Question, field = "query"): Promise<SearchAnswer> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => reject(tooLate()), TIMEOUT_MS);
-    try {
-      return await Promise.race([this.#search(actor, question, field), late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const answer = await inTime(this.#search(actor, question, field), TIMEOUT_MS);
+    if (answer === undefined) throw tooLate();
+    return answer;
   }
 
   /** How far the index of a tenant is. */

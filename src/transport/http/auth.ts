@@ -1,16 +1,14 @@
 // Admission: the bearer token becomes an actor, and the call is counted against its general rate.
 import type { Actor } from "@/core/actor.ts";
-import { Fault, type LimitState } from "@/core/fault.ts";
+import { Fault } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
+import type { Take } from "@/ports/limiter.ts";
 import { limitKeyOf } from "./client.ts";
 import type { Exchange } from "./exchange.ts";
 import { limitHeaders } from "./headers.ts";
 
 /** Verifies a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
 export type Authenticate = (token: string) => Promise<Actor>;
-
-/** What a bucket says after one token was asked of it. */
-type Take = LimitState & { isAllowed: boolean };
 
 /** The general rates; absent when limits are off. */
 export type HttpLimits = {
