@@ -6,7 +6,7 @@ import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { Fault, type FieldFault } from "./fault.ts";
 import { logOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { isRead, type Operation, Outcome, type Rate } from "./operation.ts";
+import { type Access, type Context, isRead, type Operation, Outcome, type Rate } from "./operation.ts";
 
 /** One call of one operation. `input` is unknown until it has been parsed here. */
 export type Call = {
@@ -66,16 +66,7 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
       if (operation.off !== undefined) throw operation.off();
       authorise(operation, call.actor);
       const input = parse(operation.input, call.input);
-      const result = await operation.run({
-        actor: call.actor,
-        requestId: call.requestId,
-        access: operation.access,
-        operation: operation.name,
-        isRead: isRead(operation),
-        get signal() {
-          return call.signal;
-        },
-      }, input);
+      const result = await operation.run(new Running(operation, call), input);
       meter.ok.inc();
       if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
@@ -92,6 +83,32 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
       meter.latency.observe((performance.now() - startedAt) / 1000);
     }
   };
+}
+
+/**
+ * What an operation knows of the call that runs it. A class, since each literal with a getter is an object of a shape of its
+ * own: slow to make, and its shape holds the whole request until the next full collection.
+ */
+class Running implements Context {
+  readonly actor: Actor;
+  readonly requestId: string;
+  readonly access: Access;
+  readonly operation: string;
+  readonly isRead: boolean;
+  readonly #call: Call;
+
+  constructor(operation: Operation, call: Call) {
+    this.actor = call.actor;
+    this.requestId = call.requestId;
+    this.access = operation.access;
+    this.operation = operation.name;
+    this.isRead = isRead(operation);
+    this.#call = call;
+  }
+
+  get signal(): AbortSignal | undefined {
+    return this.#call.signal;
+  }
 }
 
 /** Throws unless the caller's token and role in the tenant suffice for the operation. */

@@ -1,4 +1,11 @@
 // JSON that leaves by several doors: the text of a value is made once and found again by the value.
+import { z } from "@zod/zod";
+
+/**
+ * Any JSON. Input was parsed from JSON, so there is nothing left to find out; and a schema that contains itself, as `z.json()`
+ * does, makes zod look for cycles each time anything that it is part of is parsed.
+ */
+export const Json: z.ZodType<z.core.util.JSONType> = z.unknown() as z.ZodType<z.core.util.JSONType>;
 
 const texts = new WeakMap<object, string>();
 

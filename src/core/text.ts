@@ -1,8 +1,14 @@
-// JSON that no store should see, found cheaply at the edge: NUL and lone surrogates in text, nesting too deep.
+// JSON that no store should see, found cheaply at the edge: NUL and lone surrogates in text, text too long, nesting too deep.
+import { Buffer } from "node:buffer";
 
 /** Whether `text` has neither NUL nor a lone surrogate. */
 export function isSafeText(text: string): boolean {
   return !text.includes("\0") && text.isWellFormed();
+}
+
+/** Whether `text` has more than `maxBytes` bytes of UTF-8; counted only where its length leaves that open. */
+export function isLongerThan(text: string, maxBytes: number): boolean {
+  return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes);
 }
 
 /** The start of `text`, at most `max` UTF-16 units and never half a character. */

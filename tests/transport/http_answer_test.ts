@@ -25,7 +25,7 @@ Deno.test("a versioned answer has a strong ETag and If-None-Match answers 304", 
   const { call } = sampleGateway();
   const first = await call("/v1/rooms/room_1");
   const etag = first.headers.get("ETag") ?? "";
-  assert.match(etag, /^"3\.[\w-]{12}"$/);
+  assert.match(etag, /^"3\.[0-9a-f]{16}"$/);
   assert.equal(first.headers.get("Cache-Control"), "private, no-cache");
   for (const header of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
     const again = await call("/v1/rooms/room_1", { headers: { "If-None-Match": header } });

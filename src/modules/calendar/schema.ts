@@ -1,6 +1,7 @@
 // Events of calendars as seen from outside, and what happens to them.
 import { z } from "@zod/zod";
 import type { EventType } from "@/core/event.ts";
+import { isLongerThan } from "@/core/text.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -245,7 +246,7 @@ export type FeedCreate = z.output<typeof FeedCreate>;
 export const ImportStart = z.strictObject({
   roomId: RoomId.optional().describe("Absent: into the caller's own calendar"),
   text: z.string().min(1).refine(
-    (text) => new TextEncoder().encode(text).length <= IMPORT_MAX_BYTES,
+    (text) => !isLongerThan(text, IMPORT_MAX_BYTES),
     `at most ${IMPORT_MAX_BYTES} bytes`,
   ).describe("An iCalendar file (RFC 5545)"),
 });

@@ -1,6 +1,7 @@
 // Documents, their content, revisions and comments as seen from outside, and the events they cause.
 import { z } from "@zod/zod";
 import type { EventType } from "@/core/event.ts";
+import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
@@ -58,7 +59,7 @@ export const Document = z.object({
   generation: z.string().describe(
     "Changes only if the CRDT is built anew; a copy of another generation must be dropped",
   ),
-  metadata: z.record(z.string(), z.json()),
+  metadata: z.record(z.string(), Json),
   version: z.int(),
   createdBy: PrincipalId,
   createdAt: Time,

@@ -1,5 +1,6 @@
 // File names: shown to people and offered to their file systems, so nothing that could mean a place or hide an ending.
 import { Fault } from "@/core/fault.ts";
+import { isLongerThan } from "@/core/text.ts";
 
 const NAME_MAX_BYTES = 255;
 const RULES: readonly (readonly [RegExp, string])[] = [
@@ -16,9 +17,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
 export function checkName(raw: string): string {
   const name = raw.normalize("NFC").trim();
   const broken = RULES.find(([pattern]) => pattern.test(raw) || pattern.test(name))?.[1] ??
-    (new TextEncoder().encode(name).length > NAME_MAX_BYTES
-      ? `A name has at most ${NAME_MAX_BYTES} bytes of UTF-8`
-      : undefined);
+    (isLongerThan(name, NAME_MAX_BYTES) ? `A name has at most ${NAME_MAX_BYTES} bytes of UTF-8` : undefined);
   if (broken === undefined) return name;
   throw new Fault("validation_failed", `/name: ${broken}`, {
     errors: [{ pointer: "/name", code: "invalid_name", detail: broken }],

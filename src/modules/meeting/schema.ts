@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import type { EventType } from "@/core/event.ts";
+import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -192,7 +193,7 @@ export const Signal = z.strictObject({
   to: ParticipantId.describe("Participant it is for"),
   from: ParticipantId.optional().describe("The sender's own participant; tells devices of one principal apart"),
   kind: z.enum(["offer", "answer", "candidate", "bye"]),
-  payload: z.json().optional().describe("Session description, or one candidate or many"),
+  payload: Json.optional().describe("Session description, or one candidate or many"),
 }).meta({ id: "MeetingSignal" });
 export type Signal = z.output<typeof Signal>;
 

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import { type EventType, HIDDEN_TYPE } from "@/core/event.ts";
+import { Json } from "@/core/json.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
@@ -67,7 +68,7 @@ export const Message = z.object({
   replyCount: z.int().describe("Replies in the thread under this message"),
   lastReplyAt: z.iso.datetime().nullable(),
   clientMessageId: z.string().nullable(),
-  metadata: z.record(z.string(), z.json()),
+  metadata: z.record(z.string(), Json),
   editedAt: z.iso.datetime().nullable(),
   editCount: z.int(),
   deletedAt: z.iso.datetime().nullable(),

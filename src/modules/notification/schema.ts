@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import type { EventType } from "@/core/event.ts";
+import { Json } from "@/core/json.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
@@ -34,7 +35,7 @@ export const Notification = z.object({
   seq: z.int().nullable().describe("Position of the message; reading the room that far reads the notification"),
   resource: z.object({ type: z.string(), id: z.string() }).nullable().describe("What it is about when not a message"),
   title: z.string().nullable().describe("null as well when what it names is gone, or no longer the caller's to see"),
-  data: z.record(z.string(), z.json()),
+  data: z.record(z.string(), Json),
   readAt: z.iso.datetime().nullable(),
   version: z.int(),
   createdAt: z.iso.datetime(),

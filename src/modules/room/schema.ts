@@ -2,8 +2,10 @@
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS, ROOM_ROLES } from "@/core/actor.ts";
 import type { EventType } from "@/core/event.ts";
+import { Json } from "@/core/json.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { patchOf } from "@/core/patch.ts";
+import { isLongerThan } from "@/core/text.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 
 export const ROOM_KINDS = ["channel", "direct", "task", "meeting"] as const;
@@ -16,8 +18,8 @@ export const NAME_MAX = 120;
 export const RoomId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 
 /** Free JSON of the application, at most 8 KiB encoded. */
-export const Metadata = z.record(z.string().max(128), z.json()).refine(
-  (value) => new TextEncoder().encode(JSON.stringify(value)).length <= 8192,
+export const Metadata = z.record(z.string().max(128), Json).refine(
+  (value) => !isLongerThan(JSON.stringify(value), 8192),
   "at most 8 KiB of JSON",
 );
 
@@ -72,7 +74,7 @@ export const Room = z.object({
   mentionCount: z.int().describe("Those that mention me or the room, at most 10000"),
   lastReadSeq: z.int().describe("My read position; 0 when not a member"),
   myRole: z.enum(ROOM_ROLES).nullable().describe("null: looking in without being a member"),
-  metadata: z.record(z.string(), z.json()),
+  metadata: z.record(z.string(), Json),
   version: z.int(),
   createdBy: PrincipalId,
   createdAt: z.iso.datetime(),

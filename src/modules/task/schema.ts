@@ -1,6 +1,7 @@
 // Tasks as seen from outside, and the events they cause.
 import { z } from "@zod/zod";
 import type { EventType } from "@/core/event.ts";
+import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
@@ -88,7 +89,7 @@ export const Task = z.object({
   threadId: MessageId.nullable().describe("Root message of the thread it is discussed in"),
   position: z.string().describe("Board order within the room: compare as plain text"),
   claim: z.object({ principalId: PrincipalId, expiresAt: Time }).nullable().describe("Who works on it right now"),
-  metadata: z.record(z.string(), z.json()),
+  metadata: z.record(z.string(), Json),
   completedAt: Time.nullable(),
   version: z.int(),
   createdBy: PrincipalId,
@@ -228,8 +229,8 @@ export const TaskActivity = z.object({
   version: z.int().describe("Version of the task after it"),
   changes: z.array(z.object({
     field: z.string(),
-    from: z.json().optional().describe("Absent for long texts"),
-    to: z.json().optional(),
+    from: Json.optional().describe("Absent for long texts"),
+    to: Json.optional(),
   })),
 }).meta({ id: "TaskActivity" });
 export type TaskActivity = z.output<typeof TaskActivity>;

@@ -1,6 +1,7 @@
 // Reads our own NDJSON export: principals, rooms, and each room's members and messages in the order of its line.
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { Json } from "@/core/json.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
 import { AgentPolicy, RoomId } from "@/modules/room/mod.ts";
@@ -39,7 +40,7 @@ const Place = z.object({
   state: z.enum(["active", "archived"]),
   agentPolicy: AgentPolicy,
   retentionDays: z.int().nullable(),
-  metadata: z.record(z.string(), z.json()),
+  metadata: z.record(z.string(), Json),
   createdBy: PrincipalId,
   createdAt: Time,
   memberIds: z.array(PrincipalId).max(8).default([]).describe("Of direct rooms"),
@@ -58,7 +59,7 @@ const Said = z.object({
   files: z.array(MessageFile),
   reactions: z.array(Reacted),
   edits: z.array(Edited),
-  metadata: z.record(z.string(), z.json()),
+  metadata: z.record(z.string(), Json),
   clientMessageId: z.string().max(128).nullable(),
   pinnedAt: Time.nullable(),
   editedAt: Time.nullable(),

@@ -1,4 +1,5 @@
 // Texts longer than a message may be: nothing is lost, they become several messages.
+import { isLongerThan } from "@/core/text.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import { type MessageDraft, plainMessage } from "./draft.ts";
 import type { Report } from "./report.ts";
@@ -24,7 +25,7 @@ export function splitText(draft: MessageDraft, report: Report): MessageDraft[] {
 }
 
 function fits(text: string): boolean {
-  return new TextEncoder().encode(text).length <= TEXT_MAX_BYTES && [...text].length <= TEXT_MAX_CODE_POINTS;
+  return !isLongerThan(text, TEXT_MAX_BYTES) && [...text].length <= TEXT_MAX_CODE_POINTS;
 }
 
 /** Code points have at most 4 bytes, so the limit in code points keeps that in bytes, too. */

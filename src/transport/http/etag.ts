@@ -1,13 +1,12 @@
-// ETags: the version of a resource and a digest of what this caller sees of it, so a change of rights changes the tag too.
-import { hash } from "node:crypto";
+// ETags: the version of a resource and a hash of what this caller sees of it, so a change of rights changes the tag too. A quick
+// hash will do: whoever chooses what a resource says makes a new version of it.
 import { Fault } from "@/core/fault.ts";
+import { hash64 } from "@/core/hash.ts";
 
 /** The strong tag of an answer whose body carries an integer `version`; `undefined` for others. */
 export function etagOf(output: unknown, body: string): string | undefined {
   if (typeof output !== "object" || output === null || !("version" in output)) return undefined;
-  return Number.isInteger(output.version)
-    ? `"${output.version}.${hash("sha256", body, "base64url").slice(0, 12)}"`
-    : undefined;
+  return Number.isInteger(output.version) ? `"${output.version}.${hash64(body)}"` : undefined;
 }
 
 /** Whether `If-None-Match` names the tag; weak tags count, as proxies weaken ours when they compress. */

@@ -17,22 +17,13 @@ export function routeEndpoint(
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
 
   async function answer(exchange: Exchange, params: Record<string, string>): Promise<Response> {
-    const { request, requestId, ip } = exchange;
+    const { request } = exchange;
     const actor = route.auth === "bearer" ? await deps.admit(exchange) : undefined;
     if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
       throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
     }
     const body = isJsonBody ? (await readBody(request, deps.bodyMaxBytes)).value : undefined;
-    const call: RouteCall = {
-      params,
-      body,
-      requestId,
-      headers: exchange.headers,
-      ip,
-      get signal() {
-        return exchange.signal;
-      },
-    };
+    const call = new HttpRouteCall(exchange, params, body);
     if (route.auth === "public") return exchange.dress(await route.handle(request, call));
     if (actor === undefined) throw new TypeError("A bearer route was entered without an actor");
     return exchange.dress(await route.handle(request, Object.assign(call, { actor })));
@@ -43,4 +34,27 @@ export function routeEndpoint(
     path,
     answer: route.isLong ? answer : (exchange, params) => deps.deadlines.run(exchange, answer(exchange, params)),
   };
+}
+
+/** A call whose signal is made only when somebody asks for it. */
+class HttpRouteCall implements RouteCall {
+  readonly params: Readonly<Record<string, string>>;
+  readonly body: unknown;
+  readonly requestId: string;
+  readonly headers: Record<string, string>;
+  readonly ip: string;
+  readonly #exchange: Exchange;
+
+  constructor(exchange: Exchange, params: Readonly<Record<string, string>>, body: unknown) {
+    this.params = params;
+    this.body = body;
+    this.requestId = exchange.requestId;
+    this.headers = exchange.headers;
+    this.ip = exchange.ip;
+    this.#exchange = exchange;
+  }
+
+  get signal(): AbortSignal {
+    return this.#exchange.signal;
+  }
 }

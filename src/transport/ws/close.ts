@@ -1,4 +1,5 @@
 // Why a socket or a subscription ends: every code with its words, and whether the client comes back by itself.
+import { isLongerThan } from "@/core/text.ts";
 
 /** One way to end a connection. `metric` is the `type` under which `svc_connection_errors` counts it. */
 export type Verdict = {
@@ -52,7 +53,7 @@ export function because(verdict: Verdict, reason: string): Verdict {
 
 /** Whether clients take the text as a reason: there is one, it fits a close frame, and it is not JSON. */
 export function isPlainReason(reason: string): boolean {
-  if (reason.trim() === "" || new TextEncoder().encode(reason).length > REASON_MAX_BYTES) return false;
+  if (reason.trim() === "" || isLongerThan(reason, REASON_MAX_BYTES)) return false;
   try {
     JSON.parse(reason);
     return false;

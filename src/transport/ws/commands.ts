@@ -8,6 +8,7 @@ import { jsonOf } from "@/core/json.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Operation } from "@/core/operation.ts";
+import { isLongerThan } from "@/core/text.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Entrance } from "./connect.ts";
 import type { Connection } from "./connection.ts";
@@ -122,7 +123,7 @@ export class Commands {
     if (!parsed.success) throw new WireFault(ERRORS.badRequest, z.prettifyError(parsed.error));
     const maxBytes = ephemeral.maxBytes ?? EPHEMERAL_MAX_BYTES;
     const encoded = JSON.stringify(parsed.data) ?? "null";
-    if (encoded.length * 3 > maxBytes && new TextEncoder().encode(encoded).length > maxBytes) {
+    if (isLongerThan(encoded, maxBytes)) {
       throw new WireFault(ERRORS.limitExceeded, `data of ${type} is ${maxBytes} bytes at most`);
     }
     await kind.authorize(actor, channelId, "publish");

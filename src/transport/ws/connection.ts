@@ -1,7 +1,7 @@
 // One client: what it sent waits its turn here, what it gets waits to leave, and its life ends here, once.
-import { Buffer } from "node:buffer";
 import type { Actor } from "@/core/actor.ts";
 import type { Operation } from "@/core/operation.ts";
+import { isLongerThan } from "@/core/text.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import { CLOSE, type Verdict } from "./close.ts";
 import { type Command, encodeError, encodeReply, parseLine, PING, type WireError } from "./frame.ts";
@@ -355,9 +355,4 @@ export class Connection implements Member {
     for (const subscription of [...this.subscriptions.values()]) subscription.leave();
     this.#host.closed(this, verdict, dropped);
   }
-}
-
-/** Counts bytes only where the number of characters leaves it open. */
-function isLongerThan(text: string, maxBytes: number): boolean {
-  return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes);
 }

@@ -1,0 +1,30 @@
+// The quick hash of texts: the same for the same, another for what differs little.
+import assert from "node:assert/strict";
+import fc from "npm:fast-check@4.10.2";
+import { fnv1a, hash64 } from "@/core/hash.ts";
+
+Deno.test("hash64 tells apart texts that differ in one place, and is the same for the same", () => {
+  const text = fc.string({ unit: "binary", minLength: 1, maxLength: 200 });
+  fc.assert(fc.property(text, fc.nat(), fc.nat({ max: 0xffff }), (before, place, unit) => {
+    assert.match(hash64(before), /^[0-9a-f]{16}$/);
+    assert.equal(hash64(`${before}`), hash64(before));
+    const at = place % before.length;
+    const after = before.slice(0, at) + String.fromCharCode(unit) + before.slice(at + 1);
+    assert.equal(hash64(after) === hash64(before), after === before);
+  }));
+});
+
+Deno.test("hash64 tells apart numbers in a text, their order, and their number", () => {
+  const seen = new Set<string>();
+  for (let left = 0; left < 300; left++) {
+    for (let right = 0; right < 300; right++) seen.add(hash64(`{"unreadCount":${left},"lastReadSeq":${right}}`));
+  }
+  assert.equal(seen.size, 300 * 300);
+});
+
+Deno.test("fnv1a is the published function", () => {
+  // http://www.isthe.com/chongo/tech/comp/fnv/, test vectors of the 32-bit FNV-1a
+  assert.equal(fnv1a("") >>> 0, 0x811c9dc5);
+  assert.equal(fnv1a("a") >>> 0, 0xe40c292c);
+  assert.equal(fnv1a("foobar") >>> 0, 0xbf9cf968);
+});
