@@ -19,6 +19,8 @@ export type Dialect = {
   joiner?: string;
   /** How many sends a frame acknowledges. */
   acknowledges(frame: string): number;
+  /** Whether each socket sends much. */
+  isBusy?: true;
 };
 
 const MARK = "sent@";
@@ -70,6 +72,7 @@ export function senderDialect(token: string, roomOf: (member: number) => string)
   return {
     ...gatewayDialect(token, roomOf),
     name: "sender",
+    isBusy: true,
     hello: () => [{ text: `{"id":1,"connect":{"token":"${token}"}}`, afterFrame: false }],
     isJoined: (frame) => frame.includes('"id":1,"connect"'),
   };

@@ -1,4 +1,4 @@
-// HTTP: the gateway's hot requests beside a bare Hono route on Deno, in requests per server-CPU second.
+// HTTP: the gateway's hot requests beside a bare Hono route on Deno that answers the same, in requests per server-CPU second.
 import { Gateway } from "./gateway.ts";
 import type { Row } from "./report.ts";
 import { pin, Server } from "./server.ts";
@@ -20,7 +20,11 @@ export async function http(rounds: number): Promise<Row[]> {
     const { server, token } = gateway;
     const send = { method: "POST", path: "/v1/messages", token, body: { roomId, text: "x".repeat(200) } };
     const read = { method: "GET", path: `/v1/rooms/${roomId}`, token };
-    const peer = await Server.start("deno", [bare], {});
+    const answers = {
+      ROOM: JSON.stringify(await gateway.call("GET", read.path)),
+      MESSAGE: JSON.stringify(await gateway.call("POST", send.path, send.body)),
+    };
+    const peer = await Server.start("deno", [bare], answers);
     sends.push(await perCpuSecond(server, send));
     bareSends.push(await perCpuSecond(peer, send));
     reads.push(await perCpuSecond(server, read));
