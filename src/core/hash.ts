@@ -1,10 +1,15 @@
-// A quick hash for spreading things out, the same on every node; whoever may choose texts can make it clash.
+// Quick hashes, the same on every node; whoever may choose texts can make them clash.
 
 const OFFSET_BASIS = 0x811c9dc5;
 const PRIME = 0x01000193;
-/** Any other odd numbers do. */
-const OTHER_BASIS = 0x41c6ce57;
-const OTHER_PRIME = 0x9e3779b1;
+/** Odd numbers with many changes of bits; any such would do. */
+const LEFT = 0x9e3779b1;
+const RIGHT = 0x85ebca77;
+
+const encoder = new TextEncoder();
+/** A whole number of words. */
+const bytes = new Uint8Array(16_384);
+const words = new Uint32Array(bytes.buffer);
 
 /** FNV-1a over the text's UTF-16 units, as a signed 32-bit number; `from` carries on with the hash of what stands before. */
 export function fnv1a(text: string, from = OFFSET_BASIS): number {
@@ -13,22 +18,35 @@ export function fnv1a(text: string, from = OFFSET_BASIS): number {
   return hash;
 }
 
-/** 64 bits in hex that tell texts apart, in a fraction of the time of a digest: FNV-1a twice, with other numbers. */
-export function hash64(text: string): string {
-  let [left, right] = [OFFSET_BASIS, OTHER_BASIS];
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    left = Math.imul(left ^ unit, PRIME);
-    right = Math.imul(right ^ unit, OTHER_PRIME);
-  }
-  return hex32(left) + hex32(right);
-}
-
-/** `fnv1a` of one UTF-16 unit. */
+/** The same for one UTF-16 unit. */
 export function fnv1aUnit(unit: number, from: number): number {
   return Math.imul(from ^ unit, PRIME);
 }
 
-function hex32(hash: number): string {
-  return (hash >>> 0).toString(16).padStart(8, "0");
+/**
+ * 64 bits in hex that tell well-formed texts apart, in a fraction of the time of a digest: two lanes over four bytes at a time.
+ * Each step can be undone, so two texts of one length that differ in one word never share a hash.
+ */
+export function hash64(text: string): string {
+  let [left, right] = [text.length, OFFSET_BASIS];
+  for (let rest = text; rest !== "";) {
+    const { read, written } = encoder.encodeInto(rest, bytes);
+    bytes.fill(0, written, Math.ceil(written / 4) * 4);
+    for (let at = 0; at * 4 < written; at++) {
+      const word = words[at] ?? 0;
+      left = Math.imul(rotated(left ^ word, 15), LEFT);
+      right = Math.imul(rotated(right ^ word, 13), RIGHT);
+    }
+    rest = rest.slice(read);
+  }
+  return hex32(left) + hex32(right);
+}
+
+/** Lets high bits reach low ones, which multiplying alone does not. */
+function rotated(word: number, bits: number): number {
+  return word << bits | word >>> (32 - bits);
+}
+
+function hex32(word: number): string {
+  return (word >>> 0).toString(16).padStart(8, "0");
 }

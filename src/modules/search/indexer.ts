@@ -16,7 +16,7 @@ const ROOMS_PER_SWEEP = 500;
 const BACKGROUND_AFTER_MS = 300;
 /** How long indexing rests after each step, as a multiple of the step: in quiet times, and while more comes in than it does. */
 const REST_QUIET = 2;
-const REST_BUSY = 9;
+const REST_BUSY = 29;
 const SWEEP_EVERY_MS = 300_000;
 
 const ROOM = roomStream("");

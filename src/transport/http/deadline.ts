@@ -2,15 +2,20 @@
 import { Fault } from "@/core/fault.ts";
 import type { Exchange } from "./exchange.ts";
 
-type Waiting = { endsAt: number; end: () => void };
+/** One of those who wait, between the one before and the one after it. */
+type Waiting = { endsAt: number; end: () => void; before: Waiting | undefined; after: Waiting | undefined };
 
 /**
  * One limit for many requests. All have the same time, so they end in the order in which they came, and one timer does for
  * all of them. It is set at the end of a turn of the event loop: most requests are answered by then and need none.
+ *
+ * A chain, not a Set: the table of an old Set is made anew in the old space at every so many changes, and what the dead
+ * tables point to, each request with its answer, would live until the next full collection.
  */
 export class Deadlines {
   readonly #limitMs: number;
-  readonly #waiting = new Set<Waiting>();
+  #first: Waiting | undefined;
+  #last: Waiting | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isLooking = false;
 
@@ -26,9 +31,7 @@ export class Deadlines {
         reject(fault);
         exchange.abort(fault);
       };
-      const waiting = { endsAt: performance.now() + this.#limitMs, end };
-      this.#waiting.add(waiting);
-      this.#look();
+      const waiting = this.#enter(end);
       work.then((response) => {
         this.#leave(waiting);
         resolve(response);
@@ -39,9 +42,25 @@ export class Deadlines {
     });
   }
 
+  #enter(end: () => void): Waiting {
+    const waiting: Waiting = { endsAt: performance.now() + this.#limitMs, end, before: this.#last, after: undefined };
+    if (this.#last === undefined) this.#first = waiting;
+    else this.#last.after = waiting;
+    this.#last = waiting;
+    this.#look();
+    return waiting;
+  }
+
+  /** For the second time, or after its end, it does nothing. */
   #leave(waiting: Waiting): void {
-    this.#waiting.delete(waiting);
-    if (this.#waiting.size > 0 || this.#timer === undefined) return;
+    const { before, after } = waiting;
+    if (before !== undefined) before.after = after;
+    else if (this.#first === waiting) this.#first = after;
+    if (after !== undefined) after.before = before;
+    else if (this.#last === waiting) this.#last = before;
+    waiting.before = undefined;
+    waiting.after = undefined;
+    if (this.#first !== undefined || this.#timer === undefined) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
@@ -56,17 +75,16 @@ export class Deadlines {
   }
 
   #arm(): void {
-    const [first] = this.#waiting;
-    if (first === undefined || this.#timer !== undefined) return;
+    if (this.#first === undefined || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       const now = performance.now();
-      for (const waiting of this.#waiting) {
-        if (waiting.endsAt > now) break;
-        this.#waiting.delete(waiting);
-        waiting.end();
+      while (this.#first !== undefined && this.#first.endsAt <= now) {
+        const { end } = this.#first;
+        this.#leave(this.#first);
+        end();
       }
       this.#arm();
-    }, first.endsAt - performance.now());
+    }, this.#first.endsAt - performance.now());
   }
 }
