@@ -1,6 +1,6 @@
 // The one door to every operation: rate limit → validate → authorise → run → measure → translate failure.
 // The transport has authenticated the caller; everything else is the same whoever calls and however.
-import type { z } from "@zod/zod";
+import { z } from "@zod/zod";
 import type { Counter, Histogram } from "prom-client";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
 import { Fault, type FieldFault } from "./fault.ts";
@@ -34,7 +34,9 @@ type Deps = {
   rates: RateRules;
 };
 
-type Meter = {
+/** What is made once for an operation: its input's parser, and what it is counted by, with the labels looked up. */
+type Prepared = {
+  input: z.ZodType;
   labels: { module: string; operation: string };
   ok: Counter.Internal;
   latency: Histogram.Internal<string>;
@@ -45,34 +47,35 @@ const log = logOf("operation");
 
 /** Builds the dispatcher. */
 export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
-  const meters = new Map<Operation, Meter>();
+  const known = new Map<Operation, Prepared>();
 
-  /** What an operation is counted by, its labels looked up once. */
-  function meterOf(operation: Operation): Meter {
-    let meter = meters.get(operation);
-    if (meter === undefined) {
-      const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
-      meter = { labels, ok: metrics.operations.labels(labels), latency: metrics.operationLatency.labels(labels) };
-      meters.set(operation, meter);
-    }
-    return meter;
+  function prepare(operation: Operation): Prepared {
+    const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
+    const prepared = {
+      input: z.compile(operation.input),
+      labels,
+      ok: metrics.operations.labels(labels),
+      latency: metrics.operationLatency.labels(labels),
+    };
+    known.set(operation, prepared);
+    return prepared;
   }
 
   return async function dispatch(operation, call) {
     const startedAt = performance.now();
-    const meter = meterOf(operation);
+    const prepared = known.get(operation) ?? prepare(operation);
     try {
       if (takeRate !== undefined) await limit(takeRate, rates, operation, call.actor);
       if (operation.off !== undefined) throw operation.off();
       authorise(operation, call.actor);
-      const input = parse(operation.input, call.input);
+      const input = parse(prepared.input, call.input);
       const result = await operation.run(new Running(operation, call), input);
-      meter.ok.inc();
+      prepared.ok.inc();
       if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
     } catch (thrown) {
       const fault = Fault.from(thrown);
-      metrics.operationErrors.inc({ ...meter.labels, code: fault.code });
+      metrics.operationErrors.inc({ ...prepared.labels, code: fault.code });
       log[fault.kind.level]("failed", {
         ...fields(operation, call, startedAt),
         code: fault.code,
@@ -80,7 +83,7 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
       });
       throw fault;
     } finally {
-      meter.latency.observe((performance.now() - startedAt) / 1000);
+      prepared.latency.observe((performance.now() - startedAt) / 1000);
     }
   };
 }

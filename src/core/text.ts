@@ -37,7 +37,8 @@ export function findUnsafeText(raw: string, value: unknown): string | undefined 
 
 /** Whether the JSON text `raw` nests arrays and objects deeper than `max`; found out before parsing builds them. */
 export function isDeeperThan(raw: string, max: number): boolean {
-  if (raw.length <= 2 * max) return false;
+  // Most texts open too few of them to nest so deep, which the engine finds much faster than this does.
+  if (!hasMoreThan(max, raw)) return false;
   let depth = 0;
   let isInString = false;
   for (let at = 0; at < raw.length; at++) {
@@ -49,6 +50,17 @@ export function isDeeperThan(raw: string, max: number): boolean {
     else if (char === 0x5b || char === 0x7b) {
       if (++depth > max) return true;
     } else if (char === 0x5d || char === 0x7d) depth--;
+  }
+  return false;
+}
+
+/** Whether the text opens more than `max` arrays and objects. */
+function hasMoreThan(max: number, raw: string): boolean {
+  let count = 0;
+  for (const opening of "{[") {
+    for (let at = raw.indexOf(opening); at >= 0; at = raw.indexOf(opening, at + 1)) {
+      if (++count > max) return true;
+    }
   }
   return false;
 }

@@ -73,6 +73,7 @@ export function shared(reactions: readonly Reaction[] = []): Reaction[] {
 
 /** The rows that make a message's mentions countable. */
 export function mentionRows(row: MessageRow, { principalIds, room }: Message["mentions"]): MentionRow[] {
+  if (principalIds.length === 0 && !room) return [];
   const ids = new Set(principalIds);
   if (room) ids.add(EVERYBODY);
   return [...ids].map((principal_id) => ({

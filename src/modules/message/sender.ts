@@ -60,15 +60,13 @@ export class MessageSender {
     this.#queues = Array.from({ length: count }, () => new BatchQueue((items) => this.#commit(items)));
   }
 
-  async send(context: Context, input: MessageContent): Promise<Sent> {
+  send(context: Context, input: MessageContent): Promise<Sent> {
+    const item = { context, input };
     // Inside somebody's transaction the message belongs to it; waiting for a batch there would wait for ourselves.
-    if (this.#deps.isInTransaction()) {
-      const [result] = await this.#commit([{ context, input }]);
-      return unwrap(result);
-    }
-    const queue = this.#queues[(fnv1a(input.roomId) >>> 0) % this.#queues.length];
+    if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));
+    const queue = this.#queues[this.#queues.length === 1 ? 0 : (fnv1a(input.roomId) >>> 0) % this.#queues.length];
     if (queue === undefined) throw new Error("a room without a queue");
-    return await queue.push({ context, input });
+    return queue.push(item);
   }
 
   /** Throws what sending this now would throw, clientMessageId aside. */
@@ -144,7 +142,7 @@ export class MessageSender {
     };
     // Of those with one clientMessageId the first that is let in is sent, and stands for what follows it.
     const turns = new Map<string, Promise<Draft | undefined>>();
-    const admitted = await Promise.all(items.map((item, index) => {
+    const takeTurn = (item: Item, index: number): Promise<Draft | undefined> => {
       const { context: { actor }, input: { roomId, clientMessageId } } = item;
       if (clientMessageId === undefined) return admit(item, index);
       const key = `${roomId} ${actor.principalId} ${clientMessageId}`;
@@ -152,7 +150,16 @@ export class MessageSender {
       const turn = before === undefined ? admit(item, index) : before.then((draft) => draft ?? admit(item, index));
       turns.set(key, turn);
       return turn;
-    }));
+    };
+    const admitted: (Draft | undefined)[] = new Array(items.length);
+    const looks: Promise<void>[] = [];
+    for (const [index, item] of items.entries()) {
+      const pass = passes[index];
+      if (pass !== undefined && !(pass instanceof Fault) && isBare(item.input)) {
+        admitted[index] = { item, room: pass.room, fingerprint: null, files: NO_FILES, index };
+      } else looks.push(takeTurn(item, index).then((draft) => void (admitted[index] = draft)));
+    }
+    await Promise.all(looks);
     return [...new Set(admitted)].filter((draft) => draft !== undefined);
   }
 
@@ -272,6 +279,12 @@ export class MessageSender {
     if (input.fileIds === undefined) return NO_FILES;
     return await this.#deps.files.usable(this.#deps.store.db, context.actor, room.id, input.fileIds);
   }
+}
+
+/** Whether nothing is to be looked at besides membership: most messages ask for no more. */
+function isBare({ clientMessageId, threadId, replyToId, fileIds, mentions }: MessageContent): boolean {
+  return (clientMessageId ?? threadId ?? replyToId ?? fileIds) === undefined &&
+    mentions.principalIds.length === 0 && !mentions.room;
 }
 
 /** How many places which line of which tenant needs. */

@@ -177,7 +177,8 @@ export class Connection implements Member {
       this.#inboxBytes -= next.bytes;
       this.#overlapping = overlap;
       this.#running++;
-      this.#host.run(this, next).finally(this.#settled);
+      // It never rejects.
+      this.#host.run(this, next).then(this.#settled);
     }
   }
 

@@ -42,6 +42,10 @@ export const BODIES = {
 } as const satisfies Record<string, z.ZodType>;
 
 type Method = keyof typeof BODIES;
+/** The same schemas as functions made for each. */
+const PARSERS = Object.fromEntries(
+  Object.entries(BODIES).map(([method, schema]) => [method, z.compile(schema)]),
+) as typeof BODIES;
 const METHODS = new Set(Object.keys(BODIES));
 
 /** `bytes` is what the command weighs while it waits. */
@@ -95,20 +99,19 @@ export function parseLine(text: string, bytes: number): Line | undefined {
     return undefined;
   }
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return undefined;
-  const { id, ...rest } = parsed as Record<string, unknown>; // an object, as just checked
-  const keys = Object.keys(rest);
-  if (id === undefined) {
-    return keys.length === 0 ? "pong" : keys.length === 1 && keys[0] === "send" ? "send" : undefined;
-  }
-  if (typeof id !== "number" || !Number.isInteger(id) || id < 1 || id > ID_MAX || keys.length !== 1) return undefined;
-  const method = keys[0] ?? "";
+  const fields = parsed as Record<string, unknown>; // an object, as just checked
+  const { id } = fields;
+  const [method = "", more] = Object.keys(fields).filter((key) => key !== "id");
+  if (more !== undefined) return undefined;
+  if (id === undefined) return method === "" ? "pong" : method === "send" ? "send" : undefined;
+  if (typeof id !== "number" || !Number.isInteger(id) || id < 1 || id > ID_MAX || method === "") return undefined;
   if (!isMethod(method)) return invalid(id, bytes, ERRORS.methodNotFound);
   if (isDeeperThan(text, DEPTH_MAX)) return invalid(id, bytes, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
   const badText = findUnsafeText(text, parsed);
   if (badText !== undefined) {
     return invalid(id, bytes, wireErrorOf(new Fault("validation_failed", `${badText}: NUL or a lone surrogate`)));
   }
-  const body = BODIES[method].safeParse(rest[method]);
+  const body = PARSERS[method].safeParse(fields[method]);
   if (!body.success) return invalid(id, bytes, ERRORS.badRequest, issueOf(body.error));
   // The table above ties each method to its body; the compiler cannot follow that through the lookup.
   return { method, id, bytes, body: body.data } as Command;
