@@ -43,7 +43,8 @@ export function prepared<Tables, Values extends Record<string, unknown>, Row>(
 ): Prepared<Values, Row> {
   const templates = new Map<Dialect, Template>();
 
-  async function execute(db: object, values: Values): Promise<{ rows: Row[]; changed: number }> {
+  // What follows is asked for in every request, so it is without an async function around another.
+  function execute(db: object, values: Values): Promise<{ rows: Row[]; changed: number }> {
     const runner = runners.get(db);
     if (runner === undefined) throw new TypeError("Expected the handle of a store");
     let template = templates.get(runner.dialect);
@@ -56,12 +57,12 @@ export function prepared<Tables, Values extends Record<string, unknown>, Row>(
     }
     const parameters = template.parameters.map((value) => value instanceof Placeholder ? values[value.name] : value);
     // The row type is Kysely's for this query.
-    return await runner.run(template.sql, parameters, mayKeep) as { rows: Row[]; changed: number };
+    return runner.run(template.sql, parameters, mayKeep) as Promise<{ rows: Row[]; changed: number }>;
   }
 
   return {
-    all: async (db, values) => (await execute(db, values)).rows,
-    first: async (db, values) => (await execute(db, values)).rows[0],
-    run: async (db, values) => (await execute(db, values)).changed,
+    all: (db, values) => execute(db, values).then(({ rows }) => rows),
+    first: (db, values) => execute(db, values).then(({ rows: [row] }) => row),
+    run: (db, values) => execute(db, values).then(({ changed }) => changed),
   };
 }

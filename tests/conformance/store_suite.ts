@@ -275,6 +275,21 @@ export function storeSuite(backend: Backend): void {
     );
   });
 
+  on("insertMany writes each of any number of rows, and a bad one among them undoes all", async (opened) => {
+    const { store } = opened;
+    const written: string[] = [];
+    for (const count of [1, 7, 8, 9, 16, 61]) {
+      const ids = Array.from({ length: count }, (_, at) => `n${count}-${String(at).padStart(2, "0")}`);
+      await store.write((tx) => tx.insertMany("note", ids.map(note)));
+      written.push(...ids);
+      for (const place of new Set([0, Math.floor(count / 2), count - 1])) {
+        const others = ids.map((_, at) => note(at === place ? ids[place] ?? "" : `x${at}`));
+        await assert.rejects(store.write((tx) => tx.insertMany("note", others)), UniqueViolation);
+      }
+    }
+    assert.deepEqual(await noteIds(opened), written.toSorted());
+  });
+
   on("reserved seqs are numbered on and must be appended", async (opened) => {
     const told = listen(opened);
     const { store } = opened;
