@@ -25,8 +25,8 @@ export class GiveWay extends Rerun {
 export type Holders = Map<string, Batch>;
 
 export class Batch {
-  readonly #events: StoredEvent[] = [];
-  readonly #signals: Signal[] = [];
+  #events: StoredEvent[] = [];
+  #signals: Signal[] = [];
   #jobs = 0;
   readonly #holders: Holders;
   readonly #held = new Set<string>();
@@ -64,9 +64,10 @@ export class Batch {
 
   /** Takes over what a writer that succeeded wants told. */
   absorb(frame: Frame<unknown>): void {
-    this.#events.push(...frame.events);
-    this.#signals.push(...frame.signals);
-    this.#jobs += frame.jobs;
+    const { events, signals, jobs } = frame.take();
+    this.#events.push(...events);
+    this.#signals.push(...signals);
+    this.#jobs += jobs;
   }
 
   /** What there is to tell after the commit, each stream in order. */
@@ -79,11 +80,13 @@ export class Batch {
     if (this.#before.length > 0) await Promise.all(this.#before);
   }
 
-  /** Lets go of the streams: told or undone. */
+  /** Lets go of the streams, told or undone; and of the events, since frames know their batch. */
   settle(): void {
     for (const stream of this.#held) {
       if (this.#holders.get(stream) === this) this.#holders.delete(stream);
     }
+    this.#events = [];
+    this.#signals = [];
     this.#settled.resolve();
   }
 }

@@ -1,12 +1,12 @@
 // A frame: one savepoint level of a transaction, and what it wants told if it and every level above it succeed.
 import type { StoredEvent } from "@/core/event.ts";
-import type { Signal } from "@/ports/store.ts";
+import type { Committed, Signal } from "@/ports/store.ts";
 import { Rerun, SessionLost } from "./session.ts";
 
 export class Frame<Owner> {
   readonly transaction: Owner;
-  readonly events: StoredEvent[] = [];
-  readonly signals: Signal[] = [];
+  events: StoredEvent[] = [];
+  signals: Signal[] = [];
   jobs = 0;
   /** Seqs reserved and not yet appended. */
   owed = 0;
@@ -64,9 +64,18 @@ export class Frame<Owner> {
 
   /** Takes over what an inner frame that succeeded wants told. */
   absorb(frame: Frame<Owner>): void {
-    this.events.push(...frame.events);
-    this.signals.push(...frame.signals);
-    this.jobs += frame.jobs;
+    const { events, signals, jobs } = frame.take();
+    this.events.push(...events);
+    this.signals.push(...signals);
+    this.jobs += jobs;
     this.owed += frame.owed;
+  }
+
+  /** Hands over what it wants told, and keeps nothing: the runtime's AsyncLocalStorage holds it until the next full collection. */
+  take(): Committed {
+    const { events, signals, jobs } = this;
+    this.events = [];
+    this.signals = [];
+    return { events, signals, jobs };
   }
 }

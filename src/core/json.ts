@@ -1,4 +1,4 @@
-// JSON that leaves by several doors: the text of a value is made once and found again by the value.
+// JSON as a schema, and as a text that is the same for what says the same.
 import { z } from "@zod/zod";
 
 /**
@@ -6,15 +6,6 @@ import { z } from "@zod/zod";
  * does, makes zod look for cycles each time anything that it is part of is parsed.
  */
 export const Json: z.ZodType<z.core.util.JSONType> = z.unknown() as z.ZodType<z.core.util.JSONType>;
-
-const texts = new WeakMap<object, string>();
-
-/** The JSON of a value that is not changed any more, remembered as long as the value lives. */
-export function encodeOnce(value: object): string {
-  let text = texts.get(value);
-  if (text === undefined) texts.set(value, text = JSON.stringify(value));
-  return text;
-}
 
 /** The JSON of a value with the fields of each object in order of their names: the same for what says the same. */
 export function canonicalJson(value: unknown): string {
@@ -25,10 +16,4 @@ export function canonicalJson(value: unknown): string {
         ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => a < b ? -1 : 1))
         : part,
   );
-}
-
-/** The JSON of a value, made now unless `encodeOnce` has made it before; `null` for `undefined`. */
-export function jsonOf(value: unknown): string {
-  const known = typeof value === "object" && value !== null ? texts.get(value) : undefined;
-  return known ?? JSON.stringify(value) ?? "null";
 }

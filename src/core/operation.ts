@@ -56,16 +56,30 @@ export function asRead(context: Context): Context {
   return context.isRead ? context : { ...context, isRead: true };
 }
 
+type OutcomeOptions = {
+  status?: 200 | 201 | 202 | 204;
+  location?: string;
+  /** The output as JSON, where it has been made already. */
+  json?: string | undefined;
+};
+
 /** An answer that needs more than a body: another status, a Location. */
 export class Outcome<Output> {
   readonly output: Output;
   readonly status: 200 | 201 | 202 | 204 | undefined;
   readonly location: string | undefined;
+  readonly #json: string | undefined;
 
-  constructor(output: Output, options: { status?: 200 | 201 | 202 | 204; location?: string } = {}) {
+  constructor(output: Output, { status, location, json }: OutcomeOptions = {}) {
     this.output = output;
-    this.status = options.status;
-    this.location = options.location;
+    this.status = status;
+    this.location = location;
+    this.#json = json;
+  }
+
+  /** The output as JSON; `null` where there is none. */
+  get json(): string {
+    return this.#json ?? JSON.stringify(this.output) ?? "null";
   }
 }
 

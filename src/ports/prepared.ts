@@ -25,11 +25,15 @@ class Placeholder {
 
 type Template = { sql: string; parameters: readonly unknown[] };
 
-const runners = new WeakMap<object, Runner>();
+const RUNNER = Symbol("runner");
+type Handle = { [RUNNER]?: Runner };
 
-/** To be called by whoever makes a handle. Kysely writes and compiles a query once; from then on only the runner is asked. */
+/**
+ * To be called by whoever makes a handle. Kysely writes and compiles a query once; from then on only the runner is asked. It is
+ * kept on the handle: an old WeakMap would hold what it got, here a whole transaction, until the next full collection.
+ */
 export function bindPrepared(db: object, runner: Runner): void {
-  runners.set(db, runner);
+  (db as Handle)[RUNNER] = runner;
 }
 
 /**
@@ -45,7 +49,7 @@ export function prepared<Tables, Values extends Record<string, unknown>, Row>(
 
   // What follows is asked for in every request, so it is without an async function around another.
   function execute(db: object, values: Values): Promise<{ rows: Row[]; changed: number }> {
-    const runner = runners.get(db);
+    const runner = (db as Handle)[RUNNER];
     if (runner === undefined) throw new TypeError("Expected the handle of a store");
     let template = templates.get(runner.dialect);
     if (template === undefined) {

@@ -103,9 +103,9 @@ export function messageModule(deps: Deps): Module {
           if (input.sendAt !== undefined) return await later(context, input);
           const startedAt = performance.now();
           meter.received();
-          const { message, isNew } = await sender.send(context, input);
+          const { message, isNew, json } = await sender.send(context, input);
           if (isNew) count(message, startedAt);
-          return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}` });
+          return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}`, json });
         },
       }),
       defineOperation({

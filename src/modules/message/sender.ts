@@ -6,7 +6,7 @@ import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { fnv1a } from "@/core/hash.ts";
 import { newId } from "@/core/id.ts";
-import { canonicalJson, encodeOnce } from "@/core/json.ts";
+import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
 import { hiddenUpTo, type Pass, type RoomGate } from "@/modules/room/mod.ts";
@@ -23,7 +23,8 @@ const POSTGRES_QUEUES = 2;
 
 /** What is sent, whenever it is. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
-export type Sent = { message: Message; isNew: boolean };
+/** `json` is the message as JSON, of a new one. */
+export type Sent = { message: Message; isNew: boolean; json?: string };
 type Item = { context: Context; input: MessageContent };
 type Draft = {
   item: Item;
@@ -33,7 +34,7 @@ type Draft = {
   index: number;
 };
 /** A message with its place in its room's line. */
-type Placed = { draft: Draft; row: MessageRow; message: Message; epoch: string };
+type Placed = { draft: Draft; row: MessageRow; message: Message; json: string; epoch: string };
 type Result = Sent | Fault;
 
 type Deps = {
@@ -94,7 +95,7 @@ export class MessageSender {
       const isKnown = [...counts.values()].every((streams) => [...streams.keys()].every((stream) => held.has(stream)));
       const placed = this.#place(drafts, isKnown ? held : await reserving);
       await Promise.all([reserving, this.#insert(tx, placed)]);
-      for (const { draft, message } of placed) results[draft.index] = { message, isNew: true };
+      for (const { draft, message, json } of placed) results[draft.index] = { message, isNew: true, json };
       await this.#answerTwins(items, results);
       return results;
     });
@@ -205,7 +206,7 @@ export class MessageSender {
       const row = rowOf(draft, place.first++, at);
       const { mentions, metadata } = draft.item.input;
       const message = presentMessage(row, [], { mentions, metadata, files: [...draft.files] });
-      return { draft, row, message, epoch: place.epoch };
+      return { draft, row, message, json: JSON.stringify(message), epoch: place.epoch };
     });
   }
 
@@ -345,11 +346,11 @@ function rowOf({ item: { context, input }, fingerprint, files }: Draft, seq: num
   };
 }
 
-function created({ row, message, epoch }: Placed): StoredEvent {
+function created({ row, json: message, epoch }: Placed): StoredEvent {
   const type = "message.created";
   const actor = { id: row.sender_id, kind: row.sender_kind };
   const head = JSON.stringify({ id: newId("evt"), type, at: row.created_at, actor });
-  const json = `${head.slice(0, -1)},"data":{"message":${encodeOnce(message)}}}`;
+  const json = `${head.slice(0, -1)},"data":{"message":${message}}}`;
   return { tenantId: row.tenant_id, stream: roomStream(row.room_id), epoch, seq: row.seq, type, json };
 }
 

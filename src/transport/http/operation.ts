@@ -2,7 +2,6 @@
 import type { Actor } from "@/core/actor.ts";
 import { authorise, type Call, type Dispatch } from "@/core/dispatch.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
-import { jsonOf } from "@/core/json.ts";
 import { isRead, type Operation, type Outcome } from "@/core/operation.ts";
 import { type Answer, jsonAnswer } from "./answer.ts";
 import type { Admit } from "./auth.ts";
@@ -94,11 +93,12 @@ class HttpCall implements Call {
   }
 }
 
-function answerOf({ output, status, location }: Outcome<unknown>, usual: number): Answer {
+function answerOf(outcome: Outcome<unknown>, usual: number): Answer {
+  const { output, status, location } = outcome;
   const headers: Record<string, string> = {};
   if (location !== undefined) headers["Location"] = location;
   if ((status ?? usual) === 204) return { status: 204, headers, body: null };
-  const body = jsonOf(output);
+  const body = outcome.json;
   const etag = etagOf(output, body);
   if (etag !== undefined) {
     headers["ETag"] = etag;

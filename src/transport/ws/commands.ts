@@ -4,7 +4,6 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
-import { jsonOf } from "@/core/json.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Operation } from "@/core/operation.ts";
@@ -177,14 +176,14 @@ export class Commands {
     const { actor } = connection;
     const operation = this.#deps.operations.get(body.method);
     if (actor === undefined || operation === undefined) throw new WireFault(ERRORS.methodNotFound);
-    const { output } = await this.#deps.dispatch(operation, {
+    const { output, json } = await this.#deps.dispatch(operation, {
       actor,
       input: body.data,
       requestId: requestIdOf(connection, id),
       via: "ws",
       signal: connection.signal,
     });
-    connection.reply(id, "rpc", output === undefined || output === null ? "{}" : `{"data":${jsonOf(output)}}`);
+    connection.reply(id, "rpc", output === undefined || output === null ? "{}" : `{"data":${json}}`);
   }
 
   #errorOf(connection: Connection, command: Command, thrown: unknown): WireError {
