@@ -47,7 +47,7 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isRead: boolean;
-  /** Ends when the caller went away or the request timed out; long polls listen to it. Made on first use. */
+  /** Ends when the caller went away or the request timed out; long polls listen to it. Made on first use; copies lack it. */
   readonly signal?: AbortSignal | undefined;
 };
 

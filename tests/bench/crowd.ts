@@ -134,7 +134,7 @@ class Crowd {
 
 /**
  * The runtime's own sockets are the cheapest to listen with, but they hold a small frame back until the one before has been
- * acknowledged (Nagle's algorithm), which no SDK does; so whoever sends much does it over sockets of `ws`.
+ * acknowledged (Nagle's algorithm), unlike those of browsers and of Node; so where every socket sends much, they are of `ws`.
  */
 function connect(dialect: Dialect, base: string): WebSocket {
   const url = dialect.socketUrl(base);

@@ -109,6 +109,7 @@ Deno.test("frames that break the protocol end the connection", async () => {
     [`{"id":"1","ping":{}}`, 3501],
     [`{"id":2,"ping":{},"rpc":{}}`, 3501],
     [`{"id":2}`, 3501],
+    [`{"":{}}`, 3501],
     [`{"id":2,"connect":{"token":"alice"}}`, 3501],
     [new Uint8Array(1), 3501],
     [new Blob(["{}"]), 3501],
@@ -158,6 +159,7 @@ Deno.test("bad bodies are answered and do not end the connection", async () => {
   assert.equal((await ask(peer, 3, { subscribe: { channel: `room:${"x".repeat(255)}` } })).error.code, 107);
   assert.equal((await ask(peer, 4, { subscribe: { channel: "room:ä" } })).error.code, 107);
   assert.equal((await ask(peer, 5, { unheard: {} })).error.code, 104);
+  assert.equal((await ask(peer, 13, { "": {} })).error.code, 104);
   assert.equal((await ask(peer, 6, { rpc: { method: "test.echo", data: JSON.parse(deep) } })).error.code, 107);
   assert.equal((await ask(peer, 7, { rpc: { method: "test.echo", data: { text: "a\0b" } } })).error.code, 422);
   assert.equal((await ask(peer, 8, { rpc: { method: "test.echo", data: { text: "\ud800" } } })).error.code, 422);

@@ -1,5 +1,5 @@
 // ETags: the version of a resource and a hash of what this caller sees of it, so a change of rights changes the tag too. A quick
-// hash will do: whoever chooses what a resource says makes a new version of it.
+// hash will do: who makes two of one version clash, with a reaction say, hides no more than that from those who had the first.
 import { Fault } from "@/core/fault.ts";
 import { hash64 } from "@/core/hash.ts";
 

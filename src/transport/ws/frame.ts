@@ -101,10 +101,12 @@ export function parseLine(text: string, bytes: number): Line | undefined {
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return undefined;
   const fields = parsed as Record<string, unknown>; // an object, as just checked
   const { id } = fields;
-  const [method = "", more] = Object.keys(fields).filter((key) => key !== "id");
+  const [method, more] = Object.keys(fields).filter((key) => key !== "id");
   if (more !== undefined) return undefined;
-  if (id === undefined) return method === "" ? "pong" : method === "send" ? "send" : undefined;
-  if (typeof id !== "number" || !Number.isInteger(id) || id < 1 || id > ID_MAX || method === "") return undefined;
+  if (id === undefined) return method === undefined ? "pong" : method === "send" ? "send" : undefined;
+  if (typeof id !== "number" || !Number.isInteger(id) || id < 1 || id > ID_MAX || method === undefined) {
+    return undefined;
+  }
   if (!isMethod(method)) return invalid(id, bytes, ERRORS.methodNotFound);
   if (isDeeperThan(text, DEPTH_MAX)) return invalid(id, bytes, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
   const badText = findUnsafeText(text, parsed);
