@@ -11,7 +11,13 @@ const inserts = new InsertTexts((table, columns) =>
 /** One statement with one parameter that inserts all `rows`. */
 export function manyRows(table: string, rows: readonly Row[]): { sql: string; parameters: readonly [string] } {
   const { sql, columns } = inserts.of(table, rows[0] ?? {});
-  return { sql, parameters: [JSON.stringify(rows.map((row) => jsonRow(row, columns)))] };
+  const isJson = rows.every((row) => columns.every((column) => isPlain(row[column])));
+  return { sql, parameters: [JSON.stringify(isJson ? rows : rows.map((row) => jsonRow(row, columns)))] };
+}
+
+/** Whether JSON has the value as the database takes it. */
+function isPlain(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "number" || value === null;
 }
 
 function jsonRow(row: Row, columns: readonly string[]): Row {
