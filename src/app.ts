@@ -39,6 +39,8 @@ export type App = {
   store: AnyStore;
   jobs: JobRunner;
   hub: Hub;
+  /** What is done once an hour: lets go of what is kept for some time only. */
+  housekeep(): Promise<void>;
   /** Closes sockets and lets running work finish. Then dispose. */
   drain(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -162,6 +164,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     await store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM);
     await ledger.purge();
     await identity.housekeep();
+    await product.retention.sweep();
   }
   async function ready(): Promise<Readiness> {
     const checks = {
@@ -211,6 +214,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     store,
     jobs,
     hub,
+    housekeep,
     async drain() {
       watch.stop();
       await Promise.all([hub.drain(), documents.sync.close()]);

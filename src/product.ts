@@ -22,6 +22,7 @@ import {
   PinService,
   ReactionService,
   ReadingService,
+  RetentionService,
   ScheduledService,
   UnreadCounts,
 } from "@/modules/message/mod.ts";
@@ -63,6 +64,7 @@ export type Product = {
   authenticator: Authenticator;
   identity: IdentityService;
   tenants: TenantService;
+  retention: RetentionService;
   indexer: SearchIndexer;
   watch: StreamWatch;
   documents: ReturnType<typeof documentModule>;
@@ -151,6 +153,15 @@ export function createProduct(
     new CalendarSource({ store, gate }),
   ];
   const indexer = new SearchIndexer({ store, index: searchIndex });
+  const scheduled = new ScheduledService({ store, clock, cursors, sender, identity, notifications, files: fileLinks });
+  const retention = new RetentionService({
+    store,
+    clock,
+    notifications,
+    files: fileLinks,
+    scheduled,
+    unindex: (tenantId, roomId, messageIds) => indexer.forget(tenantId, roomId, messageIds),
+  });
   const permissions = new PermissionService({
     operations: () => operations,
     async standingInRoom(who, roomId) {
@@ -178,7 +189,8 @@ export function createProduct(
       reactions: new ReactionService({ store, clock, gate }),
       pins: new PinService({ store, clock, gate }),
       reading: new ReadingService({ store, gate, notifications }),
-      scheduled: new ScheduledService({ store, clock, cursors, sender, identity, notifications, files: fileLinks }),
+      scheduled,
+      retention,
       notifier: new MessageNotifier({ store, gate, notifications }),
       rate: limits.messages,
       meter: {
@@ -270,5 +282,17 @@ export function createProduct(
   modules.push(documents.module);
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
 
-  return { modules, operations, authenticator, identity, tenants, indexer, watch, documents, meeting, transfer };
+  return {
+    modules,
+    operations,
+    authenticator,
+    identity,
+    tenants,
+    retention,
+    indexer,
+    watch,
+    documents,
+    meeting,
+    transfer,
+  };
 }

@@ -58,22 +58,29 @@ export class SqlEventLog implements EventLog {
     let last = { tenant_id: "", name: "" };
     while (true) {
       const streams = await trimmable.all(this.#store.db, { ...last, cutoff, keep, limit: TRIM_STREAMS });
-      for (const stream of streams) dropped += await this.#trimStream(stream, cutoff, keep);
+      for (const stream of streams) dropped += await this.#trimStream(stream, { cutoff, keep });
       const end = streams.at(-1);
       if (end === undefined) return dropped;
       last = end;
     }
   }
 
+  trimStream(tenantId: string, stream: string, olderThanMs: number, upTo: number): Promise<number> {
+    return this.#trimStream({ tenant_id: tenantId, name: stream }, { cutoff: iso(olderThanMs), upTo });
+  }
+
   /** Several small transactions, so that writers of the stream never wait for long. */
-  async #trimStream({ tenant_id, name }: StreamName, cutoff: string, keep: number): Promise<number> {
+  async #trimStream(
+    { tenant_id, name }: StreamName,
+    { cutoff, keep = Infinity, upTo = Infinity }: { cutoff: string; keep?: number; upTo?: number },
+  ): Promise<number> {
     let dropped = 0;
     while (true) {
       const gone = await this.#store.write(async ({ db }) => {
         const position = await positionOf.first(db, { tenantId: tenant_id, stream: name });
         if (position === undefined) return 0;
         const { head, floor } = position;
-        const stream = { tenant_id, name, floor, until: floor + TRIM_EVENTS };
+        const stream = { tenant_id, name, floor, until: Math.min(floor + TRIM_EVENTS, upTo) };
         const old = await newestBefore.first(db, { ...stream, cutoff });
         const newFloor = Math.min(Math.max(old?.seq ?? floor, head - keep), stream.until);
         if (newFloor <= floor) return 0;

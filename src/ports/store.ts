@@ -82,6 +82,8 @@ export interface EventLog {
   readBack(tenantId: string, stream: string, before: number, limit: number): Promise<StoredEvent[]>;
   /** Drops events older than `olderThanMs` (epoch ms) or beyond the newest `keep` of a stream; returns how many went. */
   trim(olderThanMs: number, keep: number): Promise<number>;
+  /** Drops events of one stream that are older than `olderThanMs` (infinite: any), none after the seq `upTo`; returns how many went. */
+  trimStream(tenantId: string, stream: string, olderThanMs: number, upTo: number): Promise<number>;
 }
 
 /** A row would have broken a unique key. */

@@ -464,6 +464,23 @@ export function storeSuite(backend: Backend): void {
     assert.deepEqual((await store.log.read("acme", "room:long", 0, 10)).map((event) => event.seq), [2501]);
   });
 
+  on("trimStream drops what is old of one stream, nothing beyond a position, and leaves the others", async (opened) => {
+    const { store, clock } = opened;
+    const emit = (stream: string, count: number): Promise<unknown> =>
+      store.write((tx) => tx.emit(...Array.from({ length: count }, (_, n) => draft(stream, n))));
+    await emit("room:one", 1500);
+    await emit("room:two", 3);
+    clock.ms += 60_000;
+    await emit("room:one", 2);
+    assert.equal(await store.log.trimStream("acme", "room:one", clock.ms, 1200), 1200);
+    assert.equal(await store.log.trimStream("acme", "room:one", clock.ms, 1100), 0);
+    assert.equal(await store.log.trimStream("acme", "room:one", clock.ms, Infinity), 300);
+    assert.equal(await store.log.trimStream("acme", "room:one", clock.ms, Infinity), 0);
+    assert.equal((await store.log.position("acme", "room:one")).floor, 1500);
+    assert.deepEqual((await store.log.read("acme", "room:one", 1500, 10)).map((event) => event.seq), [1501, 1502]);
+    assert.equal((await store.log.position("acme", "room:two")).floor, 0);
+  });
+
   on("a listener that throws does not fail the write", async (opened) => {
     opened.store.onCommit = () => {
       throw new Error("listener");

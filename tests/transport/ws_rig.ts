@@ -84,6 +84,10 @@ export class FakeLog implements EventLog {
     return Promise.resolve(0);
   }
 
+  trimStream(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
   #entry(tenantId: string, stream: string): { epoch: string; events: StoredEvent[]; floor: number } {
     const key = streamKey(tenantId, stream);
     const entry = this.streams.get(key) ?? { epoch: crypto.randomUUID(), events: [], floor: 0 };

@@ -48,12 +48,12 @@ export class FileLinks {
     await files.addLinks(ids.map((file_id) => ({ tenant_id: tenantId, file_id, owner, room_id: roomId, seq })));
   }
 
-  /** The place is no more; files that nothing else shows go with it. */
-  async unlink(tx: Tx, tenantId: string, owner: string): Promise<void> {
+  /** The places are no more; files that nothing else shows go with them. */
+  async unlink(tx: Tx, tenantId: string, ...owners: readonly string[]): Promise<void> {
     const files = new FileStore(tx.db);
-    const ids = await files.ownedBy(tenantId, owner);
+    const ids = await files.ownedBy(tenantId, owners);
     if (ids.length === 0) return;
-    await files.removeLinks(tenantId, ids, { owner });
+    await files.removeLinks(tenantId, ids, { owners });
     await dropLoose(tx, tenantId, ids);
   }
 

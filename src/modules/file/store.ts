@@ -130,9 +130,10 @@ export class FileStore {
       .onConflict((conflict) => conflict.columns(["file_id", "owner"]).doNothing()).execute();
   }
 
-  async ownedBy(tenantId: string, owner: string): Promise<string[]> {
-    const rows = await this.#db.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId)
-      .where("owner", "=", owner).execute();
+  async ownedBy(tenantId: string, owners: readonly string[]): Promise<string[]> {
+    if (owners.length === 0) return [];
+    const rows = await this.#db.selectFrom("file_link").select("file_id").distinct().where("tenant_id", "=", tenantId)
+      .where("owner", "in", owners).execute();
     return rows.map((row) => row.file_id);
   }
 
@@ -153,10 +154,10 @@ export class FileStore {
   async removeLinks(
     tenantId: string,
     ids: readonly string[],
-    place: { owner: string } | { roomId: string },
+    place: { owners: readonly string[] } | { roomId: string },
   ): Promise<void> {
     await this.#db.deleteFrom("file_link").where("tenant_id", "=", tenantId).where("file_id", "in", ids)
-      .$if("owner" in place, (query) => query.where("owner", "=", "owner" in place ? place.owner : ""))
+      .$if("owners" in place, (query) => query.where("owner", "in", "owners" in place ? place.owners : []))
       .$if("roomId" in place, (query) => query.where("room_id", "=", "roomId" in place ? place.roomId : ""))
       .execute();
   }

@@ -14,6 +14,7 @@ import { READING_EVENTS } from "./reading/schema.ts";
 import type { ReadingService } from "./reading/service.ts";
 import { scheduledOperations } from "./scheduled/api.ts";
 import { SCHEDULED_EVENTS, ScheduledMessage } from "./scheduled/schema.ts";
+import { EXPIRE_JOB, type RetentionService } from "./retention/service.ts";
 import { type ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import {
   Message,
@@ -49,6 +50,7 @@ type Deps = {
   pins: PinService;
   reading: ReadingService;
   scheduled: ScheduledService;
+  retention: RetentionService;
   notifier: MessageNotifier;
   meter: MessageMeter;
   rate: { human: Rate; agent: Rate };
@@ -56,7 +58,7 @@ type Deps = {
 
 /** The message module. */
 export function messageModule(deps: Deps): Module {
-  const { sender, messages, reactions, pins, reading, scheduled, notifier, meter, rate } = deps;
+  const { sender, messages, reactions, pins, reading, scheduled, retention, notifier, meter, rate } = deps;
   return {
     name: "message",
     events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READING_EVENTS, ...SCHEDULED_EVENTS],
@@ -69,6 +71,11 @@ export function messageModule(deps: Deps): Module {
         kind: NOTIFY_JOB,
         payload: NotifyPayload,
         run: ({ tenantId, payload }) => notifier.run(tenantId, payload),
+      }),
+      defineJob({
+        kind: EXPIRE_JOB,
+        payload: z.strictObject({ roomId: z.string() }),
+        run: ({ tenantId, payload }) => retention.expire(tenantId, payload.roomId),
       }),
       defineJob({
         kind: SEND_JOB,

@@ -6,6 +6,7 @@ export { mentionRows, presentMessage } from "./presenter.ts";
 export { ReactionService } from "./reaction/service.ts";
 export { Unread } from "./reading/schema.ts";
 export { ReadingService } from "./reading/service.ts";
+export { RetentionService } from "./retention/service.ts";
 export { ScheduledService } from "./scheduled/service.ts";
 export { type ScheduledTables } from "./scheduled/store.ts";
 export { Message, MESSAGE_TYPES, MessageId } from "./schema.ts";

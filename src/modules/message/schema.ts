@@ -174,6 +174,11 @@ export const MESSAGE_EVENTS: readonly EventType[] = [
     data: changed,
   },
   {
+    type: "message.expired",
+    summary: "Messages up to a position are older than the room keeps them: they are gone, with all that hung on them",
+    data: z.object({ roomId: RoomId, upToSeq: z.int() }),
+  },
+  {
     type: "message.pinned",
     summary: "A message was pinned",
     data: z.object({ roomId: RoomId, messageId: MessageId }),

@@ -194,7 +194,12 @@ export class MessageService {
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     let removed: number;
     do {
-      removed = await this.#deps.store.write((tx) => new MessageStore(tx.db).purge(tenantId, roomId, PURGE_BATCH));
+      removed = await this.#deps.store.write(async (tx) => {
+        const messages = new MessageStore(tx.db);
+        const rows = await messages.oldest(tenantId, roomId, PURGE_BATCH);
+        await messages.remove(tenantId, rows.map((row) => row.id));
+        return rows.length;
+      });
     } while (removed > 0);
   }
 

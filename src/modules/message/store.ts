@@ -144,7 +144,7 @@ const countUnread = prepared((db: Db, value: Param<Key & { principalId: string; 
 });
 
 /** Events after which an older message counts otherwise than before. */
-const CHANGES_OLDER = new Set(["message.updated", "message.deleted"]);
+const CHANGES_OLDER = new Set(["message.updated", "message.deleted", "message.expired"]);
 
 const typesBetween = prepared((
   db: Kysely<{ event: { tenant_id: string; stream: string; seq: number; type: string } }>,
@@ -322,17 +322,25 @@ export class MessageStore {
     return events.length === to - from && events.every(({ type }) => !CHANGES_OLDER.has(type));
   }
 
-  /** Removes up to `limit` messages of a room with all that hangs on them; returns how many went. */
-  async purge(tenantId: string, roomId: string, limit: number): Promise<number> {
-    const rows = await this.#db.selectFrom("message").select("id").where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId).limit(limit).execute();
-    const ids = rows.map((row) => row.id);
+  /** The first messages of a room that are there still. */
+  oldest(
+    tenantId: string,
+    roomId: string,
+    limit: number,
+  ): Promise<Pick<MessageRow, "id" | "seq" | "created_at" | "files_json">[]> {
+    return this.#db.selectFrom("message").select(["id", "seq", "created_at", "files_json"])
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).orderBy("seq").limit(limit).execute();
+  }
+
+  /** Removes messages with all that hangs on them; returns how many went. */
+  async remove(tenantId: string, ids: readonly string[]): Promise<number> {
     if (ids.length === 0) return 0;
     await this.#db.deleteFrom("mention").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
     await this.#db.deleteFrom("message_edit").where("tenant_id", "=", tenantId).where("message_id", "in", ids)
       .execute();
     await this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
-    await this.#db.deleteFrom("message").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
-    return ids.length;
+    const { numDeletedRows } = await this.#db.deleteFrom("message").where("tenant_id", "=", tenantId)
+      .where("id", "in", ids).executeTakeFirstOrThrow();
+    return Number(numDeletedRows);
   }
 }

@@ -161,13 +161,13 @@ export class NotificationService {
     });
   }
 
-  /** Takes back what was told about a message or a room that is gone, some at a time so that nobody waits long. */
-  async retract(tenantId: string, about: "message_id" | "room_id", id: string): Promise<void> {
+  /** Takes back what was told about messages or a room that are gone, some at a time so that nobody waits long. */
+  async retract(tenantId: string, about: "message_id" | "room_id", ...ids: readonly string[]): Promise<void> {
     let removed: number;
     do {
       removed = await this.#deps.store.write(async (tx) => {
         const notifications = new NotificationStore(tx.db);
-        const rows = await notifications.about(tenantId, about, id, REMOVED_AT_ONCE);
+        const rows = await notifications.about(tenantId, about, ids, REMOVED_AT_ONCE);
         if (rows.length === 0) return 0;
         await notifications.remove(tenantId, rows.map((row) => row.id));
         const byPrincipal = Map.groupBy(rows, (row) => row.principal_id);

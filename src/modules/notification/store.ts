@@ -123,15 +123,15 @@ export class NotificationStore {
       .where("id", "<=", cut.id).execute();
   }
 
-  /** Some of those about a message or a room. */
+  /** Some of those about messages or a room. */
   about(
     tenantId: string,
     column: "message_id" | "room_id",
-    id: string,
+    ids: readonly string[],
     limit: number,
   ): Promise<Pick<NotificationRow, "id" | "principal_id">[]> {
     return this.#db.selectFrom("notification").select(["id", "principal_id"]).where("tenant_id", "=", tenantId)
-      .where(column, "=", id).limit(limit).execute();
+      .where(column, "in", ids).limit(limit).execute();
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {

@@ -37,6 +37,10 @@ export const AgentPolicy = z.strictObject({
 }).meta({ id: "AgentPolicy" });
 export type AgentPolicy = z.output<typeof AgentPolicy>;
 
+const RETENTION =
+  "Days that messages are kept, pinned ones too; about once an hour those older than that are removed for good, with their " +
+  "reactions, files and mentions, and the events that told of them. null: for ever";
+
 const Name = z.string().trim().min(1).max(NAME_MAX);
 const Slug = z.string().regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "lower-case letters, digits and single hyphens").max(64);
 const Topic = z.string().trim().max(500);
@@ -65,7 +69,7 @@ export const Room = z.object({
   ),
   state: z.enum(ROOM_STATES),
   agentPolicy: AgentPolicy,
-  retentionDays: z.int().nullable(),
+  retentionDays: z.int().nullable().describe(RETENTION),
   memberCount: z.int(),
   lastSeq: z.int().describe("Position of the newest event of the room"),
   epoch: z.string().describe("Changes when positions start anew"),
@@ -93,7 +97,7 @@ export const RoomCreate = z.strictObject({
   historyVisibility: z.enum(HISTORY_VISIBILITIES).default("shared"),
   memberIds: z.array(PrincipalId).max(200).default([]).describe("Members besides the creator, with the role member"),
   agentPolicy: AgentPolicy.default({ mode: "mention", maxAgentTurns: 3 }),
-  retentionDays: z.int().min(1).max(36_500).nullable().default(null),
+  retentionDays: z.int().min(1).max(36_500).nullable().default(null).describe(RETENTION),
   metadata: Metadata.default({}),
 }).refine(({ kind, name }) => kind === "direct" || name !== undefined, {
   path: ["name"],
@@ -111,7 +115,7 @@ export const RoomUpdate = z.strictObject({
   historyVisibility: z.enum(HISTORY_VISIBILITIES).optional(),
   state: z.enum(["active", "archived"]).optional(),
   agentPolicy: patchOf(AgentPolicy).optional(),
-  retentionDays: z.int().min(1).max(36_500).nullable().optional(),
+  retentionDays: z.int().min(1).max(36_500).nullable().optional().describe(RETENTION),
   metadata: Metadata.optional(),
   version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
 });

@@ -302,6 +302,8 @@ export class RoomService {
     const row = await rooms.seen({ tenantId, principalId: "", ownerId: "" }, roomId);
     if (row === undefined || row.state !== "deleted") return;
     for (const remove of this.#deps.purgers()) await remove(tenantId, roomId);
+    // Events hold what was said. The line itself stays, so that nobody takes its positions for new ones.
+    await this.#deps.store.log.trimStream(tenantId, roomStream(roomId), Infinity, Infinity);
     await this.#deps.store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId));
   }
 

@@ -95,6 +95,16 @@ export class SearchIndexer {
     await store.write((tx) => new SearchStore(tx.db, store.dialect).removeCursor(tenantId, roomId));
   }
 
+  /** Removes messages of a room that are gone for good; part of the transaction that removes them. */
+  async forget(tenantId: string, roomId: string, messageIds: readonly string[]): Promise<void> {
+    const { store, index } = this.#deps;
+    await store.write(async (tx) => {
+      // Whoever indexes the room now may have read them before they went; what it writes is waited for.
+      await new SearchStore(tx.db, store.dialect).takeCursor(tenantId, roomId);
+      await index.remove(tenantId, "message", messageIds);
+    });
+  }
+
   /**
    * One transaction: up to `budget` positions of the first rooms. Removes from `waiting` those that are done. In the
    * background nodes take turns, or several would take the time of several from those who send; `false` = not this one's.

@@ -112,13 +112,19 @@ export class ScheduledService {
 
   async cancel(actor: Actor, id: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
-      const scheduled = new ScheduledStore(tx.db);
-      const row = await scheduled.find(actor.tenantId, id);
-      if (row?.sender_id !== actor.principalId || !await scheduled.remove(actor.tenantId, id)) {
+      const row = await new ScheduledStore(tx.db).find(actor.tenantId, id);
+      if (row?.sender_id !== actor.principalId || !await this.#drop(tx, row)) {
         throw new Fault("not_found", "No such message for later; it may have been sent");
       }
-      await this.#deps.files.unlink(tx, actor.tenantId, fileOwner(id));
-      await tx.emit(told(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: null }));
+    });
+  }
+
+  /** Drops some of what could not be sent to a room and should have been before a time; returns how many. */
+  expire(tenantId: string, roomId: string, before: string, limit: number): Promise<number> {
+    return this.#deps.store.write(async (tx) => {
+      const rows = await new ScheduledStore(tx.db).failedBefore(tenantId, roomId, before, limit);
+      for (const row of rows) await this.#drop(tx, row);
+      return rows.length;
     });
   }
 
@@ -148,6 +154,15 @@ export class ScheduledService {
 
   purgeRoom(tenantId: string, roomId: string): Promise<void> {
     return this.#deps.store.write((tx) => new ScheduledStore(tx.db).purgeRoom(tenantId, roomId));
+  }
+
+  /** Removes one that is not sent, and tells its sender; whether it was there. */
+  async #drop(tx: Transaction<ScheduledTables>, row: ScheduledRow): Promise<boolean> {
+    const { tenant_id: tenantId, id } = row;
+    if (!await new ScheduledStore(tx.db).remove(tenantId, id)) return false;
+    await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
+    await tx.emit(told(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: null }));
+    return true;
   }
 
   async #refuse(tx: Transaction<ScheduledTables>, row: ScheduledRow, { code, message }: Fault): Promise<void> {

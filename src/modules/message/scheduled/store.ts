@@ -55,6 +55,12 @@ export class ScheduledStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
+  /** Those of a room that could not be sent and should have been before a time. */
+  failedBefore(tenantId: string, roomId: string, before: string, limit: number): Promise<ScheduledRow[]> {
+    return this.#db.selectFrom("scheduled_message").selectAll().where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("state", "=", "failed").where("send_at", "<", before).limit(limit).execute();
+  }
+
   /** Removes one; whether it was there. */
   async remove(tenantId: string, id: string): Promise<boolean> {
     const rows = await this.#db.deleteFrom("scheduled_message").where("tenant_id", "=", tenantId).where("id", "=", id)
