@@ -93,7 +93,7 @@ export class MessageNotifier {
     const messages = new MessageStore(this.#deps.store.db);
     const rooms = new RoomStore(this.#deps.store.db);
     const kinds = new Map<string, Kind>();
-    const room = await rooms.seen({ tenantId: row.tenant_id, principalId: "", ownerId: "" }, row.room_id);
+    const room = await rooms.find(row.tenant_id, row.room_id);
     if (room?.kind === "direct") {
       for (const id of await rooms.memberIds(row.tenant_id, row.room_id)) kinds.set(id, "direct_message");
     }
@@ -111,10 +111,7 @@ export class MessageNotifier {
   async #tell(row: MessageRow, kinds: ReadonlyMap<string, Kind>, isEdit: boolean): Promise<void> {
     const { store, gate, notifications } = this.#deps;
     await store.write(async (tx) => {
-      const room = await new RoomStore(tx.db).seen(
-        { tenantId: row.tenant_id, principalId: "", ownerId: "" },
-        row.room_id,
-      );
+      const room = await new RoomStore(tx.db).find(row.tenant_id, row.room_id);
       if (room === undefined || room.state === "deleted") return;
       const seeing = await gate.seeing(room, [...kinds.keys()]);
       const isNew = ({ last_read_seq }: Visitor): boolean => isEdit || (last_read_seq ?? 0) < row.seq;

@@ -65,7 +65,7 @@ export class MessageSender {
     const item = { context, input };
     // Inside somebody's transaction the message belongs to it; waiting for a batch there would wait for ourselves.
     if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));
-    const queue = this.#queues[this.#queues.length === 1 ? 0 : (fnv1a(input.roomId) >>> 0) % this.#queues.length];
+    const queue = this.#queues[(fnv1a(input.roomId) >>> 0) % this.#queues.length];
     if (queue === undefined) throw new Error("a room without a queue");
     return queue.push(item);
   }

@@ -299,7 +299,7 @@ export class RoomService {
   /** Removes a deleted room for good, unless it was restored meanwhile. */
   async purge(tenantId: string, roomId: string): Promise<void> {
     const rooms = new RoomStore(this.#deps.store.db);
-    const row = await rooms.seen({ tenantId, principalId: "", ownerId: "" }, roomId);
+    const row = await rooms.find(tenantId, roomId);
     if (row === undefined || row.state !== "deleted") return;
     for (const remove of this.#deps.purgers()) await remove(tenantId, roomId);
     // Events hold what was said. The line itself stays, so that nobody takes its positions for new ones.

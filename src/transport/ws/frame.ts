@@ -42,10 +42,8 @@ export const BODIES = {
 } as const satisfies Record<string, z.ZodType>;
 
 type Method = keyof typeof BODIES;
-/** The same schemas as functions made for each. */
-const PARSERS = Object.fromEntries(
-  Object.entries(BODIES).map(([method, schema]) => [method, z.compile(schema)]),
-) as typeof BODIES;
+/** The same schemas as functions, made at first use. */
+const parsers: { [Name in Method]?: z.ZodType } = {};
 const METHODS = new Set(Object.keys(BODIES));
 
 /** `bytes` is what the command weighs while it waits. */
@@ -113,7 +111,7 @@ export function parseLine(text: string, bytes: number): Line | undefined {
   if (badText !== undefined) {
     return invalid(id, bytes, wireErrorOf(new Fault("validation_failed", `${badText}: NUL or a lone surrogate`)));
   }
-  const body = PARSERS[method].safeParse(fields[method]);
+  const body = (parsers[method] ??= z.compile(BODIES[method])).safeParse(fields[method]);
   if (!body.success) return invalid(id, bytes, ERRORS.badRequest, issueOf(body.error));
   // The table above ties each method to its body; the compiler cannot follow that through the lookup.
   return { method, id, bytes, body: body.data } as Command;

@@ -56,7 +56,7 @@ export class RetentionService {
   /** Removes a batch of what a room kept too long, as its limit is now. Safe to repeat. */
   async expire(tenantId: string, roomId: string): Promise<void> {
     const { store, clock, notifications, scheduled } = this.#deps;
-    const room = await new RoomStore(store.db).seen({ tenantId, principalId: "", ownerId: "" }, roomId);
+    const room = await new RoomStore(store.db).find(tenantId, roomId);
     if (room === undefined || room.retention_days === null) return;
     const limitMs = clock.now() - room.retention_days * DAY_MS;
     const limit = iso(limitMs);
