@@ -10,7 +10,7 @@ const inserts = new InsertTexts((table, columns) =>
 
 /** One statement with one parameter that inserts all `rows`. */
 export function manyRows(table: string, rows: readonly Row[]): { sql: string; parameters: readonly [string] } {
-  const { sql, columns } = inserts.of(table, rows[0] ?? {});
+  const { sql, columns } = inserts.of(table, rows);
   const isJson = rows.every((row) => columns.every((column) => isPlain(row[column])));
   return { sql, parameters: [JSON.stringify(isJson ? rows : rows.map((row) => jsonRow(row, columns)))] };
 }

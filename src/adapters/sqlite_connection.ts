@@ -71,9 +71,8 @@ export class SqliteConnection implements Connection {
 
   // deno-lint-ignore require-await
   async insertMany(table: string, rows: readonly Row[]): Promise<void> {
-    const first = rows[0];
-    if (first === undefined) return;
-    const { sql, columns } = this.#inserts.of(table, first);
+    if (rows.length === 0) return;
+    const { sql, columns } = this.#inserts.of(table, rows);
     const wide = rows.length < WIDE_ROWS ? sql : sql + `, ${placeholders(columns)}`.repeat(WIDE_ROWS - 1);
     try {
       for (let from = 0; from < rows.length;) {
