@@ -8,8 +8,9 @@ const RECALL_MIN = 0.98;
 const PRECISION_MIN = 0.9;
 const TOP = 10;
 
-/** How a question is meant: whole words (all of them), a part of a word, or words in this order. */
-type Kind = "words" | "part" | "phrase";
+/** How a question is meant: whole words (all of them), a part of a word, words in this order, or parts without others. */
+const KINDS = ["words", "part", "phrase", "without"] as const;
+type Kind = (typeof KINDS)[number];
 
 const QUESTIONS: Readonly<Record<string, Readonly<Record<Kind, readonly string[]>>>> = {
   en: {
@@ -26,31 +27,37 @@ const QUESTIONS: Readonly<Record<string, Readonly<Record<Kind, readonly string[]
     ],
     part: ["lesser", "ograms", "compan", "understa"],
     phrase: ['"of course"', '"at least"'],
+    without: ["terminal -computer", "computer -program", "-people life -LOVE"],
   },
   de: {
     words: ["Sahne", "trägt", "TRAGT", "gießen", "giessen", "mannschaft", "keine frage", "Frauen", "tatsachlich"],
     part: ["schreib", "deutsch", "ueber", "ließ"],
     phrase: ['"mit einem"', '"auf dem"'],
+    without: ["frauen -männer", "deutsch -Spräche", "mannschaft -spiel"],
   },
   es: {
     words: ["corazon", "corazón", "AMISTAD", "aristoteles", "pequeño", "religión", "buen amigo", "manana", "belleza"],
     part: ["escrit", "filosof", "pensa"],
     phrase: ['"la verdad"', '"el mundo"'],
+    without: ["corazon -amor", "verdad -MENTIRA"],
   },
   it: {
     words: ["macchina", "genitori", "solitudine", "SCUOLA", "figlio", "cane", "paradiso", "storia"],
     part: ["veloc", "dirett", "mattin"],
     phrase: ['"non si"'],
+    without: ["scuola -anni", "figlio -padre"],
   },
   ru: {
     words: ["жизнь", "Человек", "СВОБОДЫ", "книги", "идет", "лучше", "дети"],
     part: ["свобод", "путе", "стано"],
     phrase: ['"тем более"', '"не только"'],
+    without: ["жизнь -смерт", "человек -ЛЮД"],
   },
   zh: {
     words: [],
     part: ["键盘", "路由器", "系统", "明月", "春", "春风", "可执行", "方便", "山", "故人"],
     phrase: ['"不知"'],
+    without: ["春 -风", "明月 -山", "系统 -文件"],
   },
 };
 
@@ -65,6 +72,11 @@ function relevant(texts: readonly string[], language: string, kind: Kind, questi
     const folded = fold(text);
     const line = folded.replaceAll(/\s+/g, " ");
     if (kind === "part") return line.includes(plain);
+    if (kind === "without") {
+      return plain.split(" ").every((word) =>
+        word.startsWith("-") ? !line.includes(word.slice(1)) : line.includes(word)
+      );
+    }
     if (kind === "phrase") return new RegExp(`(?<![a-zа-я])${plain}`).test(line);
     const words = new Set([...segmenter.segment(folded)].map(({ segment }) => segment));
     return plain.split(" ").every((word) => words.has(word));
@@ -112,17 +124,22 @@ for (const { name, open } of engines) {
     for (const [language, byKind] of Object.entries(QUESTIONS)) {
       const { roomId, ids } = filled.get(language) ?? { roomId: "", ids: [] };
       const some: readonly string[] = texts.get(language) ?? [];
-      for (const kind of ["words", "part", "phrase"] as const) {
+      for (const kind of KINDS) {
         for (const query of byKind[kind]) {
           const wanted: Set<string | undefined> = new Set(
             [...relevant(some, language, kind, query)].map((place) => ids[place]),
           );
           assert.ok(wanted.size > 0, `no text answers ${query}, so it shows nothing`);
+          if (kind === "without") {
+            const asked = query.split(" ").filter((word) => !word.startsWith("-")).join(" ");
+            assert.ok(wanted.size < relevant(some, language, kind, asked).size, `${query} leaves nothing out`);
+          }
           const filters = { roomIds: [roomId] };
           const found = await ask(alice, { query, filters, sort: "recent" });
           const best = (await ask(alice, { query, filters, sort: "relevance" })).slice(0, TOP);
           assert.equal(new Set(found).size, found.length, `${query}: no doubles`);
           const right = found.filter((id) => wanted.has(id)).length;
+          if (kind === "without") assert.equal(right, found.length, `${query} finds what it must not`);
           const rightAtTop = best.filter((id) => wanted.has(id)).length;
           questions++;
           recall += right / wanted.size;

@@ -11,7 +11,8 @@ export type Highlight = { field: string; ranges: [number, number][] };
 const GRAMS_MAX = 64;
 const RANGES_MAX = 64;
 const TITLE_WEIGHT = 2;
-const QUOTED = /["“”„]([^"“”„]*)["“”„]?|([^\s"“”„]+)/gu;
+/** A piece of a question: quoted or plain, with a hyphen right before it where it must not be found. */
+const PIECE = /(?:(?<!\S)(-))?["“”„]([^"“”„]*)["“”„]?|(?:(?<!\S)(-)(?!-))?([^\s"“”„]+)/gu;
 const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]`;
 const BETWEEN_MAX = 16;
 /** Two letters make a flag, so a flag begins after whole flags only. */
@@ -27,7 +28,8 @@ type Phrase = { runs: readonly string[]; pattern: RegExp };
 
 export class Matcher {
   readonly #phrases: readonly Phrase[];
-  /** How many words the question has. */
+  readonly #excluded: readonly Phrase[];
+  /** How many words the question has, those that must not be found among them. */
   readonly terms: number;
   /** Tokens that every answer has. */
   readonly grams: readonly string[];
@@ -35,13 +37,17 @@ export class Matcher {
   /**
    * All words of `query` must be found, in any order: one of three letters or more anywhere in a word, one of two at the
    * start of a word, one letter alone, an emoji anywhere. What stands in quotes, or is joined by punctuation or emoji, must
-   * be found in that order.
+   * be found in that order. With a hyphen before it, the same must not be found.
    */
   constructor(query: string) {
-    const pieces = [...fold(query).text.matchAll(QUOTED)].map(([, quoted, plain]) => runsOf(quoted ?? plain ?? ""));
-    const distinct = new Map(pieces.filter((runs) => runs.length > 0).map((runs) => [runs.join(" "), runs]));
-    this.#phrases = [...distinct.values()].map((runs) => ({ runs, pattern: patternOf(runs) }));
-    this.terms = pieces.reduce((sum, runs) => sum + runs.length, 0);
+    const pieces = [...fold(query).text.matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
+      isExcluded: (notQuoted ?? notPlain) !== undefined,
+      runs: runsOf(quoted ?? plain ?? ""),
+    }));
+    const phrases = (isExcluded: boolean) => phrasesOf(pieces.filter((piece) => piece.isExcluded === isExcluded));
+    this.#phrases = phrases(false);
+    this.#excluded = phrases(true);
+    this.terms = pieces.reduce((sum, { runs }) => sum + runs.length, 0);
     const grams = [...new Set(this.#phrases.flatMap(({ runs }) => runs.flatMap(neededGrams)))];
     // Some of very many narrow well enough; the text decides anyway.
     const step = Math.max(1, grams.length / GRAMS_MAX);
@@ -51,9 +57,20 @@ export class Matcher {
     );
   }
 
+  /** Whether there is something that must not be found. */
+  get excludes(): boolean {
+    return this.#excluded.length > 0;
+  }
+
+  /** Whether the question only says what must not be found, and so asks for nothing. */
+  get onlyExcludes(): boolean {
+    return this.excludes && this.#phrases.length === 0;
+  }
+
   /** How well the fields answer, above 0; `undefined` when they do not. */
   score(fields: Fields): number | undefined {
     const texts = Object.entries(fields).map(([field, text]) => ({ field, text: fold(text).text }));
+    if (texts.some(({ text }) => this.#excluded.some(({ pattern }) => text.search(pattern) >= 0))) return undefined;
     let sum = 0;
     for (const { pattern } of this.#phrases) {
       let best = 0;
@@ -76,6 +93,12 @@ export class Matcher {
       return ranges.length === 0 ? [] : [{ field, ranges }];
     });
   }
+}
+
+/** What pieces ask for, each once. */
+function phrasesOf(pieces: readonly { runs: readonly string[] }[]): Phrase[] {
+  const distinct = new Map(pieces.filter(({ runs }) => runs.length > 0).map(({ runs }) => [runs.join(" "), runs]));
+  return [...distinct.values()].map((runs) => ({ runs, pattern: patternOf(runs) }));
 }
 
 function patternOf(runs: readonly string[]): RegExp {

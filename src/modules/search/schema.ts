@@ -10,6 +10,8 @@ export const QUERY_MAX = 500;
 export const TERMS_MAX = 32;
 /** How many candidates relevance ranks, and how far `totalEstimate` counts. */
 export const WINDOW = 1000;
+/** So many times as many are looked at where most are left out for a word that they must not have. */
+export const EXCLUDING_WINDOWS = 5;
 export const MODES = ["keyword", "semantic", "hybrid"] as const;
 /** What `has` knows. */
 const MARKS = ["link", "file", "reaction"] as const;
@@ -19,7 +21,9 @@ const LIST_MAX = 50;
 
 const Query = z.string().trim().min(1).max(QUERY_MAX).describe(
   `At most ${TERMS_MAX} words, all of which must be found: from three letters on anywhere in a word, two at its start, ` +
-    "one alone. Words in quotes, or joined by punctuation, must follow each other. Case and diacritics do not matter",
+    "one alone. Words in quotes, or joined by punctuation, must follow each other. With a hyphen right before it, `-word` " +
+    'or `-"words in quotes"`, the same must not be found; at least one word must be asked for. Case and diacritics do not ' +
+    "matter",
 );
 const Moment = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
 const From = Moment.describe("Not before this moment, or this day (UTC)");

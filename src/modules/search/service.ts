@@ -10,6 +10,7 @@ import type { SearchTables, Tokens } from "./index/store.ts";
 import type { SearchIndexer } from "./indexer.ts";
 import { Matcher } from "./matcher.ts";
 import {
+  EXCLUDING_WINDOWS,
   type Question,
   type SearchAnswer,
   type SearchQuery,
@@ -112,6 +113,12 @@ export class SearchService {
         errors: [{ pointer: `/${field}`, code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
       });
     }
+    if (matcher.onlyExcludes) {
+      const detail = "It only says what must not be found, so nothing is asked for";
+      throw new Fault("validation_failed", `/${field}: ${detail}`, {
+        errors: [{ pointer: `/${field}`, code: "only_exclusions", detail }],
+      });
+    }
     const { limit, cursor, ...asked } = question;
     const { cursors } = this.#deps;
     const bind = ["search", actor.tenantId, actor.principalId, asked];
@@ -182,17 +189,19 @@ export class SearchService {
     const hits: Hit[] = [];
     const step = Math.max(wanted, 50);
     let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
-    for (let isMore = true; isMore && hits.length < wanted;) {
+    let isMore = true;
+    while (isMore && hits.length < wanted) {
       checkTime();
       const candidates = await this.#store.candidates(scope, tokens, filter, from, step);
       hits.push(...await this.#match(actor, matcher, candidates, checkTime));
       from = candidates.at(-1);
       isMore = candidates.length === step;
     }
-    return { hits, total: await this.#store.count(scope, tokens, filter, WINDOW) };
+    const isAll = after === undefined && !isMore;
+    return { hits, total: isAll ? hits.length : await this.#store.count(scope, tokens, filter, WINDOW) };
   }
 
-  /** The best of the newest `WINDOW` candidates. */
+  /** The best of the newest `WINDOW` candidates; of more, where many of them are left out by what must not be found. */
   async #relevant(
     actor: Actor,
     scope: SearchScope,
@@ -202,10 +211,17 @@ export class SearchService {
     after: readonly (string | number)[] | undefined,
     checkTime: () => void,
   ): Promise<{ hits: Hit[]; total: number }> {
-    const candidates = await this.#store.candidates(scope, tokens, filter, undefined, WINDOW);
-    const hits = await this.#match(actor, matcher, candidates, checkTime);
+    const hits: Hit[] = [];
+    let from: Candidate | undefined;
+    let isMore = true;
+    for (let left = matcher.excludes ? EXCLUDING_WINDOWS : 1; isMore && left > 0 && hits.length < WINDOW; left--) {
+      const candidates = await this.#store.candidates(scope, tokens, filter, from, WINDOW);
+      hits.push(...await this.#match(actor, matcher, candidates, checkTime));
+      from = candidates.at(-1);
+      isMore = candidates.length === WINDOW;
+    }
     hits.sort(byRelevance);
-    const total = candidates.length === WINDOW ? WINDOW : hits.length;
+    const total = isMore && !matcher.excludes ? WINDOW : Math.min(hits.length, WINDOW);
     if (after === undefined) return { hits, total };
     const last = { score: Number(after[0]), n: Number(after[1]), id: String(after[2]) };
     return { hits: hits.filter((hit) => byRelevance(last, hit) < 0), total };

@@ -1,0 +1,121 @@
+// What a question says must not be there: `-word` and `-"words in order"`.
+import assert from "node:assert/strict";
+import { Matcher } from "@/modules/search/matcher.ts";
+import { fillRoom, testSearch } from "../conformance/search_engines.ts";
+import type { Answer, Caller } from "../harness.ts";
+
+async function search(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<Answer["body"]> {
+  const answer = await who.post("/v1/search", { query, ...more });
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  return answer.body;
+}
+
+async function find(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<string[]> {
+  const { items } = await search(who, query, more);
+  return items.map((item: { message: { text: string } }) => item.message.text).sort();
+}
+
+const TEXTS = [
+  "tea with milk",
+  "tea with lemon",
+  "Tea with oat milk",
+  "a well-known tea",
+  "Tee mit Straße",
+  "东京 茶 大阪",
+  "东京 茶",
+  "чай с молоком",
+  "чай с лимоном",
+  "party 🎉 tonight",
+  "party tonight",
+  "run it with --force",
+];
+
+testSearch("a word after a hyphen must not be found, in any script, however it is written", async (gateway) => {
+  const alice = await gateway.as("alice");
+  await alice.get("/v1/rooms");
+  await fillRoom(gateway, alice, TEXTS);
+  for (
+    const [query, wanted] of [
+      ["tea -milk", ["a well-known tea", "tea with lemon"]],
+      ["-milk tea", ["a well-known tea", "tea with lemon"]],
+      ["tea -MILK -lemon", ["a well-known tea"]],
+      ['tea -"with milk"', ["Tea with oat milk", "a well-known tea", "tea with lemon"]],
+      ['tea -"with milk', ["Tea with oat milk", "a well-known tea", "tea with lemon"]],
+      ["tea -“oat milk”", ["a well-known tea", "tea with lemon", "tea with milk"]],
+      // As the word alone would be found: from three letters on anywhere in a word, two at its start, one alone.
+      ["tea -emo", ["Tea with oat milk", "a well-known tea", "tea with milk"]],
+      ["tea -il", ["Tea with oat milk", "a well-known tea", "tea with lemon", "tea with milk"]],
+      ["tea -mi", ["a well-known tea", "tea with lemon"]],
+      ["tea -a", ["Tea with oat milk", "tea with lemon", "tea with milk"]],
+      ["tee -strasse", []],
+      ["tee -ＳＴＲＡＳＳＥ", []],
+      ["茶 -大阪", ["东京 茶"]],
+      ["茶 －大阪", ["东京 茶"]],
+      ["чай -МОЛОКОМ", ["чай с лимоном"]],
+      ["party -🎉", ["party tonight"]],
+      ["tea -well-known", ["Tea with oat milk", "tea with lemon", "tea with milk"]],
+      ["tea -tea", []],
+      // No negations: a hyphen inside a word, alone, after a quote, doubled, or quoted itself.
+      ["well-known", ["a well-known tea"]],
+      ["tea - milk", ["Tea with oat milk", "tea with milk"]],
+      ["tea -", ["Tea with oat milk", "a well-known tea", "tea with lemon", "tea with milk"]],
+      ['"tea"-milk', ["Tea with oat milk", "tea with milk"]],
+      ["--force", ["run it with --force"]],
+      ['"-force"', ["run it with --force"]],
+      ["tea -!!!", ["Tea with oat milk", "a well-known tea", "tea with lemon", "tea with milk"]],
+    ] as const
+  ) {
+    assert.deepEqual(await find(alice, query), [...wanted].sort(), query);
+    assert.deepEqual(await find(alice, query, { sort: "recent" }), [...wanted].sort(), `${query}, recent`);
+    const { status, body } = await alice.get(`/v1/search?q=${encodeURIComponent(query)}`);
+    const texts = body.items?.map((item: { message: { text: string } }) => item.message.text);
+    assert.deepEqual([status, texts?.sort()], [200, [...wanted].sort()], `${query}, by GET`);
+  }
+  const [hit] = (await search(alice, "tea -milk -lemon")).items;
+  assert.deepEqual(hit.highlights, [{ field: "text", ranges: [[13, 16]] }]);
+});
+
+testSearch("a question of negations only is refused with the reason, whichever way it is asked", async (gateway) => {
+  const alice = await gateway.as("alice");
+  await alice.get("/v1/rooms");
+  for (const query of ["-milk", '-"oat milk" -tea', "-milk !!!"]) {
+    for (
+      const [answer, pointer] of [
+        [await alice.post("/v1/search", { query }), "/query"],
+        [await alice.get(`/v1/search?q=${encodeURIComponent(query)}`), "/q"],
+      ] as const
+    ) {
+      assert.deepEqual([answer.status, answer.body.code], [422, "validation_failed"], query);
+      assert.match(answer.body.detail, /nothing is asked for/);
+      assert.deepEqual(answer.body.errors.map((error: { pointer: string }) => error.pointer), [pointer]);
+    }
+  }
+  const words = `tea ${Array.from({ length: 32 }, (_, n) => `-word${n}`).join(" ")}`;
+  assert.equal((await alice.post("/v1/search", { query: words })).status, 422, "words that must not be there count");
+});
+
+testSearch("what is left of very many that must not be there is found, and counted", async (gateway) => {
+  const alice = await gateway.as("alice");
+  await alice.get("/v1/rooms");
+  const { ids } = await fillRoom(gateway, alice, ["error: disk", "error: fan"]);
+  await fillRoom(gateway, alice, Array.from({ length: 1200 }, (_, n) => `error: timeout ${n}`));
+  while ((await search(alice, "error")).degraded) continue;
+  for (const sort of ["relevance", "recent"]) {
+    const { items, totalEstimate, hasMore } = await search(alice, "error -timeout", { sort });
+    const found = items.map((item: { message: { id: string } }) => item.message.id).sort();
+    assert.deepEqual([found, totalEstimate, hasMore], [[...ids].sort(), 2, false], sort);
+  }
+  const first = await search(alice, "error -timeout", { limit: 1 });
+  const second = await search(alice, "error -timeout", { limit: 1, cursor: first.nextCursor });
+  const both = [...first.items, ...second.items].map((item: { message: { id: string } }) => item.message.id);
+  assert.deepEqual(both.sort(), [...ids].sort());
+});
+
+Deno.test("no field of a thing holds what must not be there", () => {
+  const matcher = new Matcher("plan -secret");
+  assert.ok(matcher.score({ title: "Plan", text: "open" }));
+  assert.equal(matcher.score({ title: "Plan", text: "a SECRET one" }), undefined);
+  assert.equal(matcher.score({ title: "Secret plan", text: "" }), undefined);
+  // The same answer each time: the pattern keeps no place of its own.
+  for (let n = 0; n < 3; n++) assert.equal(matcher.score({ text: "plan secret" }), undefined);
+});
