@@ -68,8 +68,9 @@ export async function download(
   id: string,
   headers: Record<string, string> = {},
   method = "GET",
+  query = "",
 ): Promise<{ status: number; headers: Headers; bytes: Uint8Array }> {
-  const request = new Request(`http://gateway.test${FILES}/${id}/content`, {
+  const request = new Request(`http://gateway.test${FILES}/${id}/content${query}`, {
     method,
     headers: { authorization: `Bearer ${who.token}`, ...headers },
   });

@@ -3,6 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
+import { blobKeysOf } from "./picture/thumbnails.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
 
 export const ERASE_JOB = "file.erase";
@@ -87,7 +88,8 @@ export async function dropLoose(tx: Tx, tenantId: string, ids: readonly string[]
 export async function forget(tx: Tx, tenantId: string, rows: readonly FileRow[]): Promise<void> {
   if (rows.length === 0) return;
   await new FileStore(tx.db).giveBack(tenantId, rows.reduce((sum, row) => sum + row.size, 0));
-  await tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys: rows.map((row) => row.id) } });
+  const keys = rows.flatMap((row) => blobKeysOf(row.id, row.content_type));
+  await tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys } });
   const known = rows.filter((row) => row.state !== "receiving");
   if (known.length > 0) await tx.emit(...known.map((row) => deleted(row, principalStream(row.uploader_id))));
 }

@@ -7,9 +7,10 @@ import type { Route } from "@/core/route.ts";
 import { type RoomGate, RoomId } from "@/modules/room/mod.ts";
 import { z } from "@zod/zod";
 import { FORM_OVERHEAD_BYTES, readForm } from "./multipart.ts";
+import { BOXES } from "./picture/thumbnails.ts";
 import { lengthOf, receive } from "./receive.ts";
 import { FileId, type StoredFile } from "./schema.ts";
-import { serve } from "./serve.ts";
+import { asThumbnail, serve } from "./serve.ts";
 import type { FileService } from "./service.ts";
 import type { FileWriter } from "./writer.ts";
 
@@ -20,11 +21,14 @@ type Upload = { actor: Actor; requestId: string; request: Request };
 
 const binary = { schema: { type: "string", format: "binary" } };
 const Query = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
+const ContentQuery = z.strictObject({
+  thumbnail: z.enum(BOXES.map(String)).transform((text) => BOXES.find((box) => String(box) === text)).optional(),
+});
 
 /** Upload and content. */
 export function fileRoutes({ files, writer, gate }: Deps): Route[] {
   async function upload({ actor, requestId, request }: Upload): Promise<StoredFile> {
-    const query = queryOf(request);
+    const query = queryOf(request, Query);
     const type = request.headers.get("Content-Type") ?? undefined;
     const isForm = /^multipart\/form-data\b/i.test(type ?? "");
     const { fileMaxBytes } = writer.limits;
@@ -51,7 +55,8 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     summary: "Upload a file",
     description:
       "The body is the content, or a form with the optional fields `name` and `roomId` before its one file. " +
-      "The type is found out from the content. Attach the file to a message within 24 hours. Needs the scope `file.write`.",
+      "The type is found out from the content. A JPEG, PNG, WebP or GIF is stored without its metadata and anything else " +
+      "that is not the picture itself, colours and orientation excepted. Attach the file to a message within 24 hours. Needs the scope `file.write`.",
     tag: "file",
     method: "POST",
     path: FILE_PATH,
@@ -119,18 +124,27 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     },
   }, {
     name: "file.content",
-    summary: "Read the content of a file, whole or a range of it",
-    description: "Answers HEAD, single ranges, If-Range and If-None-Match. Needs the scope `file.read`.",
+    summary: "Read the content of a file, whole or a range of it, or a small picture of it",
+    description:
+      "Answers HEAD, single ranges, If-Range and If-None-Match. Needs the scope `file.read`. A thumbnail, of a " +
+      "JPEG, PNG, GIF or WebP of up to 25 million pixels, is a JPEG, or a PNG where something shines through: the right way " +
+      "up, never larger than the picture. Where there can be none the answer is 422, while too many are being made 503.",
     tag: "file",
     method: "GET",
     path: `${FILE_PATH}/:id/content`,
     auth: "bearer",
     scope: "file.read",
     isLong: true,
-    faults: ["not_found", "gone", "range_not_satisfiable"],
+    faults: ["unknown_parameter", "not_found", "gone", "range_not_satisfiable", "validation_failed", "unavailable"],
     document: {
       parameters: [
         { name: "id", in: "path", required: true, schema: { type: "string" } },
+        {
+          name: "thumbnail",
+          in: "query",
+          description: "Side of the square that the small picture fits into",
+          schema: { type: "integer", enum: BOXES },
+        },
         { name: "Range", in: "header", schema: { type: "string" }, example: "bytes=0-1023" },
         { name: "If-Range", in: "header", schema: { type: "string" } },
         { name: "If-None-Match", in: "header", schema: { type: "string" } },
@@ -144,23 +158,32 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     async handle(request, { actor, params, headers: refusal }) {
       const id = FileId.safeParse(params["id"]);
       if (!id.success) throw new Fault("not_found", "No such file, or not visible to the caller");
+      const { thumbnail } = queryOf(request, ContentQuery);
       const file = await files.read(actor, id.data);
-      const { status, headers, range } = serve(file, request.headers, refusal);
-      const hasBody = request.method !== "HEAD" && status !== 304;
-      return new Response(hasBody ? await files.open(file, range) : null, { status, headers });
+      const small = thumbnail === undefined ? undefined : await files.thumbnail(actor, file, thumbnail);
+      const served = small === undefined ? file : asThumbnail(file, small);
+      const { status, headers, range } = serve(served, request.headers, refusal);
+      if (request.method === "HEAD" || status === 304) return new Response(null, { status, headers });
+      const body = small?.subarray(range?.start, range?.end) ?? await files.open(file, range);
+      return new Response(body, { status, headers });
     },
   }];
 }
 
-function queryOf(request: Request): z.output<typeof Query> {
+/** The parameters of a query, which are as strict as those of an operation. */
+function queryOf<Shape extends z.ZodRawShape>(
+  request: Request,
+  schema: z.ZodObject<Shape>,
+): z.output<z.ZodObject<Shape>> {
   const given = [...new URL(request.url).searchParams];
   const unknown = given.find(([name], place) =>
-    !Object.hasOwn(Query.shape, name) || given.findIndex(([other]) => other === name) < place
+    !Object.hasOwn(schema.shape, name) || given.findIndex(([other]) => other === name) < place
   );
   if (unknown !== undefined) {
-    throw new Fault("unknown_parameter", `${unknown[0].slice(0, 64)}: expected name and roomId, each at most once`);
+    const known = Object.keys(schema.shape).join(" and ");
+    throw new Fault("unknown_parameter", `${unknown[0].slice(0, 64)}: expected ${known}, each at most once`);
   }
-  return parse(Query, Object.fromEntries(given));
+  return parse(schema, Object.fromEntries(given));
 }
 
 /** An upload as the gate wants to be asked. */

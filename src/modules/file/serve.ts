@@ -1,4 +1,5 @@
 // A content as an HTTP answer: ranges, conditions, and headers that keep a browser from running what people upload.
+import { createHash } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 import type { ByteRange } from "@/ports/blob.ts";
 import type { StoredFile } from "./schema.ts";
@@ -27,11 +28,23 @@ const SHOWN = new Set([
   "text/markdown",
 ]);
 
+const JPEG_START = 0xff;
+
+/** What is told of a content in the headers of the answer. */
+export type Served = Pick<StoredFile, "name" | "contentType" | "size" | "sha256" | "createdAt">;
+
 /** How to answer a request for a content: 200, 206 or 304, and which bytes. */
 export type Serving = { status: 200 | 206 | 304; headers: Record<string, string>; range: ByteRange | undefined };
 
+/** A small picture of a file as a content of its own. */
+export function asThumbnail({ name, createdAt }: Served, bytes: Uint8Array): Served {
+  const [contentType, ending] = bytes[0] === JPEG_START ? ["image/jpeg", "jpg"] : ["image/png", "png"];
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  return { name: `${name.replace(/\.[^.]*$/, "")}.${ending}`, contentType, size: bytes.length, sha256, createdAt };
+}
+
 /** Decides by the request's conditions; throws `range_not_satisfiable` after setting `refusal`'s Content-Range. */
-export function serve(file: StoredFile, request: Headers, refusal: Record<string, string>): Serving {
+export function serve(file: Served, request: Headers, refusal: Record<string, string>): Serving {
   const etag = `"${file.sha256}"`;
   const modified = new Date(file.createdAt).toUTCString();
   const headers: Record<string, string> = {
@@ -76,7 +89,7 @@ function rangeOf(header: string | null, size: number): ByteRange | "unsatisfiabl
 }
 
 /** RFC 6266: a plain name for old clients, the true one as RFC 8187 wants it. */
-function dispositionOf({ name, contentType }: StoredFile): string {
+function dispositionOf({ name, contentType }: Served): string {
   const plain = name.replaceAll(/[^\x20-\x7e]/g, "_").replaceAll(/["\\%]/g, "_");
   const true8 = encodeURIComponent(name.toWellFormed())
     .replaceAll(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);

@@ -8,6 +8,7 @@ import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
 import { deletedInRoom, dropLoose, type FileLinks, forget, SEEN_BY_NONE } from "./links.ts";
+import { type Box, Thumbnails } from "./picture/thumbnails.ts";
 import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
@@ -21,9 +22,11 @@ export type Content = Awaited<ReturnType<Blobs["get"]>>;
 
 export class FileService {
   readonly #deps: Deps;
+  readonly #thumbnails: Thumbnails;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#thumbnails = new Thumbnails(deps.blobs);
   }
 
   /** The file, if the caller may read it: `not_found` when not, `gone` when its content was deleted under them. */
@@ -38,6 +41,12 @@ export class FileService {
     const content = await this.#deps.blobs.get(id, range);
     if (content === undefined) throw new Fault("gone", "The content is no longer there");
     return content;
+  }
+
+  /** A small JPEG or PNG of a file that was read before; `validation_failed` when it is no picture that can be made small. */
+  thumbnail({ tenantId }: Actor, file: StoredFile, box: Box): Promise<Uint8Array<ArrayBuffer>> {
+    const isThere = async (): Promise<boolean> => await this.find(tenantId, file.id) !== undefined;
+    return this.#thumbnails.read({ file, box, isThere });
   }
 
   /** For the gateway's own work, such as an export: any file of the tenant. */

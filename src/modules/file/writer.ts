@@ -9,6 +9,7 @@ import type { Store } from "@/ports/store.ts";
 import { contentTypeOf } from "./content_type.ts";
 import { dimensionsOf } from "./image.ts";
 import { checkName } from "./name.ts";
+import { stripped } from "./picture/strip.ts";
 import { presentFile } from "./presenter.ts";
 import type { StoredFile } from "./schema.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
@@ -36,6 +37,8 @@ export type FileDraft = {
   roomId: string | null;
   /** Most bytes it can have; default the limit of one file. */
   maxBytes?: number;
+  /** Of a file that comes from elsewhere; default a new one. */
+  id?: string;
 };
 
 type Deps = { store: Store<FileTables>; clock: Clock; blobs: Blobs; limits: FileLimits };
@@ -64,8 +67,10 @@ export class FileWriter {
       const { head, content } = await peek(source, HEAD_BYTES);
       try {
         const contentType = await contentTypeOf(head, draft.contentType);
-        const dimensions = await dimensionsOf(head, contentType);
-        const measured = new Measured(content, Math.min(row.size, limits.fileMaxBytes));
+        // Without what cameras put in front of it, the picture tells its size within the first bytes.
+        const picture = await peek(stripped(content), HEAD_BYTES);
+        const dimensions = await dimensionsOf(picture.head, contentType);
+        const measured = new Measured(picture.content, Math.min(row.size, limits.fileMaxBytes));
         await blobs.put(row.id, measured);
         isWritten = true;
         const { size } = measured;
@@ -85,7 +90,7 @@ export class FileWriter {
     const now = clock.now();
     const row: FileRow = {
       tenant_id: tenantId,
-      id: newId("file"),
+      id: draft.id ?? newId("file"),
       uploader_id: principalId,
       room_id: draft.roomId,
       name: checkName(draft.name),
