@@ -26,6 +26,8 @@ export class RedisBus implements Bus {
   readonly #lossChannel: string;
   #isListening = false;
   #wasAway = false;
+  /** Whether the sender may have gone to another server since the listener went to its own. */
+  #mayBeApart = false;
   #hasLost = false;
   #inFlightChars = 0;
   #outgoing: [channel: string, text: string][] = [];
@@ -35,9 +37,19 @@ export class RedisBus implements Bus {
     const prefix = options.prefix ?? "svc:";
     this.#topicPrefix = `${prefix}bus:`;
     this.#lossChannel = `${prefix}bus-loss`;
-    this.#publisher = new RedisConnection(url, { onReady: () => this.#tellLoss() });
+    this.#publisher = new RedisConnection(url, {
+      onReady: () => this.#join(),
+      onAway: (isUnfit) => {
+        this.#mayBeApart = true;
+        if (isUnfit) this.#hasLost = true;
+      },
+    });
     this.#subscriber = new RedisConnection(url, {
-      onReady: () => void this.#listen(),
+      isListener: true,
+      onReady: () => {
+        this.#mayBeApart = false;
+        this.#listen();
+      },
       onAway: () => {
         this.#isListening = false;
         this.#wasAway = true;
@@ -117,6 +129,16 @@ export class RedisBus implements Bus {
       else this.#tellLoss();
     };
     pipeline.exec().then((replies) => settle(replies?.some(([error]) => error !== null) !== false), () => settle(true));
+  }
+
+  /** The listener goes where the sender is: its own server, no master any more, need not have cut it off. */
+  #join(): void {
+    if (this.#mayBeApart) {
+      this.#mayBeApart = false;
+      this.#isListening = false;
+      this.#subscriber.renew();
+    }
+    this.#tellLoss();
   }
 
   async #listen(): Promise<void> {

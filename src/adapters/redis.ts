@@ -7,6 +7,10 @@ const RETRY_STEP_MS = 50;
 const RETRY_MAX_MS = 1000;
 const WATCH_MS = 1000;
 const QUIET_MAX = 3;
+/** Nobody's key. To delete it changes nothing, needs no memory, and is refused by a server that takes no writes. */
+const PROBE_KEY = "svc:probe";
+/** A server that was made a replica, has lost its master or is still loading. Which one is to be used, its name may say. */
+const UNFIT = /^(READONLY|MASTERDOWN|LOADING)\b/;
 
 const log = logOf("redis");
 
@@ -15,11 +19,17 @@ export type RedisConnectionOptions = {
   commandTimeoutMs?: number;
   /** How often a sign of life is asked for; a connection without one for four times as long is given up. */
   watchMs?: number;
+  /** For subscriptions. Such a connection can ask for a sign of life only, not whether its server still is the master. */
+  isListener?: boolean;
   onReady?: () => void;
-  onAway?: () => void;
+  /** `isUnfit`: the server is there, but whatever it was sent lately may have gone to waste. */
+  onAway?: (isUnfit: boolean) => void;
 };
 
-/** One client. Commands fail at once while the connection is away; none is queued or sent twice. */
+/**
+ * One client. Commands fail at once while the connection is away; none is queued or sent twice. A server that takes no
+ * writes is left as if it were gone: of a replica, `PUBLISH` reaches the few listeners there without any failure.
+ */
 export class RedisConnection {
   readonly client: Redis;
   /** Settles when the first attempt to connect has succeeded or failed. */
@@ -31,23 +41,37 @@ export class RedisConnection {
   readonly #told = new Set<string>();
   #isClosed = false;
   #quietTicks = 0;
+  readonly #isListener: boolean;
+  /** Whether the server took a write over this connection, and refused none since. */
+  #isServing = false;
 
   constructor(url: string, options: RedisConnectionOptions = {}) {
     const watchMs = options.watchMs ?? WATCH_MS;
     const tried = Promise.withResolvers<void>();
     this.tried = tried.promise;
+    this.#isListener = options.isListener ?? false;
+    let lastError: Error | undefined;
     this.client = new Redis(url, {
       connectTimeout: CONNECT_TIMEOUT_MS,
       disconnectTimeout: watchMs,
       enableOfflineQueue: false,
+      // Who subscribes does so itself, once the server has turned out to be fit.
+      autoResubscribe: false,
       // Reconnecting is ours: a client that waits to do it by itself cannot be closed cleanly.
       retryStrategy: () => null,
+      reconnectOnError: (error) => {
+        if (!UNFIT.test(error.message)) return false;
+        lastError = error;
+        this.#isServing = false;
+        return true;
+      },
       ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
     });
     // Each failed attempt is an `error`; without a listener ioredis prints it. `end` below tells the operator.
-    let lastError: Error | undefined;
     this.client.on("error", (error: Error) => lastError = error);
-    this.client.on("ready", () => {
+    this.client.on("ready", async () => {
+      this.#isServing = await this.#takesWrites();
+      if (!this.#isServing) return this.renew();
       if (this.#failedAttempts > 0) log.info("redis is back");
       this.#failedAttempts = 0;
       this.#told.clear();
@@ -55,6 +79,7 @@ export class RedisConnection {
       tried.resolve();
     });
     this.client.on("end", () => {
+      this.#isServing = false;
       if (!this.#isClosed) {
         const cause = reasonOf(lastError);
         if (!this.#told.has(cause)) log.warn("redis is away", { cause });
@@ -63,15 +88,22 @@ export class RedisConnection {
         const delayMs = Math.min(this.#failedAttempts * RETRY_STEP_MS, RETRY_MAX_MS);
         this.#retry = setTimeout(() => this.client.connect().catch(() => {}), delayMs);
       }
+      const isUnfit = lastError !== undefined && UNFIT.test(lastError.message);
       lastError = undefined;
-      options.onAway?.();
+      options.onAway?.(isUnfit);
       tried.resolve();
     });
     this.#watch = setInterval(() => this.#lookForLife(), watchMs);
   }
 
   get isReady(): boolean {
-    return this.client.status === "ready";
+    return this.#isServing && this.client.status === "ready";
+  }
+
+  /** Drops the connection, if there is one, for a new one to whichever server has the name by now. */
+  renew(): void {
+    this.#isServing = false;
+    if (this.client.status === "ready") this.client.disconnect();
   }
 
   /** Sends what was written, then ends the connection. */
@@ -95,8 +127,17 @@ export class RedisConnection {
       this.#quietTicks = 0;
       this.client.disconnect();
     } else if (this.isReady) {
-      this.client.ping().then(() => this.#quietTicks = 0, () => {});
+      const sign = this.#isListener ? this.client.ping().then(() => true, () => false) : this.#takesWrites();
+      sign.then((isAlive) => isAlive && (this.#quietTicks = 0));
     }
+  }
+
+  /** Any other refusal, such as for want of memory or of a right, is an answer of a master that lives. */
+  async #takesWrites(): Promise<boolean> {
+    return await this.client.del(PROBE_KEY).then(
+      () => true,
+      (error: Error) => error.name === "ReplyError" && !UNFIT.test(error.message),
+    );
   }
 }
 

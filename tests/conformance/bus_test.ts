@@ -6,6 +6,7 @@ import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { RedisBus } from "@/adapters/bus_redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
 import type { Bus, BusMessage } from "@/ports/bus.ts";
+import { TcpProxy } from "./tcp_proxy.ts";
 import { command, hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
 
 /** Two nodes on one bus; on the memory bus both are the same. */
@@ -143,13 +144,99 @@ redisTest("while Redis is away messages reach this node, are lost to others, and
 
 redisTest("a node that lost messages tells nodes that noticed nothing", async () => {
   await using server = await ownRedis();
-  await withNodes(server.url, "svc:", async ({ here, there }) => {
+  await command(server.url, "ACL", "SETUSER", "loser", "on", ">secret", "~*", "&*", "+@all");
+  const url = new URL(server.url);
+  [url.username, url.password] = ["loser", "secret"];
+  await withNodes(url.href, "svc:", async ({ here }) => {
+    const there = new RedisBus(server.url, { prefix: "svc:" });
     let recoveries = 0;
     there.onRecovered = () => recoveries++;
-    await command(server.url, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    (await there.subscribe("warm-up", () => {})).close();
+    await command(server.url, "CLIENT", "KILL", "TYPE", "normal", "USER", "loser");
     await until(() => !here.isHealthy);
     here.publish("room:a", ephemeral("lost"));
     await until(() => recoveries > 0);
+    await there.close();
+  });
+});
+
+redisTest(
+  "a Redis that is made a replica is left: it shows, this node serves itself, and all catch up afterwards",
+  async () => {
+    await using server = await ownRedis();
+    await using master = await ownRedis();
+    await withNodes(server.url, "svc:", async ({ here, there }) => {
+      const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
+      const recoveries = { here: 0, there: 0 };
+      await server.demote(master);
+      await until(() => !here.isHealthy && !there.isHealthy);
+      for (const end = performance.now() + 1500; performance.now() < end; await sleep(5)) {
+        assert.ok(!here.isHealthy && !there.isHealthy);
+      }
+      here.publish("room:a", ephemeral("alone"));
+      assert.deepEqual(atHere, [ephemeral("alone")]);
+      here.onRecovered = () => recoveries.here++;
+      there.onRecovered = () => recoveries.there++;
+      await server.promote();
+      await until(() => here.isHealthy && there.isHealthy && recoveries.here > 0 && recoveries.there > 0);
+      here.publish("room:a", ephemeral("together"));
+      await until(() => atThere.length > 0 && atHere.length > 1);
+      assert.deepEqual([atHere, atThere], [[ephemeral("alone"), ephemeral("together")], [ephemeral("together")]]);
+    });
+  },
+);
+
+redisTest("nodes go to the server that has the name by now, and listen where they send", async () => {
+  await using before = await ownRedis();
+  await using after = await ownRedis();
+  await after.demote(before);
+  await using name = new TcpProxy(before.url);
+  await withNodes(name.url, "svc:", async ({ here, there }) => {
+    const heard = await record(there, "room:a");
+    let recoveries = 0;
+    there.onRecovered = () => recoveries++;
+    await after.promote();
+    await before.demote(after);
+    name.lead(after.url);
+    await until(() => recoveries > 0 && here.isHealthy && there.isHealthy);
+    const listeners = (url: string): Promise<unknown> => command(url, "PUBSUB", "NUMSUB", "svc:bus:room:a");
+    await until(async () => String(await listeners(after.url)) === "svc:bus:room:a,1");
+    assert.deepEqual(await listeners(before.url), ["svc:bus:room:a", 0]);
+    here.publish("room:a", ephemeral("moved"));
+    await until(() => heard.length > 0);
+    assert.deepEqual(heard, [ephemeral("moved")]);
+  });
+});
+
+redisTest("what went to a replica before that was known is told as lost", async () => {
+  await using before = await ownRedis();
+  await using after = await ownRedis();
+  await using name = new TcpProxy(before.url);
+  await withNodes(name.url, "svc:", async ({ here }) => {
+    const heard = await record(here, "room:a");
+    await before.demote(after);
+    name.lead(after.url);
+    let notices = 0;
+    const elsewhere = new RedisBus(after.url, { prefix: "svc:" });
+    await (await elsewhere.subscribe("room:a", () => {})).close();
+    elsewhere.onRecovered = () => notices++;
+    here.publish("room:a", ephemeral("unnoticed"));
+    await until(() => heard.length > 0 && notices > 0);
+    await elsewhere.close();
+  });
+});
+
+redisTest("a Redis that has no memory for more is still one to speak through", async () => {
+  await using server = await ownRedis();
+  await withNodes(server.url, "svc:", async ({ here, there }) => {
+    const heard = await record(there, "room:a");
+    await until(() => here.isHealthy && there.isHealthy);
+    await command(server.url, "CONFIG", "SET", "maxmemory", "1");
+    for (const end = performance.now() + 1500; performance.now() < end; await sleep(5)) {
+      assert.ok(here.isHealthy && there.isHealthy);
+    }
+    here.publish("room:a", ephemeral("small"));
+    await until(() => heard.length > 0);
   });
 });
 
@@ -182,7 +269,11 @@ redisTest("the log says why Redis cannot be used, each reason once, and never th
     await using server = await ownRedis();
     const url = new URL(server.url);
     url.password = "outdated";
-    const connection = new RedisConnection(url.href);
+    const connection = new RedisConnection(url.href, { watchMs: 50 });
+    await until(() => connection.isReady);
+    await server.demote(server);
+    await until(() => !connection.isReady);
+    await server.promote();
     await until(() => connection.isReady);
     await command(server.url, "CONFIG", "SET", "requirepass", "renewed");
     const admin = `redis://:renewed@${url.host}`;
@@ -195,6 +286,8 @@ redisTest("the log says why Redis cannot be used, each reason once, and never th
     await reset();
   }
   assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
+    ["redis is away", "READONLY"],
+    ["redis is back", undefined],
     ["redis is away", "the connection ended"],
     ["redis is away", "WRONGPASS"],
     ["redis is back", undefined],

@@ -107,6 +107,25 @@ Deno.test({
 });
 
 Deno.test({
+  name: "limiter redis: while Redis is a replica each node counts alone, and together again afterwards",
+  ignore: !hasRedisServer,
+  fn: async () => {
+    await using server = await ownRedis();
+    await using master = await ownRedis();
+    await withNode(server.url, "svc:", (here) =>
+      withNode(server.url, "svc:", async (there) => {
+        await here.take("ada", SLOW);
+        await server.demote(master);
+        for (let count = 0; count < 5; count++) assert.ok((await here.take("ada", SLOW)).isAllowed);
+        assert.ok(!(await here.take("ada", SLOW)).isAllowed);
+        assert.equal((await there.take("ada", SLOW)).remaining, 4);
+        await server.promote();
+        await untilShared(here, there);
+      }));
+  },
+});
+
+Deno.test({
   name: "limiter redis: a Redis that hangs is waited for once, not by every call",
   ignore: !hasRedisServer,
   fn: async () => {

@@ -15,6 +15,8 @@ export class RedisServer {
 
   async start(): Promise<void> {
     const args = ["--port", String(this.#port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    // A replica takes its copy without a file.
+    args.push("--repl-diskless-load", "swapdb", "--repl-diskless-sync-delay", "0");
     this.#process = new Deno.Command("redis-server", { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();
     await until(() => isListening(this.#port));
   }
@@ -23,6 +25,15 @@ export class RedisServer {
     this.#process?.kill("SIGKILL");
     await this.#process?.status;
     this.#process = undefined;
+  }
+
+  /** Makes it a replica; the connections that it has stay open. */
+  async demote(master: RedisServer): Promise<void> {
+    await command(this.url, "REPLICAOF", "127.0.0.1", String(master.#port));
+  }
+
+  async promote(): Promise<void> {
+    await command(this.url, "REPLICAOF", "NO", "ONE");
   }
 
   freeze(): void {

@@ -5,7 +5,7 @@ type Link = { isCut: boolean; isSwallowing: boolean };
 export class TcpProxy {
   readonly url: string;
   readonly #listener: Deno.TcpListener;
-  readonly #target: { hostname: string; port: number };
+  #target: { hostname: string; port: number };
   readonly #open = new Set<Deno.TcpConn>();
   readonly #links = new Set<Link>();
   readonly #pipes = new Set<Promise<void>>();
@@ -15,7 +15,7 @@ export class TcpProxy {
 
   constructor(url: string) {
     const target = new URL(url);
-    this.#target = { hostname: target.hostname, port: Number(target.port) };
+    this.#target = placeOf(url);
     this.#listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     target.hostname = "127.0.0.1";
     target.port = String(this.#listener.addr.port);
@@ -31,6 +31,11 @@ export class TcpProxy {
 
   accept(): void {
     this.#isRefusing = false;
+  }
+
+  /** Takes new connections to another server; those there are stay where they are. */
+  lead(url: string): void {
+    this.#target = placeOf(url);
   }
 
   /** Swallows from now on whatever goes over the connections there are, without closing them; new ones work. */
@@ -96,6 +101,11 @@ export class TcpProxy {
       this.#open.delete(conn);
     }
   }
+}
+
+function placeOf(url: string): { hostname: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { hostname, port: Number(port) };
 }
 
 function close(conn: Deno.TcpConn): void {

@@ -1,5 +1,6 @@
-// Redis goes and comes back under load, or is not there at the start: nodes serve on, say so, and catch up from the log.
+// Redis goes and comes back under load, is made a replica, or is not there at the start: nodes serve on, say so, and catch up from the log.
 import assert from "node:assert/strict";
+import { ownRedis } from "../conformance/redis_server.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { report } from "./report.ts";
@@ -25,6 +26,27 @@ Deno.test({
     }
     await history.progress(100);
     report(`Redis away ${OUTAGES} times`, history, await history.verify());
+  },
+});
+
+Deno.test({
+  name: "redis.demote under load: both nodes leave the replica, serve on and say so, and nobody misses anything",
+  ignore: !hasServers,
+  async fn() {
+    await using cluster = await Cluster.shared({});
+    await using master = await ownRedis();
+    const history = await everybodyTalks(cluster);
+    for (let outage = 0; outage < OUTAGES; outage++) {
+      await history.progress(100);
+      await cluster.redis.demote(master);
+      await bothReady(cluster, false);
+      await history.progress(300);
+      await allSeeEachOther(history);
+      await cluster.redis.promote();
+      await bothReady(cluster, true);
+    }
+    await history.progress(100);
+    report(`Redis a replica ${OUTAGES} times`, history, await history.verify());
   },
 });
 
