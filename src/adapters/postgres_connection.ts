@@ -139,7 +139,11 @@ export class PostgresConnection implements Connection {
     const sql = this.#sql ??= connect(this.#options, 1, () => this.#lose(sql));
     this.#isLost = false;
     if (this.#isProven) return this.control(BEGIN);
-    await this.#send(BEGIN, []);
+    await this.#send(BEGIN, []).catch((cause) => {
+      // A server that begins nothing, such as a standby, is left: its name may be another's by the next time.
+      this.#lose(sql);
+      throw cause;
+    });
     this.#isProven = true;
   }
 

@@ -10,6 +10,7 @@ import type { Migration } from "./migrations/migration.ts";
 import { applyMigrations, migrations } from "./migrations/mod.ts";
 import { type Connection, kyselyOver, type Session } from "./session.ts";
 import type { SqlTransaction } from "./transaction.ts";
+import { WriteProbe } from "./write_probe.ts";
 import { type LaneRules, WriteQueue } from "./write_queue.ts";
 
 /** One engine, opened. */
@@ -38,6 +39,7 @@ export class SqlStore<Tables> implements Store<Tables> {
   readonly #engine: Engine;
   readonly #options: StoreOptions;
   readonly #queue: WriteQueue<Tables>;
+  readonly #probe: WriteProbe;
   readonly #frames = new AsyncLocalStorage<Frame<SqlTransaction<Tables>>>();
 
   #closing: Promise<void> | undefined;
@@ -49,7 +51,9 @@ export class SqlStore<Tables> implements Store<Tables> {
     this.#queue = this.#queueOver(engine.lanes);
     this.db = kyselyOver<Tables>(engine.dialect, this.#reader());
     // The core tables are part of every database, whatever else `Tables` names.
-    this.log = new SqlEventLog(this as unknown as Store<CoreTables>);
+    const core = this as unknown as Store<CoreTables>;
+    this.log = new SqlEventLog(core);
+    this.#probe = new WriteProbe({ store: core, refusals: this.#queue.refusals });
   }
 
   /** How many commits there were, and for how many writers. */
@@ -64,6 +68,10 @@ export class SqlStore<Tables> implements Store<Tables> {
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
     const transaction = this.#ambient();
     return transaction === undefined ? this.#queue.write(work) : transaction.nested(work);
+  }
+
+  probe(): Promise<void> {
+    return this.#probe.run();
   }
 
   async migrate(): Promise<void> {

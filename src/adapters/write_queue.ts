@@ -47,9 +47,13 @@ const log = logOf("store");
 export class WriteQueue<Tables> {
   /** How many commits there were, and how many writers they were for. */
   readonly commits = { batches: 0, writers: 0 };
+  /** Why a writer was refused last, if that was the database's doing; until somebody has seen that it takes writes again. */
+  readonly refusals: { last: Fault | undefined } = { last: undefined };
   readonly #deps: QueueDeps<Tables>;
   readonly #waiting: Writer<Tables>[] = [];
   readonly #idle: Connection[];
+  /** Lanes that could not begin since one last could. */
+  readonly #failing = new Set<Connection>();
   readonly #holders: Holders = new Map();
   readonly #outside = AsyncLocalStorage.snapshot();
   #running = 0;
@@ -119,12 +123,11 @@ export class WriteQueue<Tables> {
   }
 
   async #runBatch(lane: Connection, batch: Batch): Promise<void> {
-    const first = this.#waiting.shift();
-    if (first === undefined) return;
-    if (!(await this.#begin(lane, first))) return;
+    // Before it takes a writer, so that no writer waits for a lane that cannot while another can.
+    if (!(await this.#begin(lane))) return;
     const done: Done<Tables>[] = [];
     const closesAt = performance.now() + BATCH_MAX_MS;
-    let writer: Writer<Tables> | undefined = first;
+    let writer = this.#waiting.shift();
     try {
       while (writer !== undefined) {
         const mayGoOn = await this.#runWriter(lane, batch, writer, done);
@@ -142,29 +145,35 @@ export class WriteQueue<Tables> {
   }
 
   /**
-   * A connection may have died unnoticed, so there is a second try; another process may hold the database's one write
-   * lock, so there is patience. After that, everyone waiting is told.
+   * Tries for as long as anybody waits: another process may hold the database's one write lock, and a server that has
+   * just gone may be back in a moment. Other lanes try as well; once all have failed, and this one twice, everyone
+   * waiting is told.
    */
-  async #begin(lane: Connection, first: Writer<Tables>): Promise<boolean> {
+  async #begin(lane: Connection): Promise<boolean> {
     const patience = performance.now() + BEGIN_MAX_MS;
-    for (let attempt = 1;; attempt++) {
+    for (let attempt = 1; this.#waiting.length > 0; attempt++) {
       try {
         await lane.begin();
+        this.#failing.clear();
         return true;
       } catch (cause) {
         await lane.rollback();
-        const mayTry = cause instanceof Rerun
-          ? performance.now() < patience
-          : cause instanceof SessionLost && attempt === 1;
-        if (mayTry) {
-          await pause(cause instanceof Rerun ? Math.random() * RERUN_PAUSE_MS : BEGIN_PAUSE_MS);
+        if (cause instanceof Rerun && performance.now() < patience) {
+          await pause(Math.random() * RERUN_PAUSE_MS);
           continue;
         }
-        const fault = new Fault("unavailable", "The database cannot be reached now", { cause });
-        for (const writer of [first, ...this.#waiting.splice(0)]) this.#refuse(writer, fault);
-        return false;
+        this.#failing.add(lane);
+        if (attempt > 1 && this.#failing.size === this.#deps.lanes.length) {
+          this.#failing.clear();
+          const fault = new Fault("unavailable", "The database cannot be reached now", { cause });
+          for (const writer of this.#waiting.splice(0)) this.#refuse(writer, fault);
+          return false;
+        }
+        for (let others = this.#idle.length; others > 0; others--) this.#wake();
+        await pause(BEGIN_PAUSE_MS);
       }
     }
+    return false;
   }
 
   /** Runs one writer; false when the batch should end with it. Throws when the batch is lost. */
@@ -240,6 +249,7 @@ export class WriteQueue<Tables> {
   }
 
   #refuse(writer: Writer<Tables>, cause: unknown): void {
+    if (cause instanceof Fault && cause.code === "unavailable") this.refusals.last = cause;
     writer.reject(cause);
     this.#settled();
   }

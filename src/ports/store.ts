@@ -62,6 +62,8 @@ export interface Store<Tables> {
   readonly isInTransaction: boolean;
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>;
   readonly log: EventLog;
+  /** Writes something of no account; rejects when the database takes no writes, or was full and has no more space yet. */
+  probe(): Promise<void>;
   /** Called after each commit that has something to tell; set once, by the composition root. */
   onCommit: (committed: Committed) => void;
   /** Brings the schema up to date; throws when the database is newer than this program. */

@@ -7,6 +7,7 @@ import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { systemClock } from "@/core/clock.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
+import { until } from "./redis_server.ts";
 import { type Notes, postgresServer, temporarySchema, testMigrations } from "./store_backends.ts";
 import { draft, note, onStore, storeSuite } from "./store_suite.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
@@ -104,6 +105,44 @@ if (url !== undefined) {
     await schema.drop();
   });
 
+  Deno.test("postgres: the probe fails while writes are refused, asks again after a pause, and is well by itself", async () => {
+    await using proxy = new TcpProxy(url);
+    const schema = await temporarySchema(proxy.url);
+    const store = openPostgresStore<Notes>(schema.url, { clock: systemClock, migrations: testMigrations });
+    await store.migrate();
+    await store.probe();
+    const full = sql.raw("do $$ begin raise exception 'no' using errcode = '53100'; end $$");
+    await assert.rejects(store.write(({ db }) => full.execute(db)), { code: "unavailable" });
+    proxy.refuse();
+    await assert.rejects(store.probe(), { code: "unavailable" });
+    proxy.accept();
+    await assert.rejects(store.probe(), { code: "unavailable" }, "not so soon");
+    await until(() => store.probe().then(() => true, () => false));
+    assert.deepEqual(await tablesLike(schema.url, "readiness%"), []);
+    await store.close();
+    await schema.drop();
+  });
+
+  Deno.test("postgres: where the server takes too few connections, everybody writes over those there are", async () => {
+    const schema = await temporarySchema(url);
+    const name = new URL(schema.url).searchParams.get("search_path") ?? "";
+    const admin = postgres(url, { max: 1, onnotice: () => {} });
+    await admin.unsafe(`create role ${name} login connection limit 2; grant all on schema ${name} to ${name}`);
+    const limited = new URL(schema.url);
+    limited.username = name;
+    const options = { clock: systemClock, migrations: testMigrations, writeLanes: 4, readConnections: 1 };
+    const store = openPostgresStore<Notes>(limited.href, options);
+    await store.migrate();
+    await store.db.selectFrom("note").selectAll().execute();
+    const writes = Array.from({ length: 200 }, (_, n) => store.write((tx) => tx.insertMany("note", [note(`n${n}`)])));
+    await Promise.all(writes);
+    assert.equal((await store.db.selectFrom("note").select("id").execute()).length, 200);
+    await store.close();
+    await schema.drop();
+    await admin.unsafe(`drop role ${name}`);
+    await admin.end();
+  });
+
   Deno.test("postgres: readers on connections that went silent read on new ones after one late answer", async () => {
     await using proxy = new TcpProxy(url);
     const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: 3000, answerTimeoutMs: 500 }, 2);
@@ -141,4 +180,11 @@ if (url !== undefined) {
     await store.close();
     await schema.drop();
   });
+}
+
+async function tablesLike(url: string, pattern: string): Promise<unknown[]> {
+  const admin = postgres(url, { max: 1 });
+  const rows = await admin`select tablename from pg_tables where tablename like ${pattern}`;
+  await admin.end();
+  return [...rows];
 }

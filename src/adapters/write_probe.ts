@@ -1,0 +1,67 @@
+// The probe of readiness: a write that shows whether the database takes writes.
+import { type Kysely, sql } from "kysely";
+import { Fault } from "@/core/fault.ts";
+import type { Store } from "@/ports/store.ts";
+import type { CoreTables } from "./core_tables.ts";
+
+/** More than most writes need. */
+const SPACE_BYTES = 256_000;
+const ROW_BYTES = 32;
+const PAUSE_MS = 1000;
+
+type Deps = {
+  store: Pick<Store<CoreTables>, "dialect" | "write">;
+  /** Why a write was refused last, if that was the database's doing. */
+  refusals: { last: Fault | undefined };
+};
+
+/**
+ * A small write where all is well. On a full disk such a write may find room for itself for ever while others are refused;
+ * so once one was refused, only a write that needs new space shows that there is some again.
+ */
+export class WriteProbe {
+  readonly #deps: Deps;
+  #restsUntil = -Infinity;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async run(): Promise<void> {
+    const { refusals } = this.#deps;
+    const refusal = refusals.last;
+    if (refusal === undefined) return await this.#mark(crypto.randomUUID());
+    if (performance.now() < this.#restsUntil) throw refusal;
+    this.#restsUntil = performance.now() + PAUSE_MS;
+    await this.#takeSpace();
+    await this.#mark(crypto.randomUUID());
+    // One that was refused meanwhile stands.
+    if (refusals.last === refusal) refusals.last = undefined;
+  }
+
+  /** The mark differs each time: SQLite skips a write that changes nothing. */
+  async #mark(epoch: string): Promise<void> {
+    await this.#deps.store.write(({ db }) =>
+      db.insertInto("stream").values({ tenant_id: "", name: "probe", epoch, head: 0, floor: 0 })
+        .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ epoch })).execute()
+    );
+  }
+
+  async #takeSpace(): Promise<void> {
+    const { store } = this.#deps;
+    if (store.dialect === "sqlite") return await this.#mark("x".repeat(SPACE_BYTES));
+    // A table of its own, which is then undone: an old one has room from rows that are gone.
+    await store.write(async ({ db }) => {
+      await fillTable(db);
+      throw new Error("There is space");
+    }).catch((thrown) => {
+      // Any other failure, such as for want of the right to make tables, says nothing about the disk.
+      if (Fault.from(thrown).code === "unavailable") throw thrown;
+    });
+  }
+}
+
+async function fillTable(db: Kysely<CoreTables>): Promise<void> {
+  const rows = sql.lit(Math.ceil(SPACE_BYTES / ROW_BYTES));
+  await sql`create table readiness_probe as select generate_series(1, ${rows}) as n`.execute(db);
+}
