@@ -2,9 +2,17 @@
 import manifest from "../deno.json" with { type: "json" };
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { type AnyStore, claimDatabase, openBlobs, openShared, openStore } from "@/adapters/open.ts";
+import {
+  type AnyStore,
+  claimDatabase,
+  clockAt,
+  databaseTime,
+  openBlobs,
+  openShared,
+  openStore,
+} from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
-import { type Clock, inTime } from "@/core/clock.ts";
+import { type Clock, inTime, type Machine } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import { LagSampler } from "@/core/lag.ts";
@@ -13,9 +21,11 @@ import type { Module } from "@/core/module.ts";
 import type { Operation, Rate } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
 import { Seal } from "@/core/seal.ts";
+import { SharedClock } from "@/core/shared_clock.ts";
 import { limitsOf } from "@/limits.ts";
 import { syncRoute } from "@/modules/document/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
+import { OriginList } from "@/modules/tenant/mod.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
 import { createProduct } from "@/product.ts";
@@ -46,8 +56,11 @@ export type App = {
   [Symbol.asyncDispose](): Promise<void>;
 };
 
+/** The machine that a gateway runs on; or a clock that is right whatever the machine says, as tests have it. */
+export type Time = { machine: Machine } | { clock: Clock };
+
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
-export async function createApp(config: Config, { clock }: { clock: Clock }): Promise<App> {
+export async function createApp(config: Config, time: Time): Promise<App> {
   const { settings } = config;
   await using stack = new AsyncDisposableStack();
   const limits = limitsOf(config);
@@ -58,7 +71,13 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
 
   // Adapters
   stack.use(await claimDatabase(settings.SVC_DATABASE_URL));
+  const clock = "clock" in time ? time.clock : clockAt(settings.SVC_DATABASE_URL, time.machine);
   const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
+  if (clock instanceof SharedClock) {
+    await clock.follow(() => databaseTime(store));
+    stack.defer(() => clock.stop());
+    metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
+  }
   const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   const { jwtSecret, jwtSecretPrevious } = config;
@@ -73,6 +92,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     clock,
     store,
     bus,
+    presence,
     blobs,
     cursors,
     metrics,
@@ -118,6 +138,8 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     const take = await limiter.take(key, rate);
     if (!take.isAllowed) throw new Fault("rate_limited", "Too many of these calls", { limit: take });
   };
+  const tenantOrigins = new OriginList({ store, clock });
+  stack.defer(() => tenantOrigins.settled());
   const dispatch = createDispatch({ metrics, takeRate: limits.isOn ? takeRate : undefined, rates: limits });
   const hub = new Hub({
     bus,
@@ -132,6 +154,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     version: manifest.version,
     authenticate: (token) => authenticator.authenticate(token),
     revalidate: (actor) => authenticator.current(actor),
+    isOriginOf: (tenantId, origin) => tenantOrigins.isOf(tenantId, origin),
     welcome: async (actor) => ({
       principal: await identity.read(actor, "me"),
       tenant: await tenants.read(actor.tenantId),
@@ -141,22 +164,34 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   });
   stack.defer(() => hub.drain());
   await bus.subscribe(CONTROL_TOPIC, (message) => {
-    if (message.kind !== "signal" || message.signal.kind !== "principal") return;
-    const { tenantId, id } = message.signal;
+    if (message.kind !== "signal") return;
+    const { kind, tenantId, id } = message.signal;
+    if (kind === "tenant") void tenantOrigins.reload().then(() => hub.originsMoved(tenantId));
+    if (kind !== "principal") return;
     authenticator.forget(tenantId, id);
     hub.rightsMoved(tenantId, id);
   });
+  await tenantOrigins.reload();
   metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
-  const allowed = settings.SVC_CORS_ALLOW_ORIGINS;
+  // Our own pages are nobody's guests, whatever tenants list; behind a proxy the Host header may not show whose they are.
+  const own = settings.SVC_PUBLIC_URL === undefined ? [] : [new URL(settings.SVC_PUBLIC_URL).origin];
+  const allowed = [...settings.SVC_CORS_ALLOW_ORIGINS, ...own];
   const isOriginAllowed = (origin: string): boolean => allowed.includes("*") || allowed.includes(origin);
   const upgrade = createUpgrade({
     hub,
     limits: limits.ws,
     metrics,
     isOriginAllowed,
+    tenantOrigins,
     acceptsLegacyToken: settings.SVC_LEGACY_QUERY_TOKEN,
   });
-  const syncUpgrade = createSyncUpgrade({ host: documents.sync, limits: limits.ws, metrics, isOriginAllowed });
+  const syncUpgrade = createSyncUpgrade({
+    host: documents.sync,
+    limits: limits.ws,
+    metrics,
+    isOriginAllowed,
+    tenantOrigins,
+  });
   stack.defer(() => documents.sync.close());
   const housekeeping = setInterval(() => void housekeep(), HOUSEKEEPING_MS);
   stack.defer(() => clearInterval(housekeeping));
@@ -168,7 +203,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
   }
   async function ready(): Promise<Readiness> {
     const checks = {
-      store: await isFine(probeStore(store)),
+      store: await isFine(store.probe()),
       migrations: true,
       bus: bus.isHealthy,
       canary: await isFine(hub.canary()),
@@ -198,6 +233,7 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     ready,
     version: manifest.version,
     corsOrigins: allowed,
+    tenantOrigins,
     https: {
       redirectTo: settings.SVC_HTTPS_REDIRECT_ENABLED ? settings.SVC_PUBLIC_URL : undefined,
       isHstsOn: settings.SVC_HSTS_ENABLED,
@@ -221,15 +257,6 @@ export async function createApp(config: Config, { clock }: { clock: Clock }): Pr
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/** A real write, so that a full disk or a read-only database shows. The value differs each time: SQLite skips a write that changes nothing. */
-async function probeStore(store: AnyStore): Promise<void> {
-  const epoch = crypto.randomUUID();
-  await store.write((tx) =>
-    tx.db.insertInto("stream").values({ tenant_id: "", name: "probe", epoch, head: 0, floor: 0 })
-      .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ epoch })).execute()
-  );
 }
 
 /** Whoever asks goes without an answer that takes long, and a check that hangs is one that failed. */

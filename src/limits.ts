@@ -9,6 +9,8 @@ export type Limits = {
   requests: Rate;
   writes: Rate;
   unauthenticated: Rate;
+  /** Uses of refresh tokens from one address. */
+  refreshes: Rate;
   messages: { human: Rate; agent: Rate };
   files: { fileMaxBytes: number; tenantMaxBytes: number };
   ws: WsLimits;
@@ -49,6 +51,7 @@ export function limitsOf({ settings }: Config): Limits {
       settings.SVC_LIMIT_UNAUTHENTICATED_PER_MINUTE,
       settings.SVC_LIMIT_UNAUTHENTICATED_PER_MINUTE,
     ),
+    refreshes: perMinute(settings.SVC_LIMIT_REFRESHES_PER_MINUTE, settings.SVC_LIMIT_REFRESHES_PER_MINUTE),
     messages: {
       human: { perSecond: settings.SVC_LIMIT_MESSAGES_PER_SECOND, burst: settings.SVC_LIMIT_MESSAGES_BURST },
       agent: {

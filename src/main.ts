@@ -1,7 +1,7 @@
 // The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
 import { createApp } from "@/app.ts";
 import { type Config, ConfigError, processEnviron, readConfig } from "@/config.ts";
-import { systemClock } from "@/core/clock.ts";
+import { thisMachine } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf, startLogging, stopLogging } from "@/core/log.ts";
 import { mintToken } from "@/token.ts";
@@ -40,7 +40,7 @@ async function serve(config: Config): Promise<number> {
   const { settings } = config;
   await startLogging(settings.RUST_LOG);
   for (const warning of config.warnings) log.warn(warning);
-  const app = await whenStoreAnswers(() => createApp(config, { clock: systemClock }));
+  const app = await whenStoreAnswers(() => createApp(config, { machine: thisMachine }));
   const ended = Promise.withResolvers<void>();
   const enough = Promise.withResolvers<void>();
   let isStopping = false;
@@ -94,12 +94,12 @@ function listen(
 
 /** A database that starts beside us may take a while; one that is wrong is told at once. */
 async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Result> {
-  const until = Date.now() + STORE_WAIT_MS;
+  const until = performance.now() + STORE_WAIT_MS;
   while (true) {
     try {
       return await open();
     } catch (error) {
-      if (!(error instanceof Fault) || error.code !== "unavailable" || Date.now() > until) throw error;
+      if (!(error instanceof Fault) || error.code !== "unavailable" || performance.now() > until) throw error;
       log.warn("the database cannot be used yet", { cause: messageOf(error) });
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }

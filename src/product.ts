@@ -12,7 +12,14 @@ import { calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
 import { documentModule, DocumentSource } from "@/modules/document/mod.ts";
 import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
-import { Authenticator, identityModule, IdentityService, TokenVerifier } from "@/modules/identity/mod.ts";
+import {
+  AccessTokenSigner,
+  Authenticator,
+  FamilyService,
+  identityModule,
+  IdentityService,
+  TokenVerifier,
+} from "@/modules/identity/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import {
   messageModule,
@@ -28,7 +35,16 @@ import {
 } from "@/modules/message/mod.ts";
 import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
-import { isMuted, RoomGate, RoomMembers, roomModule, RoomService } from "@/modules/room/mod.ts";
+import {
+  isMuted,
+  RoomBin,
+  RoomGate,
+  RoomMembers,
+  roomModule,
+  RoomService,
+  RoomSuccession,
+  successionJob,
+} from "@/modules/room/mod.ts";
 import {
   MessageSource,
   Reindexer,
@@ -44,6 +60,7 @@ import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
 import { transferModule } from "@/modules/transfer/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
+import type { Presence } from "@/ports/presence.ts";
 
 export type ProductDeps = {
   config: Config;
@@ -51,6 +68,7 @@ export type ProductDeps = {
   clock: Clock;
   store: AnyStore;
   bus: Bus;
+  presence: Presence;
   blobs: Blobs;
   cursors: Cursors;
   metrics: Metrics;
@@ -74,13 +92,29 @@ export type Product = {
 
 /** Constructs the modules; nothing runs yet. */
 export function createProduct(
-  { config, limits, clock, store, bus, blobs, cursors, metrics, version }: ProductDeps,
+  { config, limits, clock, store, bus, presence, blobs, cursors, metrics, version }: ProductDeps,
 ): Product {
   const { settings } = config;
   const modules: Module[] = [];
   const operations = new Map<string, Operation>();
   const tenants = new TenantService({ store, clock });
-  const identity = new IdentityService({ store, clock, cursors });
+  const families = new FamilyService({
+    store,
+    clock,
+    signer: new AccessTokenSigner({
+      secret: config.jwtSecret,
+      issuer: settings.SVC_JWT_ISSUER,
+      audience: settings.SVC_JWT_AUDIENCE,
+    }),
+    refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
+  });
+  const identity = new IdentityService({
+    store,
+    clock,
+    cursors,
+    families,
+    jobsOfDisabled: (tenantId, principalId) => [successionJob(tenantId, principalId)],
+  });
   const authenticator = new Authenticator({
     store,
     clock,
@@ -131,6 +165,13 @@ export function createProduct(
     notifications,
     countUnread: (tenantId, principalId, behind) => unreads.count(tenantId, principalId, behind),
     onCreated: () => metrics.roomsCreated.inc(),
+  });
+  const succession = new RoomSuccession(store);
+  const bin = new RoomBin({
+    store,
+    clock,
+    gate,
+    succession,
     purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
   });
   const fileLinks = new FileLinks();
@@ -178,10 +219,10 @@ export function createProduct(
       modules: () => modules,
     }),
     tenantModule(tenants),
-    identityModule({ identity, tenants, limits: limits.shown }),
+    identityModule({ identity, families, tenants, limits: limits.shown, refreshes: limits.refreshes }),
     permissionModule(permissions),
     notificationModule(notifications),
-    roomModule({ rooms, members, gate }),
+    roomModule({ rooms, bin, members, succession, gate }),
     fileModule({ files, writer: fileWriter, links: fileLinks, gate }),
     messageModule({
       sender,
@@ -212,16 +253,7 @@ export function createProduct(
     purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
   }));
   const watch = new StreamWatch(bus);
-  modules.push(syncModule(new SyncService({ store, cursors, identity, watch })));
-  const transfer = transferModule({
-    store,
-    clock,
-    cursors,
-    gate,
-    blobs,
-    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
-  });
-  modules.push(transfer.module);
+  modules.push(syncModule(new SyncService({ store, cursors, identity, watch, presence })));
   modules.push(taskModule({
     store,
     clock,
@@ -280,6 +312,16 @@ export function createProduct(
     ...settings.SVC_SEARCH ? { index: searchIndex } : {},
   });
   modules.push(documents.module);
+  const transfer = transferModule({
+    store,
+    clock,
+    cursors,
+    gate,
+    blobs,
+    contents: { carrier: documents.carrier, files, writer: fileWriter, links: fileLinks },
+    membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
+  });
+  modules.push(transfer.module);
   for (const operation of modules.flatMap((module) => module.operations)) operations.set(operation.name, operation);
 
   return {

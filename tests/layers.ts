@@ -13,11 +13,11 @@ const MODULE_ORDER = [
   "message",
   "search",
   "sync",
-  "transfer",
   "document",
   "task",
   "calendar",
   "meeting",
+  "transfer",
 ];
 const MODULE_FILES_MAX_LINES = 400;
 

@@ -6,10 +6,20 @@ import type { CoreTables, JobRow, JobState } from "./core_tables.ts";
 
 export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts">;
 
+/** What a runner looks for. */
+export type Wanted = {
+  kinds: readonly string[];
+  now: string;
+  /** Jobs that it runs itself: a clock set forward ends their leases before they can be renewed. */
+  runningIds: readonly string[];
+};
+
 /** Jobs that may start: due ones, and those whose lease nobody renewed. */
 // The return type is inferred: it is a query under construction.
-function dueJobs(db: Kysely<CoreTables>, kinds: readonly string[], now: string) {
-  return db.selectFrom("job").select("id").where("kind", "in", kinds).where((job) =>
+function dueJobs(db: Kysely<CoreTables>, { kinds, now, runningIds }: Wanted) {
+  const candidates = db.selectFrom("job").select("id").where("kind", "in", kinds)
+    .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
+  return candidates.where((job) =>
     job.or([
       job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]),
       job.and([job("state", "=", sql.lit("running")), job("lease_until", "<", now)]),
@@ -18,18 +28,18 @@ function dueJobs(db: Kysely<CoreTables>, kinds: readonly string[], now: string) 
 }
 
 /** Whether there is anything to claim; asked first, because asking costs no commit. */
-export async function isJobDue(db: Kysely<CoreTables>, kinds: readonly string[], now: string): Promise<boolean> {
-  return await dueJobs(db, kinds, now).limit(1).executeTakeFirst() !== undefined;
+export async function isJobDue(db: Kysely<CoreTables>, wanted: Wanted): Promise<boolean> {
+  return await dueJobs(db, wanted).limit(1).executeTakeFirst() !== undefined;
 }
 
 /** Takes up to `limit` jobs under a lease. */
 export function claimJobs(
   db: Kysely<CoreTables>,
   dialect: Dialect,
-  kinds: readonly string[],
-  { now, until, owner, limit }: { now: string; until: string; owner: string; limit: number },
+  wanted: Wanted,
+  { until, owner, limit }: { until: string; owner: string; limit: number },
 ): Promise<ClaimedJob[]> {
-  const due = dueJobs(db, kinds, now).limit(limit)
+  const due = dueJobs(db, wanted).limit(limit)
     .$if(dialect === "postgres", (query) => query.forUpdate().skipLocked());
   // Materialized, so that the limit holds: joined in, PostgreSQL may run it again and lock more rows.
   return db.with((cte) => cte("due").materialized(), () => due).updateTable("job")
@@ -37,6 +47,25 @@ export function claimJobs(
     .where("id", "in", (job) => job.selectFrom("due").select("due.id"))
     .returning(["id", "tenant_id", "kind", "payload", "attempts"])
     .execute();
+}
+
+/**
+ * Brings forward what would be late because the clock was set back: jobs for at once that were made at a time still to come,
+ * retries that are further away than any is, leases that are longer than any is. What has a time of its own keeps it.
+ */
+export async function bringForward(
+  db: Kysely<CoreTables>,
+  { now, retryBy, leaseBy }: { now: string; retryBy: string; leaseBy: string },
+): Promise<void> {
+  await db.updateTable("job").set({ run_at: now }).where("state", "=", "waiting").where("run_at", ">", now)
+    .where((job) =>
+      job.or([
+        job.and([job("created_at", ">", now), job("run_at", "<=", job.ref("created_at"))]),
+        job.and([job("attempts", ">", 0), job("run_at", ">", retryBy)]),
+      ])
+    ).execute();
+  await db.updateTable("job").set({ lease_until: leaseBy })
+    .where("state", "=", "running").where("lease_until", ">", leaseBy).execute();
 }
 
 export const renewLease = prepared((

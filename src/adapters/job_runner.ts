@@ -7,6 +7,7 @@ import { logOf } from "@/core/log.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
 import type { CoreTables, JobState } from "./core_tables.ts";
 import {
+  bringForward,
   type ClaimedJob,
   claimJobs,
   countJobs,
@@ -20,6 +21,8 @@ import {
 const ATTEMPTS_MAX = 10;
 const BACKOFF_FIRST_MS = 1000;
 const BACKOFF_MAX_MS = 15 * 60_000;
+/** A clock that goes back by less is only being corrected. */
+const SET_BACK_MS = 1000;
 
 export type JobRunnerDeps = {
   store: Pick<Store<CoreTables>, "db" | "write" | "dialect">;
@@ -46,6 +49,8 @@ export class JobRunner {
   readonly #running = new Map<string, { id: string; end: Promise<void> }>();
   #claiming: Promise<void> | undefined;
   #wantsClaim = false;
+  /** When jobs were last looked for. At the start it is not known whether the clock was set back since. */
+  #lookedAt = Infinity;
   #poll: ReturnType<typeof setInterval> | undefined;
   #renewal: ReturnType<typeof setInterval> | undefined;
 
@@ -108,15 +113,21 @@ export class JobRunner {
 
   async #claimSome(): Promise<boolean> {
     const { store, clock } = this.#deps;
-    const kinds = [...this.#kinds.keys()];
     const nowMs = clock.now();
     const now = iso(nowMs);
-    if (!await isJobDue(store.db, kinds, now)) return false;
-    const owner = newId("lease");
     const until = iso(nowMs + this.#options.leaseMs);
+    const isSetBack = nowMs < this.#lookedAt - SET_BACK_MS;
+    this.#lookedAt = nowMs;
+    if (isSetBack) {
+      const retryBy = iso(nowMs + BACKOFF_MAX_MS);
+      await store.write(({ db }) => bringForward(db, { now, retryBy, leaseBy: until }));
+    }
+    const runningIds = [...this.#running.values()].map(({ id }) => id);
+    const wanted = { kinds: [...this.#kinds.keys()], now, runningIds };
+    if (!await isJobDue(store.db, wanted)) return false;
+    const owner = newId("lease");
     const limit = this.#options.concurrency - this.#running.size;
-    const claim = { now, until, owner, limit };
-    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, kinds, claim));
+    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, owner, limit }));
     for (const job of jobs) {
       const slot = `${owner} ${job.id}`;
       const end = this.#run(job, owner).finally(() => {

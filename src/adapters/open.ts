@@ -1,6 +1,8 @@
 // Which adapters a configuration asks for. Each is loaded when it is used, so a small gateway starts fast and needs little.
-import type { Clock } from "@/core/clock.ts";
+import { sql } from "kysely";
+import type { Clock, Machine } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { SharedClock } from "@/core/shared_clock.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
@@ -18,6 +20,11 @@ export async function claimDatabase(url: string): Promise<Disposable | undefined
   if (!url.startsWith("sqlite:") || url === "sqlite::memory:") return undefined;
   const { claimSqlite } = await import("./sqlite_claim.ts");
   return await claimSqlite(url.slice("sqlite:".length));
+}
+
+/** The clock that a gateway on this machine goes by: that of a database with several gateways, else the machine's own. */
+export function clockAt(url: string, machine: Machine): Clock {
+  return url.startsWith("sqlite:") ? machine.clock : new SharedClock(machine);
 }
 
 /** Opens the store at `sqlite:<path>` or `postgres://…` and brings its tables up to date. */
@@ -43,6 +50,14 @@ async function storeAt(url: string, clock: Clock): Promise<AnyStore> {
   }
   const { openPostgresStore } = await import("./store_postgres.ts");
   return openPostgresStore(url, { clock });
+}
+
+/** What the database's own clock says. Asked outside of a transaction, so that the answer does not wait for one. */
+export async function databaseTime({ db }: AnyStore): Promise<number> {
+  const { rows: [row] } = await sql<{ ms: number }>`select extract(epoch from clock_timestamp()) * 1000 as ms`
+    .execute(db);
+  if (row === undefined) throw new Error("Expected the database's time, received none");
+  return row.ms;
 }
 
 /** Opens the blob store: S3 when it is configured, the folder when not. */

@@ -20,6 +20,10 @@ export class MemoryPresence implements Presence {
     return Promise.resolve([...this.#channels.get(key)?.values() ?? []]);
   }
 
+  listMany(keys: readonly string[]): Promise<Map<string, ClientInfo[]>> {
+    return Promise.resolve(new Map(keys.map((key) => [key, [...this.#channels.get(key)?.values() ?? []]])));
+  }
+
   close(): Promise<void> {
     this.#channels.clear();
     return Promise.resolve();

@@ -8,7 +8,7 @@ const LIFE_MS = 24_000;
 const HASH_LIFE_SECONDS = 3600;
 const BEATS_PER_RENEWAL = 150;
 const ENTRIES_PER_PIPELINE = 500;
-/** Longest wait of `list` for a Redis that hangs. */
+/** Longest wait of a list for a Redis that hangs. */
 const COMMAND_TIMEOUT_MS = 500;
 
 export type RedisPresenceOptions = { prefix?: string; beatMs?: number; lifeMs?: number };
@@ -52,9 +52,15 @@ export class RedisPresence implements Presence {
   }
 
   async list(key: string): Promise<ClientInfo[]> {
-    const others = await this.#others(key).catch(() => []);
-    const own = this.#own.get(key) ?? new Map<string, ClientInfo>();
-    return [...others.filter((info) => !own.has(info.client)), ...own.values()];
+    return (await this.listMany([key])).get(key) ?? [];
+  }
+
+  async listMany(keys: readonly string[]): Promise<Map<string, ClientInfo[]>> {
+    const others = keys.length === 0 ? [] : await this.#others(keys).catch(() => []);
+    return new Map(keys.map((key, index) => {
+      const own = this.#own.get(key) ?? new Map<string, ClientInfo>();
+      return [key, [...(others[index] ?? []).filter((info) => !own.has(info.client)), ...own.values()]];
+    }));
   }
 
   async close(): Promise<void> {
@@ -64,20 +70,31 @@ export class RedisPresence implements Presence {
     await this.#redis.close();
   }
 
-  async #others(key: string): Promise<ClientInfo[]> {
+  /** What other nodes wrote, for each of the keys: two ways to Redis, however many they are. */
+  async #others(keys: readonly string[]): Promise<ClientInfo[][]> {
     const { client } = this.#redis;
-    const entries = Object.entries(await client.hgetall(this.#hash(key))).map(([field, json]) => {
-      const colon = field.indexOf(":");
-      return { field, node: field.slice(0, colon), json };
-    }).filter(({ node }) => node !== this.#name);
-    const nodes = [...new Set(entries.map(({ node }) => node))];
+    const pipeline = client.pipeline();
+    for (const key of keys) pipeline.hgetall(this.#hash(key));
+    const channels = (await pipeline.exec() ?? []).map(([error, hash]) => {
+      if (error !== null) throw error;
+      // What `hgetall` resolves to.
+      return Object.entries(hash as Record<string, string>).map(([field, json]) => {
+        const colon = field.indexOf(":");
+        return { field, node: field.slice(0, colon), json };
+      }).filter(({ node }) => node !== this.#name);
+    });
+    const nodes = [...new Set(channels.flat().map(({ node }) => node))];
     if (nodes.length === 0) return [];
     const lives = await client.mget(nodes.map((node) => this.#life(node)));
     const alive = new Set(nodes.filter((_, index) => lives[index] !== null));
-    const dead = entries.filter(({ node }) => !alive.has(node)).map(({ field }) => field);
-    if (dead.length > 0) quietly(client.hdel(this.#hash(key), ...dead));
+    for (const [index, entries] of channels.entries()) {
+      const dead = entries.filter(({ node }) => !alive.has(node)).map(({ field }) => field);
+      if (dead.length > 0) quietly(client.hdel(this.#hash(keys[index] ?? ""), ...dead));
+    }
     // Written by `#write` of a node like this one.
-    return entries.filter(({ node }) => alive.has(node)).map(({ json }) => JSON.parse(json) as ClientInfo);
+    return channels.map((entries) =>
+      entries.filter(({ node }) => alive.has(node)).map(({ json }) => JSON.parse(json) as ClientInfo)
+    );
   }
 
   /** A new name: nothing written under the old one counts any more, once Redis has taken the new one. */

@@ -8,6 +8,17 @@ export type Clock = {
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now() };
 
+/** What a machine tells time by. */
+export type Machine = {
+  /** Its clock: may be wrong, and is set forward and back while we run. */
+  readonly clock: Clock;
+  /** Milliseconds since some moment, which nobody sets. */
+  elapsed(): number;
+};
+
+/** The machine we run on. */
+export const thisMachine: Machine = { clock: systemClock, elapsed: () => performance.now() };
+
 /** What `work` resolves to; `undefined` when it takes longer. */
 export async function inTime<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
   const late = Promise.withResolvers<undefined>();

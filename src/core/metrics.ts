@@ -67,6 +67,10 @@ export class Metrics {
     "svc_event_loop_lag_seconds",
     "How late timers fire: the longest delay since the last scrape",
   );
+  readonly clockOffset = this.#gauge(
+    "svc_clock_offset_seconds",
+    "How far this machine's clock is ahead of the database's, which counts; 0 with SQLite",
+  );
   readonly jobsWaiting = this.#gauge("svc_jobs_waiting", "Jobs in the queue; scheduled ones wait for their time", [
     "state",
   ]);

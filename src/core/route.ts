@@ -1,6 +1,7 @@
 // An ordinary route as a value: what is not request → reply over an operation, such as file bodies, event streams, feeds.
 import type { Actor } from "./actor.ts";
 import type { FaultCode } from "./fault.ts";
+import type { Rate } from "./operation.ts";
 
 /** What a route's handler is told besides the request. */
 export type RouteCall = {
@@ -13,6 +14,11 @@ export type RouteCall = {
   headers: Record<string, string>;
   /** The client's address, seen through trusted proxies. */
   ip: string;
+  /**
+   * Throws `origin_not_allowed` where the page that calls may not for this tenant. Done with the bearer token; only a public
+   * route that finds out by itself which tenant it serves has to ask.
+   */
+  assertOrigin(tenantId: string): void;
   /** Ends when the client goes away or the time is up. */
   readonly signal: AbortSignal;
 };
@@ -45,7 +51,12 @@ export type Route = {
 
 /** Who may call, and what answers. `scope` is checked before the handler runs. */
 type RouteHandler =
-  | { auth: "public"; handle(request: Request, call: RouteCall): Promise<Response> | Response }
+  | {
+    auth: "public";
+    /** Own rate rule of what one address may call, besides that of failed authentications. */
+    rate?: Rate;
+    handle(request: Request, call: RouteCall): Promise<Response> | Response;
+  }
   | {
     auth: "bearer";
     scope: string;

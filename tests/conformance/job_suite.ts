@@ -9,6 +9,8 @@ import type { Store } from "@/ports/store.ts";
 import type { Backend, Opened } from "./store_backends.ts";
 import { onStore } from "./store_suite.ts";
 
+const HOUR = 3_600_000;
+
 type Run = (job: { tenantId: string; payload: { n: number }; attempt: number }) => Promise<void>;
 
 const draft = (n: number, more: Partial<JobDraft> = {}): JobDraft => ({
@@ -189,6 +191,73 @@ export function jobSuite(backend: Backend): void {
     gates[1]?.resolve();
     await other.stop();
     assert.ok(await isEmpty(opened));
+    assert.deepEqual(attempts, [1, 2]);
+  });
+
+  on("a job that runs is not started again by its own runner when the clock is set forward", async (opened) => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const seen: string[] = [];
+    const runner = runnerOf(opened, ({ payload, attempt }) => {
+      seen.push(`${payload.n}/${attempt}`);
+      return payload.n === 1 ? gate : Promise.resolve();
+    });
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => seen.length === 1);
+    for (const n of [2, 3]) {
+      opened.clock.ms += HOUR;
+      await opened.store.write((tx) => tx.enqueue(draft(n)));
+      await until(async () => seen.length >= n && (await jobs(opened)).length === 1);
+    }
+    open();
+    await runner.stop();
+    assert.deepEqual(seen, ["1/1", "2/1", "3/1"]);
+    assert.ok(await isEmpty(opened));
+  });
+
+  on("a clock set back holds up neither what was due at once nor what is tried again", async (opened) => {
+    const { store, clock } = opened;
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const seen: string[] = [];
+    const runner = runnerOf(opened, async ({ payload: { n }, attempt }) => {
+      seen.push(`${n}/${attempt}`);
+      if (n === 1 && attempt === 1) throw new Error("failed");
+      if (n === 2) await gate;
+    }, { concurrency: 1 });
+    await store.write((tx) => tx.enqueue(draft(1)));
+    await until(async () => (await jobs(opened))[0]?.last_error === "Error");
+    await store.write((tx) => tx.enqueue(draft(2)));
+    await until(() => seen.length === 2);
+    const runAt = clock.ms + 1000;
+    await store.write((tx) => tx.enqueue(draft(3), draft(4, { runAt })));
+    clock.ms -= HOUR;
+    open();
+    await until(async () => (await jobs(opened)).length === 1);
+    await runner.stop();
+    assert.deepEqual(seen.toSorted(), ["1/1", "1/2", "2/1", "3/1"]);
+    const [left] = await jobs(opened);
+    assert.deepEqual([left?.payload, Date.parse(left?.run_at ?? "")], [`{"n":4}`, runAt]);
+  });
+
+  on("a lease given before the clock was set back ends after its length all the same", async (opened) => {
+    const gate = Promise.withResolvers<void>();
+    const attempts: number[] = [];
+    const run: Run = async ({ attempt }) => {
+      attempts.push(attempt);
+      if (attempt === 1) await gate.promise;
+    };
+    const silent = runnerOf(opened, run);
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => attempts.length === 1);
+    opened.clock.ms -= HOUR;
+    const other = runnerOf(opened, run);
+    const leaseOf = async (): Promise<number> => Date.parse((await jobs(opened))[0]?.lease_until ?? "");
+    await until(async () => await leaseOf() === opened.clock.ms + 60_000);
+    assert.deepEqual(attempts, [1]);
+    opened.clock.ms += 61_000;
+    other.wake();
+    await until(() => isEmpty(opened));
+    gate.resolve();
+    await Promise.all([silent.stop(), other.stop()]);
     assert.deepEqual(attempts, [1, 2]);
   });
 

@@ -40,6 +40,17 @@ for (const { name, ignore, run } of BACKENDS) {
     assert.deepEqual(await here.list("room:a"), [ADA]);
   });
 
+  test("many channels are listed at once, each with its own", async ({ here, there }) => {
+    here.add("room:a", ADA);
+    there.add("room:a", BOB);
+    there.add("room:c", BOB);
+    const lists = async (): Promise<Map<string, ClientInfo[]>> => await here.listMany(["room:c", "room:b", "room:a"]);
+    await until(async () => [...(await lists()).values()].flat().length === 3);
+    assert.deepEqual([...(await lists()).keys()], ["room:c", "room:b", "room:a"]);
+    assert.deepEqual([...(await lists()).values()].map(sorted), [[BOB], [], [ADA, BOB]]);
+    assert.deepEqual(await here.listMany([]), new Map());
+  });
+
   test("a client added again is listed once, as it is now", async ({ here, there }) => {
     const renamed = { ...ADA, conn_info: { name: "Ada L." } };
     here.add("room:a", ADA);
@@ -85,6 +96,7 @@ redisTest("while Redis is away a node lists its own, and tells the others when i
     await until(async () => (await here.list("room:a")).length === 2);
     await server.stop();
     assert.deepEqual(await here.list("room:a"), [ADA]);
+    assert.deepEqual(await here.listMany(["room:b", "room:a"]), new Map([["room:b", []], ["room:a", [ADA]]]));
     const late = { user: "cleo", client: "c3" };
     here.remove("room:a", ADA.client);
     here.add("room:a", late);
@@ -92,6 +104,23 @@ redisTest("while Redis is away a node lists its own, and tells the others when i
     await server.start();
     await until(async () => (await there.list("room:a")).length === 2);
     assert.deepEqual(sorted(await there.list("room:a")), [BOB, late]);
+  });
+});
+
+redisTest("while Redis is a replica a node lists its own, and tells the others when it is a master again", async () => {
+  await using server = await ownRedis();
+  await using master = await ownRedis();
+  await withNodes(server.url, { beatMs: 100 }, async ({ here, there }) => {
+    here.add("room:a", ADA);
+    await until(async () => (await there.list("room:a")).length === 1);
+    await server.demote(master);
+    await until(async () => (await there.list("room:a")).length === 0);
+    assert.deepEqual(await here.list("room:a"), [ADA]);
+    here.remove("room:a", ADA.client);
+    here.add("room:a", BOB);
+    await server.promote();
+    await until(async () => (await there.list("room:a")).length > 0);
+    assert.deepEqual(await there.list("room:a"), [BOB]);
   });
 });
 

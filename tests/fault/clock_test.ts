@@ -1,10 +1,154 @@
 // The machine's clock jumps: the order of events does not care, tokens are judged by it, and nobody is thrown out for no reason.
+// Clocks of several machines differ: on one database they agree all the same.
 import assert from "node:assert/strict";
-import { openGateway } from "../harness.ts";
+import { z } from "@zod/zod";
+import { JobRunner } from "@/adapters/job_runner.ts";
+import { clockAt, databaseTime } from "@/adapters/open.ts";
+import { createApp } from "@/app.ts";
+import { readConfig } from "@/config.ts";
+import type { Machine } from "@/core/clock.ts";
+import { defineJob } from "@/core/job.ts";
+import { SharedClock } from "@/core/shared_clock.ts";
+import { onPostgres } from "../engines.ts";
+import { Harness, openGateway, SECRET, TestClock } from "../harness.ts";
 import { ask, FakeSocket, offsets } from "../transport/ws_rig.ts";
+import { eventually, pause } from "./wait.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
+/** What a reading of the database's clock, and rounding to milliseconds, may be wrong by on one machine. */
+const ERROR_MS = 100;
+/** How often jobs are looked for, and time to run them on a busy machine. */
+const PATIENCE_MS = 3000;
+
+/** A machine whose clock is wrong, and can be set while it runs. */
+class WrongMachine implements Machine {
+  readonly clock = { now: () => Date.now() + this.aheadMs };
+  aheadMs: number;
+
+  constructor(aheadMs: number) {
+    this.aheadMs = aheadMs;
+  }
+
+  elapsed(): number {
+    return performance.now();
+  }
+}
+
+/** A gateway on such a machine. The database and the test have the right time. */
+async function openOn(machine: Machine, environment: Record<string, string>): Promise<Harness> {
+  const all: Record<string, string> = { SVC_JWT_SECRET: SECRET, SVC_RATE_LIMIT: "off", ...environment };
+  const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
+  return new Harness(await createApp(config, { machine }), new TestClock(Date.now()));
+}
+
+/** The offset that a node shows at its metrics, in hours. */
+async function shownHours(gateway: Harness): Promise<number> {
+  const { body } = await gateway.withToken(undefined).get("/metrics");
+  return Math.round(Number(/^svc_clock_offset_seconds (\S+)$/m.exec(body)?.[1]) / 360) / 10;
+}
+
+onPostgres(
+  "nodes whose clocks are hours apart act at the database's time, once, whatever their clocks are set to",
+  async (environment) => {
+    const machines = [new WrongMachine(HOUR), new WrongMachine(-HOUR)] as const;
+    await using ahead = await openOn(machines[0], environment);
+    await using behind = await openOn(machines[1], environment);
+    const nodes = [ahead, behind];
+    assert.deepEqual(await Promise.all(nodes.map(shownHours)), [1, -1]);
+    const callers = await Promise.all(nodes.map((node) => node.as("ann")));
+    const [ann] = callers;
+    const { body: room } = await ann?.post("/v1/rooms", { name: "clocks" }) ?? {};
+    const list = async () => (await ann?.get(`/v1/messages?roomId=${room.id}`))?.body.items;
+
+    const sendAt = Date.now() + 2000;
+    for (const [at, caller] of callers.entries()) {
+      const body = { roomId: room.id, text: `by ${at}`, sendAt: new Date(sendAt).toISOString() };
+      const scheduled = await caller.post("/v1/messages", body);
+      assert.equal(scheduled.status, 202, JSON.stringify(scheduled.body));
+      assert.ok(Math.abs(Date.parse(scheduled.body.createdAt) - Date.now()) < PATIENCE_MS, scheduled.body.createdAt);
+    }
+    for (const aheadMs of [-2 * HOUR, 2 * HOUR, -DAY, 0]) {
+      for (const machine of machines) machine.aheadMs = aheadMs;
+      await pause(100);
+      for (const node of nodes) node.app.jobs.wake();
+      if (Date.now() < sendAt - ERROR_MS) assert.deepEqual(await list(), [], "too early");
+    }
+    while (Date.now() < sendAt - ERROR_MS) {
+      assert.deepEqual(await list(), [], "too early");
+      await pause(50);
+    }
+    await eventually(async () => assert.equal((await list()).length, 2), PATIENCE_MS);
+    for (const { createdAt } of await list()) {
+      const lateMs = Date.parse(createdAt) - sendAt;
+      assert.ok(lateMs > -ERROR_MS && lateMs < PATIENCE_MS, `sent ${lateMs} ms late`);
+    }
+    await Promise.all(nodes.map((node) => node.runJobs()));
+    assert.equal((await list()).length, 2);
+  },
+);
+
+onPostgres(
+  "a job that runs on one node is left to it by a node whose clock is two hours ahead",
+  async (environment) => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const attempts: number[] = [];
+    const kind = defineJob({
+      kind: "slow",
+      payload: z.strictObject({}),
+      run({ attempt }) {
+        attempts.push(attempt);
+        return gate;
+      },
+    });
+    await using stack = new AsyncDisposableStack();
+    const runners: JobRunner[] = [];
+    for (const aheadMs of [-HOUR, HOUR]) {
+      const machine = new WrongMachine(aheadMs);
+      const { store } = stack.use(await openOn(machine, environment)).app;
+      const clock = clockAt(environment.SVC_DATABASE_URL ?? "", machine);
+      if (clock instanceof SharedClock) {
+        await clock.follow(() => databaseTime(store));
+        stack.defer(() => clock.stop());
+      }
+      const runner = stack.adopt(new JobRunner({ store, clock, kinds: [kind] }, { pollMs: 20 }), (made) => made.stop());
+      runner.start();
+      runners.push(runner);
+      if (attempts.length > 0) continue;
+      await store.write((tx) => tx.enqueue({ tenantId: "t", kind: "slow", payload: {}, runAt: 0 }));
+      await eventually(() => assert.deepEqual(attempts, [1]));
+    }
+    await pause(300);
+    open();
+    await Promise.all(runners.map((runner) => runner.settled()));
+    assert.deepEqual(attempts, [1]);
+  },
+);
+
+onPostgres(
+  "a lease that one node gave is a lease to a node whose clock is two hours ahead of its",
+  async (environment) => {
+    await using behind = await openOn(new WrongMachine(-HOUR), environment);
+    await using ahead = await openOn(new WrongMachine(HOUR), environment);
+    const [there, here] = [await behind.as("ann"), await ahead.as("ann")];
+    const { body: room } = await there.post("/v1/rooms", { name: "clocks" });
+    const { body: meeting } = await there.post("/v1/collaboration/meetings", { roomId: room.id });
+    const path = `/v1/collaboration/meetings/${meeting.id}`;
+    const { body: seat } = await there.post(`${path}/join`, { deviceId: "laptop" });
+    const { body: task } = await there.post("/v1/collaboration/tasks", { roomId: room.id, title: "clocks" });
+    assert.equal((await there.post(`/v1/collaboration/tasks/${task.id}/claim`, {})).status, 200);
+    for (let look = 0; look < 3; look++) {
+      await Promise.all([ahead, behind].map((node) => node.runJobs()));
+      for (const caller of [here, there]) {
+        assert.equal((await caller.get(path)).body.participantCount, 1);
+        const { body: beat } = await caller.post(`${path}/heartbeat`, { participantId: seat.participantId });
+        const leftMs = Date.parse(beat.expiresAt) - Date.now();
+        assert.ok(leftMs > 40_000 && leftMs < 45_000 + ERROR_MS, `the lease runs for ${leftMs} ms`);
+        assert.ok((await caller.get(`/v1/collaboration/tasks/${task.id}`)).body.claim);
+      }
+    }
+  },
+);
 
 Deno.test("a clock that jumps back and forth leaves the line whole and ends only what has expired", async () => {
   await using gateway = await openGateway();
@@ -41,4 +185,29 @@ Deno.test("a clock that jumps back and forth leaves the line whole and ends only
   clock.advance(-3 * HOUR);
   assert.equal((await ann.get("/v1/rooms")).status, 200, "by the clock, the first token is good again");
   await app.drain();
+});
+
+Deno.test("a message for later waits for its time by the clock, however often that is set", async () => {
+  await using gateway = await openGateway();
+  const { clock } = gateway;
+  const texts = async () => {
+    await gateway.runJobs();
+    const ann = await gateway.as("ann", { exp: Math.floor(clock.now() / 1000) + DAY });
+    const { body } = await ann.get(`/v1/messages?roomId=${room.id}`);
+    return body.items.map((item: { text: string }) => item.text);
+  };
+  const ann = await gateway.as("ann");
+  const { body: room } = await ann.post("/v1/rooms", { name: "later" });
+  const sendAt = new Date(clock.now() + HOUR).toISOString();
+  assert.equal((await ann.post("/v1/messages", { roomId: room.id, text: "later", sendAt })).status, 202);
+  for (const jump of [-HOUR, HOUR / 2, -DAY, DAY, HOUR - 1]) {
+    clock.advance(jump);
+    assert.deepEqual(await texts(), []);
+  }
+  clock.advance(1 + HOUR / 2);
+  assert.deepEqual(await texts(), ["later"]);
+  for (const jump of [-DAY, 2 * DAY]) {
+    clock.advance(jump);
+    assert.deepEqual(await texts(), ["later"]);
+  }
 });

@@ -125,9 +125,16 @@ Deno.test("an agent sees no more of the past than its owner, whichever of the tw
   const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
   const roomId = await roomOf(alice, ["bob"], { historyVisibility: "joined" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
-  ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
   const secret = await say(alice, roomId, "secret");
-  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  // An agent leaves with its owner now, but rows of those who stayed and saw them come back may be there from before.
+  await gateway.app.store.write((tx) =>
+    tx.db.updateTable("member").set({ joined_seq: secret.seq, last_read_seq: secret.seq }).where(
+      "tenant_id",
+      "=",
+      "default",
+    )
+      .where("room_id", "=", roomId).where("principal_id", "=", "bob").execute()
+  );
   const peer = await listen(gateway, robo, roomId);
   ok(await alice.patch(`/v1/messages/${secret.id}`, { text: "secret, edited" }));
   const last = await say(alice, roomId, "for everybody");

@@ -10,6 +10,7 @@ Deno.test("what is shown once is answered again to its key, and is not in the le
   for (
     const [path, body, field, status] of [
       ["/v1/collaboration/tokens", { name: "laptop", scopes: ["room.read"] }, "token", 201],
+      ["/v1/collaboration/tokens", { name: "page", scopes: ["*"], refreshable: true }, "refreshToken", 201],
       ["/v1/collaboration/calendar/feeds", { name: "Ours", roomId }, "path", 201],
       [`/v1/collaboration/tasks/${task.id}/claim`, {}, "leaseToken", 200],
     ] as const

@@ -198,6 +198,8 @@ Deno.test("an agent sees and changes tasks only where its owner could", async ()
     "validation_failed",
   );
   await world.owner.put(`${members}/outsider`, { role: "observer" });
+  refused(await bot.get(`${PATH}/${id}`), 404, "not_found");
+  await world.owner.put(`${members}/bot`, { role: "member" });
   assert.equal((await bot.get(`${PATH}/${id}`)).status, 200);
   assert.deepEqual(await world.titles("", bot), ["one"]);
   refused(await bot.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");

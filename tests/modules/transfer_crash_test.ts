@@ -1,23 +1,27 @@
 // Imports and exports that are cut short: by a crash, a stop, a cancel, a twin of their own, or time. What came in is counted
 // and told once, and nothing of them stays behind.
 import assert from "node:assert/strict";
+import { JobRunner } from "@/adapters/job_runner.ts";
 import type { Harness } from "../harness.ts";
 import { openGateway } from "../harness.ts";
 import {
+  crash,
+  cutPower,
   download,
   EXPORTS,
   exportTenant,
   importArchive,
   IMPORTS,
+  LEASE_MS,
   putArchive,
   shape,
+  summary,
   uploadArchive,
   withGateway,
 } from "./transfer_world.ts";
 import { zipOf } from "./transfer_zip.ts";
 
 const MESSAGES = 1500;
-const LEASE_MS = 61_000;
 const HOUR_MS = 3_600_000;
 
 /** Conversations in which something is wrong every now and then. */
@@ -77,38 +81,10 @@ function mattermostArchive(): string {
   return lines.map((line) => JSON.stringify(line)).join("\n");
 }
 
-/** Lets this many more writes reach the disk and no other, as if the machine went dark; the return brings it back. */
-function cutPower(gateway: Harness, writes: number): () => void {
-  const { store } = gateway.app;
-  const write = store.write;
-  let left = writes;
-  store.write = (work) => left-- > 0 ? write.call(store, work) as never : Promise.reject(new Error("no power"));
-  return () => store.write = write;
-}
-
-/** Runs the jobs with the power going after so many writes, and waits until their leases have run out. */
-async function crash(gateway: Harness, writes: number, first?: () => Promise<unknown>): Promise<void> {
-  const back = cutPower(gateway, writes);
-  await first?.();
-  await gateway.runJobs();
-  back();
-  gateway.clock.advance(LEASE_MS);
-}
-
 /** Without the moments of the import itself. */
 function timeless(lines: string[]): string[] {
   return lines.map((line) => line.replaceAll(/2026-03-01T[\d:.]+Z/g, "now"));
 }
-
-// deno-lint-ignore no-explicit-any -- the answer of an import
-const summary = ({ state, progress, report, failure }: any) => ({
-  state,
-  failure,
-  added: progress.added,
-  present: progress.present,
-  // deno-lint-ignore no-explicit-any -- an item of its report
-  report: report.toSorted((a: any, b: any) => a.code < b.code ? -1 : 1),
-});
 
 async function blobsOf(folder: string): Promise<string[]> {
   const found: string[] = [];
@@ -299,7 +275,9 @@ Deno.test("an import whose process was only asleep gives way to the run that too
     const running = gateway.runJobs();
     while (!isAsleep) await new Promise((resolve) => setTimeout(resolve, 1));
     gateway.clock.advance(LEASE_MS);
-    gateway.app.jobs.wake();
+    const kinds = gateway.app.modules.flatMap((module) => module.jobs ?? []);
+    const other = new JobRunner({ store, kinds, clock: gateway.clock });
+    other.start();
     for (;;) {
       const { body } = await (await gateway.as("boss", { role: "owner" })).get(`${IMPORTS}/${id}`);
       if (body.progress.added.messages > 600) break;
@@ -307,6 +285,8 @@ Deno.test("an import whose process was only asleep gives way to the run that too
     }
     wake();
     await running;
+    await other.settled();
+    await other.stop();
     await gateway.runJobs();
     store.write = write;
     assert.deepEqual(summary((await boss.get(`${IMPORTS}/${id}`)).body), whole);

@@ -4,11 +4,15 @@ import { type Answer, type Caller, type Harness, openGateway } from "../harness.
 
 export const IMPORTS = "/v1/collaboration/imports";
 export const EXPORTS = "/v1/collaboration/exports";
+export const LEASE_MS = 61_000;
 
-export async function withGateway(work: (gateway: Harness, folder: string) => Promise<void>): Promise<void> {
+export async function withGateway(
+  work: (gateway: Harness, folder: string) => Promise<void>,
+  environment: Record<string, string> = {},
+): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
-    await using gateway = await openGateway({ SVC_DATA_DIR: folder });
+    await using gateway = await openGateway({ SVC_DATA_DIR: folder, ...environment });
     await work(gateway, folder);
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -86,3 +90,32 @@ export function shape(ndjson: string): string[] {
     JSON.stringify(line, (_, value) => typeof value === "string" ? names.get(value) ?? value : value)
   ).sort();
 }
+
+/** Lets this many more writes reach the disk and no other, as if the machine went dark; the return brings it back. */
+export function cutPower(gateway: Harness, writes: number): () => void {
+  const { store } = gateway.app;
+  const write = store.write;
+  let left = writes;
+  store.write = (work) => left-- > 0 ? write.call(store, work) as never : Promise.reject(new Error("no power"));
+  return () => store.write = write;
+}
+
+/** Runs the jobs with the power going after so many writes, and waits until their leases have run out. */
+export async function crash(gateway: Harness, writes: number, first?: () => Promise<unknown>): Promise<void> {
+  const back = cutPower(gateway, writes);
+  await first?.();
+  await gateway.runJobs();
+  back();
+  gateway.clock.advance(LEASE_MS);
+}
+
+/** An import as it is told of, without when. */
+// deno-lint-ignore no-explicit-any explicit-module-boundary-types -- the answer of an import
+export const summary = ({ state, progress, report, failure }: any) => ({
+  state,
+  failure,
+  added: progress.added,
+  present: progress.present,
+  // deno-lint-ignore no-explicit-any -- an item of its report
+  report: report.toSorted((a: any, b: any) => a.code < b.code ? -1 : 1),
+});

@@ -18,6 +18,8 @@ import { eventAbout } from "./0013_event_about.ts";
 import { eventRows } from "./0014_event_rows.ts";
 import { roomUndo } from "./0015_room_undo.ts";
 import { foldCase } from "./0016_fold_case.ts";
+import { session } from "./0017_session.ts";
+import { exportFiles } from "./0018_export_files.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -38,6 +40,8 @@ export const migrations: readonly Migration[] = [
   eventRows,
   roomUndo,
   foldCase,
+  session,
+  exportFiles,
 ];
 
 /** Any number that no other user of the database locks. */

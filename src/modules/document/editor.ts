@@ -32,7 +32,8 @@ type Deps = {
   index?: DocumentIndex | undefined;
 };
 
-const ROLES: Readonly<Record<DocumentAccess["role"], AccessRole>> = {
+/** Roles of readers on the ladder of rooms. */
+export const ROLES: Readonly<Record<DocumentAccess["role"], AccessRole>> = {
   reader: "observer",
   editor: "member",
   owner: "owner",
@@ -209,6 +210,7 @@ function checkOwned(rest: readonly AccessRow[]): void {
   if (!rest.some(({ role }) => role === "owner")) throw new Fault("conflict", "A private document keeps an owner");
 }
 
-function presentAccess({ principal_id: principalId, role }: AccessRow): DocumentAccess {
+/** A reader as others see them. */
+export function presentAccess({ principal_id: principalId, role }: AccessRow): DocumentAccess {
   return { principalId, role: role === "observer" ? "reader" : role === "member" ? "editor" : "owner" };
 }

@@ -7,9 +7,19 @@
 //
 // The log in the store is the truth. Whoever changes a document, through an API call or a live editor on any node, appends
 // to it first; nodes then hear a signal that it moved, and read it. `revision` counts its updates.
+export { type CarriedContent, DocumentCarrier, type DocumentDraft } from "./carrier.ts";
 export { documentModule, type DocumentModuleDeps } from "./module.ts";
+export type { Document, DocumentAccess } from "./schema.ts";
 export { syncRoute } from "./routes.ts";
-export { DOCUMENT_EVENTS } from "./schema.ts";
+export {
+  ACCESS_ROLES,
+  DOCUMENT_EVENTS,
+  DOCUMENT_STATES,
+  DocumentId,
+  READERS_MAX,
+  STATE_MAX_BYTES,
+  TITLE_MAX,
+} from "./schema.ts";
 export { DocumentSource } from "./searchable.ts";
 export { type SyncService } from "./sync/service.ts";
 export { type SocketMeta, type SyncSession } from "./sync/session.ts";

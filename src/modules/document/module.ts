@@ -10,6 +10,7 @@ import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import { DocumentGate } from "./access.ts";
+import { DocumentCarrier } from "./carrier.ts";
 import { commentOperations, contentOperations, documentOperations } from "./api.ts";
 import { CommentService } from "./comment/service.ts";
 import { ContentLog, SETTLE_JOB } from "./content/log.ts";
@@ -51,8 +52,10 @@ export type DocumentModuleDeps = {
   index?: DocumentIndex;
 };
 
-/** The module, and the engine behind its live editing, which a transport gives sockets to. */
-export function documentModule(deps: DocumentModuleDeps): { module: Module; sync: SyncService } {
+/** The module, the engine behind its live editing, which a transport gives sockets to, and what takes documents out and in. */
+export function documentModule(
+  deps: DocumentModuleDeps,
+): { module: Module; sync: SyncService; carrier: DocumentCarrier } {
   const { store, clock, cursors, index } = deps;
   const gate = new DocumentGate(deps);
   const log = new ContentLog({ store, clock, index });
@@ -97,5 +100,5 @@ export function documentModule(deps: DocumentModuleDeps): { module: Module; sync
       },
     }),
   };
-  return { module, sync };
+  return { module, sync, carrier: new DocumentCarrier({ store, log }) };
 }

@@ -114,6 +114,12 @@ export class DocumentStore {
       .where("deleted_with", "=", id).execute();
   }
 
+  /** How the documents of a room, or private ones (null), that are not deleted lie under each other. */
+  placesIn(tenantId: string, roomId: string | null): Promise<Pick<DocumentRow, "id" | "parent_id">[]> {
+    return this.#db.selectFrom("document").select(["id", "parent_id"]).where("tenant_id", "=", tenantId)
+      .where("room_id", roomId === null ? "is" : "=", roomId).where("deleted_at", "is", null).orderBy("id").execute();
+  }
+
   async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("document").select("id").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).limit(limit).execute();

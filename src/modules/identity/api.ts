@@ -3,9 +3,11 @@ import { z } from "@zod/zod";
 import { type Actor, TENANT_ROLES } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import type { Module } from "@/core/module.ts";
-import { defineOperation, Outcome } from "@/core/operation.ts";
+import { defineOperation, Outcome, type Rate } from "@/core/operation.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { Tenant, type TenantService } from "@/modules/tenant/mod.ts";
+import { refreshRoute } from "./family/route.ts";
+import type { FamilyService } from "./family/service.ts";
 import {
   IDENTITY_EVENTS,
   MeUpdate,
@@ -33,10 +35,17 @@ const Me = z.object({
   tokenExpiresAt: z.iso.datetime().nullable(),
 }).meta({ id: "Me" });
 
-type Deps = { identity: IdentityService; tenants: TenantService; limits: Readonly<Record<string, number>> };
+type Deps = {
+  identity: IdentityService;
+  families: FamilyService;
+  tenants: TenantService;
+  limits: Readonly<Record<string, number>>;
+  /** How often one address may use refresh tokens. */
+  refreshes: Rate;
+};
 
 /** The identity module. */
-export function identityModule({ identity, tenants, limits }: Deps): Module {
+export function identityModule({ identity, families, tenants, limits, refreshes }: Deps): Module {
   async function me(actor: Actor): Promise<z.output<typeof Me>> {
     return {
       principal: await identity.read(actor, "me"),
@@ -52,6 +61,7 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
   return {
     name: "identity",
     events: IDENTITY_EVENTS,
+    routes: [refreshRoute(families, refreshes)],
     operations: [
       defineOperation({
         name: "me.read",
@@ -123,6 +133,9 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
       defineOperation({
         name: "principal.disable",
         summary: "Disable a principal; its tokens stop working and its sockets close",
+        description:
+          "Rooms whose last enabled owner it was pass to the person who has been there longest, a moderator " +
+          "before others, and stay theirs when it is enabled again.",
         access: { scope: "principal.manage", tenant: "admin" },
         http: { method: "DELETE", path: `${PATH}/principals/:id`, status: 204 },
         input: z.strictObject({ id: PrincipalRef }),
@@ -136,6 +149,7 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
       defineOperation({
         name: "token.create",
         summary: "Create an API token, shown once",
+        description: "With `refreshable` it is an access token that `POST /v1/collaboration/auth/refresh` renews.",
         access: { scope: "token.manage" },
         http: { method: "POST", path: `${PATH}/tokens`, status: 201 },
         input: TokenCreate,
@@ -147,7 +161,7 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
       }),
       defineOperation({
         name: "token.list",
-        summary: "List API tokens, without their secrets",
+        summary: "List API tokens, without their secrets; a refreshable one is one entry",
         access: { scope: "token.manage" },
         http: { method: "GET", path: `${PATH}/tokens`, status: 200 },
         input: z.strictObject({ ...pageInput, principalId: PrincipalRef.default("me") }),
@@ -157,7 +171,7 @@ export function identityModule({ identity, tenants, limits }: Deps): Module {
       }),
       defineOperation({
         name: "token.revoke",
-        summary: "Revoke an API token; sockets opened with it close",
+        summary: "Revoke an API token and all that came of it; sockets opened with it close",
         access: { scope: "token.manage" },
         http: { method: "DELETE", path: `${PATH}/tokens/:id`, status: 204 },
         input: z.strictObject({ id: z.string().min(1).max(64) }),

@@ -7,6 +7,7 @@ import { RecentMap } from "@/core/recent_map.ts";
 import { startOf } from "@/core/text.ts";
 import type { Store } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
+import { familyOf } from "./family/signer.ts";
 import type { Claims } from "./schema.ts";
 import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow, type TokenRow } from "./store.ts";
 import type { TokenVerifier } from "./verifier.ts";
@@ -107,6 +108,8 @@ export class Authenticator {
     const { store, verifier } = this.#deps;
     const claims = await verifier.verify(token);
     const tenantId = claims.tenant ?? claims.tid ?? "default";
+    const familyId = familyOf(claims.jti);
+    if (familyId !== undefined) return await this.#ofFamily(tenantId, familyId, claims);
     const identities = new IdentityStore(store.db);
     if (claims.jti !== undefined && await identities.isRevoked(tenantId, claims.jti)) {
       throw new Fault("token_revoked", "The token was revoked");
@@ -117,6 +120,22 @@ export class Authenticator {
       scopes: claims.scope === undefined ? undefined : new Set(claims.scope.split(" ").filter((part) => part !== "")),
       tokenId: claims.jti,
       expiresAt: claims.exp === undefined ? undefined : Math.floor(claims.exp * 1000),
+    });
+  }
+
+  /** An access token counts while its family is there, and for no more than the family was made for. */
+  async #ofFamily(tenantId: string, familyId: string, { sub, exp }: Claims): Promise<Actor> {
+    const identities = new IdentityStore(this.#deps.store.db);
+    const family = await identities.family(tenantId, familyId);
+    const principal = await identities.principal(tenantId, sub);
+    if (family?.principal_id !== sub || principal === undefined) {
+      throw new Fault("token_revoked", "The token's family has ended");
+    }
+    await this.#markUsed(family, this.#deps.clock.now());
+    return await this.#actor(principal, family.role, {
+      scopes: new Set(family.scopes.split(" ")),
+      tokenId: familyId,
+      expiresAt: exp === undefined ? undefined : Math.floor(exp * 1000),
     });
   }
 
@@ -156,18 +175,12 @@ export class Authenticator {
     stated: TenantRole | undefined,
     token: Pick<Actor, "scopes" | "tokenId" | "expiresAt">,
   ): Promise<Actor> {
-    if (row.is_disabled === 1) throw new Fault("token_revoked", "The principal is disabled");
-    let role = stated === undefined ? row.role : lowerOf(TENANT_ROLES, row.role, stated);
-    if (row.kind === "agent" && row.owner_id !== null) {
-      const owner = await new IdentityStore(this.#deps.store.db).principal(row.tenant_id, row.owner_id);
-      if (owner === undefined || owner.is_disabled === 1) throw new Fault("token_revoked", "The agent's owner is gone");
-      role = lowerOf(TENANT_ROLES, role, owner.role);
-    }
+    const role = await roleNow(new IdentityStore(this.#deps.store.db), row);
     return {
       tenantId: row.tenant_id,
       principalId: row.id,
       kind: row.kind,
-      role,
+      role: stated === undefined ? role : lowerOf(TENANT_ROLES, role, stated),
       displayName: row.display_name,
       ownerId: row.kind === "agent" ? row.owner_id : null,
       ...token,
@@ -185,6 +198,15 @@ export class Authenticator {
     if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < USED_EXACT_MS) return;
     await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
   }
+}
+
+/** What a principal may be at most, by its own role and its owner's; throws `token_revoked` when it or its owner may nothing. */
+export async function roleNow(identities: IdentityStore, row: PrincipalRow): Promise<TenantRole> {
+  if (row.is_disabled === 1) throw new Fault("token_revoked", "The principal is disabled");
+  if (row.kind !== "agent" || row.owner_id === null) return row.role;
+  const owner = await identities.principal(row.tenant_id, row.owner_id);
+  if (owner === undefined || owner.is_disabled === 1) throw new Fault("token_revoked", "The agent's owner is gone");
+  return lowerOf(TENANT_ROLES, row.role, owner.role);
 }
 
 /** The only form in which an API token is kept. */

@@ -1,6 +1,8 @@
 // Identity: who calls, by which token, and which principals there are.
 export { identityModule } from "./api.ts";
 export { Authenticator } from "./authenticator.ts";
+export { FamilyService } from "./family/service.ts";
+export { AccessTokenSigner } from "./family/signer.ts";
 export { Claims, NotificationPrefs, Principal, PrincipalId, PrincipalRef } from "./schema.ts";
 export { IdentityService, idOf, presentPrincipal } from "./service.ts";
 export { type IdentityTables, newPrincipal } from "./store.ts";

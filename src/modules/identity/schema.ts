@@ -90,7 +90,7 @@ export const PrincipalList = z.strictObject({
 });
 export type PrincipalList = z.output<typeof PrincipalList>;
 
-const Scope = z.string().regex(/^(\*|[a-z]+\.(\*|read|write|manage))$/, "such as message.read, room.* or *");
+const Scope = z.string().max(64).regex(/^(\*|[a-z]+\.(\*|read|write|manage))$/, "such as message.read, room.* or *");
 
 export const Token = z.object({
   id: z.string(),
@@ -98,7 +98,9 @@ export const Token = z.object({
   name: z.string(),
   scopes: z.array(z.string()),
   createdAt: z.iso.datetime(),
-  expiresAt: z.iso.datetime().nullable(),
+  expiresAt: z.iso.datetime().nullable().describe("Of a refreshable one, when its latest access token ends"),
+  refreshExpiresAt: z.iso.datetime().nullable()
+    .describe("When its refresh token ends, unless it is used before; null = not refreshable"),
   lastUsedAt: z.iso.datetime().nullable().describe("Exact to a minute"),
 }).meta({ id: "Token" });
 export type Token = z.output<typeof Token>;
@@ -107,12 +109,17 @@ export const TokenCreate = z.strictObject({
   principalId: PrincipalRef.default("me"),
   name: z.string().trim().min(1).max(100),
   scopes: z.array(Scope).min(1).max(50),
-  expiresInSeconds: z.int().min(60).max(31_536_000).default(31_536_000),
+  refreshable: z.boolean().default(false)
+    .describe("Makes a short access token, and a refresh token that is good once and for another of each"),
+  expiresInSeconds: z.int().min(60).max(31_536_000).optional()
+    .describe("Default a year; of the access tokens of a refreshable one 15 minutes, and a day at most"),
 });
 export type TokenCreate = z.output<typeof TokenCreate>;
 
-export const NewToken = Token.extend({ token: z.string().describe("Shown this once, kept only as a hash") })
-  .meta({ id: "NewToken" });
+export const NewToken = Token.extend({
+  token: z.string().describe("The bearer token, shown this once"),
+  refreshToken: z.string().optional().describe("Of a refreshable one; shown this once, kept only as a hash"),
+}).meta({ id: "NewToken" });
 export type NewToken = z.output<typeof NewToken>;
 
 /** Seconds since 1970, up to the year 9999: what is said in milliseconds, or never ends, is no time. */

@@ -4,9 +4,11 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
+import type { FamilyService, Turn } from "./family/service.ts";
 import {
   type MeUpdate,
   type NewToken,
@@ -18,10 +20,21 @@ import {
   type Token,
   type TokenCreate,
 } from "./schema.ts";
-import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow, type TokenRow } from "./store.ts";
+import { IdentityStore, type IdentityTables, type ListedToken, newPrincipal, type PrincipalRow } from "./store.ts";
+import { tellTokenEnded } from "./token_end.ts";
 
-type Deps = { store: Store<IdentityTables>; clock: Clock; cursors: Cursors };
+type Deps = {
+  store: Store<IdentityTables>;
+  clock: Clock;
+  cursors: Cursors;
+  families: FamilyService;
+  /** What other modules do once somebody is disabled, promised in the transaction that disables. */
+  jobsOfDisabled: (tenantId: string, principalId: string) => readonly JobDraft[];
+};
 const TOKENS_MAX = 50;
+const YEAR_SECONDS = 31_536_000;
+/** How long access tokens of a family last, unless told otherwise and at most. */
+const ACCESS_SECONDS = { usual: 900, most: 86_400 };
 
 export class IdentityService {
   readonly #deps: Deps;
@@ -141,11 +154,15 @@ export class IdentityService {
 
   async createToken(actor: Actor, input: TokenCreate): Promise<NewToken> {
     const principalId = idOf(actor, input.principalId);
+    const { refreshable, expiresInSeconds = refreshable ? ACCESS_SECONDS.usual : YEAR_SECONDS } = input;
+    if (refreshable && expiresInSeconds > ACCESS_SECONDS.most) {
+      throw new Fault("validation_failed", `/expiresInSeconds: ${ACCESS_SECONDS.most} at most for a refreshable token`);
+    }
     const beyond = input.scopes.filter((scope) => !covers(actor, scope));
     if (beyond.length > 0) {
       throw new Fault("scope_missing", `The caller's own token lacks the scope ${beyond.join(", ")}`);
     }
-    return await this.#deps.store.write(async (tx) => {
+    const made = await this.#deps.store.write(async (tx): Promise<NewToken | Turn> => {
       const identities = new IdentityStore(tx.db);
       const target = await this.#row(actor.tenantId, principalId);
       this.#checkManages(actor, target);
@@ -153,23 +170,33 @@ export class IdentityService {
       if (existing.length >= TOKENS_MAX) {
         throw new Fault("limit_reached", `A principal has at most ${TOKENS_MAX} tokens`);
       }
-      const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
       const now = this.#deps.clock.now();
-      const row: TokenRow = {
+      const draft = {
         tenant_id: actor.tenantId,
         id: newId("tok"),
         principal_id: principalId,
         name: input.name,
-        hash: hashOf(secret),
         scopes: input.scopes.join(" "),
         created_by: actor.principalId,
         created_at: iso(now),
-        expires_at: iso(now + input.expiresInSeconds * 1000),
         last_used_at: null,
       };
+      if (refreshable) {
+        const role = lowerOf(TENANT_ROLES, actor.role, target.role);
+        return await this.#deps.families.begin(tx, draft, { role, accessSeconds: expiresInSeconds });
+      }
+      const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
+      const row = { ...draft, hash: hashOf(secret), expires_at: iso(now + expiresInSeconds * 1000) };
       await identities.addToken(row);
-      return { ...presentToken(row), token: secret };
+      return { ...presentToken({ ...row, access_expires_at: null }), token: secret };
     });
+    if (!("family" in made)) return made;
+    const { token, family: { access_expires_at }, refreshToken } = made;
+    return {
+      ...presentToken({ ...token, access_expires_at }),
+      token: await this.#deps.families.accessToken(made),
+      refreshToken,
+    };
   }
 
   async listTokens(
@@ -197,11 +224,11 @@ export class IdentityService {
       const target = await this.#row(actor.tenantId, token.principal_id);
       if (!manages(actor, target)) throw new Fault("not_found", "No such token");
       await identities.removeToken(actor.tenantId, id);
-      await this.#tellTokenEnded(tx, actor, token.principal_id, id);
+      await tellTokenEnded(tx, { tenantId: actor.tenantId, principalId: token.principal_id, tokenId: id }, actor);
     });
   }
 
-  /** Ends the token of the call itself: an API token is removed, a JWT's `jti` is denied until it expires. */
+  /** Ends the token of the call itself: an API token or a family is removed, another JWT's `jti` denied until it expires. */
   endSession(actor: Actor): Promise<void> {
     const { tokenId, tenantId, principalId, expiresAt } = actor;
     if (tokenId === undefined) {
@@ -211,7 +238,7 @@ export class IdentityService {
       const identities = new IdentityStore(tx.db);
       if (tokenId.startsWith("tok_")) await identities.removeToken(tenantId, tokenId);
       else await identities.revoke(tenantId, tokenId, iso(expiresAt ?? this.#deps.clock.now() + 366 * 86_400_000));
-      await this.#tellTokenEnded(tx, actor, principalId, tokenId);
+      await tellTokenEnded(tx, { tenantId, principalId, tokenId }, actor);
     });
   }
 
@@ -251,26 +278,10 @@ export class IdentityService {
         data: isEnding ? {} : { principal: presentPrincipal(after) },
         ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
       });
+      if (isEnding) await tx.enqueue(...this.#deps.jobsOfDisabled(tenantId, id));
       tx.signal({ kind: "principal", tenantId, id });
       return presentPrincipal(after);
     });
-  }
-
-  async #tellTokenEnded(
-    tx: Transaction<IdentityTables>,
-    actor: Actor,
-    principalId: string,
-    tokenId: string,
-  ): Promise<void> {
-    await tx.emit({
-      tenantId: actor.tenantId,
-      stream: principalStream(principalId),
-      type: "token.revoked",
-      actor,
-      data: { tokenId },
-      effect: { kind: "disconnect", tokenId, reason: "token revoked" },
-    });
-    tx.signal({ kind: "principal", tenantId: actor.tenantId, id: principalId });
   }
 
   /** Nobody changes those above or beside them (owners may), nobody grants above their own role, one owner stays. */
@@ -345,14 +356,15 @@ export function presentPrincipal(row: PrincipalRow): Principal {
   };
 }
 
-function presentToken(row: TokenRow): Token {
+function presentToken(row: ListedToken): Token {
   return {
     id: row.id,
     principalId: row.principal_id,
     name: row.name,
     scopes: row.scopes.split(" "),
     createdAt: row.created_at,
-    expiresAt: row.expires_at,
+    expiresAt: row.access_expires_at ?? row.expires_at,
+    refreshExpiresAt: row.access_expires_at === null ? null : row.expires_at,
     lastUsedAt: row.last_used_at,
   };
 }

@@ -1,4 +1,4 @@
-// SQL of principals, API tokens and revoked JWT ids.
+// SQL of principals, API tokens and revoked JWT ids. What is special about a token family is in its own store.
 import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
 import { contains } from "@/ports/like.ts";
@@ -52,6 +52,7 @@ export type TokenRow = {
   id: string;
   principal_id: string;
   name: string;
+  /** Of the token; of a family, of the part that its refresh tokens share. */
   hash: string;
   scopes: string;
   created_by: string;
@@ -60,9 +61,27 @@ export type TokenRow = {
   last_used_at: string | null;
 };
 
+/** What makes a token a family: its access tokens, and which refresh token is good. */
+export type FamilyRow = {
+  tenant_id: string;
+  token_id: string;
+  /** What the role of its access tokens never exceeds. */
+  role: TenantRole;
+  access_seconds: number;
+  access_expires_at: string;
+  /** Of the secret in the refresh token that is good. */
+  hash: string;
+  /** Of the secret in the one before it, and when that was first used. */
+  spent_hash: string | null;
+  spent_at: string | null;
+};
+
+export type ListedToken = TokenRow & { access_expires_at: string | null };
+
 export type IdentityTables = {
   principal: PrincipalRow;
   api_token: TokenRow;
+  token_family: FamilyRow;
   revoked_jti: { tenant_id: string; jti: string; expires_at: string };
 };
 
@@ -142,15 +161,22 @@ export class IdentityStore {
       .executeTakeFirst();
   }
 
-  tokens(tenantId: string, principalId: string, after: string | undefined, limit: number): Promise<TokenRow[]> {
-    let query = this.#db.selectFrom("api_token").selectAll().where("tenant_id", "=", tenantId)
-      .where("principal_id", "=", principalId);
+  tokens(tenantId: string, principalId: string, after: string | undefined, limit: number): Promise<ListedToken[]> {
+    let query = this.#db.selectFrom("api_token").leftJoin("token_family", "token_id", "id").selectAll("api_token")
+      .select("access_expires_at").where("api_token.tenant_id", "=", tenantId).where("principal_id", "=", principalId);
     if (after !== undefined) query = query.where("id", ">", after);
     return query.orderBy("id").limit(limit).execute();
   }
 
+  /** A family's row among the tokens and its role; `undefined` for a token that is none. */
+  family(tenantId: string, id: string): Promise<TokenRow & Pick<FamilyRow, "role"> | undefined> {
+    return this.#db.selectFrom("api_token").innerJoin("token_family", "token_id", "id").selectAll("api_token")
+      .select("role").where("api_token.tenant_id", "=", tenantId).where("id", "=", id).executeTakeFirst();
+  }
+
   async removeToken(tenantId: string, id: string): Promise<void> {
     await this.#db.deleteFrom("api_token").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+    await this.#db.deleteFrom("token_family").where("tenant_id", "=", tenantId).where("token_id", "=", id).execute();
   }
 
   async markUsed(tenantId: string, id: string, at: string): Promise<void> {
@@ -173,5 +199,11 @@ export class IdentityStore {
   async forgetExpired(at: string): Promise<void> {
     await this.#db.deleteFrom("revoked_jti").where("expires_at", "<", at).execute();
     await this.#db.deleteFrom("api_token").where("expires_at", "<", at).execute();
+    // After the tokens: a family that is refreshed at this moment keeps both of its rows, or neither.
+    await this.#db.deleteFrom("token_family")
+      .where(({ not, exists, selectFrom }) =>
+        not(exists(selectFrom("api_token").select("id").whereRef("id", "=", "token_id")))
+      )
+      .execute();
   }
 }

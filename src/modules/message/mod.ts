@@ -10,7 +10,7 @@ export { RetentionService } from "./retention/service.ts";
 export { ScheduledService } from "./scheduled/service.ts";
 export { type ScheduledTables } from "./scheduled/store.ts";
 export { Message, MESSAGE_TYPES, MessageId } from "./schema.ts";
-export { MessageSender } from "./sender.ts";
+export { fileOwner, MessageSender } from "./sender.ts";
 export { MessageService } from "./service.ts";
 export { COUNT_MAX, mentionsOf, type MessageRow, MessageStore, type MessageTables, unreadOf } from "./store.ts";
 export { UnreadCounts } from "./reading/counts.ts";

@@ -7,7 +7,8 @@ import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import { type Context, defineOperation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
-import { PrincipalRef } from "@/modules/identity/mod.ts";
+import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
+import type { RoomBin } from "./bin.ts";
 import { hiddenUpTo, type RoomGate } from "./gate.ts";
 import type { RoomMembers } from "./members.ts";
 import {
@@ -16,6 +17,7 @@ import {
   MemberList,
   MemberPut,
   MemberRemove,
+  PRESENCE_MAX,
   Room,
   ROOM_EVENTS,
   RoomCreate,
@@ -25,31 +27,37 @@ import {
   RoomUpdate,
 } from "./schema.ts";
 import type { RoomService } from "./service.ts";
+import { type RoomSuccession, SUCCESSION_JOB } from "./succession/service.ts";
 
 const PATH = "/v1/rooms";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const byId = z.strictObject({ id: RoomId });
 
-type Deps = { rooms: RoomService; members: RoomMembers; gate: RoomGate };
+type Deps = { rooms: RoomService; bin: RoomBin; members: RoomMembers; succession: RoomSuccession; gate: RoomGate };
 
 /** The room module. */
-export function roomModule({ rooms, members, gate }: Deps): Module {
+export function roomModule({ rooms, bin, members, succession, gate }: Deps): Module {
   return {
     name: "room",
-    operations: [...roomOperations(rooms), ...memberOperations(members)],
+    operations: [...roomOperations(rooms, bin), ...memberOperations(members)],
     channels: [roomChannel(gate)],
     events: ROOM_EVENTS,
     jobs: [
       defineJob({
         kind: "room.purge",
         payload: z.strictObject({ roomId: RoomId }),
-        run: ({ tenantId, payload }) => rooms.purge(tenantId, payload.roomId),
+        run: ({ tenantId, payload }) => bin.purge(tenantId, payload.roomId),
+      }),
+      defineJob({
+        kind: SUCCESSION_JOB,
+        payload: z.strictObject({ principalId: PrincipalId }),
+        run: ({ tenantId, payload }) => succession.passOn(tenantId, payload.principalId),
       }),
     ],
   };
 }
 
-function roomOperations(rooms: RoomService) {
+function roomOperations(rooms: RoomService, bin: RoomBin) {
   return [
     defineOperation({
       name: "room.create",
@@ -103,6 +111,9 @@ function roomOperations(rooms: RoomService) {
     defineOperation({
       name: "room.delete",
       summary: "Delete a room; it can be restored for 30 days",
+      description:
+        "A room that is left to nobody, no enabled owner and no other person it could pass to, is purged by an " +
+        "admin of the tenant who is not in it.",
       access: { scope: "room.write", room: "owner", archived: true },
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: z.strictObject({
@@ -112,7 +123,7 @@ function roomOperations(rooms: RoomService) {
       output: z.void(),
       faults: ["not_found"],
       example: { id: ROOM },
-      run: (context, { id, purge }) => rooms.delete(context, id, purge),
+      run: (context, { id, purge }) => bin.delete(context, id, purge),
     }),
     defineOperation({
       name: "room.restore",
@@ -124,7 +135,10 @@ function roomOperations(rooms: RoomService) {
       output: Room,
       faults: ["not_found", "conflict", "gone"],
       example: { id: ROOM },
-      run: (context, { id }) => rooms.restore(context, id),
+      async run(context, { id }) {
+        await bin.restore(context, id);
+        return await rooms.read(context, id, []);
+      },
     }),
     defineOperation({
       name: "room.events",
@@ -179,6 +193,7 @@ function memberOperations(members: RoomMembers) {
     defineOperation({
       name: "member.remove",
       summary: "Leave a room, or remove or ban somebody",
+      description: "The agents that somebody owns leave with them: an agent sees of a room only what its owner sees.",
       access: { scope: "room.write", archived: true },
       http: { method: "DELETE", path: `${PATH}/:id/members/:principalId`, status: 204 },
       input: MemberRemove,
@@ -217,7 +232,7 @@ function roomChannel(gate: RoomGate): ChannelKind {
     prefix: "room",
     summary: "Everything that happens in a room",
     isDurable: true,
-    presenceMax: 200,
+    presenceMax: PRESENCE_MAX,
     async authorize(actor, id, intent) {
       const entry = await gate.enter(subscribing(actor, intent), id, intent === "publish" ? "member" : "observer");
       return { hiddenUpTo: hiddenUpTo(entry) };

@@ -1,7 +1,7 @@
 // Members of rooms: joined, added, given roles, left, removed and banned. Who goes stops hearing in the same commit.
 import { type Actor, isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { principalStream, roomStream } from "@/core/event.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -12,6 +12,7 @@ import { type Entry, type RoomGate, seer } from "./gate.ts";
 import { presentShared } from "./presenter.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
 import { type MemberRow, RoomStore, type RoomTables } from "./store.ts";
+import { SuccessionStore } from "./succession/store.ts";
 
 type Deps = {
   store: Store<RoomTables>;
@@ -99,29 +100,13 @@ export class RoomMembers {
       }
       if (target === undefined && !ban) throw new Fault("not_found", `${principalId} is not a member of the room`);
       if (target === undefined && !isVisitor) return;
-      if (target?.role === "owner" && await rooms.ownersBesides(actor.tenantId, id, principalId) === 0) {
-        throw new Fault("last_owner", "The last owner cannot go; make somebody else owner, or delete the room");
-      }
-      await rooms.removeMember(actor.tenantId, id, principalId);
-      // With somebody gone it is not the room of these people any more; whoever wants to may start that anew.
-      if (room.kind === "direct") await rooms.update(actor.tenantId, id, { direct_key: null });
-      const memberCount = await rooms.recount(actor.tenantId, id);
-      const data = { roomId: id, principalId, reason: ban ? "banned" : isSelf ? "left" : "removed", memberCount };
-      const left = { tenantId: actor.tenantId, stream: roomStream(id), type: "member.left", actor, data };
-      // A principal who may still look into a public room asks again and is let in as a visitor.
-      const agentIds = await this.#deps.identity.agentsOf(actor.tenantId, principalId);
-      await tx.emit(
-        {
-          ...left,
-          effect: {
-            kind: "evict",
-            principalIds: [principalId, ...agentIds],
-            reason: `${isSelf ? "left" : "removed from"} the room`,
-            ...(room.visibility === "public" && !ban && isSelf ? { resubscribe: true } : {}),
-          },
-        },
-        { ...left, stream: principalStream(principalId) },
+      await this.#checkStaysOwned(
+        tx,
+        room,
+        principalId,
+        "The last owner cannot go; make somebody else owner, or delete the room",
       );
+      await this.#end(tx, actor, room, principalId, ban ? "banned" : isSelf ? "left" : "removed");
     });
   }
 
@@ -214,6 +199,67 @@ export class RoomMembers {
     });
   }
 
+  /**
+   * Ends a membership, and those of the agents that see the room through it. They leave a public room as well: its gate
+   * lets people look in who are no members, but never an agent.
+   */
+  async #end(
+    tx: Transaction<RoomTables>,
+    actor: Actor,
+    { id, kind, visibility }: Entry["room"],
+    principalId: string,
+    reason: "left" | "removed" | "banned",
+  ): Promise<void> {
+    const { tenantId } = actor;
+    const rooms = new RoomStore(tx.db);
+    const gone = new Set([principalId]);
+    // An agent whose owner is an agent is seldom, but tokens can make one.
+    for (let owners = [principalId]; owners.length > 0;) {
+      owners = (await rooms.agentMembers(tenantId, id, owners)).filter((agentId) => !gone.has(agentId));
+      for (const agentId of owners) gone.add(agentId);
+    }
+    await rooms.removeMembers(tenantId, id, [...gone]);
+    // With somebody gone it is not the room of these people any more; whoever wants to may start that anew.
+    if (kind === "direct") await rooms.update(tenantId, id, { direct_key: null });
+    let memberCount = await rooms.recount(tenantId, id) + gone.size;
+    await tx.emit(...[...gone].flatMap((goneId): EventDraft[] => {
+      const isAgent = goneId !== principalId;
+      const data = {
+        roomId: id,
+        principalId: goneId,
+        reason: isAgent && reason === "banned" ? "removed" : reason,
+        memberCount: --memberCount,
+      };
+      const left = { tenantId, stream: roomStream(id), type: "member.left", actor, data };
+      const because = `${reason === "left" ? "left" : "removed from"} the room${isAgent ? " with its owner" : ""}`;
+      // Who may still look into a public room asks again and is let in as a visitor.
+      const staysVisitor = visibility === "public" && reason === "left" && !isAgent;
+      return [
+        {
+          ...left,
+          effect: {
+            kind: "evict",
+            principalIds: [goneId],
+            reason: because,
+            ...(staysVisitor ? { resubscribe: true } : {}),
+          },
+        },
+        { ...left, stream: principalStream(goneId) },
+      ];
+    }));
+  }
+
+  /** Throws where somebody is the only owner in effect: others who are disabled, or agents, do not keep a room. */
+  async #checkStaysOwned(
+    tx: Transaction<RoomTables>,
+    { tenant_id: tenantId, id }: Entry["room"],
+    principalId: string,
+    message: string,
+  ): Promise<void> {
+    const owners = await new SuccessionStore(tx.db).owners(tenantId, id);
+    if (owners.length === 1 && owners[0] === principalId) throw new Fault("last_owner", message);
+  }
+
   async #changeRole(
     tx: Transaction<RoomTables>,
     actor: Actor,
@@ -228,9 +274,7 @@ export class RoomMembers {
     if (own === null || !ranksAbove || !isAtLeast(ROOM_ROLES, own, role)) {
       throw new Fault("forbidden", `/role: a ${own} cannot turn a ${target.role} into a ${role}`);
     }
-    if (target.role === "owner" && await rooms.ownersBesides(actor.tenantId, room.id, target.principal_id) === 0) {
-      throw new Fault("last_owner", "A room keeps at least one owner");
-    }
+    await this.#checkStaysOwned(tx, room, target.principal_id, "A room keeps at least one owner");
     await rooms.setRole(actor.tenantId, room.id, target.principal_id, role);
     const updated = {
       tenantId: actor.tenantId,

@@ -1,10 +1,11 @@
 // Rooms: where people and agents meet, with members, roles and one line of events each.
 export { roomModule } from "./api.ts";
+export { RoomBin } from "./bin.ts";
 export { isNotBanned } from "./door/store.ts";
 export { effectiveRole, type Entry, hiddenUpTo, isMuted, notFound, type Pass, RoomGate, seer } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export { type CountUnread, presentShared } from "./presenter.ts";
-export { AgentPolicy, Metadata, Room, RoomEvent, RoomId } from "./schema.ts";
+export { AgentPolicy, Metadata, PRESENCE_MAX, Room, RoomEvent, RoomId } from "./schema.ts";
 export { RoomService } from "./service.ts";
 export {
   isInSeenRoom,
@@ -19,3 +20,4 @@ export {
   unreadFrom,
   type Visitor,
 } from "./store.ts";
+export { RoomSuccession, successionJob } from "./succession/service.ts";

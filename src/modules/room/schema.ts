@@ -14,6 +14,8 @@ export const HISTORY_VISIBILITIES = ["shared", "joined"] as const;
 export const ROOM_STATES = ["active", "archived", "deleted"] as const;
 export const DIRECT_MEMBERS_MAX = 8;
 export const NAME_MAX = 120;
+/** Above so many subscribers of a room nobody is told who they are. */
+export const PRESENCE_MAX = 200;
 
 export const RoomId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 
@@ -227,13 +229,14 @@ export const ROOM_EVENTS: readonly EventType[] = [
   {
     type: "member.updated",
     streams: ["room", "principal"],
-    summary: "A member's role changed (principal)",
+    summary: "A member's role changed (principal); by nobody when the room passed on because its owner was disabled",
     data: memberData,
   },
   {
     type: "member.left",
     streams: ["room", "principal"],
-    summary: "Someone left, was removed or banned; their subscription ends (principal)",
+    summary:
+      "Someone left, was removed or banned; their subscription ends (principal). Their agents follow, each with its own",
     data: z.object({
       roomId: RoomId,
       principalId: PrincipalId,

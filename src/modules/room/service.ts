@@ -1,5 +1,4 @@
-// Rooms: made, listed, read, changed, archived, deleted and restored.
-import { createHash } from "node:crypto";
+// Rooms: made, listed, read, changed and archived.
 import { type Actor, isAtLeast, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream, shownTo } from "@/core/event.ts";
@@ -7,26 +6,16 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { startOf } from "@/core/text.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import { effectiveRole, hiddenUpTo, notFound, type RoomGate, seer } from "./gate.ts";
+import { checkDirect, keyOf, nameOf } from "./direct.ts";
+import { effectiveRole, hiddenUpTo, type RoomGate, seer } from "./gate.ts";
 import { blindWithout, type RoomMembers } from "./members.ts";
 import { type CountUnread, presentShared, RoomPresenter } from "./presenter.ts";
-import {
-  AgentPolicy,
-  DIRECT_MEMBERS_MAX,
-  NAME_MAX,
-  type Room,
-  type RoomCreate,
-  type RoomEvents,
-  type RoomList,
-  type RoomUpdate,
-} from "./schema.ts";
-import { type MemberRow, type RoomRow, RoomStore, type RoomTables, type Undo } from "./store.ts";
+import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
+import { type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
-const UNDO_MS = 30 * 86_400_000;
 /** Fields that only the owner of a room may change. */
 const OWNER_FIELDS = ["slug", "visibility", "historyVisibility", "state", "agentPolicy", "retentionDays"] as const;
 
@@ -41,8 +30,6 @@ type Deps = {
   countUnread: CountUnread;
   /** Called once for each room created. */
   onCreated: () => void;
-  /** What other modules remove when a room is purged. */
-  purgers: () => readonly ((tenantId: string, roomId: string) => Promise<void>)[];
 };
 
 export class RoomService {
@@ -196,79 +183,6 @@ export class RoomService {
     return await this.read(context, id, []);
   }
 
-  /** Hides the room for 30 days, then removes it; `purge` removes it now and takes a tenant admin. */
-  async delete(context: Context, id: string, purge: boolean): Promise<void> {
-    const { actor } = context;
-    if (purge && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
-      throw new Fault("forbidden", "Purging needs the tenant role admin besides owning the room");
-    }
-    await this.#write(async (tx) => {
-      const { room: { slug, state } } = await this.#deps.gate.enterToChange(tx, context, id);
-      const undo: Undo = { slug, state };
-      const rooms = new RoomStore(tx.db);
-      const now = this.#deps.clock.now();
-      const memberIds = await rooms.memberIds(actor.tenantId, id);
-      await rooms.update(actor.tenantId, id, {
-        state: "deleted",
-        deleted_at: iso(now),
-        updated_at: iso(now),
-        slug: null,
-        direct_key: null,
-        undo_json: JSON.stringify(undo),
-      });
-      const deleted = event(actor, id, "room.deleted", { roomId: id });
-      await tx.emit(
-        { ...deleted, effect: { kind: "evict", principalIds: "*", reason: "room deleted" } },
-        ...memberIds.map((principalId) => ({ ...deleted, stream: principalStream(principalId) })),
-      );
-      await tx.enqueue({
-        tenantId: actor.tenantId,
-        kind: "room.purge",
-        payload: { roomId: id },
-        key: id,
-        runAt: purge ? now : now + UNDO_MS,
-      });
-    });
-  }
-
-  /** Brings a deleted room back within 30 days; for its owner. */
-  async restore(context: Context, id: string): Promise<Room> {
-    const { actor } = context;
-    await this.#write(async (tx) => {
-      const rooms = new RoomStore(tx.db);
-      if (((await rooms.seen(seer(actor), id))?.my_role ?? null) === null) throw notFound();
-      await tx.reserve(actor.tenantId, roomStream(id), 0);
-      const row = await rooms.seen(seer(actor), id);
-      const role = row === undefined || row.my_role === null ? undefined : effectiveRole(actor, row);
-      if (row === undefined || role === undefined) throw notFound();
-      if (role !== "owner") throw new Fault("forbidden", "Only the owner of the room may restore it");
-      if (row.state !== "deleted") throw new Fault("conflict", "The room is not deleted");
-      const now = this.#deps.clock.now();
-      if (Date.parse(row.deleted_at ?? "") + UNDO_MS <= now) throw new Fault("gone", "The room was purged");
-      const memberIds = await rooms.memberIds(actor.tenantId, id);
-      const { slug, state }: Undo = row.undo_json === null
-        ? { slug: null, state: "active" }
-        : JSON.parse(row.undo_json);
-      const set = {
-        state,
-        // Somebody may have taken it meanwhile.
-        slug: slug === null || await rooms.isSlugTaken(actor.tenantId, slug) ? null : slug,
-        undo_json: null,
-        deleted_at: null,
-        direct_key: row.kind === "direct" ? await freeKey(rooms, actor, memberIds) : null,
-        version: row.version + 1,
-        updated_at: iso(now),
-      };
-      await rooms.update(actor.tenantId, id, set);
-      const restored = event(actor, id, "room.updated", { room: presentShared({ ...row, ...set }, row.epoch ?? "") });
-      await tx.emit(
-        restored,
-        ...memberIds.map((principalId) => ({ ...restored, stream: principalStream(principalId) })),
-      );
-    });
-    return await this.read(context, id, []);
-  }
-
   /** Events of the room after a position, as REST readers and bots catch up. */
   async events(
     context: Context,
@@ -294,17 +208,6 @@ export class RoomService {
       lastSeq: Math.max(position.head, events.at(-1)?.seq ?? 0),
       complete: (events.at(-1)?.seq ?? from) >= position.head,
     };
-  }
-
-  /** Removes a deleted room for good, unless it was restored meanwhile. */
-  async purge(tenantId: string, roomId: string): Promise<void> {
-    const rooms = new RoomStore(this.#deps.store.db);
-    const row = await rooms.find(tenantId, roomId);
-    if (row === undefined || row.state !== "deleted") return;
-    for (const remove of this.#deps.purgers()) await remove(tenantId, roomId);
-    // Events hold what was said. The line itself stays, so that nobody takes its positions for new ones.
-    await this.#deps.store.log.trimStream(tenantId, roomStream(roomId), Infinity, Infinity);
-    await this.#deps.store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId));
   }
 
   /** Those who come along with the caller; throws unless each exists, and agents come with their owners. */
@@ -372,26 +275,4 @@ function event(actor: Actor, roomId: string, type: string, data: unknown): Event
 
 function roleAtStart(principalId: string, creator: Actor): RoomRole {
   return principalId === creator.principalId || principalId === creator.ownerId ? "owner" : "member";
-}
-
-/** What a room is called that is nobody's but theirs. */
-function nameOf(names: readonly string[]): string {
-  return startOf(names.join(", "), NAME_MAX).trim();
-}
-
-function checkDirect(input: RoomCreate, others: readonly string[]): void {
-  if (input.visibility === "public") throw new Fault("validation_failed", "/visibility: a direct room is private");
-  if (others.length < 1 || others.length + 1 > DIRECT_MEMBERS_MAX) {
-    throw new Fault("validation_failed", `/memberIds: a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
-  }
-}
-
-/** The key of a direct room of these people, unless they have one. */
-async function freeKey(rooms: RoomStore, { tenantId }: Actor, memberIds: readonly string[]): Promise<string | null> {
-  const key = keyOf(memberIds);
-  return await rooms.byDirectKey(tenantId, key) === undefined ? key : null;
-}
-
-function keyOf(ids: readonly string[]): string {
-  return createHash("sha256").update([...ids].sort().join("\n")).digest("hex");
 }

@@ -297,16 +297,21 @@ export class RoomStore {
       .where("room_id", "=", roomId).where("principal_id", "=", principalId).execute();
   }
 
-  async removeMember(tenantId: string, roomId: string, principalId: string): Promise<void> {
+  async removeMembers(tenantId: string, roomId: string, principalIds: readonly string[]): Promise<void> {
     await this.#db.deleteFrom("member").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
-      .where("principal_id", "=", principalId).execute();
+      .where("principal_id", "in", principalIds).execute();
   }
 
-  async ownersBesides(tenantId: string, roomId: string, principalId: string): Promise<number> {
-    const row = await this.#db.selectFrom("member").select(({ fn }) => fn.countAll<number>().as("n"))
-      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("role", "=", "owner")
-      .where("principal_id", "<>", principalId).executeTakeFirstOrThrow();
-    return Number(row.n);
+  /** Ids of the members that are agents of these principals. */
+  async agentMembers(tenantId: string, roomId: string, ownerIds: readonly string[]): Promise<string[]> {
+    const rows = await this.#db.selectFrom("member")
+      .innerJoin("principal", (join) =>
+        join.onRef("principal.tenant_id", "=", "member.tenant_id")
+          .onRef("principal.id", "=", "member.principal_id"))
+      .select("member.principal_id")
+      .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId)
+      .where("principal.owner_id", "in", ownerIds).orderBy("member.principal_id").execute();
+    return rows.map((row) => row.principal_id);
   }
 
   /** Recounts the members; the count is computed, never incremented, so it cannot drift. */

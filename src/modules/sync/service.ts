@@ -5,10 +5,19 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { effectiveRole, hiddenUpTo, presentShared, seer } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import { effectiveRole, hiddenUpTo, PRESENCE_MAX, presentShared, seer } from "@/modules/room/mod.ts";
+import type { Presence } from "@/ports/presence.ts";
+import { type Store, streamKey } from "@/ports/store.ts";
 import { packPlaces, placeKey, type Places, unpackPlaces } from "./cursor.ts";
-import { EVENT_BYTES_MAX, EVENTS_MAX, type Sync, type SyncEvent, type SyncRead } from "./schema.ts";
+import {
+  EVENT_BYTES_MAX,
+  EVENTS_MAX,
+  PRESENT_MAX,
+  PRESENT_ROOMS_MAX,
+  type Sync,
+  type SyncEvent,
+  type SyncRead,
+} from "./schema.ts";
 import { type Now, type RoomNow, SyncStore, type SyncTables } from "./store.ts";
 import type { StreamWatch } from "./watch.ts";
 
@@ -17,6 +26,7 @@ type Deps = {
   cursors: Cursors;
   identity: IdentityService;
   watch: Pick<StreamWatch, "open">;
+  presence: Pick<Presence, "listMany">;
 };
 
 /** Where a cursor says the caller stands. */
@@ -84,13 +94,28 @@ export class SyncService {
     actor: Actor,
     now: Now,
     rooms: readonly RoomNow[],
-  ): Promise<Pick<Sync, "cursor" | "principal" | "unreadNotificationCount">> {
+  ): Promise<Pick<Sync, "cursor" | "principal" | "unreadNotificationCount" | "presence">> {
     const places = new Map(rooms.map((room) => [placeKey(room.id, room.epoch ?? ""), room.head ?? 0]));
+    const [principal, presence] = await Promise.all([
+      this.#deps.identity.read(actor, "me"),
+      this.#presence(actor, rooms),
+    ]);
     return {
       cursor: this.#deps.cursors.seal([now.own?.epoch ?? "", now.own?.head ?? 0, packPlaces(places)], bindOf(actor)),
-      principal: await this.#deps.identity.read(actor, "me"),
+      principal,
       unreadNotificationCount: now.unreadNotifications,
+      presence,
     };
+  }
+
+  /** Who is on the channels of these rooms, which the caller sees and might subscribe to. */
+  async #presence({ tenantId }: Actor, rooms: readonly RoomNow[]): Promise<Sync["presence"]> {
+    const keys = rooms.filter((room) => room.member_count <= PRESENCE_MAX).slice(0, PRESENT_ROOMS_MAX)
+      .map((room) => streamKey(tenantId, roomStream(room.id)));
+    const channels = [...(await this.#deps.presence.listMany(keys)).values()];
+    const told = channels.filter((clients) => clients.length <= PRESENCE_MAX);
+    const principalIds = new Set(told.flat().map(({ user }) => user));
+    return [...principalIds].slice(0, PRESENT_MAX).map((principalId) => ({ principalId }));
   }
 
   #open(actor: Actor, cursor: string): Since {

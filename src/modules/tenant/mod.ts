@@ -1,5 +1,6 @@
 // Tenants: the walls between teams that share a gateway.
 export { tenantModule } from "./api.ts";
+export { OriginList } from "./origins.ts";
 export { TenantService } from "./service.ts";
 export { type TenantTables } from "./store.ts";
 export { Tenant } from "./schema.ts";

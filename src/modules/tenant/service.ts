@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Store } from "@/ports/store.ts";
 import { type Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
-import { type TenantRow, TenantStore, type TenantTables } from "./store.ts";
+import { originsOf, type TenantRow, TenantStore, type TenantTables } from "./store.ts";
 
 type Deps = { store: Store<TenantTables>; clock: Clock };
 
@@ -21,6 +21,7 @@ export class TenantService {
       id: tenantId,
       name: tenantId,
       settings_json: JSON.stringify(TenantSettings.parse({})),
+      allowed_origins_json: null,
       version: 1,
       created_at: now,
       updated_at: now,
@@ -33,7 +34,7 @@ export class TenantService {
     return present(row);
   }
 
-  update(tenantId: string, { version, settings, name }: TenantUpdate): Promise<Tenant> {
+  update(tenantId: string, { version, settings, name, allowedOrigins }: TenantUpdate): Promise<Tenant> {
     return this.#deps.store.write(async (tx) => {
       const tenants = new TenantStore(tx.db);
       const before = await this.read(tenantId);
@@ -43,12 +44,18 @@ export class TenantService {
       await tenants.update(tenantId, {
         ...(name === undefined ? {} : { name }),
         settings_json: JSON.stringify({ ...before.settings, ...settings }),
+        ...(allowedOrigins === undefined ? {} : { allowed_origins_json: jsonOf(allowedOrigins) }),
         version: before.version + 1,
         updated_at: iso(this.#deps.clock.now()),
       });
+      if (allowedOrigins !== undefined) tx.signal({ kind: "tenant", tenantId, id: tenantId });
       return await this.read(tenantId);
     });
   }
+}
+
+function jsonOf(origins: readonly string[] | null): string | null {
+  return origins === null || origins.length === 0 ? null : JSON.stringify([...new Set(origins)]);
 }
 
 function present(row: TenantRow): Tenant {
@@ -56,6 +63,7 @@ function present(row: TenantRow): Tenant {
     id: row.id,
     name: row.name,
     settings: TenantSettings.parse(JSON.parse(row.settings_json)),
+    allowedOrigins: originsOf(row),
     version: row.version,
     createdAt: row.created_at,
     updatedAt: row.updated_at,

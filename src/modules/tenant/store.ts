@@ -5,6 +5,8 @@ export type TenantRow = {
   id: string;
   name: string;
   settings_json: string;
+  /** Origins of pages that may call for the tenant, besides those of the settings; `null` = none. */
+  allowed_origins_json: string | null;
   version: number;
   created_at: string;
   updated_at: string;
@@ -23,6 +25,13 @@ export class TenantStore {
     return this.#db.selectFrom("tenant").selectAll().where("id", "=", tenantId).executeTakeFirst();
   }
 
+  /** The origins of every tenant that has some. */
+  async origins(): Promise<{ id: string; origins: string[] }[]> {
+    const rows = await this.#db.selectFrom("tenant").select(["id", "allowed_origins_json"])
+      .where("allowed_origins_json", "is not", null).execute();
+    return rows.map((row) => ({ id: row.id, origins: originsOf(row) }));
+  }
+
   /** Adds the tenant unless it is there. */
   async add(row: TenantRow): Promise<void> {
     await this.#db.insertInto("tenant").values(row).onConflict((conflict) => conflict.column("id").doNothing())
@@ -32,4 +41,9 @@ export class TenantStore {
   async update(tenantId: string, set: Partial<TenantRow>): Promise<void> {
     await this.#db.updateTable("tenant").set(set).where("id", "=", tenantId).execute();
   }
+}
+
+/** The origins in a tenant's row. */
+export function originsOf({ allowed_origins_json }: Pick<TenantRow, "allowed_origins_json">): string[] {
+  return allowed_origins_json === null ? [] : JSON.parse(allowed_origins_json);
 }

@@ -8,6 +8,7 @@ import type { Route } from "@/core/route.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
+import type { Contents } from "./contents.ts";
 import { ExportService } from "./export_service.ts";
 import { ImportService } from "./import_service.ts";
 import {
@@ -36,6 +37,7 @@ type Deps = {
   cursors: Cursors;
   gate: RoomGate;
   blobs: Blobs;
+  contents: Contents;
   membersMax: number;
 };
 
@@ -76,8 +78,9 @@ function importOperations(imports: ImportService): Operation[] {
       summary: "Ask for an import; upload the archive to its content next",
       description: "What an archive holds gets ids that follow from its source, so importing again adds only what is " +
         "missing. Original times, authors, threads and order are kept; everything is read for everybody. Ids of our own " +
-        "exports are kept where they are free, else they map to others, always the same. Contents of files are not " +
-        "copied: messages keep their names and links.",
+        "exports are kept where they are free, else they map to others, always the same. Documents and contents of " +
+        "files come in with our own exports, within the limits that are here; of others' exports messages keep the " +
+        "names and links of files.",
       access,
       http: { method: "POST", path: IMPORTS, status: 201 },
       input: ImportCreate,
@@ -131,6 +134,10 @@ function exportOperations(exports: ExportService): Operation[] {
     defineOperation({
       name: "transfer_export.create",
       summary: "Export a room one owns, or the tenant one runs, as NDJSON that an import takes back",
+      description:
+        "A line each for principals, rooms, members, messages, documents (with their text in Markdown) and " +
+        "files that messages show; lines of type `content` follow the document or file they are `of`, with its Yjs " +
+        "state or its bytes, in base64 pieces. That of a tenant has private documents with their readers. Revisions and comments of documents are not in it.",
       access,
       http: { method: "POST", path: EXPORTS, status: 202 },
       input: ExportCreate,

@@ -12,11 +12,12 @@ import {
 import { Metadata } from "@/modules/room/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { MessageDraft, Ref } from "./draft.ts";
-import { idsOf, type OpenRoom } from "./importer.ts";
+import type { FileImport } from "./files.ts";
+import { idsOf, type Importer, type OpenRoom } from "./importer.ts";
 import type { People } from "./people.ts";
 import type { Report } from "./report.ts";
 import { splitText } from "./split.ts";
-import { TransferStore, type TransferTables } from "./store.ts";
+import { type PlacedMessage, TransferStore, type TransferTables } from "./store.ts";
 
 type Tx = Transaction<TransferTables>;
 type Placed = { draft: MessageDraft; row: MessageRow };
@@ -26,16 +27,18 @@ export class MessageBatch {
   readonly #tenantId: string;
   readonly #room: OpenRoom;
   readonly #people: People;
+  readonly #files: FileImport;
   readonly #report: Report;
   readonly #now: string;
-  /** Room and thread of messages that exist, by id. */
-  readonly #present = new Map<string, { roomId: string; threadId: string | null }>();
+  /** Messages that exist, by id. */
+  readonly #present = new Map<string, PlacedMessage>();
   #elsewhere: ReadonlySet<string> = new Set();
 
-  constructor(tenantId: string, room: OpenRoom, people: People, report: Report, now: string) {
+  constructor(tenantId: string, room: OpenRoom, { people, files, report, now }: Importer) {
     this.#tenantId = tenantId;
     this.#room = room;
     this.#people = people;
+    this.#files = files;
     this.#report = report;
     this.#now = now;
   }
@@ -46,7 +49,9 @@ export class MessageBatch {
     const fresh: MessageDraft[] = [];
     const seen = new Set<string>();
     for (const draft of drafts) {
-      if (this.#existing(draft.ref) === undefined && !seen.has(draft.ref.derived)) fresh.push(draft);
+      const present = this.#present.get(this.#existing(draft.ref) ?? "");
+      if (present !== undefined) await this.#files.complete(tx, present, draft.files);
+      if (present === undefined && !seen.has(draft.ref.derived)) fresh.push(draft);
       else this.#report.present++;
       seen.add(draft.ref.derived);
     }
@@ -60,7 +65,7 @@ export class MessageBatch {
     const store = new TransferStore(tx.db);
     const refs = drafts.flatMap(({ ref, thread, replyTo }) => [ref, thread, replyTo]).filter((ref) => ref !== null);
     for (const row of await store.messages(this.#tenantId, [...new Set(refs.flatMap(idsOf))])) {
-      this.#present.set(row.id, { roomId: row.room_id, threadId: row.thread_id });
+      this.#present.set(row.id, row);
     }
     const own = new Set(drafts.flatMap(({ ref }) => ref.own === null ? [] : [ref.own]));
     this.#elsewhere = await store.takenElsewhere(this.#tenantId, "message", [...own]);
@@ -101,7 +106,7 @@ export class MessageBatch {
         client_message_id: this.#clientId(draft, taken),
         fingerprint: null,
         metadata_json: JSON.stringify(this.#metadata(draft)),
-        files_json: JSON.stringify(draft.files),
+        files_json: JSON.stringify(this.#files.shown(draft.files)),
         pinned_at: draft.pinnedAt,
         edited_at: draft.editedAt,
         edit_count: draft.editCount,
@@ -109,7 +114,7 @@ export class MessageBatch {
         version: draft.version,
         created_at: draft.at,
       };
-      this.#present.set(id, { roomId: this.#room.id, threadId });
+      this.#present.set(id, row);
       return { draft, row };
     });
     return { placed, epoch, first };
@@ -126,6 +131,9 @@ export class MessageBatch {
     if (mentions.length > 0) await tx.insertMany("mention", mentions);
     const reactionRows = [...reactions.values()].flat();
     if (reactionRows.length > 0) await tx.insertMany("reaction", reactionRows);
+    for (const { draft, row } of placed) {
+      if (row.deleted_at === null) await this.#files.link(tx, row, draft.files);
+    }
     const edits = placed.flatMap(editRows);
     if (edits.length > 0) await tx.insertMany("message_edit", edits);
     await tx.append(rows.map((row) => this.#created(row, epoch, reactions.get(row.id) ?? [])));
@@ -173,7 +181,7 @@ export class MessageBatch {
     if (thread === null) return null;
     const id = this.#existing(thread);
     const root = id === undefined ? undefined : this.#present.get(id);
-    if (id !== undefined && root?.roomId === this.#room.id && root.threadId === null) return id;
+    if (id !== undefined && root?.room_id === this.#room.id && root.thread_id === null) return id;
     this.#report.skip("thread_root_missing", where);
     return null;
   }
@@ -181,7 +189,7 @@ export class MessageBatch {
   #replyTo({ replyTo, where }: MessageDraft): string | null {
     if (replyTo === null) return null;
     const id = this.#existing(replyTo);
-    if (id !== undefined && this.#present.get(id)?.roomId === this.#room.id) return id;
+    if (id !== undefined && this.#present.get(id)?.room_id === this.#room.id) return id;
     this.#report.skip("reply_target_missing", where);
     return null;
   }

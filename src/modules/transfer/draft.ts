@@ -1,6 +1,7 @@
 // What readers of archives hand to the importer, whatever the archive's format.
 import { createHash } from "node:crypto";
 import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
+import type { Document, DocumentAccess } from "@/modules/document/mod.ts";
 import type { Message } from "@/modules/message/mod.ts";
 
 /** Something of the archive by the ids it may have here: its own where that is free, else one that follows from the source. */
@@ -65,6 +66,39 @@ export type MessageDraft = {
   version: number;
 };
 
+/** A document as the archive has it; its content comes after it. */
+export type DocumentEntry = {
+  ref: Ref;
+  where: string;
+  parent: Ref | null;
+  title: string;
+  state: Document["state"];
+  locked: boolean;
+  revision: number;
+  metadata: Document["metadata"];
+  version: number;
+  createdBy: string;
+  createdAt: string;
+  updatedAt: string;
+  editedBy: string;
+  editedAt: string;
+  readers: DocumentAccess[];
+};
+
+/** A file as the archive has it; its content comes after it. */
+export type FileEntry = {
+  ref: Ref & { own: string };
+  where: string;
+  name: string;
+  contentType: string;
+  size: number;
+  sha256: string;
+  uploaderId: string;
+  /** Whether it may be attached in the room of the message that shows it only. */
+  isOfRoom: boolean;
+  createdAt: string;
+};
+
 /** Makes refs of one tenant and one origin: the same source key always gives the same id. */
 export class Refs {
   readonly #scope: string;
@@ -79,6 +113,14 @@ export class Refs {
 
   message(key: string, own: string | null = null): Ref {
     return { own, derived: this.#id("msg", key) };
+  }
+
+  document(key: string): Ref {
+    return { own: key, derived: this.#id("doc", key) };
+  }
+
+  file(key: string): FileEntry["ref"] {
+    return { own: key, derived: this.#id("file", key) };
   }
 
   #id(prefix: string, key: string): string {

@@ -7,6 +7,7 @@ import type { JobKind } from "@/core/job.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Page } from "@/core/page.ts";
 import { hiddenUpTo, notFound, type RoomGate } from "@/modules/room/mod.ts";
+import type { Contents } from "./contents.ts";
 import { Exporter } from "./exporter.ts";
 import { checkAdmin } from "./import_service.ts";
 import { Ledger, type LedgerDeps } from "./ledger.ts";
@@ -18,7 +19,7 @@ const JOB = "transfer.export";
 const EXPIRE_JOB = "transfer.expire_export";
 const HOUR_MS = 3_600_000;
 
-export type ExportDeps = LedgerDeps & { gate: RoomGate };
+export type ExportDeps = LedgerDeps & { gate: RoomGate; contents: Contents };
 
 export class ExportService {
   readonly #deps: ExportDeps;
@@ -55,7 +56,7 @@ export class ExportService {
     ];
   }
 
-  create(context: Context, { kind, roomId }: ExportCreate): Promise<Export> {
+  create(context: Context, { kind, roomId, files }: ExportCreate): Promise<Export> {
     const { actor } = context;
     const { store, clock, gate } = this.#deps;
     if ((kind === "room") !== (roomId !== undefined)) {
@@ -74,6 +75,7 @@ export class ExportService {
         kind,
         room_id: roomId ?? null,
         hidden_up_to: entry === undefined ? 0 : hiddenUpTo(entry),
+        with_files: Number(files),
         state: "queued",
         blob_key: null,
         size: null,
@@ -119,8 +121,8 @@ export class ExportService {
   }
 
   async #run(row: ExportRow): Promise<void> {
-    const { store, clock, blobs, isStopping } = this.#deps;
-    const exporter = new Exporter(store, row, isStopping);
+    const { clock, blobs } = this.#deps;
+    const exporter = new Exporter(this.#deps, row);
     await blobs.put(row.blob_key ?? "", exporter.content(iso(clock.now())));
     await this.#end(row, {
       state: "done",
@@ -151,9 +153,10 @@ function presentExport(row: ExportRow): Export {
     kind: row.kind,
     roomId: row.room_id,
     format: "ndjson",
+    files: row.with_files === 1,
     state: row.state,
     size: row.size === null ? null : Number(row.size),
-    counts: JSON.parse(row.counts_json),
+    counts: { ...noCounts(), ...JSON.parse(row.counts_json) },
     failure: row.failure_json === null ? null : JSON.parse(row.failure_json),
     requestedBy: row.requested_by,
     version: row.version,

@@ -1,24 +1,32 @@
-// Writes the lines of an export: principals before they are named, then room by room with members and messages.
+// Writes the lines of an export: principals before they are named, then room by room with members, messages and documents,
+// files before the messages that show them.
+import { Fault } from "@/core/fault.ts";
 import { presentPrincipal } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import type { MessageRow } from "@/modules/message/mod.ts";
+import { fileOwner, type MessageRow } from "@/modules/message/mod.ts";
+import { type Contents, pieces } from "./contents.ts";
 import { Halted, noCounts } from "./report.ts";
 import type { Counts } from "./schema.ts";
-import { type ExportRow, TransferStore, type TransferTables } from "./store.ts";
+import { type ExportRow, type FileRow, TransferStore, type TransferTables } from "./store.ts";
 
 const BATCH = 500;
 type Room = TransferTables["room"];
 
+type Deps = { store: Store<TransferTables>; contents: Contents; isStopping: () => boolean };
+
 export class Exporter {
   readonly #store: TransferStore;
+  readonly #contents: Contents;
   readonly #row: ExportRow;
   readonly #isStopping: () => boolean;
   readonly #told = new Set<string>();
+  readonly #toldFiles = new Set<string>();
   readonly counts: Counts = noCounts();
   bytes = 0;
 
-  constructor(store: Store<TransferTables>, row: ExportRow, isStopping: () => boolean) {
+  constructor({ store, contents, isStopping }: Deps, row: ExportRow) {
     this.#store = new TransferStore(store.db);
+    this.#contents = contents;
     this.#row = row;
     this.#isStopping = isStopping;
   }
@@ -53,6 +61,7 @@ export class Exporter {
         after = rooms.at(-1)?.id ?? "";
         if (rooms.length < BATCH) break;
       }
+      yield* this.#documents(null);
     }
     yield [{ type: "end", counts: this.counts }];
   }
@@ -79,11 +88,13 @@ export class Exporter {
       after = Number(rows.at(-1)?.seq ?? after);
       if (rows.length < BATCH) break;
     }
+    yield* this.#documents(room.id);
   }
 
   async *#messages(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const ids = rows.map((row) => row.id);
+    if (this.#row.with_files === 1) yield* this.#files(rows);
     const reactions = Map.groupBy(await this.#store.reactionsOf(tenantId, ids), (row) => row.message_id);
     const edits = Map.groupBy(await this.#store.editsOf(tenantId, ids), (row) => row.message_id);
     yield await this.#people([
@@ -110,6 +121,40 @@ export class Exporter {
     });
   }
 
+  /** Files that these messages show, before them: whoever reads on has them by then. */
+  async *#files(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
+    const showing = rows.filter((row) => row.deleted_at === null && row.files_json !== "[]");
+    const shown = await this.#store.filesOf(this.#row.tenant_id, showing.map((row) => fileOwner(row.id)));
+    const files = shown.filter(({ id }) => !this.#toldFiles.has(id));
+    yield await this.#people(files.map((file) => file.uploader_id));
+    for (const file of files) {
+      const content = await this.#contents.files.open(file).catch(unlessGone);
+      if (content === undefined) continue;
+      this.#toldFiles.add(file.id);
+      this.counts.files++;
+      yield [fileLine(file)];
+      for await (const line of pieces(file.id, content)) yield [line];
+    }
+  }
+
+  /** Documents of a room, or private ones (null), each after the one it lies under. */
+  async *#documents(roomId: string | null): AsyncGenerator<unknown[]> {
+    const { tenant_id: tenantId } = this.#row;
+    const { carrier } = this.#contents;
+    for (const id of await carrier.ids(tenantId, roomId)) {
+      const carried = await carrier.read(tenantId, id);
+      if (carried === undefined || carried.document.roomId !== roomId) continue;
+      const { document, readers, text, update } = carried;
+      const names = [document.createdBy, document.editedBy, ...readers.map(({ principalId }) => principalId)];
+      yield await this.#people(names);
+      this.counts.documents++;
+      // A document that comes in begins a generation of its own.
+      const { generation: _generation, deletedAt: _deletedAt, ...rest } = document;
+      yield [{ type: "document", ...rest, readers, text }];
+      for await (const line of pieces(id, [update])) yield [line];
+    }
+  }
+
   /** Lines of those not told of yet. */
   async #people(ids: readonly string[]): Promise<unknown[]> {
     const wanted = [...new Set(ids)].filter((id) => !this.#told.has(id));
@@ -123,6 +168,26 @@ export class Exporter {
     const { avatarFileId: _avatarFileId, version: _version, updatedAt: _updatedAt, ...person } = presentPrincipal(row);
     return { type: "principal", ...person };
   }
+}
+
+/** A content that went meanwhile is none to be told of. */
+function unlessGone(error: unknown): undefined {
+  if (error instanceof Fault && error.code === "gone") return undefined;
+  throw error;
+}
+
+function fileLine(row: FileRow): unknown {
+  return {
+    type: "file",
+    id: row.id,
+    name: row.name,
+    contentType: row.content_type,
+    size: Number(row.size),
+    sha256: row.sha256,
+    uploaderId: row.uploader_id,
+    roomId: row.room_id,
+    createdAt: row.created_at,
+  };
 }
 
 function roomLine(row: Room, memberIds: readonly string[]): unknown {

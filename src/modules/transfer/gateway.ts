@@ -1,10 +1,14 @@
-// Reads our own NDJSON export: principals, rooms, and each room's members and messages in the order of its line.
+// Reads our own NDJSON export: principals, rooms, and each room's members and messages in the order of its line, files and
+// documents with what follows them.
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { Json } from "@/core/json.ts";
+import { ACCESS_ROLES, DOCUMENT_STATES, DocumentId } from "@/modules/document/mod.ts";
+import { FileId } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
 import { AgentPolicy, RoomId } from "@/modules/room/mod.ts";
+import { Lines } from "./contents.ts";
 import type { MemberDraft, MessageDraft, Refs } from "./draft.ts";
 import { BATCH, type Importer, type OpenRoom } from "./importer.ts";
 import type { Line } from "./lines.ts";
@@ -69,6 +73,34 @@ const Said = z.object({
   createdAt: Time,
 });
 
+const Page = z.object({
+  id: DocumentId,
+  roomId: RoomId.nullable(),
+  parentId: DocumentId.nullable(),
+  title: z.string(),
+  state: z.enum(DOCUMENT_STATES),
+  locked: z.boolean(),
+  revision: z.int().min(1),
+  metadata: z.record(z.string(), Json),
+  version: z.int().min(1),
+  createdBy: PrincipalId,
+  createdAt: Time,
+  updatedAt: Time,
+  editedBy: PrincipalId,
+  editedAt: Time,
+  readers: z.array(z.object({ principalId: PrincipalId, role: z.enum(ACCESS_ROLES) })),
+});
+const Attached = z.object({
+  id: FileId,
+  name: z.string(),
+  contentType: z.string(),
+  size: z.int().min(0),
+  sha256: z.string(),
+  uploaderId: PrincipalId,
+  roomId: RoomId.nullable(),
+  createdAt: Time,
+});
+
 export class GatewayReader {
   readonly #importer: Importer;
   readonly #refs: Refs;
@@ -81,28 +113,35 @@ export class GatewayReader {
   }
 
   async read(lines: AsyncIterable<Line>): Promise<void> {
+    const ahead = new Lines(lines);
+    try {
+      await this.#read(ahead);
+    } finally {
+      await ahead.close();
+    }
+  }
+
+  async #read(lines: Lines): Promise<void> {
     const { report } = this.#importer;
-    let hasHead = false;
+    if (!await isHead(lines)) {
+      throw new ArchiveFault("unsupported_version", "The first line is not the head of an export of version 1");
+    }
     let hasEnd = false;
-    for await (const { number, value } of lines) {
-      if (!hasHead) {
-        if (!Head.safeParse(value).success) {
-          throw new ArchiveFault("unsupported_version", "The first line is not the head of an export of version 1");
-        }
-        hasHead = true;
-        continue;
-      }
+    for (let line = await lines.next(); line !== undefined; line = await lines.next()) {
+      const { number, value } = line;
       const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
       const where = `line ${number}`;
       if (type === "principal") await this.#with(Person, value, where, (person) => this.#person(person));
       else if (type === "room") await this.#with(Place, value, where, (room) => this.#enter(room));
       else if (type === "member") await this.#with(Joined, value, where, (member) => this.#member(member, where));
       else if (type === "message") await this.#with(Said, value, where, (said) => this.#message(said, where));
+      else if (type === "file") await this.#with(Attached, value, where, (file) => this.#file(file, where, lines));
+      else if (type === "document") await this.#with(Page, value, where, (page) => this.#document(page, where, lines));
       else if (type === "end") hasEnd = true;
-      else report.skip("unknown_type", `${where}: ${String(type)}`);
+      // Pieces that are left are of something left out.
+      else if (type !== "content") report.skip("unknown_type", `${where}: ${String(type)}`);
     }
     await this.#leave();
-    if (!hasHead) throw new ArchiveFault("missing_file", "The export is empty");
     if (!hasEnd) report.skip("archive_truncated", "The last line is not the end of an export");
   }
 
@@ -155,6 +194,27 @@ export class GatewayReader {
     if (this.#waiting.length >= BATCH) await this.#flush();
   }
 
+  async #file({ id, roomId, ...file }: z.output<typeof Attached>, where: string, lines: Lines): Promise<void> {
+    const room = this.#room;
+    if (room === undefined) return this.#importer.report.skip("unknown_room", where);
+    if (room.open === undefined) return;
+    const entry = { ...file, ref: this.#refs.file(id), where, isOfRoom: roomId === room.sourceId };
+    await this.#importer.files.put(entry, room.open.id, lines.content(id));
+  }
+
+  async #document(page: z.output<typeof Page>, where: string, lines: Lines): Promise<void> {
+    const { id, roomId, parentId, ...rest } = page;
+    if (roomId !== null && this.#room?.sourceId !== roomId) {
+      return this.#importer.report.skip("unknown_room", where);
+    }
+    const open = roomId === null ? null : this.#room?.open;
+    if (open === undefined) return;
+    await this.#flush();
+    const parent = parentId === null ? null : this.#refs.document(parentId);
+    const entry = { ...rest, ref: this.#refs.document(id), where, parent };
+    await this.#importer.documents.put(entry, open?.id ?? null, lines.content(id));
+  }
+
   async #flush(): Promise<void> {
     const drafts = this.#waiting;
     this.#waiting = [];
@@ -166,4 +226,11 @@ export class GatewayReader {
     if (this.#room?.open !== undefined) await this.#importer.closeRoom(this.#room.open, this.#room.members);
     this.#room = undefined;
   }
+}
+
+/** Whether there is a head; a stream without a line is no export either. */
+async function isHead(lines: Lines): Promise<boolean> {
+  const line = await lines.next();
+  if (line === undefined) throw new ArchiveFault("missing_file", "The export is empty");
+  return Head.safeParse(line.value).success;
 }

@@ -6,6 +6,7 @@ import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
 import type { Page } from "@/core/page.ts";
 import type { Blobs } from "@/ports/blob.ts";
+import type { Contents } from "./contents.ts";
 import { Refs } from "./draft.ts";
 import { GatewayReader } from "./gateway.ts";
 import { Importer } from "./importer.ts";
@@ -22,7 +23,7 @@ const JOB = "transfer.import";
 const EXPIRE_JOB = "transfer.expire_import";
 const HOUR_MS = 3_600_000;
 
-export type ImportDeps = LedgerDeps & { membersMax: number };
+export type ImportDeps = LedgerDeps & { membersMax: number; contents: Contents };
 
 export class ImportService {
   readonly #deps: ImportDeps;
@@ -215,13 +216,14 @@ async function startsAsZip(blobs: Blobs, key: string, size: number): Promise<boo
 }
 
 function presentImport(row: ImportRow): Import {
+  const progress: Import["progress"] = JSON.parse(row.progress_json);
   return {
     id: row.id,
     kind: row.kind,
     namespace: row.namespace,
     state: row.state,
     size: row.size === null ? null : Number(row.size),
-    progress: JSON.parse(row.progress_json),
+    progress: { ...progress, added: { ...noCounts(), ...progress.added } },
     report: JSON.parse(row.report_json),
     failure: row.failure_json === null ? null : JSON.parse(row.failure_json),
     requestedBy: row.requested_by,

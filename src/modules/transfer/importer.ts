@@ -5,7 +5,10 @@ import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { type MemberRow, presentShared, RoomStore } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { MessageBatch } from "./batch.ts";
+import type { Contents } from "./contents.ts";
+import { DocumentImport } from "./documents.ts";
 import type { MemberDraft, MessageDraft, PersonDraft, Ref, RoomDraft } from "./draft.ts";
+import { FileImport } from "./files.ts";
 import { People } from "./people.ts";
 import { Halted, type Report } from "./report.ts";
 import { type ImportRow, TransferRows, TransferStore, type TransferTables } from "./store.ts";
@@ -15,7 +18,13 @@ const NAME_MAX = 120;
 const TOPIC_MAX = 500;
 const DESCRIPTION_MAX = 4000;
 
-type Deps = { store: Store<TransferTables>; clock: Clock; membersMax: number; isStopping: () => boolean };
+type Deps = {
+  store: Store<TransferTables>;
+  clock: Clock;
+  contents: Contents;
+  membersMax: number;
+  isStopping: () => boolean;
+};
 type Tx = Transaction<TransferTables>;
 
 /** A room that messages are being put into. */
@@ -25,6 +34,8 @@ export class Importer {
   readonly #deps: Deps;
   readonly #row: ImportRow;
   readonly people: People;
+  readonly files: FileImport;
+  readonly documents: DocumentImport;
   readonly report: Report;
 
   constructor(deps: Deps, row: ImportRow, report: Report) {
@@ -32,18 +43,20 @@ export class Importer {
     this.#row = row;
     this.report = report;
     this.people = new People(row, report);
+    this.files = new FileImport(this, deps.contents, row);
+    this.documents = new DocumentImport(this, deps.contents.carrier, row);
   }
 
   async putPeople(drafts: readonly PersonDraft[]): Promise<void> {
     for (let at = 0; at < drafts.length; at += BATCH) {
-      await this.#write((tx) => this.people.put(tx, drafts.slice(at, at + BATCH), this.#now));
+      await this.write((tx) => this.people.put(tx, drafts.slice(at, at + BATCH), this.now));
     }
   }
 
   /** The room of a draft, made if it is missing; `undefined` when it was deleted here. It has no new members yet. */
   openRoom(draft: RoomDraft): Promise<OpenRoom | undefined> {
     const { tenant_id: tenantId } = this.#row;
-    return this.#write(async (tx) => {
+    return this.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
       const directKey = draft.kind === "direct" ? keyOf(draft.directOf) : null;
       const direct = directKey === null ? undefined : await rooms.byDirectKey(tenantId, directKey);
@@ -71,8 +84,8 @@ export class Importer {
   /** Puts messages of a room, given in their order; those that are there already stay as they are. */
   async putMessages(room: OpenRoom, drafts: readonly MessageDraft[]): Promise<void> {
     for (let at = 0; at < drafts.length; at += BATCH) {
-      await this.#write((tx) =>
-        new MessageBatch(this.#row.tenant_id, room, this.people, this.report, this.#now)
+      await this.write((tx) =>
+        new MessageBatch(this.#row.tenant_id, room, this)
           .put(tx, drafts.slice(at, at + BATCH))
       );
       // Readers and writers of others get their turn between batches.
@@ -87,12 +100,12 @@ export class Importer {
   async closeRoom(room: OpenRoom, drafts: readonly MemberDraft[]): Promise<void> {
     const { tenant_id: tenantId, requested_by: requestedBy } = this.#row;
     const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
-    await this.#write(async (tx) => {
+    await this.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
       const store = new TransferStore(tx.db);
       const [row] = await store.rooms(tenantId, [room.id]);
       if (row === undefined) return;
-      await this.people.standIn(tx, wanted.map((draft) => draft.principalId), this.#now);
+      await this.people.standIn(tx, wanted.map((draft) => draft.principalId), this.now);
       const present = await store.members(tenantId, room.id);
       const before = new Set(present.map((member) => member.principal_id));
       const free = this.#deps.membersMax - present.length;
@@ -113,13 +126,18 @@ export class Importer {
 
   /** Notes progress, so that it is seen and a cancel is noticed. */
   async checkpoint(): Promise<void> {
-    await this.#write(() => Promise.resolve());
+    await this.write(() => Promise.resolve());
+  }
+
+  /** Ends the work of a gateway that stops. */
+  assertRunning(): void {
+    if (this.#deps.isStopping()) throw new Halted("The gateway is stopping");
   }
 
   /** One transaction that belongs to the running import: it sees whether the import still is, and takes the counts along. */
-  async #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
+  async write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
     const { tenant_id: tenantId, id, version } = this.#row;
-    if (this.#deps.isStopping()) throw new Halted("The gateway is stopping");
+    this.assertRunning();
     const standing = this.report.standing();
     const result = await this.#deps.store.write(async (tx) => {
       // The work may run again from its start, and then what it noted before is not so.
@@ -145,7 +163,7 @@ export class Importer {
     const isOwnFree = own !== null && !(await store.takenElsewhere(tenantId, "room", [own])).has(own);
     const isSlugTaken = draft.slug !== null && await store.isSlugTaken(tenantId, draft.slug);
     if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
-    const at = draft.createdAt ?? this.#now;
+    const at = draft.createdAt ?? this.now;
     const fit = (text: string, max: number, what: string): string =>
       this.report.fit(text, max, `${what}: ${draft.name}`);
     return {
@@ -238,7 +256,8 @@ export class Importer {
     );
   }
 
-  get #now(): string {
+  /** The time, as rows have it. */
+  get now(): string {
     return iso(this.#deps.clock.now());
   }
 }

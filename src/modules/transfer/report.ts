@@ -17,6 +17,10 @@ const FOUND_AGAIN: ReadonlySet<SkipCode> = new Set([
   "empty",
   "file_not_copied",
   "archive_truncated",
+  "document_damaged",
+  "document_too_large",
+  "file_damaged",
+  "file_refused",
 ]);
 
 /** The archive as a whole cannot be imported. */
@@ -53,7 +57,11 @@ export class Report {
     const items: Import["report"] = JSON.parse(report_json);
     this.#total = Number(size ?? 0);
     this.#addedBefore = added.messages;
-    this.restore({ added, present: 0, items: items.filter(({ code }) => !FOUND_AGAIN.has(code)) });
+    this.restore({
+      added: { ...noCounts(), ...added },
+      present: 0,
+      items: items.filter(({ code }) => !FOUND_AGAIN.has(code)),
+    });
   }
 
   /** Notes that something at `where` was left out or changed. */
@@ -100,7 +108,7 @@ export class Report {
 
 /** Nothing, counted. */
 export function noCounts(): Counts {
-  return { principals: 0, rooms: 0, members: 0, messages: 0, reactions: 0, edits: 0 };
+  return { principals: 0, rooms: 0, members: 0, messages: 0, reactions: 0, edits: 0, documents: 0, files: 0 };
 }
 
 /** Names from archives are shown short, and without what a store refuses. */

@@ -11,7 +11,8 @@ export const UNZIPPED_MAX_BYTES = 16 * 1024 ** 3;
 export const RATIO_MAX = 100;
 /** One file of a Slack archive is read whole. */
 export const ENTRY_MAX_BYTES = 64 * 1024 ** 2;
-export const LINE_MAX_BYTES = 4 * 1024 ** 2;
+/** The longest is that of a document: its text, with every byte escaped. */
+export const LINE_MAX_BYTES = 8 * 1024 ** 2;
 export const MAPPED_PRINCIPALS_MAX = 10_000;
 export const EXPORT_KEPT_HOURS = 72;
 export const UPLOAD_WITHIN_HOURS = 24;
@@ -66,6 +67,12 @@ export const SKIP_CODES = [
   "handle_invalid",
   "client_message_id_taken",
   "archive_truncated",
+  "document_damaged",
+  "document_too_large",
+  "parent_missing",
+  "too_many_readers",
+  "file_damaged",
+  "file_refused",
 ] as const;
 export type SkipCode = (typeof SKIP_CODES)[number];
 
@@ -79,6 +86,8 @@ export const Counts = z.object({
   messages: z.int(),
   reactions: z.int(),
   edits: z.int(),
+  documents: z.int(),
+  files: z.int(),
 }).meta({ id: "TransferCounts" });
 export type Counts = z.output<typeof Counts>;
 
@@ -129,6 +138,7 @@ export const Export = z.object({
   kind: z.enum(["tenant", "room"]),
   roomId: RoomId.nullable(),
   format: z.literal("ndjson"),
+  files: z.boolean().describe("Whether the contents of files are in it"),
   state: z.enum(EXPORT_STATES),
   size: z.int().nullable(),
   counts: Counts,
@@ -145,6 +155,8 @@ export const ExportCreate = z.strictObject({
   kind: z.enum(["tenant", "room"]).describe("tenant: for its owners and admins; room: for owners of the room"),
   roomId: RoomId.optional().describe("The room, with kind room"),
   format: z.literal("ndjson").default("ndjson"),
+  files: z.boolean().default(true)
+    .describe("The contents of files that messages show as well; an import takes archives of up to 4 GiB"),
 });
 export type ExportCreate = z.output<typeof ExportCreate>;
 export const Exports = pageOf(Export);

@@ -1,6 +1,8 @@
 // SQL of imports and exports, and the bulk queries they need of principals, rooms and messages.
 import { type Kysely, sql } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
+import type { DocumentTables } from "@/modules/document/mod.ts";
+import type { FileTables } from "@/modules/file/mod.ts";
 import type { IdentityTables } from "@/modules/identity/mod.ts";
 import type { MessageRow, MessageTables } from "@/modules/message/mod.ts";
 import type { MemberRow } from "@/modules/room/mod.ts";
@@ -34,6 +36,7 @@ export type ExportRow = {
   room_id: string | null;
   /** Positions of the room that were hidden from who asked. */
   hidden_up_to: number;
+  with_files: number;
   state: Export["state"];
   blob_key: string | null;
   size: number | null;
@@ -56,11 +59,15 @@ export type LineRow = {
   json: string;
 };
 
-export type TransferTables = MessageTables & IdentityTables & {
+export type TransferTables = MessageTables & IdentityTables & DocumentTables & {
   transfer_import: ImportRow;
   transfer_export: ExportRow;
   transfer_line: LineRow;
 };
+
+/** Where a message is, and what it shows. */
+export type PlacedMessage = Pick<MessageRow, "tenant_id" | "id" | "room_id" | "seq" | "thread_id" | "files_json">;
+export type FileRow = FileTables["file"];
 
 type Db = Kysely<TransferTables>;
 export type JobTable = "transfer_import" | "transfer_export";
@@ -176,7 +183,11 @@ export class TransferStore {
   }
 
   /** Ids that other tenants use: those are not free here. */
-  async takenElsewhere(tenantId: string, table: "room" | "message", ids: readonly string[]): Promise<Set<string>> {
+  async takenElsewhere(
+    tenantId: string,
+    table: "room" | "message" | "document" | "file",
+    ids: readonly string[],
+  ): Promise<Set<string>> {
     if (ids.length === 0) return new Set();
     const rows = await this.#db.selectFrom(table).select("id").where("tenant_id", "<>", tenantId)
       .where("id", "in", ids).execute();
@@ -187,10 +198,53 @@ export class TransferStore {
   messages(
     tenantId: string,
     ids: readonly string[],
-  ): Promise<Pick<MessageRow, "id" | "room_id" | "thread_id">[]> {
+  ): Promise<PlacedMessage[]> {
     if (ids.length === 0) return Promise.resolve([]);
-    return this.#db.selectFrom("message").select(["id", "room_id", "thread_id"]).where("tenant_id", "=", tenantId)
+    return this.#db.selectFrom("message").select(["tenant_id", "id", "room_id", "seq", "thread_id", "files_json"])
+      .where("tenant_id", "=", tenantId)
       .where("id", "in", ids).execute();
+  }
+
+  /** Which of these documents exist, deleted ones too. */
+  async documents(tenantId: string, ids: readonly string[]): Promise<Set<string>> {
+    const rows = await this.#db.selectFrom("document").select("id").where("tenant_id", "=", tenantId)
+      .where("id", "in", ids).execute();
+    return new Set(rows.map((row) => row.id));
+  }
+
+  /** Files of the tenant among these ids, whatever became of them. */
+  files(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
+    if (ids.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+
+  /** Files with a content that are attached to these owners, each once. */
+  filesOf(tenantId: string, owners: readonly string[]): Promise<FileRow[]> {
+    if (owners.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("state", "=", "linked")
+      .where(
+        "id",
+        "in",
+        (from) =>
+          from.selectFrom("file_link").select("file_id").where("tenant_id", "=", tenantId).where("owner", "in", owners),
+      )
+      .orderBy("id").execute();
+  }
+
+  /** Takes back what a run that died had begun to write under one of these ids. */
+  async dropUnfinished(tenantId: string, ids: readonly string[]): Promise<void> {
+    const rows = await this.#db.deleteFrom("file").where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .where("state", "=", "receiving").returning("size").execute();
+    const bytes = rows.reduce((sum, row) => sum + Number(row.size), 0);
+    if (bytes === 0) return;
+    await this.#db.updateTable("file_usage").set({ bytes: sql`bytes - ${bytes}` }).where("tenant_id", "=", tenantId)
+      .execute();
+  }
+
+  /** A file is as old as it was where it came from. */
+  async dateFile(tenantId: string, id: string, at: string): Promise<void> {
+    await this.#db.updateTable("file").set({ created_at: at }).where("tenant_id", "=", tenantId).where("id", "=", id)
+      .execute();
   }
 
   /** `sender clientMessageId` pairs a room has among these ids. */

@@ -29,12 +29,24 @@ export type Admit = (exchange: Exchange) => Promise<Actor>;
 export function createAdmit(authenticate: Authenticate, limits: HttpLimits | undefined): Admit {
   return async function admit(exchange) {
     const actor = await authenticate(bearerOf(exchange.request.headers.get("Authorization")));
+    exchange.assertOrigin(actor.tenantId);
     if (limits === undefined) return actor;
     const take = await limits.takeGeneral(`requests:${actor.tenantId}/${actor.principalId}`, limits.requests);
     Object.assign(exchange.headers, limitHeaders(take));
     if (!take.isAllowed) throw tooMany("Too many requests of this principal", take);
     return actor;
   };
+}
+
+/** Counts a call of a public door that has a rate of its own; throws past it. */
+export async function chargeAddress(
+  exchange: Exchange,
+  door: string,
+  rate: Rate,
+  limits: HttpLimits | undefined,
+): Promise<void> {
+  const take = await limits?.takeGeneral(`${door}:${limitKeyOf(exchange.ip)}`, rate);
+  if (take?.isAllowed === false) throw tooMany("Too many of these calls from this address", take);
 }
 
 /** Counts a failed authentication under `/v1`; past the rate the caller hears 429 instead of 401. */

@@ -1,7 +1,9 @@
-// Cross-origin rules: exact origins from the configuration, no cookies ever, so no credentials either.
+// Cross-origin rules: exact origins from the configuration and the tenants, no cookies ever, so no credentials either.
 import { Fault } from "@/core/fault.ts";
+import type { TenantOrigins } from "@/core/origin.ts";
 import type { Answer } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
+import { isSameHost } from "./origin.ts";
 
 const EXPOSED = [
   "ETag",
@@ -27,16 +29,30 @@ const PREFLIGHT = {
 /** Which browser origins may read answers: exact ones, or any. */
 export type CorsOrigins = readonly string[] | "*";
 
-/** Adds the CORS headers to the exchange; answers a preflight. */
-export function createCors(origins: CorsOrigins): (exchange: Exchange) => Answer | undefined {
+/**
+ * Adds the CORS headers to the exchange; answers a preflight. What a tenant lets in is let in here whoever calls, since that is
+ * not known yet, and held to that tenant when it is. A page of our own host is nobody's guest, whatever tenants list.
+ */
+export function createCors(
+  origins: CorsOrigins,
+  tenantOrigins?: TenantOrigins,
+): (exchange: Exchange) => Answer | undefined {
   const isOpen = origins === "*" || origins.includes("*");
   const allowed = new Set(isOpen ? [] : origins);
   return function cors(exchange) {
     const { headers } = exchange.request;
     const origin = headers.get("Origin");
-    if (!isOpen && allowed.size > 0) exchange.headers["Vary"] = "Origin";
+    if (!isOpen && (allowed.size > 0 || tenantOrigins !== undefined)) exchange.headers["Vary"] = "Origin";
     if (origin === null) return undefined;
-    const isAllowed = isOpen || allowed.has(origin);
+    const isForAll = isOpen || allowed.has(origin);
+    const isGuest = !isForAll && tenantOrigins?.has(origin) === true && !isSameHost(origin, exchange.request);
+    const isAllowed = isForAll || isGuest;
+    if (isGuest) {
+      exchange.assertOrigin = (tenantId) => {
+        if (tenantOrigins.isOf(tenantId, origin)) return;
+        throw new Fault("origin_not_allowed", "The tenant does not let in pages of this origin");
+      };
+    }
     if (isAllowed) {
       exchange.headers["Access-Control-Allow-Origin"] = isOpen ? "*" : origin;
       exchange.headers["Access-Control-Expose-Headers"] = EXPOSED;

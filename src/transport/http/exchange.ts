@@ -22,6 +22,8 @@ export class Exchange {
   readonly headers: Record<string, string>;
   /** Where this request is counted; set once the route is known. */
   meter: Meter | undefined;
+  /** Throws where the page that calls may not for this tenant; replaced for pages that only some tenants let in. */
+  assertOrigin: (tenantId: string) => void = anyTenant;
   #controller: AbortController | undefined;
 
   constructor(request: Request, ip: string, isHttps: boolean) {
@@ -81,6 +83,8 @@ export class Exchange {
     }
   }
 }
+
+function anyTenant(): void {}
 
 function dressed(response: Response, headers: Record<string, string>): Response {
   for (const [name, value] of Object.entries(headers)) {

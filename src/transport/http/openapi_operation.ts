@@ -17,6 +17,7 @@ const ALWAYS: readonly FaultCode[] = [
   "token_revoked",
   "scope_missing",
   "forbidden",
+  "origin_not_allowed",
   "rate_limited",
   "internal",
   "unavailable",

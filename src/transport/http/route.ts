@@ -2,7 +2,7 @@
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
-import type { Admit } from "./auth.ts";
+import { type Admit, chargeAddress, type HttpLimits } from "./auth.ts";
 import { readBody } from "./body.ts";
 import type { Deadlines } from "./deadline.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -11,7 +11,7 @@ import type { Exchange } from "./exchange.ts";
 /** The endpoint of a route. */
 export function routeEndpoint(
   route: Route,
-  deps: { admit: Admit; deadlines: Deadlines; bodyMaxBytes: number },
+  deps: { admit: Admit; limits: HttpLimits | undefined; deadlines: Deadlines; bodyMaxBytes: number },
 ): Endpoint {
   const { method, path } = route;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
@@ -21,6 +21,9 @@ export function routeEndpoint(
     const actor = route.auth === "bearer" ? await deps.admit(exchange) : undefined;
     if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
       throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
+    }
+    if (route.auth === "public" && route.rate !== undefined) {
+      await chargeAddress(exchange, route.name, route.rate, deps.limits);
     }
     const body = isJsonBody ? (await readBody(request, deps.bodyMaxBytes)).value : undefined;
     const call = new HttpRouteCall(exchange, params, body);
@@ -52,6 +55,10 @@ class HttpRouteCall implements RouteCall {
     this.headers = exchange.headers;
     this.ip = exchange.ip;
     this.#exchange = exchange;
+  }
+
+  assertOrigin(tenantId: string): void {
+    this.#exchange.assertOrigin(tenantId);
   }
 
   get signal(): AbortSignal {

@@ -6,6 +6,7 @@ import type { RunOnce } from "@/core/idempotency.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
+import type { TenantOrigins } from "@/core/origin.ts";
 import { RecentMap } from "@/core/recent_map.ts";
 import type { Route } from "@/core/route.ts";
 import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
@@ -38,6 +39,8 @@ export type HttpDeps = {
   /** Version of the gateway, for the OpenAPI document. */
   version: string;
   corsOrigins?: CorsOrigins;
+  /** Origins that only some tenants let in. */
+  tenantOrigins?: TenantOrigins;
   https?: HttpsRules;
   /** CIDR ranges whose `X-Forwarded-*` are believed. */
   trustedProxies?: readonly string[];
@@ -65,14 +68,14 @@ export function createHttp(deps: HttpDeps): HttpHandler {
   const meters = new Meters(deps.metrics);
   const clientOf = createClientOf(deps.trustedProxies ?? []);
   const https = createHttps(deps.https ?? { isHstsOn: false });
-  const cors = createCors(deps.corsOrigins ?? []);
+  const cors = createCors(deps.corsOrigins ?? [], deps.tenantOrigins);
   const deadlines = new Deadlines(requestTimeoutMs);
   const routes = withOwnRoutes(deps);
   const app = mount([
     ...operations.map((operation) =>
       operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines, bodyMaxBytes })
     ),
-    ...routes.map((route) => routeEndpoint(route, { admit, deadlines, bodyMaxBytes })),
+    ...routes.map((route) => routeEndpoint(route, { admit, limits, deadlines, bodyMaxBytes })),
   ], meters);
 
   async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {

@@ -1,9 +1,9 @@
 // The upgrade handler of live editing: who may open a socket, from which page, and how fast it may talk.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import { guestOriginOf, type OriginRules } from "../http/origin.ts";
 import { Admission, type Ticket } from "../ws/admission.ts";
 import { Bucket, type WsLimits } from "../ws/limits.ts";
-import { isSameHost } from "../ws/server.ts";
 
 /** A fast typist makes 20 frames a second; a program that does more is better off with fewer, larger ones. */
 const FRAMES = { perSecond: 200, burst: 2000 };
@@ -12,7 +12,12 @@ const SLOW = { code: 4508, reason: "slow" } as const;
 
 /** The engine's side of one socket. */
 type Session = { receive(data: unknown): void; gone(): void };
-type SocketMeta = { onAuthenticated(): void; takeFrame(bytes: number): boolean };
+type SocketMeta = {
+  onAuthenticated(): void;
+  takeFrame(bytes: number): boolean;
+  /** Whether the page may act in this tenant. */
+  mayActIn(tenantId: string): boolean;
+};
 type SocketLike = Pick<WebSocket, "readyState"> & {
   send(data: string | ArrayBufferLike | Blob | ArrayBufferView): void;
   close(code?: number, reason?: string): void;
@@ -25,26 +30,16 @@ export type SyncHost = {
   open(socket: SocketLike, request: Request, meta: SocketMeta): Promise<Session>;
 };
 
-export type SyncUpgradeDeps = {
-  host: SyncHost;
-  limits: WsLimits;
-  metrics: Metrics;
-  /** Whether a page of another origin may connect; pages of our own host always may. */
-  isOriginAllowed: (origin: string) => boolean;
-};
+export type SyncUpgradeDeps = OriginRules & { host: SyncHost; limits: WsLimits; metrics: Metrics };
 
 /** Builds the handler. `ip` is the client's address as seen through trusted proxies. */
-export function createSyncUpgrade({ host, limits, metrics, isOriginAllowed }: SyncUpgradeDeps): (
+export function createSyncUpgrade({ host, limits, metrics, ...rules }: SyncUpgradeDeps): (
   request: Request,
   ip: string,
 ) => Promise<Response> {
   const admission = new Admission(limits);
   return async function upgrade(request, ip) {
-    const origin = request.headers.get("origin");
-    if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
-      metrics.connectionErrors.inc({ type: "origin" });
-      throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
-    }
+    const origin = guestOriginOf(request, rules, metrics);
     if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
       throw new Fault("bad_request", "A WebSocket upgrade is expected here");
     }
@@ -54,7 +49,10 @@ export function createSyncUpgrade({ host, limits, metrics, isOriginAllowed }: Sy
     if (typeof admitted === "string") {
       throw new Fault("rate_limited", "Too many sockets from this address or on this node");
     }
-    return attach(host, request, admitted, { limits, metrics });
+    const meta = metaOf(admitted, limits, (tenantId) => {
+      return origin === undefined || rules.tenantOrigins?.isOf(tenantId, origin) === true;
+    });
+    return attach(host, request, admitted, meta, { limits, metrics });
   };
 }
 
@@ -63,6 +61,7 @@ function attach(
   host: SyncHost,
   request: Request,
   ticket: Ticket,
+  meta: SocketMeta,
   { limits, metrics }: Pick<SyncUpgradeDeps, "limits" | "metrics">,
 ): Response {
   // After the upgrade the request is gone; what the engine looks at are its address and headers.
@@ -83,7 +82,7 @@ function attach(
     wasOpen = true;
     metrics.connections.inc();
     metrics.connectionsActive.inc();
-    void host.open(bounded(socket, limits.outboxMaxBytes), seen, metaOf(ticket, limits)).then((opened) => {
+    void host.open(bounded(socket, limits.outboxMaxBytes), seen, meta).then((opened) => {
       session = opened;
       if (isGone) return opened.gone();
       for (const data of early.splice(0)) opened.receive(data);
@@ -104,11 +103,12 @@ function open(request: Request, ticket: Ticket): { socket: WebSocket; response: 
   }
 }
 
-function metaOf(ticket: Ticket, { rate }: WsLimits): SocketMeta {
+function metaOf(ticket: Ticket, { rate }: WsLimits, mayActIn: SocketMeta["mayActIn"]): SocketMeta {
   const now = Date.now();
   const frames = new Bucket(FRAMES.perSecond, FRAMES.burst, now);
   const bytes = new Bucket(BYTES.perSecond / 1024, BYTES.burst / 1024, now);
   return {
+    mayActIn,
     onAuthenticated: () => ticket.onAuthenticated(),
     takeFrame(size) {
       if (rate === undefined) return true;

@@ -57,6 +57,7 @@ export class Ticket implements ConnectionMeta {
   readonly ip: string;
   legacyToken?: string;
   userAgent?: string;
+  origin?: string;
   readonly #counts: Counts;
   readonly #onGone: () => void;
   #isUnauthenticated = true;

@@ -10,6 +10,7 @@ export type Verdict = {
   metric?:
     | "auth_timeout"
     | "auth_failed"
+    | "origin"
     | "protocol"
     | "too_large"
     | "rate"
@@ -40,6 +41,9 @@ export const CLOSE = {
   notAvailable: final(3508, "not available", "protocol"),
   tooLarge: final(1009, "message too large", "too_large"),
 } as const satisfies Record<string, Verdict>;
+
+/** The token is good, but its tenant does not let in pages of this origin. */
+export const ORIGIN_REFUSED: Verdict = { ...CLOSE.permissionDenied, reason: "origin not allowed", metric: "origin" };
 
 /** Codes of an unsubscribe push: from 2500 on the client subscribes again by itself. */
 export const UNSUBSCRIBE = { ended: 2000, insufficientState: 2500 } as const;

@@ -4,7 +4,7 @@ import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
-import { CLOSE, type Verdict } from "./close.ts";
+import { CLOSE, ORIGIN_REFUSED, type Verdict } from "./close.ts";
 import type { Connection } from "./connection.ts";
 import type { Feeds } from "./feeds.ts";
 import { type CommandOf, wireErrorOf, WireFault } from "./frame.ts";
@@ -16,6 +16,8 @@ export type Identity = {
   authenticate: (token: string) => Actor | Promise<Actor>;
   /** Somebody authenticated earlier with the rights left to them; `undefined` when they may not stay. */
   revalidate?: (actor: Actor) => Promise<Actor | undefined>;
+  /** Whether pages of this origin may connect to this tenant; asked where only some tenants let them. */
+  isOriginOf?: (tenantId: string, origin: string) => boolean;
   /** `data` of the connect reply. */
   welcome: (actor: Actor) => Promise<unknown>;
 };
@@ -53,6 +55,7 @@ export class Entrance {
     try {
       const actor = await identity.authenticate(body.token || (connection.meta.legacyToken ?? ""));
       if (connection.isClosed) return;
+      if (!mayActFrom(identity, connection, actor)) return connection.close(ORIGIN_REFUSED);
       const self = principalStream(actor.principalId);
       if (feeds.sizeOf(actor.tenantId, self) >= (limits.connectionsPerPrincipal ?? Infinity)) {
         return connection.close(CLOSE.connectionLimit);
@@ -139,6 +142,11 @@ export class Entrance {
       ...(userAgent === undefined ? {} : { userAgent }),
     });
   }
+}
+
+/** Whether the page of a connection may act in the tenant that its token names. */
+export function mayActFrom({ isOriginOf }: Pick<Identity, "isOriginOf">, { meta }: Connection, actor: Actor): boolean {
+  return meta.origin === undefined || isOriginOf?.(actor.tenantId, meta.origin) === true;
 }
 
 /** How a refused token ends the connection; `undefined` where the client should try again. */

@@ -24,6 +24,8 @@ export type ConnectionMeta = {
   /** Token of the URL's query; used when the connect command has none. */
   legacyToken?: string;
   userAgent?: string;
+  /** Origin of the page, where only some tenants let it in. */
+  origin?: string;
   /** Called once, when the connection has said who it is. */
   onAuthenticated?(): void;
 };

@@ -107,7 +107,7 @@ export class Hub implements ConnectionHost {
       clock,
       publish: (event) => this.publish(event),
     });
-    this.#revalidation = new Revalidation(this.#subscriber, deps.revalidate);
+    this.#revalidation = new Revalidation(this.#subscriber, deps);
     this.#tickedAt = clock.now();
     this.#timers.push(setInterval(() => this.tick(), limits.tickMs));
     if (limits.compareHeadsMs !== undefined) {
@@ -153,6 +153,14 @@ export class Hub implements ConnectionHost {
       const { actor } = connection;
       if (actor?.tenantId !== tenantId) continue;
       if (actor.principalId === principalId || actor.ownerId === principalId) this.#revalidation.add(connection);
+    }
+  }
+
+  /** The origins that a tenant lets in changed: connections of such pages are looked at again now. */
+  originsMoved(tenantId: string): void {
+    for (const connection of this.#connections) {
+      const { actor, meta } = connection;
+      if (actor?.tenantId === tenantId && meta.origin !== undefined) this.#revalidation.add(connection);
     }
   }
 

@@ -1,6 +1,7 @@
 // The upgrade handler of `/ws`: who may open a socket, in which protocol, from which page.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
+import { guestOriginOf, type OriginRules } from "../http/origin.ts";
 import { Admission, type Ticket } from "./admission.ts";
 import { CLOSE } from "./close.ts";
 import type { Connection, ConnectionMeta } from "./connection.ts";
@@ -12,30 +13,24 @@ const PROTOBUF_PROTOCOL = "centrifuge-protobuf";
 const USER_AGENT_MAX_LENGTH = 200;
 const LATER = { retryAfterMs: 5000 };
 
-export type UpgradeDeps = {
+export type UpgradeDeps = OriginRules & {
   hub: Hub;
   limits: WsLimits;
   metrics: Metrics;
-  /** Whether a page of another origin may connect; pages of our own host always may. */
-  isOriginAllowed: (origin: string) => boolean;
   /** Whether a token in the query still counts; default true. */
   acceptsLegacyToken?: boolean;
 };
 
 /** Builds the handler, which throws the Fault of whoever is not let in. `ip` is the client's address as seen through trusted proxies. */
-export function createUpgrade({ hub, limits, metrics, isOriginAllowed, acceptsLegacyToken = true }: UpgradeDeps): (
+export function createUpgrade({ hub, limits, metrics, acceptsLegacyToken = true, ...rules }: UpgradeDeps): (
   request: Request,
   ip: string,
 ) => Response {
   const admission = new Admission(limits);
   return function upgrade(request, ip) {
-    const origin = request.headers.get("origin");
-    if (origin !== null && !isSameHost(origin, request) && !isOriginAllowed(origin)) {
-      metrics.connectionErrors.inc({ type: "origin" });
-      throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
-    }
+    const origin = guestOriginOf(request, rules, metrics);
     const protocol = protocolOf(request);
-    const details = detailsOf(request, acceptsLegacyToken);
+    const details = { ...detailsOf(request, acceptsLegacyToken), ...(origin === undefined ? {} : { origin }) };
     if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", LATER);
     const admitted = admission.admit(ip);
     if (admitted === "later") {
@@ -105,9 +100,4 @@ function detailsOf(request: Request, acceptsLegacyToken: boolean): Pick<Connecti
     ...(legacyToken === null || legacyToken === "" || !acceptsLegacyToken ? {} : { legacyToken }),
     ...(userAgent === undefined ? {} : { userAgent }),
   };
-}
-
-/** Whether a page of this origin comes from the gateway itself. */
-export function isSameHost(origin: string, request: Request): boolean {
-  return URL.canParse(origin) && new URL(origin).host === request.headers.get("host");
 }

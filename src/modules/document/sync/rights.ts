@@ -60,7 +60,9 @@ export class EditorRights {
     const { context, document } = editor;
     const { actor } = context;
     const current = await this.#deps.revalidate(actor);
-    if (current === undefined) return context.session.end(ENDED.unauthorized);
+    if (current === undefined || !context.session.mayActIn(actor.tenantId)) {
+      return context.session.end(ENDED.unauthorized);
+    }
     // A newer token came meanwhile, or another look ended first: which of the two read later cannot be told.
     if (context.actor !== actor) return await this.recheck(editor);
     context.actor = current;

@@ -136,6 +136,7 @@ export class SyncService {
     const { session } = context;
     try {
       const actor = await this.#deps.authenticate(token);
+      if (!session.mayActIn(actor.tenantId)) throw new Refusal("origin-not-allowed");
       const principal = `${actor.tenantId}/${actor.principalId}`;
       const others = [...this.#sessions].filter((one) => one !== session && one.principal === principal).length;
       if (others >= (this.#options.connectionsPerPrincipal ?? Infinity)) throw new Refusal("connection-limit");

@@ -22,6 +22,8 @@ export type SocketMeta = {
   onAuthenticated(): void;
   /** Whether another frame of this many bytes is within the socket's rate. */
   takeFrame(bytes: number): boolean;
+  /** Whether the page behind the socket may act in this tenant. */
+  mayActIn(tenantId: string): boolean;
 };
 
 export class SyncSession {
@@ -69,6 +71,11 @@ export class SyncSession {
     clearTimeout(this.#deadline);
     this.principal = principal;
     this.#meta.onAuthenticated();
+  }
+
+  /** Whether the page behind the socket may act in this tenant. */
+  mayActIn(tenantId: string): boolean {
+    return this.#meta.mayActIn(tenantId);
   }
 
   /** A document was refused or has ended: no frame for it counts until it is asked for again. */

@@ -1,0 +1,140 @@
+// Documents on their way out of a gateway and into one: each whole, as its CRDT and as the text that lies in it.
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { lockTree } from "./access.ts";
+import type { ContentLog } from "./content/log.ts";
+import { encode, openDocument, relationOf, textOf, updateFault } from "./crdt.ts";
+import { bytesOf } from "./edit.ts";
+import { presentAccess, ROLES } from "./editor.ts";
+import { presentDocument, tell } from "./presenter.ts";
+import { DEPTH_MAX, type Document, type DocumentAccess, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "./schema.ts";
+import { DocumentStore } from "./store.ts";
+import type { DocumentRow, DocumentTables } from "./tables.ts";
+
+/** A document as it is now. `readers` are those of a private one. */
+export type Carried = { document: Document; readers: DocumentAccess[]; text: string; update: Uint8Array };
+
+/** A content that may come in. */
+export type CarriedContent = { text: string; snapshot: Uint8Array };
+
+/** A document that comes in. What it takes its place in has been looked at; its id is free. */
+export type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
+  readers: readonly DocumentAccess[];
+  content: CarriedContent;
+};
+
+type Deps = { store: Store<DocumentTables>; log: ContentLog };
+
+export class DocumentCarrier {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Ids of a room's documents, or of private ones (null), each after the one it lies under. */
+  async ids(tenantId: string, roomId: string | null): Promise<string[]> {
+    const places = await new DocumentStore(this.#deps.store.db).placesIn(tenantId, roomId);
+    const known = new Set(places.map(({ id }) => id));
+    const under = Map.groupBy(
+      places,
+      ({ parent_id }) => parent_id !== null && known.has(parent_id) ? parent_id : null,
+    );
+    const ids: string[] = [];
+    for (let level = under.get(null) ?? []; level.length > 0;) {
+      ids.push(...level.map(({ id }) => id));
+      level = level.flatMap(({ id }) => under.get(id) ?? []);
+    }
+    return ids;
+  }
+
+  /** A document whole; `undefined` when it is gone. */
+  async read(tenantId: string, id: string): Promise<Carried | undefined> {
+    const { store, log } = this.#deps;
+    const documents = new DocumentStore(store.db);
+    const row = await documents.find(tenantId, id);
+    if (row === undefined || row.deleted_at !== null) return undefined;
+    const opened = await log.open(tenantId, id).catch((error) => {
+      if (error instanceof Fault && error.code === "not_found") return undefined;
+      throw error;
+    });
+    if (opened === undefined) return undefined;
+    const { doc, revision } = opened;
+    return {
+      document: presentDocument({ ...row, revision }),
+      readers: row.room_id === null ? (await documents.readers(tenantId, id)).map(presentAccess) : [],
+      text: textOf(doc),
+      update: encode(doc),
+    };
+  }
+
+  /** What a CRDT from elsewhere holds, once it is known to be whole, to hold nothing but text, and not too much of it. */
+  inspect(update: Uint8Array): CarriedContent | "damaged" | "too_large" {
+    if (update.length > STATE_MAX_BYTES) return "too_large";
+    if (updateFault(update) !== undefined) return "damaged";
+    const doc = openDocument([update]);
+    if (relationOf(doc, update) !== "known") return "damaged";
+    const text = textOf(doc);
+    return bytesOf(text) > TEXT_MAX_BYTES ? "too_large" : { text, snapshot: encode(doc) };
+  }
+
+  /**
+   * Puts a document. It begins a generation of its own: the one it had may have gone on elsewhere, and copies of that, in
+   * editors that still hold them, do not fit this one. Resolves to it; without its parent where it cannot lie under that.
+   */
+  async put(tx: Transaction<DocumentTables>, tenantId: string, draft: DocumentDraft): Promise<Document> {
+    const { content: { text, snapshot }, readers } = draft;
+    const documents = new DocumentStore(tx.db);
+    const row: DocumentRow = {
+      tenant_id: tenantId,
+      id: draft.id,
+      room_id: draft.roomId,
+      parent_id: await this.#mayLieUnder(tx, tenantId, draft) ? draft.parentId : null,
+      title: draft.title,
+      state: draft.state,
+      is_locked: Number(draft.locked),
+      generation: newId("gen"),
+      revision: draft.revision,
+      text_bytes: bytesOf(text),
+      loose_bytes: 0,
+      state_bytes: snapshot.length,
+      dirty_at: null,
+      edited_by: draft.editedBy,
+      edited_at: draft.editedAt,
+      metadata_json: JSON.stringify(draft.metadata),
+      version: draft.version,
+      created_by: draft.createdBy,
+      created_at: draft.createdAt,
+      updated_at: draft.updatedAt,
+      deleted_at: null,
+      deleted_with: null,
+    };
+    await documents.add(row);
+    for (const { principalId, role } of readers) {
+      const reader = { document_id: row.id, principal_id: principalId, role: ROLES[role] };
+      await documents.putReader({ tenant_id: tenantId, ...reader });
+    }
+    await this.#deps.log.begin(tx, row, text, snapshot);
+    const document = presentDocument(row);
+    await tell(tx, row, "document.created", { document });
+    return document;
+  }
+
+  async #mayLieUnder(
+    tx: Transaction<DocumentTables>,
+    tenantId: string,
+    { roomId, parentId }: DocumentDraft,
+  ): Promise<boolean> {
+    if (parentId === null) return false;
+    await lockTree(tx, tenantId);
+    const documents = new DocumentStore(tx.db);
+    let depth = 1;
+    for (let id: string | null = parentId; id !== null; depth++) {
+      const above: DocumentRow | undefined = await documents.find(tenantId, id);
+      if (above === undefined || above.deleted_at !== null || above.room_id !== roomId) return false;
+      id = above.parent_id;
+    }
+    return depth <= DEPTH_MAX;
+  }
+}

@@ -1,0 +1,115 @@
+// An agent sees of a room what its owner sees, so it is a member for as long as its owner is one.
+import assert from "node:assert/strict";
+import { onEngines } from "../engines.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
+import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
+
+type World = { gateway: Harness; alice: Caller; bob: Caller; robo: Caller; roomId: string };
+
+/** A room of alice with bob, his agents robo and zeta, and ada's agent, whose owner is alice. */
+async function open(environment: Record<string, string>, more: Record<string, unknown> = {}): Promise<World> {
+  const gateway = await openGateway(environment);
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const agents = { robo: "bob", zeta: "bob", ada: "alice" };
+  for (const [name, owner] of Object.entries(agents)) {
+    ok(await (await gateway.as(name, { kind: "agent", owner })).get("/v1/collaboration/me"));
+  }
+  const roomId = await roomOf(alice, ["bob", ...Object.keys(agents)], more);
+  return { gateway, alice, bob, robo: await gateway.as("robo", { kind: "agent", owner: "bob" }), roomId };
+}
+
+async function memberIds(who: Caller, roomId: string): Promise<string[]> {
+  const { items } = ok(await who.get(`/v1/rooms/${roomId}/members`));
+  return items.map((member: { principalId: string }) => member.principalId).sort();
+}
+
+async function leftIn(who: Caller, roomId: string): Promise<unknown[]> {
+  const events = (await eventsOf(who, roomId)).filter(({ type }) => type === "member.left");
+  return events.map(({ data }) => [data.principalId, data.reason, data.memberCount]);
+}
+
+async function subscribed(gateway: Harness, who: Caller, roomId: string): Promise<FakeSocket> {
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
+  assert.ok((await ask(peer, 1, { connect: { token: who.token } })).connect);
+  assert.ok((await ask(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
+  return socket;
+}
+
+onEngines("agents leave a room with their owner, each with an event of its own", async (environment) => {
+  const { gateway, alice, bob, robo, roomId } = await open(environment);
+  await using _ = gateway;
+  const socket = await subscribed(gateway, robo, roomId);
+  const adas = await subscribed(gateway, await gateway.as("ada", { kind: "agent", owner: "alice" }), roomId);
+  ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
+  assert.deepEqual(await memberIds(alice, roomId), ["ada", "alice"]);
+  assert.equal(ok(await alice.get(`/v1/rooms/${roomId}`)).memberCount, 2);
+  const left = await leftIn(alice, roomId);
+  assert.deepEqual(left[0], ["bob", "left", 4]);
+  assert.deepEqual(left.slice(1).map((event) => Array.isArray(event) && event[0]).sort(), ["robo", "zeta"]);
+  assert.deepEqual(left.slice(1).map((event) => Array.isArray(event) && event.slice(1)), [["left", 3], ["left", 2]]);
+  await until(
+    () => socket.lines.some((line) => line.push?.unsubscribe !== undefined),
+    "the end of robo's subscription",
+  );
+  const own = socket.lines.filter((line) => line.push?.channel === "principal:robo" && line.push.pub !== undefined);
+  assert.deepEqual(own.map((line) => line.push.pub.data.type), ["member.left"]);
+  assert.ok(!adas.lines.some((line) => line.push?.unsubscribe !== undefined));
+  // Coming back brings nobody along.
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  assert.deepEqual(await memberIds(alice, roomId), ["ada", "alice", "bob"]);
+  refused(await robo.get(`/v1/rooms/${roomId}`), 404, "not_found");
+});
+
+onEngines("who is banned takes their agents along, which are not banned themselves", async (environment) => {
+  const { gateway, alice, roomId } = await open(environment);
+  await using _ = gateway;
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob?ban=true`));
+  assert.deepEqual(await memberIds(alice, roomId), ["ada", "alice"]);
+  const left = await leftIn(alice, roomId);
+  assert.deepEqual(left.map((event) => Array.isArray(event) && event[1]), ["banned", "removed", "removed"]);
+  const { items } = ok(await alice.get(`/v1/rooms/${roomId}/bans`));
+  assert.deepEqual(items.map((ban: { principalId: string }) => ban.principalId), ["bob"]);
+});
+
+Deno.test("agents leave a public room as well: they never look into one, though their owner still may", async () => {
+  const { gateway, alice, bob, robo, roomId } = await open({}, { visibility: "public" });
+  await using _ = gateway;
+  const socket = await subscribed(gateway, robo, roomId);
+  ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
+  assert.equal(ok(await bob.get(`/v1/rooms/${roomId}`)).myRole, null);
+  refused(await robo.get(`/v1/rooms/${roomId}`), 404, "not_found");
+  assert.deepEqual(await memberIds(alice, roomId), ["ada", "alice"]);
+  await until(
+    () => socket.lines.some((line) => line.push?.unsubscribe !== undefined),
+    "the end of robo's subscription",
+  );
+});
+
+Deno.test("an agent that is removed goes alone", async () => {
+  const { gateway, alice, roomId } = await open({});
+  await using _ = gateway;
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/robo`));
+  assert.deepEqual(await memberIds(alice, roomId), ["ada", "alice", "bob", "zeta"]);
+});
+
+Deno.test("an agent is no owner for its owner to leave the room to", async () => {
+  const { gateway, alice, roomId } = await open({});
+  await using _ = gateway;
+  ok(await alice.put(`/v1/rooms/${roomId}/members/ada`, { role: "owner" }));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/robo`, { role: "owner" }));
+  refused(await alice.delete(`/v1/rooms/${roomId}/members/me`), 409, "last_owner");
+  refused(await alice.put(`/v1/rooms/${roomId}/members/me`, { role: "member" }), 409, "last_owner");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "owner" }));
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/me`));
+});
+
+Deno.test("agents of agents, which only tokens can make, leave with all above them", async () => {
+  const { gateway, alice, bob, roomId } = await open({});
+  await using _ = gateway;
+  ok(await (await gateway.as("mini", { kind: "agent", owner: "robo" })).get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/mini`));
+  ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
+  assert.deepEqual(await memberIds(alice, roomId), ["ada", "alice"]);
+});

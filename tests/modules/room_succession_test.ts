@@ -1,0 +1,190 @@
+// A room whose last enabled owner is disabled passes to somebody, so that there is always a way to manage it.
+import assert from "node:assert/strict";
+import { onEngines } from "../engines.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
+
+type Role = "observer" | "member" | "moderator" | "owner";
+
+async function boss(gateway: Harness): Promise<Caller> {
+  const caller = await gateway.as("boss", { role: "owner" });
+  ok(await caller.get("/v1/collaboration/me"));
+  return caller;
+}
+
+async function disable(gateway: Harness, ...ids: string[]): Promise<void> {
+  const admin = await boss(gateway);
+  for (const id of ids) ok(await admin.delete(`/v1/collaboration/principals/${id}`));
+  await gateway.runJobs();
+}
+
+async function enable(gateway: Harness, id: string): Promise<void> {
+  ok(await (await boss(gateway)).patch(`/v1/collaboration/principals/${id}`, { disabled: false }));
+  await gateway.runJobs();
+}
+
+/** Adds members one after the other, so that the first has been there longest. */
+async function admit(owner: Caller, roomId: string, ...members: [string, Role][]): Promise<void> {
+  for (const [id, role] of members) ok(await owner.put(`/v1/rooms/${roomId}/members/${id}`, { role }));
+}
+
+async function rolesIn(gateway: Harness, roomId: string): Promise<Record<string, string>> {
+  const rows = await gateway.app.store.db.selectFrom("member").select(["principal_id", "role"])
+    .where("tenant_id", "=", "default").where("room_id", "=", roomId).execute();
+  return Object.fromEntries(rows.map((row) => [row.principal_id, row.role]));
+}
+
+async function ownersOf(gateway: Harness, roomId: string): Promise<string[]> {
+  const roles = Object.entries(await rolesIn(gateway, roomId));
+  return roles.flatMap(([id, role]) => role === "owner" ? [id] : []).sort();
+}
+
+async function passesOn(environment: Record<string, string>): Promise<void> {
+  await using gateway = await openGateway(environment);
+  const { alice, mia } = await people(gateway, "alice", "bob", "mia", "max");
+  const roomId = await roomOf(alice, []);
+  await admit(alice, roomId, ["bob", "member"], ["mia", "moderator"], ["max", "moderator"]);
+  await disable(gateway, "alice");
+  assert.deepEqual(await rolesIn(gateway, roomId), { alice: "member", bob: "member", mia: "owner", max: "moderator" });
+  const updated = (await eventsOf(mia, roomId)).filter(({ type }) => type === "member.updated");
+  assert.deepEqual(updated.map(({ data }) => [data.principalId, data.role, data.memberCount]), [
+    ["mia", "owner", 4],
+    ["alice", "member", 4],
+  ]);
+  const own = await gateway.app.store.log.read("default", "principal:mia", 0, 100);
+  assert.equal(own.filter(({ type }) => type === "member.updated").length, 1);
+  assert.equal(ok(await mia.get(`/v1/rooms/${roomId}`)).myRole, "owner");
+  ok(await mia.patch(`/v1/rooms/${roomId}`, { state: "archived" }));
+  // What has passed stays where it is.
+  await enable(gateway, "alice");
+  assert.deepEqual(await ownersOf(gateway, roomId), ["mia"]);
+}
+
+onEngines("a room whose only owner is disabled passes to its moderator of longest standing", passesOn);
+
+onEngines("a room passes to people who may speak there, guests last, and never to an agent", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await people(gateway, "alice", "bob", "olga", "carl");
+  ok(await (await gateway.as("gus", { role: "guest" })).get("/v1/collaboration/me"));
+  ok(await (await gateway.as("sam", { kind: "service" })).get("/v1/collaboration/me"));
+  ok(await (await gateway.as("robo", { kind: "agent", owner: "bob" })).get("/v1/collaboration/me"));
+  const roomId = await roomOf(alice, []);
+  await admit(alice, roomId, ["olga", "observer"], ["gus", "moderator"], ["sam", "moderator"]);
+  await admit(alice, roomId, ["bob", "member"], ["robo", "moderator"], ["carl", "member"]);
+  await disable(gateway, "alice");
+  assert.deepEqual(await ownersOf(gateway, roomId), ["bob"]);
+  await disable(gateway, "bob");
+  assert.deepEqual(await ownersOf(gateway, roomId), ["carl"]);
+  await disable(gateway, "carl");
+  assert.deepEqual(await ownersOf(gateway, roomId), ["gus"]);
+  await disable(gateway, "gus");
+  assert.deepEqual(await ownersOf(gateway, roomId), ["gus"], "olga observes, and the rest are no people");
+});
+
+Deno.test("a room that another enabled owner has stays as it is; a disabled one does not count", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob", "carl");
+  const roomId = await roomOf(alice, ["carl"]);
+  await admit(alice, roomId, ["bob", "owner"]);
+  await disable(gateway, "alice");
+  assert.deepEqual(await rolesIn(gateway, roomId), { alice: "owner", bob: "owner", carl: "member" });
+  refused(await bob.delete(`/v1/rooms/${roomId}/members/me`), 409, "last_owner");
+  await disable(gateway, "bob");
+  assert.deepEqual(await rolesIn(gateway, roomId), { alice: "owner", bob: "member", carl: "owner" });
+});
+
+Deno.test("an agent that owns a room besides its disabled owner does not keep it", async () => {
+  await using gateway = await openGateway();
+  await people(gateway, "bob", "carl");
+  const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
+  const { id } = ok(await robo.post("/v1/rooms", { name: "Reports", memberIds: ["carl"] }));
+  await disable(gateway, "bob");
+  assert.deepEqual(await rolesIn(gateway, id), { bob: "member", robo: "owner", carl: "owner" });
+});
+
+Deno.test("disabling by PATCH passes rooms on as well, and another change does not", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const admin = await boss(gateway);
+  ok(await admin.patch("/v1/collaboration/principals/alice", { displayName: "Alice", disabled: false }));
+  await gateway.runJobs();
+  assert.deepEqual(await ownersOf(gateway, roomId), ["alice"]);
+  ok(await admin.patch("/v1/collaboration/principals/alice", { disabled: true }));
+  await gateway.runJobs();
+  assert.deepEqual(await ownersOf(gateway, roomId), ["bob"]);
+});
+
+onEngines("all rooms of who owns many pass on", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await people(gateway, "alice", "bob");
+  const roomIds = await Promise.all(Array.from({ length: 230 }, () => roomOf(alice, ["bob"])));
+  const deleted = roomIds.pop() ?? "";
+  ok(await alice.delete(`/v1/rooms/${deleted}`));
+  await disable(gateway, "alice");
+  for (const roomId of roomIds) assert.deepEqual(await ownersOf(gateway, roomId), ["bob"]);
+  assert.deepEqual(await ownersOf(gateway, deleted), ["alice"], "a deleted room is on its way out");
+});
+
+onEngines("who is disabled while rooms pass to them keeps none of them", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const admin = await boss(gateway);
+  await people(gateway, "last");
+  for (let round = 0; round < 8; round++) {
+    const [first, heir] = [`a${round}`, `b${round}`];
+    const { [first]: owner } = await people(gateway, first, heir);
+    assert.ok(owner !== undefined);
+    const roomIds = await Promise.all(Array.from({ length: 6 }, async () => {
+      const roomId = await roomOf(owner, []);
+      await admit(owner, roomId, [heir, "moderator"], ["last", "member"]);
+      return roomId;
+    }));
+    ok(await admin.delete(`/v1/collaboration/principals/${first}`));
+    // The first rooms are passing on by now.
+    await new Promise((resolve) => setTimeout(resolve, round * 2));
+    ok(await admin.delete(`/v1/collaboration/principals/${heir}`));
+    await gateway.runJobs();
+    for (const roomId of roomIds) assert.deepEqual(await ownersOf(gateway, roomId), ["last"]);
+  }
+});
+
+onEngines("an owner does not leave while the only other owner is being disabled", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const admin = await boss(gateway);
+  for (let round = 0; round < 8; round++) {
+    const owners = await people(gateway, `a${round}`, `b${round}`, "last");
+    const [a, b] = [owners[`a${round}`], owners[`b${round}`]];
+    assert.ok(a !== undefined && b !== undefined);
+    const roomId = await roomOf(a, ["last"]);
+    await admit(a, roomId, [`b${round}`, "owner"]);
+    await Promise.all([
+      admin.delete(`/v1/collaboration/principals/a${round}`),
+      b.delete(`/v1/rooms/${roomId}/members/me`),
+    ]);
+    await gateway.runJobs();
+    const roles = await rolesIn(gateway, roomId);
+    const keeper = roles[`b${round}`] === undefined ? "last" : `b${round}`;
+    assert.equal(roles[keeper], "owner", JSON.stringify(roles));
+  }
+});
+
+Deno.test("a room that nobody is left to manage is purged by an admin of the tenant, and no other room is", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob", "olga");
+  const abandoned = await roomOf(alice, []);
+  await admit(alice, abandoned, ["olga", "observer"]);
+  const managed = await roomOf(bob, []);
+  const admin = await boss(gateway);
+  refused(await admin.delete(`/v1/rooms/${abandoned}?purge=true`), 404, "not_found");
+  await disable(gateway, "alice");
+  refused(await admin.delete(`/v1/rooms/${managed}?purge=true`), 404, "not_found");
+  refused(await admin.delete(`/v1/rooms/${abandoned}`), 404, "not_found");
+  refused(await admin.delete("/v1/rooms/room_none?purge=true"), 404, "not_found");
+  refused(await bob.delete(`/v1/rooms/${abandoned}?purge=true`), 403, "forbidden");
+  const stranger = await gateway.as("stranger", { tenant: "other", role: "owner" });
+  refused(await stranger.delete(`/v1/rooms/${abandoned}?purge=true`), 404, "not_found");
+  ok(await admin.delete(`/v1/rooms/${abandoned}?purge=true`));
+  await gateway.runJobs();
+  assert.deepEqual(await rolesIn(gateway, abandoned), {});
+  refused(await admin.delete(`/v1/rooms/${abandoned}?purge=true`), 404, "not_found");
+});

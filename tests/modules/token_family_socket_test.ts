@@ -1,0 +1,36 @@
+// A family's access tokens on a living connection: the SDK asks for the next one at the end of each, and is never let go.
+import assert from "node:assert/strict";
+import { Centrifuge } from "npm:centrifuge@5.8.0";
+import { until } from "../transport/ws_rig.ts";
+import { serveGateway } from "./served.ts";
+import { Family, SECOND, TOKENS } from "./token_family_world.ts";
+import { ok } from "./team.ts";
+
+Deno.test("the SDK renews its connection by a refresh token, and loses it with the family", async () => {
+  await using served = await serveGateway();
+  const { gateway, url } = served;
+  const family = await Family.of(gateway, "alice", { expiresInSeconds: 60 });
+  let pair = family.first;
+  // The SDK's own timers run: the tokens end a second from now for it, and the gateway's clock is moved up to that.
+  gateway.clock.advance(59 * SECOND);
+  let renewals = 0;
+  const client = new Centrifuge(`${url}/ws`, {
+    token: pair.accessToken,
+    async getToken() {
+      pair = await family.next(pair);
+      renewals++;
+      gateway.clock.advance(59 * SECOND);
+      return pair.accessToken;
+    },
+  });
+  const states: string[] = [];
+  client.on("state", ({ newState }) => states.push(newState));
+  client.connect();
+  await client.ready();
+  await until(() => renewals === 2, "two renewals");
+  assert.equal((await client.rpc("me.read", {})).data.principal.id, "alice");
+  assert.deepEqual(states, ["connecting", "connected"]);
+  const closed = new Promise<number>((resolve) => client.on("disconnected", ({ code }) => resolve(code)));
+  ok(await (await gateway.as("alice")).delete(`${TOKENS}/${family.id}`));
+  assert.equal(await closed, 3503);
+});

@@ -1,0 +1,337 @@
+// Documents and contents of files go out with an export and come in with an import: whole, once, within limits, by rights.
+import assert from "node:assert/strict";
+import * as Y from "yjs";
+import { onEngines } from "../engines.ts";
+import type { Caller, Harness } from "../harness.ts";
+import { download as downloadFile, FILES, png, sha256, upload } from "./file_rig.ts";
+import { ok, people, refused, roomOf, say } from "./team.ts";
+import {
+  crash,
+  download,
+  EXPORTS,
+  exportTenant,
+  importArchive,
+  IMPORTS,
+  summary,
+  uploadArchive,
+  withGateway,
+} from "./transfer_world.ts";
+
+const DOCUMENTS = "/v1/collaboration/documents";
+const TEXT = `# Plan\n\n${'A line with "umlauts" äöü and 上海.\n'.repeat(10)}`;
+
+// deno-lint-ignore no-explicit-any -- lines as they come
+type Any = any;
+
+function noise(bytes: number): Uint8Array<ArrayBuffer> {
+  const content = new Uint8Array(bytes);
+  for (let at = 0; at < bytes; at += 65_536) crypto.getRandomValues(content.subarray(at, at + 65_536));
+  return content;
+}
+
+function linesOf(archive: string): Any[] {
+  return archive.trimEnd().split("\n").map((line) => JSON.parse(line));
+}
+
+function archiveOf(lines: readonly Any[]): string {
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+/** A team with a tree of documents, a private one, and files: one shown twice, one a picture, one deleted, one never shown. */
+async function fill(gateway: Harness) {
+  const boss = await gateway.as("boss", { role: "owner" });
+  ok(await boss.get("/v1/collaboration/me"));
+  const { ann, bob } = await people(gateway, "ann", "bob");
+  const roomId = await roomOf(ann, ["bob", "boss"]);
+  const other = await roomOf(ann, ["bob"]);
+  const make = async (who: Caller, input: Any): Promise<Any> =>
+    ok(await who.post(DOCUMENTS, { title: "Doc", ...input }));
+  const parent = await make(ann, { roomId, title: "Parent", text: TEXT, metadata: { color: "red" } });
+  const child = await make(bob, { roomId, title: "Child", parentId: parent.id, text: "child" });
+  ok(
+    await ann.patch(`${DOCUMENTS}/${parent.id}/content`, {
+      baseRevision: 1,
+      edits: [{ op: "append", text: "more\n" }, { op: "replace", find: "# Plan", with: "# The plan" }],
+    }),
+  );
+  ok(await ann.patch(`${DOCUMENTS}/${child.id}`, { state: "archived" }));
+  const gone = await make(ann, { roomId, title: "Gone", text: "gone" });
+  ok(await ann.delete(`${DOCUMENTS}/${gone.id}`));
+  const own = await make(ann, { title: "Private", text: "mine" });
+  ok(await ann.put(`${DOCUMENTS}/${own.id}/access/bob`, { role: "reader" }));
+
+  const send = async (name: string, body: Uint8Array<ArrayBuffer> | string, query: Record<string, string> = {}) =>
+    ok(await upload(gateway, ann, { name, ...query }, body)).id as string;
+  const content = noise(700_000);
+  const files = {
+    big: await send("noise.bin", content),
+    bound: await send("bound.txt", "only here", { roomId }),
+    picture: await send("p.png", png(30, 20)),
+    empty: await send("empty.txt", ""),
+    deleted: await send("deleted.txt", "deleted"),
+    loose: await send("loose.txt", "never shown"),
+  };
+  await say(ann, roomId, "look", { fileIds: [files.big, files.bound, files.deleted] });
+  await say(ann, other, "again", { fileIds: [files.picture, files.big, files.empty] });
+  ok(await ann.delete(`${FILES}/${files.deleted}`));
+  await gateway.runJobs();
+  return { boss, ann, bob, roomId, other, content, files, documents: { parent, child, gone, own } };
+}
+
+/** Lines without what differs by meaning: who brought them in, and the ends. */
+function facts(archive: string): string[] {
+  return linesOf(archive).filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss")
+    .map((line) => JSON.stringify(line)).sort();
+}
+
+Deno.test("documents and files go out, and come into an empty gateway without a difference", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, content, files, documents, roomId } = await fill(gateway);
+    const out = await exportTenant(gateway, boss);
+    const lines = linesOf(out);
+    const of = (type: string): Any[] => lines.filter((line) => line.type === type);
+    assert.deepEqual(of("document").map(({ title }) => title), ["Parent", "Child", "Private"]);
+    assert.equal(of("document")[0].text, `${TEXT.replace("# Plan", "# The plan")}more\n`);
+    const doc = new Y.Doc();
+    for (const { of: id, data } of of("content")) {
+      if (id === documents.parent.id) Y.applyUpdate(doc, Uint8Array.fromBase64(data));
+    }
+    assert.equal(doc.getText("content").toString(), of("document")[0].text, "the CRDT says what the text says");
+    assert.deepEqual(
+      of("file").map(({ id }) => id).sort(),
+      [files.big, files.bound, files.picture, files.empty].sort(),
+    );
+    assert.deepEqual(
+      [
+        lines.at(-1).counts.documents,
+        lines.at(-1).counts.files,
+        of("content").some(({ data }) => data.length > 262_144),
+      ],
+      [3, 4, false],
+    );
+
+    await withGateway(async (empty) => {
+      const newBoss = await empty.as("boss", { role: "owner" });
+      const back = await importArchive(empty, newBoss, "gateway", out);
+      assert.deepEqual([back.state, back.report], ["done", []], JSON.stringify(back));
+      assert.deepEqual([back.progress.added.documents, back.progress.added.files], [3, 4]);
+      assert.deepEqual(facts(await exportTenant(empty, newBoss)), facts(out));
+
+      // Rights are those of rooms and readers, and of uploaders.
+      const [ann, bob, eve] = await Promise.all(["ann", "bob", "eve"].map((name) => empty.as(name)));
+      assert.ok(ann && bob && eve);
+      assert.equal(sha256((await downloadFile(empty, bob, files.big)).bytes), sha256(content));
+      refused(await eve.get(`${FILES}/${files.big}`), 404, "not_found");
+      refused(await newBoss.get(`${FILES}/${files.picture}`), 404, "not_found");
+      assert.equal(ok(await ann.get(`${FILES}/${files.bound}`)).roomId, roomId);
+      assert.equal(ok(await bob.get(`${DOCUMENTS}/${documents.own.id}/content`)).text, "mine");
+      refused(await newBoss.get(`${DOCUMENTS}/${documents.own.id}`), 404, "not_found");
+      refused(await bob.put(`${DOCUMENTS}/${documents.own.id}/access/eve`, { role: "reader" }), 403, "forbidden");
+      // The document lives on, as another generation.
+      const read = ok(await ann.get(`${DOCUMENTS}/${documents.parent.id}`));
+      assert.notEqual(read.generation, documents.parent.generation);
+      const edits = [{ op: "prepend", text: "New. " }];
+      ok(await bob.patch(`${DOCUMENTS}/${read.id}/content`, { baseRevision: read.revision, edits }));
+      assert.match(ok(await ann.get(`${DOCUMENTS}/${read.id}/content`)).text, /^New\. # The plan/);
+      await empty.runJobs();
+      assert.match(JSON.stringify(ok(await ann.get("/v1/search?q=umlauts&types=document"))), new RegExp(read.id));
+      // A month later what is shown is still there.
+      empty.clock.advance(30 * 86_400_000);
+      await empty.runJobs();
+      const later = await empty.as("bob");
+      assert.equal((await downloadFile(empty, later, files.big)).bytes.length, content.length);
+
+      // Once is enough.
+      const third = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
+      assert.deepEqual([third.state, third.report], ["done", []], JSON.stringify(third));
+      assert.ok(Object.values(third.progress.added).every((count) => count === 0), JSON.stringify(third.progress));
+    });
+  });
+});
+
+onEngines("where ids are taken by another tenant documents and files get others, always the same", async (engine) => {
+  await withGateway(async (gateway) => {
+    const { boss, files, documents, content } = await fill(gateway);
+    const out = await exportTenant(gateway, boss);
+    const twin = await gateway.as("boss", { role: "owner", tenant: "twin" });
+    const back = await importArchive(gateway, twin, "gateway", out);
+    assert.deepEqual([back.state, back.report], ["done", []], JSON.stringify(back));
+    const again = await importArchive(gateway, twin, "gateway", out);
+    assert.ok(Object.values(again.progress.added).every((count) => count === 0), JSON.stringify(again.progress));
+    const bob = await gateway.as("bob", { tenant: "twin" });
+    const tree: Any[] = ok(await bob.get(`${DOCUMENTS}?state=active`)).items;
+    const archived: Any[] = ok(await bob.get(`${DOCUMENTS}?state=archived`)).items;
+    assert.deepEqual(tree.map(({ title }) => title).sort(), ["Parent", "Private"]);
+    assert.equal(archived[0].parentId, tree.find(({ title }) => title === "Parent").id);
+    assert.notEqual(archived[0].id, documents.child.id);
+    const { items: rooms } = ok(await bob.get("/v1/rooms?member=me"));
+    const shown: Any[] = [];
+    for (const room of rooms) {
+      for (const message of ok(await bob.get(`/v1/messages?roomId=${room.id}`)).items) shown.push(...message.files);
+    }
+    const big = shown.filter(({ name }) => name === "noise.bin");
+    assert.deepEqual([big.length, big[0].id === big[1].id, big[0].id === files.big], [2, true, false]);
+    assert.equal(sha256((await downloadFile(gateway, bob, big[0].id)).bytes), sha256(content));
+    refused(await bob.get(`${FILES}/${files.big}`), 404, "not_found");
+  }, engine);
+});
+
+Deno.test("an export of a room holds what the room shows to who asks, and files only if they are wanted", async () => {
+  await withGateway(async (gateway) => {
+    const { ann, bob, roomId, files, documents } = await fill(gateway);
+    refused(await bob.post(EXPORTS, { kind: "room", roomId }), 403, "forbidden");
+    const lines = async (ask: Any): Promise<Any[]> => {
+      const { id } = ok(await ann.post(EXPORTS, ask));
+      await gateway.runJobs();
+      return linesOf(await (await download(gateway, ann, id)).text());
+    };
+    const all = await lines({ kind: "room", roomId });
+    const ids = (type: string) => all.filter((line) => line.type === type).map(({ id }) => id);
+    assert.deepEqual(ids("document"), [documents.parent.id, documents.child.id]);
+    assert.deepEqual(ids("file").sort(), [files.big, files.bound].sort());
+    const some = await lines({ kind: "room", roomId, files: false });
+    assert.ok(some.every(({ type }) => type !== "file") && some.some(({ type }) => type === "document"));
+    assert.equal(some.filter(({ type }) => type === "message")[0].files.length, 3, "names stay");
+  });
+});
+
+Deno.test("an archive is not believed: what is damaged, too large or refused stays out, by name", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, files, documents, ann } = await fill(gateway);
+    const lines = linesOf(await exportTenant(gateway, boss));
+    const secret = ok(await upload(gateway, ann, { name: "secret.txt" }, "secret")).id;
+
+    const bad = lines.flatMap((line): Any[] => {
+      if (line.type === "content" && line.of === files.big && line.data.length < 262_144) return [];
+      if (line.type === "content" && line.of === files.bound) return [{ ...line, data: "%" }];
+      if (line.type === "content" && line.of === documents.child.id) return [{ ...line, data: "AAEC" }];
+      if (line.type === "file" && line.id === files.picture) return [{ ...line, contentType: "application/pdf" }];
+      if (line.type === "document" && line.title === "Parent") {
+        return [{ ...line, parentId: "doc_nowhere", metadata: { big: "x".repeat(9000) } }];
+      }
+      if (line.type === "message" && line.text === "again") {
+        return [{ ...line, files: [...line.files, { ...line.files[0], id: secret }] }];
+      }
+      return [line];
+    });
+    await withGateway(async (empty) => {
+      const newBoss = await empty.as("boss", { role: "owner" });
+      const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
+      assert.equal(done.state, "done", JSON.stringify(done));
+      assert.deepEqual(
+        Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count])),
+        { file_damaged: 2, file_refused: 1, document_damaged: 1, parent_missing: 1, metadata_too_large: 1 },
+      );
+      assert.deepEqual([done.progress.added.documents, done.progress.added.files], [2, 1]);
+      assert.deepEqual(ok(await (await empty.as("ann")).get(`${FILES}`)).items.map(({ id }: Any) => id), [files.empty]);
+    });
+
+    // Here the id is that of somebody's upload. To name it is no way to it, neither is its hash.
+    const forged = [
+      ...lines.slice(0, -1).filter(({ type, id }) => type !== "file" || id !== files.big),
+      { type: "room", ...lines.find(({ type }) => type === "room"), id: "room_new", slug: null },
+      {
+        ...lines.find(({ type, id }) => type === "file" && id === files.bound),
+        id: secret,
+        sha256: sha256("secret"),
+        size: 6,
+      },
+      {
+        ...lines.find(({ text }) => text === "look"),
+        id: "msg_new",
+        roomId: "room_new",
+        clientMessageId: null,
+        files: [{ id: secret, name: "s", contentType: "text/plain", size: 6, width: null, height: null }],
+      },
+      lines.at(-1),
+    ];
+    const tricked = await importArchive(gateway, boss, "gateway", archiveOf(forged));
+    assert.deepEqual(tricked.report.map(({ code }: Any) => code), ["file_damaged"], JSON.stringify(tricked));
+    assert.equal(ok(await boss.get("/v1/messages/msg_new")).files[0].id, secret);
+    refused(await boss.get(`${FILES}/${secret}`), 404, "not_found");
+  });
+});
+
+for (const limit of ["SVC_LIMIT_FILE_BYTES", "SVC_LIMIT_TENANT_FILE_BYTES"]) {
+  Deno.test(`an import keeps to ${limit}, and brings in what fits`, async () => {
+    await withGateway(async (gateway) => {
+      const { boss, files } = await fill(gateway);
+      const out = await exportTenant(gateway, boss);
+      await withGateway(async (small) => {
+        const done = await importArchive(small, await small.as("boss", { role: "owner" }), "gateway", out);
+        assert.deepEqual(done.report.map(({ code, count }: Any) => [code, count]), [["file_refused", 1]]);
+        const bob = await small.as("bob");
+        refused(await bob.get(`${FILES}/${files.big}`), 404, "not_found");
+        assert.equal(ok(await bob.get(`${FILES}/${files.picture}`)).uploaderId, "ann");
+      }, { [limit]: "600000" });
+    });
+  });
+}
+
+Deno.test("an import of documents and files that crashes at every turn ends as one that does not", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, content, files } = await fill(gateway);
+    const out = await exportTenant(gateway, boss);
+    let whole: unknown;
+    await withGateway(async (empty) => {
+      whole = summary(await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out));
+    });
+    let crashes = 0;
+    for (let isDone = false; !isDone; crashes++) {
+      await withGateway(async (broken) => {
+        const newBoss = await broken.as("boss", { role: "owner" });
+        const id = await uploadArchive(broken, newBoss, "gateway", out);
+        await crash(broken, 2 + 3 * crashes);
+        isDone = (await newBoss.get(`${IMPORTS}/${id}`)).body.state === "done";
+        await crash(broken, 6);
+        await broken.runJobs();
+        const after = await broken.as("boss", { role: "owner" });
+        assert.deepEqual(summary((await after.get(`${IMPORTS}/${id}`)).body), whole);
+        assert.deepEqual(facts(await exportTenant(broken, after)), facts(out));
+        const bob = await broken.as("bob");
+        assert.equal((await downloadFile(broken, bob, files.big)).bytes.length, content.length);
+        // A day later what a crash left has been swept, and bytes are counted that are there, no others.
+        broken.clock.advance(26 * 3_600_000);
+        await broken.runJobs();
+        const [usage]: Any[] = await broken.app.store.db.selectFrom("file_usage" as never).selectAll().execute();
+        const rows: Any[] = await broken.app.store.db.selectFrom("file" as never).selectAll().execute();
+        assert.deepEqual([rows.length, usage.bytes], [4, rows.reduce((sum, { size }) => sum + size, 0)]);
+      });
+    }
+    assert.ok(crashes > 5, `${crashes} places to crash`);
+  });
+});
+
+Deno.test("an export as it was before, without documents and files, still comes in, and a later one brings them", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, files } = await fill(gateway);
+    const out = await exportTenant(gateway, boss);
+    const isOld = ({ type }: Any): boolean => !["document", "file", "content"].includes(type);
+    const before = archiveOf(linesOf(out).filter(isOld));
+    await withGateway(async (empty) => {
+      const newBoss = await empty.as("boss", { role: "owner" });
+      const done = await importArchive(empty, newBoss, "gateway", before);
+      assert.deepEqual([done.state, done.report, done.progress.added.messages], ["done", [], 2]);
+      const bob = await empty.as("bob");
+      refused(await bob.get(`${FILES}/${files.big}`), 404, "not_found");
+      const more = await importArchive(empty, newBoss, "gateway", out);
+      const { documents, files: contents, messages } = more.progress.added;
+      assert.deepEqual([more.report, documents, contents, messages], [[], 3, 4, 0]);
+      assert.deepEqual(facts(await exportTenant(empty, newBoss)), facts(out));
+      assert.equal((await downloadFile(empty, bob, files.big)).status, 200);
+    });
+  });
+});
+
+Deno.test("a download that is given up leaves nothing open", async () => {
+  await withGateway(async (gateway) => {
+    const { boss } = await fill(gateway);
+    const { id } = ok(await boss.post(EXPORTS, { kind: "tenant" }));
+    await gateway.runJobs();
+    const response = await download(gateway, boss, id);
+    const reader = response.body?.getReader();
+    assert.ok(((await reader?.read())?.value?.length ?? 0) > 0);
+    await reader?.cancel();
+    assert.equal((await download(gateway, boss, id).then((whole) => whole.text())).split("\n").length > 10, true);
+  });
+});
