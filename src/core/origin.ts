@@ -2,6 +2,8 @@
 
 /** What the tenants say. */
 export type TenantOrigins = {
+  /** Whether no tenant lets in any. */
+  readonly isEmpty: boolean;
   /** Whether any tenant lets in pages of this origin: all that can be asked of a preflight or an upgrade. */
   has(origin: string): boolean;
   /** Whether this tenant does. */

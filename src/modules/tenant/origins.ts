@@ -25,6 +25,10 @@ export class OriginList implements TenantOrigins {
     this.#deps = deps;
   }
 
+  get isEmpty(): boolean {
+    return this.#tenantsOf.size === 0;
+  }
+
   has(origin: string): boolean {
     if (this.#deps.clock.now() >= this.#staleAt) void this.reload();
     return this.#tenantsOf.has(origin);

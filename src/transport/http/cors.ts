@@ -42,7 +42,7 @@ export function createCors(
   return function cors(exchange) {
     const { headers } = exchange.request;
     const origin = headers.get("Origin");
-    if (!isOpen && (allowed.size > 0 || tenantOrigins !== undefined)) exchange.headers["Vary"] = "Origin";
+    if (!isOpen && (allowed.size > 0 || tenantOrigins?.isEmpty === false)) exchange.headers["Vary"] = "Origin";
     if (origin === null) return undefined;
     const isForAll = isOpen || allowed.has(origin);
     const isGuest = !isForAll && tenantOrigins?.has(origin) === true && !isSameHost(origin, exchange.request);
