@@ -5,6 +5,8 @@ import { pin, Server } from "./server.ts";
 
 const CONNECTIONS = 64;
 const SECONDS = 5;
+/** Until the runtime has compiled what is hot, on both sides. */
+const WARM_UP_SECONDS = 3;
 
 type Shot = { method: string; path: string; token: string; body?: unknown };
 
@@ -42,7 +44,7 @@ export async function http(rounds: number): Promise<Row[]> {
 
 /** Fires the same request over a few connections for a while, from another process on the other core. */
 async function perCpuSecond(server: Server, shot: Shot): Promise<number> {
-  await fire(server.url, shot, 1);
+  await fire(server.url, shot, WARM_UP_SECONDS);
   const before = server.cpuSeconds();
   const requests = await fire(server.url, shot, SECONDS);
   return requests / (server.cpuSeconds() - before);
