@@ -1,5 +1,4 @@
 // How to talk to each server of the comparison with as little work in the generator as possible: raw frames, no SDK.
-import { SignJWT } from "jose";
 
 /** One server's way of joining a room and of telling messages apart from other frames. */
 export type Dialect = {
@@ -19,8 +18,6 @@ export type Dialect = {
   joiner?: string;
   /** How many sends a frame acknowledges. */
   acknowledges(frame: string): number;
-  /** Whether each socket sends much. */
-  isBusy?: true;
 };
 
 const MARK = "sent@";
@@ -79,7 +76,6 @@ export function senderDialect(token: string, roomOf: (member: number) => string)
   return {
     ...gatewayDialect(token, roomOf),
     name: "sender",
-    isBusy: true,
     hello: () => [{ text: `{"id":1,"connect":{"token":"${token}"}}`, afterFrame: false }],
     isJoined: (frame) => frame.includes('"id":1,"connect"'),
   };
@@ -108,9 +104,3 @@ export const wsDialect: Dialect = {
   send: (_id, text) => JSON.stringify({ text }),
   acknowledges: (frame) => frame === "ack" ? 1 : 0,
 };
-
-export function benchToken(secret: string, sub: string, claims: Record<string, unknown> = {}): Promise<string> {
-  const now = Math.floor(Date.now() / 1000);
-  return new SignJWT({ role: "owner", ...claims }).setProtectedHeader({ alg: "HS256" }).setSubject(sub).setIssuedAt(now)
-    .setExpirationTime(now + 86_400).sign(new TextEncoder().encode(secret));
-}

@@ -1,6 +1,6 @@
 // The gateway as the subject of a benchmark: a process on a fresh database, with limits off, and calls to set it up.
-import { benchToken } from "./dialect.ts";
 import { FIRST_CORE, Server } from "./server.ts";
+import { benchToken } from "./token.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 export const SECRET = "a secret only for benchmarks, 32 bytes or more";

@@ -1,10 +1,11 @@
 // How a generator process is told what to do: orders on standard input, answers on standard output, one JSON line each.
+import process from "node:process";
 
 /** The orders as they come. */
 export async function* orders<Order>(): AsyncGenerator<Order> {
   let buffered = "";
-  for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
-    buffered += chunk;
+  for await (const chunk of process.stdin) {
+    buffered += String(chunk);
     const lines = buffered.split("\n");
     buffered = lines.pop() ?? "";
     for (const line of lines) yield JSON.parse(line);
@@ -13,5 +14,5 @@ export async function* orders<Order>(): AsyncGenerator<Order> {
 
 /** Answers the order that came last. */
 export function answer(report: unknown): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify(report)}\n`));
+  process.stdout.write(`${JSON.stringify(report)}\n`);
 }

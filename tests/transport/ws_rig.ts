@@ -104,6 +104,8 @@ function positionOf(entry: { epoch: string; events: StoredEvent[]; floor: number
 export class FakeSocket implements SocketLike {
   readyState = 1;
   bufferedAmount = 0;
+  /** Whether nobody reads what it is given. */
+  isStuck = false;
   readonly frames: string[] = [];
   closedWith: { code: number | undefined; reason: string | undefined } | undefined;
 
@@ -113,6 +115,7 @@ export class FakeSocket implements SocketLike {
 
   send(data: string): void {
     this.frames.push(data);
+    if (this.isStuck) this.bufferedAmount += data.length;
   }
 
   close(code?: number, reason?: string): void {

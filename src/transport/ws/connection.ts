@@ -59,6 +59,9 @@ const UNHEARD_MAX = 1024 * 1024;
 /** What a frame counts besides its length. */
 const FRAME_COST = 1024;
 
+/** Below this part of what may wait, the exact number does not matter. */
+const SURELY_FEW = 4;
+
 type Parting = { verdict: Verdict; looks: number; unheard: number };
 
 export class Connection implements Member {
@@ -73,6 +76,8 @@ export class Connection implements Member {
   readonly #socket: SocketLike;
   readonly #host: ConnectionHost;
   readonly #outbox = new Outbox();
+  /** Most bytes that the socket may still hold. */
+  #unread = 0;
   #phase: Phase = "fresh";
   #inbox: Command[] = [];
   #inboxBytes = 0;
@@ -262,7 +267,7 @@ export class Connection implements Member {
       return 0;
     }
     const { pushes } = this.#outbox;
-    this.#socket.send(this.#outbox.take(frames));
+    this.#sendAll(frames);
     return pushes;
   }
 
@@ -341,12 +346,24 @@ export class Connection implements Member {
     this.#host.pool.touch(this);
   }
 
+  /**
+   * Bytes that wait for the client. The runtime is asked how many of those it got are still there only when they may matter: at
+   * most what it got since it was last asked, and what was there then.
+   */
   #pressure(): number {
-    return this.#outbox.bytes + this.#socket.bufferedAmount;
+    if (this.#outbox.bytes + this.#unread > this.#host.limits.outboxMaxBytes / SURELY_FEW) {
+      this.#unread = this.#socket.bufferedAmount;
+    }
+    return this.#outbox.bytes + this.#unread;
   }
 
   #sendRest(): void {
-    if (this.#pressure() <= this.#host.limits.outboxMaxBytes) this.#socket.send(this.#outbox.take(new Frames()));
+    if (this.#pressure() <= this.#host.limits.outboxMaxBytes) this.#sendAll(new Frames());
+  }
+
+  #sendAll(frames: Frames): void {
+    this.#unread += this.#outbox.bytes;
+    this.#socket.send(this.#outbox.take(frames));
   }
 
   #release(verdict: Verdict | undefined, dropped: number): void {
