@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import postgres from "postgres";
-import { PostgresPool } from "@/adapters/postgres_connection.ts";
+import { PostgresConnection, PostgresPool } from "@/adapters/postgres_connection.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { systemClock } from "@/core/clock.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
@@ -155,6 +155,20 @@ if (url !== undefined) {
     }
     for (const { rows } of await Promise.all([read(0), read(0), read(0)])) assert.deepEqual(rows, [{ one: 1 }]);
     await pool.close();
+  });
+
+  Deno.test("postgres: a connection keeps nothing of what it was asked and has answered", async () => {
+    const lane = new PostgresConnection({ url, connectTimeoutMs: 3000, answerTimeoutMs: 10_000 });
+    const text = "x".repeat(10_000);
+    await lane.begin();
+    const before = Deno.memoryUsage().heapUsed;
+    for (let round = 0; round < 200; round++) {
+      await Promise.all(Array.from({ length: 100 }, () => lane.run("select $1::text as text", [`${round} ${text}`])));
+    }
+    const grownBytes = Deno.memoryUsage().heapUsed - before;
+    assert.ok(grownBytes < 100_000_000, `${grownBytes} bytes are left of the 200 MB that were answered`);
+    await lane.rollback();
+    await lane.close();
   });
 
   Deno.test("postgres: a commit whose answer is lost is unavailable, never a success", async () => {

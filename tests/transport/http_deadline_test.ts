@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
-import { Deadlines } from "@/transport/http/deadline.ts";
+import { RequestDeadlines } from "@/transport/http/deadline.ts";
 import { Exchange } from "@/transport/http/exchange.ts";
 
 function exchange(): Exchange {
@@ -16,7 +16,7 @@ Deno.test("of requests that come and go in any order each is answered, and those
   const many = fc.array(fc.record({ lasts: lasting, fails: fc.boolean(), pause: fc.boolean() }), { maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(many, async (requests) => {
-      const deadlines = new Deadlines(10);
+      const deadlines = new RequestDeadlines(10);
       const ended: number[] = [];
       const outcomes = [];
       for (const [index, { lasts, fails, pause }] of requests.entries()) {

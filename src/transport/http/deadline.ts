@@ -1,90 +1,24 @@
 // The time a request may take. Work that runs on past it is told to stop, and nobody waits for it.
+import { Deadlines } from "@/core/deadline.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** One of those who wait, between the one before and the one after it. */
-type Waiting = { endsAt: number; end: () => void; before: Waiting | undefined; after: Waiting | undefined };
-
-/**
- * One limit for many requests. All have the same time, so they end in the order in which they came, and one timer does for
- * all of them. It is set at the end of a turn of the event loop: most requests are answered by then and need none.
- *
- * A chain, not a Set: the table of an old Set is made anew in the old space at every so many changes, and what the dead
- * tables point to, each request with its answer, would live until the next full collection.
- */
-export class Deadlines {
+/** One limit for all requests. */
+export class RequestDeadlines {
   readonly #limitMs: number;
-  #first: Waiting | undefined;
-  #last: Waiting | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #isLooking = false;
+  readonly #deadlines: Deadlines;
 
   constructor(limitMs: number) {
     this.#limitMs = limitMs;
+    this.#deadlines = new Deadlines(limitMs);
   }
 
   /** The answer of `work`, or `unavailable` after the time. */
   run(exchange: Exchange, work: Promise<Response>): Promise<Response> {
-    return new Promise((resolve, reject) => {
-      const end = (): void => {
-        const fault = new Fault("unavailable", `The request took longer than ${Math.round(this.#limitMs / 1000)} s`);
-        reject(fault);
-        exchange.abort(fault);
-      };
-      const waiting = this.#enter(end);
-      work.then((response) => {
-        this.#leave(waiting);
-        resolve(response);
-      }, (error) => {
-        this.#leave(waiting);
-        reject(error);
-      });
+    return this.#deadlines.run(work, () => {
+      const fault = new Fault("unavailable", `The request took longer than ${Math.round(this.#limitMs / 1000)} s`);
+      exchange.abort(fault);
+      return fault;
     });
-  }
-
-  #enter(end: () => void): Waiting {
-    const waiting: Waiting = { endsAt: performance.now() + this.#limitMs, end, before: this.#last, after: undefined };
-    if (this.#last === undefined) this.#first = waiting;
-    else this.#last.after = waiting;
-    this.#last = waiting;
-    this.#look();
-    return waiting;
-  }
-
-  /** For the second time, or after its end, it does nothing. */
-  #leave(waiting: Waiting): void {
-    const { before, after } = waiting;
-    if (before !== undefined) before.after = after;
-    else if (this.#first === waiting) this.#first = after;
-    if (after !== undefined) after.before = before;
-    else if (this.#last === waiting) this.#last = before;
-    waiting.before = undefined;
-    waiting.after = undefined;
-    if (this.#first !== undefined || this.#timer === undefined) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  #look(): void {
-    if (this.#isLooking || this.#timer !== undefined) return;
-    this.#isLooking = true;
-    setImmediate(() => {
-      this.#isLooking = false;
-      this.#arm();
-    });
-  }
-
-  #arm(): void {
-    if (this.#first === undefined || this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      const now = performance.now();
-      while (this.#first !== undefined && this.#first.endsAt <= now) {
-        const { end } = this.#first;
-        this.#leave(this.#first);
-        end();
-      }
-      this.#arm();
-    }, this.#first.endsAt - performance.now());
   }
 }

@@ -6,7 +6,7 @@ import { isRead, type Operation, type Outcome } from "@/core/operation.ts";
 import { type Answer, jsonAnswer } from "./answer.ts";
 import type { Admit } from "./auth.ts";
 import { readBody, refuseBody } from "./body.ts";
-import type { Deadlines } from "./deadline.ts";
+import type { RequestDeadlines } from "./deadline.ts";
 import { type Endpoint, requireAcceptsJson } from "./endpoint.ts";
 import { etagOf, isNoneMatch } from "./etag.ts";
 import type { Exchange } from "./exchange.ts";
@@ -19,7 +19,7 @@ export type OperationDeps = {
   admit: Admit;
   dispatch: Dispatch;
   runOnce: RunOnce;
-  deadlines: Deadlines;
+  deadlines: RequestDeadlines;
   /** Length of a body at most, unless the operation says otherwise. */
   bodyMaxBytes: number;
 };

@@ -4,14 +4,14 @@ import { Fault } from "@/core/fault.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { type Admit, chargeAddress, type HttpLimits } from "./auth.ts";
 import { readBody } from "./body.ts";
-import type { Deadlines } from "./deadline.ts";
+import type { RequestDeadlines } from "./deadline.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** The endpoint of a route. */
 export function routeEndpoint(
   route: Route,
-  deps: { admit: Admit; limits: HttpLimits | undefined; deadlines: Deadlines; bodyMaxBytes: number },
+  deps: { admit: Admit; limits: HttpLimits | undefined; deadlines: RequestDeadlines; bodyMaxBytes: number },
 ): Endpoint {
   const { method, path } = route;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");

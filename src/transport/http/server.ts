@@ -12,7 +12,7 @@ import type { Route } from "@/core/route.ts";
 import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
 import { createClientOf } from "./client.ts";
 import { type CorsOrigins, createCors } from "./cors.ts";
-import { Deadlines } from "./deadline.ts";
+import { RequestDeadlines } from "./deadline.ts";
 import { docsRoutes } from "./docs.ts";
 import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
 import { Exchange } from "./exchange.ts";
@@ -69,7 +69,7 @@ export function createHttp(deps: HttpDeps): HttpHandler {
   const clientOf = createClientOf(deps.trustedProxies ?? []);
   const https = createHttps(deps.https ?? { isHstsOn: false });
   const cors = createCors(deps.corsOrigins ?? [], deps.tenantOrigins);
-  const deadlines = new Deadlines(requestTimeoutMs);
+  const deadlines = new RequestDeadlines(requestTimeoutMs);
   const routes = withOwnRoutes(deps);
   const app = mount([
     ...operations.map((operation) =>
