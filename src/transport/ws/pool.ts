@@ -7,7 +7,7 @@ import { Frames } from "./outbox.ts";
 export type Member = { readonly shard: number; flush(frames: Frames): number };
 
 /** A flush that takes longer lets the event loop write and read before the next shard: the first socket need not wait for the last. */
-const SLICE_MS = 0.2;
+const SLICE_MS = 0.1;
 /** The longest pause between two flushes, so that load costs latency only up to here. */
 const PAUSE_MAX_MS = 25;
 /** More messages to a socket in one flush than this mean that they come faster than they leave. */
