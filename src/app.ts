@@ -154,7 +154,6 @@ export async function createApp(config: Config, time: Time): Promise<App> {
     version: manifest.version,
     authenticate: (token) => authenticator.authenticate(token),
     revalidate: (actor) => authenticator.current(actor),
-    isOriginOf: (tenantId, origin) => tenantOrigins.isOf(tenantId, origin),
     welcome: async (actor) => ({
       principal: await identity.read(actor, "me"),
       tenant: await tenants.read(actor.tenantId),

@@ -138,7 +138,7 @@ export class InsertTexts {
     this.#make = make;
   }
 
-  /** The statement for `rows`, all with the same columns. One that is null in all of them is left out: none has another default. */
+  /** The statement for `rows`, all with the same columns. One that is null in all of them is left out: none that may be null has another default. */
   of(table: string, rows: readonly Row[]): { sql: string; columns: readonly string[] } {
     const columns = Object.keys(rows[0] ?? {}).filter((column) => rows.some((row) => row[column] !== null));
     const key = `${table} ${columns.join(" ")}`;

@@ -18,12 +18,7 @@ const PEOPLE: [string, ...string[]] = ["ann", "bob"];
 
 Deno.test("a full disk refuses as unavailable, shows in readiness, loses nothing, and mends when there is space", async () => {
   await using cluster = await Cluster.single({ wrapper: WRAPPER });
-  const history = await History.of(cluster, PEOPLE);
-  for (const name of PEOPLE) {
-    const client = await cluster.connect(name);
-    await history.watch(client, name);
-    history.sendThrough(client, name);
-  }
+  const history = await History.busy(cluster, PEOPLE);
   for (let filled = 0; filled < 2; filled++) {
     await history.progress(100);
     await limitFiles(cluster.node(0).pid, FILE_BYTES);
@@ -55,12 +50,7 @@ Deno.test({
     await using server = await PostgresServer.open();
     await onDisk(server.url, disk.folder);
     await using cluster = await Cluster.shared({ nodes: 1, databaseUrl: server.url });
-    const history = await History.of(cluster, PEOPLE);
-    for (const name of PEOPLE) {
-      const client = await cluster.connect(name);
-      await history.watch(client, name);
-      history.sendThrough(client, name);
-    }
+    const history = await History.busy(cluster, PEOPLE);
     for (let filled = 0; filled < 2; filled++) {
       await history.progress(100);
       await disk.fill();

@@ -34,6 +34,21 @@ export class History {
     return new History(cluster, await cluster.room(subs), subs[0]);
   }
 
+  /** The history of a new room that everybody watches, and sends to through a node of their own. */
+  static async busy(
+    cluster: Cluster,
+    people: readonly [string, ...string[]],
+    nodeOf: (at: number) => number = () => 0,
+  ): Promise<History> {
+    const history = await History.of(cluster, people);
+    for (const [at, name] of people.entries()) {
+      const client = await cluster.connect(name, nodeOf(at));
+      await history.watch(client, name);
+      history.sendThrough(client, name);
+    }
+    return history;
+  }
+
   /** Writes down everything a client is shown of the room. */
   async watch(client: Centrifuge, name: string): Promise<View> {
     const view: View = { name, after: 0, seen: [], isWhole: true };

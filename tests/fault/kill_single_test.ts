@@ -9,12 +9,7 @@ const ACKNOWLEDGED = 60;
 
 Deno.test(`kill -9 of a node on SQLite, ${KILLS} times under load, loses, doubles and swaps nothing`, async () => {
   await using cluster = await Cluster.single();
-  const history = await History.of(cluster, PEOPLE);
-  for (const name of PEOPLE) {
-    const client = await cluster.connect(name);
-    await history.watch(client, name);
-    history.sendThrough(client, name);
-  }
+  const history = await History.busy(cluster, PEOPLE);
   for (let kill = 0; kill < KILLS; kill++) {
     await history.progress(ACKNOWLEDGED);
     await cluster.node(0).stop("SIGKILL");

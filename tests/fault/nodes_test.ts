@@ -94,12 +94,7 @@ Deno.test({ name: "three nodes, one of which dies", ignore: !hasServers }, async
 
 async function sharedPort(): Promise<void> {
   await using cluster = await Cluster.shared({ nodes: 3, isPortShared: true });
-  const history = await History.of(cluster, PEOPLE);
-  for (const name of PEOPLE) {
-    const client = await cluster.connect(name);
-    await history.watch(client, name);
-    history.sendThrough(client, name);
-  }
+  const history = await History.busy(cluster, PEOPLE);
   history.sendOver("ann", "http");
   for (const at of [0, 1, 2]) {
     await history.progress(50);

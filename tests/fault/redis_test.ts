@@ -65,14 +65,8 @@ Deno.test({
   },
 });
 
-async function everybodyTalks(cluster: Cluster): Promise<History> {
-  const history = await History.of(cluster, PEOPLE);
-  for (const [at, name] of PEOPLE.entries()) {
-    const client = await cluster.connect(name, at % 2);
-    await history.watch(client, name);
-    history.sendThrough(client, name);
-  }
-  return history;
+function everybodyTalks(cluster: Cluster): Promise<History> {
+  return History.busy(cluster, PEOPLE, (at) => at % 2);
 }
 
 /** Readiness of both nodes, and that it is the bus that decides. */

@@ -7,7 +7,7 @@ import type { Context } from "@/core/operation.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { freeKey } from "./direct.ts";
 import { effectiveRole, notFound, type RoomGate, seer } from "./gate.ts";
-import { presentShared } from "./presenter.ts";
+import { presentShared, roomEvent } from "./presenter.ts";
 import { type RoomRow, RoomStore, type RoomTables, type Undo } from "./store.ts";
 import type { RoomSuccession } from "./succession/service.ts";
 
@@ -51,13 +51,7 @@ export class RoomBin {
         direct_key: null,
         undo_json: JSON.stringify(undo),
       });
-      const deleted = {
-        tenantId: actor.tenantId,
-        stream: roomStream(id),
-        type: "room.deleted",
-        actor,
-        data: { roomId: id },
-      };
+      const deleted = roomEvent(actor, id, "room.deleted", { roomId: id });
       await tx.emit(
         { ...deleted, effect: { kind: "evict", principalIds: "*", reason: "room deleted" } },
         ...memberIds.map((principalId) => ({ ...deleted, stream: principalStream(principalId) })),
@@ -102,14 +96,9 @@ export class RoomBin {
         updated_at: iso(now),
       };
       await rooms.update(actor.tenantId, id, set);
-      const room = presentShared({ ...row, ...set }, row.epoch ?? "");
-      const restored = {
-        tenantId: actor.tenantId,
-        stream: roomStream(id),
-        type: "room.updated",
-        actor,
-        data: { room },
-      };
+      const restored = roomEvent(actor, id, "room.updated", {
+        room: presentShared({ ...row, ...set }, row.epoch ?? ""),
+      });
       await tx.emit(
         restored,
         ...memberIds.map((principalId) => ({ ...restored, stream: principalStream(principalId) })),

@@ -1,7 +1,7 @@
 // Members of rooms: joined, added, given roles, left, removed and banned. Who goes stops hearing in the same commit.
 import { type Actor, isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -9,7 +9,7 @@ import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type Entry, type RoomGate, seer } from "./gate.ts";
-import { presentShared } from "./presenter.ts";
+import { presentShared, roomEvent } from "./presenter.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
 import { type MemberRow, RoomStore, type RoomTables } from "./store.ts";
 import { SuccessionStore } from "./succession/store.ts";
@@ -172,7 +172,7 @@ export class RoomMembers {
     }
     const memberCount = room.member_count + 1;
     const data = { roomId: room.id, principalId, role, memberCount };
-    const joined = { tenantId: actor.tenantId, stream: roomStream(room.id), type: "member.joined", actor, data };
+    const joined = roomEvent(actor, room.id, "member.joined", data);
     const [stored] = await tx.emit(joined);
     await rooms.addMembers([{
       tenant_id: actor.tenantId,
@@ -230,7 +230,7 @@ export class RoomMembers {
         reason: isAgent && reason === "banned" ? "removed" : reason,
         memberCount: --memberCount,
       };
-      const left = { tenantId, stream: roomStream(id), type: "member.left", actor, data };
+      const left = roomEvent(actor, id, "member.left", data);
       const because = `${reason === "left" ? "left" : "removed from"} the room${isAgent ? " with its owner" : ""}`;
       // Who may still look into a public room asks again and is let in as a visitor.
       const staysVisitor = visibility === "public" && reason === "left" && !isAgent;
@@ -276,13 +276,8 @@ export class RoomMembers {
     }
     await this.#checkStaysOwned(tx, room, target.principal_id, "A room keeps at least one owner");
     await rooms.setRole(actor.tenantId, room.id, target.principal_id, role);
-    const updated = {
-      tenantId: actor.tenantId,
-      stream: roomStream(room.id),
-      type: "member.updated",
-      actor,
-      data: { roomId: room.id, principalId: target.principal_id, role, memberCount: room.member_count },
-    };
+    const data = { roomId: room.id, principalId: target.principal_id, role, memberCount: room.member_count };
+    const updated = roomEvent(actor, room.id, "member.updated", data);
     await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });
   }
 

@@ -1,5 +1,6 @@
 // Rooms as JSON: the shared part that events carry, and the part that differs from reader to reader.
 import type { Actor } from "@/core/actor.ts";
+import { type EventDraft, roomStream } from "@/core/event.ts";
 import { type Entry, hiddenUpTo } from "./gate.ts";
 import type { Room, SharedRoom } from "./schema.ts";
 import type { RoomRow } from "./store.ts";
@@ -67,4 +68,9 @@ export function presentShared(row: RoomRow, epoch: string): SharedRoom {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/** What somebody did, on the line of the room. */
+export function roomEvent(actor: Actor, roomId: string, type: string, data: unknown): EventDraft {
+  return { tenantId: actor.tenantId, stream: roomStream(roomId), type, actor, data };
 }

@@ -12,7 +12,7 @@ import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts"
 import { checkDirect, keyOf, nameOf } from "./direct.ts";
 import { effectiveRole, hiddenUpTo, type RoomGate, seer } from "./gate.ts";
 import { blindWithout, type RoomMembers } from "./members.ts";
-import { type CountUnread, presentShared, RoomPresenter } from "./presenter.ts";
+import { type CountUnread, presentShared, roomEvent, RoomPresenter } from "./presenter.ts";
 import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
 import { type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
@@ -65,8 +65,8 @@ export class RoomService {
       const ids = [actor.principalId, ...others];
       await rooms.add(row);
       const events = await tx.emit(
-        event(actor, row.id, "room.created", { room: presentShared(row, "") }),
-        ...ids.map((principalId) => event(actor, row.id, "member.joined", this.#joined(row, principalId, actor))),
+        roomEvent(actor, row.id, "room.created", { room: presentShared(row, "") }),
+        ...ids.map((principalId) => roomEvent(actor, row.id, "member.joined", this.#joined(row, principalId, actor))),
       );
       await rooms.addMembers(ids.map((principalId): MemberRow => ({
         tenant_id: actor.tenantId,
@@ -80,7 +80,7 @@ export class RoomService {
       const shared = presentShared(row, events[0]?.epoch ?? "");
       const lastReadSeq = events.at(-1)?.seq ?? 0;
       await tx.emit(...ids.map((principalId): EventDraft => ({
-        ...event(actor, row.id, "member.joined", {
+        ...roomEvent(actor, row.id, "member.joined", {
           ...this.#joined(row, principalId, actor),
           room: shared,
           lastReadSeq,
@@ -174,7 +174,7 @@ export class RoomService {
       const isAskedAnew = (input.visibility === "private" && room.visibility === "public") ||
         (input.historyVisibility ?? room.history_visibility) !== room.history_visibility;
       await tx.emit({
-        ...event(actor, id, type, { room: presentShared({ ...room, ...set }, room.epoch ?? "") }),
+        ...roomEvent(actor, id, type, { room: presentShared({ ...room, ...set }, room.epoch ?? "") }),
         ...(isAskedAnew
           ? { effect: { kind: "evict", principalIds: "*", reason: "visibility changed", resubscribe: true } }
           : {}),
@@ -267,10 +267,6 @@ export class RoomService {
       throw error;
     }
   }
-}
-
-function event(actor: Actor, roomId: string, type: string, data: unknown): EventDraft {
-  return { tenantId: actor.tenantId, stream: roomStream(roomId), type, actor, data };
 }
 
 function roleAtStart(principalId: string, creator: Actor): RoomRole {

@@ -11,23 +11,26 @@ export type OriginRules = {
   tenantOrigins?: TenantOrigins | undefined;
 };
 
+/** Whether a page may act in a tenant. */
+export type MayActIn = (tenantId: string) => boolean;
+
 /** Whether a page of this origin comes from the gateway itself. */
 export function isSameHost(origin: string, request: Request): boolean {
   return URL.canParse(origin) && new URL(origin).host === request.headers.get("host");
 }
 
 /**
- * The origin of a page that only some tenants let in, to be looked at again when the tenant is known; `undefined` where every
- * tenant does. Throws `origin_not_allowed` where none does.
+ * What to ask of a page that only some tenants let in, each time when the tenant is known; `undefined` where every tenant does.
+ * Throws `origin_not_allowed` where none does.
  */
-export function guestOriginOf(
+export function guestRule(
   request: Request,
   { isOriginAllowed, tenantOrigins }: OriginRules,
   metrics: Pick<Metrics, "connectionErrors">,
-): string | undefined {
+): MayActIn | undefined {
   const origin = request.headers.get("origin");
   if (origin === null || isSameHost(origin, request) || isOriginAllowed(origin)) return undefined;
-  if (tenantOrigins?.has(origin)) return origin;
+  if (tenantOrigins?.has(origin)) return (tenantId) => tenantOrigins.isOf(tenantId, origin);
   metrics.connectionErrors.inc({ type: "origin" });
   throw new Fault("origin_not_allowed", "Pages of this origin may not open a socket here");
 }

@@ -1,7 +1,7 @@
 // The upgrade handler of live editing: who may open a socket, from which page, and how fast it may talk.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { guestOriginOf, type OriginRules } from "../http/origin.ts";
+import { guestRule, type MayActIn, type OriginRules } from "../http/origin.ts";
 import { Admission, type Ticket } from "../ws/admission.ts";
 import { Bucket, type WsLimits } from "../ws/limits.ts";
 
@@ -16,7 +16,7 @@ type SocketMeta = {
   onAuthenticated(): void;
   takeFrame(bytes: number): boolean;
   /** Whether the page may act in this tenant. */
-  mayActIn(tenantId: string): boolean;
+  mayActIn: MayActIn;
 };
 type SocketLike = Pick<WebSocket, "readyState"> & {
   send(data: string | ArrayBufferLike | Blob | ArrayBufferView): void;
@@ -39,7 +39,7 @@ export function createSyncUpgrade({ host, limits, metrics, ...rules }: SyncUpgra
 ) => Promise<Response> {
   const admission = new Admission(limits);
   return async function upgrade(request, ip) {
-    const origin = guestOriginOf(request, rules, metrics);
+    const guest = guestRule(request, rules, metrics);
     if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
       throw new Fault("bad_request", "A WebSocket upgrade is expected here");
     }
@@ -49,9 +49,7 @@ export function createSyncUpgrade({ host, limits, metrics, ...rules }: SyncUpgra
     if (typeof admitted === "string") {
       throw new Fault("rate_limited", "Too many sockets from this address or on this node");
     }
-    const meta = metaOf(admitted, limits, (tenantId) => {
-      return origin === undefined || rules.tenantOrigins?.isOf(tenantId, origin) === true;
-    });
+    const meta = metaOf(admitted, limits, guest ?? (() => true));
     return attach(host, request, admitted, meta, { limits, metrics });
   };
 }
@@ -103,7 +101,7 @@ function open(request: Request, ticket: Ticket): { socket: WebSocket; response: 
   }
 }
 
-function metaOf(ticket: Ticket, { rate }: WsLimits, mayActIn: SocketMeta["mayActIn"]): SocketMeta {
+function metaOf(ticket: Ticket, { rate }: WsLimits, mayActIn: MayActIn): SocketMeta {
   const now = Date.now();
   const frames = new Bucket(FRAMES.perSecond, FRAMES.burst, now);
   const bytes = new Bucket(BYTES.perSecond / 1024, BYTES.burst / 1024, now);

@@ -1,4 +1,5 @@
 // Who may open a socket at all: counts per address and for the node, kept until the socket itself is gone.
+import type { MayActIn } from "../http/origin.ts";
 import { limitKeyOf } from "../http/client.ts";
 import type { ConnectionMeta } from "./connection.ts";
 import type { WsLimits } from "./limits.ts";
@@ -57,7 +58,7 @@ export class Ticket implements ConnectionMeta {
   readonly ip: string;
   legacyToken?: string;
   userAgent?: string;
-  origin?: string;
+  mayActIn?: MayActIn;
   readonly #counts: Counts;
   readonly #onGone: () => void;
   #isUnauthenticated = true;

@@ -16,8 +16,6 @@ export type Identity = {
   authenticate: (token: string) => Actor | Promise<Actor>;
   /** Somebody authenticated earlier with the rights left to them; `undefined` when they may not stay. */
   revalidate?: (actor: Actor) => Promise<Actor | undefined>;
-  /** Whether pages of this origin may connect to this tenant; asked where only some tenants let them. */
-  isOriginOf?: (tenantId: string, origin: string) => boolean;
   /** `data` of the connect reply. */
   welcome: (actor: Actor) => Promise<unknown>;
 };
@@ -55,7 +53,7 @@ export class Entrance {
     try {
       const actor = await identity.authenticate(body.token || (connection.meta.legacyToken ?? ""));
       if (connection.isClosed) return;
-      if (!mayActFrom(identity, connection, actor)) return connection.close(ORIGIN_REFUSED);
+      if (!mayAct(connection, actor)) return connection.close(ORIGIN_REFUSED);
       const self = principalStream(actor.principalId);
       if (feeds.sizeOf(actor.tenantId, self) >= (limits.connectionsPerPrincipal ?? Infinity)) {
         return connection.close(CLOSE.connectionLimit);
@@ -145,8 +143,8 @@ export class Entrance {
 }
 
 /** Whether the page of a connection may act in the tenant that its token names. */
-export function mayActFrom({ isOriginOf }: Pick<Identity, "isOriginOf">, { meta }: Connection, actor: Actor): boolean {
-  return meta.origin === undefined || isOriginOf?.(actor.tenantId, meta.origin) === true;
+export function mayAct({ meta }: Connection, actor: Actor): boolean {
+  return meta.mayActIn === undefined || meta.mayActIn(actor.tenantId);
 }
 
 /** How a refused token ends the connection; `undefined` where the client should try again. */

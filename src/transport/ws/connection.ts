@@ -1,4 +1,5 @@
 // One client: what it sent waits its turn here, what it gets waits to leave, and its life ends here, once.
+import type { MayActIn } from "../http/origin.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Operation } from "@/core/operation.ts";
 import { isLongerThan } from "@/core/text.ts";
@@ -24,8 +25,8 @@ export type ConnectionMeta = {
   /** Token of the URL's query; used when the connect command has none. */
   legacyToken?: string;
   userAgent?: string;
-  /** Origin of the page, where only some tenants let it in. */
-  origin?: string;
+  /** Where only some tenants let its page in: whether this one does. */
+  mayActIn?: MayActIn;
   /** Called once, when the connection has said who it is. */
   onAuthenticated?(): void;
 };

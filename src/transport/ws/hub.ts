@@ -107,7 +107,7 @@ export class Hub implements ConnectionHost {
       clock,
       publish: (event) => this.publish(event),
     });
-    this.#revalidation = new Revalidation(this.#subscriber, deps);
+    this.#revalidation = new Revalidation(this.#subscriber, deps.revalidate);
     this.#tickedAt = clock.now();
     this.#timers.push(setInterval(() => this.tick(), limits.tickMs));
     if (limits.compareHeadsMs !== undefined) {
@@ -160,7 +160,7 @@ export class Hub implements ConnectionHost {
   originsMoved(tenantId: string): void {
     for (const connection of this.#connections) {
       const { actor, meta } = connection;
-      if (actor?.tenantId === tenantId && meta.origin !== undefined) this.#revalidation.add(connection);
+      if (actor?.tenantId === tenantId && meta.mayActIn !== undefined) this.#revalidation.add(connection);
     }
   }
 

@@ -2,7 +2,7 @@
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { CLOSE, ORIGIN_REFUSED, UNSUBSCRIBE } from "./close.ts";
-import { type Identity, mayActFrom } from "./connect.ts";
+import { type Identity, mayAct } from "./connect.ts";
 import type { Connection } from "./connection.ts";
 import type { Subscriber } from "./subscribe.ts";
 
@@ -14,13 +14,13 @@ const log = logOf("ws");
 
 export class Revalidation {
   readonly #subscriber: Subscriber;
-  readonly #identity: Pick<Identity, "revalidate" | "isOriginOf">;
+  readonly #revalidate: Identity["revalidate"];
   readonly #waiting = new Set<Connection>();
   #running = 0;
 
-  constructor(subscriber: Subscriber, identity: Pick<Identity, "revalidate" | "isOriginOf">) {
+  constructor(subscriber: Subscriber, revalidate: Identity["revalidate"]) {
     this.#subscriber = subscriber;
-    this.#identity = identity;
+    this.#revalidate = revalidate;
   }
 
   add(connection: Connection): void {
@@ -45,10 +45,9 @@ export class Revalidation {
   async #look(connection: Connection): Promise<void> {
     const { actor } = connection;
     if (actor === undefined || connection.isClosed) return;
-    if (!mayActFrom(this.#identity, connection, actor)) return connection.close(ORIGIN_REFUSED);
-    const { revalidate } = this.#identity;
-    if (revalidate !== undefined) {
-      const current = await revalidate(actor);
+    if (!mayAct(connection, actor)) return connection.close(ORIGIN_REFUSED);
+    if (this.#revalidate !== undefined) {
+      const current = await this.#revalidate(actor);
       if (current === undefined) return connection.close(CLOSE.forced);
       // A newer token came meanwhile, or another look ended first: which of the two read later cannot be told.
       if (connection.actor !== actor) return this.add(connection);

@@ -1,7 +1,7 @@
 // The upgrade handler of `/ws`: who may open a socket, in which protocol, from which page.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { guestOriginOf, type OriginRules } from "../http/origin.ts";
+import { guestRule, type OriginRules } from "../http/origin.ts";
 import { Admission, type Ticket } from "./admission.ts";
 import { CLOSE } from "./close.ts";
 import type { Connection, ConnectionMeta } from "./connection.ts";
@@ -28,9 +28,9 @@ export function createUpgrade({ hub, limits, metrics, acceptsLegacyToken = true,
 ) => Response {
   const admission = new Admission(limits);
   return function upgrade(request, ip) {
-    const origin = guestOriginOf(request, rules, metrics);
+    const mayActIn = guestRule(request, rules, metrics);
     const protocol = protocolOf(request);
-    const details = { ...detailsOf(request, acceptsLegacyToken), ...(origin === undefined ? {} : { origin }) };
+    const details = { ...detailsOf(request, acceptsLegacyToken), ...(mayActIn === undefined ? {} : { mayActIn }) };
     if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", LATER);
     const admitted = admission.admit(ip);
     if (admitted === "later") {
