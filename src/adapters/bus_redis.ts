@@ -64,7 +64,7 @@ export class RedisBus implements Bus {
 
   publish(topic: string, message: BusMessage): void {
     if (!this.isHealthy) this.#local.publish(topic, message);
-    const text = JSON.stringify(message);
+    const text = encode(message);
     if (!this.#publisher.isReady || this.#inFlightChars + text.length > IN_FLIGHT_MAX_CHARS) {
       this.#hasLost = true;
       return;
@@ -174,13 +174,32 @@ export class RedisBus implements Bus {
   }
 }
 
+/**
+ * One line of JSON; of events, a line each follows. They are JSON already, which has no line breaks: quoted once more, a
+ * message would cost twice as much to send and three times as much to receive.
+ */
+function encode(message: BusMessage): string {
+  if (message.kind !== "events") return JSON.stringify(message);
+  const [{ tenantId, stream, epoch } = {}] = message.events;
+  const events = message.events.map(({ seq, type, effect }) => ({ seq, type, effect }));
+  let text = JSON.stringify({ kind: message.kind, tenantId, stream, epoch, events });
+  for (const { json } of message.events) text += `\n${json}`;
+  return text;
+}
+
 /** A message of a newer node may be of a kind this one does not know; it is passed over. */
 function decode(text: string): BusMessage | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    const isKnown = typeof value === "object" && value !== null && "kind" in value && KINDS.includes(value.kind);
-    // Written by `publish` of a node that shares our Redis and our database.
-    return isKnown ? value as BusMessage : undefined;
+    const [line = "", ...lines] = text.split("\n");
+    // Written by `encode` of a node that shares our Redis and our database.
+    const message = JSON.parse(line);
+    if (!KINDS.includes(message?.kind)) return undefined;
+    if (message.kind !== "events") return message;
+    const { kind, tenantId, stream, epoch, events } = message;
+    const isWhole = Array.isArray(events) && events.length === lines.length;
+    return isWhole
+      ? { kind, events: events.map((event, at) => ({ tenantId, stream, epoch, ...event, json: lines[at] })) }
+      : undefined;
   } catch {
     return undefined;
   }
