@@ -20,6 +20,7 @@ import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 /** Queues on PostgreSQL; a room belongs to one of them. More would overlap more and make smaller batches: two did best. */
 const POSTGRES_QUEUES = 2;
+const POSTGRES_PATIENCE = 0.3;
 
 /** What is sent, whenever it is. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
@@ -57,8 +58,8 @@ export class MessageSender {
   constructor(deps: Deps) {
     this.#deps = deps;
     // SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also those of other nodes.
-    const count = deps.store.dialect === "sqlite" ? 1 : POSTGRES_QUEUES;
-    this.#queues = Array.from({ length: count }, () => new BatchQueue((items) => this.#commit(items)));
+    const [count, patience] = deps.store.dialect === "sqlite" ? [1, 0] : [POSTGRES_QUEUES, POSTGRES_PATIENCE];
+    this.#queues = Array.from({ length: count }, () => new BatchQueue((items) => this.#commit(items), patience));
   }
 
   send(context: Context, input: MessageContent): Promise<Sent> {
