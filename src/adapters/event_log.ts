@@ -4,7 +4,7 @@ import { iso } from "@/core/clock.ts";
 import type { StoredEvent, StreamPosition } from "@/core/event.ts";
 import { newSecret } from "@/core/id.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { textsOf } from "@/ports/list.ts";
+import { isOneOf } from "@/ports/list.ts";
 import { type EventLog, type Store, streamKey } from "@/ports/store.ts";
 import type { CoreTables, EventRow, StreamRow } from "./core_tables.ts";
 
@@ -126,7 +126,7 @@ const createStream = prepared((db: Kysely<CoreTables>, param: Param<Key & { epoc
 const headsOf = prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; names: string }>, dialect) =>
   db.selectFrom("stream").select(["name", "epoch", "head", "floor"])
     .where("tenant_id", "=", param("tenantId"))
-    .where("name", "in", textsOf(dialect, param("names")))
+    .where(isOneOf(dialect, "name", param("names")))
 );
 
 const eventsAfter = prepared((db: Kysely<CoreTables>, param: Param<Key & { after: number; limit: number }>) =>

@@ -4,7 +4,8 @@ import { Socket } from "node:net";
 import postgres from "postgres";
 import { Deadlines } from "@/core/deadline.ts";
 import { Fault } from "@/core/fault.ts";
-import { manyRows, translate } from "./postgres_sql.ts";
+import { manyRows } from "./postgres_rows.ts";
+import { translate } from "./postgres_sql.ts";
 import {
   type Connection,
   Rerun,

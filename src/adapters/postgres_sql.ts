@@ -1,34 +1,7 @@
-// What is peculiar to PostgreSQL's SQL and errors, whichever client speaks to it.
+// PostgreSQL's errors, whichever client speaks to it.
 import { Fault } from "@/core/fault.ts";
 import { UniqueViolation } from "@/ports/store.ts";
-import { InsertTexts, Rerun, type Row, SessionLost, sqlValue } from "./session.ts";
-
-const inserts = new InsertTexts((table, columns) =>
-  `insert into ${table} (${columns.join(", ")}) select ${columns.join(", ")} ` +
-  `from json_populate_recordset(null::${table}, $1::text::json)`
-);
-
-/** One statement with one parameter that inserts all `rows`. */
-export function manyRows(table: string, rows: readonly Row[]): { sql: string; parameters: readonly [string] } {
-  const { sql, columns } = inserts.of(table, rows);
-  const isJson = rows.every((row) => columns.every((column) => isPlain(row[column])));
-  return { sql, parameters: [JSON.stringify(isJson ? rows : rows.map((row) => jsonRow(row, columns)))] };
-}
-
-/** Whether JSON has the value as the database takes it. */
-function isPlain(value: unknown): boolean {
-  return typeof value === "string" || typeof value === "number" || value === null;
-}
-
-function jsonRow(row: Row, columns: readonly string[]): Row {
-  const out: Row = {};
-  for (const column of columns) {
-    const value = sqlValue(row[column]);
-    if (value instanceof Uint8Array) throw new TypeError("Expected rows without bytes for insertMany");
-    out[column] = typeof value === "bigint" ? String(value) : value;
-  }
-  return out;
-}
+import { Rerun, SessionLost } from "./session.ts";
 
 /** Deadlock, serialization failure, a lock not had in time: worth another run. */
 const RERUN = new Set(["40P01", "40001", "55P03"]);

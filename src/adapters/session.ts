@@ -129,28 +129,6 @@ export function sqlValue(value: unknown): SqlValue {
   throw new TypeError(`Expected text, number, boolean, bytes or null as a SQL parameter, received ${kind}`);
 }
 
-/** Texts of `insertMany`, one per table and set of columns. */
-export class InsertTexts {
-  readonly #texts = new Map<string, { sql: string; columns: readonly string[] }>();
-  readonly #make: (table: string, columns: readonly string[]) => string;
-
-  constructor(make: (table: string, columns: readonly string[]) => string) {
-    this.#make = make;
-  }
-
-  /** The statement for `rows`, all with the same columns. One that is null in all of them is left out: none that may be null has another default. */
-  of(table: string, rows: readonly Row[]): { sql: string; columns: readonly string[] } {
-    const columns = Object.keys(rows[0] ?? {}).filter((column) => rows.some((row) => row[column] !== null));
-    const key = `${table} ${columns.join(" ")}`;
-    let text = this.#texts.get(key);
-    if (text === undefined) {
-      text = { sql: this.#make(quote(table), columns.map(quote)), columns };
-      this.#texts.set(key, text);
-    }
-    return text;
-  }
-}
-
-function quote(name: string): string {
+export function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

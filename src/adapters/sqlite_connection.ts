@@ -4,16 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import { RecentMap } from "@/core/recent_map.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import { type Answers, type Footprint, footprintsOf, type KeptAnswers } from "./kept.ts";
-import {
-  type Connection,
-  InsertTexts,
-  Rerun,
-  type Row,
-  type Rows,
-  SessionLost,
-  type SqlValue,
-  sqlValue,
-} from "./session.ts";
+import { type Connection, quote, Rerun, type Row, type Rows, SessionLost, type SqlValue, sqlValue } from "./session.ts";
 
 const STATEMENTS_MAX = 500;
 /** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */
@@ -33,9 +24,7 @@ export class SqliteConnection implements Connection {
   readonly #footprints: ReturnType<typeof footprintsOf>;
   #isOpen = false;
   readonly #statements = new RecentMap<string, Statement>(STATEMENTS_MAX);
-  readonly #inserts = new InsertTexts((table, columns) =>
-    `insert into ${table} (${columns.join(", ")}) values ${placeholders(columns)}`
-  );
+  readonly #inserts = new InsertTexts();
 
   /** `kept` is one for all connections of a file. */
   constructor(path: string, kept: KeptAnswers, options: { isReadOnly: boolean }) {
@@ -145,6 +134,24 @@ export class SqliteConnection implements Connection {
     if ((thrown.errcode & 0xff) === BUSY) return new Rerun(thrown.message, { cause: thrown });
     if (!AWAY.has(thrown.errcode & 0xff)) return thrown;
     return new Fault("unavailable", "The database cannot serve now", { cause: thrown });
+  }
+}
+
+/** Texts of `insertMany`, one per table and set of columns. */
+class InsertTexts {
+  readonly #texts = new Map<string, { sql: string; columns: readonly string[] }>();
+
+  /** The statement for `rows`, all with the same columns. One that is null in all of them is left out: none that may be null has another default. */
+  of(table: string, rows: readonly Row[]): { sql: string; columns: readonly string[] } {
+    const columns = Object.keys(rows[0] ?? {}).filter((column) => rows.some((row) => row[column] !== null));
+    const key = `${table} ${columns.join(" ")}`;
+    let text = this.#texts.get(key);
+    if (text === undefined) {
+      const sql = `insert into ${quote(table)} (${columns.map(quote).join(", ")}) values ${placeholders(columns)}`;
+      text = { sql, columns };
+      this.#texts.set(key, text);
+    }
+    return text;
   }
 }
 

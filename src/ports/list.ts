@@ -1,12 +1,12 @@
 // Lists as one parameter: JSON that the engine takes apart, so that a prepared query takes lists of any length.
-import { type AliasedRawBuilder, type Expression, type RawBuilder, sql } from "kysely";
+import { type AliasedRawBuilder, type Expression, type RawBuilder, sql, type SqlBool } from "kysely";
 import type { Dialect } from "./store.ts";
 
-/** The texts of a JSON array, for the right side of `in`. */
-export function textsOf(dialect: Dialect, json: string): RawBuilder<string> {
+/** Whether `column` is one of the texts of a JSON array. PostgreSQL gets it as an array, since it plans joins with lists badly. */
+export function isOneOf(dialect: Dialect, column: string, json: string): RawBuilder<SqlBool> {
   return dialect === "sqlite"
-    ? sql<string>`(select value from json_each(${json}))`
-    : sql<string>`(select json_array_elements_text(${json}::text::json))`;
+    ? sql<SqlBool>`${sql.ref(column)} in (select value from json_each(${json}))`
+    : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)))`;
 }
 
 /** The objects of a JSON array as rows of a table `as`, such as ``asked(n int, id text)``; PostgreSQL only. */

@@ -1,5 +1,7 @@
 // Rooms through the door.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { MessageStore } from "@/modules/message/store.ts";
 import { onEngines, onPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 
@@ -65,6 +67,54 @@ Deno.test("room.list finds what was updated since a time, however exactly the ti
   const times = ["12:00:00Z", "12:00:00.5Z", "12:00:00.500000Z", "12:00:00.501Z", "12:00:01Z"];
   const counts = await Promise.all(times.map((time) => found(`2026-03-01T${time}`)));
   assert.deepEqual(counts, [1, 1, 1, 0, 0]);
+});
+
+onEngines(
+  "rooms are listed by their last message, page by page, within a minute and across minutes",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const alice = await gateway.as("alice");
+    const ids: string[] = [];
+    for (const name of ["a", "b", "c", "d", "e"]) ids.push((await alice.post("/v1/rooms", { name })).body.id);
+    // In seconds after noon; two of them in the same millisecond, where the id decides.
+    const moments: [seconds: number, room: number][] = [[1, 4], [50, 0], [59, 2], [61, 0], [61, 3], [119.5, 1], [
+      120,
+      4,
+    ]];
+    let last = 0;
+    for (const [seconds, room] of moments) {
+      gateway.clock.advance((seconds - last) * 1000);
+      last = seconds;
+      await alice.post("/v1/messages", { roomId: ids[room], text: "hello" });
+    }
+    const listed: string[] = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const { body } = await alice.get(`/v1/rooms?limit=2${cursor === "" ? "" : `&cursor=${cursor}`}`);
+      listed.push(...body.items.map((room: { name: string }) => room.name));
+      cursor = body.nextCursor;
+    }
+    assert.deepEqual(listed, ["e", "b", "d", "a", "c"]);
+  },
+);
+
+onPostgres("a message leaves the indexes of its room as they are, until the next minute", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const alice = await gateway.as("alice");
+  const { body: room } = await alice.post("/v1/rooms", { name: "a" });
+  const [minute] = room.createdAt.split(/:\d\d\./);
+  // The server's own count of updates in this transaction, and of those that touched no index.
+  const updates = (at: string): Promise<unknown> =>
+    gateway.app.store.write(async ({ db }) => {
+      await new MessageStore(db).touchRooms("default", [room.id], at);
+      const counts = sql<
+        { all: string; light: string }
+      >`select pg_stat_get_xact_tuples_updated('room'::regclass) as all,
+        pg_stat_get_xact_tuples_hot_updated('room'::regclass) as light`;
+      return (await counts.execute(db)).rows.map(({ all, light }) => [Number(all), Number(light)]);
+    });
+  assert.deepEqual(await updates(`${minute}:59.000Z`), [[1, 1]]);
+  assert.deepEqual(await updates("2026-03-01T13:00:00.000Z"), [[1, 0]]);
 });
 
 Deno.test("who left a direct room starts another one with the same people", async () => {

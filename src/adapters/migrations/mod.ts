@@ -20,6 +20,7 @@ import { roomUndo } from "./0015_room_undo.ts";
 import { foldCase } from "./0016_fold_case.ts";
 import { session } from "./0017_session.ts";
 import { exportFiles } from "./0018_export_files.ts";
+import { roomMinute } from "./0019_room_minute.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -42,6 +43,7 @@ export const migrations: readonly Migration[] = [
   foldCase,
   session,
   exportFiles,
+  roomMinute,
 ];
 
 /** Any number that no other user of the database locks. */

@@ -2,7 +2,7 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
-import { rowsOf, textsOf } from "@/ports/list.ts";
+import { isOneOf, rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
@@ -100,7 +100,7 @@ const byClientIds = prepared((db: Db, value: Param<{ tenantId: string; asked: st
 );
 const touchRooms = prepared((db: Db, value: Param<{ tenantId: string; roomIds: string; at: string }>, dialect) =>
   db.updateTable("room").set({ last_message_at: value("at"), active_at: value("at") })
-    .where("tenant_id", "=", value("tenantId")).where("id", "in", textsOf(dialect, value("roomIds")))
+    .where("tenant_id", "=", value("tenantId")).where(isOneOf(dialect, "id", value("roomIds")))
 );
 const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: number; limit: number }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))

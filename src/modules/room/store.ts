@@ -154,6 +154,9 @@ const seenRoomById = prepared(
   { mayKeep: true },
 );
 
+/** The minute of `active_at`, which the database keeps. */
+const activeMinute = sql<string>`room.active_minute`;
+
 export type ListFilter = {
   q?: string | undefined;
   kind?: RoomRow["kind"] | undefined;
@@ -202,8 +205,11 @@ export class RoomStore {
       query = query.where(({ eb, refTuple, tuple }) =>
         eb(refTuple(column, "room.id"), isByName ? ">" : "<", tuple(key, id))
       );
+      if (!isByName) query = query.where(sql<SqlBool>`${activeMinute} <= substr(${key}, 1, 16)`);
     }
     const direction = isByName ? "asc" : "desc";
+    // The index is on the minute; within one the engine sorts.
+    if (!isByName) query = query.orderBy(activeMinute, direction);
     return query.orderBy(column, direction).orderBy("room.id", direction).limit(limit).execute();
   }
 

@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import { textsOf } from "@/ports/list.ts";
+import { isOneOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect, Transaction } from "@/ports/store.ts";
 
@@ -166,7 +166,7 @@ export function indexEngineOf(dialect: Dialect): IndexEngine {
 const documentsByIds = prepared(
   (db: Db, value: Param<{ tenantId: string; kind: string; ids: string }>, dialect) =>
     db.selectFrom("search_document").select(["n", "kind", "id", "version"]).where("tenant_id", "=", value("tenantId"))
-      .where("kind", "=", value("kind")).where("id", "in", textsOf(dialect, value("ids"))),
+      .where("kind", "=", value("kind")).where(isOneOf(dialect, "id", value("ids"))),
 );
 /** Places are unique across tenants, so this one look goes over all of them. */
 const lastPlace = prepared((db: Db, value: Param<{ from: number; to: number }>) =>

@@ -1,7 +1,7 @@
 // SQL of messages as search reads them: by id, by their place in a room, and all of a tenant page by page.
 import type { Kysely } from "kysely";
 import type { MessageRow, MessageTables } from "@/modules/message/mod.ts";
-import { textsOf } from "@/ports/list.ts";
+import { isOneOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
 type Db = Kysely<MessageTables>;
@@ -27,11 +27,11 @@ type Range = { tenantId: string; roomId: string; from: number; to: number };
 
 const wholeByIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
-    .where("id", "in", textsOf(dialect, value("ids")))
+    .where(isOneOf(dialect, "id", value("ids")))
 );
 const indexedByIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("message").select(INDEXED).where("tenant_id", "=", value("tenantId"))
-    .where("id", "in", textsOf(dialect, value("ids")))
+    .where(isOneOf(dialect, "id", value("ids")))
 );
 const indexedBetween = prepared((db: Db, value: Param<Range>) =>
   db.selectFrom("message").select(INDEXED).where("tenant_id", "=", value("tenantId"))
