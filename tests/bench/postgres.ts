@@ -12,6 +12,13 @@ import { BATCH, DURABLE_SENDS, RAW_TABLE, rawRate, sendRate } from "./sends.ts";
 import { ANY_CORE, FIRST_CORE, pinSelf } from "./server.ts";
 
 const PROCESSES = 4;
+/**
+ * Each of several processes gets its part of the load only, and takes as much longer to have compiled what is hot. The one
+ * they are compared with has as long, so that both write into tables of one size.
+ */
+const WARM_UP_SECONDS = 16;
+/** Files of the write-ahead log: as many as a server keeps by default before it writes over the oldest. */
+const LOG_FILES = 64;
 
 export async function postgres(rounds: number): Promise<Row[]> {
   if (!hasPostgresServer || !hasRedisServer) {
@@ -22,8 +29,8 @@ export async function postgres(rounds: number): Promise<Row[]> {
   const [several, one] = await alternate(
     rounds,
     ANY_CORE,
-    (url) => gatewayRate(url, PROCESSES, ANY_CORE),
-    (url) => gatewayRate(url, 1, ANY_CORE),
+    (url) => gatewayRate(url, PROCESSES, ANY_CORE, WARM_UP_SECONDS),
+    (url) => gatewayRate(url, 1, ANY_CORE, WARM_UP_SECONDS),
   );
   const unit = "/s";
   return [
@@ -55,6 +62,7 @@ async function alternate(
 ): Promise<[number[], number[]]> {
   await pinSelf(cores);
   await using server = await PostgresServer.open();
+  await age(server);
   const figures: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
     figures[0].push(await ours(await freshDatabase(server)));
@@ -64,7 +72,12 @@ async function alternate(
   return figures;
 }
 
-async function gatewayRate(databaseUrl: string, processes: number, cores: string): Promise<number> {
+async function gatewayRate(
+  databaseUrl: string,
+  processes: number,
+  cores: string,
+  warmUpSeconds?: number,
+): Promise<number> {
   await using redis = await ownRedis();
   const gateways: Gateway[] = [];
   for (let started = 0; started < processes; started++) {
@@ -72,7 +85,7 @@ async function gatewayRate(databaseUrl: string, processes: number, cores: string
     const environment = processes > 1 ? { SVC_REDIS_URL: redis.url } : { RUST_LOG: "error" };
     gateways.push(await Gateway.start({ SVC_DATABASE_URL: databaseUrl, ...environment }, cores));
   }
-  return await sendRate(gateways);
+  return await sendRate(gateways, warmUpSeconds);
 }
 
 /** Inserts one by one, sent without waiting for each other's answers, `BATCH` of them in a transaction. */
@@ -88,6 +101,19 @@ async function insertRate(databaseUrl: string): Promise<number> {
   });
   await sql.end();
   return rate;
+}
+
+/** Gives a server the log files that it would have after a while; to make them costs whoever writes first. */
+async function age({ url }: PostgresServer): Promise<void> {
+  const sql = connect(url, { max: 1 });
+  await sql.unsafe("alter system set min_wal_size = '1GB'");
+  await sql.unsafe("select pg_reload_conf()");
+  for (let made = 0; made < LOG_FILES; made++) {
+    await sql.unsafe("select pg_logical_emit_message(true, '', 'full')");
+    await sql.unsafe("select pg_switch_wal()");
+  }
+  await sql.unsafe("checkpoint");
+  await sql.end();
 }
 
 async function freshDatabase({ url }: PostgresServer): Promise<string> {

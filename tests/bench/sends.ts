@@ -9,7 +9,6 @@ const ROOMS = 64;
 const BYTES = 200;
 const IN_FLIGHT = 8;
 const SECONDS = 6;
-/** For each process: with several, each gets its part of the load only, and takes as much longer to have compiled what is hot. */
 const WARM_UP_SECONDS = 4;
 
 export const DURABLE_SENDS = `Durable sends, ${CLIENTS} clients over ${ROOMS} rooms`;
@@ -42,7 +41,7 @@ export async function sends(rounds: number): Promise<Row[]> {
 }
 
 /** Sends a second that gateways on one database acknowledge, all together; stops them. */
-export async function sendRate(gateways: readonly Gateway[]): Promise<number> {
+export async function sendRate(gateways: readonly Gateway[], warmUpSeconds = WARM_UP_SECONDS): Promise<number> {
   const [first] = gateways;
   if (first === undefined) throw new TypeError("Expected a gateway, received none");
   const rooms = await first.rooms(ROOMS);
@@ -50,7 +49,7 @@ export async function sendRate(gateways: readonly Gateway[]): Promise<number> {
   const bases = gateways.map(({ server }) => server.url);
   await generator.order({ kind: "open", dialect: "sender", bases, sockets: CLIENTS, token: first.token, rooms });
   const flood = { kind: "flood", bytes: BYTES, senders: CLIENTS, inFlight: IN_FLIGHT } as const;
-  await generator.order({ ...flood, seconds: WARM_UP_SECONDS * gateways.length });
+  await generator.order({ ...flood, seconds: warmUpSeconds });
   const report = await generator.order({ ...flood, seconds: SECONDS });
   await generator.stop();
   for (const { server } of gateways) await server.stop();

@@ -4,8 +4,11 @@ const CLOCK_TICKS = 100;
 const PAGE_KIB = 4;
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 
+/** The heap that the gateway is started with; peers on Deno get it as well. */
+const HEAP = task("start").filter((argument) => argument.startsWith("--v8-flags"));
+
 /** Runs a script, with the packages of the tests. */
-export const DENO = [Deno.execPath(), "run", "--quiet", "--no-prompt", "--allow-all", `--lock=${LOCK}`];
+export const DENO = [Deno.execPath(), "run", ...HEAP, "--quiet", "--no-prompt", "--allow-all", `--lock=${LOCK}`];
 
 /** Asked once: a process that is pinned sees fewer. */
 const CORES = navigator.hardwareConcurrency;
@@ -84,6 +87,11 @@ export async function pinSelf(cores: string): Promise<void> {
 
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function task(name: string): string[] {
+  const settings = JSON.parse(Deno.readTextFileSync(new URL("../../deno.json", import.meta.url)));
+  return settings.tasks[name].command.split(" ");
 }
 
 function freePort(): number {
