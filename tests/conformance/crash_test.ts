@@ -8,12 +8,14 @@ import type { SqlStore } from "@/adapters/sql_store.ts";
 
 const ROUNDS = 3;
 const ACKS_PER_ROUND = 300;
+const LOCK = new URL("../deno.lock", import.meta.url).pathname;
+const WRITER = new URL("./crash_writer.ts", import.meta.url).pathname;
 const options = { clock: systemClock, migrations: testMigrations };
 
 /** Runs the writer until it has acknowledged enough, kills it in the middle of its work, and returns what it said. */
 async function writeAndKill(place: string): Promise<string[]> {
   const writer = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", new URL("./crash_writer.ts", import.meta.url).pathname, place],
+    args: ["run", "-A", "--no-check", `--lock=${LOCK}`, WRITER, place],
     stdout: "piped",
   }).spawn();
   let text = "";
