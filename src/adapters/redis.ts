@@ -44,6 +44,7 @@ export class RedisConnection {
   readonly #isListener: boolean;
   /** Whether the server took a write over this connection, and refused none since. */
   #isServing = false;
+  #isLeaving = false;
 
   constructor(url: string, options: RedisConnectionOptions = {}) {
     const watchMs = options.watchMs ?? WATCH_MS;
@@ -55,6 +56,8 @@ export class RedisConnection {
       connectTimeout: CONNECT_TIMEOUT_MS,
       disconnectTimeout: watchMs,
       enableOfflineQueue: false,
+      // Whether the server is fit is asked below; ended while it asks by itself as well, the client forgets one of its timers.
+      enableReadyCheck: false,
       // Who subscribes does so itself, once the server has turned out to be fit.
       autoResubscribe: false,
       // Reconnecting is ours: a client that waits to do it by itself cannot be closed cleanly.
@@ -63,7 +66,9 @@ export class RedisConnection {
         if (!UNFIT.test(error.message)) return false;
         lastError = error;
         this.#isServing = false;
-        return true;
+        const isFirst = !this.#isLeaving;
+        this.#isLeaving = true;
+        return isFirst;
       },
       ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
     });
@@ -79,7 +84,7 @@ export class RedisConnection {
       tried.resolve();
     });
     this.client.on("end", () => {
-      this.#isServing = false;
+      this.#isServing = this.#isLeaving = false;
       if (!this.#isClosed) {
         const cause = reasonOf(lastError);
         if (!this.#told.has(cause)) log.warn("redis is away", { cause });
@@ -103,7 +108,7 @@ export class RedisConnection {
   /** Drops the connection, if there is one, for a new one to whichever server has the name by now. */
   renew(): void {
     this.#isServing = false;
-    if (this.client.status === "ready") this.client.disconnect();
+    if (this.client.status === "ready") this.#leave();
   }
 
   /** Sends what was written, then ends the connection. */
@@ -113,8 +118,15 @@ export class RedisConnection {
     clearTimeout(this.#retry);
     if (this.client.status === "end") return;
     const ended = new Promise<void>((resolve) => this.client.once("end", () => resolve()));
-    this.client.disconnect();
+    this.#leave();
     await ended;
+  }
+
+  /** Once a connection: the client, told twice, forgets one of its timers. */
+  #leave(): void {
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    this.client.disconnect();
   }
 
   /** A server that hangs or a network that swallows packets never closes the socket, so silence closes it. */
@@ -125,7 +137,7 @@ export class RedisConnection {
     }
     if (++this.#quietTicks > QUIET_MAX) {
       this.#quietTicks = 0;
-      this.client.disconnect();
+      this.#leave();
     } else if (this.isReady) {
       const sign = this.#isListener ? this.client.ping().then(() => true, () => false) : this.#takesWrites();
       sign.then((isAlive) => isAlive && (this.#quietTicks = 0));

@@ -224,6 +224,8 @@ redisTest("what went to a replica before that was known is told as lost", async 
     await until(() => heard.length > 0 && notices > 0);
     await elsewhere.close();
   });
+  // Told to leave while it is cut off, the package keeps a timer for this long.
+  await sleep(1100);
 });
 
 redisTest("a Redis that has no memory for more is still one to speak through", async () => {
