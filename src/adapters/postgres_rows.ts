@@ -59,11 +59,10 @@ class RowsOf {
   #widen(values: readonly (readonly Value[])[]): void {
     for (const [at, column] of this.#columns.entries()) this.#set(column, wider(column.form, formOf(values[at] ?? [])));
     // Without any list nothing would say how many rows there are.
-    const [first] = this.#columns;
-    const isMany = (values[0]?.length ?? 0) > 1;
-    if (first !== undefined && isMany && !this.#columns.some(isList)) {
-      this.#set(first, typeof values[0]?.[0] === "string" ? "text" : "numeric");
-    }
+    if ((values[0]?.length ?? 0) < 2 || this.#columns.some(isList)) return;
+    const at = values.findIndex(([value = null]) => value !== null);
+    const column = this.#columns[at];
+    if (column !== undefined) this.#set(column, typeof values[at]?.[0] === "string" ? "text" : "numeric");
   }
 
   #set(column: Column, form: Form): void {
@@ -133,9 +132,9 @@ function formOf(values: readonly Value[]): Form {
 }
 
 function wider(before: Form, now: Form): Form {
-  if (now === "absent" || before === "text" || before === "numeric") return before;
+  if (now === "absent" || before === "text") return before;
   if (now === "same") return before === "absent" ? now : before;
-  return now;
+  return before === "numeric" && now === "bigint" ? before : now;
 }
 
 /** A text that is in none of the values, and of which no end is another's beginning. */

@@ -1,7 +1,7 @@
 // What every store does, whatever engine is under it.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { EventDraft, StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type Committed, streamKey, type Transaction, UniqueViolation } from "@/ports/store.ts";
@@ -308,6 +308,24 @@ export function storeSuite(backend: Backend): void {
       }),
       { numRuns: 100 },
     );
+  });
+
+  on("insertMany writes rows that are alike, whatever came before", async ({ store }) => {
+    await store.write(({ db }) => sql`create table plain (body text, stars integer)`.execute(db));
+    const put = (...rows: Record<string, unknown>[]) =>
+      store.write((tx) => tx.insertMany("plain" as keyof Notes & string, rows));
+    await put({ body: null, stars: 1 }, { body: null, stars: 1 });
+    await put({ body: "a", stars: 2 }, { body: "a", stars: 2 });
+    await put({ body: "b", stars: null }, { body: "", stars: 3 });
+    const { rows } = await sql`select body, stars from plain`.execute(store.db);
+    assert.deepEqual(rows.map((row) => Object.values(row as Record<string, unknown>)), [
+      [null, 1],
+      [null, 1],
+      ["a", 2],
+      ["a", 2],
+      ["b", null],
+      ["", 3],
+    ]);
   });
 
   on("reserved seqs are numbered on and must be appended", async (opened) => {
