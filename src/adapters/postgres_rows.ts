@@ -88,16 +88,15 @@ class RowsOf {
 
   #textOfMany(): string {
     const sent = this.#columns.filter(isSent);
-    const lists = sent.filter(isList).map(({ name }) => quote(name));
+    const columns = sent.map(({ name }) => quote(name));
+    const lists = columns.filter((_, at) => isList(sent[at]));
     const arrays = lists.map((_, at) => `string_to_array($${at + 4}::text, $2::text, $3::text)`);
-    const picked = sent.map(({ name, form }) => {
-      if (form === "same") return `same.${quote(name)}`;
-      return form === "text" ? `list.${quote(name)}` : `list.${quote(name)}::${form}`;
+    const picked = sent.map(({ form }, at) => {
+      if (form === "same") return `same.${columns[at]}`;
+      return form === "text" ? `list.${columns[at]}` : `list.${columns[at]}::${form}`;
     });
-    return `insert into ${this.#table} (${sent.map(({ name }) => quote(name)).join(", ")}) select ${
-      picked.join(", ")
-    } ` +
-      `from ${this.#record} as same, unnest(${arrays.join(", ")}) as list(${lists.join(", ")})`;
+    const from = `${this.#record} as same, unnest(${arrays.join(", ")}) as list(${lists.join(", ")})`;
+    return `insert into ${this.#table} (${columns.join(", ")}) select ${picked.join(", ")} from ${from}`;
   }
 
   get #record(): string {

@@ -1,5 +1,6 @@
 // The queue behind message.send.
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
 
 /** Sizes of the first two batches when one item comes during the first, and the others come again 2 ms after their answers. */
@@ -19,10 +20,6 @@ async function batches(clients: number, patience: number): Promise<number[]> {
   await pause(5);
   await Promise.all([...all, queue.push(clients)]);
   return sizes.slice(0, 2);
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 Deno.test("under load a patient queue waits for those who were just answered", async () => {

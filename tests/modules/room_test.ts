@@ -77,14 +77,10 @@ onEngines(
     const ids: string[] = [];
     for (const name of ["a", "b", "c", "d", "e"]) ids.push((await alice.post("/v1/rooms", { name })).body.id);
     // In seconds after noon; two of them in the same millisecond, where the id decides.
-    const moments: [seconds: number, room: number][] = [[1, 4], [50, 0], [59, 2], [61, 0], [61, 3], [119.5, 1], [
-      120,
-      4,
-    ]];
-    let last = 0;
-    for (const [seconds, room] of moments) {
-      gateway.clock.advance((seconds - last) * 1000);
-      last = seconds;
+    const seconds = [1, 50, 59, 61, 61, 119.5, 120];
+    const rooms = [4, 0, 2, 0, 3, 1, 4];
+    for (const [at, room] of rooms.entries()) {
+      gateway.clock.advance(((seconds[at] ?? 0) - (seconds[at - 1] ?? 0)) * 1000);
       await alice.post("/v1/messages", { roomId: ids[room], text: "hello" });
     }
     const listed: string[] = [];
