@@ -10,6 +10,7 @@ import meetup from "npm:ical@0.8.0/test/test5.ics" with { type: "text" };
 import ownCloud from "npm:ical@0.8.0/test/test7.ics" with { type: "text" };
 import series from "npm:ical@0.8.0/test/test12.ics" with { type: "text" };
 import tvCountdown from "npm:ical@0.8.0/test/test3.ics" with { type: "text" };
+import ICAL from "ical.js";
 import nodeIcal from "npm:node-ical@0.27.2";
 import { CALENDAR, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
 import { refused } from "./team.ts";
@@ -88,6 +89,46 @@ Deno.test("a feed is read by another library with the same occurrences, edits an
   assert.deepEqual(read.sort(), ours.sort());
   const texts = parsed.map((event) => event?.type === "VEVENT" ? String(event.summary) : "");
   assert.ok(texts.includes("Stand-up; in Europe/Vienna, daily\nSecond line"));
+});
+
+Deno.test("an occurrence moved to another zone, or to a whole day, takes the place of its own also where names are compared", async () => {
+  await using world = await openWorld();
+  for (const timeZone of ["Europe/Vienna", "UTC"]) {
+    const { body } = ok(
+      await world.alice.post(`${CALENDAR}/events`, {
+        roomId: world.roomId,
+        title: timeZone,
+        start: { dateTime: "2026-03-02T09:00:00", timeZone },
+        rrule: "FREQ=DAILY;COUNT=3",
+      }),
+      201,
+    );
+    const moves = {
+      "03": { dateTime: "2026-03-03T11:00:00", timeZone: "America/New_York" },
+      "04": { date: "2026-03-05" },
+    };
+    for (const [day, start] of Object.entries(moves)) {
+      const occurrence = `2026-03-${day}T09:00:00`;
+      ok(await world.alice.patch(`${CALENDAR}/events/${body.id}`, { scope: "this", occurrence, start }));
+    }
+  }
+  const { path } = await feedOf(world);
+  const file = new ICAL.Component(ICAL.parse(ok(await world.gateway.withToken(undefined).get(path)).body));
+  for (
+    const [uid, parts] of Map.groupBy(file.getAllSubcomponents("vevent"), (part) => part.getFirstPropertyValue("uid"))
+  ) {
+    const isEdit = (part: ICAL.Component): boolean => part.hasProperty("recurrence-id");
+    const [series] = parts.filter((part) => !isEdit(part)).map((part) => new ICAL.Event(part));
+    assert.ok(series !== undefined, String(uid));
+    for (const part of parts.filter(isEdit)) series.relateException(part);
+    const read: string[] = [];
+    const starts = series.iterator();
+    for (let start = starts.next(); start; start = starts.next()) {
+      read.push(series.getOccurrenceDetails(start).startDate.toString());
+    }
+    const first = series.summary === "UTC" ? "2026-03-02T09:00:00Z" : "2026-03-02T09:00:00";
+    assert.deepEqual(read, [first, "2026-03-03T11:00:00", "2026-03-05"]);
+  }
 });
 
 Deno.test("a feed describes every zone that it names, however it was spelled, and has no control characters", async () => {
@@ -201,6 +242,95 @@ Deno.test("zones as Outlook, Exchange and Mozilla write them are understood", as
     "2026-07-01T02:00:00.000Z",
     "2026-07-01T07:00:00.000Z",
     "2026-07-01T13:00:00.000Z",
+  ]);
+});
+
+Deno.test("a zone that a file names as it likes is found by what the file says of it", async () => {
+  await using world = await openWorld();
+  const observance = (kind: string, from: string, to: string, more: string[]): string[] => [
+    `BEGIN:${kind}`,
+    `TZOFFSETFROM:${from}`,
+    `TZOFFSETTO:${to}`,
+    ...more,
+    `END:${kind}`,
+  ];
+  const yearly = (start: string, by: string): string[] => [`DTSTART:${start}`, `RRULE:FREQ=YEARLY;${by}`];
+  const zones: Record<string, string[]> = {
+    '"(UTC-05:00) Eastern Time (US & Canada)"': [
+      ...observance("STANDARD", "-0400", "-0500", yearly("16010101T020000", "INTERVAL=1;BYDAY=1SU;BYMONTH=11")),
+      ...observance("DAYLIGHT", "-0500", "-0400", yearly("16010101T020000", "INTERVAL=1;BYDAY=2SU;BYMONTH=3")),
+    ],
+    "Customized Time Zone": [
+      ...observance(
+        "DAYLIGHT",
+        "+0100",
+        "+0200",
+        yearly("19700329T020000", "BYMONTH=3;BYMONTHDAY=25,26,27,28,29,30,31;BYDAY=SU"),
+      ),
+      ...observance("STANDARD", "+0200", "+0100", yearly("19701025T030000", "BYMONTH=10;BYDAY=-1SU")),
+      ...observance(
+        "STANDARD",
+        "+0200",
+        "+0100",
+        yearly("19500925T030000", "BYMONTH=9;BYDAY=-1SU;UNTIL=19690101T000000Z"),
+      ),
+    ],
+    "This year": [
+      ...observance("DAYLIGHT", "+1030", "+1100", ["DTSTART:20261004T020000"]),
+      ...observance("STANDARD", "+1100", "+1030", ["DTSTART:20260405T020000"]),
+    ],
+    India: observance("STANDARD", "+0530", "+0530", ["DTSTART:19700101T000000"]),
+    '"(UTC+01:00) Nowhere"': observance(
+      "DAYLIGHT",
+      "+0100",
+      "+0300",
+      yearly("19700329T020000", "BYMONTH=3;BYDAY=-1SU"),
+    ),
+    "Day by day": observance("STANDARD", "+0000", "+0000", ["DTSTART:19700101T000000", "RDATE:20260101T000000"]),
+  };
+  const lines = Object.entries(zones).flatMap(([name, rules], at) => [
+    "BEGIN:VTIMEZONE",
+    `TZID:${name.replaceAll('"', "")}`,
+    ...rules,
+    "END:VTIMEZONE",
+    "BEGIN:VEVENT",
+    `UID:${at}`,
+    `DTSTART;TZID=${name}:20260701T090000`,
+    "END:VEVENT",
+  ]);
+  const report = await importFile(world, calendarOf(...lines));
+  assert.deepEqual(report.problems.map(({ detail }: { detail: string }) => detail), [
+    "the time zone (UTC+01:00) Nowhere is not known",
+    "the time zone Day by day is not known",
+  ]);
+  const items = await list(world.alice, "2026-06-30T00:00:00Z", "2026-07-02T00:00:00Z");
+  assert.deepEqual(items.map(({ start, startAt }) => `${start.timeZone} ${startAt}`).sort(), [
+    "America/New_York 2026-07-01T13:00:00.000Z",
+    "Asia/Calcutta 2026-07-01T03:30:00.000Z",
+    "Australia/Lord_Howe 2026-06-30T22:30:00.000Z",
+    "Europe/Berlin 2026-07-01T07:00:00.000Z",
+  ]);
+});
+
+Deno.test("an occurrence of a timed series that a file names by its day alone is the one of that day", async () => {
+  await using world = await openWorld();
+  const series = ["BEGIN:VEVENT", "UID:s", "DTSTART;TZID=Europe/Vienna:20260302T100000", "RRULE:FREQ=DAILY;COUNT=4"];
+  const edit = [
+    "BEGIN:VEVENT",
+    "UID:s",
+    "RECURRENCE-ID;VALUE=DATE:20260305",
+    "DTSTART;TZID=Europe/Vienna:20260305T150000",
+  ];
+  const cancelled = ["BEGIN:VEVENT", "UID:s", "RECURRENCE-ID;VALUE=DATE:20260304", "DTSTART:20260304T090000Z"];
+  const file = calendarOf(
+    ...[...series, "EXDATE;VALUE=DATE:20260303", "END:VEVENT"],
+    ...[...edit, "END:VEVENT"],
+    ...[...cancelled, "STATUS:CANCELLED", "END:VEVENT"],
+  );
+  assert.deepEqual((await importFile(world, file)).problems, []);
+  assert.deepEqual(await startsIn(world.alice, "2026-03-01T00:00:00Z", "2026-03-08T00:00:00Z"), [
+    "2026-03-02T09:00:00.000Z",
+    "2026-03-05T14:00:00.000Z",
   ]);
 });
 

@@ -5,8 +5,15 @@ import { exDatesOf, type Patch, patchOf } from "./occurrence.ts";
 import type { EventRow, WholeEvent } from "./store.ts";
 import { instantOf, localOf, wallMs } from "./zone.ts";
 
-/** Stands for a RECURRENCE-ID that is a date, which the library cannot write. */
-const DATE_ID = "X-RECURRENCE-DATE";
+/**
+ * Names that stand for a RECURRENCE-ID of the series' own kind until the file is written: the library knows only times in
+ * the zone of the edit, which readers that compare names as texts would not find in the series.
+ */
+const OCCURRENCE_IDS = {
+  "X-RECURRENCE-DATE:": "RECURRENCE-ID;VALUE=DATE:",
+  "X-RECURRENCE-UTC:": "RECURRENCE-ID:",
+  "X-RECURRENCE-LOCAL:": "RECURRENCE-ID;TZID=",
+} as const;
 
 /** Writes the calendar. */
 export function writeCalendar(name: string, events: readonly WholeEvent[]): string {
@@ -18,16 +25,14 @@ export function writeCalendar(name: string, events: readonly WholeEvent[]): stri
   for (const { row, overrides } of events) {
     calendar.createEvent({ ...describe(row, {}), repeating: row.rrule === null ? null : recurrence(row) });
     for (const override of overrides) {
-      const isDate = row.time_zone === null;
       calendar.createEvent({
         ...describe(row, patchOf(override), override.occurrence),
-        ...(isDate ? { x: [[DATE_ID, override.occurrence.replaceAll("-", "")] as [string, string]] } : {
-          recurrenceId: placed(override.occurrence, row.time_zone),
-        }),
+        x: [occurrenceId(override.occurrence, row.time_zone)],
       });
     }
   }
-  return calendar.toString().replaceAll(new RegExp(`^${DATE_ID}:`, "gm"), "RECURRENCE-ID;VALUE=DATE:")
+  return Object.entries(OCCURRENCE_IDS)
+    .reduce((text, [mark, name]) => text.replaceAll(new RegExp(`^${mark}`, "gm"), name), calendar.toString())
     // Texts of calendars have no other control characters (RFC 5545 3.3.11).
     .replaceAll(/[^\P{Cc}\r\n\t]/gu, "");
 }
@@ -55,6 +60,12 @@ function describe(row: EventRow, patch: Patch, occurrence?: string) {
     ...(location === null ? {} : { location }),
     transparency: row.is_transparent === 1 ? ICalEventTransparency.TRANSPARENT : ICalEventTransparency.OPAQUE,
   };
+}
+
+function occurrenceId(occurrence: string, zone: string | null): [string, string] {
+  const stamp = occurrence.replaceAll(/[-:]/g, "");
+  if (zone === null) return ["X-RECURRENCE-DATE", stamp];
+  return isUtc(zone) ? ["X-RECURRENCE-UTC", `${stamp}Z`] : ["X-RECURRENCE-LOCAL", `${zone}:${stamp}`];
 }
 
 /** RRULE and EXDATE lines. */

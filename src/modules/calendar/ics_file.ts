@@ -5,6 +5,9 @@ import { Fault } from "@/core/fault.ts";
 const EVENTS_MAX = 2000;
 const LINES_MAX = 100_000;
 const DEPTH_MAX = 4;
+/** Zones that a file describes, and lines that one takes with all of its past; more are not read. */
+const DEFINITIONS_MAX = 50;
+const DEFINITION_LINES_MAX = 1000;
 const EVENT_MAX_CHARS = 256 * 1024;
 
 export type IcsFile = {
@@ -14,6 +17,8 @@ export type IcsFile = {
   zone: string | undefined;
   /** X-LIC-LOCATION by TZID. */
   locations: Map<string, string>;
+  /** VTIMEZONE by TZID, as unfolded lines. */
+  definitions: Map<string, string[]>;
   /** Events too large to read. */
   oversized: number;
 };
@@ -22,9 +27,10 @@ export type IcsFile = {
 export function splitIcs(text: string): IcsFile {
   const lines = unfold(text);
   if (lines[0]?.trim().toUpperCase() !== "BEGIN:VCALENDAR") throw broken("it does not begin with BEGIN:VCALENDAR");
-  const file: IcsFile = { events: [], zone: undefined, locations: new Map(), oversized: 0 };
+  const file: IcsFile = { events: [], zone: undefined, locations: new Map(), definitions: new Map(), oversized: 0 };
   const open: string[] = [];
   let event: string[] | undefined;
+  let definition: string[] = [];
   let tzid = "";
   for (const line of lines) {
     const [name, value] = nameAndValue(line);
@@ -32,13 +38,18 @@ export function splitIcs(text: string): IcsFile {
       open.push(value.toUpperCase());
       if (open.length > DEPTH_MAX) throw broken(`parts are nested deeper than ${DEPTH_MAX}`);
       if (value.toUpperCase() === "VEVENT" && event === undefined) event = [];
+      if (value.toUpperCase() === "VTIMEZONE") definition = [];
     }
-    event?.push(line);
+    (event ?? definition).push(line);
     if (name === "END") {
       if (open.pop() !== value.toUpperCase()) throw broken(`END:${value.slice(0, 40)} has no BEGIN`);
       if (value.toUpperCase() === "VEVENT" && event !== undefined) {
         addEvent(file, event);
         event = undefined;
+      }
+      if (value.toUpperCase() === "VTIMEZONE" && file.definitions.size < DEFINITIONS_MAX) {
+        file.definitions.set(tzid, definition.length > DEFINITION_LINES_MAX ? [] : definition);
+        definition = [];
       }
     } else if (event === undefined) {
       if (name === "X-WR-TIMEZONE") file.zone = value;

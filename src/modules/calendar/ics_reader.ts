@@ -3,7 +3,7 @@ import ICAL from "ical.js";
 import { Fault } from "@/core/fault.ts";
 import { misfit, type Timing } from "./draft.ts";
 import { type IcsFile, rawValue } from "./ics_file.ts";
-import { zoneNamed } from "./ics_zone.ts";
+import { FileZones } from "./ics_zone.ts";
 import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
 import { instantOf, localOf, wallMs, wallOf } from "./zone.ts";
@@ -42,10 +42,18 @@ export type IcsEvent = {
   leftOut: readonly string[];
 };
 
-/** Reads one event of a file; throws a Fault for what cannot be an event here. `homeZone` is for times without a zone. */
-export function readEvent(file: IcsFile, event: IcsFile["events"][number], homeZone: string): IcsEvent {
+/**
+ * Reads events of a file one by one; what it returns throws a Fault for what cannot be an event here. `homeZone` is for times
+ * without a zone.
+ */
+export function readerOf(file: IcsFile, homeZone: string): (event: IcsFile["events"][number]) => IcsEvent {
+  const zones = new FileZones(file, homeZone);
+  return (event) => readEvent(zones, event);
+}
+
+function readEvent(zones: FileZones, event: IcsFile["events"][number]): IcsEvent {
   try {
-    return eventOf(file, event, homeZone);
+    return eventOf(zones, event);
   } catch (cause) {
     if (cause instanceof Fault) throw cause;
     // The library reads values when they are asked for, and throws plain errors at those that are none.
@@ -53,13 +61,15 @@ export function readEvent(file: IcsFile, event: IcsFile["events"][number], homeZ
   }
 }
 
-function eventOf(file: IcsFile, { uid, lines }: IcsFile["events"][number], homeZone: string): IcsEvent {
+function eventOf(zones: FileZones, { uid, lines }: IcsFile["events"][number]): IcsEvent {
   const component = new ICAL.Component(ICAL.parse(lines.join("\r\n")));
   const text = (name: string): string => String(component.getFirstPropertyValue(name) ?? "").trim();
-  const start = place(component, "dtstart", file, homeZone);
+  const start = place(component, "dtstart", zones);
   if (start === undefined) throw misfit("/text", "DTSTART is missing");
   const rrule = rawValue(lines, "RRULE") ?? null;
-  const original = place(component, "recurrence-id", file, homeZone) ?? null;
+  const original = place(component, "recurrence-id", zones) ?? null;
+  const duration_seconds = durationOf(component, start, zones);
+  const timing = { start_local: start.local, time_zone: start.zone, duration_seconds };
   return {
     uid,
     occurrence: original,
@@ -67,13 +77,9 @@ function eventOf(file: IcsFile, { uid, lines }: IcsFile["events"][number], homeZ
     title: bounded(text("summary") || "(no title)", TITLE_MAX, "SUMMARY"),
     description: bounded(text("description"), DESCRIPTION_MAX, "DESCRIPTION") || null,
     location: bounded(text("location"), LOCATION_MAX, "LOCATION") || null,
-    timing: {
-      start_local: start.local,
-      time_zone: start.zone,
-      duration_seconds: durationOf(component, start, file, homeZone),
-    },
+    timing,
     rrule,
-    exDates: rrule === null ? [] : exDatesIn(component, start.zone, file, homeZone),
+    exDates: rrule === null ? [] : exDatesIn(component, timing, zones),
     reminders: remindersIn(component),
     visibility: VISIBILITIES[text("class").toUpperCase()] ?? "room",
     isTransparent: text("transp").toUpperCase() === "TRANSPARENT",
@@ -94,12 +100,12 @@ function leftOutOf(component: ICAL.Component): string[] {
 
 type Place = { local: string; zone: string | null };
 
-function place(component: ICAL.Component, name: string, file: IcsFile, homeZone: string): Place | undefined {
+function place(component: ICAL.Component, name: string, zones: FileZones): Place | undefined {
   const property = component.getFirstProperty(name);
-  return property === null ? undefined : placesOf(property, file, homeZone)[0];
+  return property === null ? undefined : placesOf(property, zones)[0];
 }
 
-function placesOf(property: ICAL.Property, file: IcsFile, homeZone: string): Place[] {
+function placesOf(property: ICAL.Property, zones: FileZones): Place[] {
   const tzid = property.getFirstParameter("tzid");
   const written: unknown[] = property.toJSON().slice(3);
   return property.getValues().map((value, at) => {
@@ -115,19 +121,15 @@ function placesOf(property: ICAL.Property, file: IcsFile, homeZone: string): Pla
     }
     if (value.isDate) return { local: text, zone: null };
     if (text.endsWith("Z")) return { local: text.slice(0, -1), zone: "UTC" };
-    const zone = tzid === undefined
-      ? zoneNamed(file.zone ?? homeZone, file.locations)
-      : zoneNamed(tzid, file.locations);
-    if (zone === undefined) {
-      throw misfit("/text", `the time zone ${(tzid ?? file.zone ?? "").slice(0, 60)} is not known`);
-    }
+    const zone = zones.named(tzid, value.year);
+    if (zone === undefined) throw misfit("/text", `the time zone ${(tzid ?? "of the file").slice(0, 60)} is not known`);
     return { local: text, zone };
   });
 }
 
-function durationOf(component: ICAL.Component, start: Place, file: IcsFile, homeZone: string): number {
+function durationOf(component: ICAL.Component, start: Place, zones: FileZones): number {
   const usual = start.zone === null ? DAY_SECONDS : 0;
-  const end = place(component, "dtend", file, homeZone);
+  const end = place(component, "dtend", zones);
   const duration = component.getFirstPropertyValue("duration");
   const seconds = end !== undefined
     ? (instantOf(end.local, end.zone) - instantOf(start.local, start.zone)) / 1000
@@ -141,17 +143,17 @@ function durationOf(component: ICAL.Component, start: Place, file: IcsFile, home
 }
 
 /** EXDATEs in the terms of the series; those in another zone are converted. */
-function exDatesIn(component: ICAL.Component, zone: string | null, file: IcsFile, homeZone: string): string[] {
+function exDatesIn(component: ICAL.Component, series: Timing, zones: FileZones): string[] {
   return component.getAllProperties("exdate").flatMap((property) =>
-    placesOf(property, file, homeZone).map((date) => inSeries(date, zone))
+    placesOf(property, zones).map((date) => inSeries(date, series))
   );
 }
 
-/** A time of the file as a start in a series of this zone. */
-export function inSeries({ local, zone: from }: Place, zone: string | null): string {
+/** A time of the file as a start of this series. Some programs name one by its day alone. */
+export function inSeries({ local, zone: from }: Place, { start_local, time_zone: zone }: Timing): string {
   if (from === zone) return local;
   if (zone === null) return local.slice(0, 10);
-  if (from === null) return `${local}T00:00:00`;
+  if (from === null) return `${local}${start_local.slice(local.length)}`;
   return localOf(wallOf(instantOf(local, from), zone), zone);
 }
 

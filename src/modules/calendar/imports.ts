@@ -131,9 +131,10 @@ function groupsOf(
   problem: (uid: string, detail: string) => void,
 ): Group[] {
   const read: IcsEvent[] = [];
+  const readEvent = reader.readerOf(file, homeZone);
   for (const event of file.events) {
     try {
-      read.push(reader.readEvent(file, event, homeZone));
+      read.push(readEvent(event));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       problem(event.uid, error.message.replace(/^\/text: /, ""));
@@ -168,7 +169,7 @@ function eventOf(
   const { timing, rrule } = master;
   const id = before?.row.id ?? newId("cal");
   const named = edits.flatMap((edit) =>
-    edit.occurrence === null || rrule === null ? [] : [{ edit, name: inSeries(edit.occurrence, timing.time_zone) }]
+    edit.occurrence === null || rrule === null ? [] : [{ edit, name: inSeries(edit.occurrence, timing) }]
   );
   const cancelled = named.filter(({ edit }) => edit.isCancelled).map(({ name }) => name);
   const edited = new Map(named.filter(({ edit }) => !edit.isCancelled).map(({ name, edit }) => [name, edit]));

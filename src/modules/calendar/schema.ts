@@ -21,6 +21,8 @@ export const EXCEPTIONS_MAX = 500;
 export const RANGE_DAYS_MAX = 366;
 export const OCCURRENCES_MAX = 5000;
 export const FREEBUSY_MAX = 50;
+/** How many occurrences of a series `ifFree` looks at: those of a year, once a day. */
+export const IF_FREE_MAX = 366;
 export const IMPORT_MAX_BYTES = 1024 * 1024;
 const DURATION_MINUTES_MAX = 60 * 24 * 366;
 const REMINDER_MINUTES_MAX = 60 * 24 * 28;
@@ -76,7 +78,8 @@ export type AttendeeInput = z.output<typeof AttendeeInput>;
 const Attendees = z.array(AttendeeInput).max(ATTENDEES_MAX);
 
 const IfFree = z.boolean().default(false).describe(
-  "Refuse with busy_conflict when the caller or an attendee is busy then; not for guests of the tenant",
+  "Refuse with busy_conflict when the caller or an attendee is busy then; of a series the occurrences of the first year are " +
+    `looked at, at most ${IF_FREE_MAX}; not for guests of the tenant`,
 );
 
 export const Attendee = z.object({

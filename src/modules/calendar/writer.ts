@@ -12,14 +12,14 @@ import type { EventMeetings } from "./meetings.ts";
 import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
 import { reminderJob } from "./reminder.ts";
-import type { SCOPES } from "./schema.ts";
+import { IF_FREE_MAX, type SCOPES } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type WholeEvent } from "./store.ts";
 
 export const KIND = "event";
 const DAY_MS = 86_400_000;
-/** How much of a series `ifFree` looks at. */
 const IF_FREE_DAYS = 366;
-const IF_FREE_MAX = 200;
+/** Time in which `ifFree` works out when an event itself is. */
+const IF_FREE_MS = 200;
 
 /** What of search the calendar uses. */
 export type CalendarIndex = {
@@ -36,6 +36,8 @@ export type Change = {
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
 };
+/** The same of what nobody here does. */
+type Told = Pick<Change, "scope" | "occurrence"> & { actor?: Change["actor"] };
 type What = "created" | "updated" | "cancelled";
 
 export class EventWriter {
@@ -74,6 +76,20 @@ export class EventWriter {
     return after;
   }
 
+  /** Adds an event as it was elsewhere. */
+  async adopt(tx: Tx, event: WholeEvent): Promise<void> {
+    const { from, to } = extentOf(event);
+    const row = { ...event.row, from_at: iso(from), to_at: to === null ? null : iso(to) };
+    const whole = { ...event, row };
+    await this.#tell(tx, whole, "created", { scope: "all" });
+    const events = new CalendarStore(tx.db);
+    await events.add(row);
+    await events.replaceParts(row.tenant_id, row.id, whole);
+    await this.#deps.index?.put(searchEntry(whole));
+    const job = reminderJob(whole);
+    if (job !== undefined) await tx.enqueue(job);
+  }
+
   async remove(tx: Tx, event: WholeEvent, change: Change): Promise<void> {
     const { tenant_id, id } = event.row;
     await this.#deps.meetings.cancel(change.actor, event.row);
@@ -105,7 +121,7 @@ export class EventWriter {
     return [{ stream: roomStream(room.id), principalId: null, level }, ...personal];
   }
 
-  async #tell(tx: Tx, event: WholeEvent, what: What, change: Change, before?: WholeEvent): Promise<void> {
+  async #tell(tx: Tx, event: WholeEvent, what: What, change: Told, before?: WholeEvent): Promise<void> {
     const { actor, scope, occurrence } = change;
     const draft = (
       type: What,
@@ -115,7 +131,7 @@ export class EventWriter {
       tenantId: event.row.tenant_id,
       stream: to.stream,
       type: `calendar.event.${type}`,
-      actor,
+      ...(actor === undefined ? {} : { actor }),
       data: { event: presentEvent(subject, to, occurrence), scope, occurrence: occurrence?.name ?? null },
     });
     const audience = await this.audience(tx, event);
@@ -134,13 +150,13 @@ export class EventWriter {
     const { row, attendees } = event;
     if (row.is_transparent === 1) return;
     const from = Math.max(Date.parse(row.from_at), now - DAY_MS);
-    const { items } = occurrencesBetween(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX);
-    const last = items.at(-1);
-    if (last === undefined) return;
+    const own = occurrencesBetween(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS);
+    const { items } = own;
+    if (items.length === 0) return;
     const declined = new Set(attendees.flatMap((one) => one.status === "declined" ? [one.principal_id] : []));
     const ids = [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
       .filter((id) => !declined.has(id));
-    const { busy } = await busyTimes(events, {
+    const { busy, truncated } = await busyTimes(events, {
       tenantId: row.tenant_id,
       principalIds: [...new Set(ids)],
       from,
@@ -154,6 +170,14 @@ export class EventWriter {
         "busy_conflict",
         `${clash.principalId} is busy from ${iso(clash.startAt)} to ${iso(clash.endAt)}`,
       );
+    }
+    // What was not looked at may be taken.
+    if (truncated || own.truncated && items.length < IF_FREE_MAX) {
+      const detail =
+        "too much stands in these calendars to tell whether everybody is free; book fewer occurrences at once";
+      throw new Fault("recurrence_too_dense", `/ifFree: ${detail}`, {
+        errors: [{ pointer: "/ifFree", code: "recurrence_too_dense", detail }],
+      });
     }
   }
 }
