@@ -31,6 +31,20 @@ function png(width: number, height: number, rgba: number[], rows = height): Byte
   );
 }
 
+/** A stored picture, as far as thumbnails look at it. */
+const PICTURE = {
+  name: "x",
+  contentType: "image/jpeg",
+  size: 9,
+  sha256: "",
+  width: 9,
+  height: 9,
+  state: "linked",
+  uploaderId: "alice",
+  roomId: null,
+  createdAt: "2026-03-01T12:00:00.000Z",
+} as const;
+
 async function uploaded(gateway: Harness, who: Caller, bytes: Bytes, name = "picture"): Promise<string> {
   return ok(await upload(gateway, who, { name }, bytes)).id;
 }
@@ -221,6 +235,30 @@ Deno.test("a thumbnail that is made while its file goes is not left behind, and 
   assert.deepEqual(await filesIn(folder), []);
 });
 
+Deno.test("a decoder that takes too long is stopped, and the next picture is made", async () => {
+  const contents = new Map<string, Bytes>([["file_slow", png(5000, 5000, BLUE)], ["file_fine", JPEG]]);
+  const blobs: Blobs = {
+    get: (key) => Promise.resolve(contents.has(key) ? new Response(contents.get(key)).body ?? undefined : undefined),
+    head: () => Promise.resolve(undefined),
+    put: async (key, content) => void contents.set(key, await new Response(ReadableStream.from(content)).bytes()),
+    delete: () => Promise.resolve(),
+  };
+  const thumbnails = new Thumbnails(blobs, 150);
+  const read = (id: string, side: number): Promise<Bytes> =>
+    thumbnails.read({
+      file: { ...PICTURE, id, width: side, height: side },
+      box: 64,
+      isThere: () => Promise.resolve(true),
+    });
+  const slow = assert.rejects(
+    read("file_slow", 5000),
+    (error) => error instanceof Fault && /cannot be decoded/.test(error.message),
+  );
+  assert.equal((await decoded(await read("file_fine", 24))).width, 24);
+  await slow;
+  assert.equal(contents.get("file_slow_64")?.length, 0);
+});
+
 Deno.test("beyond what may wait, callers are told to come again", async () => {
   const stopped = Promise.withResolvers<undefined>();
   const blobs: Blobs = {
@@ -231,19 +269,7 @@ Deno.test("beyond what may wait, callers are told to come again", async () => {
   };
   const thumbnails = new Thumbnails(blobs);
   const read = (id: string): Promise<string> => {
-    const file = {
-      id,
-      name: "x",
-      contentType: "image/jpeg",
-      size: 9,
-      sha256: "",
-      width: 9,
-      height: 9,
-      state: "linked",
-      uploaderId: "alice",
-      roomId: null,
-      createdAt: "2026-03-01T12:00:00.000Z",
-    } as const;
+    const file = { ...PICTURE, id };
     return thumbnails.read({ file, box: 64, isThere: () => Promise.resolve(true) }).then(() => "made", (error) => {
       assert.ok(error instanceof Fault);
       return `${error.code} ${error.retryAfterMs ?? ""}`;

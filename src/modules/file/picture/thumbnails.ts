@@ -15,6 +15,8 @@ const SOURCE_MAX_BYTES = 64 * 1024 * 1024;
 /** A caller is told to come again after this long; what they asked for is made all the same. */
 const PATIENCE_MS = 10_000;
 const RETRY_MS = 2000;
+/** The largest pictures take a second or two; one that takes this long is treated as one that cannot be decoded. */
+const TIME_MAX_MS = 30_000;
 const WAITING_MAX = 20;
 
 type Source = { file: StoredFile; box: Box; isThere: () => Promise<boolean> };
@@ -26,11 +28,13 @@ export function blobKeysOf(id: string, contentType: string): string[] {
 
 export class Thumbnails {
   readonly #blobs: Blobs;
+  readonly #timeMaxMs: number;
   readonly #making = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(blobs: Blobs) {
+  constructor(blobs: Blobs, timeMaxMs = TIME_MAX_MS) {
     this.#blobs = blobs;
+    this.#timeMaxMs = timeMaxMs;
   }
 
   /**
@@ -71,7 +75,8 @@ export class Thumbnails {
   async #make({ file, box, isThere }: Source): Promise<Uint8Array<ArrayBuffer>> {
     const content = await this.#blobs.get(file.id);
     if (content === undefined) throw new Fault("gone", "The content is no longer there");
-    const small = await inWorker({ bytes: await new Response(content).bytes(), box }) ?? new Uint8Array();
+    const bytes = await new Response(content).bytes();
+    const small = await inWorker({ bytes, box, timeMaxMs: this.#timeMaxMs }) ?? new Uint8Array();
     const key = keyOf(file.id, box);
     // Should two nodes make it at once, both put the same.
     await this.#blobs.put(key, ReadableStream.from([small]));
@@ -83,9 +88,7 @@ export class Thumbnails {
 
 /**
  * Runs in a worker of its own, so that its memory goes with it. Ended only when it is done: to end one that computes does not
- * stop its thread, but would let the next one start beside it. How long it computes is bounded by what it takes on: so many
- * pixels, so many scans, so much memory. Should a picture hang the decoder all the same, no other is made and callers are
- * told to come again, which is better than a core lost with every attempt.
+ * stop its thread, but would let the next one start beside it. So the worker itself keeps the time.
  */
 async function inWorker(order: Order): Promise<Rendered> {
   const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
