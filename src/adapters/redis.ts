@@ -11,6 +11,8 @@ const QUIET_MAX = 3;
 const PROBE_KEY = "svc:probe";
 /** A server that was made a replica, has lost its master or is still loading. Which one is to be used, its name may say. */
 const UNFIT = /^(READONLY|MASTERDOWN|LOADING)\b/;
+/** A server that does not let us in. */
+const SHUT = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
 
 const log = logOf("redis");
 
@@ -58,6 +60,8 @@ export class RedisConnection {
       enableOfflineQueue: false,
       // Whether the server is fit is asked below; ended while it asks by itself as well, the client forgets one of its timers.
       enableReadyCheck: false,
+      // Nor may it introduce itself: given up before that is answered, it would end, then call itself ready, and connect no more.
+      disableClientInfo: true,
       // Who subscribes does so itself, once the server has turned out to be fit.
       autoResubscribe: false,
       // Reconnecting is ours: a client that waits to do it by itself cannot be closed cleanly.
@@ -148,7 +152,7 @@ export class RedisConnection {
   async #takesWrites(): Promise<boolean> {
     return await this.client.del(PROBE_KEY).then(
       () => true,
-      (error: Error) => error.name === "ReplyError" && !UNFIT.test(error.message),
+      ({ name, message }: Error) => name === "ReplyError" && !UNFIT.test(message) && !SHUT.test(message),
     );
   }
 }

@@ -9,7 +9,9 @@ import { Fault } from "@/core/fault.ts";
  */
 export async function claimSqlite(path: string): Promise<Disposable> {
   mkdirSync(dirname(path), { recursive: true });
-  const file = await Deno.open(`${path}.lock`, { write: true, create: true });
+  // A link to it is another name for the same file.
+  const real = await Deno.realPath(path).catch(() => path);
+  const file = await Deno.open(`${real}.lock`, { write: true, create: true });
   if (!await file.tryLock(true)) {
     file.close();
     throw new Fault("unavailable", `Another gateway has ${path} open; several need PostgreSQL and Redis`);

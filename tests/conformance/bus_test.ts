@@ -311,6 +311,18 @@ redisTest("closing does not wait for a Redis that is away, nor for one that just
   }
 });
 
+redisTest("a Redis that hangs for so long that it is given up more than once is taken up when it answers", async () => {
+  await using server = await ownRedis();
+  const connections = [false, true].map((isListener) => new RedisConnection(server.url, { watchMs: 20, isListener }));
+  await until(() => connections.every(({ isReady }) => isReady));
+  server.freeze();
+  await sleep(1000);
+  assert.ok(connections.every(({ isReady }) => !isReady));
+  server.thaw();
+  await until(() => connections.every(({ isReady }) => isReady));
+  await Promise.all(connections.map((connection) => connection.close()));
+});
+
 redisTest("what waits for a Redis that hangs is bounded, and the loss is told", async () => {
   await using server = await ownRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {

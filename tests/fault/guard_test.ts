@@ -25,6 +25,15 @@ Deno.test("a second gateway on a SQLite file is refused while the first runs, al
   await (await open())[Symbol.asyncDispose]();
 });
 
+Deno.test("a SQLite file is one file under every name that it has", async () => {
+  await using cluster = await Cluster.single();
+  await Deno.symlink(`${cluster.folder}/gateway.db`, `${cluster.folder}/alias.db`);
+  const config = configOf({ SVC_DATABASE_URL: `sqlite:${cluster.folder}/alias.db`, SVC_DATA_DIR: cluster.folder });
+  await assert.rejects(async () => {
+    await using _second = await createApp(config, { clock: systemClock });
+  }, Fault);
+});
+
 Deno.test("combinations that leave a second gateway deaf are named at the start", () => {
   const postgres = "postgres://localhost/x";
   const warnings = (settings: Record<string, string>) =>
