@@ -43,3 +43,8 @@ export function hasScope(actor: Actor, scope: string): boolean {
   return actor.scopes.has(scope) || actor.scopes.has("*") ||
     actor.scopes.has(`${scope.slice(0, scope.indexOf("."))}.*`);
 }
+
+/** The first scope that a token lacks to hear of events, which hold messages. */
+export function lacksToHear(actor: Actor): string | undefined {
+  return ["room.read", "message.read"].find((scope) => !hasScope(actor, scope));
+}

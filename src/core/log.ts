@@ -8,6 +8,7 @@ import {
   type LogLevel,
   reset,
 } from "@logtape/logtape";
+import { Fault } from "./fault.ts";
 
 const LEVELS: Readonly<Record<string, LogLevel | null>> = {
   off: null,
@@ -65,4 +66,25 @@ export async function stopLogging(): Promise<void> {
 /** The log of one target: a module or transport name. */
 export function logOf(target: string): Logger {
   return getLogger(["gateway", target]);
+}
+
+/** Which requests a failure was told of: one that ends many of them is told once for each. */
+const told = new WeakMap<Fault, Set<string>>();
+
+/** Logs the failure of a request, unless somebody who had it before has done so. */
+export function logFailure(log: Logger, fault: Fault, fields: { requestId: string; [name: string]: unknown }): void {
+  const requests = told.get(fault) ?? new Set();
+  if (requests.has(fields.requestId)) return;
+  told.set(fault, requests.add(fields.requestId));
+  log[fault.kind.level]("failed", { ...fields, ...failureOf(fault) });
+}
+
+/** What the log tells of anything thrown: its code, and of what is behind it type, message and place, without its data. */
+export function failureOf(thrown: unknown): { code: string; cause?: string } {
+  const { code, cause } = Fault.from(thrown);
+  if (cause === undefined) return { code };
+  return {
+    code,
+    cause: cause instanceof Error ? `${cause.name}: ${cause.message}\n${cause.stack ?? ""}` : String(cause),
+  };
 }

@@ -450,3 +450,59 @@ Deno.test("after unsubscribe, or the end of the socket, nothing is delivered and
   assert.equal(alice.connection.subscriptions.size, 1, "the server's own subscription stays");
   await hub.drain();
 });
+
+Deno.test("who goes while a subscribe is being checked leaves nobody behind, whatever comes of the check", async () => {
+  const presence = new MemoryPresence();
+  const { hub, connect, rooms } = rig({ presence });
+  const peer = await connect();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rooms.beforeCheck = () => promise;
+  peer.connection.receive(JSON.stringify({ id: 2, subscribe: { channel: room } }));
+  await until(() => rooms.checks === 1);
+  peer.connection.gone();
+  resolve();
+  await settle();
+  assert.deepEqual(hub.stats().channels, { principal: 0 });
+  assert.deepEqual(await presence.list(`${TENANT}/${room}`), []);
+  await hub.drain();
+});
+
+Deno.test("subscribes that follow each other are looked at together; one too many or of one channel is refused", async () => {
+  const { hub, connect, rooms } = rig({ limits: { ...SMALL, subscriptionsMax: 3 } });
+  const peer = await connect();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rooms.beforeCheck = () => promise;
+  const channels = ["room:a", "room:a", "room:b", "room:c", "room:d"];
+  const lines = channels.map((channel, index) => JSON.stringify({ id: index + 2, subscribe: { channel } }));
+  peer.connection.receive([...lines, JSON.stringify({ id: 9, unsubscribe: { channel: "room:a" } })].join("\n"));
+  await until(() => rooms.checks === channels.length, "a look at all of them at once");
+  assert.equal(peer.socket.lines.length, 1, "nothing overtakes them");
+  resolve();
+  await until(() => peer.socket.lines.length === 2 + channels.length);
+  const codes = peer.socket.lines.slice(1).sort((one, other) => one.id - other.id).map(({ error }) => error?.code);
+  assert.deepEqual(codes, [undefined, 105, undefined, undefined, 106, undefined]);
+  assert.equal(peer.socket.lines.at(-1).id, 9);
+  assert.deepEqual([...peer.connection.subscriptions.keys()], ["principal:alice", "room:b", "room:c"]);
+  assert.equal(hub.stats().channels.room, 2);
+  await hub.drain();
+});
+
+Deno.test("a client that comes back for much in many channels at once gets all of it, and is not taken for slow", async () => {
+  const { hub, connect, log } = rig({ limits: { ...SMALL, outboxMaxBytes: 16_000, replyMaxBytes: 7000 } });
+  const channels = Array.from({ length: 12 }, (_, index) => `room:${index}`);
+  for (const channel of channels) for (let i = 0; i < 6; i++) log.append(channel, "x".repeat(1000));
+  const peer = await connect();
+  const lines = channels.map((channel, index) =>
+    JSON.stringify({ id: index + 2, subscribe: { channel, recover: true } })
+  );
+  peer.connection.receive(lines.join("\n"));
+  const heard = (channel: string): number[] => {
+    const reply = peer.socket.lines.find(({ id }) => id === channels.indexOf(channel) + 2)?.subscribe;
+    const recovered = (reply?.publications ?? []).map(({ offset }: { offset: number }) => offset);
+    return [...recovered, ...offsets(peer.socket, channel)];
+  };
+  await until(() => !peer.socket.isOpen || channels.every((channel) => heard(channel).length >= 6));
+  assert.equal(peer.socket.closedWith, undefined);
+  for (const channel of channels) assert.deepEqual(heard(channel), [1, 2, 3, 4, 5, 6]);
+  await hub.drain();
+});

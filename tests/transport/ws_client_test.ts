@@ -285,6 +285,28 @@ Deno.test("a socket that dies without a word leaves nothing behind", async () =>
   assert.equal(served.hub.stats().zombies, 0);
 });
 
+Deno.test("a peer that does not let go is dropped, with the unfinished message that it was sending", async () => {
+  await using served = serve({ ...SMALL, authTimeoutMs: 50, lingerMs: 50 });
+  const { hostname, port } = new URL(served.url);
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  await connection.write(
+    new TextEncoder().encode(
+      `GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+    ),
+  );
+  // A text frame and those that continue it, masked with zeros, of which none is the last.
+  await connection.write(new Uint8Array([0x01, 0x81, 0, 0, 0, 0, 0x61]));
+  const more = new Uint8Array([0x00, 0x81, 0, 0, 0, 0, 0x61]);
+  await until(() => served.hub.stats().zombies === 1);
+  await assert.rejects(async () => {
+    for (const end = performance.now() + 2000; performance.now() < end;) {
+      await connection.write(more);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  });
+  await until(() => served.hub.stats().zombies === 0);
+});
+
 Deno.test("a shutdown sends the SDK to reconnect, and new sockets elsewhere", async () => {
   const served = serve();
   const client = served.client();

@@ -1,6 +1,6 @@
 // Operations, channel and jobs of rooms.
 import { z } from "@zod/zod";
-import { hasScope } from "@/core/actor.ts";
+import { hasScope, lacksToHear } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { Fault } from "@/core/fault.ts";
 import { defineJob } from "@/core/job.ts";
@@ -145,7 +145,8 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
       summary: "Read the room's events after a position",
       description:
         "The same events, in the same order and with the same positions, as a subscription to `room:<id>`. " +
-        "What became of a message that is hidden from the caller comes as `message.hidden`, without anything of it.",
+        "What became of a message that is hidden from the caller comes as `message.hidden`, without anything of it. " +
+        "Needs the scope `message.read` as well.",
       access: { scope: "room.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/:id/events`, status: 200 },
       input: z.strictObject({
@@ -157,7 +158,10 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
       output: RoomEvents,
       faults: ["not_found", "epoch_changed", "gone"],
       example: { id: ROOM, after: 0 },
-      run: (context, input) => rooms.events(context, input),
+      run(context, input) {
+        checkHears(context.actor);
+        return rooms.events(context, input);
+      },
     }),
   ];
 }
@@ -230,7 +234,7 @@ function memberOperations(members: RoomMembers) {
 function roomChannel(gate: RoomGate): ChannelKind {
   return {
     prefix: "room",
-    summary: "Everything that happens in a room",
+    summary: "Everything that happens in a room; takes the scopes `room.read` and `message.read`",
     isDurable: true,
     presenceMax: PRESENCE_MAX,
     async authorize(actor, id, intent) {
@@ -246,10 +250,16 @@ function roomChannel(gate: RoomGate): ChannelKind {
   };
 }
 
-/** A subscription as the gate wants to be asked: with the scope that reading the room takes. */
+/** Throws unless the token may hear what happens in rooms: the events hold the messages. */
+function checkHears(actor: Context["actor"]): void {
+  const lacking = lacksToHear(actor);
+  if (lacking !== undefined) throw new Fault("scope_missing", `The token lacks the scope ${lacking}`);
+}
+
+/** A subscription as the gate wants to be asked: with the scopes that hearing the room, or saying something there, takes. */
 function subscribing(actor: Context["actor"], intent: "subscribe" | "publish"): Context {
   if (intent === "publish" && !hasScope(actor, "room.write")) throw new Fault("scope_missing", "Needs room.write");
-  if (!hasScope(actor, "room.read")) throw new Fault("scope_missing", "Needs room.read");
+  checkHears(actor);
   return {
     actor,
     requestId: "",

@@ -3,6 +3,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { guestRule, type MayActIn, type OriginRules } from "../http/origin.ts";
 import { Admission, type Ticket } from "../ws/admission.ts";
+import { hangUp } from "../ws/hang_up.ts";
 import { Bucket, type WsLimits } from "../ws/limits.ts";
 
 /** A fast typist makes 20 frames a second; a program that does more is better off with fewer, larger ones. */
@@ -80,7 +81,7 @@ function attach(
     wasOpen = true;
     metrics.connections.inc();
     metrics.connectionsActive.inc();
-    void host.open(bounded(socket, limits.outboxMaxBytes), seen, meta).then((opened) => {
+    void host.open(bounded(socket, limits, gone), seen, meta).then((opened) => {
       session = opened;
       if (isGone) return opened.gone();
       for (const data of early.splice(0)) opened.receive(data);
@@ -121,7 +122,7 @@ function metaOf(ticket: Ticket, { rate }: WsLimits, mayActIn: MayActIn): SocketM
  * The socket with a bounded outbox: who reads too slowly comes back and syncs from where it is. A document that is larger
  * than the outbox may take its time, or somebody with a slow line would come back for it again and again.
  */
-function bounded(socket: WebSocket, outboxMaxBytes: number): SocketLike {
+function bounded(socket: WebSocket, { outboxMaxBytes, lingerMs }: WsLimits, gone: () => void): SocketLike {
   let large = 0;
   return {
     get readyState() {
@@ -133,12 +134,14 @@ function bounded(socket: WebSocket, outboxMaxBytes: number): SocketLike {
       const bytes = data as Uint8Array<ArrayBuffer>;
       const waiting = socket.bufferedAmount;
       if (waiting <= outboxMaxBytes) large = 0;
-      else if (waiting + bytes.length > outboxMaxBytes + large) return socket.close(SLOW.code, SLOW.reason);
+      else if (waiting + bytes.length > outboxMaxBytes + large) {
+        return hangUp(socket, SLOW.code, SLOW.reason, gone, lingerMs);
+      }
       large = Math.max(large, bytes.length);
       socket.send(bytes);
     },
     close(code, reason) {
-      if (socket.readyState < WebSocket.CLOSING) socket.close(code, reason);
+      if (socket.readyState < WebSocket.CLOSING) hangUp(socket, code, reason, gone, lingerMs);
     },
   };
 }

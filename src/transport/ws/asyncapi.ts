@@ -20,7 +20,9 @@ the reply, or \`recovered\` is absent and the state is to be read again. Unknown
 
 const PRINCIPAL = {
   prefix: "principal",
-  summary: "What concerns me, on all my devices: subscribed by the server when connecting",
+  summary:
+    "What concerns me, on all my devices: subscribed by the server when connecting; silent for tokens without the " +
+    "scopes `room.read` and `message.read`",
   isDurable: true,
   ephemeral: {},
 };

@@ -5,12 +5,11 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { logOf } from "@/core/log.ts";
 import type { Operation } from "@/core/operation.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { Presence } from "@/ports/presence.ts";
-import type { Entrance } from "./connect.ts";
-import type { Connection } from "./connection.ts";
+import { type Entrance, requestIdOf, tell } from "./connect.ts";
+import type { Connection, Overlap } from "./connection.ts";
 import {
   channelErrorOf,
   type Command,
@@ -39,8 +38,6 @@ export type CommandsDeps = {
   publish: (event: EphemeralEvent) => void;
 };
 
-const log = logOf("ws");
-
 export class Commands {
   readonly #deps: CommandsDeps;
 
@@ -48,8 +45,10 @@ export class Commands {
     this.#deps = deps;
   }
 
-  /** The operation whose calls this command may overlap with. */
-  overlapOf(command: Command): Operation | undefined {
+  /** What this command may overlap with. */
+  overlapOf(command: Command): Overlap | undefined {
+    // A client asks for all its channels at once and waits for each no longer than some seconds.
+    if (command.method === "subscribe") return "subscribe";
     if (command.method !== "rpc") return undefined;
     const operation = this.#deps.operations.get(command.body.method);
     return operation?.overlaps ? operation : undefined;
@@ -94,7 +93,7 @@ export class Commands {
   async #subscribe(connection: Connection, { id, body }: CommandOf<"subscribe">): Promise<void> {
     const opened = await this.#deps.subscriber.subscribe(connection, body);
     opened.subscription.assertOpen();
-    connection.reply(id, "subscribe", opened.body);
+    connection.reply(id, "subscribe", opened.body());
     opened.subscription.goLive();
   }
 
@@ -190,23 +189,11 @@ export class Commands {
     if (thrown instanceof WireFault) return thrown.error;
     const fault = Fault.from(thrown);
     if (command.method !== "rpc") {
-      if (fault.code === "internal") {
-        const cause = fault.cause instanceof Error ? fault.cause.stack : String(fault.cause);
-        log.error("a command failed", {
-          requestId: requestIdOf(connection, command.id),
-          method: command.method,
-          cause,
-        });
-      }
+      tell(connection, command.id, command.method, fault);
       return channelErrorOf(fault);
     }
     const error = wireErrorOf(fault);
     if (fault.kind.status < 500) return error;
     return { ...error, message: `${error.message} (request ${requestIdOf(connection, command.id)})` };
   }
-}
-
-/** Says which command of which connection, for the log. */
-function requestIdOf(connection: Connection, id: number): string {
-  return `${connection.client}-${id}`;
 }

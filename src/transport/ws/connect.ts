@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { logOf } from "@/core/log.ts";
+import { logFailure, logOf } from "@/core/log.ts";
 import { CLOSE, ORIGIN_REFUSED, type Verdict } from "./close.ts";
 import type { Connection } from "./connection.ts";
 import type { Feeds } from "./feeds.ts";
@@ -77,7 +77,7 @@ export class Entrance {
       ...this.#lifetime(connection.actor),
       data: isLegacy ? { ...objectOf(data), deprecations: [LEGACY_TOKEN] } : data,
     };
-    const subs = `{${JSON.stringify(opened.subscription.feed.channel)}:${opened.body}}`;
+    const subs = `{${JSON.stringify(opened.subscription.feed.channel)}:${opened.body()}}`;
     connection.welcome();
     connection.reply(id, "connect", `${JSON.stringify(reply).slice(0, -1)},"subs":${subs}}`);
     opened.subscription.goLive();
@@ -93,7 +93,10 @@ export class Entrance {
       // An error 109 would be final for the client here; closed as expired it comes back and gets a new token.
       if (fault.code === "token_expired") return connection.close(CLOSE.expired);
       const verdict = verdictOf(fault);
-      if (verdict === undefined) throw new WireFault(wireErrorOf(fault));
+      if (verdict === undefined) {
+        tell(connection, id, "refresh", fault);
+        throw new WireFault(wireErrorOf(fault));
+      }
       return connection.close(verdict);
     }
     const { actor: before } = connection;
@@ -108,8 +111,7 @@ export class Entrance {
 
   async #confirm(connection: Connection, actor: Actor): Promise<void> {
     const { revalidate } = this.#deps.identity;
-    if (revalidate === undefined) return;
-    const current = await revalidate(actor);
+    const current = revalidate === undefined ? actor : await revalidate(actor);
     if (current === undefined) throw new Fault("token_revoked", "The token is not valid any more");
     if (connection.actor === actor) connection.actor = current;
   }
@@ -124,10 +126,10 @@ export class Entrance {
     if (connection.isClosed) return;
     if (thrown instanceof WireFault) return connection.refuse(id, thrown.error);
     const fault = Fault.from(thrown);
-    if (fault.code === "internal") log.error("connect failed", { client: connection.client, cause: causeOf(fault) });
     const verdict = fault.code === "token_expired" ? undefined : verdictOf(fault);
-    if (verdict === undefined) connection.refuse(id, wireErrorOf(fault));
-    else connection.close(verdict);
+    if (verdict !== undefined) return connection.close(verdict);
+    tell(connection, id, "connect", fault);
+    connection.refuse(id, wireErrorOf(fault));
   }
 
   #warn(connection: Connection, { tenantId, principalId }: Actor): void {
@@ -142,9 +144,19 @@ export class Entrance {
   }
 }
 
+/** Says which command of which connection, for the log. */
+export function requestIdOf(connection: Connection, id: number): string {
+  return `${connection.client}-${id}`;
+}
+
 /** Whether the page of a connection may act in the tenant that its token names. */
 export function mayAct({ meta }: Connection, actor: Actor): boolean {
   return meta.mayActIn === undefined || meta.mayActIn(actor.tenantId);
+}
+
+/** Logs why a command failed, if that is our failure. */
+export function tell(connection: Connection, id: number, method: string, fault: Fault): void {
+  if (fault.kind.status >= 500) logFailure(log, fault, { requestId: requestIdOf(connection, id), method });
 }
 
 /** How a refused token ends the connection; `undefined` where the client should try again. */
@@ -156,8 +168,4 @@ function verdictOf(fault: Fault): Verdict | undefined {
 
 function objectOf(data: unknown): Record<string, unknown> {
   return typeof data === "object" && data !== null ? { ...data } : { value: data };
-}
-
-function causeOf(fault: Fault): string {
-  return fault.cause instanceof Error ? fault.cause.stack ?? fault.cause.message : String(fault.cause);
 }

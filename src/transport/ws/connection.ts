@@ -31,6 +31,9 @@ export type ConnectionMeta = {
   onAuthenticated?(): void;
 };
 
+/** Commands that follow each other may overlap where this is the same for them. */
+export type Overlap = Operation | "subscribe";
+
 /** What all connections of a hub share. */
 export interface ConnectionHost {
   readonly limits: WsLimits;
@@ -39,7 +42,7 @@ export interface ConnectionHost {
   readonly time: number;
   /** Wall time, ms. */
   now(): number;
-  overlapOf(command: Command): Operation | undefined;
+  overlapOf(command: Command): Overlap | undefined;
   run(connection: Connection, command: Command): Promise<void>;
   welcomed(connection: Connection): void;
   /** The reader is behind, or has input to be read away: resume the connection a little later. */
@@ -83,7 +86,7 @@ export class Connection implements Member {
   #inbox: Command[] = [];
   #inboxBytes = 0;
   #running = 0;
-  #overlapping: Operation | undefined;
+  #overlapping: Overlap | undefined;
   #isTouched = false;
   #isGone = false;
   #isOurVerdict = false;
@@ -149,7 +152,7 @@ export class Connection implements Member {
   receive(data: unknown): void {
     if (this.#phase === "closed" || this.#phase === "refused") return;
     if (this.#parting !== undefined) return this.#unheard(this.#parting, data);
-    if (typeof data !== "string") return this.#part(CLOSE.badRequest);
+    if (typeof data !== "string") return this.#part(this.#isTooLarge(data) ? CLOSE.tooLarge : CLOSE.badRequest);
     if (isLongerThan(data, this.#host.limits.frameMaxBytes)) return this.#part(CLOSE.tooLarge);
     const text = data.endsWith("\n") ? data.slice(0, -1) : data;
     for (const line of text.includes("\n") ? text.split("\n") : [text]) {
@@ -169,7 +172,7 @@ export class Connection implements Member {
   }
 
   /**
-   * Runs what waits, strictly in order. Only calls of one operation that says so overlap, and nothing overtakes them.
+   * Runs what waits, strictly in order. Only subscribes, and calls of one operation that says so, overlap; nothing overtakes them.
    * A client that does not read its replies gets no further ones.
    */
   pump(): void {
@@ -308,6 +311,10 @@ export class Connection implements Member {
     parting.looks = 0;
     parting.unheard += FRAME_COST + (typeof data === "string" ? data.length : UNHEARD_MAX);
     if (parting.unheard > UNHEARD_MAX) this.close(parting.verdict);
+  }
+
+  #isTooLarge(data: unknown): boolean {
+    return data instanceof ArrayBuffer && data.byteLength > this.#host.limits.frameMaxBytes;
   }
 
   #take(line: string): void {

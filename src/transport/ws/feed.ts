@@ -108,7 +108,9 @@ export class Feed implements SequenceOwner {
       count = 0;
     };
     for (const event of events) {
-      const { effect } = event;
+      const { effect, type } = event;
+      // What is taken out of the log is told of after it; nothing is when something comes into being.
+      if (!type.endsWith(".created")) this.#deps.pages.forget(this.tenantId, this.channel);
       if (effect?.kind === "about") {
         if (this.#isHiddenFromSome(event)) {
           flush();
@@ -143,6 +145,7 @@ export class Feed implements SequenceOwner {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#deps.pages.forget(this.tenantId, this.channel);
     this.sequence?.close();
     this.#bus?.close();
     this.#onEmpty(this);

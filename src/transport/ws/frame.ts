@@ -1,7 +1,8 @@
 // The wire format: what clients may send, parsed once, and what they get, encoded. See the Centrifuge client protocol, v2.
 import { z } from "@zod/zod";
-import { Fault, type FaultCode } from "@/core/fault.ts";
+import type { Fault, FaultCode } from "@/core/fault.ts";
 import { findUnsafeText, isDeeperThan } from "@/core/text.ts";
+import { unsafeText } from "../http/body.ts";
 
 const CHANNEL_MAX_LENGTH = 255;
 /** A body as deep as an HTTP one, inside two envelopes. */
@@ -108,9 +109,8 @@ export function parseLine(text: string, bytes: number): Line | undefined {
   if (!isMethod(method)) return invalid(id, bytes, ERRORS.methodNotFound);
   if (isDeeperThan(text, DEPTH_MAX)) return invalid(id, bytes, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
   const badText = findUnsafeText(text, parsed);
-  if (badText !== undefined) {
-    return invalid(id, bytes, wireErrorOf(new Fault("validation_failed", `${badText}: NUL or a lone surrogate`)));
-  }
+  // As over HTTP, the input of an operation is where a pointer into it starts.
+  if (badText !== undefined) return invalid(id, bytes, wireErrorOf(unsafeText(badText.replace(/^\/rpc\/data/, ""))));
   const body = (parsers[method] ??= z.compile(BODIES[method])).safeParse(fields[method]);
   if (!body.success) return invalid(id, bytes, ERRORS.badRequest, issueOf(body.error));
   // The table above ties each method to its body; the compiler cannot follow that through the lookup.

@@ -13,7 +13,7 @@ import { Canary } from "./canary.ts";
 import { CLOSE, type Verdict } from "./close.ts";
 import { Commands } from "./commands.ts";
 import { Entrance, type Identity } from "./connect.ts";
-import { Connection, type ConnectionHost, type ConnectionMeta, type SocketLike } from "./connection.ts";
+import { Connection, type ConnectionHost, type ConnectionMeta, type Overlap, type SocketLike } from "./connection.ts";
 import { Feeds } from "./feeds.ts";
 import type { Command } from "./frame.ts";
 import { History } from "./history.ts";
@@ -193,7 +193,7 @@ export class Hub implements ConnectionHost {
     return this.#deps.clock.now();
   }
 
-  overlapOf(command: Command): Operation | undefined {
+  overlapOf(command: Command): Overlap | undefined {
     return this.#commands.overlapOf(command);
   }
 

@@ -13,7 +13,7 @@ export type WsLimits = {
   /** Events of one recovery or one history page. */
   replyMaxEvents: number;
   replyMaxBytes: number;
-  /** Rpcs of one connection that run at the same time. */
+  /** Commands of one connection that run at the same time. */
   overlapMax: number;
   /** Commands of one connection. */
   rate?: Rate;
@@ -24,6 +24,8 @@ export type WsLimits = {
   unauthenticatedPerAddress?: number;
   connectionsPerNode?: number;
   authTimeoutMs: number;
+  /** How long a peer may take to let go of a socket that was closed. */
+  lingerMs: number;
   pingMs: number;
   pongTimeoutMs: number;
   /** A token may be renewed this long after its end. */
@@ -58,6 +60,7 @@ export const WS_LIMITS: WsLimits = {
   unauthenticatedPerAddress: 20,
   connectionsPerNode: 10_000,
   authTimeoutMs: 10_000,
+  lingerMs: 5000,
   pingMs: 25_000,
   pongTimeoutMs: 10_000,
   refreshGraceMs: 25_000,

@@ -10,7 +10,7 @@ const PAGES_MAX = 8;
 /** The beginning of a page that fits into one reply, encoded. */
 export type Reply = { count: number; publications: string };
 
-/** Remembers the last pages. What is written in a log stays as it is, so a full page is right for ever. */
+/** Remembers the last pages. What is written in a log stays as it is, so a full page is right until it is forgotten. */
 export class Pages {
   readonly #log: EventLog;
   readonly #pages = new RecentMap<string, Promise<readonly StoredEvent[]>>(PAGES_MAX);
@@ -32,6 +32,11 @@ export class Pages {
     };
     page.then((events) => events.length < limit && forget(), forget);
     return page;
+  }
+
+  /** Forgets a stream: what stood in it may have been taken out, or nobody here would hear of it any more. */
+  forget(tenantId: string, stream: string): void {
+    for (const [key] of this.#pages) if (key.startsWith(`${tenantId}/${stream} `)) this.#pages.delete(key);
   }
 
   /** As many events from the first on as `maxBytes` hold; encoded once for all who get this very page. */

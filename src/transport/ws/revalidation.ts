@@ -1,4 +1,5 @@
 // Rights of those who are connected, looked at again now and then: what a lost signal would otherwise leave standing.
+import { lacksToHear } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import { CLOSE, ORIGIN_REFUSED, UNSUBSCRIBE } from "./close.ts";
@@ -55,6 +56,7 @@ export class Revalidation {
     }
     for (const subscription of [...connection.subscriptions.values()]) {
       if (connection.isClosed) return;
+      if (subscription.isServerSide && lacksToHear(connection.actor ?? actor) !== undefined) subscription.mute();
       if (subscription.isServerSide || !subscription.isLive) continue;
       const { kind, id } = this.#subscriber.kindOf(subscription.feed.channel);
       try {

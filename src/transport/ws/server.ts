@@ -4,7 +4,8 @@ import type { Metrics } from "@/core/metrics.ts";
 import { guestRule, type OriginRules } from "../http/origin.ts";
 import { Admission, type Ticket } from "./admission.ts";
 import { CLOSE } from "./close.ts";
-import type { Connection, ConnectionMeta } from "./connection.ts";
+import type { Connection, ConnectionMeta, SocketLike } from "./connection.ts";
+import { hangUp } from "./hang_up.ts";
 import type { Hub } from "./hub.ts";
 import type { WsLimits } from "./limits.ts";
 
@@ -36,29 +37,58 @@ export function createUpgrade({ hub, limits, metrics, acceptsLegacyToken = true,
     if (admitted === "later") {
       throw new Fault("rate_limited", "Too many sockets from this address or on this node", LATER);
     }
-    if (admitted === "never") return refuse(request, protocol, admission.refuse());
-    return attach(hub, request, protocol, Object.assign(admitted, details));
+    if (admitted === "never") return refuse(request, protocol, admission.refuse(), limits.lingerMs);
+    return attach(hub, request, protocol, Object.assign(admitted, details), limits.lingerMs);
   };
 }
 
 /** Hands the socket's life to the hub. */
-function attach(hub: Hub, request: Request, protocol: string | undefined, ticket: Ticket): Response {
+function attach(hub: Hub, request: Request, protocol: string | undefined, ticket: Ticket, lingerMs: number): Response {
   let connection: Connection | undefined;
   const gone = (): void => {
     ticket.gone();
     connection?.gone();
   };
   const { socket, response } = open(request, protocol, gone);
-  socket.onopen = () => connection = hub.open(socket, ticket);
+  socket.onopen = () => connection = hub.open(new Line(socket, gone, lingerMs), ticket);
   socket.onmessage = (event) => connection?.receive(event.data);
   return response;
 }
 
+/** A socket that ends when we end it, whatever its peer does. */
+class Line implements SocketLike {
+  readonly #socket: WebSocket;
+  readonly #gone: () => void;
+  readonly #lingerMs: number;
+
+  constructor(socket: WebSocket, gone: () => void, lingerMs: number) {
+    this.#socket = socket;
+    this.#gone = gone;
+    this.#lingerMs = lingerMs;
+  }
+
+  get readyState(): number {
+    return this.#socket.readyState;
+  }
+
+  get bufferedAmount(): number {
+    return this.#socket.bufferedAmount;
+  }
+
+  send(data: string): void {
+    this.#socket.send(data);
+  }
+
+  close(code?: number, reason?: string): void {
+    hangUp(this.#socket, code, reason, this.#gone, this.#lingerMs);
+  }
+}
+
 /** Lets a socket in only to tell it why it cannot stay. */
-function refuse(request: Request, protocol: string | undefined, gone: () => void): Response {
+function refuse(request: Request, protocol: string | undefined, gone: () => void, lingerMs: number): Response {
   const { code, reason } = CLOSE.connectionLimit;
   const { socket, response } = open(request, protocol, gone);
-  socket.onopen = () => socket.close(code, reason);
+  socket.onopen = () => hangUp(socket, code, reason, gone, lingerMs);
   return response;
 }
 

@@ -1,7 +1,8 @@
 // Opening a subscription: reserve, authorise, hold, recover. Recovery is whole or refused; what is more than one reply
 // holds follows it.
+import { lacksToHear } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
-import { principalStream } from "@/core/event.ts";
+import { principalStream, type StoredEvent } from "@/core/event.ts";
 import type { FeedRules } from "./feed.ts";
 import type { Feeds } from "./feeds.ts";
 import { ERRORS, type Recovery, WireFault } from "./frame.ts";
@@ -25,11 +26,17 @@ export type SubscriberDeps = {
 /** Says whether the subscriber may; positions up to `hiddenUpTo` are never shown to it. */
 type Authorize = () => Promise<{ hiddenUpTo: number } | void>;
 
-/** A subscription whose reply is ready. In one breath: make sure it is still open, queue `body`, let it go live. */
-export type Opened = { subscription: Subscription; body: string };
+/** A subscription whose reply is ready. In one breath: make sure it is still open, queue what `body` gives, let it go live. */
+export type Opened = { subscription: Subscription; body: () => string };
+
+/** What was missed, the beginning of it at least, and how many events it is in all. */
+type Missed = { page: readonly StoredEvent[]; count: number };
+
+const NOTHING: Reply = { count: 0, publications: "" };
 
 /** Whoever subscribes: a listener that knows its subscriptions. */
 export interface Subscribing extends Listener {
+  readonly isClosed: boolean;
   readonly subscriptions: Map<string, Subscription>;
 }
 
@@ -59,11 +66,8 @@ export class Subscriber {
     request: Recovery & { channel: string; flag: number; join_leave: boolean; type: number },
   ): Promise<Opened> {
     const { channel } = request;
-    if (connection.subscriptions.has(channel)) throw new WireFault(ERRORS.alreadySubscribed);
+    this.#assertRoom(connection, channel);
     if (request.type !== 0) throw new WireFault(ERRORS.notAvailable);
-    if (connection.subscriptions.size > this.#deps.limits.subscriptionsMax) {
-      throw new WireFault(ERRORS.limitExceeded, `${this.#deps.limits.subscriptionsMax} subscriptions`);
-    }
     const { kind, id } = this.kindOf(channel);
     const authorize: Authorize = async () => {
       const { actor } = connection;
@@ -98,7 +102,10 @@ export class Subscriber {
   ): Promise<Opened> {
     const { feeds } = this.#deps;
     const tenantId = connection.actor?.tenantId ?? "";
-    if (!isServerSide && !feeds.isReady(tenantId, channel)) await authorize();
+    if (!isServerSide && !feeds.isReady(tenantId, channel)) {
+      await authorize();
+      this.#assertRoom(connection, channel);
+    }
     const { prefix, isDurable, presenceMax } = rules;
     const subscription = feeds.enter(tenantId, channel, { prefix, isDurable, presenceMax }, connection, {
       isServerSide,
@@ -109,6 +116,10 @@ export class Subscriber {
       await subscription.feed.ready;
       const seen = await authorize();
       subscription.hiddenUpTo = seen?.hiddenUpTo ?? 0;
+      // A client cannot do without this one, whatever its token may.
+      if (isServerSide && connection.actor !== undefined && lacksToHear(connection.actor) !== undefined) {
+        subscription.mute();
+      }
       return { subscription, body: await this.#position(subscription, request) };
     } catch (thrown) {
       subscription.leave();
@@ -116,48 +127,65 @@ export class Subscriber {
     }
   }
 
+  /** Asked again after a wait: the connection may be gone by then, or another of its commands have come first. */
+  #assertRoom({ isClosed, subscriptions }: Subscribing, channel: string): void {
+    const { subscriptionsMax } = this.#deps.limits;
+    if (isClosed) throw new WireFault(ERRORS.internal);
+    if (subscriptions.has(channel)) throw new WireFault(ERRORS.alreadySubscribed);
+    if (subscriptions.size > subscriptionsMax) {
+      throw new WireFault(ERRORS.limitExceeded, `${subscriptionsMax} subscriptions`);
+    }
+  }
+
   /** The subscribe result, with everything missed when there is a whole of it. */
-  async #position(subscription: Subscription, request: Recovery & { flag: number }): Promise<string> {
+  async #position(subscription: Subscription, request: Recovery & { flag: number }): Promise<() => string> {
     const { sequence } = subscription.feed;
     if (sequence === undefined) {
       subscription.hold();
-      return request.recover ? `{"was_recovering":true}` : "{}";
+      return () => request.recover ? `{"was_recovering":true}` : "{}";
     }
     // Another node may have shown the client more than has reached this one, or hidden what is still on its way here.
     const known = request.recover && isEpoch(request.epoch, sequence) ? request.offset : 0;
     if (Math.max(known, subscription.hiddenUpTo) > sequence.head) await sequence.catchUp();
     subscription.hold();
     const top = { recoverable: true, positioned: true, epoch: sequence.epoch, offset: sequence.head };
-    if (!request.recover) return JSON.stringify(top);
+    if (!request.recover) return () => JSON.stringify(top);
     const offset = Math.max(request.offset, Math.min(subscription.hiddenUpTo, sequence.head));
     const missed = await this.#missed(subscription, sequence, { ...request, offset });
     if (missed !== undefined) {
       const fields = JSON.stringify({ ...top, offset, was_recovering: true, recovered: true });
-      return missed.count === 0 ? fields : `${fields.slice(0, -1)},"publications":[${missed.publications}]}`;
+      return () => {
+        const { count, publications } = this.#replyOf(subscription, offset, missed);
+        return count === 0 ? fields : `${fields.slice(0, -1)},"publications":[${publications}]}`;
+      };
     }
     this.#deps.onUnrecovered();
     if ((request.flag & REJECT_UNRECOVERED) !== 0) throw new WireFault(ERRORS.unrecoverable);
-    return JSON.stringify({ ...top, was_recovering: true });
+    return () => JSON.stringify({ ...top, was_recovering: true });
   }
 
   /**
-   * What came after the client's offset up to where holding began, as much of it as a reply holds; the subscription
-   * follows with the rest. `undefined` when it is not to be had whole.
+   * As much of what was missed as a reply holds; the subscription follows with the rest. Decided as the reply is written:
+   * a client that comes back for many channels gets their replies at once, and only so much may wait for it.
    */
+  #replyOf(subscription: Subscription, offset: number, { page, count }: Missed): Reply {
+    const { limits: { replyMaxBytes }, pages } = this.#deps;
+    const reply = count === 0 || subscription.listener.isBehind ? NOTHING : pages.replyOf(page, replyMaxBytes);
+    if (reply.count < count) subscription.followFrom(offset + reply.count);
+    return reply;
+  }
+
+  /** What came after the client's offset up to where holding began. `undefined` when it is not to be had whole. */
   async #missed(
     subscription: Subscription,
     sequence: Sequence,
     { offset, epoch }: Recovery,
-  ): Promise<Reply | undefined> {
-    const { limits: { replyMaxEvents, replyMaxBytes }, pages } = this.#deps;
+  ): Promise<Missed | undefined> {
     const count = sequence.head - offset;
     if (!isEpoch(epoch, sequence) || count < 0) return undefined;
-    if (count === 0) return { count, publications: "" };
-    const events = await subscription.read(offset, Math.min(count, replyMaxEvents));
-    if (events === undefined) return undefined;
-    const reply = pages.replyOf(events, replyMaxBytes);
-    if (reply.count < count) subscription.followFrom(offset + reply.count);
-    return reply;
+    if (count === 0) return { page: [], count };
+    const page = await subscription.read(offset, Math.min(count, this.#deps.limits.replyMaxEvents));
+    return page === undefined ? undefined : { page, count };
   }
 }
 

@@ -39,6 +39,9 @@ const PATIENCE_MS = 20;
 
 const log = logOf("ws");
 
+/** Of one who may see nothing of a stream: after every position. */
+const EVERYTHING = Number.MAX_SAFE_INTEGER;
+
 /** Made for one listener, in its feed from the start, so that a removal cannot slip in between. */
 export class Subscription {
   readonly feed: Feed;
@@ -67,7 +70,13 @@ export class Subscription {
     return this.#phase === "live" || this.#phase === "following";
   }
 
+  /** From here on it hears only its end: the token may see nothing of this. */
+  mute(): void {
+    this.hiddenUpTo = EVERYTHING;
+  }
+
   deliver(batch: Batch): void {
+    if (this.hiddenUpTo === EVERYTHING) return;
     if (this.#phase === "live") this.#pass(batch);
     else if (this.#phase === "holding") (this.#held ??= []).push(batch);
     else if (this.#phase === "following" && !batch.isLogged) this.#pass(batch);

@@ -1,0 +1,53 @@
+// A message of a socket that is longer than any text can be: the runtime limits a frame, but not the sum of its fragments.
+import assert from "node:assert/strict";
+import { openTarget } from "../e2e/target.ts";
+import { eventually } from "./wait.ts";
+
+const MIB = 1024 * 1024;
+/** The longest text is a little below 512 MiB. */
+const FRAGMENTS = 520;
+const CONTINUED = 0;
+const TEXT = 1;
+const LAST = 0x80;
+/** Masked, with a mask of zeros that changes nothing; the length follows in eight bytes. */
+const LONG = 0x80 | 127;
+
+Deno.test("a message without end ends neither the gateway nor what others do there", async () => {
+  await using target = await openTarget({ isOwn: true });
+  const gateway = target.process;
+  assert.ok(gateway);
+  const client = await target.connect(await target.token({ sub: "alice" }));
+  const { hostname, port } = new URL(target.baseUrl);
+  using hostile = await Deno.connect({ hostname, port: Number(port) });
+  const send = async (bytes: Uint8Array): Promise<void> => {
+    for (let sent = 0; sent < bytes.length;) sent += await hostile.write(bytes.subarray(sent));
+  };
+  const head = [
+    "GET /ws HTTP/1.1",
+    "Host: x",
+    "Upgrade: websocket",
+    "Connection: Upgrade",
+    "Sec-WebSocket-Version: 13",
+  ];
+  await send(new TextEncoder().encode([...head, `Sec-WebSocket-Key: ${btoa("0".repeat(16))}`, "", ""].join("\r\n")));
+  await send(frame(TEXT | LAST, new TextEncoder().encode(await hello(target))));
+  const part = new Uint8Array(MIB).fill(0x61);
+  await send(frame(TEXT, part));
+  for (let more = 2; more < FRAGMENTS; more++) await send(frame(CONTINUED, part));
+  await send(frame(CONTINUED | LAST, part));
+  await eventually(() => assert.match(gateway.log, /too long for the runtime/), 20_000);
+  const { data } = await client.rpc("room.create", { name: "Still here" });
+  assert.match(data.id, /^room_/);
+});
+
+async function hello(target: Awaited<ReturnType<typeof openTarget>>): Promise<string> {
+  return JSON.stringify({ id: 1, connect: { token: await target.token({ sub: "mallory" }) } });
+}
+
+function frame(kind: number, payload: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(14 + payload.length);
+  bytes.set([kind, LONG]);
+  new DataView(bytes.buffer).setBigUint64(2, BigInt(payload.length));
+  bytes.set(payload, 14);
+  return bytes;
+}
