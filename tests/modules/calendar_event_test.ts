@@ -310,13 +310,9 @@ Deno.test("members edit, observers read, creators and moderators delete; persona
 
 Deno.test("an agent does not learn of an event that its owner may not know", async () => {
   await using world = await openWorld();
-  const own = ok(
-    await world.carol.post("/v1/collaboration/principals", { id: "bot", kind: "agent", displayName: "Bot" }),
-    201,
-  );
-  assert.equal(own.body.ownerId, "carol");
-  const { id } = await series(world, { attendees: [{ principalId: "bot" }] });
   const bot = await world.gateway.as("bot", { kind: "agent", owner: "carol" });
+  assert.equal(ok(await bot.get("/v1/collaboration/me")).body.principal.ownerId, "carol");
+  const { id } = await series(world, { attendees: [{ principalId: "bot" }] });
   refused(await bot.get(`${CALENDAR}/events/${id}`), 404, "not_found");
   ok(
     await world.alice.patch(`${CALENDAR}/events/${id}`, {
@@ -447,6 +443,44 @@ Deno.test("ifFree lets exactly one of ten who want the same hour have it", async
   };
   refused(await world.alice.post(`${CALENDAR}/events`, { ...later, ifFree: true }), 409, "busy_conflict");
   ok(await world.alice.post(`${CALENDAR}/events`, { ...later, durationMinutes: 30, ifFree: true }), 201);
+});
+
+Deno.test("ifFree looks at a year of a daily series, to its last day", async () => {
+  await using world = await openWorld();
+  const taken = {
+    title: "Christmas",
+    start: { dateTime: "2026-12-24T09:15:00", timeZone: "UTC" },
+    durationMinutes: 30,
+  };
+  ok(await world.alice.post(`${CALENDAR}/events`, taken), 201);
+  const daily = (count: number) =>
+    world.alice.post(`${CALENDAR}/events`, {
+      title: "Stand-up",
+      start: { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" },
+      durationMinutes: 30,
+      rrule: `FREQ=DAILY;COUNT=${count}`,
+      ifFree: true,
+    });
+  refused(await daily(298), 409, "busy_conflict");
+  ok(await daily(297), 201);
+});
+
+Deno.test("ifFree refuses what it cannot tell, where a calendar holds more than is looked at", async () => {
+  await using world = await openWorld();
+  const hours = Array.from({ length: 23 }, (_, hour) => hour).join();
+  const shift = {
+    title: "On call",
+    start: { dateTime: "2026-03-02T00:00:00", timeZone: "Europe/Vienna" },
+    durationMinutes: 30,
+    rrule: `FREQ=DAILY;BYHOUR=${hours};BYMINUTE=0,30`,
+  };
+  ok(await world.alice.post(`${CALENDAR}/events`, shift), 201);
+  // Free at a quarter past eleven, until summer time makes that a quarter past midnight, a thousand shifts later.
+  const weekly = { title: "Backup", durationMinutes: 10, start: { dateTime: "2026-03-03T22:15:00", timeZone: "UTC" } };
+  const booking = (count: number) =>
+    world.alice.post(`${CALENDAR}/events`, { ...weekly, rrule: `FREQ=WEEKLY;COUNT=${count}`, ifFree: true });
+  refused(await booking(8), 422, "recurrence_too_dense");
+  ok(await booking(1), 201);
 });
 
 Deno.test("a guest, who may not ask when others are busy, does not learn it from ifFree either", async () => {

@@ -180,6 +180,28 @@ Deno.test("comments are answered, changed by their author, resolved by members, 
   assert.deepEqual((await observer.get(path)).body.items, []);
 });
 
+Deno.test("what a deleted comment and its replies said is in no event any more, and what others said still is", async () => {
+  await using world = await DocumentWorld.open();
+  const { id } = await world.make("text");
+  const path = `${PATH}/${id}/comments`;
+  const member = world.as("member");
+  const say = async (text: string, parentId?: string) => (await member.post(path, { text, parentId })).body.id;
+  const [gone, kept] = [await say("secret"), await say("kept")];
+  await say("secret, too", gone);
+  await member.patch(`${path}/${gone}`, { text: "secret, still" });
+  await say(`${gone} said`, kept);
+  assert.equal((await member.delete(`${path}/${gone}`)).status, 204);
+  const told = (await world.events()).filter(({ type }) => type === "document.commented");
+  assert.deepEqual(told.map(({ data: { action, comment } }) => [action, comment.text]), [
+    ["created", ""],
+    ["created", "kept"],
+    ["created", ""],
+    ["updated", ""],
+    ["created", `${gone} said`],
+    ["deleted", ""],
+  ]);
+});
+
 Deno.test("document.import takes Markdown as other programs write it", async () => {
   await using world = await DocumentWorld.open();
   const post = (input: Record<string, unknown>) =>

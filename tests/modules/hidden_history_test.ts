@@ -121,8 +121,8 @@ Deno.test("who may not see a message is not notified of being mentioned in it", 
 Deno.test("an agent sees no more of the past than its owner, whichever of the two came later", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await people(gateway, "alice", "bob");
-  ok(await bob.post("/v1/collaboration/principals", { id: "robo", kind: "agent", displayName: "Robo" }));
   const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
+  ok(await robo.get("/v1/collaboration/me"));
   const roomId = await roomOf(alice, ["bob"], { historyVisibility: "joined" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
   const secret = await say(alice, roomId, "secret");
@@ -183,4 +183,24 @@ Deno.test("nobody can answer, or reply to, a message that is hidden from them", 
     assert.deepEqual(refused.body.errors, unknown.body.errors);
     ok(await alice.post("/v1/messages", { roomId, text: "I may", [field]: old.id }));
   }
+});
+
+Deno.test("a hidden message is as one that never was, also where the caller's role would not do", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
+  const hidden = await say(alice, roomId, "secret");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
+  const seen = await say(alice, roomId, "for everybody");
+  const answers = async (id: string) =>
+    [
+      ...await Promise.all(
+        ["before", "after", "around"].map((anchor) => bob.get(`/v1/messages?roomId=${roomId}&${anchor}=${id}`)),
+      ),
+      await bob.put(`/v1/messages/${id}/pin`),
+      await bob.delete(`/v1/messages/${id}`),
+    ].map(({ status }) => status);
+  assert.deepEqual(await answers(hidden.id.replace(/.{4}$/, "0000")), [404, 404, 404, 404, 404]);
+  assert.deepEqual(await answers(hidden.id), [404, 404, 404, 404, 404]);
+  assert.deepEqual(await answers(seen.id), [200, 200, 200, 403, 403]);
 });

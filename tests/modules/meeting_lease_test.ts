@@ -116,16 +116,9 @@ Deno.test("a meeting nobody joins closes after 300 s, one everybody left after 3
 Deno.test("who is removed from the room is out of its meeting at once, with the agents they own", async () => {
   await using world = await openWorld();
   const meeting = await world.start({ agentIds: ["scribe"] });
-  ok(
-    await world.as("other").post("/v1/collaboration/principals", {
-      id: "scribe",
-      kind: "agent",
-      displayName: "Scribe",
-    }),
-    201,
-  );
-  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/scribe`, { role: "member" }), 201);
   const scribe = await world.gateway.as("scribe", { kind: "agent", owner: "other" });
+  ok(await scribe.get("/v1/collaboration/me"));
+  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/scribe`, { role: "member" }), 201);
   await world.join(meeting, "member");
   const seat = await world.join(meeting, "other");
   ok(await scribe.post(`${PATH}/${meeting.id}/join`));

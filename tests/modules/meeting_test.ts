@@ -304,12 +304,9 @@ Deno.test("rights: who may change, mute, remove, promote, record and end", async
 
 Deno.test("an agent takes part when the meeting names it, and moderates only when somebody says so", async () => {
   await using world = await openWorld();
-  ok(
-    await world.as("owner").post("/v1/collaboration/principals", { id: "bot", kind: "agent", displayName: "Bot" }),
-    201,
-  );
-  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/bot`, { role: "moderator" }), 201);
   const bot = await world.gateway.as("bot", { kind: "agent", owner: "owner" });
+  ok(await bot.get("/v1/collaboration/me"));
+  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/bot`, { role: "moderator" }), 201);
   assert.equal((await bot.post(PATH, { roomId: world.roomId })).status, 403);
   const meeting = await world.start();
   const path = `${PATH}/${meeting.id}`;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { onPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { FakeSocket, until } from "../transport/ws_rig.ts";
+import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
 import { ok, people, refused, roomOf } from "./team.ts";
 
 /** A socket on which somebody was let in, and a way to call operations over it. */
@@ -80,6 +80,75 @@ Deno.test("a kept answer is not given to a token that lacks the scope", async ()
   assert.ok(token);
   const weak = await gateway.as("alice", { scope: "room.read" });
   refused(await weak.post("/v1/collaboration/tokens", body, once), 403, "scope_missing");
+});
+
+Deno.test("a token that may not read messages reads them in no room's events either, live or later", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const roomId = await roomOf(alice, []);
+  const channel = `room:${roomId}`;
+  const narrow = await gateway.as("alice", { scope: "room.*" });
+  ok(await narrow.get(`/v1/rooms/${roomId}`));
+  refused(await narrow.get(`/v1/rooms/${roomId}/events?after=0`), 403, "scope_missing");
+  const peer = await connect(gateway, narrow);
+  assert.equal((await peer.call("room.events", { id: roomId, after: 0 })).error.code, 403);
+  assert.equal((await ask(peer, 50, { subscribe: { channel } })).error.code, 103);
+  assert.equal((await ask(peer, 51, { history: { channel, limit: -1 } })).error.code, 103);
+  const wide = await connect(gateway, await gateway.as("alice", { scope: "room.read message.read" }));
+  assert.ok((await ask(wide, 50, { subscribe: { channel } })).subscribe);
+});
+
+Deno.test("a token that may not read messages hears nothing of its own stream, before or after a refresh, but its end", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const invite = (name: string) => roomOf(alice, ["bob"], { name });
+  await invite("Alpha");
+  const wide = await connect(gateway, bob);
+  const narrow = await connect(gateway, await gateway.as("bob", { scope: "task.read" }));
+  await invite("Beta");
+  await until(() => JSON.stringify(wide.socket.lines).includes("Beta"));
+  const { history } = await ask(narrow, 50, { history: { channel: "principal:bob", limit: -1 } });
+  assert.deepEqual(history.publications, []);
+  assert.ok(!JSON.stringify(narrow.socket.lines).includes("Beta"));
+
+  const { token } = await gateway.as("bob", { scope: "task.read" });
+  await ask(wide, 51, { refresh: { token } });
+  gateway.app.hub.tick();
+  await until(() => wide.connection.subscriptions.get("principal:bob")?.hiddenUpTo !== 0);
+  const heard = wide.socket.lines.length;
+  await invite("Gamma");
+  const boss = await gateway.as("boss", { role: "owner" });
+  ok(await boss.patch("/v1/collaboration/principals/bob", { disabled: true }));
+  await until(() => wide.connection.isClosed && narrow.connection.isClosed);
+  assert.equal(wide.socket.lines.length, heard);
+});
+
+Deno.test("who comes later is nobody's agent: members do not choose the ids of theirs", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const agent = { kind: "agent", displayName: "Bot" };
+  refused(await alice.post("/v1/collaboration/principals", { ...agent, id: "newcomer" }), 403, "forbidden");
+  assert.match(ok(await alice.post("/v1/collaboration/principals", agent)).id, /^prn_/);
+  const boss = await gateway.as("boss", { role: "admin" });
+  const chosen = ok(await boss.post("/v1/collaboration/principals", { ...agent, id: "bot", ownerId: "alice" }));
+  assert.deepEqual([chosen.id, chosen.ownerId], ["bot", "alice"]);
+});
+
+Deno.test("no token outlives the lower role of the token that it is made with", async () => {
+  await using gateway = await openGateway();
+  ok(await (await gateway.as("carol", { role: "admin" })).get("/v1/collaboration/me"));
+  ok(await (await gateway.as("robo", { kind: "agent", owner: "carol", role: "admin" })).get("/v1/collaboration/me"));
+  // Older than the role, so it bounds nothing but itself.
+  const low = await gateway.as("carol", { role: "guest", iat: gateway.clock.now() / 1000 - 60 });
+  assert.deepEqual(ok(await low.get("/v1/collaboration/me")).roles, ["guest"]);
+  const asked = { name: "laptop", scopes: ["*"] };
+  for (const principalId of ["me", "robo"]) {
+    refused(await low.post("/v1/collaboration/tokens", { ...asked, principalId }), 403, "forbidden");
+    const { token } = ok(await low.post("/v1/collaboration/tokens", { ...asked, principalId, refreshable: true }));
+    assert.deepEqual(ok(await gateway.withToken(token).get("/v1/collaboration/me")).roles, ["guest"]);
+  }
+  const full = await gateway.as("carol", { role: "admin" });
+  for (const principalId of ["me", "robo"]) ok(await full.post("/v1/collaboration/tokens", { ...asked, principalId }));
 });
 
 Deno.test("an agent restores a room only as far as its owner may", async () => {

@@ -247,11 +247,8 @@ testSearch(
 
 testSearch("search of an agent ends where the rights of its owner end", async (gateway) => {
   const { alice, bob } = await trio(gateway);
-  assert.equal(
-    (await alice.post("/v1/collaboration/principals", { id: "robo", kind: "agent", displayName: "Robo" })).status,
-    201,
-  );
   const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
+  assert.equal((await robo.get("/v1/collaboration/me")).status, 200);
   const shared = await makeRoom(alice, { memberIds: ["robo"] });
   const id = await say(alice, shared, "guava for everybody");
   const foreign = await makeRoom(bob, { memberIds: ["alice", "robo"] });

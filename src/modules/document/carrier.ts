@@ -3,17 +3,40 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { lockTree } from "./access.ts";
+import { DocumentAppendix } from "./appendix.ts";
+import { CommentStore } from "./comment/store.ts";
 import type { ContentLog } from "./content/log.ts";
+import { ContentStore } from "./content/store.ts";
 import { encode, openDocument, relationOf, textOf, updateFault } from "./crdt.ts";
 import { bytesOf } from "./edit.ts";
 import { presentAccess, ROLES } from "./editor.ts";
-import { presentDocument, tell } from "./presenter.ts";
-import { DEPTH_MAX, type Document, type DocumentAccess, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "./schema.ts";
+import { presentDocument, presentRevision, tell } from "./presenter.ts";
+import {
+  AUTHORS_MAX,
+  DEPTH_MAX,
+  type Document,
+  type DocumentAccess,
+  type Origin,
+  REVISIONS_MAX,
+  STATE_MAX_BYTES,
+  TEXT_MAX_BYTES,
+} from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
-/** A document as it is now. `readers` are those of a private one. */
-export type Carried = { document: Document; readers: DocumentAccess[]; text: string; update: Uint8Array };
+/** A document as it is now, and what follows it. */
+export type Carried = {
+  document: Document;
+  /** Of a private one. */
+  readers: DocumentAccess[];
+  text: string;
+  update: Uint8Array;
+  origin: Origin;
+  /** Earlier revisions that are kept, the newest first. */
+  revisions: number[];
+  /** Comments that were there when `update` was read, replies last. */
+  commentIds: string[];
+};
 
 /** A content that may come in. */
 export type CarriedContent = { text: string; snapshot: Uint8Array };
@@ -22,15 +45,20 @@ export type CarriedContent = { text: string; snapshot: Uint8Array };
 export type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
   readers: readonly DocumentAccess[];
   content: CarriedContent;
+  /** Absent: nothing is known but who made it, and when. */
+  origin?: Origin | undefined;
 };
 
 type Deps = { store: Store<DocumentTables>; log: ContentLog };
 
 export class DocumentCarrier {
   readonly #deps: Deps;
+  /** What follows each document. */
+  readonly appendix: DocumentAppendix;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.appendix = new DocumentAppendix(deps);
   }
 
   /** Ids of a room's documents, or of private ones (null), each after the one it lies under. */
@@ -55,17 +83,23 @@ export class DocumentCarrier {
     const documents = new DocumentStore(store.db);
     const row = await documents.find(tenantId, id);
     if (row === undefined || row.deleted_at !== null) return undefined;
+    // Before the content: what they are anchored to is in it.
+    const commentIds = await new CommentStore(store.db).ids(tenantId, id);
     const opened = await log.open(tenantId, id).catch((error) => {
       if (error instanceof Fault && error.code === "not_found") return undefined;
       throw error;
     });
     if (opened === undefined) return undefined;
     const { doc, revision } = opened;
+    const { origin, revisions } = await this.#past(row, revision);
     return {
       document: presentDocument({ ...row, revision }),
       readers: row.room_id === null ? (await documents.readers(tenantId, id)).map(presentAccess) : [],
       text: textOf(doc),
       update: encode(doc),
+      origin,
+      revisions,
+      commentIds,
     };
   }
 
@@ -115,10 +149,31 @@ export class DocumentCarrier {
       const reader = { document_id: row.id, principal_id: principalId, role: ROLES[role] };
       await documents.putReader({ tenant_id: tenantId, ...reader });
     }
-    await this.#deps.log.begin(tx, row, text, snapshot);
+    await this.#deps.log.begin(tx, row, text, snapshot, draft.origin);
     const document = presentDocument(row);
     await tell(tx, row, "document.created", { document });
     return document;
+  }
+
+  /** How the content at `revision` came to be, and which earlier ones are kept. */
+  async #past({ tenant_id: tenantId, id, ...row }: DocumentRow, revision: number) {
+    const contents = new ContentStore(this.#deps.store.db);
+    const kept = await contents.revisions(tenantId, id, revision + 1, REVISIONS_MAX);
+    const [newest] = kept;
+    if (newest?.revision === revision) {
+      const { revision: _revision, bytes: _bytes, ...origin } = presentRevision(newest);
+      return { origin, revisions: kept.slice(1).map((one) => one.revision) };
+    }
+    // Live edits that are in no revision yet.
+    const updates = await contents.updatesAfter(tenantId, id, newest?.revision ?? 0);
+    const authors = updates.filter((one) => one.revision <= revision).map((one) => one.principal_id);
+    const origin: Origin = {
+      kind: "live",
+      principalIds: [...new Set([...authors, row.edited_by])].slice(0, AUTHORS_MAX),
+      startedAt: row.dirty_at ?? row.edited_at,
+      at: row.edited_at,
+    };
+    return { origin, revisions: kept.map((one) => one.revision) };
   }
 
   async #mayLieUnder(

@@ -150,6 +150,17 @@ export function pinPosition(doc: Y.Doc, index: number, side: "next" | "previous"
   return Y.encodeRelativePosition(position).toBase64();
 }
 
+/** A pinned place from elsewhere as it is written here; `undefined` when it is none in the text. */
+export function cleanPosition(pinned: string): string | undefined {
+  try {
+    const position = Y.decodeRelativePosition(Uint8Array.fromBase64(pinned));
+    const isInText = position.item !== null || position.tname === FIELD;
+    return isInText ? Y.encodeRelativePosition(position).toBase64() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Where a pinned place is now; `undefined` when that cannot be said. */
 export function findPosition(doc: Y.Doc, pinned: string): number | undefined {
   const position = Y.decodeRelativePosition(Uint8Array.fromBase64(pinned));

@@ -7,17 +7,26 @@
 //
 // The log in the store is the truth. Whoever changes a document, through an API call or a live editor on any node, appends
 // to it first; nodes then hear a signal that it moved, and read it. `revision` counts its updates.
-export { type CarriedContent, DocumentCarrier, type DocumentDraft } from "./carrier.ts";
+export type { CarriedComment, CarriedRevision, HeldDocument } from "./appendix.ts";
+export { type Carried, type CarriedContent, DocumentCarrier, type DocumentDraft } from "./carrier.ts";
 export { documentModule, type DocumentModuleDeps } from "./module.ts";
-export type { Document, DocumentAccess } from "./schema.ts";
+export type { Document, DocumentAccess, Origin } from "./schema.ts";
 export { syncRoute } from "./routes.ts";
 export {
   ACCESS_ROLES,
+  AUTHORS_MAX,
+  COMMENT_MAX,
+  CommentId,
+  COMMENTS_MAX,
   DOCUMENT_EVENTS,
   DOCUMENT_STATES,
   DocumentId,
+  QUOTE_MAX,
   READERS_MAX,
+  REVISION_KINDS,
+  REVISIONS_MAX,
   STATE_MAX_BYTES,
+  TEXT_MAX_BYTES,
   TITLE_MAX,
 } from "./schema.ts";
 export { DocumentSource } from "./searchable.ts";

@@ -1,10 +1,13 @@
 // Documents and their events as everybody sees them.
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { retell } from "@/ports/retelling.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type { ContentChange, Document, RevisionInfo } from "./schema.ts";
+import type * as Y from "yjs";
+import { findPosition } from "./crdt.ts";
+import { ANCHORED_MAX, type Comment, type ContentChange, type Document, type RevisionInfo } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
-import type { DocumentRow, DocumentTables, RevisionRow } from "./tables.ts";
+import type { CommentRow, DocumentRow, DocumentTables, RevisionRow } from "./tables.ts";
 
 export function presentDocument(row: DocumentRow): Document {
   return {
@@ -42,6 +45,32 @@ export function presentRevision(row: Omit<RevisionRow, "text">): RevisionInfo {
   };
 }
 
+/** A comment with the place it has in `doc`, whose text `text` is. */
+export function presentComment(row: CommentRow, doc: Y.Doc, text: string): Comment {
+  return {
+    id: row.id,
+    documentId: row.document_id,
+    parentId: row.parent_id,
+    authorId: row.author_id,
+    text: row.text,
+    anchor: presentAnchor(row, doc, text),
+    resolved: row.resolved_at !== null,
+    resolvedBy: row.resolved_by,
+    resolvedAt: row.resolved_at,
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function presentAnchor({ quote, anchor_start, anchor_end }: CommentRow, doc: Y.Doc, text: string): Comment["anchor"] {
+  if (quote === null || anchor_start === null || anchor_end === null) return null;
+  const [start, end] = [findPosition(doc, anchor_start), findPosition(doc, anchor_end)];
+  if (start === undefined || end === undefined || end <= start) return { quote, text: null, start: null, end: null };
+  const isShown = end - start <= ANCHORED_MAX;
+  return { quote, text: isShown ? text.slice(start, end).toWellFormed() : null, start, end };
+}
+
 /** Tells those who see the document: its room, or the readers of a private one. `actor` is absent for what jobs do. */
 export async function tell(
   tx: Transaction<DocumentTables>,
@@ -50,9 +79,7 @@ export async function tell(
   data: unknown,
   actor?: Pick<Actor, "principalId" | "kind">,
 ): Promise<void> {
-  const streams = row.room_id === null
-    ? (await new DocumentStore(tx.db).audience(row.tenant_id, row.id)).map(principalStream)
-    : [roomStream(row.room_id)];
+  const streams = await streamsOf(tx, row);
   await tx.emit(...streams.map((stream): EventDraft => ({
     tenantId: row.tenant_id,
     stream,
@@ -60,4 +87,34 @@ export async function tell(
     data,
     ...(actor === undefined ? {} : { actor }),
   })));
+}
+
+/** Takes what a comment and its replies said out of the events that told it; `until` is a time. */
+export async function silence(
+  tx: Transaction<DocumentTables>,
+  row: DocumentRow,
+  { id, created_at }: CommentRow,
+  until: string,
+): Promise<void> {
+  for (const stream of await streamsOf(tx, row)) {
+    const span = { tenantId: row.tenant_id, stream, type: "document.commented", from: created_at, to: until };
+    await retell(
+      tx.db,
+      span,
+      id,
+      ({ comment, ...data }) =>
+        comment.id === id || comment.parentId === id ? { ...data, comment: withoutText(comment) } : undefined,
+    );
+  }
+}
+
+/** What is told of a comment that is deleted. */
+export function withoutText(comment: Comment): Comment {
+  return { ...comment, text: "", anchor: null };
+}
+
+/** Where those who see a document hear of it. */
+async function streamsOf(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<string[]> {
+  if (row.room_id !== null) return [roomStream(row.room_id)];
+  return (await new DocumentStore(tx.db).audience(row.tenant_id, row.id)).map(principalStream);
 }

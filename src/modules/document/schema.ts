@@ -21,6 +21,7 @@ export const LINES_MAX = 50_000;
 export const BODY_MAX_BYTES = 2 * TEXT_MAX_BYTES + 64 * 1024;
 export const COMMENT_MAX = 4000;
 export const COMMENTS_MAX = 2000;
+export const QUOTE_MAX = 1000;
 /** A text that has grown beyond this is not repeated with each comment on it. */
 export const ANCHORED_MAX = 4000;
 export const EDITS_MAX = 100;
@@ -28,6 +29,8 @@ export const EDITS_MAX = 100;
 export const PLACES_MAX = 5000;
 export const REVISIONS_MAX = 200;
 export const REVISION_DAYS = 90;
+/** Who edited is told of that many at most. */
+export const AUTHORS_MAX = 100;
 export const DEPTH_MAX = 20;
 /** Documents that are deleted or moved to another room together, in one transaction for which others wait. */
 export const BRANCH_MAX = 2000;
@@ -39,7 +42,7 @@ export const UPDATE_MAX_BYTES = 512 * 1024;
 export const EDITORS_MAX = 100;
 
 export const DocumentId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
-const CommentId = DocumentId;
+export const CommentId = DocumentId;
 const Title = z.string().trim().min(1).max(TITLE_MAX);
 /** Its bytes are counted where it is used: what is too long is 413, as a body would be. */
 const Text = z.string();
@@ -189,6 +192,9 @@ export const RevisionInfo = z.object({
 }).meta({ id: "DocumentRevision" });
 export type RevisionInfo = z.output<typeof RevisionInfo>;
 
+/** How a content came to be, apart from its number and size. */
+export type Origin = Omit<RevisionInfo, "revision" | "bytes">;
+
 export const RevisionText = RevisionInfo.extend({ text: z.string() }).meta({ id: "DocumentRevisionText" });
 export type RevisionText = z.output<typeof RevisionText>;
 
@@ -198,7 +204,7 @@ export const RevisionRef = z.strictObject({ id: DocumentId, revision: z.coerce.n
 export type RevisionRef = z.output<typeof RevisionRef>;
 
 export const Anchor = z.strictObject({
-  text: z.string().min(1).max(1000).describe("The commented text, as it stands in the document"),
+  text: z.string().min(1).max(QUOTE_MAX).describe("The commented text, as it stands in the document"),
   prefix: z.string().max(200).optional().describe("What comes right before it, where it is there more than once"),
   suffix: z.string().max(200).optional().describe("What comes right after it"),
 }).meta({ id: "DocumentAnchor" });

@@ -149,7 +149,9 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       defineOperation({
         name: "token.create",
         summary: "Create an API token, shown once",
-        description: "With `refreshable` it is an access token that `POST /v1/collaboration/auth/refresh` renews.",
+        description:
+          "With `refreshable` it is an access token that `POST /v1/collaboration/auth/refresh` renews, and that has no " +
+          "higher role than the token of this call; any other has its principal's role, so this call must have that too.",
         access: { scope: "token.manage" },
         http: { method: "POST", path: `${PATH}/tokens`, status: 201 },
         input: TokenCreate,

@@ -62,7 +62,7 @@ export const MeUpdate = z.strictObject({
 export type MeUpdate = z.output<typeof MeUpdate>;
 
 export const PrincipalCreate = z.strictObject({
-  id: PrincipalId.optional().describe("The `sub` its tokens will have; made up when absent"),
+  id: PrincipalId.optional().describe("The `sub` its tokens will have, for admins to choose; made up when absent"),
   kind: z.enum(PRINCIPAL_KINDS),
   handle: Handle.optional(),
   displayName: DisplayName,

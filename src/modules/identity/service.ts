@@ -61,14 +61,7 @@ export class IdentityService {
   ): Promise<Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">> {
     const row = await this.#row(tenantId, id);
     if (row.is_disabled === 1) throw new Fault("not_found", `No principal ${id}`);
-    const owner = row.owner_id === null ? undefined : await this.#row(tenantId, row.owner_id);
-    return {
-      tenantId,
-      principalId: id,
-      kind: row.kind,
-      role: owner === undefined ? row.role : lowerOf(TENANT_ROLES, row.role, owner.role),
-      ownerId: row.owner_id,
-    };
+    return { tenantId, principalId: id, kind: row.kind, role: await this.#roleOf(row), ownerId: row.owner_id };
   }
 
   agentsOf(tenantId: string, ownerId: string): Promise<string[]> {
@@ -98,6 +91,10 @@ export class IdentityService {
     const ownerId = input.kind === "agent" ? idOf(actor, input.ownerId ?? "me") : null;
     if (!isAdmin && ownerId !== actor.principalId) {
       throw new Fault("forbidden", "Members create only agents of their own; the rest needs the tenant role admin");
+    }
+    // Somebody may come later whose tokens name it: they would be an agent then, and whoever made it their owner.
+    if (!isAdmin && input.id !== undefined) {
+      throw new Fault("forbidden", "/id: only admins choose it; it is made up for agents of members");
     }
     if (!isAtLeast(TENANT_ROLES, actor.role, input.role)) {
       throw new Fault("forbidden", `A ${actor.role} cannot give the role ${input.role}`);
@@ -185,6 +182,13 @@ export class IdentityService {
         const role = lowerOf(TENANT_ROLES, actor.role, target.role);
         return await this.#deps.families.begin(tx, draft, { role, accessSeconds: expiresInSeconds });
       }
+      const role = await this.#roleOf(target);
+      if (!isAtLeast(TENANT_ROLES, actor.role, role)) {
+        throw new Fault(
+          "forbidden",
+          `The token would have the role ${role}, the caller's has ${actor.role}; a refreshable one keeps to that`,
+        );
+      }
       const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
       const row = { ...draft, hash: hashOf(secret), expires_at: iso(now + expiresInSeconds * 1000) };
       await identities.addToken(row);
@@ -252,6 +256,11 @@ export class IdentityService {
     const row = await new IdentityStore(this.#deps.store.db).principal(tenantId, id);
     if (row === undefined) throw new Fault("not_found", `No principal ${id}`);
     return row;
+  }
+
+  /** What a principal may be at most: an agent no more than its owner. */
+  async #roleOf({ tenant_id, role, owner_id }: PrincipalRow): Promise<TenantRole> {
+    return owner_id === null ? role : lowerOf(TENANT_ROLES, role, (await this.#row(tenant_id, owner_id)).role);
   }
 
   #change(

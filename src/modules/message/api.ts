@@ -1,5 +1,6 @@
 // Operations on messages.
 import { z } from "@zod/zod";
+import { Again } from "@/core/fault.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import { type Context, defineOperation, Outcome, type Rate } from "@/core/operation.ts";
@@ -109,8 +110,11 @@ export function messageModule(deps: Deps): Module {
         async run(context, input) {
           if (input.sendAt !== undefined) return await later(context, input);
           const startedAt = performance.now();
+          const { message, isNew, json } = await sender.send(context, input).catch((thrown) => {
+            if (!(thrown instanceof Again)) meter.received();
+            throw thrown;
+          });
           meter.received();
-          const { message, isNew, json } = await sender.send(context, input);
           if (isNew) count(message, startedAt);
           return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}`, json });
         },
@@ -152,6 +156,7 @@ export function messageModule(deps: Deps): Module {
       defineOperation({
         name: "message.delete",
         summary: "Delete a message to a tombstone",
+        description: "What it said goes for good, also from its history and from the events that told of it.",
         access: { scope: "message.write", room: "member" },
         http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
         input: byId,

@@ -170,7 +170,7 @@ export const MESSAGE_EVENTS: readonly EventType[] = [
   { type: "message.updated", summary: "A message was edited", data: changed },
   {
     type: "message.deleted",
-    summary: "A message became a tombstone, without reactions and pin",
+    summary: "A message became a tombstone, without reactions and pin; the events before it no longer say what it said",
     data: changed,
   },
   {

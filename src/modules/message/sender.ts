@@ -147,7 +147,7 @@ export class MessageSender {
     const takeTurn = (item: Item, index: number): Promise<Draft | undefined> => {
       const { context: { actor }, input: { roomId, clientMessageId } } = item;
       if (clientMessageId === undefined) return admit(item, index);
-      const key = `${roomId} ${actor.principalId} ${clientMessageId}`;
+      const key = `${actor.tenantId} ${roomId} ${actor.principalId} ${clientMessageId}`;
       const before = turns.get(key);
       const turn = before === undefined ? admit(item, index) : before.then((draft) => draft ?? admit(item, index));
       turns.set(key, turn);

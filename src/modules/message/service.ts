@@ -1,12 +1,14 @@
 // Messages after they were sent: listed, read, edited with history, deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
+import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { FileLinks } from "@/modules/file/mod.ts";
 import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import { retell } from "@/ports/retelling.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import { MessageFinder } from "./finder.ts";
 import { checkMentions } from "./mentions.ts";
 import { isTold, mentionJob } from "./notifier.ts";
@@ -54,7 +56,7 @@ export class MessageService {
     const position = { lastSeq: entry.room.head ?? 0, epoch: entry.room.epoch ?? "" };
 
     if (around !== undefined) {
-      const seq = await this.#seqOf(tenantId, roomId, around);
+      const seq = await this.#seqOf(tenantId, roomId, around, floor);
       const half = Math.floor(limit / 2);
       const older = await page(0, seq, true, half + 1);
       const newer = await page(seq - 1, end, false, limit - Math.min(half, older.length) + 1);
@@ -64,14 +66,14 @@ export class MessageService {
       return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...position };
     }
     if (after !== undefined) {
-      const seq = await this.#seqOf(tenantId, roomId, after);
+      const seq = await this.#seqOf(tenantId, roomId, after, floor);
       const rows = await page(seq, end, false, limit + 1);
       const hasAfter = rows.length > limit;
       const hasBefore = (await page(0, seq + 1, true, 1)).length > 0;
       const items = await show(rows.slice(0, limit));
       return { items, hasMore: hasAfter, hasBefore, hasAfter, ...position };
     }
-    const seq = before === undefined ? end : await this.#seqOf(tenantId, roomId, before);
+    const seq = before === undefined ? end : await this.#seqOf(tenantId, roomId, before, floor);
     const rows = await page(0, seq, true, limit + 1);
     const hasBefore = rows.length > limit;
     const hasAfter = before !== undefined && (await page(seq - 1, end, false, 1)).length > 0;
@@ -146,7 +148,7 @@ export class MessageService {
     });
   }
 
-  /** Leaves a tombstone at the same id and seq; what it said, and what it said before, is gone. */
+  /** Leaves a tombstone at the same id and seq; what it said, and what it said before, is gone, from its events as well. */
   async delete(context: Context, id: string): Promise<void> {
     const { actor } = context;
     const { tenantId } = actor;
@@ -172,6 +174,7 @@ export class MessageService {
       await messages.removeReactions(tenantId, id);
       if (row.files_json !== "[]") await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
       await messages.update(tenantId, id, after);
+      await this.#silence(tx, row);
       await tx.emit(changed(actor, after, "message.deleted", {
         message: presentMessage(after),
         previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
@@ -222,11 +225,28 @@ export class MessageService {
     ];
   }
 
-  async #seqOf(tenantId: string, roomId: string, anchor: number | string): Promise<number> {
+  /**
+   * Takes what a message said out of the events of its sending and its edits. They keep whom they mention: those who count
+   * mentions go by all of them, the one of the deletion included.
+   */
+  async #silence(
+    tx: Transaction<MessageTables>,
+    { tenant_id, room_id, id, seq, edited_at }: MessageRow,
+  ): Promise<void> {
+    const line = { tenantId: tenant_id, stream: roomStream(room_id), from: seq };
+    // deno-lint-ignore no-explicit-any -- data of an event, as it was once written
+    const change = ({ message, ...data }: any): unknown =>
+      // Others may name it, in their metadata or as what they reply to.
+      message.id === id ? { ...data, message: { ...message, text: null, files: [], metadata: {} } } : undefined;
+    await retell(tx.db, { ...line, type: "message.created", to: seq }, id, change);
+    if (edited_at !== null) await retell(tx.db, { ...line, type: "message.updated", to: edited_at }, id, change);
+  }
+
+  async #seqOf(tenantId: string, roomId: string, anchor: number | string, hidden: number): Promise<number> {
     // A position in a query string arrives as text; no message id is all digits.
     if (typeof anchor === "number" || /^\d+$/.test(anchor)) return Math.min(Number(anchor), Number.MAX_SAFE_INTEGER);
     const row = await new MessageStore(this.#deps.store.db).find(tenantId, anchor);
-    if (row === undefined || row.room_id !== roomId) {
+    if (row === undefined || row.room_id !== roomId || row.seq <= hidden) {
       throw new Fault("not_found", `No message ${anchor} in the room`);
     }
     return row.seq;

@@ -8,11 +8,10 @@ import type { Store } from "@/ports/store.ts";
 import type * as Y from "yjs";
 import { type DocumentGate, type Held, isModerator } from "../access.ts";
 import type { ContentLog } from "../content/log.ts";
-import { findPosition, pinPosition, textOf } from "../crdt.ts";
+import { pinPosition, textOf } from "../crdt.ts";
 import { findAnchor } from "../edit.ts";
-import { tell } from "../presenter.ts";
+import { presentComment, silence, tell, withoutText } from "../presenter.ts";
 import {
-  ANCHORED_MAX,
   type Comment,
   type CommentCreate,
   type CommentList,
@@ -40,7 +39,7 @@ export class CommentService {
     const rows = await new CommentStore(store.db).list(row.tenant_id, id, resolved, after, limit + 1);
     const { doc } = await log.open(row.tenant_id, id);
     const text = textOf(doc);
-    return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => present(one, doc, text));
+    return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => presentComment(one, doc, text));
   }
 
   create(context: Context, { id, text, anchor, parentId }: CommentCreate): Promise<Comment> {
@@ -116,7 +115,7 @@ export class CommentService {
     });
   }
 
-  /** Deletes a comment with its replies; for its author, and for moderators. */
+  /** Deletes a comment with its replies, and what they said from the events that told it; for its author, and for moderators. */
   async delete(context: Context, { id, commentId }: CommentRef): Promise<void> {
     await this.#deps.gate.hold(context, id, async (held) => {
       checkOpen(held.row);
@@ -125,6 +124,7 @@ export class CommentService {
         throw new Fault("forbidden", "Comments of others are deleted by moderators of the room");
       }
       await new CommentStore(held.tx.db).remove(comment.tenant_id, comment.id);
+      await silence(held.tx, held.row, comment, iso(this.#deps.clock.now()));
       await this.#tell(context, held, comment, "deleted");
     });
   }
@@ -137,13 +137,14 @@ export class CommentService {
     opened?: Y.Doc,
   ): Promise<Comment> {
     const presented = await this.#present(row, comment, opened);
-    await tell(tx, row, "document.commented", { documentId: row.id, action, comment: presented }, actor);
+    const told = action === "deleted" ? withoutText(presented) : presented;
+    await tell(tx, row, "document.commented", { documentId: row.id, action, comment: told }, actor);
     return presented;
   }
 
   async #present(row: DocumentRow, comment: CommentRow, opened?: Y.Doc): Promise<Comment> {
     const doc = opened ?? (await this.#deps.log.open(row.tenant_id, row.id)).doc;
-    return present(comment, doc, textOf(doc));
+    return presentComment(comment, doc, textOf(doc));
   }
 }
 
@@ -155,29 +156,4 @@ async function find({ tx, row }: Held, id: string): Promise<CommentRow> {
 
 function checkOpen(row: DocumentRow): void {
   if (row.state === "archived") throw new Fault("conflict", "The document is archived; make it active first");
-}
-
-function present(row: CommentRow, doc: Y.Doc, text: string): Comment {
-  return {
-    id: row.id,
-    documentId: row.document_id,
-    parentId: row.parent_id,
-    authorId: row.author_id,
-    text: row.text,
-    anchor: presentAnchor(row, doc, text),
-    resolved: row.resolved_at !== null,
-    resolvedBy: row.resolved_by,
-    resolvedAt: row.resolved_at,
-    version: row.version,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-function presentAnchor({ quote, anchor_start, anchor_end }: CommentRow, doc: Y.Doc, text: string): Comment["anchor"] {
-  if (quote === null || anchor_start === null || anchor_end === null) return null;
-  const [start, end] = [findPosition(doc, anchor_start), findPosition(doc, anchor_end)];
-  if (start === undefined || end === undefined || end <= start) return { quote, text: null, start: null, end: null };
-  const isShown = end - start <= ANCHORED_MAX;
-  return { quote, text: isShown ? text.slice(start, end).toWellFormed() : null, start, end };
 }

@@ -32,6 +32,20 @@ export class CommentStore {
     return query.orderBy("created_at").orderBy("id").limit(limit).execute();
   }
 
+  /** Ids of all comments of a document, those that are no replies first. */
+  async ids(tenantId: string, documentId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("document_comment").select(["id", "parent_id"])
+      .where("tenant_id", "=", tenantId).where("document_id", "=", documentId).orderBy("created_at").orderBy("id")
+      .execute();
+    return rows.toSorted((a, b) => Number(a.parent_id !== null) - Number(b.parent_id !== null)).map(({ id }) => id);
+  }
+
+  async some(tenantId: string, documentId: string, ids: readonly string[]): Promise<CommentRow[]> {
+    if (ids.length === 0) return [];
+    return await this.#db.selectFrom("document_comment").selectAll().where("tenant_id", "=", tenantId)
+      .where("document_id", "=", documentId).where("id", "in", ids).execute();
+  }
+
   async count(tenantId: string, documentId: string): Promise<number> {
     const row = await this.#db.selectFrom("document_comment").select(({ fn }) => fn.countAll<number>().as("n"))
       .where("tenant_id", "=", tenantId).where("document_id", "=", documentId).executeTakeFirstOrThrow();

@@ -7,7 +7,7 @@ import type * as Y from "yjs";
 import { encode, openDocument, textOf } from "../crdt.ts";
 import { bytesOf, tooLong } from "../edit.ts";
 import { presentDocument, tell } from "../presenter.ts";
-import { REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
+import { AUTHORS_MAX, type Origin, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
@@ -37,8 +37,8 @@ export class ContentLog {
     this.#deps = deps;
   }
 
-  /** The first state of a new document. */
-  async begin(tx: Tx, row: DocumentRow, text: string, snapshot: Uint8Array): Promise<void> {
+  /** The first state of a new document; `origin` where it was not just written. */
+  async begin(tx: Tx, row: DocumentRow, text: string, snapshot: Uint8Array, origin?: Origin): Promise<void> {
     const contents = new ContentStore(tx.db);
     await contents.addState({
       tenant_id: row.tenant_id,
@@ -48,7 +48,10 @@ export class ContentLog {
       text,
       text_revision: row.revision,
     });
-    await contents.addRevision(revisionOf(row, "created", text, [row.created_by], row.created_at));
+    const at = row.created_at;
+    await contents.addRevision(
+      revisionOf(row, text, origin ?? { kind: "created", principalIds: [row.created_by], startedAt: at, at }),
+    );
     await indexDocument(tx, this.#deps.index, row, text);
   }
 
@@ -161,12 +164,15 @@ export class ContentLog {
     next = await this.#compact(tx, next, doc);
 
     const last = kind === "live" ? await contents.lastRevision(tenantId, id) : undefined;
-    const grows = last?.kind === "live" && Date.parse(last.started_at) + STRETCH_MS > now;
+    // Both ways: one that came in with an import may be of any time.
+    const grows = last?.kind === "live" && Math.abs(now - Date.parse(last.started_at)) < STRETCH_MS;
     if (grows) await contents.removeRevision(tenantId, id, last.revision);
     const everybody: string[] = grows ? JSON.parse(last.principal_ids_json) : [];
-    const authors = [...new Set([...everybody, ...principalIds])].slice(0, 100);
+    const authors = [...new Set([...everybody, ...principalIds])].slice(0, AUTHORS_MAX);
     const startedAt = grows ? last.started_at : row.dirty_at ?? next.updated_at;
-    await contents.addRevision({ ...revisionOf(next, kind, text, authors, next.updated_at), started_at: startedAt });
+    await contents.addRevision(
+      revisionOf(next, text, { kind, principalIds: authors, startedAt, at: next.updated_at }),
+    );
     await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
     await new DocumentStore(tx.db).update(tenantId, [id], next);
     await indexDocument(tx, index, next, text);
@@ -220,12 +226,11 @@ export class ContentLog {
   }
 }
 
-function revisionOf(
-  row: DocumentRow,
-  kind: RevisionRow["kind"],
+/** The revision that a document is at, with this text. */
+export function revisionOf(
+  row: Pick<DocumentRow, "tenant_id" | "id" | "revision">,
   text: string,
-  principalIds: readonly string[],
-  at: string,
+  { kind, principalIds, startedAt, at }: Origin,
 ): RevisionRow {
   return {
     tenant_id: row.tenant_id,
@@ -235,7 +240,7 @@ function revisionOf(
     text,
     bytes: bytesOf(text),
     principal_ids_json: JSON.stringify(principalIds),
-    started_at: at,
+    started_at: startedAt,
     at,
   };
 }

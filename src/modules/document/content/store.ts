@@ -98,6 +98,15 @@ export class ContentStore {
     return query.orderBy("revision", "desc").limit(limit).execute();
   }
 
+  /** The oldest revision that is kept, if any, and how many are. */
+  async kept(tenantId: string, id: string): Promise<{ oldest: number | undefined; count: number }> {
+    const row = await this.#db.selectFrom("document_revision")
+      .select(({ fn }) => [fn.min("revision").as("oldest"), fn.countAll<number>().as("n")])
+      .where("tenant_id", "=", tenantId).where("document_id", "=", id).executeTakeFirstOrThrow();
+    const count = Number(row.n);
+    return { oldest: count === 0 ? undefined : Number(row.oldest), count };
+  }
+
   /** Drops revisions beyond the newest `keep`, and those from before `since`; never the newest. */
   async trimRevisions(tenantId: string, id: string, keep: number, since: string): Promise<void> {
     const [newest] = await this.revisions(tenantId, id, undefined, 1);
