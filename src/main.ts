@@ -9,8 +9,10 @@ import { mintToken } from "@/token.ts";
 /** Requests that run get this long to end, and the whole stop that long. */
 const REQUESTS_MS = 20_000;
 const DRAIN_MS = 30_000;
+/** The server's own shutdown would overtake the close frames that were written just before it. */
+const LAST_WORDS_MS = 50;
 const STORE_WAIT_MS = 30_000;
-const USAGE = "usage: gateway [serve] | token --sub <id> … | health";
+const USAGE = "usage: gateway [serve] | token --sub <id> … | health | backup <new file> | restore [<file>]";
 
 const log = logOf("main");
 
@@ -24,6 +26,10 @@ async function main([command = "serve", ...args]: readonly string[]): Promise<nu
         return 0;
       case "health":
         return await health(readConfig(processEnviron()));
+      case "backup":
+        return await backup(readConfig(processEnviron()), args);
+      case "restore":
+        return await restored(readConfig(processEnviron()), args);
       default:
         complain(USAGE);
         return 2;
@@ -54,6 +60,7 @@ async function serve(config: Config): Promise<number> {
     const deadline = setTimeout(() => Deno.exit(1), DRAIN_MS);
     const patience = setTimeout(enough.resolve, REQUESTS_MS);
     await app.drain();
+    await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));
     await Promise.race([server.shutdown(), enough.promise]);
     clearTimeout(patience);
     await app[Symbol.asyncDispose]();
@@ -72,6 +79,7 @@ async function serve(config: Config): Promise<number> {
       return new Response("Internal error", { status: 500 });
     },
   }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
+  globalThis.addEventListener("unhandledrejection", outliveLongText);
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     Deno.addSignalListener(signal, () => void stop(signal));
   }
@@ -79,6 +87,14 @@ async function serve(config: Config): Promise<number> {
   log.info("stopped");
   await stopLogging();
   return 0;
+}
+
+/** A message of a socket that is longer than any text can be rejects inside the runtime, which would end the process. */
+function outliveLongText(event: PromiseRejectionEvent): void {
+  const { reason } = event;
+  if (!(reason instanceof TypeError) || !reason.message.includes("buffer exceeds maximum length")) return;
+  event.preventDefault();
+  log.warn("a socket's message was too long for the runtime", { cause: reason.message });
 }
 
 function listen(
@@ -113,6 +129,23 @@ async function health({ settings }: Config): Promise<number> {
   const response = await fetch(`http://${name}:${port}/health`, { signal: AbortSignal.timeout(2000) });
   print(await response.text());
   return response.ok ? 0 : 1;
+}
+
+/** Copies the database while a gateway may be running. */
+async function backup({ settings }: Config, [file]: readonly string[]): Promise<number> {
+  if (file === undefined) throw new Error("Name the file to write: deno task backup copy.db");
+  const { backUp } = await import("@/adapters/backup.ts");
+  await backUp(settings.SVC_DATABASE_URL, file);
+  print(`${file} holds the database; files and the secret in ${settings.SVC_DATA_DIR} are not in it`);
+  return 0;
+}
+
+/** Takes a backup's database into use, or declares that one was. */
+async function restored({ settings }: Config, [file]: readonly string[]): Promise<number> {
+  const { restore } = await import("@/adapters/backup.ts");
+  const old = await restore(settings.SVC_DATABASE_URL, file, thisMachine.clock);
+  print(`Restored${old === undefined ? "" : `; the database that was there is now ${old}`}. Clients will read anew`);
+  return 0;
 }
 
 function messageOf(error: unknown): string {

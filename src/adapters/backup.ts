@@ -1,0 +1,134 @@
+// Copies of a database, and a database that was brought back from one.
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Clock } from "@/core/clock.ts";
+import { newSecret } from "@/core/id.ts";
+import type { Store } from "@/ports/store.ts";
+import type { CoreTables } from "./core_tables.ts";
+import { KeptAnswers } from "./kept.ts";
+import { claimDatabase, openStore } from "./open.ts";
+import { SqliteConnection } from "./sqlite_connection.ts";
+
+const SQLITE = "sqlite:";
+const FILE_MODE = 0o600;
+/** Ends of the names of a database's files: itself, its log, and the index of that. */
+const COMPANIONS = ["", "-wal", "-shm"];
+/** Streams that get a new epoch in one transaction. */
+const RENEWED_AT_ONCE = 5000;
+
+/**
+ * Writes what is committed in the SQLite database at `url` to the new file `to`; a gateway may go on writing meanwhile.
+ * Throws an Error whose message is for the terminal.
+ */
+export async function backUp(url: string, to: string): Promise<void> {
+  const path = fileOf(url);
+  if (path === undefined) throw new Error("Only an SQLite file is copied here; for PostgreSQL use pg_dump");
+  if (!existsSync(path)) throw new Error(`${path} is not there`);
+  // Never over a file that is there, and for its owner only.
+  closeSync(openSync(to, "wx", FILE_MODE));
+  const connection = new SqliteConnection(path, new KeptAnswers(), { isReadOnly: true });
+  try {
+    await connection.run("vacuum into ?", [to]);
+    sync(to);
+  } catch (cause) {
+    rmSync(to);
+    throw cause;
+  } finally {
+    await connection.close();
+  }
+}
+
+/**
+ * Puts the backup `from` in the place of the SQLite database at `url`, which is kept under another name; without `from`, takes
+ * the database for one that was restored. Every stream gets a new epoch: what it told after the backup is gone, and its places
+ * will be taken by other events, so no client may go on from where it was. Resolves to where the old database is now, if
+ * there was one. Throws an Error whose message is for the terminal.
+ */
+export async function restore(url: string, from: string | undefined, clock: Clock): Promise<string | undefined> {
+  const path = fileOf(url);
+  if (path === undefined) {
+    if (from !== undefined) {
+      throw new Error("Only an SQLite file is put back here; for PostgreSQL use pg_restore first");
+    }
+    return await renewed(url, clock);
+  }
+  if (from !== undefined && !hasTables(from)) throw new Error(`${from} is no backup of a gateway`);
+  using _claim = await claimDatabase(url);
+  if (from === undefined) return await renewed(url, clock);
+  // Made ready beside the old one, which stays where it is until then.
+  const fresh = `${path}.restoring`;
+  for (const companion of COMPANIONS) rmSync(`${fresh}${companion}`, { force: true });
+  await backUp(`${SQLITE}${from}`, fresh);
+  await renewed(`${SQLITE}${fresh}`, clock);
+  sync(fresh);
+  const old = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
+  const hadOld = existsSync(path);
+  // Its log goes with it: read into another database, it would destroy that.
+  for (const companion of COMPANIONS) {
+    if (existsSync(`${path}${companion}`)) renameSync(`${path}${companion}`, `${old}${companion}`);
+  }
+  renameSync(fresh, path);
+  sync(dirname(path));
+  return hadOld ? old : undefined;
+}
+
+/** The path of an SQLite database; `undefined` for any other. */
+function fileOf(url: string): string | undefined {
+  return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
+}
+
+/** Whether the file is a whole database of a gateway. */
+function hasTables(path: string): boolean {
+  if (!existsSync(path)) throw new Error(`${path} is not there`);
+  try {
+    using db = new DatabaseSync(path, { readOnly: true });
+    const isWhole = Object.values(db.prepare("pragma quick_check(1)").get() ?? {})[0] === "ok";
+    return isWhole && db.prepare("select 1 from sqlite_master where name = 'migration'").get() !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+async function renewed(url: string, clock: Clock): Promise<undefined> {
+  const store = await openStore(url, clock);
+  try {
+    await renewEpochs(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** Gives every stream a new epoch, a part of them in one transaction: with very many, all at once would take too long. */
+async function renewEpochs(store: Store<CoreTables>): Promise<void> {
+  const epoch = newSecret(9);
+  let after = { tenant_id: "", name: "" };
+  while (true) {
+    const page = await store.db.selectFrom("stream").select(["tenant_id", "name"])
+      .where(({ refTuple, tuple, eb }) => eb(refTuple("tenant_id", "name"), ">", tuple(after.tenant_id, after.name)))
+      .orderBy("tenant_id").orderBy("name").limit(RENEWED_AT_ONCE).execute();
+    const last = page.at(-1);
+    if (last === undefined) return;
+    const from = after;
+    await store.write(({ db }) =>
+      db.updateTable("stream").set({ epoch })
+        .where(({ refTuple, tuple, eb, and }) =>
+          and([
+            eb(refTuple("tenant_id", "name"), ">", tuple(from.tenant_id, from.name)),
+            eb(refTuple("tenant_id", "name"), "<=", tuple(last.tenant_id, last.name)),
+          ])
+        ).execute()
+    );
+    after = last;
+  }
+}
+
+/** Makes what was written to a file, or to a folder, last. */
+function sync(path: string): void {
+  const file = openSync(path, "r");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

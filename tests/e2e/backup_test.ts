@@ -1,0 +1,86 @@
+// Backup and restore as an operator does them: while people write, and so that nobody takes new events for those they know.
+import assert from "node:assert/strict";
+import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
+import { openTarget, type Target, until } from "./target.ts";
+
+const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+
+Deno.test("a backup has what was acknowledged before it, and what comes after a restore is not taken for what was lost", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+  await using target = await openTarget({
+    isOwn: true,
+    environment: { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder },
+  });
+  const gateway = target.process;
+  assert.ok(gateway);
+  const run = (...args: string[]) => command(`sqlite:${folder}/gateway.db`, args);
+  const token = await target.token({ sub: "alice" });
+  const room = await target.call(token, "POST", "/v1/rooms", { name: "Kept" });
+  const say = (text: string) => target.call(token, "POST", "/v1/messages", { roomId: room.id, text });
+
+  const before = ["a", "b", "c"];
+  for (const text of before) await say(text);
+  let isBusy = true;
+  const busy = (async () => {
+    while (isBusy) await say("meanwhile");
+  })();
+  const copy = `${folder}/copy.db`;
+  const made = await run("backup", copy);
+  isBusy = false;
+  await busy;
+  assert.equal(made.code, 0, made.text);
+  assert.equal((await Deno.stat(copy)).mode ?? 0 & 0o777, 0o100600);
+  const size = (await Deno.stat(copy)).size;
+  assert.match((await run("backup", copy)).text, /EEXIST|exists/);
+  assert.equal((await Deno.stat(copy)).size, size);
+
+  // More than the backup lacks, so that its line is as long again when this client comes back.
+  for (let lost = 0; lost < 5; lost++) await say("lost");
+  const known = await subscribed(target, token, room.id);
+  assert.ok(known.streamPosition);
+  assert.match((await run("restore", copy)).text, /Another gateway has .* open/);
+  await gateway.stop();
+  await Deno.writeTextFile(`${folder}/text`, "no database");
+  assert.match((await run("restore", `${folder}/text`)).text, /is no backup of a gateway/);
+  const restored = await run("restore", copy);
+  assert.equal(restored.code, 0, restored.text);
+  assert.match(restored.text, /Restored; the database that was there is now .*gateway\.db\.replaced-/);
+  await gateway.start();
+
+  const { items } = await target.call(token, "GET", `/v1/messages?roomId=${room.id}&after=0`);
+  const texts: string[] = items.filter((message: { type: string }) => message.type === "text")
+    .map(({ text }: { text: string }) => text);
+  assert.deepEqual(texts.slice(0, 3), before);
+  assert.ok(!texts.includes("lost"));
+  for (let next = 0; next < 500 && next < known.streamPosition.offset; next++) await say("new");
+  const again = await subscribed(target, token, room.id, known.streamPosition);
+  assert.deepEqual([again.wasRecovering, again.recovered], [true, false]);
+  await Deno.remove(folder, { recursive: true });
+});
+
+/** What a client hears when it subscribes, from a position that it knows or anew. */
+async function subscribed(
+  target: Target,
+  token: string,
+  roomId: string,
+  since?: StreamPosition,
+): Promise<SubscribedContext> {
+  const client = await target.connect(token);
+  const subscription = client.newSubscription(`room:${roomId}`, since === undefined ? {} : { since });
+  let heard: SubscribedContext | undefined;
+  subscription.on("subscribed", (context) => heard = context);
+  subscription.subscribe();
+  await until(() => heard !== undefined, "subscribed");
+  client.disconnect();
+  assert.ok(heard);
+  return heard;
+}
+
+/** A subcommand of the gateway, and what it printed. */
+async function command(databaseUrl: string, args: string[]): Promise<{ code: number; text: string }> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, ...args],
+    env: { SVC_DATABASE_URL: databaseUrl, SVC_JWT_SECRET: crypto.randomUUID() },
+  }).output();
+  return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
