@@ -1,4 +1,5 @@
 // The composition root, read top to bottom: adapters, the product's modules, transports. What is opened here is closed here.
+import { dirname } from "node:path";
 import manifest from "../deno.json" with { type: "json" };
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
@@ -12,6 +13,7 @@ import {
   openStore,
 } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
+import { Chores } from "@/core/chores.ts";
 import { type Clock, inTime, type Machine } from "@/core/clock.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
@@ -22,6 +24,7 @@ import type { Operation, Rate } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
 import { Seal } from "@/core/seal.ts";
 import { SharedClock } from "@/core/shared_clock.ts";
+import { keepAddressesOut } from "@/core/trace.ts";
 import { limitsOf } from "@/limits.ts";
 import { syncRoute } from "@/modules/document/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
@@ -37,7 +40,8 @@ import { createSyncUpgrade } from "@/transport/sync/server.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
 
-const HOUSEKEEPING_MS = 3_600_000;
+/** Soon after the start as well: a gateway that is started anew each hour has to let go, too. */
+const CHORES = { firstMs: 60_000, everyMs: 3_600_000 };
 const DAY_MS = 86_400_000;
 const LARGEST_ROOMS = 100;
 const CHECK_MS = 3000;
@@ -49,7 +53,7 @@ export type App = {
   store: AnyStore;
   jobs: JobRunner;
   hub: Hub;
-  /** What is done once an hour: lets go of what is kept for some time only. */
+  /** What is done hourly: lets go of what is kept for some time only. */
   housekeep(): Promise<void>;
   /** Closes sockets and lets running work finish. Then dispose. */
   drain(): Promise<void>;
@@ -62,6 +66,8 @@ export type Time = { machine: Machine } | { clock: Clock };
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
 export async function createApp(config: Config, time: Time): Promise<App> {
   const { settings } = config;
+  keepAddressesOut();
+  if (config.s3 === undefined) await requireWritable(config.dataDir);
   await using stack = new AsyncDisposableStack();
   const limits = limitsOf(config);
   const metrics = new Metrics();
@@ -192,14 +198,14 @@ export async function createApp(config: Config, time: Time): Promise<App> {
     tenantOrigins,
   });
   stack.defer(() => documents.sync.close());
-  const housekeeping = setInterval(() => void housekeep(), HOUSEKEEPING_MS);
-  stack.defer(() => clearInterval(housekeeping));
-  async function housekeep(): Promise<void> {
-    await store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM);
-    await ledger.purge();
-    await identity.housekeep();
-    await product.retention.sweep();
-  }
+  const chores = new Chores({
+    events: () =>
+      store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM),
+    answers: () => ledger.purge(),
+    tokens: () => identity.housekeep(),
+    messages: () => product.retention.sweep(),
+  }, CHORES);
+  stack.defer(() => chores.stop());
   async function ready(): Promise<Readiness> {
     const checks = {
       store: await isFine(store.probe()),
@@ -249,13 +255,25 @@ export async function createApp(config: Config, time: Time): Promise<App> {
     store,
     jobs,
     hub,
-    housekeep,
+    housekeep: () => chores.run(),
     async drain() {
       watch.stop();
       await Promise.all([hub.drain(), documents.sync.close()]);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Throws unless the folder, or the first there is on the way to it, can be written: an upload would be too late to tell. */
+async function requireWritable(folder: string): Promise<void> {
+  try {
+    await Deno.remove(await Deno.makeTempFile({ dir: folder, prefix: ".probe-" }));
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound && dirname(folder) !== folder) {
+      return await requireWritable(dirname(folder));
+    }
+    throw new Error("SVC_DATA_DIR names no folder that this gateway can write", { cause });
+  }
 }
 
 /** Whoever asks goes without an answer that takes long, and a check that hangs is one that failed. */

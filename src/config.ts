@@ -20,7 +20,7 @@ const whole = (least: number, most: number) =>
     .pipe(z.number().min(least, `at least ${least}`).max(most, `at most ${most}`));
 const list = z.string().transform((text) => text.split(",").map((part) => part.trim()).filter((part) => part !== ""));
 const origins = list.refine(
-  (all) => all.every((origin) => origin === "*" || URL.canParse(origin) && new URL(origin).origin === origin),
+  (all) => all.every((origin) => origin === "*" || isOrigin(origin)),
   "a comma list of origins such as https://app.example.com, or *",
 );
 const url = (protocols: readonly string[]) =>
@@ -38,7 +38,7 @@ const proxies = list.refine(
   "a comma list of addresses and networks such as 10.0.0.0/8",
 );
 const databaseUrl = z.string().refine(
-  (text) => /^sqlite:.+$/.test(text) || isPostgresUrl(text),
+  (text) => /^sqlite:(?!\/\/[^/]).+$/.test(text) || isPostgresUrl(text),
   "sqlite:<path> or postgres://user:password@host:5432/name, with %2F for a / in the password",
 );
 const limit = (value: number, most = 1_000_000_000) => whole(1, most).default(value);
@@ -143,7 +143,12 @@ export type Config = {
   warnings: readonly string[];
 };
 
-export type Environ = { get(name: string): string | undefined; readFile(path: string): string };
+export type Environ = {
+  get(name: string): string | undefined;
+  readFile(path: string): string;
+  /** All that is set, to find what was misspelt. */
+  names?(): Iterable<string>;
+};
 
 /** The process's own environment and files; `.env` in the working directory fills in what is not set. */
 export function processEnviron(): Environ {
@@ -151,12 +156,14 @@ export function processEnviron(): Environ {
   return {
     get: (name) => Deno.env.get(name) ?? file[name],
     readFile: (path) => Deno.readTextFileSync(path),
+    names: () => new Set([...Object.keys(Deno.env.toObject()), ...Object.keys(file)]),
   };
 }
 
 function dotenv(): Record<string, string | undefined> {
   try {
-    return parseEnv(Deno.readTextFileSync(".env"));
+    // Decoded without the mark that some editors put first, which would be part of the first name.
+    return parseEnv(new TextDecoder().decode(Deno.readFileSync(".env")));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return {};
     throw new ConfigError(".env cannot be read", { cause: error });
@@ -166,10 +173,13 @@ function dotenv(): Record<string, string | undefined> {
 /** Reads and checks every variable; throws `ConfigError` for the first that is wrong. */
 export function readConfig(environ: Environ): Config {
   const raw: Record<string, string> = {};
+  const known = new Set<string>();
   for (const name of [...Object.keys(Environment.shape), ...SECRETS]) {
     const mayBeFile = ([...SECRETS, ...URL_SECRETS] as readonly string[]).includes(name);
     const value = valueOf(environ, name, mayBeFile);
     if (value !== undefined) raw[name] = value;
+    known.add(name);
+    if (mayBeFile) known.add(`${name}_FILE`);
   }
   const parsed = Environment.safeParse(raw);
   if (!parsed.success) {
@@ -187,7 +197,9 @@ export function readConfig(environ: Environ): Config {
   if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL?.startsWith("http:") === true) {
     throw new ConfigError("SVC_PUBLIC_URL is not valid: with SVC_HTTPS_REDIRECT_ENABLED it accepts https:// only");
   }
-  const warnings: string[] = [];
+  const warnings = [...environ.names?.() ?? []]
+    .filter((name) => name.startsWith("SVC_") && !known.has(name) && environ.get(name))
+    .map((name) => `${name} is no setting`);
   if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
     settings.SVC_PUBLIC_URL = "https://localhost";
     warnings.push("No SVC_PUBLIC_URL: plain http is redirected to https://localhost");
@@ -245,11 +257,15 @@ function valueOf(environ: Environ, name: string, mayBeFile: boolean): string | u
   if (value !== undefined && value !== "") return value;
   const path = mayBeFile ? environ.get(`${name}_FILE`) : undefined;
   if (path === undefined || path === "") return undefined;
+  let text: string;
   try {
-    return environ.readFile(path).trim();
+    text = environ.readFile(path).trim();
   } catch (cause) {
     throw new ConfigError(`${name}_FILE is not valid: it accepts the path of a readable file`, { cause });
   }
+  // As a full disk leaves it: an empty secret would be everybody's.
+  if (text === "") throw new ConfigError(`${name}_FILE is not valid: it accepts a file that is not empty`);
+  return text;
 }
 
 function jwtSecret(settings: Settings, raw: Record<string, string>, warnings: string[]): Uint8Array {
@@ -307,7 +323,6 @@ function developmentSecret(path: string, warnings: string[]): Uint8Array {
     }
     return newDevelopmentSecret(path, warnings);
   }
-  // As a full disk leaves it: an empty secret would be everybody's.
   throw new ConfigError(`${path} holds less than ${SECRET_MIN_BYTES} bytes; set SVC_JWT_SECRET or remove the file`);
 }
 
@@ -317,6 +332,12 @@ function newDevelopmentSecret(path: string, warnings: string[]): Uint8Array {
   Deno.writeTextFileSync(path, text, { mode: 0o600, createNew: true });
   warnings.push(`No SVC_JWT_SECRET: made one for development in ${path}`);
   return new TextEncoder().encode(text);
+}
+
+/** Scheme, host and port and nothing else, also those that apps give their own pages, for which URL knows no origin. */
+function isOrigin(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && url.host !== "" && !url.host.includes("*") && `${url.protocol}//${url.host}` === text;
 }
 
 /** Whether the driver can read it: what it cannot, it repeats with the password in its error. The host may be a list. */

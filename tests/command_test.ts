@@ -1,4 +1,4 @@
-// The program as an operator types it: token, health, a start that cannot listen, a stop that a client holds up.
+// The program as an operator types it: token, health, a start that cannot listen, a stop and what clients hear of it.
 import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
 import { readConfig } from "@/config.ts";
@@ -43,6 +43,22 @@ Deno.test("token signs what the gateway would take, and names the flag of what i
   await assert.rejects(mintToken(config, []), /--sub is missing/);
 });
 
+Deno.test(".env counts as other systems' editors write it", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-env-" });
+  try {
+    await Deno.writeTextFile(`${folder}/.env`, `\uFEFFSVC_JWT_ISSUER=here\r\nSVC_JWT_AUDIENCE="there"\r\n`);
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, "token", "--sub", "alice"],
+      env: { SVC_JWT_SECRET: SECRET },
+      cwd: folder,
+    }).output();
+    const { iss, aud } = decodeJwt(new TextDecoder().decode(stdout).trim());
+    assert.deepEqual({ iss, aud }, { iss: "here", aud: "there" });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a start on a port in use is refused by the names of the variables", async () => {
   using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const gateway = new GatewayProcess(taken.addr.port, SECRET, { SVC_DATABASE_URL: "sqlite::memory:" });
@@ -65,6 +81,22 @@ Deno.test("health asks the address that the gateway listens on", async () => {
   const { code, stdout } = await health();
   await gateway.stop();
   assert.deepEqual([code, new TextDecoder().decode(stdout)], [0, "OK\n"]);
+});
+
+Deno.test("a stop says so to the only client", async () => {
+  const gateway = new GatewayProcess(freePort(), SECRET, { SVC_DATABASE_URL: "sqlite::memory:" });
+  await gateway.start();
+  const client = new WebSocket(`ws://127.0.0.1:${gateway.port}/ws`);
+  const heard = Promise.withResolvers<unknown>();
+  const closed = Promise.withResolvers<CloseEvent>();
+  client.onmessage = ({ data }) => heard.resolve(data);
+  client.onclose = closed.resolve;
+  const token = await mintToken(config, ["--sub", "alice"]);
+  client.onopen = () => client.send(JSON.stringify({ id: 1, connect: { token } }));
+  await heard.promise;
+  await gateway.stop();
+  const { code, reason } = await closed.promise;
+  assert.deepEqual({ code, reason }, { code: 3001, reason: "shutdown" });
 });
 
 Deno.test("asked twice to stop, it does not wait for a client that never ends its request", async () => {

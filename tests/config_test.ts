@@ -5,7 +5,11 @@ import { openGateway, SECRET } from "./harness.ts";
 
 function read(environment: Record<string, string>): ReturnType<typeof readConfig> {
   const all: Record<string, string> = { SVC_JWT_SECRET: SECRET, ...environment };
-  return readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
+  return readConfig({
+    get: (name) => all[name],
+    names: () => Object.keys(all),
+    readFile: Deno.readTextFileSync,
+  });
 }
 
 /** The message that refuses the environment. */
@@ -27,12 +31,21 @@ Deno.test("each bad value is refused by the name of its variable, without the va
     SVC_PUBLIC_URL: ["ftp://hunter2"],
     SVC_JWT_SECRET: ["hunter2", "base64:hunter2!"],
     SVC_JWT_SECRET_PREVIOUS: ["hunter2"],
-    SVC_CORS_ALLOW_ORIGINS: ["hunter2", "null", "https://hunter2/"],
+    SVC_CORS_ALLOW_ORIGINS: [
+      "hunter2",
+      "null",
+      "https://hunter2/",
+      "https://*.hunter2.example",
+      "hunter2://",
+      "file://",
+    ],
     SVC_HTTPS_REDIRECT_ENABLED: ["hunter2"],
     SVC_TRUSTED_PROXIES: ["hunter2", "10.0.0.0/99", "10/8", "10", "10.0.0.1,hunter2", "::1/129"],
     SVC_DATABASE_URL: [
       "mysql://hunter2",
       "sqlite:",
+      "sqlite://hunter2.db",
+      "sqlite://./hunter2.db",
       "postgres://user:hunter2@",
       "postgres://user:hunter2/x@localhost/gateway",
       "postgres://user:hunter2%zz@localhost/gateway",
@@ -54,6 +67,8 @@ Deno.test("addresses of databases and proxies in their usual forms are taken", (
   for (
     const url of [
       "sqlite::memory:",
+      "sqlite:/var/lib/gateway.db",
+      "sqlite:///var/lib/gateway.db",
       "postgres://localhost/gateway",
       "postgresql://user:p%40ss,word@a.example:5432,b.example:5433/gateway?sslmode=require",
       "postgres://user@[::1]:5432/gateway",
@@ -64,6 +79,31 @@ Deno.test("addresses of databases and proxies in their usual forms are taken", (
   ) assert.equal(read({ SVC_DATABASE_URL: url }).settings.SVC_DATABASE_URL, url);
   const proxies = "10.0.0.0/8, 192.0.2.1,::1, fd00::/8";
   assert.equal(read({ SVC_TRUSTED_PROXIES: proxies }).settings.SVC_TRUSTED_PROXIES.length, 4);
+});
+
+Deno.test("an app whose pages have a scheme of their own may call", async () => {
+  const origins = ["capacitor://localhost", "tauri://localhost", "chrome-extension://abcdefghijklmnop"];
+  await using gateway = await openGateway({ SVC_CORS_ALLOW_ORIGINS: origins.join() });
+  for (const origin of origins) {
+    const { headers } = await gateway.withToken(undefined).get("/health", { origin });
+    assert.equal(headers.get("access-control-allow-origin"), origin);
+  }
+});
+
+Deno.test("a setting that does not exist is told, and what stands in for it is not", () => {
+  const unknown = { SVC_POTR: "1", SVC_PUBLIC_URL_FILE: "/run/url", SVC_REDIS_URL_FILE: "", RUST_BACKTRACE: "1" };
+  assert.deepEqual(read(unknown).warnings, ["SVC_POTR is no setting", "SVC_PUBLIC_URL_FILE is no setting"]);
+});
+
+Deno.test("a file that should hold a secret and is empty stops the start", async () => {
+  const file = await Deno.makeTempFile();
+  try {
+    for (const name of ["SVC_METRICS_TOKEN", "SVC_TURN_SECRET", "SVC_REDIS_URL", "SVC_JWT_SECRET"]) {
+      assert.match(refusal({ SVC_JWT_SECRET: "", [`${name}_FILE`]: file }), new RegExp(`^${name}_FILE is not valid`));
+    }
+  } finally {
+    await Deno.remove(file);
+  }
 });
 
 Deno.test("a redirect to plain http, which would never end, is refused", () => {

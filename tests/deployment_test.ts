@@ -8,7 +8,12 @@ import { Metrics } from "@/core/metrics.ts";
 const Compose = z.object({
   services: z.record(
     z.string(),
-    z.object({ image: z.string().optional(), ports: z.array(z.string()), healthcheck: z.object().optional() }),
+    z.object({
+      image: z.string().optional(),
+      environment: z.record(z.string(), z.string()).optional(),
+      ports: z.array(z.string()),
+      healthcheck: z.object().optional(),
+    }),
   ),
   configs: z.record(z.string(), z.object({ content: z.string() })),
 });
@@ -51,6 +56,13 @@ Deno.test("docker-compose.yml holds no secret: each is asked for by name", () =>
   const secrets = [...file("docker-compose.yml").matchAll(/^ +\w*(?:PASSWORD|SECRET)\w*: (.+)$/gm)];
   assert.ok(secrets.length >= 3);
   for (const [line, value] of secrets) assert.match(value ?? "", /^(\$\{\w+:\?.+\}|"")$/, line);
+});
+
+Deno.test("what docker-compose.yml tells Prometheus of the gateway, it tells the gateway as well", () => {
+  const given = compose.services["gateway"]?.environment ?? {};
+  const names = [...content("prometheus").matchAll(/\$\{(SVC_\w+)/g)].map(([, name = ""]) => name);
+  assert.deepEqual(names, ["SVC_METRICS_TOKEN"]);
+  for (const name of names) assert.match(given[name] ?? "", new RegExp(`^\\$\\{${name}\\b`));
 });
 
 Deno.test("every alert is an expression over metrics that exist", () => {

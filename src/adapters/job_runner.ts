@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { JobKind } from "@/core/job.ts";
-import { logOf } from "@/core/log.ts";
+import { failureOf, logOf } from "@/core/log.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
 import type { CoreTables, JobState } from "./core_tables.ts";
 import {
@@ -106,7 +106,7 @@ export class JobRunner {
       try {
         if (await this.#claimSome()) this.#wantsClaim = true;
       } catch (cause) {
-        log.warning("jobs could not be claimed", { code: Fault.from(cause).code });
+        log.warning("jobs could not be claimed", failureOf(cause));
       }
     }
   }
@@ -160,7 +160,7 @@ export class JobRunner {
       log[isDead ? "error" : "warning"](isDead ? "given up" : "failed", { ...fields, ms, error: failure });
       await this.#release({ id: job.id, owner, state, runAt, lastError: failure });
     } catch (cause) {
-      log.warning("the outcome could not be written", { ...fields, code: Fault.from(cause).code });
+      log.warning("the outcome could not be written", { ...fields, ...failureOf(cause) });
     }
   }
 
@@ -184,7 +184,7 @@ export class JobRunner {
         for (const claim of claims) await renewLease.run(db, claim);
       });
     } catch (cause) {
-      log.warning("leases could not be renewed", { code: Fault.from(cause).code });
+      log.warning("leases could not be renewed", failureOf(cause));
     }
   }
 }

@@ -15,6 +15,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
+import { Again } from "@/core/fault.ts";
 import { bindPrepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 
@@ -41,12 +42,12 @@ export interface Connection extends Session {
 }
 
 /** The engine gave up on a transaction that may well succeed when it runs again. */
-export class Rerun extends Error {
+export class Rerun extends Again {
   override readonly name = "Rerun";
 }
 
 /** The connection broke; what was open on it is gone. */
-export class SessionLost extends Error {
+export class SessionLost extends Again {
   override readonly name = "SessionLost";
 }
 

@@ -3,8 +3,8 @@
 import { z } from "@zod/zod";
 import type { Counter, Histogram } from "prom-client";
 import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
-import { Fault, type FieldFault } from "./fault.ts";
-import { logOf } from "./log.ts";
+import { Again, Fault, type FieldFault } from "./fault.ts";
+import { logFailure, logOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { type Access, type Context, isRead, type Operation, Outcome, type Rate } from "./operation.ts";
 
@@ -48,6 +48,8 @@ const log = logOf("operation");
 /** Builds the dispatcher. */
 export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
   const known = new Map<Operation, Prepared>();
+  /** Calls that run again; they were counted against the rate before. */
+  const again = new WeakSet<Call>();
 
   function prepare(operation: Operation): Prepared {
     const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
@@ -65,7 +67,7 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
     const startedAt = performance.now();
     const prepared = known.get(operation) ?? prepare(operation);
     try {
-      if (takeRate !== undefined) await limit(takeRate, rates, operation, call.actor);
+      if (takeRate !== undefined && !again.has(call)) await limit(takeRate, rates, operation, call.actor);
       if (operation.off !== undefined) throw operation.off();
       authorise(operation, call.actor);
       const input = parse(prepared.input, call.input);
@@ -74,13 +76,13 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
       if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
     } catch (thrown) {
+      if (thrown instanceof Again) {
+        again.add(call);
+        throw thrown;
+      }
       const fault = Fault.from(thrown);
       metrics.operationErrors.inc({ ...prepared.labels, code: fault.code });
-      log[fault.kind.level]("failed", {
-        ...fields(operation, call, startedAt),
-        code: fault.code,
-        ...(fault.cause === undefined ? {} : { cause: describe(fault.cause) }),
-      });
+      logFailure(log, fault, fields(operation, call, startedAt));
       throw fault;
     } finally {
       prepared.latency.observe((performance.now() - startedAt) / 1000);
@@ -162,7 +164,9 @@ function fieldFaults(issue: z.core.$ZodIssue): FieldFault[] {
       detail: "Unknown field",
     }));
   }
-  return [{ pointer: pointerOf(issue.path), code: issue.code, detail: issue.message }];
+  const isTime = issue.code === "invalid_format" && issue.format === "datetime";
+  const detail = isTime ? "Expected a time such as 2026-03-01T09:00:00Z" : issue.message;
+  return [{ pointer: pointerOf(issue.path), code: issue.code, detail }];
 }
 
 /** The path of a field that parsing would drop without a word, lest it becomes what objects inherit from. */
@@ -183,7 +187,7 @@ function pointerOf(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-function fields(operation: Operation, call: Call, startedAt: number): Record<string, unknown> {
+function fields(operation: Operation, call: Call, startedAt: number): { requestId: string; [name: string]: unknown } {
   return {
     operation: operation.name,
     requestId: call.requestId,
@@ -192,9 +196,4 @@ function fields(operation: Operation, call: Call, startedAt: number): Record<str
     via: call.via,
     ms: Math.round((performance.now() - startedAt) * 100) / 100,
   };
-}
-
-/** An unexpected error for the log: its type, message and place, without its data. */
-function describe(cause: unknown): string {
-  return cause instanceof Error ? `${cause.name}: ${cause.message}\n${cause.stack ?? ""}` : String(cause);
 }

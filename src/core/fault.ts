@@ -98,6 +98,9 @@ function fieldIn(code: FaultCode, message: string): FieldFault[] {
 /** How a limit stands that was asked for one more: of so many calls, so many are left, and all are back in a while. */
 export type LimitState = { limit: number; remaining: number; resetMs: number };
 
+/** Thrown through work that is undone and runs again from its start: no failure, and nothing that anybody is told of. */
+export class Again extends Error {}
+
 /** A failure that a caller may see: `message` is safe to show, `cause` goes to the log only. */
 export class Fault extends Error {
   override readonly name = "Fault";

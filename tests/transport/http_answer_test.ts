@@ -110,12 +110,27 @@ Deno.test("unknown paths answer 404, known paths with another method 405 and All
 
 Deno.test("an Accept header that excludes JSON answers 406", async () => {
   const { call } = sampleGateway();
-  for (const accept of ["text/html", "image/*, text/plain;q=0.5", "application/json;q=0, */*;q=0.0"]) {
+  for (
+    const accept of [
+      "text/html",
+      "image/*, text/plain;q=0.5",
+      "application/json;q=0, */*;q=0.0",
+      "*/*, application/json;q=0",
+    ]
+  ) {
     const response = await call("/v1/rooms", { headers: { Accept: accept } });
     assert.equal(response.status, 406, accept);
     assert.equal((await response.json()).code, "not_acceptable");
   }
-  for (const accept of ["*/*", "application/*", "text/html, application/json;q=0.1", "Application/JSON"]) {
+  for (
+    const accept of [
+      "*/*",
+      "application/*",
+      "*/*;q=0, application/json",
+      "text/html, application/json;q=0.1",
+      "Application/JSON",
+    ]
+  ) {
     assert.equal((await call("/v1/rooms", { headers: { Accept: accept } })).status, 200, accept);
   }
 });

@@ -1,6 +1,8 @@
 // The edge around every request: CORS, HTTPS, proxies, time-outs, metrics, log.
 import assert from "node:assert/strict";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
+import { Fault } from "@/core/fault.ts";
+import type { Route } from "@/core/route.ts";
 import { createHttp } from "@/transport/http/server.ts";
 import { json, sampleGateway } from "./http_sample.ts";
 
@@ -189,22 +191,11 @@ Deno.test("metrics count route templates, never paths, and requests before authe
 });
 
 Deno.test("the log has one line a request, without paths, queries, bodies or tokens", async () => {
-  const records: LogRecord[] = [];
-  await configure({
-    reset: true,
-    sinks: { memory: (record) => records.push(record) },
-    loggers: [
-      { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
-      { category: ["gateway", "http"], lowestLevel: "debug", sinks: ["memory"] },
-    ],
-  });
-  try {
+  const records = await logOf(["gateway", "http"], async () => {
     const { call } = sampleGateway();
     await call("/v1/rooms/private-id?foo=hidden", { headers: { "X-Request-Id": "r1" } });
     await call("/v1/rooms", json({ name: "bug", tags: ["private-body"] }));
-  } finally {
-    await reset();
-  }
+  });
   const requests = records.filter(({ rawMessage }) => rawMessage === "request");
   assert.deepEqual(requests.map(({ level, properties }) => [level, properties["path"], properties["status"]]), [
     ["debug", "/v1/rooms/:roomId", 400],
@@ -213,3 +204,59 @@ Deno.test("the log has one line a request, without paths, queries, bodies or tok
   assert.equal(requests[0]?.properties["requestId"], "r1");
   assert.doesNotMatch(JSON.stringify(records), /private|hidden|Bearer|alice/);
 });
+
+Deno.test("a failure of ours is in the log once with request, code and cause, wherever it was thrown", async () => {
+  const away = new Fault("unavailable", "Not now", { cause: new Error("connection refused") });
+  const route: Route = {
+    name: "file.content",
+    summary: "Read a file",
+    tag: "file",
+    method: "GET",
+    path: "/v1/files/:fileId",
+    auth: "public",
+    document: { responses: {} },
+    handle: () => Promise.reject(away),
+  };
+  const records = await logOf(["gateway"], async () => {
+    const { call } = sampleGateway({ routes: [route] });
+    for (const id of ["r1", "r2"]) {
+      await call("/v1/files/private?token=private", { headers: { "X-Request-Id": id } });
+    }
+    await call("/v1/rooms", json({ name: "bug" }, "POST", { "X-Request-Id": "r3" }));
+    const { call: shut } = sampleGateway({ authenticate: () => Promise.reject(away) });
+    await shut("/v1/rooms", { headers: { "X-Request-Id": "r4" } });
+    await call("/v1/files/private", { method: "POST" });
+  });
+  const failures = records.filter(({ rawMessage }) => rawMessage === "failed");
+  assert.deepEqual(
+    failures.map(({ category, level, properties: { requestId, code } }) => [category[1], level, requestId, code]),
+    [
+      ["http", "warning", "r1", "unavailable"],
+      ["http", "warning", "r2", "unavailable"],
+      ["operation", "error", "r3", "internal"],
+      ["http", "warning", "r4", "unavailable"],
+    ],
+  );
+  assert.deepEqual([failures[0]?.properties["method"], failures[0]?.properties["path"]], ["GET", route.path]);
+  for (const { properties } of failures) assert.match(String(properties["cause"]), /connection refused|secret detail/);
+  assert.doesNotMatch(JSON.stringify(records), /private/);
+});
+
+/** What `work` leaves in the log of a category. */
+async function logOf(category: string[], work: () => Promise<void>): Promise<LogRecord[]> {
+  const records: LogRecord[] = [];
+  await configure({
+    reset: true,
+    sinks: { memory: (record) => records.push(record) },
+    loggers: [
+      { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
+      { category, lowestLevel: "debug", sinks: ["memory"] },
+    ],
+  });
+  try {
+    await work();
+  } finally {
+    await reset();
+  }
+  return records;
+}

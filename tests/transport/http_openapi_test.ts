@@ -1,10 +1,13 @@
 // `/openapi.json`: complete, consistent in itself, and true to what the server does.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
+import { parse } from "@/core/dispatch.ts";
 import { defineOperation } from "@/core/operation.ts";
-import { Schemas } from "@/transport/http/openapi_schema.ts";
+import { propertiesOf, Schemas } from "@/transport/http/openapi_schema.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
 import { sampleGateway } from "./http_sample.ts";
+
+const Times = z.strictObject({ at: z.iso.datetime(), from: z.iso.datetime({ offset: true }) });
 
 // deno-lint-ignore no-explicit-any -- a JSON document that the tests walk freely
 type Json = any;
@@ -98,6 +101,46 @@ Deno.test("public routes need no security, everything else needs the bearer toke
   assert.deepEqual(document.security, [{ bearer: [] }]);
   assert.deepEqual(document.paths["/health"].get.security, []);
   assert.equal(document.paths["/v1/rooms"].get.security, undefined);
+});
+
+Deno.test("the document asks of headers what the server asks of them", async () => {
+  const gateway = sampleGateway();
+  const { parameters } = (await documentOf(gateway)).components;
+  // An id of another form is replaced, not refused.
+  assert.equal(parameters.RequestId.schema.pattern, undefined);
+  const ifMatch = new RegExp(parameters.IfMatch.schema.pattern, "u");
+  for (const tag of ["*", '"1"', 'W/"1"', '"1.zzz"', "", "1", '"-1"', '"1", "2"', `"${"9".repeat(16)}"`]) {
+    const response = await gateway.call("/v1/rooms/room_1", {
+      method: "PATCH",
+      headers: { "If-Match": tag, "Content-Type": "application/json" },
+      body: "{}",
+    });
+    assert.equal(response.status === 400, !ifMatch.test(tag), tag);
+  }
+});
+
+Deno.test("a time that must be in UTC says so in the document and when it is not", () => {
+  const { properties } = propertiesOf(new Schemas(), new Schemas().of(Times, "input"));
+  assert.deepEqual(properties["at"], { type: "string", format: "date-time", pattern: "Z$" });
+  assert.deepEqual(properties["from"], { type: "string", format: "date-time" });
+  assert.deepEqual(new Schemas().of(Times, "output")["properties"], {
+    at: { type: "string", format: "date-time" },
+    from: { type: "string", format: "date-time" },
+  });
+  assert.throws(() => parse(Times, { at: "2026-03-01T09:00:00+00:00", from: "2026-03-01T09:00:00+01:00" }), {
+    message: "/at: Expected a time such as 2026-03-01T09:00:00Z",
+  });
+});
+
+Deno.test("every file of the documentation is of a type that the document names", async () => {
+  const gateway = sampleGateway();
+  const { get } = (await documentOf(gateway)).paths["/docs/{asset}"];
+  const types = Object.keys(get.responses["200"].content);
+  for (const asset of get.parameters[0].schema.enum) {
+    const response = await gateway.call(`/docs/${asset}`, { token: null });
+    await response.body?.cancel();
+    assert.ok(types.includes(response.headers.get("Content-Type")?.split(";")[0] ?? ""), asset);
+  }
 });
 
 Deno.test("a name that differs between input and output becomes two, and so does what refers to it", () => {

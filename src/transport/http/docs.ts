@@ -71,7 +71,12 @@ export function docsRoutes(documents: readonly string[]): Route[] {
         description: "Name of the file",
         schema: { type: "string", enum: Object.keys(ASSETS) },
       }],
-      responses: { 200: fileResponse("The file", "text/*") },
+      responses: {
+        200: fileResponse(
+          "The file",
+          ...new Set(Object.values(ASSETS).map(({ type }) => type.split(";", 1)[0] ?? type)),
+        ),
+      },
     },
     async handle(_request, { params }) {
       const name = params["asset"] ?? "";
@@ -88,8 +93,8 @@ function file(body: string, type: string): Response {
   });
 }
 
-function fileResponse(description: string, type: string): Record<string, unknown> {
-  return { description, content: { [type]: { schema: { type: "string" } } } };
+function fileResponse(description: string, ...types: string[]): Record<string, unknown> {
+  return { description, content: Object.fromEntries(types.map((type) => [type, { schema: { type: "string" } }])) };
 }
 
 /** Every reference is relative, so the page also works behind a path prefix. */

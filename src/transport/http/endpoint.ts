@@ -13,14 +13,19 @@ export type Endpoint = {
 /** JSON bodies are this long at most, unless an operation says otherwise. */
 export const BODY_MAX_BYTES = 1024 * 1024;
 
+/** The media ranges that JSON is in; the most specific one that a caller names counts. */
+const JSON_RANGES = ["application/json", "application/*", "*/*"];
+
 /** Refuses a caller that would not understand JSON. */
 export function requireAcceptsJson(request: Request): void {
   const accept = request.headers.get("Accept");
   if (accept === null || accept === "*/*" || accept === "application/json" || accept === "") return;
-  for (const range of accept.toLowerCase().split(",")) {
-    const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
-    const isWanted = !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter));
-    if (isWanted && (type === "*/*" || type === "application/*" || type === "application/json")) return;
-  }
+  const isWanted = new Map(
+    accept.toLowerCase().split(",").map((range) => {
+      const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
+      return [type, !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))];
+    }),
+  );
+  if (JSON_RANGES.map((range) => isWanted.get(range)).find((wanted) => wanted !== undefined) === true) return;
   throw new Fault("not_acceptable", "Answers are application/json; the Accept header excludes it");
 }

@@ -3,6 +3,9 @@
 import { Fault } from "@/core/fault.ts";
 import { hash64 } from "@/core/hash.ts";
 
+/** An `If-Match` that asks for a version. */
+export const IF_MATCH = /^(?:W\/)?"(\d{1,15})(?:\.[^"]*)?"$/;
+
 /** The strong tag of an answer whose body carries an integer `version`; `undefined` for others. */
 export function etagOf(output: unknown, body: string): string | undefined {
   if (typeof output !== "object" || output === null || !("version" in output)) return undefined;
@@ -18,7 +21,7 @@ export function isNoneMatch(header: string | null, etag: string): boolean {
 /** The version that `If-Match` asks for; `undefined` when it asks for none. */
 export function versionOf(header: string | null): number | undefined {
   if (header === null || header.trim() === "*") return undefined;
-  const version = /^(?:W\/)?"(\d{1,15})(?:\.[^"]*)?"$/.exec(header.trim())?.[1];
+  const version = IF_MATCH.exec(header.trim())?.[1];
   if (version === undefined) {
     throw new Fault("bad_request", 'If-Match must be one ETag of this resource, such as "3", or *');
   }

@@ -1,7 +1,7 @@
 // `Idempotency-Key`: reads the header, and runs a write at most once for a key.
 import { createHash } from "node:crypto";
 import type { Actor } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { Again, Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import type { Answer } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
@@ -38,6 +38,7 @@ export async function answerOnce(
       try {
         return await work();
       } catch (thrown) {
+        if (thrown instanceof Again) throw thrown;
         const fault = Fault.from(thrown);
         if (fault.kind.retryable || fault.kind.status === 429) throw fault;
         return problemAnswer(exchange, fault);

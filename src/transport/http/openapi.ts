@@ -1,6 +1,7 @@
 // `/openapi.json`: OpenAPI 3.1 from the very values that the server mounts, made once when first asked for.
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
+import { IF_MATCH } from "./etag.ts";
 import {
   type Collected,
   describeOperation,
@@ -32,7 +33,7 @@ const PARAMETERS = {
     in: "header",
     description:
       'ETag of the version the change is based on, such as `"3.Zk2b9tq1Lw0x"`; another version answers 412. `*` asks for none.',
-    schema: { type: "string" },
+    schema: { type: "string", pattern: `^\\*$|${IF_MATCH.source}` },
   },
   IfNoneMatch: {
     name: "If-None-Match",
@@ -43,8 +44,8 @@ const PARAMETERS = {
   RequestId: {
     name: "X-Request-Id",
     in: "header",
-    description: "Id to find this request by; made when absent or not of this form",
-    schema: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,64}$" },
+    description: "Id to find this request by, 1 to 64 of `A-Z a-z 0-9 _ . -`; made when absent or of another form",
+    schema: { type: "string" },
   },
 };
 

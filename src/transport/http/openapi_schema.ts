@@ -97,7 +97,12 @@ export class Schemas {
 function tidy(json: JsonSchema, side: Side): void {
   if (json["maximum"] === Number.MAX_SAFE_INTEGER) delete json["maximum"];
   if (json["minimum"] === Number.MIN_SAFE_INTEGER) delete json["minimum"];
-  if (json["format"] !== undefined) delete json["pattern"];
+  if (json["format"] !== undefined) {
+    // The format alone would allow any offset, and many a client writes +00:00.
+    const isUtc = json["format"] === "date-time" && !String(json["pattern"]).includes("[+-]");
+    delete json["pattern"];
+    if (isUtc && side === "input") json["pattern"] = "Z$";
+  }
   if (side === "output" && json["additionalProperties"] === false) delete json["additionalProperties"];
 }
 

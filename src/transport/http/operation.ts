@@ -56,8 +56,8 @@ export function operationEndpoint(
     if (method === "DELETE") refuseBody(request);
     const body = isWithBody ? await readBody(request, bodyMaxBytes) : undefined;
     const input = readInput(exchange, params, body?.value);
-    const run = async (): Promise<Answer> =>
-      answerOf(await dispatch(operation, new HttpCall(exchange, actor, input)), status);
+    const call = new HttpCall(exchange, actor, input);
+    const run = async (): Promise<Answer> => answerOf(await dispatch(operation, call), status);
     // A kept answer does not pass the dispatcher; and a refusal for want of a scope is not one to keep.
     if (key !== undefined) authorise(operation, actor);
     const result = once === undefined || key === undefined || body === undefined

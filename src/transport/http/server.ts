@@ -3,7 +3,7 @@ import { Hono } from "@hono/hono";
 import type { Dispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
-import { logOf } from "@/core/log.ts";
+import { logFailure, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { TenantOrigins } from "@/core/origin.ts";
@@ -82,9 +82,11 @@ export function createHttp(deps: HttpDeps): HttpHandler {
     const fault = await chargeRefusal(exchange, faultOf(exchange, thrown), limits);
     const headers: Record<string, string> = {};
     if (fault.code === "method_not_allowed") headers["Allow"] = methodsAt(app, exchange).join(", ");
-    // A Fault from dispatch has been logged there.
-    if (!(thrown instanceof Fault) && fault.code === "internal") {
-      log.error("unexpected", { requestId: exchange.requestId, cause: describe(fault.cause) });
+    // What dispatch threw is in the log already; a caller who is gone is no failure.
+    const isCancelled = !(thrown instanceof Fault) && exchange.isAborted;
+    if (fault.kind.status >= 500 && !isCancelled) {
+      const { requestId, request: { method }, meter } = exchange;
+      logFailure(log, fault, { requestId, method, path: meter?.path ?? UNMATCHED });
     }
     return exchange.respond(problemAnswer(exchange, fault, headers));
   }
@@ -195,8 +197,4 @@ function faultOf(exchange: Exchange, thrown: unknown): Fault {
   return fault.code === "internal" && exchange.isAborted
     ? new Fault("unavailable", "The request was cancelled", { cause: thrown })
     : fault;
-}
-
-function describe(cause: unknown): string {
-  return cause instanceof Error ? `${cause.name}: ${cause.message}\n${cause.stack ?? ""}` : String(cause);
 }

@@ -1,0 +1,64 @@
+// The one door to every operation, where the work behind it is undone and runs again.
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import { createDispatch } from "@/core/dispatch.ts";
+import { Again } from "@/core/fault.ts";
+import { Metrics } from "@/core/metrics.ts";
+import { defineOperation } from "@/core/operation.ts";
+import { onPostgres } from "../engines.ts";
+import { openGateway } from "../harness.ts";
+import { people, roomOf } from "../modules/team.ts";
+
+const ALICE = { tenantId: "default", principalId: "alice", kind: "human", role: "member" } as Actor; // enough to call
+
+Deno.test("work that runs again is no failure, and is counted against the rate once", async () => {
+  const metrics = new Metrics();
+  const taken: string[] = [];
+  const rate = { perSecond: 1, burst: 1 };
+  const dispatch = createDispatch({
+    metrics,
+    takeRate: (key) => Promise.resolve(void taken.push(key)),
+    rates: { requests: rate, writes: rate },
+  });
+  let runs = 0;
+  const operation = defineOperation({
+    name: "test.write",
+    summary: "Succeeds when it runs again",
+    access: { scope: "test.write" },
+    http: { method: "POST", path: "/v1/test", status: 200 },
+    input: z.strictObject({}),
+    output: z.strictObject({ runs: z.int() }),
+    example: {},
+    run() {
+      return ++runs < 3 ? Promise.reject(new Again("Gave way")) : Promise.resolve({ runs });
+    },
+  });
+  const call = { actor: ALICE, input: {}, requestId: "1", via: "test" };
+  await assert.rejects(dispatch(operation, call), Again);
+  await assert.rejects(dispatch(operation, call), Again);
+  assert.deepEqual((await dispatch(operation, call)).output, { runs: 3 });
+  assert.equal(taken.length, 1);
+  await dispatch(operation, { ...call });
+  assert.equal(taken.length, 2);
+  const text = await metrics.registry.metrics();
+  assert.doesNotMatch(text, /^svc_operation_errors_total\{/m);
+  assert.match(text, /^svc_operation_throughput_total\{.*"test.write"\} 2$/m);
+});
+
+onPostgres(
+  "keyed writes that get in each other's way are no failures, and each message is counted once",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice } = await people(gateway, "alice");
+    const rooms = await Promise.all(Array.from({ length: 3 }, () => roomOf(alice, [])));
+    const answers = await Promise.all(Array.from({ length: 120 }, (_, n) => {
+      const headers = n % 2 === 0 ? { "idempotency-key": `key ${n}` } : {};
+      return alice.post("/v1/messages", { roomId: rooms[n % 3], text: `message ${n}` }, headers);
+    }));
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([201]));
+    const text = await (await gateway.app.fetch(new Request("http://x/metrics"), "127.0.0.1")).text();
+    assert.doesNotMatch(text, /^svc_operation_errors_total\{.*\} [1-9]/m);
+    assert.match(text, /^svc_messages_received_total 120$/m);
+  },
+);

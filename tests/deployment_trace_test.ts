@@ -1,0 +1,33 @@
+// Tracing as README turns it on: spans of requests reach the collector, and tell nothing of what addresses hold.
+import assert from "node:assert/strict";
+import { openTarget, unique, until } from "./e2e/target.ts";
+
+Deno.test("spans of requests reach the collector without tokens, searches and names from their addresses", async () => {
+  let told = "";
+  await using collector = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    const text = await request.text();
+    if (request.url.endsWith("/v1/traces")) told += text;
+    return Response.json({});
+  });
+  await using target = await openTarget({
+    isOwn: true,
+    environment: {
+      OTEL_DENO: "true",
+      OTEL_DENO_CONSOLE: "ignore",
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collector.addr.port}`,
+      OTEL_BSP_SCHEDULE_DELAY: "100",
+    },
+  });
+  const token = await target.token({ sub: unique("alice") });
+  const feed = await target.call(token, "POST", "/v1/collaboration/calendar/feeds", {});
+  await target.call(token, "GET", "/v1/search?q=canary");
+  for (const path of [feed.path, `/ws?token=${token}`]) {
+    const response = await fetch(`${target.baseUrl}${path}`, { headers: { "X-Canary": "canary" } });
+    await response.body?.cancel();
+  }
+  await until(() => (told.match(/"http\.response\.status_code"/g)?.length ?? 0) >= 4, "four spans are told");
+  const secret = feed.path.split("/").at(-1);
+  assert.deepEqual([secret, token, "canary"].filter((text) => told.includes(text)), []);
+  assert.match(told, /"http\.request\.method"/);
+});
