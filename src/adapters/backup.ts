@@ -1,19 +1,19 @@
 // Copies of a database, and a database that was brought back from one.
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, realpathSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
 import { newSecret } from "@/core/id.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
-import { KeptAnswers } from "./kept.ts";
 import { claimDatabase, openStore } from "./open.ts";
-import { SqliteConnection } from "./sqlite_connection.ts";
 
 const SQLITE = "sqlite:";
 const FILE_MODE = 0o600;
 /** Ends of the names of a database's files: itself, its log, and the index of that. */
 const COMPANIONS = ["", "-wal", "-shm"];
+/** More pages than any database has: a copy in several steps would start anew with every commit in between. */
+const AT_ONCE = 2 ** 31 - 1;
 /** Streams that get a new epoch in one transaction. */
 const RENEWED_AT_ONCE = 5000;
 
@@ -27,15 +27,15 @@ export async function backUp(url: string, to: string): Promise<void> {
   if (!existsSync(path)) throw new Error(`${path} is not there`);
   // Never over a file that is there, and for its owner only.
   closeSync(openSync(to, "wx", FILE_MODE));
-  const connection = new SqliteConnection(path, new KeptAnswers(), { isReadOnly: true });
   try {
-    await connection.run("vacuum into ?", [to]);
+    using db = new DatabaseSync(path, { readOnly: true });
+    await backup(db, to, { rate: AT_ONCE });
+    using copy = new DatabaseSync(to);
+    copy.exec("pragma journal_mode = delete");
     sync(to);
   } catch (cause) {
     rmSync(to);
     throw cause;
-  } finally {
-    await connection.close();
   }
 }
 
@@ -73,9 +73,11 @@ export async function restore(url: string, from: string | undefined, clock: Cloc
   return hadOld ? old : undefined;
 }
 
-/** The path of an SQLite database; `undefined` for any other. */
+/** The path of an SQLite database, behind links; `undefined` for any other. */
 function fileOf(url: string): string | undefined {
-  return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
+  if (!url.startsWith(SQLITE)) return undefined;
+  const path = url.slice(SQLITE.length);
+  return existsSync(path) ? realpathSync(path) : path;
 }
 
 /** Whether the file is a whole database of a gateway. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
 import { openTarget, type Target, until } from "./target.ts";
 
-const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+const ROOT = new URL("../..", import.meta.url).pathname;
 
 Deno.test("a backup has what was acknowledged before it, and what comes after a restore is not taken for what was lost", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
@@ -76,10 +76,11 @@ async function subscribed(
   return heard;
 }
 
-/** A subcommand of the gateway, and what it printed. */
+/** A task, with no more permissions than it has, and what it printed. */
 async function command(databaseUrl: string, args: string[]): Promise<{ code: number; text: string }> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, ...args],
+    args: ["task", "--quiet", ...args],
+    cwd: ROOT,
     env: { SVC_DATABASE_URL: databaseUrl, SVC_JWT_SECRET: crypto.randomUUID() },
   }).output();
   return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
