@@ -217,8 +217,6 @@ Deno.test("the upgrade looks at the page's origin, the protocol and the request"
   assert.equal(await status({ Origin: "https://good.example" }), "101");
   assert.equal(await status({ Origin: `http://${host}` }), "101");
   assert.equal(await status({}), "101");
-  assert.equal(await status({ "Sec-WebSocket-Protocol": "centrifuge-protobuf" }), "400");
-  assert.equal(await status({}, "?cf_protocol=protobuf"), "400");
   assert.equal(await status({ Upgrade: "h2c" }), "400");
   assert.match(await handshake(served.url, { "Sec-WebSocket-Protocol": "centrifuge-json" }), /centrifuge-json/i);
   assert.doesNotMatch(await handshake(served.url, { "Sec-WebSocket-Protocol": "evil" }), /evil/);

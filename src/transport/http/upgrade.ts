@@ -7,7 +7,7 @@ export function upgradeRoute(upgrade: (request: Request, ip: string) => Promise<
     name: "ws.connect",
     summary: "WebSocket endpoint",
     description:
-      "Speaks the Centrifuge client protocol in JSON. The first message authenticates; a token in the query is accepted but deprecated.",
+      "Speaks the Centrifuge client protocol in JSON, or in protobuf with clients that ask for it. The first message authenticates; a token in the query is accepted but deprecated.",
     tag: "realtime",
     method: "GET",
     path: "/ws",

@@ -111,6 +111,11 @@ export class Connection implements Member {
     return this.#phase === "closed";
   }
 
+  /** Whether what comes in still counts. */
+  get isHeard(): boolean {
+    return this.#phase !== "closed" && this.#phase !== "refused" && this.#parting === undefined;
+  }
+
   /** Whether it was let in at some time. */
   get wasWelcome(): boolean {
     return this.#pingAt !== Infinity;
@@ -309,7 +314,8 @@ export class Connection implements Member {
 
   #unheard(parting: Parting, data: unknown): void {
     parting.looks = 0;
-    parting.unheard += FRAME_COST + (typeof data === "string" ? data.length : UNHEARD_MAX);
+    const size = data instanceof ArrayBuffer ? data.byteLength : UNHEARD_MAX;
+    parting.unheard += FRAME_COST + (typeof data === "string" ? data.length : size);
     if (parting.unheard > UNHEARD_MAX) this.close(parting.verdict);
   }
 

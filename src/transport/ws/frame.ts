@@ -12,6 +12,11 @@ const ID_MAX = 0xffff_ffff;
 const channel = z.string().min(1).max(CHANNEL_MAX_LENGTH).regex(/^[\x21-\x7e]+$/);
 const offset = z.int().min(0).default(0);
 const epoch = z.string().max(128).default("");
+/** Over protobuf, data is bytes until it shows to be JSON; where it does not, the body comes as a text. */
+const WITH_DATA = {
+  error: ({ input }: { input: unknown }) =>
+    typeof input === "string" ? "expected an object, whose data is JSON" : undefined,
+};
 
 /** Where a client stood when it was last connected. */
 const Recovery = z.object({ recover: z.boolean().default(false), offset, epoch });
@@ -27,7 +32,7 @@ export const BODIES = {
     type: z.int().default(0),
   }),
   unsubscribe: z.object({ channel: z.string() }),
-  publish: z.object({ channel, data: z.unknown().optional() }),
+  publish: z.object({ channel, data: z.unknown().optional() }, WITH_DATA),
   presence: z.object({ channel }),
   presence_stats: z.object({ channel }),
   history: z.object({
@@ -36,7 +41,7 @@ export const BODIES = {
     since: z.object({ offset, epoch }).optional(),
     reverse: z.boolean().default(false),
   }),
-  rpc: z.object({ method: z.string().default(""), data: z.unknown().optional() }),
+  rpc: z.object({ method: z.string().default(""), data: z.unknown().optional() }, WITH_DATA),
   refresh: z.object({ token: z.string().default("") }),
   sub_refresh: z.object({ channel }),
   ping: z.unknown(),
