@@ -328,8 +328,14 @@ function developmentSecret(path: string, warnings: string[]): Uint8Array {
 
 function newDevelopmentSecret(path: string, warnings: string[]): Uint8Array {
   const text = crypto.getRandomValues(new Uint8Array(32)).toHex();
-  Deno.mkdirSync(dirname(path), { recursive: true });
-  Deno.writeTextFileSync(path, text, { mode: 0o600, createNew: true });
+  try {
+    Deno.mkdirSync(dirname(path), { recursive: true });
+    Deno.writeTextFileSync(path, text, { mode: 0o600, createNew: true });
+  } catch (cause) {
+    throw new ConfigError("SVC_DATA_DIR names no folder to keep a secret for development in; set SVC_JWT_SECRET", {
+      cause,
+    });
+  }
   warnings.push(`No SVC_JWT_SECRET: made one for development in ${path}`);
   return new TextEncoder().encode(text);
 }

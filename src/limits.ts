@@ -3,6 +3,9 @@ import type { Rate } from "@/core/operation.ts";
 import type { Config } from "@/config.ts";
 import { withoutCaps, WS_LIMITS, type WsLimits } from "@/transport/ws/limits.ts";
 
+/** What a client needs, in the first frame after it was away, to ask for one of its channels from where it was. */
+const SUBSCRIBE_BYTES = 240;
+
 export type Limits = {
   /** Whether anything is counted against rates and numbers of connections. */
   isOn: boolean;
@@ -22,9 +25,12 @@ export type Limits = {
 export function limitsOf({ settings }: Config): Limits {
   const perMinute = (count: number, burst: number): Rate => ({ perSecond: count / 60, burst });
   const isAlone = settings.SVC_REDIS_URL === undefined && settings.SVC_DATABASE_URL.startsWith("sqlite:");
+  const { connectMaxBytes, inboxMaxBytes } = WS_LIMITS;
+  const firstFrameBytes = connectMaxBytes + SUBSCRIBE_BYTES * settings.SVC_LIMIT_SUBSCRIPTIONS;
   const ws: WsLimits = {
     ...WS_LIMITS,
-    frameMaxBytes: settings.SVC_LIMIT_FRAME_BYTES,
+    // Refused for its size, a client would not come back. More than waits for its turn is refused in any case.
+    frameMaxBytes: Math.max(settings.SVC_LIMIT_FRAME_BYTES, Math.min(firstFrameBytes, inboxMaxBytes)),
     outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
     replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
     // A recovery is one reply, and the reply has to fit into the outbox beside what else is waiting there.
@@ -61,6 +67,6 @@ export function limitsOf({ settings }: Config): Limits {
     },
     files: { fileMaxBytes: settings.SVC_LIMIT_FILE_BYTES, tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES },
     ws: settings.SVC_RATE_LIMIT ? ws : withoutCaps(ws),
-    shown,
+    shown: { ...shown, frameBytes: ws.frameMaxBytes },
   };
 }

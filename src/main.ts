@@ -116,7 +116,7 @@ async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Re
       return await open();
     } catch (error) {
       if (!(error instanceof Fault) || error.code !== "unavailable" || performance.now() > until) throw error;
-      log.warn("the database cannot be used yet", { cause: messageOf(error) });
+      log.warn("the database of SVC_DATABASE_URL cannot be used yet", { cause: messageOf(error) });
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
   }

@@ -1,6 +1,8 @@
 // The environment: a value that would not work stops the start, and the message names the variable, never its value.
 import assert from "node:assert/strict";
 import { ConfigError, readConfig } from "@/config.ts";
+import { newId, newSecret } from "@/core/id.ts";
+import { limitsOf } from "@/limits.ts";
 import { openGateway, SECRET } from "./harness.ts";
 
 function read(environment: Record<string, string>): ReturnType<typeof readConfig> {
@@ -25,7 +27,7 @@ function refusal(environment: Record<string, string>): string {
 
 Deno.test("each bad value is refused by the name of its variable, without the value", () => {
   const bad: Record<string, readonly string[]> = {
-    RUST_LOG: ["hunter2", "a=b=c"],
+    RUST_LOG: ["hunter2", "a=b=c", "info,=debug", "info,gateway.=debug"],
     SVC_ENV: ["hunter2"],
     SVC_PORT: ["70000", "80a"],
     SVC_PUBLIC_URL: ["ftp://hunter2"],
@@ -143,4 +145,42 @@ Deno.test("the secret kept for development is made once, and one that was cut sh
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("a secret for development that cannot be kept is refused by the name of the folder's variable", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.symlink(`${folder}/nowhere/deeper`, `${folder}/data`);
+    assert.match(refusal({ SVC_JWT_SECRET: "", SVC_DATA_DIR: `${folder}/data` }), /^SVC_DATA_DIR .*SVC_JWT_SECRET$/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a frame that asks for as many channels as a connection may have fits into a frame", () => {
+  const frameOf = (subscriptions: number): string =>
+    Array.from({ length: subscriptions }, (_, id) => {
+      const channel = `document:${newId("document")}`;
+      return JSON.stringify({ id, subscribe: { channel, recover: true, epoch: newSecret(9), offset: 1_000_000_000 } });
+    }).join("\n");
+  const token = "x".repeat(8192);
+  for (const subscriptions of [200, 1000, 3000]) {
+    const { ws, shown } = limitsOf(read({ SVC_LIMIT_SUBSCRIPTIONS: String(subscriptions) }));
+    assert.ok(frameOf(subscriptions).length + token.length < ws.frameMaxBytes, `${ws.frameMaxBytes}`);
+    assert.equal(shown["frameBytes"], ws.frameMaxBytes);
+  }
+  assert.equal(limitsOf(read({})).ws.frameMaxBytes, 65_536);
+  const most = limitsOf(read({ SVC_LIMIT_SUBSCRIPTIONS: "1000000" })).ws;
+  assert.equal(most.frameMaxBytes, most.inboxMaxBytes);
+});
+
+Deno.test("RUST_LOG takes a target by its own name and by the one that log lines show", () => {
+  const levelsOf = (text: string) => {
+    const { level, targets } = read({ RUST_LOG: text }).settings.RUST_LOG;
+    return { level, ...Object.fromEntries(targets) };
+  };
+  for (const name of ["ws", "gateway.ws", "gateway::ws"]) {
+    assert.deepEqual(levelsOf(`warn,${name}=trace`), { level: "warning", ws: "trace" }, name);
+  }
+  assert.deepEqual(levelsOf("gateway=debug,ws=off"), { level: "debug", ws: null });
 });

@@ -15,3 +15,20 @@ Deno.test("a start with a data folder that cannot be written is refused, one tha
     await Deno.remove(file);
   }
 });
+
+Deno.test("a start is refused at once with a database below a file, or one that another gateway has open", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const taken = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
+    await using _first = await openGateway(taken);
+    for (const path of [`${folder}/gateway.db`, `${folder}/gateway.db/below.db`]) {
+      await assert.rejects(
+        openGateway({ ...taken, SVC_DATABASE_URL: `sqlite:${path}` }),
+        /^Error: SVC_DATABASE_URL names no database that this gateway can use$/,
+        path,
+      );
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -30,4 +30,8 @@ Deno.test("spans of requests reach the collector without tokens, searches and na
   const secret = feed.path.split("/").at(-1);
   assert.deepEqual([secret, token, "canary"].filter((text) => told.includes(text)), []);
   assert.match(told, /"http\.request\.method"/);
+  for (const route of ["/v1/search", "/v1/collaboration/calendar/feeds/:id", "/ws"]) {
+    assert.ok(told.includes(`"name": "GET ${route}"`), `a span is named after ${route}`);
+    assert.ok(told.includes(`"stringValue": "${route}"`), `a span tells ${route}`);
+  }
 });

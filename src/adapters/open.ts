@@ -8,8 +8,8 @@ import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
-
 import type { S3Options } from "./blob_s3.ts";
+import { refusalIn } from "./postgres_sql.ts";
 
 // Each module sees the store through its own tables; only the composition root sees them all.
 // deno-lint-ignore no-explicit-any
@@ -19,7 +19,7 @@ export type AnyStore = Store<any>;
 export async function claimDatabase(url: string): Promise<Disposable | undefined> {
   if (!url.startsWith("sqlite:") || url === "sqlite::memory:") return undefined;
   const { claimSqlite } = await import("./sqlite_claim.ts");
-  return await claimSqlite(url.slice("sqlite:".length));
+  return await claimSqlite(url.slice("sqlite:".length)).catch(refuse);
 }
 
 /** The clock that a gateway on this machine goes by: that of a database with several gateways, else the machine's own. */
@@ -37,10 +37,16 @@ export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
     });
     return store;
   } catch (cause) {
+    const refusal = refusalIn(cause);
+    if (refusal !== undefined) refuse(refusal);
     // One that may answer later is waited for; any other was named wrongly.
     if (cause instanceof Fault && cause.code === "unavailable") throw cause;
-    throw new Error("SVC_DATABASE_URL names no database that this gateway can use", { cause });
+    refuse(cause);
   }
+}
+
+function refuse(cause: unknown): never {
+  throw new Error("SVC_DATABASE_URL names no database that this gateway can use", { cause });
 }
 
 async function storeAt(url: string, clock: Clock): Promise<AnyStore> {

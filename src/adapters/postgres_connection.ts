@@ -19,6 +19,11 @@ import {
 
 const BEGIN = "begin isolation level read committed read write";
 const CLOSE_TIMEOUT_S = 5;
+/**
+ * A statement with more has a list in it, and so as many texts as lists have lengths. Each that is prepared is kept, here and
+ * by the server, for as long as its connection lasts.
+ */
+const PREPARED_PARAMETERS_MAX = 20;
 
 export type PostgresOptions = {
   url: string;
@@ -229,7 +234,7 @@ async function answer(
 ): Promise<Rows & { command: string }> {
   // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
   const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);
-  const query = sql.unsafe(text, parameters, { prepare: true });
+  const query = sql.unsafe(text, parameters, { prepare: parameters.length <= PREPARED_PARAMETERS_MAX });
   const result = await deadlines.run(query, noAnswer);
   const answered = { rows: [...result], changed: result.count ?? 0, command: result.command };
   // The package's queries outlive their answers, until the next full collection. So they keep neither what was asked nor what

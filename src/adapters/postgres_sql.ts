@@ -29,14 +29,33 @@ const LOST = new Set([
 /** Out of disk, memory or the like; failing at its own files; a standby or one that was made read-only. */
 const UNABLE = /^(53|58|25006)/;
 
+/** What no waiting mends: wrong names and passwords, settings that there are not. */
+const REFUSED = /^(28|3D|42|22)/;
+
 /** A driver's error as the store speaks of it. */
 export function translate(thrown: unknown): unknown {
-  if (!(thrown instanceof Error) || !("code" in thrown) || typeof thrown.code !== "string") return thrown;
+  if (!isCoded(thrown)) return thrown;
   const options = { cause: thrown };
+  if (isFatal(thrown)) return new SessionLost(thrown.message, options);
   if (thrown.code === "23505") return new UniqueViolation(thrown.message, options);
   if (RERUN.has(thrown.code)) return new Rerun(thrown.message, options);
   if (LOST.has(thrown.code) || thrown.code.startsWith("08")) return new SessionLost(thrown.message, options);
   if (UNABLE.test(thrown.code)) return new Fault("unavailable", "The database cannot do this now", options);
   if (thrown.code === "57014") return new Fault("unavailable", "The database took too long", options);
   return thrown;
+}
+
+/** Why the server does not let us in and never will; `undefined` where it may, or is not there. */
+export function refusalIn(thrown: unknown): Error | undefined {
+  if (isCoded(thrown) && isFatal(thrown) && REFUSED.test(thrown.code)) return thrown;
+  return thrown instanceof Error ? refusalIn(thrown.cause) : undefined;
+}
+
+function isCoded(thrown: unknown): thrown is Error & { code: string } {
+  return thrown instanceof Error && "code" in thrown && typeof thrown.code === "string";
+}
+
+/** Whether the server ended the session by it, or began none. */
+function isFatal(thrown: Error): boolean {
+  return "severity" in thrown && thrown.severity === "FATAL";
 }

@@ -14,7 +14,12 @@ const UNFIT = /^(READONLY|MASTERDOWN|LOADING)\b/;
 /** A server that does not let us in. */
 const SHUT = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
 
+/** Who misses the server at a URL, and why, as far as the log has it: of several connections it is told once. */
+const absences = new Map<string, Absence>();
+
 const log = logOf("redis");
+
+type Absence = { connections: Set<RedisConnection>; causes: Set<string> };
 
 export type RedisConnectionOptions = {
   /** Longest wait for one reply; absent = until the connection is given up. */
@@ -36,11 +41,10 @@ export class RedisConnection {
   readonly client: Redis;
   /** Settles when the first attempt to connect has succeeded or failed. */
   readonly tried: Promise<void>;
+  readonly #absence: Absence;
   readonly #watch: ReturnType<typeof setInterval>;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failedAttempts = 0;
-  /** Why it is away, as far as the log has it. */
-  readonly #told = new Set<string>();
   #isClosed = false;
   #quietTicks = 0;
   readonly #isListener: boolean;
@@ -51,6 +55,8 @@ export class RedisConnection {
   constructor(url: string, options: RedisConnectionOptions = {}) {
     const watchMs = options.watchMs ?? WATCH_MS;
     const tried = Promise.withResolvers<void>();
+    this.#absence = absences.get(url) ?? { connections: new Set(), causes: new Set() };
+    absences.set(url, this.#absence);
     this.tried = tried.promise;
     this.#isListener = options.isListener ?? false;
     let lastError: Error | undefined;
@@ -81,9 +87,8 @@ export class RedisConnection {
     this.client.on("ready", async () => {
       this.#isServing = await this.#takesWrites();
       if (!this.#isServing) return this.renew();
-      if (this.#failedAttempts > 0) log.info("redis is back");
       this.#failedAttempts = 0;
-      this.#told.clear();
+      if (this.#endAbsence()) log.info("redis is back");
       options.onReady?.();
       tried.resolve();
     });
@@ -91,8 +96,9 @@ export class RedisConnection {
       this.#isServing = this.#isLeaving = false;
       if (!this.#isClosed) {
         const cause = reasonOf(lastError);
-        if (!this.#told.has(cause)) log.warn("redis is away", { cause });
-        this.#told.add(cause);
+        if (!this.#absence.causes.has(cause)) log.warn("redis is away", { cause });
+        this.#absence.causes.add(cause);
+        this.#absence.connections.add(this);
         this.#failedAttempts += 1;
         const delayMs = Math.min(this.#failedAttempts * RETRY_STEP_MS, RETRY_MAX_MS);
         this.#retry = setTimeout(() => this.client.connect().catch(() => {}), delayMs);
@@ -118,12 +124,21 @@ export class RedisConnection {
   /** Sends what was written, then ends the connection. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#endAbsence();
     clearInterval(this.#watch);
     clearTimeout(this.#retry);
     if (this.client.status === "end") return;
     const ended = new Promise<void>((resolve) => this.client.once("end", () => resolve()));
     this.#leave();
     await ended;
+  }
+
+  /** Whether this was the last of the connections that missed the server. */
+  #endAbsence(): boolean {
+    const { connections, causes } = this.#absence;
+    if (!connections.delete(this) || connections.size > 0) return false;
+    causes.clear();
+    return true;
   }
 
   /** Once a connection: the client, told twice, forgets one of its timers. */
@@ -160,6 +175,9 @@ export class RedisConnection {
 /** The code where there is one, such as WRONGPASS at the start of a reply: a message could quote the URL. */
 function reasonOf(error: Error | undefined): string {
   if (error === undefined) return "the connection ended";
-  if (error.name === "ReplyError") return /^[A-Z]+/.exec(error.message)?.[0] ?? error.name;
+  if (error.name === "ReplyError") {
+    const code = /^[A-Z]+/.exec(error.message)?.[0] ?? error.name;
+    return SHUT.test(error.message) ? `${code}: SVC_REDIS_URL has no user and password that are let in` : code;
+  }
   return "code" in error ? String(error.code) : error.name;
 }

@@ -34,7 +34,10 @@ export interface Connection extends Session {
   begin(): Promise<void>;
   /** Sends a savepoint command; what goes wrong with it shows in the next statement. */
   control(sql: string): void;
-  /** Resolves once the transaction is durable. Throws `Rerun` when it surely is not, `SessionLost` when nobody knows. */
+  /**
+   * Resolves once the transaction is durable. Throws `Rerun` when it surely is not, a `Fault` when it would not be another
+   * time either, anything else when nobody knows.
+   */
   commit(): Promise<void>;
   /** Never throws. */
   rollback(): Promise<void>;

@@ -1,11 +1,10 @@
 // One gateway for one SQLite file: a second one would write to it safely, but clients of the two would not hear each other.
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { Fault } from "@/core/fault.ts";
 
 /**
  * Holds the file at `path` for this process until disposed. The system lets go of it however the process ends.
- * Throws `unavailable` while another process holds it.
+ * Throws while another process holds it.
  */
 export async function claimSqlite(path: string): Promise<Disposable> {
   mkdirSync(dirname(path), { recursive: true });
@@ -14,7 +13,7 @@ export async function claimSqlite(path: string): Promise<Disposable> {
   const file = await Deno.open(`${real}.lock`, { write: true, create: true });
   if (!await file.tryLock(true)) {
     file.close();
-    throw new Fault("unavailable", `Another gateway has ${path} open; several need PostgreSQL and Redis`);
+    throw new Error(`Another gateway has ${path} open; several need PostgreSQL and Redis`);
   }
   return file;
 }

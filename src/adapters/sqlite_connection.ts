@@ -12,6 +12,7 @@ const BUSY_TIMEOUT_MS = 20;
 /** Rows of one insert, where there are as many: a quarter cheaper than one by one, and more would not be cheaper still. */
 const WIDE_ROWS = 8;
 const BUSY = 5;
+const FULL = 13;
 const UNIQUE = new Set([1555, 2067]);
 /** Primary codes of a database that cannot serve now: locked, out of memory, I/O, corrupt, full, cannot open. */
 const AWAY = new Set([6, 7, 10, 11, 13, 14]);
@@ -96,7 +97,13 @@ export class SqliteConnection implements Connection {
 
   // deno-lint-ignore require-await
   async commit(): Promise<void> {
-    this.control("commit");
+    try {
+      this.#prepare("commit").statement.run();
+    } catch (thrown) {
+      // The mark that makes a transaction count is the last to need room. Any other failure may come after it.
+      if (codeOf(thrown) !== FULL) throw this.#translate(thrown);
+      throw new Fault("unavailable", "The disk is full: this was not saved", { cause: thrown });
+    }
     this.#isOpen = false;
     this.#kept.settle();
   }
@@ -127,14 +134,22 @@ export class SqliteConnection implements Connection {
   }
 
   #translate(thrown: unknown): unknown {
-    if (!(thrown instanceof Error) || !("errcode" in thrown) || typeof thrown.errcode !== "number") return thrown;
+    const code = codeOf(thrown);
+    if (!(thrown instanceof Error) || code === undefined) return thrown;
     // A full disk and its like undo the whole transaction, not only the statement.
     if (this.#isOpen && !this.#db.isTransaction) return new SessionLost(thrown.message, { cause: thrown });
-    if (UNIQUE.has(thrown.errcode)) return new UniqueViolation(thrown.message, { cause: thrown });
-    if ((thrown.errcode & 0xff) === BUSY) return new Rerun(thrown.message, { cause: thrown });
-    if (!AWAY.has(thrown.errcode & 0xff)) return thrown;
+    if (UNIQUE.has(code)) return new UniqueViolation(thrown.message, { cause: thrown });
+    if ((code & 0xff) === BUSY) return new Rerun(thrown.message, { cause: thrown });
+    if (!AWAY.has(code & 0xff)) return thrown;
     return new Fault("unavailable", "The database cannot serve now", { cause: thrown });
   }
+}
+
+/** The engine's own code of what it threw. */
+function codeOf(thrown: unknown): number | undefined {
+  return thrown instanceof Error && "errcode" in thrown && typeof thrown.errcode === "number"
+    ? thrown.errcode
+    : undefined;
 }
 
 /** Texts of `insertMany`, one per table and set of columns. */

@@ -203,8 +203,8 @@ export class WriteQueue<Tables> {
     } catch (cause) {
       if (cause instanceof Rerun) throw cause;
       await lane.rollback();
-      const message = "It is not known whether this was saved";
-      const fault = new Fault("unavailable", message, { cause });
+      const isKnown = cause instanceof Fault;
+      const fault = isKnown ? cause : new Fault("unavailable", "It is not known whether this was saved", { cause });
       for (const { writer } of done) this.#refuse(writer, fault);
       return;
     }

@@ -19,6 +19,8 @@ const LEVELS: Readonly<Record<string, LogLevel | null>> = {
   trace: "trace",
 };
 
+const PROGRAM = "gateway";
+
 /** A parsed `RUST_LOG`: the level of everything, and of single targets (module and transport names). */
 export type LogFilter = { level: LogLevel | null; targets: ReadonlyMap<string, LogLevel | null> };
 
@@ -29,9 +31,11 @@ export function parseLogFilter(text: string): LogFilter | undefined {
   for (const part of text.split(",").map((piece) => piece.trim()).filter((piece) => piece !== "")) {
     const [left = "", right] = part.split("=", 2);
     const parsed = LEVELS[(right ?? left).toLowerCase()];
-    if (parsed === undefined) return undefined;
-    if (right === undefined) level = parsed;
-    else targets.set(left.split("::").at(-1) ?? left, parsed);
+    // As log lines show it, a target stands behind the name of the program.
+    const target = left.split(/::|\./).at(-1) ?? left;
+    if (parsed === undefined || target === "") return undefined;
+    if (right === undefined || target === PROGRAM) level = parsed;
+    else targets.set(target, parsed);
   }
   return { level, targets };
 }
@@ -48,9 +52,9 @@ export async function startLogging(filter: LogFilter): Promise<void> {
     },
     loggers: [
       { category: ["logtape", "meta"], lowestLevel: "error", sinks: ["lines"] },
-      { category: ["gateway"], lowestLevel: filter.level, sinks: ["lines"] },
+      { category: [PROGRAM], lowestLevel: filter.level, sinks: ["lines"] },
       ...[...filter.targets].map(([target, lowestLevel]) => ({
-        category: ["gateway", target],
+        category: [PROGRAM, target],
         lowestLevel,
         sinks: ["lines"],
         parentSinks: "override" as const,
@@ -65,7 +69,7 @@ export async function stopLogging(): Promise<void> {
 
 /** The log of one target: a module or transport name. */
 export function logOf(target: string): Logger {
-  return getLogger(["gateway", target]);
+  return getLogger([PROGRAM, target]);
 }
 
 /** Which requests a failure was told of: one that ends many of them is told once for each. */

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import postgres from "postgres";
+import { openStore } from "@/adapters/open.ts";
 import { PostgresConnection, PostgresPool } from "@/adapters/postgres_connection.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { systemClock } from "@/core/clock.ts";
@@ -143,6 +144,40 @@ if (url !== undefined) {
     await admin.end();
   });
 
+  Deno.test("postgres: a server that will not let us in is told at once, by the name of the variable", async () => {
+    await using own = await ownDatabase(url);
+    const missing = new URL(own.url);
+    missing.pathname = "/missing";
+    const strange = new URL(own.url);
+    strange.searchParams.set("no_such_setting", "on");
+    await own.role("nologin");
+    for (const refused of [missing.href, strange.href, own.url]) {
+      await assert.rejects(openStore(refused, systemClock), /^Error: SVC_DATABASE_URL names no database/, refused);
+    }
+    await own.role("login");
+    await own.database("allow_connections false");
+    await assert.rejects(openStore(own.url, systemClock), { code: "unavailable" }, "it may let us in later");
+  });
+
+  Deno.test("postgres: readers that are not let in any more are unavailable, and read on once they are", async () => {
+    await using own = await ownDatabase(url);
+    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: 3000, answerTimeoutMs: 500 }, 2);
+    const read = () => pool.run("select 1 as one", []);
+    for (
+      const [shut, reopen] of [
+        [() => own.role("nologin"), () => own.role("login")],
+        [() => own.database("allow_connections false"), () => own.database("allow_connections true")],
+      ] as const
+    ) {
+      await Promise.all([read(), read()]);
+      await shut();
+      for (let again = 0; again < 3; again++) await assert.rejects(read(), { code: "unavailable" });
+      await reopen();
+      await until(() => read().then(() => true, () => false));
+    }
+    await pool.close();
+  });
+
   Deno.test("postgres: readers on connections that went silent read on new ones after one late answer", async () => {
     await using proxy = new TcpProxy(url);
     const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: 3000, answerTimeoutMs: 500 }, 2);
@@ -171,6 +206,20 @@ if (url !== undefined) {
     await lane.close();
   });
 
+  Deno.test("postgres: a server keeps few of the statements that lists of many lengths come to", async () => {
+    const lane = new PostgresConnection({ url, connectTimeoutMs: 3000, answerTimeoutMs: 10_000 });
+    await lane.begin();
+    for (let length = 1; length <= 100; length++) {
+      const list = Array.from({ length }, (_, at) => at);
+      const { rows } = await lane.run(`select 1 where 0 in (${list.map((at) => `$${at + 1}`).join(", ")})`, list);
+      assert.equal(rows.length, 1);
+    }
+    const { rows: [kept] } = await lane.run("select count(*) from pg_prepared_statements", []);
+    assert.ok(Number(kept?.count) < 50, `${kept?.count} statements are kept`);
+    await lane.rollback();
+    await lane.close();
+  });
+
   Deno.test("postgres: a commit whose answer is lost is unavailable, never a success", async () => {
     await using proxy = new TcpProxy(url);
     const schema = await temporarySchema(proxy.url);
@@ -194,6 +243,30 @@ if (url !== undefined) {
     await store.close();
     await schema.drop();
   });
+}
+
+/** A database with a role of its own, either of which can be changed; whoever is connected has to connect again. */
+async function ownDatabase(url: string) {
+  const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
+  const admin = postgres(url, { max: 1, onnotice: () => {} });
+  await admin.unsafe(`create role ${name} login`);
+  await admin.unsafe(`create database ${name} owner ${name}`);
+  const change = async (statement: string): Promise<void> => {
+    await admin.unsafe(statement);
+    await admin`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+  };
+  const own = new URL(url);
+  [own.username, own.pathname] = [name, `/${name}`];
+  return {
+    url: own.href,
+    role: (attribute: string) => change(`alter role ${name} ${attribute}`),
+    database: (option: string) => change(`alter database ${name} ${option}`),
+    async [Symbol.asyncDispose]() {
+      await admin.unsafe(`drop database ${name} with (force)`);
+      await admin.unsafe(`drop role ${name}`);
+      await admin.end();
+    },
+  };
 }
 
 async function tablesLike(url: string, pattern: string): Promise<unknown[]> {

@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@/core/clock.ts";
 import { openStore } from "@/adapters/open.ts";
+import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
-import { sqliteFile, sqliteMemory } from "./store_backends.ts";
-import { draft, onStore, storeSuite } from "./store_suite.ts";
+import { type Notes, sqliteFile, sqliteMemory, testMigrations } from "./store_backends.ts";
+import { draft, note, onStore, storeSuite } from "./store_suite.ts";
 
 for (const backend of [sqliteMemory, sqliteFile]) {
   storeSuite(backend);
@@ -68,4 +70,25 @@ Deno.test("a file that is no database is refused by the name of its variable", a
   );
   await assert.rejects(openStore(`sqlite:${file}`, systemClock), /SVC_DATABASE_URL/);
   await Deno.remove(file);
+});
+
+Deno.test({
+  name: "a commit that finds no room on the disk is told as not saved, and is not",
+  ignore: !hasSmallDisk,
+  async fn() {
+    await using disk = await SmallDisk.open(1024 * 1024, "root");
+    const options = { clock: systemClock, migrations: testMigrations };
+    const store = openSqliteStore<Notes>(`${disk.folder}/gateway.db`, options);
+    await store.migrate();
+    await disk.fill();
+    const body = "x".repeat(100_000);
+    await assert.rejects(
+      store.write((tx) => tx.insertMany("note", [{ ...note("a"), body }])),
+      { code: "unavailable", message: "The disk is full: this was not saved" },
+    );
+    await disk.free();
+    await store.write((tx) => tx.insertMany("note", [note("b")]));
+    assert.deepEqual(await store.db.selectFrom("note").select("id").execute(), [{ id: "b" }]);
+    await store.close();
+  },
 });

@@ -61,6 +61,9 @@ Deno.test("file.upload refuses broken forms and leaves nothing of them", async (
   refused(await uploadForm(gateway, alice, formOf(["file", file()], ["name", "b"])), 422, "validation_failed");
   refused(await uploadForm(gateway, alice, formOf(["file", file()], ["file", file()])), 422, "validation_failed");
   refused(await uploadForm(gateway, alice, formOf(["surprise", "1"], ["file", file()])), 422, "unknown_field");
+  const twice = await uploadForm(gateway, alice, formOf(["name", "a"], ["name", "b"], ["file", file()]));
+  refused(twice, 422, "validation_failed");
+  assert.equal(twice.body.errors[0].pointer, "/name");
   refused(await uploadForm(gateway, alice, formOf(["file", file()]), 20), 400, "bad_request");
   refused(await uploadForm(gateway, alice, formOf(["file", file(10)]), 150), 400, "bad_request");
   refused(await upload(gateway, alice, {}, "x", { "content-type": "multipart/form-data" }), 400, "bad_request");

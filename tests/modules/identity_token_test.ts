@@ -133,6 +133,15 @@ Deno.test({
   },
 });
 
+Deno.test("a payload that holds no claims is refused in words that fit", async () => {
+  await using gateway = await openGateway();
+  for (const payload of [[], null, 5]) {
+    const { status, body } = await gateway.withToken(forge(HS256, payload)).get(ME);
+    assert.equal(status, 401);
+    assert.match(body.detail, /^The token's payload is not valid: Invalid input: expected object/);
+  }
+});
+
 Deno.test("nobody is called me, which is what callers call themselves", async () => {
   await using gateway = await openGateway();
   const { status, body } = await gateway.withToken(forge(HS256, claims(gateway, { sub: "me" }))).get(ME);

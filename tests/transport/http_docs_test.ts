@@ -15,6 +15,9 @@ function isInstalled(path: string): boolean {
   }
 }
 
+/** Where a proxy would have put the gateway. */
+const PREFIX = "/team/gateway";
+
 const isMissing = !isInstalled(CHROMIUM);
 
 Deno.test("/docs names no other host and has no inline script or style", async () => {
@@ -35,17 +38,24 @@ Deno.test("/docs names no other host and has no inline script or style", async (
   }
 });
 
+Deno.test("/docs/ leads to /docs, behind a path prefix too", async () => {
+  const { call } = sampleGateway();
+  const response = await call("/docs/", { token: null });
+  assert.deepEqual([response.status, response.headers.get("Location")], [308, "../docs"]);
+  assert.equal(new URL("../docs", "https://host.test/prefix/docs/").pathname, "/prefix/docs");
+});
+
 Deno.test({
   name: isMissing
     ? `ignored, as there is no ${CHROMIUM}: /docs works in a browser`
-    : "/docs works in a browser: no console error, Authorize and Try it out answer",
+    : "/docs works in a browser behind a path prefix: no console error, Authorize and Try it out answer",
   ignore: isMissing,
   fn: async () => {
     const { deps } = sampleGateway();
     const http = createHttp(deps);
     const server = Deno.serve(
       { port: 0, hostname: "127.0.0.1", onListen: () => {} },
-      (request, { remoteAddr }) => http(request, remoteAddr.hostname),
+      (request, { remoteAddr }) => http(unprefixed(request), remoteAddr.hostname),
     );
     let browser: Browser | undefined;
     try {
@@ -68,6 +78,13 @@ Deno.test({
   },
 });
 
+/** The request as a proxy passes it on that takes the prefix off; without it, there is nothing. */
+function unprefixed(request: Request): Request {
+  const url = new URL(request.url);
+  url.pathname = url.pathname.startsWith(PREFIX) ? url.pathname.slice(PREFIX.length) : "/nowhere";
+  return new Request(url, request);
+}
+
 async function tryOut(page: Page, origin: string): Promise<void> {
   const errors: string[] = [];
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
@@ -78,7 +95,7 @@ async function tryOut(page: Page, origin: string): Promise<void> {
     (request) => request.url().startsWith(origin) || request.url().startsWith("data:") || errors.push(request.url()),
   );
 
-  await page.goto(`${origin}/docs`);
+  await page.goto(`${origin}${PREFIX}/docs/`);
   await page.locator(".btn.authorize").first().click();
   await page.locator(".modal-ux input").fill("alice");
   await page.locator(".modal-ux .auth-btn-wrapper .authorize").click();

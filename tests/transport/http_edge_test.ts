@@ -1,9 +1,9 @@
 // The edge around every request: CORS, HTTPS, proxies, time-outs, metrics, log.
 import assert from "node:assert/strict";
-import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
 import { createHttp } from "@/transport/http/server.ts";
+import { logged } from "../logged.ts";
 import { json, sampleGateway } from "./http_sample.ts";
 
 const APP = "https://app.example";
@@ -14,6 +14,7 @@ Deno.test("CORS allows exactly the configured origins", async () => {
   assert.equal(allowed.headers.get("Access-Control-Allow-Origin"), APP);
   assert.equal(allowed.headers.get("Access-Control-Allow-Credentials"), null);
   assert.match(allowed.headers.get("Access-Control-Expose-Headers") ?? "", /ETag.*RateLimit-Remaining.*X-Request-Id/);
+  assert.match(allowed.headers.get("Access-Control-Expose-Headers") ?? "", /Content-Disposition, Content-Range/);
   assert.equal(allowed.headers.get("Vary"), "Origin");
   for (const origin of ["https://app.example.evil.test", "http://app.example", "https://APP.example", "null"]) {
     const other = await call("/v1/rooms", { headers: { Origin: origin } });
@@ -52,13 +53,13 @@ Deno.test("any origin may be allowed, without Vary", async () => {
 });
 
 Deno.test("plain http is redirected to the configured host only, probes are not", async () => {
-  const { call } = sampleGateway({ https: { redirectTo: "https://api.example/ignored", isHstsOn: true } });
+  const { call } = sampleGateway({ https: { redirectTo: "https://api.example/base/", isHstsOn: true } });
   const moved = await call("/v1/rooms?limit=1", { headers: { Host: "evil.test" }, ...json({ name: "x" }) });
   assert.equal(moved.status, 308);
-  assert.equal(moved.headers.get("Location"), "https://api.example/v1/rooms?limit=1");
+  assert.equal(moved.headers.get("Location"), "https://api.example/base/v1/rooms?limit=1");
   assert.equal(moved.headers.get("Strict-Transport-Security"), null);
   const doubled = "http://gateway.test//evil.test/x";
-  assert.equal((await call(doubled)).headers.get("Location"), "https://api.example//evil.test/x");
+  assert.equal((await call(doubled)).headers.get("Location"), "https://api.example/base//evil.test/x");
   assert.equal((await call("/health")).status, 200);
   assert.equal((await call("/metrics")).status, 200);
   assert.equal((await call("/v1/collaboration/ready")).status, 200);
@@ -191,7 +192,7 @@ Deno.test("metrics count route templates, never paths, and requests before authe
 });
 
 Deno.test("the log has one line a request, without paths, queries, bodies or tokens", async () => {
-  const records = await logOf(["gateway", "http"], async () => {
+  const records = await logged(["gateway", "http"], async () => {
     const { call } = sampleGateway();
     await call("/v1/rooms/private-id?foo=hidden", { headers: { "X-Request-Id": "r1" } });
     await call("/v1/rooms", json({ name: "bug", tags: ["private-body"] }));
@@ -217,7 +218,7 @@ Deno.test("a failure of ours is in the log once with request, code and cause, wh
     document: { responses: {} },
     handle: () => Promise.reject(away),
   };
-  const records = await logOf(["gateway"], async () => {
+  const records = await logged(["gateway"], async () => {
     const { call } = sampleGateway({ routes: [route] });
     for (const id of ["r1", "r2"]) {
       await call("/v1/files/private?token=private", { headers: { "X-Request-Id": id } });
@@ -241,22 +242,3 @@ Deno.test("a failure of ours is in the log once with request, code and cause, wh
   for (const { properties } of failures) assert.match(String(properties["cause"]), /connection refused|secret detail/);
   assert.doesNotMatch(JSON.stringify(records), /private/);
 });
-
-/** What `work` leaves in the log of a category. */
-async function logOf(category: string[], work: () => Promise<void>): Promise<LogRecord[]> {
-  const records: LogRecord[] = [];
-  await configure({
-    reset: true,
-    sinks: { memory: (record) => records.push(record) },
-    loggers: [
-      { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
-      { category, lowestLevel: "debug", sinks: ["memory"] },
-    ],
-  });
-  try {
-    await work();
-  } finally {
-    await reset();
-  }
-  return records;
-}

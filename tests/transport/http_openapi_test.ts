@@ -132,6 +132,13 @@ Deno.test("a time that must be in UTC says so in the document and when it is not
   });
 });
 
+Deno.test("a type in the document is one, and null at most besides, as generators of clients ask for", async () => {
+  const document = await documentOf();
+  for (const type of valuesOf(document.paths, "type")) {
+    if (Array.isArray(type)) assert.ok(type.length === 2 && type.includes("null"), JSON.stringify(type));
+  }
+});
+
 Deno.test("every file of the documentation is of a type that the document names", async () => {
   const gateway = sampleGateway();
   const { get } = (await documentOf(gateway)).paths["/docs/{asset}"];

@@ -1,5 +1,6 @@
 // What one connection may send, in which order it is answered, and how it ends.
 import assert from "node:assert/strict";
+import { logged } from "../logged.ts";
 import { ask, FakeSocket, rig, settle, SMALL, until } from "./ws_rig.ts";
 
 Deno.test("connect answers with everything a client needs and subscribes it to itself", async () => {
@@ -38,6 +39,18 @@ Deno.test("connect refuses tokens the way each kind of client failure asks for",
   assert.equal((await connect("")).socket.closedWith?.code, 3500);
   assert.equal((await connect("revoked")).socket.closedWith?.code, 3503);
   assert.equal((await connect("away")).socket.lines[0].error.temporary, true);
+  await hub.drain();
+});
+
+Deno.test("a connect that fails for want of the store is in the log, one with a token of no use is not", async () => {
+  const { hub, connect } = rig();
+  const records = await logged(["gateway", "ws"], async () => {
+    for (const token of ["away", "bad", "expired"]) await connect(token);
+  });
+  const failures = records.filter(({ rawMessage }) => rawMessage === "failed");
+  const told = failures.map(({ level, properties: { method, code } }) => [level, method, code]);
+  assert.deepEqual(told, [["warning", "connect", "unavailable"]]);
+  assert.match(String(failures[0]?.properties["requestId"]), /^[0-9a-f-]{36}-1$/);
   await hub.drain();
 });
 

@@ -40,6 +40,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, contentType: str
   };
   parser.on("field", (field, value) => {
     if (file !== undefined) refuse(`/${field}: fields come before the file`);
+    else if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
     else if (field === "name" || field === "roomId") fields[field] = value;
     else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
   });

@@ -46,7 +46,8 @@ export class TokenVerifier {
     const claims = Claims.safeParse(json);
     if (!claims.success) {
       const [issue] = claims.error.issues;
-      throw new Fault("unauthenticated", `The token's claim ${issue?.path.join(".")} is not valid: ${issue?.message}`);
+      const part = issue?.path.length ? `claim ${issue.path.join(".")}` : "payload";
+      throw new Fault("unauthenticated", `The token's ${part} is not valid: ${issue?.message}`);
     }
     this.#checkTime(claims.data);
     this.#checkAudience(claims.data);

@@ -17,6 +17,8 @@ const EXPOSED = [
   "Sunset",
   "Link",
   "Idempotency-Replayed",
+  "Content-Disposition",
+  "Content-Range",
 ].join(", ");
 
 const PREFLIGHT = {

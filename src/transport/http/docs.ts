@@ -1,6 +1,7 @@
 // `/docs`: Swagger UI from the installed package, loaded on first use, under a policy that allows no inline script and no CDN.
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
+import type { Endpoint } from "./endpoint.ts";
 
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -86,6 +87,14 @@ export function docsRoutes(documents: readonly string[]): Route[] {
     },
   }];
 }
+
+/** The page's address with a slash behind it, from where what the page refers to would not be found. */
+export const docsRedirect: Endpoint = {
+  method: "GET",
+  path: "/docs/",
+  answer: (exchange) =>
+    Promise.resolve(exchange.respond({ status: 308, headers: { Location: "../docs" }, body: null })),
+};
 
 function file(body: string, type: string): Response {
   return new Response(body, {

@@ -1,9 +1,9 @@
-// HTTPS rules: redirect to the one configured origin, and Strict-Transport-Security on https answers only.
+// HTTPS rules: redirect to the one configured address, and Strict-Transport-Security on https answers only.
 import { Fault } from "@/core/fault.ts";
 import type { Answer } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** `redirectTo` is the public origin that plain http is sent to; absent = no redirect. */
+/** `redirectTo` is the public address that plain http is sent to, with the path where all others begin; absent = no redirect. */
 export type HttpsRules = { redirectTo?: string | undefined; isHstsOn: boolean };
 
 /** Probes come from inside, without TLS. */
@@ -11,18 +11,22 @@ const EXEMPT = new Set(["/health", "/metrics", "/v1/collaboration/ready"]);
 
 /** Adds HSTS to the exchange; answers with the redirect when the request came over plain http. */
 export function createHttps(rules: HttpsRules): (exchange: Exchange) => Answer | undefined {
-  const origin = rules.redirectTo === undefined ? undefined : new URL(rules.redirectTo).origin;
+  const base = rules.redirectTo === undefined ? undefined : baseOf(new URL(rules.redirectTo));
   return function https(exchange) {
     if (exchange.isHttps) {
       if (rules.isHstsOn) exchange.headers["Strict-Transport-Security"] = "max-age=31536000; includeSubDomains";
       return undefined;
     }
-    if (origin === undefined || EXEMPT.has(exchange.path)) return undefined;
+    if (base === undefined || EXEMPT.has(exchange.path)) return undefined;
     // WebSocket clients do not follow redirects, and what they would send next is a token.
     if (exchange.request.headers.get("Upgrade")?.toLowerCase() === "websocket") {
       throw new Fault("forbidden", "WebSocket connections need wss");
     }
     const query = exchange.query === "" ? "" : `?${exchange.query}`;
-    return { status: 308, headers: { Location: `${origin}${exchange.path}${query}` }, body: null };
+    return { status: 308, headers: { Location: `${base}${exchange.path}${query}` }, body: null };
   };
+}
+
+function baseOf({ origin, pathname }: URL): string {
+  return `${origin}${pathname.replace(/\/+$/, "")}`;
 }

@@ -6,8 +6,8 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 
 /** Counts the requests of one method and path. */
 export class Meter {
+  readonly method: string;
   readonly path: string;
-  readonly #method: string;
   readonly #metrics: Metrics;
   readonly #requests: Counter.Internal;
   readonly #latency: Histogram.Internal<string>;
@@ -15,7 +15,7 @@ export class Meter {
 
   constructor(metrics: Metrics, method: string, path: string) {
     this.path = path;
-    this.#method = method;
+    this.method = method;
     this.#metrics = metrics;
     this.#requests = metrics.httpRequests.labels(method, path);
     this.#latency = metrics.httpLatency.labels(method, path);
@@ -30,7 +30,7 @@ export class Meter {
   end(status: number, seconds: number): void {
     let responses = this.#responses.get(status);
     if (responses === undefined) {
-      responses = this.#metrics.httpResponses.labels(this.#method, this.path, String(status));
+      responses = this.#metrics.httpResponses.labels(this.method, this.path, String(status));
       this.#responses.set(status, responses);
     }
     responses.inc();

@@ -70,7 +70,8 @@ export function openapiDocument({ operations, routes, version }: DocumentSource)
         "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields.",
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
-    servers: [{ url: "/" }],
+    // Relative to this document, so that a prefix which a proxy puts before all paths is kept.
+    servers: [{ url: "." }],
     security: [{ bearer: [] }],
     // In the order of their first operation, which is the order of the modules.
     tags: [...tags].map((name) => ({ name, description: `Paths of ${name}` })),

@@ -5,7 +5,7 @@ import type { Metrics } from "@/core/metrics.ts";
 import type { Route } from "@/core/route.ts";
 
 /** Whether this node should get traffic, and what was checked. */
-export type Readiness = { isReady: boolean; checks: Readonly<Record<string, boolean | string>> };
+export type Readiness = { isReady: boolean; checks: Readonly<Record<string, boolean>> };
 
 /** What the probes need. */
 export type ProbeDeps = {
@@ -79,7 +79,7 @@ function readiness(description: string, isReady: boolean): Record<string, unknow
     required: ["isReady", "checks"],
     properties: {
       isReady: { type: "boolean" },
-      checks: { type: "object", additionalProperties: { type: ["boolean", "string"] } },
+      checks: { type: "object", additionalProperties: { type: "boolean" } },
     },
   };
   return { description, content: { "application/json": { schema, example: { isReady, checks } } } };

@@ -9,11 +9,12 @@ import type { Operation } from "@/core/operation.ts";
 import type { TenantOrigins } from "@/core/origin.ts";
 import { RecentMap } from "@/core/recent_map.ts";
 import type { Route } from "@/core/route.ts";
+import { nameSpan } from "@/core/trace.ts";
 import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
 import { createClientOf } from "./client.ts";
 import { type CorsOrigins, createCors } from "./cors.ts";
 import { RequestDeadlines } from "./deadline.ts";
-import { docsRoutes } from "./docs.ts";
+import { docsRedirect, docsRoutes } from "./docs.ts";
 import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
 import { Exchange } from "./exchange.ts";
 import { createHttps, type HttpsRules } from "./https.ts";
@@ -76,6 +77,7 @@ export function createHttp(deps: HttpDeps): HttpHandler {
       operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines, bodyMaxBytes })
     ),
     ...routes.map((route) => routeEndpoint(route, { admit, limits, deadlines, bodyMaxBytes })),
+    docsRedirect,
   ], meters);
 
   async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {
@@ -112,6 +114,8 @@ export function createHttp(deps: HttpDeps): HttpHandler {
     if (meter === undefined) {
       meter = meters.of(exchange.request.method, UNMATCHED);
       meter.begin();
+    } else {
+      nameSpan(meter.method, meter.path);
     }
     const ms = performance.now() - exchange.startedAt;
     meter.end(status, ms / 1000);

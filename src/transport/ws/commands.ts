@@ -15,6 +15,7 @@ import {
   type Command,
   type CommandOf,
   ERRORS,
+  issueOf,
   type WireError,
   wireErrorOf,
   WireFault,
@@ -118,7 +119,7 @@ export class Commands {
       );
     }
     const parsed = ephemeral.data.safeParse(publication.data?.data);
-    if (!parsed.success) throw new WireFault(ERRORS.badRequest, z.prettifyError(parsed.error));
+    if (!parsed.success) throw new WireFault(ERRORS.badRequest, issueOf(parsed.error));
     const maxBytes = ephemeral.maxBytes ?? EPHEMERAL_MAX_BYTES;
     const encoded = JSON.stringify(parsed.data) ?? "null";
     if (isLongerThan(encoded, maxBytes)) {

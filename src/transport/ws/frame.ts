@@ -179,7 +179,8 @@ function invalid(id: number, bytes: number, error: WireError, detail?: string): 
   return { method: "invalid", id, bytes, body: new WireFault(error, detail).error };
 }
 
-function issueOf(error: z.ZodError): string {
+/** What is wrong first: where, and in words. */
+export function issueOf(error: z.ZodError): string {
   const issue = error.issues[0];
   if (issue === undefined) return "it does not fit";
   return issue.path.length === 0 ? issue.message : `${issue.path.join(".")}: ${issue.message}`;
