@@ -120,7 +120,7 @@ Deno.test("who may not see a message is not notified of being mentioned in it", 
 
 Deno.test("an agent sees no more of the past than its owner, whichever of the two came later", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice } = await people(gateway, "alice", "bob");
   const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
   ok(await robo.get("/v1/collaboration/me"));
   const roomId = await roomOf(alice, ["bob"], { historyVisibility: "joined" });
