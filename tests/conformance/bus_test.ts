@@ -258,45 +258,48 @@ redisTest("a node that starts without Redis serves itself and joins when Redis c
   });
 });
 
-redisTest("the log says why Redis cannot be used, each reason once for all connections, and never the password", async () => {
-  const records: LogRecord[] = [];
-  await configure({
-    sinks: { memory: (record) => void records.push(record) },
-    loggers: [
-      { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
-      { category: ["gateway", "redis"], lowestLevel: "info", sinks: ["memory"] },
-    ],
-  });
-  try {
-    await using server = await ownRedis();
-    const url = new URL(server.url);
-    url.password = "outdated";
-    const connections = Array.from({ length: 3 }, () => new RedisConnection(url.href, { watchMs: 50 }));
-    const areReady = (isReady: boolean) => until(() => connections.every((one) => one.isReady === isReady));
-    await areReady(true);
-    await server.demote(server);
-    await areReady(false);
-    await server.promote();
-    await areReady(true);
-    await command(server.url, "CONFIG", "SET", "requirepass", "renewed");
-    const admin = `redis://:renewed@${url.host}`;
-    await command(admin, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
-    await sleep(300);
-    await command(admin, "CONFIG", "SET", "requirepass", "outdated");
-    await areReady(true);
-    await Promise.all(connections.map((connection) => connection.close()));
-  } finally {
-    await reset();
-  }
-  assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
-    ["redis is away", "READONLY"],
-    ["redis is back", undefined],
-    ["redis is away", "the connection ended"],
-    ["redis is away", "WRONGPASS: SVC_REDIS_URL has no user and password that are let in"],
-    ["redis is back", undefined],
-  ]);
-  assert.doesNotMatch(JSON.stringify(records), /outdated|renewed/);
-});
+redisTest(
+  "the log says why Redis cannot be used, each reason once for all connections, and never the password",
+  async () => {
+    const records: LogRecord[] = [];
+    await configure({
+      sinks: { memory: (record) => void records.push(record) },
+      loggers: [
+        { category: ["logtape", "meta"], lowestLevel: "error", sinks: [] },
+        { category: ["gateway", "redis"], lowestLevel: "info", sinks: ["memory"] },
+      ],
+    });
+    try {
+      await using server = await ownRedis();
+      const url = new URL(server.url);
+      url.password = "outdated";
+      const connections = Array.from({ length: 3 }, () => new RedisConnection(url.href, { watchMs: 50 }));
+      const areReady = (isReady: boolean) => until(() => connections.every((one) => one.isReady === isReady));
+      await areReady(true);
+      await server.demote(server);
+      await areReady(false);
+      await server.promote();
+      await areReady(true);
+      await command(server.url, "CONFIG", "SET", "requirepass", "renewed");
+      const admin = `redis://:renewed@${url.host}`;
+      await command(admin, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      await sleep(300);
+      await command(admin, "CONFIG", "SET", "requirepass", "outdated");
+      await areReady(true);
+      await Promise.all(connections.map((connection) => connection.close()));
+    } finally {
+      await reset();
+    }
+    assert.deepEqual(records.map(({ rawMessage, properties }) => [rawMessage, properties["cause"]]), [
+      ["redis is away", "READONLY"],
+      ["redis is back", undefined],
+      ["redis is away", "the connection ended"],
+      ["redis is away", "WRONGPASS: SVC_REDIS_URL has no user and password that are let in"],
+      ["redis is back", undefined],
+    ]);
+    assert.doesNotMatch(JSON.stringify(records), /outdated|renewed/);
+  },
+);
 
 redisTest("closing does not wait for a Redis that is away, nor for one that just comes back", async () => {
   await using server = await ownRedis();
