@@ -8,7 +8,7 @@ import type { Module } from "@/core/module.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { Limits } from "@/limits.ts";
-import { calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
+import { CalendarCarrier, calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
 import { documentModule, DocumentSource } from "@/modules/document/mod.ts";
 import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
@@ -20,7 +20,7 @@ import {
   IdentityService,
   TokenVerifier,
 } from "@/modules/identity/mod.ts";
-import { meetingModule } from "@/modules/meeting/mod.ts";
+import { MeetingCarrier, meetingModule } from "@/modules/meeting/mod.ts";
 import {
   messageModule,
   MessageNotifier,
@@ -55,7 +55,7 @@ import {
   SearchService,
 } from "@/modules/search/mod.ts";
 import { StreamWatch, syncModule, SyncService } from "@/modules/sync/mod.ts";
-import { taskModule, TaskSource } from "@/modules/task/mod.ts";
+import { TaskCarrier, taskModule, TaskSource } from "@/modules/task/mod.ts";
 import { tenantModule, TenantService } from "@/modules/tenant/mod.ts";
 import { transferModule } from "@/modules/transfer/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
@@ -318,7 +318,15 @@ export function createProduct(
     cursors,
     gate,
     blobs,
-    contents: { carrier: documents.carrier, files, writer: fileWriter, links: fileLinks },
+    contents: {
+      carrier: documents.carrier,
+      tasks: new TaskCarrier({ store, clock, ...settings.SVC_SEARCH ? { index: searchIndex } : {} }),
+      calendar: new CalendarCarrier({ store, clock, ...settings.SVC_SEARCH ? { index: searchIndex } : {} }),
+      meetings: new MeetingCarrier({ store, clock, hasSfu: config.liveKit !== undefined }),
+      files,
+      writer: fileWriter,
+      links: fileLinks,
+    },
     membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
   });
   modules.push(transfer.module);

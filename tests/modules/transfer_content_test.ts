@@ -306,7 +306,7 @@ Deno.test("an export as it was before, without documents and files, still comes 
   await withGateway(async (gateway) => {
     const { boss, files } = await fill(gateway);
     const out = await exportTenant(gateway, boss);
-    const isOld = ({ type }: Any): boolean => !["document", "file", "content"].includes(type);
+    const isOld = ({ type }: Any): boolean => !["document", "revision", "file", "content"].includes(type);
     const before = archiveOf(linesOf(out).filter(isOld));
     await withGateway(async (empty) => {
       const newBoss = await empty.as("boss", { role: "owner" });
@@ -320,6 +320,57 @@ Deno.test("an export as it was before, without documents and files, still comes 
       assert.deepEqual(facts(await exportTenant(empty, newBoss)), facts(out));
       assert.equal((await downloadFile(empty, bob, files.big)).status, 200);
     });
+  });
+});
+
+Deno.test("pictures of principals go along, to those who have changed nothing of themselves since", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, ann, bob, files } = await fill(gateway);
+    const own = ok(await upload(gateway, bob, { name: "bob.png" }, png(40, 40))).id;
+    ok(await bob.patch("/v1/collaboration/me", { avatarFileId: own }));
+    ok(await ann.patch("/v1/collaboration/me", { avatarFileId: files.picture }));
+    // Somebody else's file, and a content that is gone, are nobody's picture.
+    ok(await boss.patch("/v1/collaboration/me", { avatarFileId: own }));
+    const out = await exportTenant(gateway, boss);
+    const lines = linesOf(out);
+    const pictures = lines.filter(({ type }) => type === "picture");
+    assert.deepEqual(
+      pictures.map(({ id, uploaderId }) => [id, uploaderId]).sort(),
+      [[files.picture, "ann"], [own, "bob"]].sort(),
+    );
+    assert.equal(lines.filter(({ type, of }) => type === "content" && of === files.picture).length, 1, "told once");
+    assert.equal(lines.at(-1).counts.files, 5);
+    await withGateway(async (empty) => {
+      const newBoss = await empty.as("boss", { role: "owner" });
+      const cyd = await empty.as("cyd");
+      const done = await importArchive(empty, newBoss, "gateway", out);
+      assert.deepEqual([done.state, done.report, done.progress.added.files], ["done", [], 5]);
+      const me = async (name: string): Promise<Any> => ok(await (await empty.as(name)).get("/v1/collaboration/me"));
+      assert.deepEqual(
+        [(await me("ann")).principal.avatarFileId, (await me("bob")).principal.avatarFileId],
+        [files.picture, own],
+      );
+      assert.equal((await me("boss")).principal.avatarFileId, null);
+      assert.equal((await downloadFile(empty, cyd, own)).status, 200);
+      empty.clock.advance(26 * 3_600_000);
+      await empty.runJobs();
+      assert.equal((await downloadFile(empty, await empty.as("cyd"), own)).status, 200, "no upload that nothing shows");
+      // A file is the picture of who uploaded it here, whatever an archive says.
+      const forged = lines.map((line) => line.type === "picture" ? { ...line, uploaderId: "cyd" } : line);
+      const late = await empty.as("boss", { role: "owner" });
+      assert.equal((await importArchive(empty, late, "gateway", archiveOf(forged))).state, "done");
+      assert.equal((await me("cyd")).principal.avatarFileId, null);
+      ok(await (await empty.as("bob")).patch("/v1/collaboration/me", { avatarFileId: null }));
+      const again = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
+      assert.deepEqual([again.report, again.progress.added.files, (await me("bob")).principal.avatarFileId], [
+        [],
+        0,
+        null,
+      ]);
+    });
+    const none = ok(await boss.post(EXPORTS, { kind: "tenant", files: false })).id;
+    await gateway.runJobs();
+    assert.ok(!(await (await download(gateway, boss, none)).text()).includes('"type":"picture"'));
   });
 });
 

@@ -132,7 +132,26 @@ Deno.test("lines and items that do not fit are left out and named, the others co
     const archive = [...lines, "{broken", '{"type":"post","post":{"message":"\\u0000"}}'].join("\n");
     const done = await importArchive(gateway, boss, "mattermost", archive);
     assert.equal(done.state, "done", JSON.stringify(done));
-    const added = { principals: 2, rooms: 1, members: 1, messages: 3, reactions: 1, edits: 0, documents: 0, files: 0 };
+    const added = {
+      principals: 2,
+      rooms: 1,
+      members: 1,
+      bans: 0,
+      messages: 3,
+      reactions: 1,
+      edits: 0,
+      documents: 0,
+      revisions: 0,
+      comments: 0,
+      files: 0,
+      tasks: 0,
+      activities: 0,
+      relations: 0,
+      events: 0,
+      meetings: 0,
+      participants: 0,
+      segments: 0,
+    };
     assert.deepEqual(done.progress.added, added);
     assert.deepEqual(
       done.report.map(({ code }: { code: string }) => code).sort(),

@@ -76,6 +76,30 @@ export async function exportTenant(gateway: Harness, boss: Caller): Promise<stri
   return await content.text();
 }
 
+// deno-lint-ignore no-explicit-any -- lines as they come
+type Any = any;
+
+/** The lines of an archive. */
+export function linesOf(archive: string): Any[] {
+  return archive.trimEnd().split("\n").map((line) => JSON.parse(line));
+}
+
+/** An archive of lines. */
+export function archiveOf(lines: readonly Any[]): string {
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+/** Lines of some types. */
+export function ofType(archive: string, ...types: string[]): Any[] {
+  return linesOf(archive).filter(({ type }) => types.includes(type));
+}
+
+/** Lines without who brought them in, and the ends. */
+export function facts(archive: string): string[] {
+  return linesOf(archive).filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss")
+    .map((line) => JSON.stringify(line)).sort();
+}
+
 /** Lines with ids of rooms and messages replaced by their order, without who ran the import. */
 export function shape(ndjson: string): string[] {
   const lines = ndjson.trimEnd().split("\n").map((line) => JSON.parse(line));
@@ -107,6 +131,24 @@ export async function crash(gateway: Harness, writes: number, first?: () => Prom
   await gateway.runJobs();
   back();
   gateway.clock.advance(LEASE_MS);
+}
+
+/** Runs the work of every write twice, the first time in vain, as the store may; the return ends that. */
+export function writeTwice(gateway: Harness): () => void {
+  const { store } = gateway.app;
+  const write = store.write;
+  const undone = new Error("undone");
+  store.write = (work) =>
+    write.call(store, async (tx) => {
+      await write.call(store, async (inner) => {
+        await work(inner);
+        throw undone;
+      }).catch((error) => {
+        if (error !== undone) throw error;
+      });
+      return await work(tx);
+    }) as never;
+  return () => store.write = write;
 }
 
 /** An import as it is told of, without when. */

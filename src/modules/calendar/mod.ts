@@ -4,7 +4,6 @@ export { ANSWERS_MAX, CalendarCarrier, type WholeCarried } from "./carry/carrier
 export type { Meetings } from "./meetings.ts";
 export { type NotifyReminder } from "./reminders.ts";
 export {
-  ANSWERS,
   ATTENDEE_ROLES,
   ATTENDEES_MAX,
   DESCRIPTION_MAX as EVENT_DESCRIPTION_MAX,

@@ -76,8 +76,15 @@ export class EventWriter {
     return after;
   }
 
-  /** Adds an event as it was elsewhere. */
-  async adopt(tx: Tx, event: WholeEvent): Promise<void> {
+  /** Adds events as they were elsewhere; their ids and uids are free. */
+  async adopt(tx: Tx, given: readonly WholeEvent[]): Promise<void> {
+    const events: WholeEvent[] = [];
+    for (const event of given) events.push(await this.#adopt(tx, event));
+    await this.#deps.index?.put(...events.map(searchEntry));
+    await tx.enqueue(...events.flatMap((event) => reminderJob(event) ?? []));
+  }
+
+  async #adopt(tx: Tx, event: WholeEvent): Promise<WholeEvent> {
     const { from, to } = extentOf(event);
     const row = { ...event.row, from_at: iso(from), to_at: to === null ? null : iso(to) };
     const whole = { ...event, row };
@@ -85,9 +92,7 @@ export class EventWriter {
     const events = new CalendarStore(tx.db);
     await events.add(row);
     await events.replaceParts(row.tenant_id, row.id, whole);
-    await this.#deps.index?.put(searchEntry(whole));
-    const job = reminderJob(whole);
-    if (job !== undefined) await tx.enqueue(job);
+    return whole;
   }
 
   async remove(tx: Tx, event: WholeEvent, change: Change): Promise<void> {

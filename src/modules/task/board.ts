@@ -46,6 +46,7 @@ export async function placeBeside(
   }
 }
 
-function between(low: string | null, high: string | null): string {
+/** A position between two others, or (null) before or behind all; throws for what is no position. */
+export function between(low: string | null, high: string | null): string {
   return generateKeyBetween(low, high, DIGITS, LENGTHS);
 }

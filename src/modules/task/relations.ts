@@ -9,7 +9,8 @@ import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
 import type { TaskWriter } from "./writer.ts";
 
-const INVERSE: Readonly<Record<RelationKind, RelationKind>> = {
+/** The same relation from the other side. */
+export const INVERSE: Readonly<Record<RelationKind, RelationKind>> = {
   blocks: "blocked_by",
   blocked_by: "blocks",
   duplicates: "duplicated_by",

@@ -192,6 +192,12 @@ export class TaskStore {
       .then((rows) => rows.map(({ kind, ...other }) => ({ kind, other })));
   }
 
+  async isRelated(tenantId: string, taskId: string, kind: RelationKind, otherId: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("task_relation").select("task_id").where("tenant_id", "=", tenantId)
+      .where("task_id", "=", taskId).where("kind", "=", kind).where("other_id", "=", otherId).executeTakeFirst();
+    return row !== undefined;
+  }
+
   async relationCount(tenantId: string, taskId: string): Promise<number> {
     const row = await this.#db.selectFrom("task_relation").select(({ fn }) => fn.countAll<number>().as("n"))
       .where("tenant_id", "=", tenantId).where("task_id", "=", taskId).executeTakeFirstOrThrow();

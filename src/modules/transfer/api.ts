@@ -80,7 +80,11 @@ function importOperations(imports: ImportService): Operation[] {
         "missing. Original times, authors, threads and order are kept; everything is read for everybody. Ids of our own " +
         "exports are kept where they are free, else they map to others, always the same. Documents and contents of " +
         "files come in with our own exports, within the limits that are here; of others' exports messages keep the " +
-        "names and links of files.",
+        "names and links of files. A document that is there stays as it is, and gets the comments it does not have and " +
+        "revisions older than any it has. Who is banned from a room does not come back into it. Tasks keep their keys and " +
+        "places on the board where those are free; one that is there stays as it is, and gets the relations it does not " +
+        "have. An event whose calendar has one of its uid is left out; series, answers and meetings come in whole. Nobody is " +
+        "notified of what comes in, and reminded only of what is still to come.",
       access,
       http: { method: "POST", path: IMPORTS, status: 201 },
       input: ImportCreate,
@@ -135,9 +139,20 @@ function exportOperations(exports: ExportService): Operation[] {
       name: "transfer_export.create",
       summary: "Export a room one owns, or the tenant one runs, as NDJSON that an import takes back",
       description:
-        "A line each for principals, rooms, members, messages, documents (with their text in Markdown) and " +
-        "files that messages show; lines of type `content` follow the document or file they are `of`, with its Yjs " +
-        "state or its bytes, in base64 pieces. That of a tenant has private documents with their readers. Revisions and comments of documents are not in it.",
+        "A line each for principals, rooms, members, bans, messages (with their reactions and edits), documents (with " +
+        "their text in Markdown), files that messages show and pictures of principals; lines of type `content` follow " +
+        "the document or file they are `of`, with its Yjs state or its bytes, in base64 pieces. After a document come " +
+        "its kept revisions, the newest first, and its comments, replies after what they reply to, anchored by places " +
+        "in its Yjs state. That of a tenant has private documents with their readers. After a room's documents come its " +
+        "tasks: how they are numbered (`task_board`), each (`task`) after the one it lies under, what happened to it " +
+        "(`task_activity`), the last first, and how they relate (`task_relation`), in the export of a room among " +
+        "themselves only. Then come its meetings (`meeting`, `meeting_participant`, `meeting_consent`), one that goes on " +
+        "as ended, with what was said (`meeting_segment`); then its events (`event`), each followed by what single " +
+        "occurrences have otherwise (`event_override`) and the answers to those (`event_answer`). The export of a room " +
+        "has the events that all of the room may see; that of a tenant has all, and personal ones. Not in it: " +
+        "recordings, what was deleted, what is one principal's alone (read positions, notifications, scheduled " +
+        "messages, feeds of calendars, " +
+        "preferences), settings, and tokens of any kind.",
       access,
       http: { method: "POST", path: EXPORTS, status: 202 },
       input: ExportCreate,

@@ -1,10 +1,21 @@
 // Contents in archives of lines: after the line that tells of a file or a document come its bytes, in pieces.
+import type { CalendarCarrier } from "@/modules/calendar/mod.ts";
 import type { DocumentCarrier } from "@/modules/document/mod.ts";
 import type { FileLinks, FileService, FileWriter } from "@/modules/file/mod.ts";
+import type { MeetingCarrier } from "@/modules/meeting/mod.ts";
+import type { TaskCarrier } from "@/modules/task/mod.ts";
 import type { Line } from "./lines.ts";
 
 /** Where contents come from, and where they go. */
-export type Contents = { carrier: DocumentCarrier; files: FileService; writer: FileWriter; links: FileLinks };
+export type Contents = {
+  carrier: DocumentCarrier;
+  tasks: TaskCarrier;
+  calendar: CalendarCarrier;
+  meetings: MeetingCarrier;
+  files: FileService;
+  writer: FileWriter;
+  links: FileLinks;
+};
 
 /** Bytes of a piece, a multiple of three: its base64 is four thirds of them. */
 const PIECE_BYTES = 192 * 1024;

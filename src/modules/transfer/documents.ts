@@ -26,19 +26,31 @@ export class DocumentImport {
     this.#row = row;
   }
 
-  /** Puts a document into a room, or as a private one (null); one that is there already stays as it is. */
-  async put(entry: DocumentEntry, roomId: string | null, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  /**
+   * Puts a document into a room, or as a private one (null); one that is there already stays as it is. Resolves to its id
+   * here, `undefined` when it is left out.
+   */
+  async put(
+    entry: DocumentEntry,
+    roomId: string | null,
+    pieces: AsyncIterable<Uint8Array>,
+  ): Promise<string | undefined> {
     const { report } = this.#importer;
     const { tenant_id: tenantId } = this.#row;
     const content = await this.#content(pieces);
-    await this.#importer.write(async (tx) => {
-      if (await existing(tx, tenantId, entry.ref) !== undefined) return;
-      if (typeof content === "string") return report.skip(`document_${content}`, `${entry.where}: ${entry.title}`);
+    return await this.#importer.write(async (tx) => {
+      const present = await existing(tx, tenantId, entry.ref);
+      if (present !== undefined) return present;
+      if (typeof content === "string") {
+        report.skip(`document_${content}`, `${entry.where}: ${entry.title}`);
+        return undefined;
+      }
       const { own, derived } = entry.ref;
       const store = new TransferStore(tx.db);
       const isOwnFree = own !== null && !(await store.takenElsewhere(tenantId, "document", [own])).has(own);
       const readers = roomId === null ? this.#readers(entry) : [];
-      const names = [entry.createdBy, entry.editedBy, ...readers.map(({ principalId }) => principalId)];
+      const readerIds = readers.map(({ principalId }) => principalId);
+      const names = [entry.createdBy, entry.editedBy, ...readerIds, ...entry.origin?.principalIds ?? []];
       await this.#importer.people.standIn(tx, names, this.#importer.now);
       const parentId = entry.parent === null ? null : await existing(tx, tenantId, entry.parent) ?? null;
       const { ref: _ref, where, parent, ...rest } = entry;
@@ -54,6 +66,7 @@ export class DocumentImport {
       });
       if (parent !== null && document.parentId === null) report.skip("parent_missing", `${where}: ${entry.title}`);
       report.added.documents++;
+      return document.id;
     });
   }
 

@@ -1,7 +1,7 @@
 // What readers of archives hand to the importer, whatever the archive's format.
 import { createHash } from "node:crypto";
 import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
-import type { Document, DocumentAccess } from "@/modules/document/mod.ts";
+import type { CarriedComment, CarriedRevision, Document, DocumentAccess, Origin } from "@/modules/document/mod.ts";
 import type { Message } from "@/modules/message/mod.ts";
 
 /** Something of the archive by the ids it may have here: its own where that is free, else one that follows from the source. */
@@ -39,6 +39,8 @@ export type RoomDraft = {
   createdBy: string | null;
   createdAt: string | null;
 };
+
+export type BanDraft = { principalId: string; reason: string | null; createdBy: string; createdAt: string };
 
 export type MemberDraft = { principalId: string; role: RoomRole; joinedAt: string | null };
 
@@ -83,6 +85,18 @@ export type DocumentEntry = {
   editedBy: string;
   editedAt: string;
   readers: DocumentAccess[];
+  /** Not told by archives without revisions. */
+  origin?: Origin | undefined;
+};
+
+/** An earlier revision of the document before it. */
+export type RevisionEntry = CarriedRevision & { where: string };
+
+/** A comment on the document before it. */
+export type CommentEntry = Omit<CarriedComment, "id" | "parentId"> & {
+  ref: Ref & { own: string };
+  where: string;
+  parent: Ref | null;
 };
 
 /** A file as the archive has it; its content comes after it. */
@@ -117,6 +131,32 @@ export class Refs {
 
   document(key: string): Ref {
     return { own: key, derived: this.#id("doc", key) };
+  }
+
+  /** No comment is in two documents, whatever an archive says. */
+  comment(documentKey: string, key: string): CommentEntry["ref"] {
+    return { own: key, derived: this.#id("cmt", `${documentKey}\n${key}`) };
+  }
+
+  task(key: string): Ref {
+    return { own: key, derived: this.#id("task", key) };
+  }
+
+  event(key: string): Ref & { own: string } {
+    return { own: key, derived: this.#id("cal", key) };
+  }
+
+  meeting(key: string): Ref & { own: string } {
+    return { own: key, derived: this.#id("mtg", key) };
+  }
+
+  /** Nobody is in two meetings under one id, whatever an archive says. */
+  participant(meetingKey: string, key: string): Ref & { own: string } {
+    return { own: key, derived: this.#id("part", `${meetingKey}\n${key}`) };
+  }
+
+  segment(meetingKey: string, key: string): Ref & { own: string } {
+    return { own: key, derived: this.#id("seg", `${meetingKey}\n${key}`) };
   }
 
   file(key: string): FileEntry["ref"] {

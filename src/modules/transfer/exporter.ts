@@ -1,13 +1,18 @@
 // Writes the lines of an export: principals before they are named, then room by room with members, messages and documents,
 // files before the messages that show them.
 import { Fault } from "@/core/fault.ts";
+import type { Carried } from "@/modules/document/mod.ts";
 import { presentPrincipal } from "@/modules/identity/mod.ts";
-import type { Store } from "@/ports/store.ts";
 import { fileOwner, type MessageRow } from "@/modules/message/mod.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { calendarLines } from "./calendar_export.ts";
 import { type Contents, pieces } from "./contents.ts";
+import { meetingLines } from "./meeting_export.ts";
 import { Halted, noCounts } from "./report.ts";
 import type { Counts } from "./schema.ts";
 import { type ExportRow, type FileRow, TransferStore, type TransferTables } from "./store.ts";
+import { taskLines, type Telling } from "./task_export.ts";
 
 const BATCH = 500;
 type Room = TransferTables["room"];
@@ -16,16 +21,20 @@ type Deps = { store: Store<TransferTables>; contents: Contents; isStopping: () =
 
 export class Exporter {
   readonly #store: TransferStore;
+  readonly #rooms: RoomStore;
   readonly #contents: Contents;
   readonly #row: ExportRow;
   readonly #isStopping: () => boolean;
   readonly #told = new Set<string>();
   readonly #toldFiles = new Set<string>();
+  /** Pictures of principals that were told of, by whose they are. */
+  readonly #pictures = new Map<string, string>();
   readonly counts: Counts = noCounts();
   bytes = 0;
 
   constructor({ store, contents, isStopping }: Deps, row: ExportRow) {
     this.#store = new TransferStore(store.db);
+    this.#rooms = new RoomStore(store.db);
     this.#contents = contents;
     this.#row = row;
     this.#isStopping = isStopping;
@@ -62,7 +71,9 @@ export class Exporter {
         if (rooms.length < BATCH) break;
       }
       yield* this.#documents(null);
+      yield* calendarLines(this.#contents.calendar, this.#telling, null, false);
     }
+    if (this.#row.with_files === 1) yield* this.#picturesTold();
     yield [{ type: "end", counts: this.counts }];
   }
 
@@ -82,6 +93,7 @@ export class Exporter {
         joinedAt: member.joined_at,
       })),
     ];
+    yield* this.#bans(room.id);
     for (let after = this.#row.hidden_up_to;;) {
       const rows = await this.#store.messagesAfter(tenantId, room.id, after, BATCH);
       yield* this.#messages(rows);
@@ -89,6 +101,31 @@ export class Exporter {
       if (rows.length < BATCH) break;
     }
     yield* this.#documents(room.id);
+    const isAlone = this.#row.kind === "room";
+    yield* taskLines(this.#contents.tasks, this.#telling, room.id, isAlone);
+    yield* meetingLines(this.#contents.meetings, this.#telling, room.id);
+    // Behind the meetings that they may have.
+    yield* calendarLines(this.#contents.calendar, this.#telling, room.id, isAlone);
+  }
+
+  /** Who is kept out. */
+  async *#bans(roomId: string): AsyncGenerator<unknown[]> {
+    const { tenant_id: tenantId } = this.#row;
+    for (let after = "";;) {
+      const bans = await this.#rooms.bans(tenantId, roomId, after, BATCH);
+      yield await this.#people(bans.flatMap((ban) => [ban.principal_id, ban.created_by]));
+      this.counts.bans += bans.length;
+      yield bans.map((ban) => ({
+        type: "ban",
+        roomId,
+        principalId: ban.principal_id,
+        reason: ban.reason,
+        createdBy: ban.created_by,
+        createdAt: ban.created_at,
+      }));
+      after = bans.at(-1)?.principal_id ?? "";
+      if (bans.length < BATCH) break;
+    }
   }
 
   async *#messages(rows: readonly MessageRow[]): AsyncGenerator<unknown[]> {
@@ -127,14 +164,29 @@ export class Exporter {
     const shown = await this.#store.filesOf(this.#row.tenant_id, showing.map((row) => fileOwner(row.id)));
     const files = shown.filter(({ id }) => !this.#toldFiles.has(id));
     yield await this.#people(files.map((file) => file.uploader_id));
-    for (const file of files) {
-      const content = await this.#contents.files.open(file).catch(unlessGone);
-      if (content === undefined) continue;
-      this.#toldFiles.add(file.id);
-      this.counts.files++;
-      yield [fileLine(file)];
-      for await (const line of pieces(file.id, content)) yield [line];
+    for (const file of files) yield* this.#file("file", file);
+  }
+
+  /** Pictures, after everybody who is named; only what principals uploaded themselves can be theirs. */
+  async *#picturesTold(): AsyncGenerator<unknown[]> {
+    const ids = [...this.#pictures.values()];
+    for (let at = 0; at < ids.length; at += BATCH) {
+      for (const file of await this.#store.files(this.#row.tenant_id, ids.slice(at, at + BATCH))) {
+        const isShown = this.#pictures.get(file.uploader_id) === file.id;
+        if (isShown && ["linked", "unlinked"].includes(file.state)) yield* this.#file("picture", file);
+      }
     }
+  }
+
+  /** A file, with its content if that has not been told. */
+  async *#file(type: "file" | "picture", file: FileRow): AsyncGenerator<unknown[]> {
+    const isTold = this.#toldFiles.has(file.id);
+    const content = isTold ? [] : await this.#contents.files.open(file).catch(unlessGone);
+    if (content === undefined) return;
+    if (!isTold) this.counts.files++;
+    this.#toldFiles.add(file.id);
+    yield [{ type, ...fileFacts(file) }];
+    for await (const line of pieces(file.id, content)) yield [line];
   }
 
   /** Documents of a room, or private ones (null), each after the one it lies under. */
@@ -144,15 +196,41 @@ export class Exporter {
     for (const id of await carrier.ids(tenantId, roomId)) {
       const carried = await carrier.read(tenantId, id);
       if (carried === undefined || carried.document.roomId !== roomId) continue;
-      const { document, readers, text, update } = carried;
-      const names = [document.createdBy, document.editedBy, ...readers.map(({ principalId }) => principalId)];
-      yield await this.#people(names);
+      const { document, readers, text, update, origin } = carried;
+      const readerIds = readers.map(({ principalId }) => principalId);
+      yield await this.#people([document.createdBy, document.editedBy, ...readerIds, ...origin.principalIds]);
       this.counts.documents++;
       // A document that comes in begins a generation of its own.
       const { generation: _generation, deletedAt: _deletedAt, ...rest } = document;
-      yield [{ type: "document", ...rest, readers, text }];
+      yield [{ type: "document", ...rest, readers, origin, text }];
       for await (const line of pieces(id, [update])) yield [line];
+      yield* this.#appendix(carried);
     }
+  }
+
+  /** Earlier revisions of a document, the newest first, and its comments, each after the one it replies to. */
+  async *#appendix({ document: { id }, revisions, commentIds }: Carried): AsyncGenerator<unknown[]> {
+    const { tenant_id: tenantId } = this.#row;
+    const { appendix } = this.#contents.carrier;
+    for (const number of revisions) {
+      const revision = await appendix.revision(tenantId, id, number);
+      if (revision === undefined) continue;
+      yield await this.#people(revision.principalIds);
+      this.counts.revisions++;
+      yield [{ type: "revision", documentId: id, ...revision }];
+    }
+    for (let at = 0; at < commentIds.length; at += BATCH) {
+      const comments = await appendix.comments(tenantId, id, commentIds.slice(at, at + BATCH));
+      yield await this.#people(
+        comments.flatMap(({ authorId, resolvedBy }) => resolvedBy === null ? [authorId] : [authorId, resolvedBy]),
+      );
+      this.counts.comments += comments.length;
+      yield comments.map((comment) => ({ type: "comment", documentId: id, ...comment }));
+    }
+  }
+
+  get #telling(): Telling {
+    return { tenantId: this.#row.tenant_id, people: (ids) => this.#people(ids), counts: this.counts };
   }
 
   /** Lines of those not told of yet. */
@@ -164,6 +242,7 @@ export class Exporter {
   #person(row: TransferTables["principal"]): unknown {
     this.#told.add(row.id);
     this.counts.principals++;
+    if (row.avatar_file_id !== null) this.#pictures.set(row.id, row.avatar_file_id);
     // All that others see of them, but for what means something on this gateway only.
     const { avatarFileId: _avatarFileId, version: _version, updatedAt: _updatedAt, ...person } = presentPrincipal(row);
     return { type: "principal", ...person };
@@ -176,9 +255,8 @@ function unlessGone(error: unknown): undefined {
   throw error;
 }
 
-function fileLine(row: FileRow): unknown {
+function fileFacts(row: FileRow): Record<string, unknown> {
   return {
-    type: "file",
     id: row.id,
     name: row.name,
     contentType: row.content_type,

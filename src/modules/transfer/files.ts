@@ -1,8 +1,10 @@
 // Files of an archive: their contents come in as uploads do, within the same limits, and are shown by the messages that
 // show them in the archive.
 import { createHash } from "node:crypto";
+import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { FileLinks, FileWriter } from "@/modules/file/mod.ts";
+import { presentPrincipal } from "@/modules/identity/mod.ts";
 import { fileOwner, type MessageFile } from "@/modules/message/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { Damaged } from "./contents.ts";
@@ -62,6 +64,36 @@ export class FileImport {
       if (code === undefined || !(error instanceof Error)) throw error;
       report.skip(code, `${entry.where}: ${error.message}: ${entry.name}`);
     }
+  }
+
+  /** Whether the content of a file has come in, or is here. */
+  hasContent(sourceId: string): boolean {
+    return this.#carried.has(sourceId);
+  }
+
+  /** Makes a file the picture of who uploaded it, if they have changed nothing of themselves since they came here. */
+  async showAsPicture({ ref, uploaderId }: FileEntry): Promise<void> {
+    const { tenant_id: tenantId } = this.#row;
+    const carried = this.#carried.get(ref.own);
+    if (carried === undefined) return;
+    await this.#importer.write(async (tx) => {
+      const store = new TransferStore(tx.db);
+      const [file] = await store.files(tenantId, [carried.id]);
+      const [principal] = await store.principals(tenantId, [uploaderId]);
+      if (file?.uploader_id !== uploaderId || file.state === "deleted") return;
+      if (principal === undefined || principal.version > 1 || principal.avatar_file_id !== null) return;
+      const set = { avatar_file_id: file.id, version: principal.version + 1, updated_at: this.#importer.now };
+      await store.changePrincipal(tenantId, uploaderId, set);
+      await tx.emit({
+        tenantId,
+        stream: principalStream(uploaderId),
+        type: "principal.updated",
+        data: { principal: presentPrincipal({ ...principal, ...set }) },
+      });
+      tx.signal({ kind: "principal", tenantId, id: uploaderId });
+      if (file.state === "unlinked") this.#importer.report.added.files++;
+      await store.dateFile(tenantId, file.id, carried.createdAt);
+    });
   }
 
   /** What a message shows, by the ids that it has here. */

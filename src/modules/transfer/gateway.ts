@@ -1,115 +1,29 @@
 // Reads our own NDJSON export: principals, rooms, and each room's members and messages in the order of its line, files and
 // documents with what follows them.
-import { z } from "@zod/zod";
-import { PRINCIPAL_KINDS, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
-import { Json } from "@/core/json.ts";
-import { ACCESS_ROLES, DOCUMENT_STATES, DocumentId } from "@/modules/document/mod.ts";
-import { FileId } from "@/modules/file/mod.ts";
-import { PrincipalId } from "@/modules/identity/mod.ts";
-import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
-import { AgentPolicy, RoomId } from "@/modules/room/mod.ts";
+import type { z } from "@zod/zod";
 import { Lines } from "./contents.ts";
-import type { MemberDraft, MessageDraft, Refs } from "./draft.ts";
+import type { BanDraft, MemberDraft, MessageDraft, Refs } from "./draft.ts";
+import { Attached, Banned, Head, Joined, Kept, Page, Person, Place, Remark, Said } from "./gateway_line.ts";
 import { BATCH, type Importer, type OpenRoom } from "./importer.ts";
 import type { Line } from "./lines.ts";
 import { ArchiveFault } from "./report.ts";
-
-const Time = z.iso.datetime();
-const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: Time });
-const Edited = z.object({ version: z.int().min(1), text: z.string().nullable(), editorId: PrincipalId, at: Time });
-
-const Head = z.object({ type: z.literal("export"), version: z.literal(1) });
-const Person = z.object({
-  id: PrincipalId,
-  kind: z.enum(PRINCIPAL_KINDS),
-  handle: z.string().nullable(),
-  displayName: z.string(),
-  role: z.enum(TENANT_ROLES),
-  ownerId: PrincipalId.nullable(),
-  externalId: z.string().max(200).nullable(),
-  timezone: z.string().max(64).nullable(),
-  locale: z.string().max(35).nullable(),
-  disabled: z.boolean(),
-  createdAt: Time,
-});
-const Place = z.object({
-  id: RoomId,
-  kind: z.enum(["channel", "direct", "task", "meeting"]),
-  name: z.string(),
-  slug: z.string().max(64).nullable(),
-  topic: z.string().max(2000).nullable(),
-  description: z.string().max(16_000).nullable(),
-  visibility: z.enum(["public", "private"]),
-  historyVisibility: z.enum(["shared", "joined"]),
-  state: z.enum(["active", "archived"]),
-  agentPolicy: AgentPolicy,
-  retentionDays: z.int().nullable(),
-  metadata: z.record(z.string(), Json),
-  createdBy: PrincipalId,
-  createdAt: Time,
-  memberIds: z.array(PrincipalId).max(8).default([]).describe("Of direct rooms"),
-});
-const Joined = z.object({ roomId: RoomId, principalId: PrincipalId, role: z.enum(ROOM_ROLES), joinedAt: Time });
-const Said = z.object({
-  id: MessageId,
-  roomId: RoomId,
-  senderId: PrincipalId,
-  kind: z.enum(MESSAGE_TYPES),
-  text: z.string().nullable(),
-  format: z.enum(["markdown", "plain"]),
-  threadId: MessageId.nullable(),
-  replyToId: MessageId.nullable(),
-  mentions: Mentions,
-  files: z.array(MessageFile),
-  reactions: z.array(Reacted),
-  edits: z.array(Edited),
-  metadata: z.record(z.string(), Json),
-  clientMessageId: z.string().max(128).nullable(),
-  pinnedAt: Time.nullable(),
-  editedAt: Time.nullable(),
-  editCount: z.int().min(0),
-  deletedAt: Time.nullable(),
-  version: z.int().min(1),
-  createdAt: Time,
-});
-
-const Page = z.object({
-  id: DocumentId,
-  roomId: RoomId.nullable(),
-  parentId: DocumentId.nullable(),
-  title: z.string(),
-  state: z.enum(DOCUMENT_STATES),
-  locked: z.boolean(),
-  revision: z.int().min(1),
-  metadata: z.record(z.string(), Json),
-  version: z.int().min(1),
-  createdBy: PrincipalId,
-  createdAt: Time,
-  updatedAt: Time,
-  editedBy: PrincipalId,
-  editedAt: Time,
-  readers: z.array(z.object({ principalId: PrincipalId, role: z.enum(ACCESS_ROLES) })),
-});
-const Attached = z.object({
-  id: FileId,
-  name: z.string(),
-  contentType: z.string(),
-  size: z.int().min(0),
-  sha256: z.string(),
-  uploaderId: PrincipalId,
-  roomId: RoomId.nullable(),
-  createdAt: Time,
-});
+import { readAs, type Section } from "./section.ts";
 
 export class GatewayReader {
   readonly #importer: Importer;
   readonly #refs: Refs;
-  #room: { sourceId: string; open: OpenRoom | undefined; members: MemberDraft[] } | undefined;
+  readonly #sections: readonly Section[];
+  /** The part that took the last line of any. */
+  #last: Section | undefined;
+  #room: { sourceId: string; open: OpenRoom | undefined; members: MemberDraft[]; bans: BanDraft[] } | undefined;
+  /** The last document, by the id it has there and, unless it was left out, here. */
+  #document: { sourceId: string; id: string | undefined } | undefined;
   #waiting: MessageDraft[] = [];
 
   constructor(importer: Importer, refs: Refs) {
     this.#importer = importer;
     this.#refs = refs;
+    this.#sections = importer.sections(refs);
   }
 
   async read(lines: AsyncIterable<Line>): Promise<void> {
@@ -134,12 +48,19 @@ export class GatewayReader {
       if (type === "principal") await this.#with(Person, value, where, (person) => this.#person(person));
       else if (type === "room") await this.#with(Place, value, where, (room) => this.#enter(room));
       else if (type === "member") await this.#with(Joined, value, where, (member) => this.#member(member, where));
+      else if (type === "ban") await this.#with(Banned, value, where, (ban) => this.#ban(ban, where));
       else if (type === "message") await this.#with(Said, value, where, (said) => this.#message(said, where));
       else if (type === "file") await this.#with(Attached, value, where, (file) => this.#file(file, where, lines));
-      else if (type === "document") await this.#with(Page, value, where, (page) => this.#document(page, where, lines));
+      else if (type === "picture") {
+        await this.#with(Attached, value, where, (file) => this.#picture(file, where, lines));
+      } else if (type === "document") await this.#with(Page, value, where, (page) => this.#page(page, where, lines));
+      else if (type === "revision") await this.#with(Kept, value, where, (kept) => this.#revision(kept, where));
+      else if (type === "comment") await this.#with(Remark, value, where, (remark) => this.#comment(remark, where));
       else if (type === "end") hasEnd = true;
       // Pieces that are left are of something left out.
-      else if (type !== "content") report.skip("unknown_type", `${where}: ${String(type)}`);
+      else if (type !== "content" && !await this.#section(type, value, where)) {
+        report.skip("unknown_type", `${where}: ${String(type)}`);
+      }
     }
     await this.#leave();
     if (!hasEnd) report.skip("archive_truncated", "The last line is not the end of an export");
@@ -151,10 +72,20 @@ export class GatewayReader {
     where: string,
     use: (value: z.output<Schema>) => Promise<void>,
   ): Promise<void> {
-    const parsed = schema.safeParse(value);
-    if (parsed.success) return await use(parsed.data);
-    const [issue] = parsed.error.issues;
-    this.#importer.report.skip("invalid_record", `${where}: ${issue?.path.join("/") ?? ""} ${issue?.message ?? ""}`);
+    const parsed = readAs(schema, value, where, this.#importer.report);
+    if (parsed !== undefined) await use(parsed);
+  }
+
+  /** Gives a line to the part that takes it, behind all that came before it; false when there is none. */
+  async #section(type: unknown, value: unknown, where: string): Promise<boolean> {
+    if (typeof type !== "string") return false;
+    const section = this.#sections.find(({ types }) => types.includes(type));
+    if (section === undefined) return false;
+    await this.#flush();
+    if (section !== this.#last) await this.#last?.flush();
+    this.#last = section;
+    await section.take(type, value, where, this.#room);
+    return true;
   }
 
   async #person({ disabled, ...person }: z.output<typeof Person>): Promise<void> {
@@ -169,7 +100,13 @@ export class GatewayReader {
       directOf: memberIds,
       isArchived: state === "archived",
     });
-    this.#room = { sourceId: id, open, members: [] };
+    this.#room = { sourceId: id, open, members: [], bans: [] };
+  }
+
+  async #ban({ roomId, ...ban }: z.output<typeof Banned>, where: string): Promise<void> {
+    if (this.#room?.sourceId !== roomId) return this.#importer.report.skip("unknown_room", where);
+    this.#room.bans.push(ban);
+    if (this.#room.bans.length >= BATCH) await this.#flushBans();
   }
 
   #member({ roomId, ...member }: z.output<typeof Joined>, where: string): Promise<void> {
@@ -202,8 +139,21 @@ export class GatewayReader {
     await this.#importer.files.put(entry, room.open.id, lines.content(id));
   }
 
-  async #document(page: z.output<typeof Page>, where: string, lines: Lines): Promise<void> {
+  /** A file that is the picture of who uploaded it; no room shows it. */
+  async #picture(
+    { id, roomId: _roomId, ...file }: z.output<typeof Attached>,
+    where: string,
+    lines: Lines,
+  ): Promise<void> {
+    const entry = { ...file, ref: this.#refs.file(id), where, isOfRoom: false };
+    const { files } = this.#importer;
+    if (!files.hasContent(id)) await files.put(entry, "", lines.content(id));
+    await files.showAsPicture(entry);
+  }
+
+  async #page(page: z.output<typeof Page>, where: string, lines: Lines): Promise<void> {
     const { id, roomId, parentId, ...rest } = page;
+    this.#document = { sourceId: id, id: undefined };
     if (roomId !== null && this.#room?.sourceId !== roomId) {
       return this.#importer.report.skip("unknown_room", where);
     }
@@ -212,7 +162,28 @@ export class GatewayReader {
     await this.#flush();
     const parent = parentId === null ? null : this.#refs.document(parentId);
     const entry = { ...rest, ref: this.#refs.document(id), where, parent };
-    await this.#importer.documents.put(entry, open?.id ?? null, lines.content(id));
+    this.#document.id = await this.#importer.documents.put(entry, open?.id ?? null, lines.content(id));
+  }
+
+  async #revision({ documentId, ...revision }: z.output<typeof Kept>, where: string): Promise<void> {
+    const id = this.#documentHere(documentId, where);
+    if (id !== undefined) await this.#importer.appendices.revision(id, { ...revision, where });
+  }
+
+  async #comment(remark: z.output<typeof Remark>, where: string): Promise<void> {
+    const { documentId, id: sourceId, parentId, ...rest } = remark;
+    const id = this.#documentHere(documentId, where);
+    if (id === undefined) return;
+    const ref = (one: string) => this.#refs.comment(documentId, one);
+    const parent = parentId === null ? null : ref(parentId);
+    await this.#importer.appendices.comment(id, { ...rest, ref: ref(sourceId), where, parent });
+  }
+
+  /** The document that something is of, by its id here; it comes right after it. */
+  #documentHere(sourceId: string, where: string): string | undefined {
+    if (this.#document?.sourceId !== sourceId) this.#importer.report.skip("unknown_document", where);
+    else return this.#document.id;
+    return undefined;
   }
 
   async #flush(): Promise<void> {
@@ -221,8 +192,19 @@ export class GatewayReader {
     if (this.#room?.open !== undefined) await this.#importer.putMessages(this.#room.open, drafts);
   }
 
+  async #flushBans(): Promise<void> {
+    if (this.#room === undefined) return;
+    const { open, bans } = this.#room;
+    this.#room.bans = [];
+    if (open !== undefined) await this.#importer.putBans(open, bans);
+  }
+
   async #leave(): Promise<void> {
     await this.#flush();
+    await this.#importer.appendices.flush();
+    await this.#last?.flush();
+    this.#last = undefined;
+    await this.#flushBans();
     if (this.#room?.open !== undefined) await this.#importer.closeRoom(this.#room.open, this.#room.members);
     this.#room = undefined;
   }

@@ -4,14 +4,19 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { type MemberRow, presentShared, RoomStore } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
+import { AppendixImport } from "./appendices.ts";
 import { MessageBatch } from "./batch.ts";
+import { CalendarImport } from "./calendar_import.ts";
 import type { Contents } from "./contents.ts";
 import { DocumentImport } from "./documents.ts";
-import type { MemberDraft, MessageDraft, PersonDraft, Ref, RoomDraft } from "./draft.ts";
+import type { BanDraft, MemberDraft, MessageDraft, PersonDraft, Ref, Refs, RoomDraft } from "./draft.ts";
 import { FileImport } from "./files.ts";
+import { MeetingImport } from "./meeting_import.ts";
 import { People } from "./people.ts";
 import { Halted, type Report } from "./report.ts";
+import type { Section } from "./section.ts";
 import { type ImportRow, TransferRows, TransferStore, type TransferTables } from "./store.ts";
+import { TaskImport } from "./task_import.ts";
 
 export const BATCH = 200;
 const NAME_MAX = 120;
@@ -36,6 +41,7 @@ export class Importer {
   readonly people: People;
   readonly files: FileImport;
   readonly documents: DocumentImport;
+  readonly appendices: AppendixImport;
   readonly report: Report;
 
   constructor(deps: Deps, row: ImportRow, report: Report) {
@@ -45,6 +51,18 @@ export class Importer {
     this.people = new People(row, report);
     this.files = new FileImport(this, deps.contents, row);
     this.documents = new DocumentImport(this, deps.contents.carrier, row);
+    this.appendices = new AppendixImport(this, deps.contents.carrier, row.tenant_id);
+  }
+
+  /** Parts of an archive of our own that hang on its rooms. */
+  sections(refs: Refs): Section[] {
+    const { contents } = this.#deps;
+    const { tenant_id: tenantId } = this.#row;
+    return [
+      new TaskImport(this, refs, contents.tasks, tenantId),
+      new MeetingImport(this, refs, contents.meetings, tenantId),
+      new CalendarImport(this, refs, contents.calendar, tenantId),
+    ];
   }
 
   async putPeople(drafts: readonly PersonDraft[]): Promise<void> {
@@ -94,8 +112,32 @@ export class Importer {
   }
 
   /**
+   * Keeps those out of a room who were kept out, as long as it has no members. Once it has, whom they let in is theirs to
+   * say: a ban that they lifted does not come back.
+   */
+  async putBans({ id: roomId }: OpenRoom, drafts: readonly BanDraft[]): Promise<void> {
+    const { tenant_id: tenantId } = this.#row;
+    if (drafts.length === 0) return;
+    await this.write(async (tx) => {
+      const store = new TransferStore(tx.db);
+      const [room] = await store.rooms(tenantId, [roomId]);
+      if (room === undefined || room.member_count > 0) return;
+      const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
+      const before = await store.banned(tenantId, roomId, wanted.map(({ principalId }) => principalId));
+      const fresh = wanted.filter(({ principalId }) => !before.has(principalId));
+      await this.people.standIn(tx, fresh.flatMap(({ principalId, createdBy }) => [principalId, createdBy]), this.now);
+      const rooms = new RoomStore(tx.db);
+      for (const { principalId, reason, createdBy, createdAt } of fresh) {
+        const ban = { principal_id: principalId, reason, created_by: createdBy, created_at: createdAt };
+        await rooms.addBan({ tenant_id: tenantId, room_id: roomId, ...ban });
+      }
+      this.report.added.bans += fresh.length;
+    });
+  }
+
+  /**
    * Lets members in, now that the room's history is there: each hears of the room once, with everything in it read.
-   * A room that would be nobody's gets an owner.
+   * A room that would be nobody's gets an owner, and nobody comes in who is banned here.
    */
   async closeRoom(room: OpenRoom, drafts: readonly MemberDraft[]): Promise<void> {
     const { tenant_id: tenantId, requested_by: requestedBy } = this.#row;
@@ -105,11 +147,13 @@ export class Importer {
       const store = new TransferStore(tx.db);
       const [row] = await store.rooms(tenantId, [room.id]);
       if (row === undefined) return;
-      await this.people.standIn(tx, wanted.map((draft) => draft.principalId), this.now);
+      const ids = wanted.map((draft) => draft.principalId);
+      await this.people.standIn(tx, ids, this.now);
       const present = await store.members(tenantId, room.id);
+      const banned = await store.banned(tenantId, room.id, ids);
       const before = new Set(present.map((member) => member.principal_id));
       const free = this.#deps.membersMax - present.length;
-      const fresh = wanted.filter(({ principalId }) => !before.has(principalId));
+      const fresh = wanted.filter(({ principalId }) => !before.has(principalId) && !banned.has(principalId));
       if (fresh.length > free) this.report.skip("too_many_members", row.name, fresh.length - free);
       const added = fresh.slice(0, Math.max(0, free));
       const isOwned = [...present, ...added].some((member) => member.role === "owner");

@@ -11,8 +11,21 @@ const FOUND_AGAIN: ReadonlySet<SkipCode> = new Set([
   "unknown_type",
   "unknown_entry",
   "unknown_room",
+  "unknown_document",
+  "unknown_task",
+  "unknown_event",
+  "unknown_meeting",
   "room_deleted",
   "too_many_members",
+  "too_many_revisions",
+  "too_many_comments",
+  "too_many_tasks",
+  "too_many_relations",
+  "prefix_taken",
+  "too_many_exceptions",
+  "too_many_answers",
+  "uid_taken",
+  "too_many_segments",
   "text_split",
   "empty",
   "file_not_copied",
@@ -108,7 +121,26 @@ export class Report {
 
 /** Nothing, counted. */
 export function noCounts(): Counts {
-  return { principals: 0, rooms: 0, members: 0, messages: 0, reactions: 0, edits: 0, documents: 0, files: 0 };
+  return {
+    principals: 0,
+    rooms: 0,
+    members: 0,
+    bans: 0,
+    messages: 0,
+    reactions: 0,
+    edits: 0,
+    documents: 0,
+    revisions: 0,
+    comments: 0,
+    files: 0,
+    tasks: 0,
+    activities: 0,
+    relations: 0,
+    events: 0,
+    meetings: 0,
+    participants: 0,
+    segments: 0,
+  };
 }
 
 /** Names from archives are shown short, and without what a store refuses. */

@@ -48,6 +48,10 @@ export const SKIP_CODES = [
   "unknown_type",
   "unknown_entry",
   "unknown_room",
+  "unknown_document",
+  "unknown_task",
+  "unknown_event",
+  "unknown_meeting",
   "unknown_author",
   "unknown_principal",
   "room_deleted",
@@ -71,6 +75,19 @@ export const SKIP_CODES = [
   "document_too_large",
   "parent_missing",
   "too_many_readers",
+  "too_many_revisions",
+  "too_many_comments",
+  "anchor_invalid",
+  "too_many_tasks",
+  "too_many_relations",
+  "prefix_taken",
+  "key_taken",
+  "position_taken",
+  "too_many_exceptions",
+  "too_many_answers",
+  "uid_taken",
+  "meeting_missing",
+  "too_many_segments",
   "file_damaged",
   "file_refused",
 ] as const;
@@ -83,11 +100,21 @@ export const Counts = z.object({
   principals: z.int(),
   rooms: z.int(),
   members: z.int(),
+  bans: z.int(),
   messages: z.int(),
   reactions: z.int(),
   edits: z.int(),
   documents: z.int(),
+  revisions: z.int().describe("Of documents, besides what they are now"),
+  comments: z.int().describe("Of documents, replies included"),
   files: z.int(),
+  tasks: z.int(),
+  activities: z.int().describe("What happened to tasks"),
+  relations: z.int().describe("Of tasks, each once"),
+  events: z.int().describe("Of calendars; a series is one"),
+  meetings: z.int(),
+  participants: z.int().describe("Of meetings; somebody who came twice is two"),
+  segments: z.int().describe("Of transcripts"),
 }).meta({ id: "TransferCounts" });
 export type Counts = z.output<typeof Counts>;
 
@@ -156,7 +183,9 @@ export const ExportCreate = z.strictObject({
   roomId: RoomId.optional().describe("The room, with kind room"),
   format: z.literal("ndjson").default("ndjson"),
   files: z.boolean().default(true)
-    .describe("The contents of files that messages show as well; an import takes archives of up to 4 GiB"),
+    .describe(
+      "The contents of files that messages show, and pictures, as well; an import takes archives of up to 4 GiB",
+    ),
 });
 export type ExportCreate = z.output<typeof ExportCreate>;
 export const Exports = pageOf(Export);

@@ -1,11 +1,14 @@
 // SQL of imports and exports, and the bulk queries they need of principals, rooms and messages.
 import { type Kysely, sql } from "kysely";
 import type { TenantRole } from "@/core/actor.ts";
+import type { CalendarTables } from "@/modules/calendar/mod.ts";
 import type { DocumentTables } from "@/modules/document/mod.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
 import type { IdentityTables } from "@/modules/identity/mod.ts";
+import type { MeetingTables } from "@/modules/meeting/mod.ts";
 import type { MessageRow, MessageTables } from "@/modules/message/mod.ts";
 import type { MemberRow } from "@/modules/room/mod.ts";
+import type { TaskTables } from "@/modules/task/mod.ts";
 import type { Export, Import } from "./schema.ts";
 
 export type ImportRow = {
@@ -59,17 +62,36 @@ export type LineRow = {
   json: string;
 };
 
-export type TransferTables = MessageTables & IdentityTables & DocumentTables & {
-  transfer_import: ImportRow;
-  transfer_export: ExportRow;
-  transfer_line: LineRow;
-};
+export type TransferTables =
+  & MessageTables
+  & IdentityTables
+  & DocumentTables
+  & TaskTables
+  & CalendarTables
+  & MeetingTables
+  & {
+    transfer_import: ImportRow;
+    transfer_export: ExportRow;
+    transfer_line: LineRow;
+  };
 
 /** Where a message is, and what it shows. */
 export type PlacedMessage = Pick<MessageRow, "tenant_id" | "id" | "room_id" | "seq" | "thread_id" | "files_json">;
 export type FileRow = FileTables["file"];
 
 type Db = Kysely<TransferTables>;
+/** Tables whose ids are no other tenant's. */
+type Named =
+  | "room"
+  | "message"
+  | "document"
+  | "document_comment"
+  | "file"
+  | "task"
+  | "calendar_event"
+  | "meeting"
+  | "meeting_participant"
+  | "meeting_segment";
 export type JobTable = "transfer_import" | "transfer_export";
 
 /** The rows of imports, or those of exports: what both tables have. */
@@ -158,6 +180,14 @@ export class TransferStore {
       .execute();
   }
 
+  async changePrincipal(
+    tenantId: string,
+    id: string,
+    set: Partial<TransferTables["principal"]>,
+  ): Promise<void> {
+    await this.#db.updateTable("principal").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
   async takenHandles(tenantId: string, handles: readonly string[]): Promise<Set<string>> {
     if (handles.length === 0) return new Set();
     const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
@@ -185,7 +215,7 @@ export class TransferStore {
   /** Ids that other tenants use: those are not free here. */
   async takenElsewhere(
     tenantId: string,
-    table: "room" | "message" | "document" | "file",
+    table: Named,
     ids: readonly string[],
   ): Promise<Set<string>> {
     if (ids.length === 0) return new Set();
@@ -210,6 +240,14 @@ export class TransferStore {
     const rows = await this.#db.selectFrom("document").select("id").where("tenant_id", "=", tenantId)
       .where("id", "in", ids).execute();
     return new Set(rows.map((row) => row.id));
+  }
+
+  /** Which documents these comments are on, by their ids. */
+  async comments(tenantId: string, ids: readonly string[]): Promise<Map<string, string>> {
+    if (ids.length === 0) return new Map();
+    const rows = await this.#db.selectFrom("document_comment").select(["id", "document_id"])
+      .where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    return new Map(rows.map((row) => [row.id, row.document_id]));
   }
 
   /** Files of the tenant among these ids, whatever became of them. */
@@ -287,6 +325,14 @@ export class TransferStore {
   members(tenantId: string, roomId: string): Promise<MemberRow[]> {
     return this.#db.selectFrom("member").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
       .orderBy("principal_id").execute();
+  }
+
+  /** Which of these principals are banned from a room. */
+  async banned(tenantId: string, roomId: string, principalIds: readonly string[]): Promise<Set<string>> {
+    if (principalIds.length === 0) return new Set();
+    const rows = await this.#db.selectFrom("ban").select("principal_id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("principal_id", "in", principalIds).execute();
+    return new Set(rows.map((row) => row.principal_id));
   }
 
   /** Position of the last message of a room that is not newer than `at`. */

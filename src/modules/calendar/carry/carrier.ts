@@ -37,6 +37,9 @@ export type CarriedAnswer = Pick<Attendee, "status" | "comment"> & {
 /** An event with all that belongs to it. */
 export type WholeCarried = { event: CarriedEvent; overrides: CarriedOverride[]; answers: CarriedAnswer[] };
 
+/** Where an event goes. */
+export type EventPlace = Pick<EventRow, "tenant_id" | "id" | "room_id" | "meeting_id">;
+
 type Tx = Transaction<CalendarTables>;
 type Deps = { store: Store<CalendarTables>; clock: Clock; index?: CalendarIndex | undefined };
 
@@ -65,11 +68,11 @@ export class CalendarCarrier {
   }
 
   /** The event as rows; throws what is wrong with it where it could not have been made here. */
-  settle({ event, overrides, answers }: WholeCarried): WholeEvent {
+  async settle({ event, overrides, answers }: WholeCarried): Promise<WholeEvent> {
     const { exDates, rrule } = event;
     if (overrides.length > EXCEPTIONS_MAX) throw misfit("/overrides", `more than ${EXCEPTIONS_MAX}`);
     const timing = timingOf(event.start, event.durationSeconds);
-    const rule = settled(rrule, exDates, timing);
+    const rule = await settled(rrule, exDates, timing);
     const now = iso(this.#deps.clock.now());
     const of = { tenant_id: "", event_id: event.id };
     const row: EventRow = {
@@ -122,25 +125,30 @@ export class CalendarCarrier {
   }
 
   /**
-   * Adds an event, whose id is free, in its place, and tells of it. Reminders of what is past were sent where it comes from.
-   * False when the calendar has an event of this uid: that is the same one.
+   * Adds events, whose ids are free, in their places, and tells of them. Reminders of what is past were sent where they come
+   * from. Resolves to the ids of those left out: their calendar has an event of this uid, and that is the same one.
    */
-  async put(
-    tx: Tx,
-    { row, ...parts }: WholeEvent,
-    place: Pick<EventRow, "tenant_id" | "id" | "room_id" | "meeting_id">,
-  ): Promise<boolean> {
-    const calendar = calendarOf(place.room_id, row.created_by);
-    const { tenant_id, id: event_id } = place;
-    if (await new CalendarStore(tx.db).byUid(tenant_id, calendar, row.uid) !== undefined) return false;
+  async put(tx: Tx, events: readonly { whole: WholeEvent; place: EventPlace }[]): Promise<Set<string>> {
+    const store = new CalendarStore(tx.db);
     const reminded_at = iso(this.#deps.clock.now());
-    await this.#writer.adopt(tx, {
-      row: { ...row, ...place, calendar, reminded_at },
-      overrides: parts.overrides.map((one) => ({ ...one, tenant_id, event_id })),
-      attendees: parts.attendees.map((one) => ({ ...one, tenant_id, event_id })),
-      rsvps: parts.rsvps.map((one) => ({ ...one, tenant_id, event_id })),
-    });
-    return true;
+    const adopted = new Map<string, WholeEvent>();
+    const leftOut = new Set<string>();
+    for (const { whole: { row, ...parts }, place } of events) {
+      const calendar = calendarOf(place.room_id, row.created_by);
+      const { tenant_id, id: event_id } = place;
+      const key = `${calendar} ${row.uid}`;
+      if (adopted.has(key) || await store.byUid(tenant_id, calendar, row.uid) !== undefined) leftOut.add(event_id);
+      else {
+        adopted.set(key, {
+          row: { ...row, ...place, calendar, reminded_at },
+          overrides: parts.overrides.map((one) => ({ ...one, tenant_id, event_id })),
+          attendees: parts.attendees.map((one) => ({ ...one, tenant_id, event_id })),
+          rsvps: parts.rsvps.map((one) => ({ ...one, tenant_id, event_id })),
+        });
+      }
+    }
+    await this.#writer.adopt(tx, [...adopted.values()]);
+    return leftOut;
   }
 }
 
@@ -195,13 +203,18 @@ function timingOf(start: When, seconds: number): Timing {
   return { start_local: full(start.dateTime), time_zone: start.timeZone, duration_seconds: seconds };
 }
 
-function settled(rrule: string | null, exDates: readonly string[], timing: Timing): ReturnType<typeof ruleOf> {
+async function settled(
+  rrule: string | null,
+  exDates: readonly string[],
+  timing: Timing,
+): Promise<ReturnType<typeof ruleOf>> {
   for (let attempt = 1;; attempt++) {
     try {
       return ruleOf(rrule, exDates, timing);
     } catch (error) {
       const isDense = error instanceof Fault && error.code === "recurrence_too_dense";
       if (!isDense || attempt >= RULE_ATTEMPTS) throw error;
+      await new Promise((resolve) => setImmediate(resolve));
     }
   }
 }
