@@ -6,17 +6,14 @@ import type { Caller, Harness } from "../harness.ts";
 import { eventsOf, ok, people, roomOf } from "./team.ts";
 import {
   archiveOf,
-  crash,
+  crashEverywhere,
   download,
   EXPORTS,
   exportTenant,
   facts,
   importArchive,
-  IMPORTS,
   linesOf,
   ofType,
-  summary,
-  uploadArchive,
   withGateway,
 } from "./transfer_world.ts";
 
@@ -243,26 +240,6 @@ Deno.test("an import of meetings that crashes at every turn ends as one that doe
     );
     lines.splice(at, 0, ...more.map((one) => ({ ...one, endMs: one.startMs })));
     const out = archiveOf(lines);
-    let whole: unknown;
-    let end: string[] = [];
-    await withGateway(async (empty) => {
-      const newBoss = await empty.as("boss", { role: "owner" });
-      whole = summary(await importArchive(empty, newBoss, "gateway", out));
-      end = facts(await exportTenant(empty, newBoss));
-    });
-    let crashes = 0;
-    for (let isDone = false; !isDone; crashes++) {
-      await withGateway(async (broken) => {
-        const newBoss = await broken.as("boss", { role: "owner" });
-        const importId = await uploadArchive(broken, newBoss, "gateway", out);
-        await crash(broken, 2 + crashes);
-        isDone = (await newBoss.get(`${IMPORTS}/${importId}`)).body.state === "done";
-        await broken.runJobs();
-        const after = await broken.as("boss", { role: "owner" });
-        assert.deepEqual(summary((await after.get(`${IMPORTS}/${importId}`)).body), whole);
-        assert.deepEqual(facts(await exportTenant(broken, after)), end);
-      });
-    }
-    assert.ok(crashes > 8, `${crashes} places to crash`);
+    await crashEverywhere(out, 8);
   }, SFU);
 });

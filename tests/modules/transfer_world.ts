@@ -1,6 +1,7 @@
 // What the tests of imports and exports start from: a gateway with a folder of its own, and how to bring archives in and out.
 import assert from "node:assert/strict";
 import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+import { eventsOf } from "./team.ts";
 
 export const IMPORTS = "/v1/collaboration/imports";
 export const EXPORTS = "/v1/collaboration/exports";
@@ -161,3 +162,44 @@ export const summary = ({ state, progress, report, failure }: any) => ({
   // deno-lint-ignore no-explicit-any -- an item of its report
   report: report.toSorted((a: any, b: any) => a.code < b.code ? -1 : 1),
 });
+
+/** Brings an archive in with the power going after one write, two, three … until it gets through: it ends as one without. */
+export async function crashEverywhere(archive: string, moreThan: number): Promise<void> {
+  let whole: unknown;
+  let end: string[] = [];
+  await withGateway(async (empty) => {
+    const boss = await empty.as("boss", { role: "owner" });
+    whole = summary(await importArchive(empty, boss, "gateway", archive));
+    end = facts(await exportTenant(empty, boss));
+  });
+  let crashes = 0;
+  for (let isDone = false; !isDone; crashes++) {
+    await withGateway(async (broken) => {
+      const boss = await broken.as("boss", { role: "owner" });
+      const importId = await uploadArchive(broken, boss, "gateway", archive);
+      await crash(broken, 2 + crashes);
+      isDone = (await boss.get(`${IMPORTS}/${importId}`)).body.state === "done";
+      await broken.runJobs();
+      const after = await broken.as("boss", { role: "owner" });
+      assert.deepEqual(summary((await after.get(`${IMPORTS}/${importId}`)).body), whole);
+      assert.deepEqual(facts(await exportTenant(broken, after)), end);
+    });
+  }
+  assert.ok(crashes > moreThan, `${crashes} places to crash`);
+}
+
+/** Brings an archive in once as usual and once with every write run twice: nothing is counted, kept or told another time. */
+export async function assertOnce(archive: string, roomId: string): Promise<void> {
+  const results: unknown[] = [];
+  for (const isTwice of [false, true]) {
+    await withGateway(async (empty) => {
+      const boss = await empty.as("boss", { role: "owner" });
+      const back = isTwice ? writeTwice(empty) : undefined;
+      const done = await importArchive(empty, boss, "gateway", archive);
+      back?.();
+      const told = await eventsOf(await empty.as("ann"), roomId);
+      results.push([summary(done), facts(await exportTenant(empty, boss)), told.map(({ type }) => type)]);
+    });
+  }
+  assert.deepEqual(results[1], results[0]);
+}
