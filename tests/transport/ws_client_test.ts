@@ -2,59 +2,12 @@
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext, UnauthorizedError } from "npm:centrifuge@5.8.0";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
-import { Fault } from "@/core/fault.ts";
 import { Admission } from "@/transport/ws/admission.ts";
-import { createUpgrade } from "@/transport/ws/server.ts";
-import type { WsLimits } from "@/transport/ws/limits.ts";
 import { openGateway } from "../harness.ts";
-import { type Rig, rig, SMALL, until } from "./ws_rig.ts";
+import { SMALL, until } from "./ws_rig.ts";
+import { serve, type Served } from "./ws_served.ts";
 
 const room = "room:a";
-
-type Served = Rig & {
-  url: string;
-  client(token?: string, options?: ConstructorParameters<typeof Centrifuge>[1]): Centrifuge;
-  [Symbol.asyncDispose](): Promise<void>;
-};
-
-function serve(limits: WsLimits = SMALL, options: Parameters<typeof rig>[0] = {}): Served {
-  const own = rig({ limits, ...options });
-  const upgrade = createUpgrade({
-    hub: own.hub,
-    limits,
-    metrics: own.metrics,
-    isOriginAllowed: (origin) => origin === "https://good.example",
-  });
-  const server = Deno.serve(
-    {
-      port: 0,
-      hostname: "127.0.0.1",
-      onListen: () => {},
-      onError(thrown) {
-        const { code, kind } = Fault.from(thrown);
-        return Response.json({ code }, { status: kind.status });
-      },
-    },
-    (request, { remoteAddr }) => upgrade(request, remoteAddr.hostname),
-  );
-  const clients: Centrifuge[] = [];
-  const url = `ws://127.0.0.1:${server.addr.port}/ws`;
-  return {
-    ...own,
-    url,
-    client(token = "alice", options = {}) {
-      const client = new Centrifuge(url, { token, minReconnectDelay: 5, maxReconnectDelay: 20, ...options });
-      clients.push(client);
-      return client;
-    },
-    async [Symbol.asyncDispose]() {
-      for (const client of clients) client.disconnect();
-      await own.hub.drain();
-      await until(() => own.hub.stats().zombies === 0, "every socket's end");
-      await server.shutdown();
-    },
-  };
-}
 
 /** Opens a bare socket and tells how it ended. */
 function ended(
@@ -86,7 +39,7 @@ async function handshake(url: string, headers: Record<string, string>): Promise<
 }
 
 Deno.test("the SDK connects, subscribes, hears, publishes, calls, looks around and reads history", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const [alice, bob] = [served.client("alice"), served.client("bob")];
   const heard: PublicationContext[] = [];
   const own: PublicationContext[] = [];
@@ -128,7 +81,7 @@ Deno.test("the SDK connects, subscribes, hears, publishes, calls, looks around a
 
 Deno.test("the SDK recovers what it missed after a forced reconnect, in order and once", async () => {
   const bus = new MemoryBus();
-  await using served = serve({ ...SMALL, pingMs: 25_000 }, { bus });
+  await using served = serve(Centrifuge, { ...SMALL, pingMs: 25_000 }, { bus });
   const client = served.client();
   const seen: number[] = [];
   const recovered: boolean[] = [];
@@ -154,13 +107,13 @@ Deno.test("the SDK recovers what it missed after a forced reconnect, in order an
 });
 
 /** Ends every socket as a hole in a principal's stream would, which clients answer by coming back. */
-function closeAll(served: Served, round: number): void {
+function closeAll(served: Served<Centrifuge>, round: number): void {
   served.log.append("principal:alice", round, { kind: "evict", principalIds: "*", reason: "x", resubscribe: true });
   served.bus.onRecovered();
 }
 
 Deno.test("the SDK renews an expired token at connect and on the living connection", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const tokens = ["alice/1", "alice/60"];
   let asked = 0;
   const client = served.client("expired", { getToken: () => Promise.resolve(tokens[asked++] ?? "bad") });
@@ -173,7 +126,7 @@ Deno.test("the SDK renews an expired token at connect and on the living connecti
 });
 
 Deno.test("the SDK gives up on an invalid token and on a revoked one", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   for (const [token, code] of [["bad", 3500], ["revoked", 3503]] as const) {
     const client = served.client(token);
     const disconnected = new Promise<{ code: number }>((resolve) => client.on("disconnected", resolve));
@@ -190,7 +143,7 @@ Deno.test("the SDK gives up on an invalid token and on a revoked one", async () 
 });
 
 Deno.test("a token in the URL still works, and everybody concerned is told that it should not be there", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const socket = new WebSocket(`${served.url}?token=alice`);
   const first = await new Promise<MessageEvent>((resolve) => {
     socket.onopen = () => socket.send(`{"id":1,"connect":{}}`);
@@ -207,7 +160,7 @@ Deno.test("a token in the URL still works, and everybody concerned is told that 
 });
 
 Deno.test("the upgrade looks at the page's origin, the protocol and the request", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const { host } = new URL(served.url);
   const status = async (headers: Record<string, string>, query = "") =>
     (await handshake(served.url + query, headers)).slice(9, 12);
@@ -225,7 +178,7 @@ Deno.test("the upgrade looks at the page's origin, the protocol and the request"
 });
 
 Deno.test("frames no client would send end a real socket as well", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   assert.equal((await ended(served.url, undefined, "x".repeat(64 * 1024 + 1))).code, 1009);
   assert.equal((await ended(served.url, undefined, "no json")).code, 3501);
   assert.equal((await ended(served.url, undefined, new Uint8Array(10))).code, 3501);
@@ -240,7 +193,7 @@ Deno.test("addresses of one IPv6 network count as one, for one customer has them
 });
 
 Deno.test("an address has so many sockets, and so many that have not said who they are", async () => {
-  await using served = serve({ ...SMALL, connectionsPerAddress: 3, unauthenticatedPerAddress: 2 });
+  await using served = serve(Centrifuge, { ...SMALL, connectionsPerAddress: 3, unauthenticatedPerAddress: 2 });
   const open = async (say?: string) => {
     const socket = new WebSocket(served.url);
     await new Promise((resolve) => socket.onopen = resolve);
@@ -266,7 +219,7 @@ Deno.test("an address has so many sockets, and so many that have not said who th
 });
 
 Deno.test("a socket that dies without a word leaves nothing behind", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const { hostname, port } = new URL(served.url);
   const client = served.client("bob");
   client.connect();
@@ -284,7 +237,7 @@ Deno.test("a socket that dies without a word leaves nothing behind", async () =>
 });
 
 Deno.test("a peer that does not let go is dropped, with the unfinished message that it was sending", async () => {
-  await using served = serve({ ...SMALL, authTimeoutMs: 50, lingerMs: 50 });
+  await using served = serve(Centrifuge, { ...SMALL, authTimeoutMs: 50, lingerMs: 50 });
   const { hostname, port } = new URL(served.url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
   await connection.write(
@@ -306,7 +259,7 @@ Deno.test("a peer that does not let go is dropped, with the unfinished message t
 });
 
 Deno.test("a shutdown sends the SDK to reconnect, and new sockets elsewhere", async () => {
-  const served = serve();
+  const served = serve(Centrifuge);
   const client = served.client();
   const codes: number[] = [];
   client.on("connecting", ({ code }) => codes.push(code));
@@ -326,7 +279,7 @@ Deno.test("who comes to /ws without an upgrade gets a problem like everywhere", 
 });
 
 Deno.test("a client over its rate gets its replies and the reason, though it has written more at once", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const socket = new WebSocket(served.url);
   const replies = new Set<number>();
   socket.onopen = () => socket.send(JSON.stringify({ id: 1, connect: { token: "alice" } }));

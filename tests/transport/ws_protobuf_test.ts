@@ -4,11 +4,10 @@ import { Buffer } from "node:buffer";
 import { Centrifuge } from "npm:centrifuge@5.8.0/build/protobuf";
 import { z } from "@zod/zod";
 import { BODIES, parseLine } from "@/transport/ws/frame.ts";
-import type { WsLimits } from "@/transport/ws/limits.ts";
 import { decodeFrame, encodeFrame, Protobuf } from "@/transport/ws/protobuf.ts";
 import { Command, type Kind, Message, Reply } from "@/transport/ws/protobuf_message.ts";
-import { createUpgrade } from "@/transport/ws/server.ts";
-import { ask, type Rig, rig, SMALL, until } from "./ws_rig.ts";
+import { ask, rig, SMALL, until } from "./ws_rig.ts";
+import { serve } from "./ws_served.ts";
 
 const room = "room:a";
 const FRAME_MAX = SMALL.frameMaxBytes;
@@ -21,38 +20,6 @@ function bytesOf(value: unknown): Uint8Array {
 // deno-lint-ignore no-explicit-any -- tests look into whatever came
 function valueOf(bytes: Uint8Array): any {
   return JSON.parse(new TextDecoder().decode(bytes));
-}
-
-type Served = Rig & {
-  url: string;
-  client(token?: string, options?: ConstructorParameters<typeof Centrifuge>[1]): Centrifuge;
-  [Symbol.asyncDispose](): Promise<void>;
-};
-
-function serve(limits: WsLimits = SMALL): Served {
-  const own = rig({ limits });
-  const upgrade = createUpgrade({ hub: own.hub, limits, metrics: own.metrics, isOriginAllowed: () => true });
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
-    (request, { remoteAddr }) => upgrade(request, remoteAddr.hostname),
-  );
-  const clients: Centrifuge[] = [];
-  const url = `ws://127.0.0.1:${server.addr.port}/ws`;
-  return {
-    ...own,
-    url,
-    client(token = "alice", options = {}) {
-      const client = new Centrifuge(url, { token, minReconnectDelay: 5, maxReconnectDelay: 20, ...options });
-      clients.push(client);
-      return client;
-    },
-    async [Symbol.asyncDispose]() {
-      for (const client of clients) client.disconnect();
-      await own.hub.drain();
-      await until(() => own.hub.stats().zombies === 0, "every socket's end");
-      await server.shutdown();
-    },
-  };
 }
 
 /** Opens a bare socket, sends the first frame, after its answer the others, and tells what came and how it ended. */
@@ -94,7 +61,7 @@ function varint(value: number): number[] {
 }
 
 Deno.test("the protobuf SDK connects, subscribes, hears, publishes, calls, looks around and reads history", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const [alice, bob] = [served.client("alice"), served.client("bob")];
   // deno-lint-ignore no-explicit-any -- tests look into whatever came
   const heard: any[] = [];
@@ -159,7 +126,7 @@ Deno.test("the protobuf SDK connects, subscribes, hears, publishes, calls, looks
 });
 
 Deno.test("the protobuf SDK recovers what it missed after a forced reconnect, in order and once", async () => {
-  await using served = serve({ ...SMALL, pingMs: 25_000 });
+  await using served = serve(Centrifuge, { ...SMALL, pingMs: 25_000 });
   const client = served.client();
   const seen: number[] = [];
   const recovered: boolean[] = [];
@@ -191,7 +158,7 @@ Deno.test("the protobuf SDK recovers what it missed after a forced reconnect, in
 });
 
 Deno.test("the protobuf SDK renews its token, answers pings, gives up where it must and comes back where it may", async () => {
-  await using served = serve({ ...SMALL, pingMs: 40, pongTimeoutMs: 2000 });
+  await using served = serve(Centrifuge, { ...SMALL, pingMs: 40, pongTimeoutMs: 2000 });
   let asked = 0;
   const client = served.client("expired", {
     getToken: () => Promise.resolve(["alice/1", "alice/60"][asked++] ?? "bad"),
@@ -213,7 +180,7 @@ Deno.test("the protobuf SDK renews its token, answers pings, gives up where it m
 });
 
 Deno.test("a client that asks for protobuf in the URL gets it as well, and nobody else does", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   for (
     const [query, offered, answered, isBinary] of [
       ["?format=protobuf", [], "", true],
@@ -241,7 +208,7 @@ Deno.test("a client that asks for protobuf in the URL gets it as well, and nobod
 });
 
 Deno.test("bytes no client would send end a protobuf socket as such lines end others", async () => {
-  await using served = serve();
+  await using served = serve(Centrifuge);
   const hello = commands({ id: 1, connect: { token: "alice" } });
   const end = async (...say: (string | Uint8Array<ArrayBuffer>)[]) => (await ended(served.url, say)).code;
   assert.equal(await end(new Uint8Array()), 3501);
