@@ -6,9 +6,8 @@ import type { Clock } from "@/core/clock.ts";
 import { newSecret } from "@/core/id.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
-import { claimDatabase, openStore } from "./open.ts";
+import { claimDatabase, openStore, SQLITE, sqlitePathOf } from "./open.ts";
 
-const SQLITE = "sqlite:";
 const FILE_MODE = 0o600;
 /** Ends of the names of a database's files: itself, its log, and the index of that. */
 const COMPANIONS = ["", "-wal", "-shm"];
@@ -75,9 +74,8 @@ export async function restore(url: string, from: string | undefined, clock: Cloc
 
 /** The path of an SQLite database, behind links; `undefined` for any other. */
 function fileOf(url: string): string | undefined {
-  if (!url.startsWith(SQLITE)) return undefined;
-  const path = url.slice(SQLITE.length);
-  return existsSync(path) ? realpathSync(path) : path;
+  const path = sqlitePathOf(url);
+  return path !== undefined && existsSync(path) ? realpathSync(path) : path;
 }
 
 /** Whether the file is a whole database of a gateway. */

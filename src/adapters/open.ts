@@ -11,20 +11,28 @@ import type { Store } from "@/ports/store.ts";
 import type { S3Options } from "./blob_s3.ts";
 import { refusalIn } from "./postgres_sql.ts";
 
+export const SQLITE = "sqlite:";
+
 // Each module sees the store through its own tables; only the composition root sees them all.
 // deno-lint-ignore no-explicit-any
 export type AnyStore = Store<any>;
 
+/** The path of an SQLite database, or `:memory:`; `undefined` for any other. */
+export function sqlitePathOf(url: string): string | undefined {
+  return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
+}
+
 /** Makes sure that no other gateway uses a database that only one may use. */
 export async function claimDatabase(url: string): Promise<Disposable | undefined> {
-  if (!url.startsWith("sqlite:") || url === "sqlite::memory:") return undefined;
+  const path = sqlitePathOf(url);
+  if (path === undefined || path === ":memory:") return undefined;
   const { claimSqlite } = await import("./sqlite_claim.ts");
-  return await claimSqlite(url.slice("sqlite:".length)).catch(refuse);
+  return await claimSqlite(path).catch(refuse);
 }
 
 /** The clock that a gateway on this machine goes by: that of a database with several gateways, else the machine's own. */
 export function clockAt(url: string, machine: Machine): Clock {
-  return url.startsWith("sqlite:") ? machine.clock : new SharedClock(machine);
+  return sqlitePathOf(url) === undefined ? new SharedClock(machine) : machine.clock;
 }
 
 /** Opens the store at `sqlite:<path>` or `postgres://…` and brings its tables up to date. */
@@ -50,9 +58,10 @@ function refuse(cause: unknown): never {
 }
 
 async function storeAt(url: string, clock: Clock): Promise<AnyStore> {
-  if (url.startsWith("sqlite:")) {
+  const path = sqlitePathOf(url);
+  if (path !== undefined) {
     const { openSqliteStore } = await import("./store_sqlite.ts");
-    return openSqliteStore(url.slice("sqlite:".length), { clock });
+    return openSqliteStore(path, { clock });
   }
   const { openPostgresStore } = await import("./store_postgres.ts");
   return openPostgresStore(url, { clock });

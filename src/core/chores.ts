@@ -1,7 +1,6 @@
 // Chores: what a gateway does from time to time by itself, whatever becomes of it.
 import { inTime } from "./clock.ts";
-import { Fault } from "./fault.ts";
-import { logOf } from "./log.ts";
+import { failureOf, logOf } from "./log.ts";
 
 /** By name, for the log. */
 type ChoreList = Readonly<Record<string, () => unknown>>;
@@ -32,11 +31,7 @@ export class Chores {
       try {
         await chore();
       } catch (cause) {
-        log.warning("failed; it is tried again next time", {
-          name,
-          code: Fault.from(cause).code,
-          cause: String(cause),
-        });
+        log.warning("failed; it is tried again next time", { name, ...failureOf(cause) });
       }
     }
   }

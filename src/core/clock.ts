@@ -19,6 +19,11 @@ export type Machine = {
 /** The machine we run on. */
 export const thisMachine: Machine = { clock: systemClock, elapsed: () => performance.now() };
 
+/** Lets whoever waits have a turn of the event loop. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 /** What `work` resolves to; `undefined` when it takes longer. */
 export async function inTime<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
   const late = Promise.withResolvers<undefined>();

@@ -1,6 +1,6 @@
 // Imports of iCalendar files: promised at once, done by a job, and safe to repeat because events are told by their uid.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -80,7 +80,7 @@ export class CalendarImports {
     if (file.oversized > 0) problem(null, `${file.oversized} events are too large to read`);
     for (const group of groupsOf(reader, file, home?.timezone ?? "UTC", problem)) {
       // Between events others get their turn.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       try {
         report[await this.#bring(reader, who, row.room_id, group)]++;
         const leftOut = [group.master, ...group.edits].flatMap((one) => one.leftOut);

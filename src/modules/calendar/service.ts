@@ -1,5 +1,5 @@
 // Events made, read, listed and answered, and when people are busy.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -125,7 +125,7 @@ export class CalendarService {
     if (unknown !== undefined) throw misfit("/principalIds", `no principal ${unknown}`);
     const store = new CalendarStore(this.#deps.store.db);
     const { busy, truncated } = await busyTimes(store, {
-      breathe,
+      breathe: nextTurn,
       tenantId: actor.tenantId,
       principalIds: ids,
       from,
@@ -213,7 +213,7 @@ export class CalendarService {
       truncated ||= expand && found.truncated;
       const tookMs = performance.now() - startedAt;
       spentMs += tookMs;
-      if (tookMs > LONG_MS) await breathe();
+      if (tookMs > LONG_MS) await nextTurn();
       if (spentMs > ANSWER_MS || entries.length > 2 * OCCURRENCES_MAX) {
         truncated = true;
         break;
@@ -268,9 +268,4 @@ function rangeOf(range: { from: string; to: string }): { from: number; to: numbe
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-/** Lets others have their turn. */
-function breathe(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

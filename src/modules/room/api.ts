@@ -1,6 +1,6 @@
 // Operations, channel and jobs of rooms.
 import { z } from "@zod/zod";
-import { hasScope, lacksToHear } from "@/core/actor.ts";
+import { hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { Fault } from "@/core/fault.ts";
 import { defineJob } from "@/core/job.ts";
@@ -9,7 +9,7 @@ import { type Context, defineOperation, Outcome } from "@/core/operation.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import type { RoomBin } from "./bin.ts";
-import { hiddenUpTo, type RoomGate } from "./gate.ts";
+import { checkHears, hiddenUpTo, type RoomGate } from "./gate.ts";
 import type { RoomMembers } from "./members.ts";
 import {
   Bans,
@@ -248,12 +248,6 @@ function roomChannel(gate: RoomGate): ChannelKind {
       },
     },
   };
-}
-
-/** Throws unless the token may hear what happens in rooms: the events hold the messages. */
-function checkHears(actor: Context["actor"]): void {
-  const lacking = lacksToHear(actor);
-  if (lacking !== undefined) throw new Fault("scope_missing", `The token lacks the scope ${lacking}`);
 }
 
 /** A subscription as the gate wants to be asked: with the scopes that hearing the room, or saying something there, takes. */

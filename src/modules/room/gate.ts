@@ -1,5 +1,5 @@
 // The gate of a room: who may come in with which role, asked inside the transaction that does the work.
-import { type Actor, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAtLeast, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -14,6 +14,12 @@ type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">
 export type Entry = { room: SeenRoom; role: RoomRole | null };
 /** The same with less of the room. */
 export type Pass = { room: DoorRoom; role: RoomRole | null };
+
+/** Throws unless the token may hear what happens in rooms: the events hold the messages. */
+export function checkHears(actor: Actor): void {
+  const lacking = lacksToHear(actor);
+  if (lacking !== undefined) throw new Fault("scope_missing", `The token lacks the scope ${lacking}`);
+}
 
 export class RoomGate {
   readonly #store: Store<RoomTables>;

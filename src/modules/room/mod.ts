@@ -2,7 +2,17 @@
 export { roomModule } from "./api.ts";
 export { RoomBin } from "./bin.ts";
 export { isNotBanned } from "./door/store.ts";
-export { effectiveRole, type Entry, hiddenUpTo, isMuted, notFound, type Pass, RoomGate, seer } from "./gate.ts";
+export {
+  checkHears,
+  effectiveRole,
+  type Entry,
+  hiddenUpTo,
+  isMuted,
+  notFound,
+  type Pass,
+  RoomGate,
+  seer,
+} from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export { type CountUnread, presentShared } from "./presenter.ts";
 export { AgentPolicy, Metadata, PRESENCE_MAX, Room, RoomEvent, RoomId } from "./schema.ts";

@@ -1,4 +1,5 @@
 // Brings the index up to what rooms have logged: in the background soon after a commit, and before an answer that needs it.
+import { nextTurn } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
@@ -83,7 +84,7 @@ export class SearchIndexer {
     while (waiting.length > 0) {
       if (isLate()) return false;
       await this.#step(waiting, BATCH_CATCHING_UP, false);
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     return true;
   }

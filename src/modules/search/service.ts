@@ -1,6 +1,6 @@
 // Searching: find candidates within what the caller may read now, let their live text decide, rank, cut to a page.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, inTime, iso } from "@/core/clock.ts";
+import { type Clock, inTime, iso, nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -249,7 +249,7 @@ export class SearchService {
       }
       checkTime();
       // Reading and matching keep this thread busy; others get their turn in between.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     return hits;
   }

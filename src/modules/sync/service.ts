@@ -1,11 +1,11 @@
 // Sync: a snapshot with the positions it is true for, then everything after those positions, whole or started over.
-import { type Actor, hasScope } from "@/core/actor.ts";
+import type { Actor } from "@/core/actor.ts";
 import { principalStream, roomStream, shownTo, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { effectiveRole, hiddenUpTo, PRESENCE_MAX, presentShared, seer } from "@/modules/room/mod.ts";
+import { checkHears, effectiveRole, hiddenUpTo, PRESENCE_MAX, presentShared, seer } from "@/modules/room/mod.ts";
 import type { Presence } from "@/ports/presence.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import { packPlaces, placeKey, type Places, unpackPlaces } from "./cursor.ts";
@@ -45,7 +45,7 @@ export class SyncService {
 
   async read(context: Context, { since, wait }: SyncRead): Promise<Sync> {
     const { actor } = context;
-    if (!hasScope(actor, "message.read")) throw new Fault("scope_missing", "The token lacks the scope message.read");
+    checkHears(actor);
     // Makes the stream when nothing was ever told, so that it has an epoch.
     await this.#deps.store.log.position(actor.tenantId, principalStream(actor.principalId));
     if (since === undefined) return await this.#start(actor, false);

@@ -7,9 +7,11 @@ import {
   type HeldDocument,
   REVISIONS_MAX,
 } from "@/modules/document/mod.ts";
+import { nextTurn } from "@/core/clock.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { CommentEntry, RevisionEntry } from "./draft.ts";
-import { idsOf, type Importer } from "./importer.ts";
+import type { Importer } from "./importer.ts";
+import { idsOf, takePartId } from "./places.ts";
 import { TransferStore, type TransferTables } from "./store.ts";
 
 const BATCH = 100;
@@ -62,7 +64,7 @@ export class AppendixImport {
       await this.#putComments(tx, held, comments);
     });
     // Readers and writers of others get their turn between batches.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
 
   async #turnTo(documentId: string): Promise<void> {
@@ -126,10 +128,9 @@ export class AppendixImport {
     );
     const missing: NewComment[] = [];
     for (const { ref, where, parent, ...rest } of entries) {
-      const id = places.has(ref.own) || elsewhere.has(ref.own) ? ref.derived : ref.own;
-      if (places.get(ref.own) === row.id || places.has(id) || elsewhere.has(id)) continue;
       const parentId = parent === null ? null : idsOf(parent).find((one) => places.get(one) === row.id) ?? null;
-      places.set(id, row.id);
+      const id = takePartId(ref, row.id, places, elsewhere);
+      if (id === undefined) continue;
       missing.push({ entry: { ref, where, parent, ...rest }, comment: { ...rest, id, parentId } });
     }
     return missing;

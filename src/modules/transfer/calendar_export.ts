@@ -1,6 +1,6 @@
 // Lines of events: each with its attendees, then what single occurrences of it have otherwise, and the answers to those.
 import type { CalendarCarrier } from "@/modules/calendar/mod.ts";
-import type { Telling } from "./task_export.ts";
+import type { Telling } from "./section.ts";
 
 /** The events of a room, or (null) personal ones; with `isShown` those that all of the room may see. */
 export async function* calendarLines(

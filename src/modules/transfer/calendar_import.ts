@@ -1,12 +1,14 @@
 // Events of an archive: each comes in whole, once all that belongs to it has been read, or not at all.
 import type { z } from "@zod/zod";
+import { nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { ANSWERS_MAX, type CalendarCarrier, EXCEPTIONS_MAX, type WholeEvent } from "@/modules/calendar/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { AnswerLine, EventLine, OverrideLine } from "./calendar_line.ts";
 import { CarriedStore } from "./carried/store.ts";
 import type { Refs } from "./draft.ts";
-import { idsOf, type Importer } from "./importer.ts";
+import type { Importer } from "./importer.ts";
+import { idsOf, takeId } from "./places.ts";
 import { type Here, readAs, type Section } from "./section.ts";
 import { TransferStore, type TransferTables } from "./store.ts";
 
@@ -132,7 +134,7 @@ export class CalendarImport implements Section {
       const whole = await this.#settle(group);
       if (whole !== undefined) settled.push({ group, whole });
       // Readers and writers of others get their turn.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     if (settled.length > 0) await this.#importer.write((tx) => this.#put(tx, settled));
   }
@@ -164,10 +166,8 @@ export class CalendarImport implements Section {
     );
     return groups.flatMap((group, at) => {
       const ref = refs[at];
-      if (ref === undefined || idsOf(ref).some((id) => there.has(id))) return [];
-      const id = elsewhere.has(ref.own) ? ref.derived : ref.own;
-      there.add(id);
-      return [{ group, id }];
+      const id = ref === undefined ? undefined : takeId(ref, there, elsewhere);
+      return id === undefined ? [] : [{ group, id }];
     });
   }
 

@@ -1,6 +1,5 @@
 // The lines of our own NDJSON export that tell of calendars.
 import { z } from "@zod/zod";
-import { iso } from "@/core/clock.ts";
 import {
   ANSWER_STATUSES,
   ATTENDEE_ROLES,
@@ -15,13 +14,12 @@ import {
 } from "@/modules/calendar/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
+import { Counter, Time } from "./line_value.ts";
 
 const DURATION_MAX = 366 * 86_400;
 const REMINDER_MINUTES_MAX = 28 * 24 * 60;
 /** What may stand in a file line of its own. */
 const OneLine = z.string().regex(/^[^\p{Cc}\p{Zl}\p{Zp}]+$/u, "no line of text");
-/** Compared as text wherever it is kept. */
-const Time = z.iso.datetime().transform((text) => iso(Date.parse(text)));
 const EventId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "no id of an event");
 const [Timed, Dated] = When.options;
 const Local = z.union([Timed.shape.dateTime, Dated.shape.date]);
@@ -61,7 +59,7 @@ export const EventLine = z.object({
   visibility: z.enum(EVENT_VISIBILITIES),
   transparent: z.boolean(),
   meetingId: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/).nullable(),
-  version: z.int().min(1).max(2 ** 30),
+  version: Counter.min(1),
   createdBy: PrincipalId,
   createdAt: Time,
   updatedAt: Time,

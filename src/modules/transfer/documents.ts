@@ -12,7 +12,8 @@ import { Metadata } from "@/modules/room/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { Damaged } from "./contents.ts";
 import type { DocumentEntry, Ref } from "./draft.ts";
-import { idsOf, type Importer } from "./importer.ts";
+import type { Importer } from "./importer.ts";
+import { idsOf } from "./places.ts";
 import { type ImportRow, TransferStore, type TransferTables } from "./store.ts";
 
 export class DocumentImport {

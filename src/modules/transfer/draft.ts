@@ -6,6 +6,8 @@ import type { Message } from "@/modules/message/mod.ts";
 
 /** Something of the archive by the ids it may have here: its own where that is free, else one that follows from the source. */
 export type Ref = { own: string | null; derived: string };
+/** Of what may keep the id that it has in the archive. */
+export type OwnRef = Ref & { own: string };
 
 export type PersonDraft = {
   id: string;
@@ -94,14 +96,14 @@ export type RevisionEntry = CarriedRevision & { where: string };
 
 /** A comment on the document before it. */
 export type CommentEntry = Omit<CarriedComment, "id" | "parentId"> & {
-  ref: Ref & { own: string };
+  ref: OwnRef;
   where: string;
   parent: Ref | null;
 };
 
 /** A file as the archive has it; its content comes after it. */
 export type FileEntry = {
-  ref: Ref & { own: string };
+  ref: OwnRef;
   where: string;
   name: string;
   contentType: string;
@@ -134,28 +136,28 @@ export class Refs {
   }
 
   /** No comment is in two documents, whatever an archive says. */
-  comment(documentKey: string, key: string): CommentEntry["ref"] {
+  comment(documentKey: string, key: string): OwnRef {
     return { own: key, derived: this.#id("cmt", `${documentKey}\n${key}`) };
   }
 
-  task(key: string): Ref {
+  task(key: string): OwnRef {
     return { own: key, derived: this.#id("task", key) };
   }
 
-  event(key: string): Ref & { own: string } {
+  event(key: string): OwnRef {
     return { own: key, derived: this.#id("cal", key) };
   }
 
-  meeting(key: string): Ref & { own: string } {
+  meeting(key: string): OwnRef {
     return { own: key, derived: this.#id("mtg", key) };
   }
 
   /** Nobody is in two meetings under one id, whatever an archive says. */
-  participant(meetingKey: string, key: string): Ref & { own: string } {
+  participant(meetingKey: string, key: string): OwnRef {
     return { own: key, derived: this.#id("part", `${meetingKey}\n${key}`) };
   }
 
-  segment(meetingKey: string, key: string): Ref & { own: string } {
+  segment(meetingKey: string, key: string): OwnRef {
     return { own: key, derived: this.#id("seg", `${meetingKey}\n${key}`) };
   }
 

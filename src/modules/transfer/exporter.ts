@@ -12,7 +12,8 @@ import { meetingLines } from "./meeting_export.ts";
 import { Halted, noCounts } from "./report.ts";
 import type { Counts } from "./schema.ts";
 import { type ExportRow, type FileRow, TransferStore, type TransferTables } from "./store.ts";
-import { taskLines, type Telling } from "./task_export.ts";
+import type { Telling } from "./section.ts";
+import { taskLines } from "./task_export.ts";
 
 const BATCH = 500;
 type Room = TransferTables["room"];

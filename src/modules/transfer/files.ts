@@ -9,7 +9,8 @@ import { fileOwner, type MessageFile } from "@/modules/message/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { Damaged } from "./contents.ts";
 import type { FileEntry } from "./draft.ts";
-import { idsOf, type Importer } from "./importer.ts";
+import type { Importer } from "./importer.ts";
+import { idsOf } from "./places.ts";
 import { type ImportRow, type PlacedMessage, TransferStore, type TransferTables } from "./store.ts";
 
 /** What the gateway says to an upload that it does not take; anything else is no fault of the file. */

@@ -18,9 +18,8 @@ import { FileId } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
 import { AgentPolicy, RoomId } from "@/modules/room/mod.ts";
+import { Counter } from "./line_value.ts";
 
-/** What counts changes; a column has room for twice as many. */
-const Counter = z.int().min(0).max(2 ** 30);
 const Time = z.iso.datetime();
 const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: Time });
 const Edited = z.object({ version: Counter.min(1), text: z.string().nullable(), editorId: PrincipalId, at: Time });

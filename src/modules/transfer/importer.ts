@@ -1,6 +1,6 @@
 // Writes what a reader found in an archive: people, rooms, messages in batches, members last. Repeating it adds nothing.
 import { createHash } from "node:crypto";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { type MemberRow, presentShared, RoomStore } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -9,10 +9,11 @@ import { MessageBatch } from "./batch.ts";
 import { CalendarImport } from "./calendar_import.ts";
 import type { Contents } from "./contents.ts";
 import { DocumentImport } from "./documents.ts";
-import type { BanDraft, MemberDraft, MessageDraft, PersonDraft, Ref, Refs, RoomDraft } from "./draft.ts";
+import type { BanDraft, MemberDraft, MessageDraft, PersonDraft, Refs, RoomDraft } from "./draft.ts";
 import { FileImport } from "./files.ts";
 import { MeetingImport } from "./meeting_import.ts";
 import { People } from "./people.ts";
+import { idsOf } from "./places.ts";
 import { Halted, type Report } from "./report.ts";
 import type { Section } from "./section.ts";
 import { type ImportRow, TransferRows, TransferStore, type TransferTables } from "./store.ts";
@@ -107,7 +108,7 @@ export class Importer {
           .put(tx, drafts.slice(at, at + BATCH))
       );
       // Readers and writers of others get their turn between batches.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   }
 
@@ -304,11 +305,6 @@ export class Importer {
   get now(): string {
     return iso(this.#deps.clock.now());
   }
-}
-
-/** The ids a ref may stand for here, the own one first. */
-export function idsOf({ own, derived }: Ref): string[] {
-  return own === null ? [derived] : [own, derived];
 }
 
 /** The key that makes a direct room the only one of its people; the room module makes it the same way. */

@@ -1,6 +1,6 @@
 // Lines of a room's meetings: each, then who came, who agreed to be recorded, and what was said in the order of it.
 import type { MeetingCarrier } from "@/modules/meeting/mod.ts";
-import type { Telling } from "./task_export.ts";
+import type { Telling } from "./section.ts";
 
 /** The meetings of a room. */
 export async function* meetingLines(

@@ -1,10 +1,12 @@
 // Meetings of an archive: those that are missing come in, some at a time, and of each who came and what was said.
 import type { z } from "@zod/zod";
+import { nextTurn } from "@/core/clock.ts";
 import type { MeetingCarrier } from "@/modules/meeting/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { CarriedStore } from "./carried/store.ts";
-import type { Ref, Refs } from "./draft.ts";
-import { idsOf, type Importer } from "./importer.ts";
+import type { OwnRef, Refs } from "./draft.ts";
+import type { Importer } from "./importer.ts";
+import { hereOf, idsOf, takeId, takePartId } from "./places.ts";
 import { ConsentLine, MeetingLine, ParticipantLine, SegmentLine } from "./meeting_line.ts";
 import { type Here, readAs, type Section } from "./section.ts";
 import { TransferStore, type TransferTables } from "./store.ts";
@@ -55,7 +57,7 @@ export class MeetingImport implements Section {
     if (participants.length + consents.length + segments.length === 0) return;
     await this.#importer.write((tx) => this.#putParts(tx, waiting));
     // Readers and writers of others get their turn between batches.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
 
   /** Takes a line of the room that it stands in, if that is there. */
@@ -83,10 +85,8 @@ export class MeetingImport implements Section {
     const elsewhere = await store.takenElsewhere(this.#tenantId, "meeting", refs.map(({ own }) => own));
     const fresh = meetings.flatMap(({ line }, at) => {
       const ref = refs[at];
-      if (ref === undefined || idsOf(ref).some((id) => there.has(id))) return [];
-      const id = elsewhere.has(ref.own) ? ref.derived : ref.own;
-      there.add(id);
-      return [{ ...line, id }];
+      const id = ref === undefined ? undefined : takeId(ref, there, elsewhere);
+      return id === undefined ? [] : [{ ...line, id }];
     });
     if (fresh.length === 0) return;
     const names = fresh.flatMap(({ hostId, createdBy, agentIds, recording }) => [
@@ -138,10 +138,7 @@ export class MeetingImport implements Section {
   async #here(tx: Tx, sourceIds: readonly string[]): Promise<Map<string, string>> {
     const refs = [...new Set(sourceIds)].map((id) => this.#refs.meeting(id));
     const held = await this.#carrier.hold(tx, this.#tenantId, this.#roomId, refs.flatMap(idsOf));
-    return new Map(refs.flatMap((ref) => {
-      const here = idsOf(ref).find((id) => held.has(id));
-      return here === undefined ? [] : [[ref.own, here]];
-    }));
+    return hereOf(refs, (id) => held.has(id));
   }
 
   /** Parts of meetings that are not there, each with the id that is free for it, and that of its meeting. */
@@ -150,7 +147,7 @@ export class MeetingImport implements Section {
     table: "meeting_participant" | "meeting_segment",
     parts: readonly { where: string; line: Line }[],
     meetingIds: ReadonlyMap<string, string>,
-    refOf: (meetingId: string, id: string) => Ref & { own: string },
+    refOf: (meetingId: string, id: string) => OwnRef,
   ): Promise<{ where: string; part: Line }[]> {
     const store = new TransferStore(tx.db);
     const known = parts.flatMap(({ where, line }) => {
@@ -161,10 +158,8 @@ export class MeetingImport implements Section {
     const places = await new CarriedStore(tx.db).meetingParts(this.#tenantId, table, ids);
     const elsewhere = await store.takenElsewhere(this.#tenantId, table, ids);
     return known.flatMap(({ where, line, meetingId, ref }) => {
-      const id = places.has(ref.own) || elsewhere.has(ref.own) ? ref.derived : ref.own;
-      if (places.get(ref.own) === meetingId || places.has(id) || elsewhere.has(id)) return [];
-      places.set(id, meetingId);
-      return [{ where, part: { ...line, id, meetingId } }];
+      const id = takePartId(ref, meetingId, places, elsewhere);
+      return id === undefined ? [] : [{ where, part: { ...line, id, meetingId } }];
     });
   }
 }

@@ -1,6 +1,5 @@
 // The lines of our own NDJSON export that tell of meetings.
 import { z } from "@zod/zod";
-import { iso } from "@/core/clock.ts";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import {
@@ -17,11 +16,10 @@ import {
   SFU_MAX,
 } from "@/modules/meeting/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
+import { Counter, Time } from "./line_value.ts";
 
 const AGENTS_MAX = 20;
 const MEETING_MS_MAX = 7 * 86_400_000;
-/** Compared as text wherever it is kept. */
-const Time = z.iso.datetime().transform((text) => iso(Date.parse(text)));
 const RecordingId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "no id of a recording");
 const Offset = z.int().min(0).max(MEETING_MS_MAX);
 
@@ -49,7 +47,7 @@ export const MeetingLine = z.object({
   startedAt: Time.nullable(),
   endedAt: Time.nullable(),
   endReason: z.enum(END_REASONS).nullable(),
-  version: z.int().min(1).max(2 ** 30),
+  version: Counter.min(1),
   createdBy: PrincipalId,
   createdAt: Time,
   updatedAt: Time,

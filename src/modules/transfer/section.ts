@@ -1,7 +1,8 @@
-// What parts of a reader of our own exports share: the room that lines are of, and lines read by their schema.
+// What parts of the reader, and of the writer, of our own exports share.
 import type { z } from "@zod/zod";
 import type { OpenRoom } from "./importer.ts";
 import type { Report } from "./report.ts";
+import type { Counts } from "./schema.ts";
 
 /** The room whose lines come, by the id it has there; `open` is undefined when it was deleted here. */
 export type Here = { sourceId: string; open: OpenRoom | undefined };
@@ -13,6 +14,14 @@ export interface Section {
   /** Puts what waits. */
   flush(): Promise<void>;
 }
+
+/** What writers of lines share: who is told of before they are named, and what is counted. */
+export type Telling = {
+  tenantId: string;
+  /** Lines of those not told of yet. */
+  people: (ids: readonly string[]) => Promise<unknown[]>;
+  counts: Counts;
+};
 
 /** What a line says by its schema; `undefined`, and a note in the report, when it does not fit. */
 export function readAs<Schema extends z.ZodType>(

@@ -1,14 +1,6 @@
 // Lines of a room's tasks: how they are numbered, each after the one it lies under, what happened to them, how they relate.
 import type { TaskCarrier } from "@/modules/task/mod.ts";
-import type { Counts } from "./schema.ts";
-
-/** What writers of lines share: who is told of before they are named, and what is counted. */
-export type Telling = {
-  tenantId: string;
-  /** Lines of those not told of yet. */
-  people: (ids: readonly string[]) => Promise<unknown[]>;
-  counts: Counts;
-};
+import type { Telling } from "./section.ts";
 
 /** The tasks of a room; with `isAlone` nothing of other rooms is named. */
 export async function* taskLines(

@@ -1,11 +1,13 @@
 // Tasks of an archive: those that are missing come in, some at a time, under the ids that are free for them.
 import type { z } from "@zod/zod";
+import { nextTurn } from "@/core/clock.ts";
 import { Metadata } from "@/modules/room/mod.ts";
 import type { CarriedActivity, CarriedTask, TaskCarrier } from "@/modules/task/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { CarriedStore } from "./carried/store.ts";
 import type { Ref, Refs } from "./draft.ts";
-import { idsOf, type Importer } from "./importer.ts";
+import type { Importer } from "./importer.ts";
+import { hereOf, idsOf } from "./places.ts";
 import { type Here, readAs, type Section } from "./section.ts";
 import { TransferStore, type TransferTables } from "./store.ts";
 import { ActivityLine, BoardLine, RelationLine, TaskLine } from "./task_line.ts";
@@ -71,7 +73,7 @@ export class TaskImport implements Section {
     if (activity.length > 0) await this.#importer.write((tx) => this.#putActivity(tx, activity));
     if (relations.length > 0) await this.#importer.write((tx) => this.#putRelations(tx, relations));
     // Readers and writers of others get their turn between batches.
-    if (tasks.length + activity.length + relations.length > 0) await new Promise((resolve) => setImmediate(resolve));
+    if (tasks.length + activity.length + relations.length > 0) await nextTurn();
   }
 
   /** Whether the line is of the room that it stands in, and that is there. */
@@ -95,7 +97,7 @@ export class TaskImport implements Section {
   async #task(line: z.output<typeof TaskLine>, where: string): Promise<void> {
     const fault = this.#carrier.faultOf(line);
     // Rules cost time, and others wait for theirs.
-    if (line.recurrence !== null) await new Promise((resolve) => setImmediate(resolve));
+    if (line.recurrence !== null) await nextTurn();
     if (fault !== undefined) return this.#importer.report.skip("invalid_record", `${where}: ${fault}`);
     this.#tasks.push({ where, line });
     await this.#grow(line.description?.length ?? 0);
@@ -212,11 +214,8 @@ export class TaskImport implements Section {
 
   /** Ids that tasks of the archive have here, by those that they have there. */
   async #here(tx: Tx, sourceIds: readonly string[]): Promise<Map<string, string>> {
-    const refs = new Map([...new Set(sourceIds)].map((id) => [id, idsOf(this.#refs.task(id))]));
-    const there = await new CarriedStore(tx.db).tasks(this.#tenantId, [...refs.values()].flat());
-    return new Map([...refs].flatMap(([id, ids]) => {
-      const here = ids.find((one) => there.has(one));
-      return here === undefined ? [] : [[id, here]];
-    }));
+    const refs = [...new Set(sourceIds)].map((id) => this.#refs.task(id));
+    const there = await new CarriedStore(tx.db).tasks(this.#tenantId, refs.flatMap(idsOf));
+    return hereOf(refs, (id) => there.has(id));
   }
 }

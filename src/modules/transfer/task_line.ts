@@ -1,6 +1,5 @@
 // The lines of our own NDJSON export that tell of tasks.
 import { z } from "@zod/zod";
-import { iso } from "@/core/clock.ts";
 import { Json } from "@/core/json.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
@@ -17,18 +16,15 @@ import {
   STATUSES,
   TASK_TITLE_MAX,
 } from "@/modules/task/mod.ts";
+import { Counter, Time } from "./line_value.ts";
 
 const CHANGES_MAX_BYTES = 64 * 1024;
 
-/** What counts changes; a column has room for twice as many. */
-const Counter = z.int().min(1).max(2 ** 30);
-/** Compared as text wherever it is kept. */
-const Time = z.iso.datetime().transform((text) => iso(Date.parse(text)));
 const TaskId = z.string().regex(/^task_[A-Za-z0-9]{1,58}$/, "no id of a task");
 const Prefix = z.string().regex(/^[A-Z][A-Z0-9]{0,11}$/, "no prefix of a board");
 const Key = z.string().regex(/^[A-Z][A-Z0-9]{0,11}-[1-9]\d{0,8}$/, "no key of a task");
 
-export const BoardLine = z.object({ roomId: RoomId, prefix: Prefix, lastNumber: z.int().min(0).max(2 ** 30) });
+export const BoardLine = z.object({ roomId: RoomId, prefix: Prefix, lastNumber: Counter });
 export const TaskLine = z.object({
   id: TaskId,
   key: Key,
@@ -46,7 +42,7 @@ export const TaskLine = z.object({
   recurrence: z.object({
     rrule: z.string().min(1).max(500),
     anchor: z.enum(ANCHORS),
-    instance: Counter,
+    instance: Counter.min(1),
     wallTime: z.string().regex(/^\d\d:\d\d:\d\d(\.\d{1,9})?$/).nullable(),
   }).nullable(),
   nextTaskId: TaskId.nullable(),
@@ -55,7 +51,7 @@ export const TaskLine = z.object({
   position: z.string(),
   metadata: z.record(z.string(), Json),
   completedAt: Time.nullable(),
-  version: Counter,
+  version: Counter.min(1),
   createdBy: PrincipalId,
   createdAt: Time,
   updatedAt: Time,
@@ -67,7 +63,7 @@ export const ActivityLine = z.object({
   kind: z.enum(ACTIVITY_TYPES),
   actorId: PrincipalId,
   at: Time,
-  version: Counter,
+  version: Counter.min(1),
   changes: z.array(z.object({ field: z.string().max(64), from: Json.optional(), to: Json.optional() })).max(50)
     .refine((changes) => !isLongerThan(JSON.stringify(changes), CHANGES_MAX_BYTES), "too long"),
 });

@@ -124,6 +124,9 @@ function metaOf(ticket: Ticket, { rate }: WsLimits, mayActIn: MayActIn): SocketM
  */
 function bounded(socket: WebSocket, { outboxMaxBytes, lingerMs }: WsLimits, gone: () => void): SocketLike {
   let large = 0;
+  const close = (code?: number, reason?: string): void => {
+    if (socket.readyState < WebSocket.CLOSING) hangUp(socket, code, reason, gone, lingerMs);
+  };
   return {
     get readyState() {
       return socket.readyState;
@@ -134,14 +137,10 @@ function bounded(socket: WebSocket, { outboxMaxBytes, lingerMs }: WsLimits, gone
       const bytes = data as Uint8Array<ArrayBuffer>;
       const waiting = socket.bufferedAmount;
       if (waiting <= outboxMaxBytes) large = 0;
-      else if (waiting + bytes.length > outboxMaxBytes + large) {
-        return hangUp(socket, SLOW.code, SLOW.reason, gone, lingerMs);
-      }
+      else if (waiting + bytes.length > outboxMaxBytes + large) return close(SLOW.code, SLOW.reason);
       large = Math.max(large, bytes.length);
       socket.send(bytes);
     },
-    close(code, reason) {
-      if (socket.readyState < WebSocket.CLOSING) hangUp(socket, code, reason, gone, lingerMs);
-    },
+    close,
   };
 }

@@ -1,5 +1,5 @@
 // Events on their way out of a gateway and into one: each whole, with its series, what differs in it, who comes and reminders.
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { misfit, ruleOf, type Timing } from "../draft.ts";
@@ -214,7 +214,7 @@ async function settled(
     } catch (error) {
       const isDense = error instanceof Fault && error.code === "recurrence_too_dense";
       if (!isDense || attempt >= RULE_ATTEMPTS) throw error;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   }
 }
