@@ -100,7 +100,8 @@ export function jobSuite(backend: Backend): void {
     });
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     for (const attempt of [1, 2]) {
-      await until(async () => (await jobs(opened))[0]?.state === "waiting" && attempts.length === attempt);
+      // In this order: before it is claimed it waits as well, and may run while it is read.
+      await until(async () => attempts.length === attempt && (await jobs(opened))[0]?.state === "waiting");
       const [job] = await jobs(opened);
       assert.equal(job?.last_error, attempt === 1 ? "unavailable" : "TypeError");
       const waitMs = Date.parse(job?.run_at ?? "") - opened.clock.ms;
