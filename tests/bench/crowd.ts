@@ -1,6 +1,14 @@
 // A crowd of sockets in one process of its own, so that its cost is not the server's. Runs on Node as well, which reads from
 // sockets at a third of the cost.
-import { ageOf, type Dialect, gatewayDialect, senderDialect, socketIoDialect, stamped, wsDialect } from "./dialect.ts";
+import {
+  type Dialect,
+  gatewayDialect,
+  senderDialect,
+  sentAtOf,
+  socketIoDialect,
+  stamped,
+  wsDialect,
+} from "./dialect.ts";
 import { FrameSocket } from "./frame_socket.ts";
 import { answer, orders } from "./orders.ts";
 
@@ -12,6 +20,9 @@ export type Order =
 
 export type Report = { deliveries: number; sends: number; seconds: number; latencies: number[] };
 
+/** What is in a frame. All sockets of a room hear the same one, which is read once. */
+type Read = { frame: string; pong: string | undefined; messages: number; sentAt: number; acknowledged: number };
+
 class Crowd {
   readonly #dialect: Dialect;
   readonly #sockets: FrameSocket[] = [];
@@ -22,6 +33,7 @@ class Crowd {
   #onAcknowledged: ((socket: FrameSocket, count: number) => void) | undefined;
   readonly #members = new Map<FrameSocket, number>();
   #nextId = 10;
+  #read: Read = { frame: "", pong: undefined, messages: 0, sentAt: NaN, acknowledged: 0 };
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect;
@@ -118,15 +130,25 @@ class Crowd {
   }
 
   #receive(socket: FrameSocket, frame: string): void {
-    const pong = this.#dialect.pong(frame);
+    if (frame !== this.#read.frame) this.#read = this.#readFrame(frame);
+    const { pong, messages, sentAt, acknowledged } = this.#read;
     if (pong !== undefined) socket.send(pong);
-    const messages = this.#dialect.count(frame);
     this.#deliveries += messages;
-    if (messages > 0 && this.#latencies !== undefined) this.#latencies.push(ageOf(frame));
-    const acknowledged = this.#dialect.acknowledges(frame);
+    if (messages > 0) this.#latencies?.push(performance.timeOrigin + performance.now() - sentAt);
     if (acknowledged === 0) return;
     this.#acknowledged += acknowledged;
     this.#onAcknowledged?.(socket, acknowledged);
+  }
+
+  #readFrame(frame: string): Read {
+    const messages = this.#dialect.count(frame);
+    return {
+      frame,
+      pong: this.#dialect.pong(frame),
+      messages,
+      sentAt: messages > 0 ? sentAtOf(frame) : NaN,
+      acknowledged: this.#dialect.acknowledges(frame),
+    };
   }
 }
 

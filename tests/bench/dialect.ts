@@ -28,10 +28,10 @@ export function stamped(bytes: number): string {
   return text + "x".repeat(Math.max(0, bytes - text.length));
 }
 
-/** Milliseconds since the newest message in a frame was sent. */
-export function ageOf(frame: string): number {
+/** When the newest message in a frame was sent. */
+export function sentAtOf(frame: string): number {
   const at = frame.lastIndexOf(MARK) + MARK.length;
-  return performance.timeOrigin + performance.now() - Number(frame.slice(at, frame.indexOf(" ", at)));
+  return Number(frame.slice(at, frame.indexOf(" ", at)));
 }
 
 /** Occurrences of a text that every message has exactly once. */
