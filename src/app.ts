@@ -146,7 +146,7 @@ export async function createApp(config: Config, time: Time): Promise<App> {
   };
   const tenantOrigins = new OriginList({ store, clock });
   stack.defer(() => tenantOrigins.settled());
-  const dispatch = createDispatch({ metrics, takeRate: limits.isOn ? takeRate : undefined, rates: limits });
+  const dispatch = createDispatch({ metrics, takeRate: limits.isOn ? takeRate : undefined, writes: limits.writes });
   const hub = new Hub({
     bus,
     log: store.log,

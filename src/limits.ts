@@ -6,6 +6,9 @@ import { withoutCaps, WS_LIMITS, type WsLimits } from "@/transport/ws/limits.ts"
 /** What a client needs, in the first frame after it was away, to ask for one of its channels from where it was. */
 const SUBSCRIBE_BYTES = 240;
 
+/** Limits that `SVC_RATE_LIMIT=off` lifts. */
+const IS_CAP = /_(PER_SECOND|PER_MINUTE|BURST)$|_CONNECTIONS/;
+
 export type Limits = {
   /** Whether anything is counted against rates and numbers of connections. */
   isOn: boolean;
@@ -33,8 +36,8 @@ export function limitsOf({ settings }: Config): Limits {
     frameMaxBytes: Math.max(settings.SVC_LIMIT_FRAME_BYTES, Math.min(firstFrameBytes, inboxMaxBytes)),
     outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
     replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
-    // A recovery is one reply, and the reply has to fit into the outbox beside what else is waiting there.
-    replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES * 0.75),
+    // A reply is added while half of the outbox may be waiting there already.
+    replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES / 4),
     subscriptionsMax: settings.SVC_LIMIT_SUBSCRIPTIONS,
     rate: { perSecond: settings.SVC_LIMIT_COMMANDS_PER_SECOND, burst: settings.SVC_LIMIT_COMMANDS_BURST },
     connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
@@ -44,7 +47,9 @@ export function limitsOf({ settings }: Config): Limits {
     ...(isAlone ? {} : { compareHeadsMs: 2000 }),
   };
   const shown = Object.fromEntries(
-    Object.entries(settings).filter(([name]) => name.startsWith("SVC_LIMIT_")).map(([name, value]) => [
+    Object.entries(settings).filter(([name]) =>
+      name.startsWith("SVC_LIMIT_") && (settings.SVC_RATE_LIMIT || !IS_CAP.test(name))
+    ).map(([name, value]) => [
       name.slice("SVC_LIMIT_".length).toLowerCase().replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
       Number(value),
     ]),

@@ -4,6 +4,7 @@ import { ConfigError, readConfig } from "@/config.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import { limitsOf } from "@/limits.ts";
 import { openGateway, SECRET } from "./harness.ts";
+import { offsets, rig, SMALL, until } from "./transport/ws_rig.ts";
 
 function read(environment: Record<string, string>): ReturnType<typeof readConfig> {
   const all: Record<string, string> = { SVC_JWT_SECRET: SECRET, ...environment };
@@ -27,7 +28,7 @@ function refusal(environment: Record<string, string>): string {
 
 Deno.test("each bad value is refused by the name of its variable, without the value", () => {
   const bad: Record<string, readonly string[]> = {
-    RUST_LOG: ["hunter2", "a=b=c", "info,=debug", "info,gateway.=debug"],
+    RUST_LOG: ["hunter2", "constructor", "a=b=c", "info,=debug", "info,gateway.=debug"],
     SVC_ENV: ["hunter2"],
     SVC_PORT: ["70000", "80a"],
     SVC_PUBLIC_URL: ["ftp://hunter2"],
@@ -120,6 +121,9 @@ Deno.test("a secret that anybody can read in .env.example counts in development 
   assert.match(refusal({ ...secret, SVC_ENV: "production" }), /^SVC_JWT_SECRET is not valid/);
   const previous = { SVC_JWT_SECRET_PREVIOUS: "replace-this-with-the-secret-that-was-used-before" };
   assert.match(refusal({ ...previous, SVC_ENV: "staging" }), /^SVC_JWT_SECRET_PREVIOUS is not valid/);
+  const metrics = { SVC_METRICS_TOKEN: "replace-this-with-the-output-of-openssl-rand-hex-32" };
+  assert.equal(refusal(metrics), "");
+  assert.match(refusal({ ...metrics, SVC_ENV: "production" }), /^SVC_METRICS_TOKEN is not valid/);
 });
 
 Deno.test("SVC_LIMIT_BODY_BYTES is the length of a body at most", async () => {
@@ -174,6 +178,16 @@ Deno.test("a frame that asks for as many channels as a connection may have fits 
   assert.equal(most.frameMaxBytes, most.inboxMaxBytes);
 });
 
+Deno.test("limits that are switched off are not shown as those in force", () => {
+  const namesOf = (more: Record<string, string>): string[] => Object.keys(limitsOf(read(more)).shown);
+  const off = namesOf({ SVC_RATE_LIMIT: "off" });
+  const caps = namesOf({}).filter((name) => !off.includes(name));
+  assert.ok(
+    caps.includes("writesPerMinute") && caps.includes("messagesBurst") && caps.includes("connectionsPerAddress"),
+  );
+  assert.ok(["bodyBytes", "frameBytes", "roomMembers", "subscriptions"].every((name) => off.includes(name)), `${off}`);
+});
+
 Deno.test("RUST_LOG takes a target by its own name and by the one that log lines show", () => {
   const levelsOf = (text: string) => {
     const { level, targets } = read({ RUST_LOG: text }).settings.RUST_LOG;
@@ -183,4 +197,19 @@ Deno.test("RUST_LOG takes a target by its own name and by the one that log lines
     assert.deepEqual(levelsOf(`warn,${name}=trace`), { level: "warning", ws: "trace" }, name);
   }
   assert.deepEqual(levelsOf("gateway=debug,ws=off"), { level: "debug", ws: null });
+});
+
+Deno.test("a client that comes back for much in two rooms is not taken for slow", async () => {
+  const { outboxMaxBytes, replyMaxBytes, replyMaxEvents } = limitsOf(read({})).ws;
+  const { hub, connect, log } = rig({ limits: { ...SMALL, outboxMaxBytes, replyMaxBytes, replyMaxEvents } });
+  for (let i = 0; i < 1500; i++) {
+    if (i < 420) log.append("room:less", "x".repeat(1000));
+    log.append("room:more", "x".repeat(1000));
+  }
+  const { socket, connection } = await connect();
+  const ask = (id: number, channel: string) => JSON.stringify({ id, subscribe: { channel, recover: true } });
+  connection.receive([ask(2, "room:less"), ask(3, "room:more")].join("\n"));
+  await until(() => !socket.isOpen || offsets(socket, "room:more").at(-1) === 1500);
+  assert.equal(socket.closedWith, undefined);
+  await hub.drain();
 });

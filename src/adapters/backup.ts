@@ -9,8 +9,8 @@ import type { CoreTables } from "./core_tables.ts";
 import { claimDatabase, openStore, SQLITE, sqlitePathOf } from "./open.ts";
 
 const FILE_MODE = 0o600;
-/** Ends of the names of a database's files: itself, its log, and the index of that. */
-const COMPANIONS = ["", "-wal", "-shm"];
+/** Ends of the names of a database's files: its log, the index of that, and last itself, without which it would be made anew. */
+const ENDS = ["-wal", "-shm", ""];
 /** More pages than any database has: a copy in several steps would start anew with every commit in between. */
 const AT_ONCE = 2 ** 31 - 1;
 /** Streams that get a new epoch in one transaction. */
@@ -57,15 +57,17 @@ export async function restore(url: string, from: string | undefined, clock: Cloc
   if (from === undefined) return await renewed(url, clock);
   // Made ready beside the old one, which stays where it is until then.
   const fresh = `${path}.restoring`;
-  for (const companion of COMPANIONS) rmSync(`${fresh}${companion}`, { force: true });
+  for (const end of ENDS) rmSync(`${fresh}${end}`, { force: true });
   await backUp(`${SQLITE}${from}`, fresh);
   await renewed(`${SQLITE}${fresh}`, clock);
   sync(fresh);
-  const old = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
+  const name = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
+  let old = name;
+  for (let again = 2; existsSync(old); again++) old = `${name}-${again}`;
   const hadOld = existsSync(path);
   // Its log goes with it: read into another database, it would destroy that.
-  for (const companion of COMPANIONS) {
-    if (existsSync(`${path}${companion}`)) renameSync(`${path}${companion}`, `${old}${companion}`);
+  for (const end of ENDS) {
+    if (existsSync(`${path}${end}`)) renameSync(`${path}${end}`, `${old}${end}`);
   }
   renameSync(fresh, path);
   sync(dirname(path));
@@ -75,6 +77,7 @@ export async function restore(url: string, from: string | undefined, clock: Cloc
 /** The path of an SQLite database, behind links; `undefined` for any other. */
 function fileOf(url: string): string | undefined {
   const path = sqlitePathOf(url);
+  if (path === ":memory:") throw new Error("A database in memory is neither copied nor put back");
   return path !== undefined && existsSync(path) ? realpathSync(path) : path;
 }
 

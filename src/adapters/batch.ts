@@ -5,7 +5,7 @@
 //   runs the writer again. So lanes cannot lock each other up.
 // - Several streams that one statement locks are claimed before it runs, all or none: while it waits for one of them it
 //   has others already, of which nobody would know.
-// - A batch that took over a stream tells its events after the batch it took it from has told its own.
+// - A batch that locked a stream after another tells its events after that one has told its own.
 import type { StoredEvent } from "@/core/event.ts";
 import { type Committed, type Signal, streamKey } from "@/ports/store.ts";
 import type { Frame } from "./frame.ts";
@@ -21,8 +21,8 @@ export class GiveWay extends Rerun {
   }
 }
 
-/** Which batch of this process holds a stream. */
-export type Holders = Map<string, Batch>;
+/** Which batches of this process hold a stream: one has locked it, and others may have claimed it. */
+export type Holders = Map<string, Set<Batch>>;
 
 export class Batch {
   #events: StoredEvent[] = [];
@@ -30,8 +30,9 @@ export class Batch {
   #jobs = 0;
   readonly #holders: Holders;
   readonly #held = new Set<string>();
-  readonly #before: Promise<void>[] = [];
+  readonly #before = new Set<Promise<void>>();
   readonly #settled = Promise.withResolvers<void>();
+  #isEnding = false;
 
   constructor(holders: Holders) {
     this.#holders = holders;
@@ -39,27 +40,25 @@ export class Batch {
 
   /** To be called before a stream is locked. */
   approach(stream: string): void {
-    if (this.#held.has(stream) || this.#held.size === 0) return;
-    const holder = this.#holders.get(stream);
-    if (holder !== undefined) throw new GiveWay(holder.#settled.promise);
+    if (this.#held.size > 0) this.#giveWay(stream);
   }
 
   /** To be called before one statement locks several streams: they are this batch's from here on, or it gives way. */
   claim(streams: readonly string[]): void {
-    for (const stream of streams) {
-      const holder = this.#holders.get(stream);
-      if (holder !== undefined && holder !== this) throw new GiveWay(holder.#settled.promise);
-    }
-    for (const stream of streams) this.hold(stream);
+    for (const stream of streams) this.#giveWay(stream);
+    for (const stream of streams) this.#holdersOf(stream);
   }
 
-  /** To be called once a stream is locked. */
+  /** To be called once a stream is locked. Whoever had it before has at least sent its commit. */
   hold(stream: string): void {
-    if (this.#held.has(stream)) return;
-    const holder = this.#holders.get(stream);
-    if (holder !== undefined) this.#before.push(holder.#settled.promise);
-    this.#held.add(stream);
-    this.#holders.set(stream, this);
+    for (const other of this.#holdersOf(stream)) {
+      if (other.#isEnding && other !== this) this.#before.add(other.#settled.promise);
+    }
+  }
+
+  /** To be called before the commit is sent, or all is undone: others may lock its streams from here on. */
+  end(): void {
+    this.#isEnding = true;
   }
 
   /** Takes over what a writer that succeeded wants told. */
@@ -75,19 +74,35 @@ export class Batch {
     return { events: inStreamOrder(this.#events), signals: this.#signals, jobs: this.#jobs };
   }
 
-  /** Resolves when every batch whose streams went to this one has settled. */
+  /** Resolves when every batch that had one of the streams before this one has settled. */
   async inOrder(): Promise<void> {
-    if (this.#before.length > 0) await Promise.all(this.#before);
+    if (this.#before.size > 0) await Promise.all(this.#before);
   }
 
   /** Lets go of the streams, told or undone; and of the events, since frames know their batch. */
   settle(): void {
     for (const stream of this.#held) {
-      if (this.#holders.get(stream) === this) this.#holders.delete(stream);
+      const holders = this.#holders.get(stream);
+      holders?.delete(this);
+      if (holders?.size === 0) this.#holders.delete(stream);
     }
     this.#events = [];
     this.#signals = [];
     this.#settled.resolve();
+  }
+
+  #giveWay(stream: string): void {
+    if (this.#held.has(stream)) return;
+    const [holder] = this.#holders.get(stream) ?? [];
+    if (holder !== undefined) throw new GiveWay(holder.#settled.promise);
+  }
+
+  /** All that hold a stream, this one among them from here on. */
+  #holdersOf(stream: string): Set<Batch> {
+    let holders = this.#holders.get(stream);
+    if (holders === undefined) this.#holders.set(stream, holders = new Set());
+    this.#held.add(stream);
+    return holders.add(this);
   }
 }
 

@@ -20,7 +20,12 @@ export class DiskBlobs implements Blobs {
 
   async put(key: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     const path = this.#pathOf(key);
-    await onDisk(this.#prepared ??= this.#prepare());
+    await onDisk(
+      this.#prepared ??= this.#prepare().catch((cause) => {
+        this.#prepared = undefined;
+        throw cause;
+      }),
+    );
     const part = join(this.#incoming, crypto.randomUUID());
     const file = await onDisk(Deno.open(part, { write: true, createNew: true, mode: 0o600 }));
     try {
@@ -67,11 +72,6 @@ export class DiskBlobs implements Blobs {
       },
       cancel: () => file.close(),
     }, { highWaterMark: 0 });
-  }
-
-  async head(key: string): Promise<{ size: number } | undefined> {
-    const found = await onDisk(unlessAbsent(Deno.stat(this.#pathOf(key))));
-    return found === undefined ? undefined : { size: found.size };
   }
 
   async delete(key: string): Promise<void> {

@@ -1,11 +1,18 @@
 // Blobs in an S3-compatible store (AWS, MinIO, Garage, Ceph …), addressed by path, signed with Signature Version 4.
 import { Buffer } from "node:buffer";
 import { AwsClient } from "aws4fetch";
+import { inTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { type Blobs, type ByteRange, checkBlobKey } from "@/ports/blob.ts";
 
 /** Larger contents go up in parts of this size, one in memory at a time; S3 takes no smaller ones than 5 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
+/** An answer that does not begin, or go on, within this time never will. What is sent may take as long as a slow line does. */
+const PATIENCE_MS = 30_000;
+const SLOWEST_BYTES_PER_MS = 16;
+/** How often a store that is busy is asked again, and how long after the first time at most; then twice as long each time. */
+const RETRIES = 3;
+const RETRY_MS = 50;
 
 export type S3Options = {
   /** `https://s3.eu-central-1.amazonaws.com`, `http://minio:9000` … */
@@ -16,92 +23,145 @@ export type S3Options = {
   secretAccessKey: string;
 };
 
+type Part = Uint8Array<ArrayBuffer>;
+type Ask = { body?: Part | string; headers?: Record<string, string> };
+
 export class S3Blobs implements Blobs {
   readonly #client: AwsClient;
   readonly #base: string;
+  readonly #patienceMs: number;
 
-  constructor({ endpoint, bucket, region, accessKeyId, secretAccessKey }: S3Options) {
-    this.#client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 3 });
+  constructor(
+    { endpoint, bucket, region, accessKeyId, secretAccessKey }: S3Options,
+    { patienceMs = PATIENCE_MS }: { patienceMs?: number } = {},
+  ) {
+    this.#client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
     this.#base = `${endpoint.replace(/\/+$/, "")}/${encodeURIComponent(bucket)}/`;
+    this.#patienceMs = patienceMs;
   }
 
   async put(key: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     checkBlobKey(key);
     const parts = partsOf(content);
-    const first = await parts.next();
-    const second = first.done ? first : await parts.next();
-    const [head, next] = [first.value ?? new Uint8Array(), second.value];
-    if (next === undefined) {
-      await drained(await this.#ask("PUT", key, { body: head }));
-      return;
+    try {
+      const first = await parts.next();
+      const second = first.done ? first : await parts.next();
+      const [head, next] = [first.value ?? new Uint8Array(), second.value];
+      if (next === undefined) await drained(await this.#ask("PUT", key, { body: head }));
+      else await this.#putParts(key, head, next, parts);
+    } finally {
+      // A content that cannot go there may be held open by what it comes from.
+      await parts.return(undefined);
     }
-    const uploadId = tagOf(await (await this.#ask("POST", `${key}?uploads`)).text(), "UploadId");
+  }
+
+  async get(key: string, range?: ByteRange): Promise<ReadableStream<Part> | undefined> {
+    checkBlobKey(key);
+    const headers: Record<string, string> = range === undefined
+      ? {}
+      : { Range: `bytes=${range.start}-${range.end - 1}` };
+    const answer = await this.#find("GET", key, { headers });
+    return answer === undefined ? undefined : this.#bodyOf(answer);
+  }
+
+  async delete(key: string): Promise<void> {
+    checkBlobKey(key);
+    const answer = await this.#find("DELETE", key);
+    if (answer !== undefined) await drained(answer);
+  }
+
+  async #putParts(key: string, first: Part, second: Part, others: AsyncIterable<Part>): Promise<void> {
+    const uploadId = tagOf(await this.#text(await this.#ask("POST", `${key}?uploads`)), "UploadId");
     const upload = `uploadId=${encodeURIComponent(uploadId)}`;
     try {
       const etags: string[] = [];
-      const send = async (body: Uint8Array<ArrayBuffer>): Promise<void> => {
+      const send = async (body: Part): Promise<void> => {
         const answer = await this.#ask("PUT", `${key}?partNumber=${etags.length + 1}&${upload}`, { body });
         etags.push(answer.headers.get("ETag") ?? "");
         await drained(answer);
       };
-      await send(head);
-      await send(next);
-      for await (const part of parts) await send(part);
+      await send(first);
+      await send(second);
+      for await (const part of others) await send(part);
       const list = etags.map((etag, at) => `<Part><PartNumber>${at + 1}</PartNumber><ETag>${etag}</ETag></Part>`);
       const body = `<CompleteMultipartUpload>${list.join("")}</CompleteMultipartUpload>`;
       // A 200 may still carry an error: the store answers before it has put the parts together.
-      tagOf(await (await this.#ask("POST", `${key}?${upload}`, { body })).text(), "ETag");
+      tagOf(await this.#text(await this.#ask("POST", `${key}?${upload}`, { body })), "ETag");
     } catch (error) {
       await this.#ask("DELETE", `${key}?${upload}`).then(drained).catch(() => {});
       throw error;
     }
   }
 
-  async get(key: string, range?: ByteRange): Promise<ReadableStream<Uint8Array<ArrayBuffer>> | undefined> {
-    checkBlobKey(key);
-    const headers: Record<string, string> = range === undefined
-      ? {}
-      : { Range: `bytes=${range.start}-${range.end - 1}` };
-    const answer = await this.#ask("GET", key, { headers });
-    if (answer.status !== 404) return answer.body ?? new Blob([]).stream();
-    await drained(answer);
-    return undefined;
+  /** The answer of what must be there. */
+  async #ask(method: string, path: string, ask?: Ask): Promise<Response> {
+    const answer = await this.#find(method, path, ask);
+    if (answer === undefined) throw unavailable(new Error(`${method} found nothing`));
+    return answer;
   }
 
-  async head(key: string): Promise<{ size: number } | undefined> {
-    checkBlobKey(key);
-    const answer = await this.#ask("HEAD", key);
-    await drained(answer);
-    return answer.status === 404 ? undefined : { size: Number(answer.headers.get("Content-Length")) };
-  }
-
-  async delete(key: string): Promise<void> {
-    checkBlobKey(key);
-    await drained(await this.#ask("DELETE", key));
-  }
-
-  /** The answer; anything but success or "no such thing" is a store that does not work. */
-  async #ask(method: string, path: string, init: RequestInit = {}): Promise<Response> {
-    let answer: Response;
+  /** The answer; `undefined` for what is not there. Anything else but success is a store that does not work. */
+  async #find(method: string, path: string, ask: Ask = {}): Promise<Response | undefined> {
     try {
-      // No compression: what comes back is stored bytes, and their number is the header's.
-      const headers = { "Accept-Encoding": "identity", ...init.headers };
-      answer = await this.#client.fetch(`${this.#base}${path}`, { ...init, method, headers });
+      for (let retry = 0;; retry++) {
+        const answer = await this.#send(method, path, ask);
+        if (answer.ok) return answer;
+        const text = await this.#text(answer);
+        if (answer.status === 404 && !text.includes("NoSuchBucket")) return undefined;
+        const isBusy = answer.status >= 500 || answer.status === 429;
+        if (!isBusy || retry === RETRIES) {
+          throw new Error(`${method} answered ${answer.status}: ${text.slice(0, 500)}`);
+        }
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_MS * 2 ** retry));
+      }
     } catch (cause) {
-      throw new Fault("unavailable", "The file store does not answer right now", { cause });
+      throw unavailable(cause);
     }
-    if (answer.ok || answer.status === 404 && (method === "GET" || method === "HEAD" || method === "DELETE")) {
-      return answer;
+  }
+
+  async #send(method: string, path: string, { body, headers }: Ask): Promise<Response> {
+    const patience = new AbortController();
+    const limitMs = this.#patienceMs + (body?.length ?? 0) / SLOWEST_BYTES_PER_MS;
+    const timer = setTimeout(() => patience.abort(new Error("No answer came")), limitMs);
+    try {
+      return await this.#client.fetch(`${this.#base}${path}`, {
+        method,
+        // No compression: what comes back is stored bytes, and their number is the header's.
+        headers: { "Accept-Encoding": "identity", ...headers },
+        ...(body === undefined ? {} : { body }),
+        signal: patience.signal,
+      });
+    } finally {
+      clearTimeout(timer);
     }
-    const text = (await answer.text()).slice(0, 500);
-    throw new Fault("unavailable", "The file store does not work right now", {
-      cause: new Error(`${method} answered ${answer.status}: ${text}`),
-    });
+  }
+
+  #text(answer: Response): Promise<string> {
+    return new Response(this.#bodyOf(answer)).text();
+  }
+
+  /** The body of an answer, for as long as it goes on. */
+  #bodyOf(answer: Response): ReadableStream<Part> {
+    const reader = (answer.body ?? new Blob([]).stream()).getReader();
+    return new ReadableStream({
+      pull: async (controller) => {
+        try {
+          const next = await inTime(reader.read(), this.#patienceMs);
+          if (next === undefined) throw new Error("The answer stopped in the middle");
+          if (next.done) controller.close();
+          else controller.enqueue(next.value);
+        } catch (cause) {
+          reader.cancel().catch(() => {});
+          throw unavailable(cause);
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    }, { highWaterMark: 0 });
   }
 }
 
 /** The content in buffers of the size of a part; only the last is shorter. */
-async function* partsOf(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>, undefined> {
+async function* partsOf(content: AsyncIterable<Uint8Array>): AsyncGenerator<Part, undefined> {
   let chunks: Uint8Array[] = [];
   let size = 0;
   for await (let chunk of content) {
@@ -120,10 +180,12 @@ async function* partsOf(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
 /** Text of the first element of this name in an answer of the store. */
 function tagOf(xml: string, name: string): string {
   const text = new RegExp(`<${name}>([^<]+)</${name}>`).exec(xml)?.[1];
-  if (text !== undefined) return text;
-  throw new Fault("unavailable", "The file store does not work right now", {
-    cause: new Error(`An answer without ${name}: ${xml.slice(0, 500)}`),
-  });
+  if (text === undefined) throw unavailable(new Error(`An answer without ${name}: ${xml.slice(0, 500)}`));
+  return text;
+}
+
+function unavailable(cause: unknown): Fault {
+  return new Fault("unavailable", "The file store does not work right now", { cause });
 }
 
 async function drained(answer: Response): Promise<void> {

@@ -1,6 +1,4 @@
 // The tables every store has, as made by `migrations/0001_core.ts`.
-import type { EventEffect } from "@/core/event.ts";
-
 export type StreamRow = { tenant_id: string; name: string; epoch: string; head: number; floor: number };
 
 /** `effect` holds an `EventEffect` as JSON. */
@@ -54,7 +52,3 @@ export type CoreTables = {
   idempotency: IdempotencyRow;
   migration: MigrationRow;
 };
-
-export function parseEffect(effect: string | null): { effect?: EventEffect } {
-  return effect === null ? {} : { effect: JSON.parse(effect) };
-}

@@ -1,4 +1,5 @@
 // The idempotency ledger: answers kept in the same transaction as the effects they report.
+import { createHash } from "node:crypto";
 import type { Kysely } from "kysely";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -10,6 +11,8 @@ import type { CoreTables, IdempotencyRow } from "./core_tables.ts";
 
 const KEPT_MS = 24 * 3600 * 1000;
 const PURGE_ROWS = 500;
+/** A longer path names nothing that there is, and may be longer than an entry of an index can be: it is kept by its digest. */
+const PATH_MAX = 512;
 
 type Deps = { store: Pick<Store<CoreTables>, "db" | "write">; clock: Clock; seal: Seal };
 type Once = { answer: StoredAnswer; isReplay: boolean };
@@ -33,7 +36,8 @@ export class IdempotencyLedger {
     this.#deps = deps;
   }
 
-  readonly runOnce: RunOnce = async (scope, fingerprint, work, isSecret = false) => {
+  readonly runOnce: RunOnce = async ({ path, ...rest }, fingerprint, work, isSecret = false) => {
+    const scope = { ...rest, path: path.length > PATH_MAX ? createHash("sha256").update(path).digest("hex") : path };
     const id = idOf(scope);
     if (this.#inFlight.has(id)) {
       throw new Fault("idempotency_in_flight", "Another request with this key is running", { retryAfterMs: 1000 });

@@ -21,6 +21,8 @@ import {
 const ATTEMPTS_MAX = 10;
 const BACKOFF_FIRST_MS = 1000;
 const BACKOFF_MAX_MS = 15 * 60_000;
+/** The part of the places that long jobs may take, of which they have one at least. */
+const LONG_SHARE = 0.5;
 /** A clock that goes back by less is only being corrected. */
 const SET_BACK_MS = 1000;
 
@@ -46,7 +48,7 @@ export class JobRunner {
   readonly #kinds: ReadonlyMap<string, JobKind>;
   readonly #options: Required<JobRunnerOptions>;
   /** Each claim has an owner of its own, so a job that lost its lease cannot touch the claim after it. */
-  readonly #running = new Map<string, { id: string; end: Promise<void> }>();
+  readonly #running = new Map<string, { job: ClaimedJob; end: Promise<void> }>();
   #claiming: Promise<void> | undefined;
   #wantsClaim = false;
   /** When jobs were last looked for. At the start it is not known whether the clock was set back since. */
@@ -116,17 +118,25 @@ export class JobRunner {
     const nowMs = clock.now();
     const now = iso(nowMs);
     const until = iso(nowMs + this.#options.leaseMs);
-    const isSetBack = nowMs < this.#lookedAt - SET_BACK_MS;
-    this.#lookedAt = nowMs;
-    if (isSetBack) {
+    if (nowMs < this.#lookedAt - SET_BACK_MS) {
       const retryBy = iso(nowMs + BACKOFF_MAX_MS);
       await store.write(({ db }) => bringForward(db, { now, retryBy, leaseBy: until }));
     }
-    const runningIds = [...this.#running.values()].map(({ id }) => id);
-    const wanted = { kinds: [...this.#kinds.keys()], now, runningIds };
+    this.#lookedAt = nowMs;
+    const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));
+    const long = await this.#claimOf(true, longMax - this.#runningLong(), { now, until });
+    return await this.#claimOf(false, Infinity, { now, until }) || long;
+  }
+
+  /** Claims and starts jobs of the long kinds, or of the others; whether there were any. */
+  async #claimOf(isLong: boolean, most: number, { now, until }: { now: string; until: string }): Promise<boolean> {
+    const { store } = this.#deps;
+    const kinds = [...this.#kinds.values()].filter((kind) => (kind.isLong ?? false) === isLong).map(({ kind }) => kind);
+    const limit = Math.min(most, this.#options.concurrency - this.#running.size);
+    if (kinds.length === 0 || limit <= 0) return false;
+    const wanted = { kinds, now, runningIds: [...this.#running.values()].map(({ job }) => job.id) };
     if (!await isJobDue(store.db, wanted)) return false;
     const owner = newId("lease");
-    const limit = this.#options.concurrency - this.#running.size;
     const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, owner, limit }));
     for (const job of jobs) {
       const slot = `${owner} ${job.id}`;
@@ -134,9 +144,13 @@ export class JobRunner {
         this.#running.delete(slot);
         this.wake();
       });
-      this.#running.set(slot, { id: job.id, end });
+      this.#running.set(slot, { job, end });
     }
     return jobs.length > 0;
+  }
+
+  #runningLong(): number {
+    return [...this.#running.values()].filter(({ job }) => this.#kinds.get(job.kind)?.isLong).length;
   }
 
   /** Never throws: what cannot be written now is found again when the lease runs out. */
@@ -177,7 +191,11 @@ export class JobRunner {
 
   async #renew(): Promise<void> {
     const until = iso(this.#deps.clock.now() + this.#options.leaseMs);
-    const claims = [...this.#running].map(([slot, { id }]) => ({ id, owner: slot.slice(0, slot.indexOf(" ")), until }));
+    const claims = [...this.#running].map(([slot, { job }]) => ({
+      id: job.id,
+      owner: slot.slice(0, slot.indexOf(" ")),
+      until,
+    }));
     if (claims.length === 0) return;
     try {
       await this.#deps.store.write(async ({ db }) => {

@@ -38,7 +38,7 @@ export function translate(thrown: unknown): unknown {
   const options = { cause: thrown };
   if (isFatal(thrown)) return new SessionLost(thrown.message, options);
   if (thrown.code === "23505") return new UniqueViolation(thrown.message, options);
-  if (RERUN.has(thrown.code)) return new Rerun(thrown.message, options);
+  if (RERUN.has(thrown.code) || isStale(thrown)) return new Rerun(thrown.message, options);
   if (LOST.has(thrown.code) || thrown.code.startsWith("08")) return new SessionLost(thrown.message, options);
   if (UNABLE.test(thrown.code)) return new Fault("unavailable", "The database cannot do this now", options);
   if (thrown.code === "57014") return new Fault("unavailable", "The database took too long", options);
@@ -49,6 +49,11 @@ export function translate(thrown: unknown): unknown {
 export function refusalIn(thrown: unknown): Error | undefined {
   if (isCoded(thrown) && isFatal(thrown) && REFUSED.test(thrown.code)) return thrown;
   return thrown instanceof Error ? refusalIn(thrown.cause) : undefined;
+}
+
+/** Whether a statement was prepared before a newer node changed its table. The next run prepares it anew. */
+function isStale(thrown: Error & { code: string }): boolean {
+  return thrown.code === "0A000" && "routine" in thrown && thrown.routine === "RevalidateCachedQuery";
 }
 
 function isCoded(thrown: unknown): thrown is Error & { code: string } {

@@ -98,6 +98,7 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
       const row = rows.get(name) ?? (count > 0 ? await this.#begin({ tenantId, name, count }) : undefined);
       if (row !== undefined) reserved.set(name, this.#reserved(row, count));
     }
+    for (const key of keys) this.#batch.hold(key);
     return reserved;
   }
 

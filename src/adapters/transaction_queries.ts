@@ -82,6 +82,7 @@ export const putKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<JobRow
         run_at: row.ref("excluded.run_at"),
         payload: row.ref("excluded.payload"),
         attempts: row.ref("excluded.attempts"),
+        created_at: row.ref("excluded.created_at"),
       }))
     )
 );

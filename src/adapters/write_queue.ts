@@ -134,6 +134,7 @@ export class WriteQueue<Tables> {
         const isFull = done.length >= BATCH_MAX_WRITERS || performance.now() >= closesAt;
         writer = mayGoOn && !isFull ? this.#waiting.shift() : undefined;
       }
+      batch.end();
       if (done.length > 0) await this.#commit(lane, batch, done);
       else await lane.rollback();
     } catch (cause) {

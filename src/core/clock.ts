@@ -24,6 +24,20 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+/** How long one piece of work keeps this thread before others get their turn. */
+const TURN_MS = 10;
+
+/** To be called in between of what keeps this thread busy: lets others have a turn now and then, and says whether it did. */
+export function turns(): () => Promise<boolean> {
+  let since = performance.now();
+  return async () => {
+    if (performance.now() - since < TURN_MS) return false;
+    await nextTurn();
+    since = performance.now();
+    return true;
+  };
+}
+
 /** What `work` resolves to; `undefined` when it takes longer. */
 export async function inTime<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
   const late = Promise.withResolvers<undefined>();

@@ -1,4 +1,4 @@
-// The one door to every operation: rate limit → validate → authorise → run → measure → translate failure.
+// The one door to every operation: rate limit → authorise → validate → run → measure → translate failure.
 // The transport has authenticated the caller; everything else is the same whoever calls and however.
 import { z } from "@zod/zod";
 import type { Counter, Histogram } from "prom-client";
@@ -21,9 +21,6 @@ export type Call = {
 
 export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
 
-/** General rules, besides an operation's own: every request, and every write. */
-export type RateRules = { requests: Rate; writes: Rate };
-
 /** Counts one call against the caller's buckets; throws `rate_limited`. Replaced by nothing when limits are off. */
 export type TakeRate = (key: string, rate: Rate) => Promise<void>;
 
@@ -31,7 +28,8 @@ type Deps = {
   metrics: Metrics;
   /** `undefined` when rate limits are off. */
   takeRate: TakeRate | undefined;
-  rates: RateRules;
+  /** What all writes together may, besides those of an operation with a rate of its own. */
+  writes: Rate;
 };
 
 /** What is made once for an operation: its input's parser, and what it is counted by, with the labels looked up. */
@@ -46,7 +44,7 @@ const LOST = "__proto__";
 const log = logOf("operation");
 
 /** Builds the dispatcher. */
-export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
+export function createDispatch({ metrics, takeRate, writes }: Deps): Dispatch {
   const known = new Map<Operation, Prepared>();
   /** Calls that run again; they were counted against the rate before. */
   const again = new WeakSet<Call>();
@@ -67,7 +65,7 @@ export function createDispatch({ metrics, takeRate, rates }: Deps): Dispatch {
     const startedAt = performance.now();
     const prepared = known.get(operation) ?? prepare(operation);
     try {
-      if (takeRate !== undefined && !again.has(call)) await limit(takeRate, rates, operation, call.actor);
+      if (takeRate !== undefined && !again.has(call)) await limit(takeRate, writes, operation, call.actor);
       if (operation.off !== undefined) throw operation.off();
       authorise(operation, call.actor);
       const input = parse(prepared.input, call.input);
@@ -125,13 +123,13 @@ export function authorise(operation: Operation, actor: Actor): void {
   }
 }
 
-async function limit(takeRate: TakeRate, rates: RateRules, operation: Operation, actor: Actor): Promise<void> {
+async function limit(takeRate: TakeRate, writes: Rate, operation: Operation, actor: Actor): Promise<void> {
   const who = `${actor.tenantId}/${actor.principalId}`;
   const own = operation.rate;
   if (own !== undefined) {
     await takeRate(`${operation.name}:${who}`, actor.kind === "human" ? own.human : own.agent ?? own.human);
   } else if (!isRead(operation)) {
-    await takeRate(`writes:${who}`, rates.writes);
+    await takeRate(`writes:${who}`, writes);
   }
 }
 

@@ -18,6 +18,8 @@ export type JobKind<Payload extends z.ZodType = z.ZodType> = {
   payload: Payload;
   /** Attempts before the job is dead-lettered; default 10. */
   maxAttempts?: number;
+  /** May take minutes: such jobs get half of a runner's places at most, so that others need not wait for them. */
+  isLong?: true;
   run(job: { tenantId: string; payload: z.output<Payload>; attempt: number }): Promise<void>;
 };
 

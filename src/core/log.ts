@@ -10,14 +10,14 @@ import {
 } from "@logtape/logtape";
 import { Fault } from "./fault.ts";
 
-const LEVELS: Readonly<Record<string, LogLevel | null>> = {
-  off: null,
-  error: "error",
-  warn: "warning",
-  info: "info",
-  debug: "debug",
-  trace: "trace",
-};
+const LEVELS: ReadonlyMap<string, LogLevel | null> = new Map([
+  ["off", null],
+  ["error", "error"],
+  ["warn", "warning"],
+  ["info", "info"],
+  ["debug", "debug"],
+  ["trace", "trace"],
+]);
 
 const PROGRAM = "gateway";
 
@@ -30,7 +30,7 @@ export function parseLogFilter(text: string): LogFilter | undefined {
   const targets = new Map<string, LogLevel | null>();
   for (const part of text.split(",").map((piece) => piece.trim()).filter((piece) => piece !== "")) {
     const [left = "", right] = part.split("=", 2);
-    const parsed = LEVELS[(right ?? left).toLowerCase()];
+    const parsed = LEVELS.get((right ?? left).toLowerCase());
     // As log lines show it, a target stands behind the name of the program.
     const target = left.split(/::|\./).at(-1) ?? left;
     if (parsed === undefined || target === "") return undefined;

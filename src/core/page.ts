@@ -7,7 +7,7 @@ import { Fault } from "./fault.ts";
 /** Query fields of every paged list: 50 rows unless told, 200 at most (more is refused, never cut). */
 export const pageInput = {
   limit: z.int().min(1).max(200).default(50).describe("Rows wanted, 1 to 200"),
-  cursor: z.string().min(1).max(1024).optional().describe("`nextCursor` of the page before"),
+  cursor: z.string().min(1).max(2048).optional().describe("`nextCursor` of the page before"),
 };
 
 /** The envelope of every list. */

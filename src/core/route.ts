@@ -1,6 +1,8 @@
 // An ordinary route as a value: what is not request → reply over an operation, such as file bodies, event streams, feeds.
+import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
-import type { FaultCode } from "./fault.ts";
+import { parse } from "./dispatch.ts";
+import { Fault, type FaultCode } from "./fault.ts";
 import type { Rate } from "./operation.ts";
 
 /** What a route's handler is told besides the request. */
@@ -62,3 +64,19 @@ type RouteHandler =
     scope: string;
     handle(request: Request, call: RouteCall & { actor: Actor }): Promise<Response> | Response;
   };
+
+/** The query of a route, which is as strict as that of an operation: no other parameters, and each at most once. */
+export function queryOf<Shape extends z.ZodRawShape>(
+  request: Request,
+  schema: z.ZodObject<Shape>,
+): z.output<z.ZodObject<Shape>> {
+  const given = [...new URL(request.url).searchParams];
+  const unknown = given.find(([name], place) =>
+    !Object.hasOwn(schema.shape, name) || given.findIndex(([other]) => other === name) < place
+  );
+  if (unknown !== undefined) {
+    const known = Object.keys(schema.shape).join(" and ");
+    throw new Fault("unknown_parameter", `${unknown[0].slice(0, 64)}: expected ${known}, each at most once`);
+  }
+  return parse(schema, Object.fromEntries(given));
+}

@@ -12,7 +12,6 @@ export interface Blobs {
   put(key: string, content: AsyncIterable<Uint8Array>): Promise<void>;
   /** The content, or its bytes from `start` up to but without `end`, which must lie within it. */
   get(key: string, range?: ByteRange): Promise<ReadableStream<Uint8Array<ArrayBuffer>> | undefined>;
-  head(key: string): Promise<{ size: number } | undefined>;
   delete(key: string): Promise<void>;
 }
 

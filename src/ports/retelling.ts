@@ -50,8 +50,11 @@ export async function retell(
 ): Promise<void> {
   const { tenantId, stream, type } = span;
   const line = { tenantId, stream };
-  const last = await seqOf(db, line, span.to, SLACK_MS);
-  for (let from = await seqOf(db, line, span.from, -SLACK_MS); from <= last; from += PAGE) {
+  const { floor, head } = await ends.first(db, line) ?? { floor: 0, head: 0 };
+  // A row is told of after it was made. Where nothing is so late the clock was set back since, and it may be anywhere.
+  const first = await seqOf(db, line, span.from, -SLACK_MS, [floor + 1, head]) ?? floor + 1;
+  const last = await seqOf(db, line, span.to, SLACK_MS, [first, head]) ?? head;
+  for (let from = first; from <= last; from += PAGE) {
     const to = Math.min(last, from + PAGE - 1);
     for (const { seq, json } of await naming.all(db, { ...line, type, from, to, part: `%"${id}"%` })) {
       const event = JSON.parse(json);
@@ -61,17 +64,26 @@ export async function retell(
   }
 }
 
-/** The seq that a place of a span stands for: of a time, that of the first event told later. */
-async function seqOf(db: object, line: Line, place: number | string, slackMs: number): Promise<number> {
+/**
+ * The seq that a place of a span stands for: of a time, that of the first event told later, if there is one. It is looked
+ * for no further back than need be, since times do not grow everywhere where a clock was once set back.
+ */
+async function seqOf(
+  db: object,
+  line: Line,
+  place: number | string,
+  slackMs: number,
+  [least, head]: readonly [number, number],
+): Promise<number | undefined> {
   if (typeof place === "number") return place;
   const at = iso(Date.parse(place) + slackMs);
-  const { floor, head } = await ends.first(db, line) ?? { floor: 0, head: 0 };
-  let [low, high] = [floor + 1, head + 1];
+  const isLater = async (seq: number): Promise<boolean> => ((await timeOf.first(db, { ...line, seq }))?.at ?? "") > at;
+  if (!await isLater(head)) return undefined;
+  let [low, high] = [least, head];
   while (low < high) {
     const seq = Math.floor((low + high) / 2);
-    const event = await timeOf.first(db, { ...line, seq });
-    if (event === undefined || event.at <= at) low = seq + 1;
-    else high = seq;
+    if (await isLater(seq)) high = seq;
+    else low = seq + 1;
   }
   return low;
 }

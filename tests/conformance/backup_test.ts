@@ -1,8 +1,9 @@
 // A database that was brought back: on each engine, positions from before are refused.
 import assert from "node:assert/strict";
 import { backUp, restore } from "@/adapters/backup.ts";
+import { openStore } from "@/adapters/open.ts";
 import { onPostgres } from "../engines.ts";
-import { openGateway } from "../harness.ts";
+import { openGateway, TestClock } from "../harness.ts";
 import { people, refused, roomOf } from "../modules/team.ts";
 
 onPostgres("a database that was restored by its own tools starts every stream anew", async (environment) => {
@@ -25,4 +26,40 @@ onPostgres("a database that was restored by its own tools starts every stream an
   assert.equal(rooms.length, 3);
   for (const { id, epoch } of rooms) assert.notEqual(epoch, positions.get(id));
   refused(await alice.get(`/v1/collaboration/sync?since=${cursor}`), 409, "epoch_changed");
+});
+
+Deno.test("a database that is replaced twice within a second is kept both times", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+  const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
+  await (await openStore(url, clock)).close();
+  await backUp(url, copy);
+  const kept = new Set([await restore(url, copy, clock), await restore(url, copy, clock)]);
+  assert.equal(kept.size, 2);
+  for (const path of kept) assert.ok((await Deno.stat(path ?? "")).isFile);
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("a database in memory is neither copied nor put back", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+  const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
+  await (await openStore(url, clock)).close();
+  await backUp(url, copy);
+  await assert.rejects(backUp("sqlite::memory:", `${folder}/other.db`), /in memory/);
+  await assert.rejects(restore("sqlite::memory:", copy, clock), /in memory/);
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("a database stays in its place, with what it has, for as long as not all of it can be put aside", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+  const [path, copy, clock] = [`${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
+  const store = await openStore(`sqlite:${path}`, clock);
+  await backUp(`sqlite:${path}`, copy);
+  await store.write((tx) => tx.reserve("acme", "room:1", 0));
+  await Deno.mkdir(`${path}.replaced-20260301T120000Z-wal`);
+  await assert.rejects(restore(`sqlite:${path}`, copy, clock));
+  await store.close();
+  const again = await openStore(`sqlite:${path}`, clock);
+  assert.equal((await again.log.heads([{ tenantId: "acme", stream: "room:1" }])).size, 1);
+  await again.close();
+  await Deno.remove(folder, { recursive: true });
 });

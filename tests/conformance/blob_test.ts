@@ -45,7 +45,6 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
           const key = `size_${size}`;
           const hash = createHash("sha256");
           await blobs.put(key, noise(size, hash));
-          assert.deepEqual(await blobs.head(key), { size });
           assert.equal(await hashOf(await blobs.get(key)), hash.digest("hex"), `${size}`);
           await blobs.delete(key);
         }
@@ -67,11 +66,10 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
       await t.step("what is absent is undefined, and deleting it is fine", async () => {
         assert.equal(await blobs.get("absent"), undefined);
         assert.equal(await blobs.get("absent", { start: 0, end: 2 }), undefined);
-        assert.equal(await blobs.head("absent"), undefined);
         await blobs.delete("absent");
         await blobs.put("gone", chunksOf(randomBytes(10)));
         await blobs.delete("gone");
-        assert.equal(await blobs.head("gone"), undefined);
+        assert.equal(await blobs.get("gone"), undefined);
       });
 
       await t.step("a content is seen only once it is whole", async () => {
@@ -85,10 +83,10 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
           })(),
         );
         await new Promise((resolve) => setTimeout(resolve, 50));
-        assert.equal(await blobs.head("slow"), undefined);
+        assert.equal(await blobs.get("slow"), undefined);
         release();
         await put;
-        assert.deepEqual(await blobs.head("slow"), { size: 200_000 });
+        assert.equal((await bytesOf(await blobs.get("slow"))).length, 200_000);
       });
 
       await t.step("a content that breaks off passes its error on and leaves nothing, small or in parts", async () => {
@@ -103,7 +101,7 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
             })(),
           );
           await assert.rejects(put, (thrown) => thrown === error);
-          assert.equal(await blobs.head("broken"), undefined);
+          assert.equal(await blobs.get("broken"), undefined);
         }
         assert.deepEqual(await stored(), before);
       });
@@ -143,7 +141,7 @@ Deno.test("an S3 store that is away or refuses us is unavailable, and its answer
     () => new Response("secret", { status: 403 }),
   );
   const refusing = new S3Blobs({ endpoint: `http://127.0.0.1:${opened.addr.port}`, ...S3_KEYS });
-  for (const ask of [() => refusing.get("x"), () => refusing.head("x"), () => refusing.delete("x")]) {
+  for (const ask of [() => refusing.get("x"), () => refusing.delete("x")]) {
     await assert.rejects(async () => await ask(), isUnavailable);
   }
   await opened.shutdown();
@@ -177,6 +175,108 @@ Deno.test("an upload to S3 that breaks off after its first parts is ended there"
   await assert.rejects(blobs.put("unfinished", noise(9 * 1024 * 1024, createHash("sha256"))), isUnavailable);
   assert.equal(asked.at(-1), "DELETE /files/unfinished?uploadId=u%201");
   await server.shutdown();
+});
+
+Deno.test("an S3 store that takes requests and never answers, or stops in the middle of an answer, is unavailable", async () => {
+  const ends = Promise.withResolvers<void>();
+  const silent = async (): Promise<Response> => {
+    await ends.promise;
+    return new Response();
+  };
+  const halting = (): Response =>
+    new Response(
+      new ReadableStream({
+        async pull(controller) {
+          controller.enqueue(new Uint8Array(10));
+          await ends.promise;
+          controller.close();
+        },
+      }),
+      { headers: { ETag: '"e"' } },
+    );
+  let answer: () => Response | Promise<Response> = silent;
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    await request.bytes();
+    return answer();
+  });
+  const endpoint = `http://127.0.0.1:${server.addr.port}`;
+  const blobs = new S3Blobs({ endpoint, ...S3_KEYS }, { patienceMs: 50 });
+  const large = () => noise(9 * 1024 * 1024, createHash("sha256"));
+  for (
+    const ask of [() => blobs.get("x"), () => blobs.put("x", chunksOf(new Uint8Array(1))), () => blobs.delete("x")]
+  ) {
+    await assert.rejects(async () => await ask(), isUnavailable);
+  }
+  answer = halting;
+  await assert.rejects(blobs.put("x", large()), isUnavailable, "no upload id comes");
+  const content = await blobs.get("x");
+  await assert.rejects(bytesOf(content), isUnavailable);
+  ends.resolve();
+  await server.shutdown();
+});
+
+Deno.test("an answer of S3 that breaks off is unavailable, and a content that cannot go there is let go of", async () => {
+  let status = 0;
+  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const serving = (async () => {
+    for await (const connection of listener) {
+      await connection.read(new Uint8Array(4096));
+      const answer = `HTTP/1.1 ${status} Well\r\nContent-Length: 99\r\n\r\n<UploadId>`;
+      await connection.write(new TextEncoder().encode(answer));
+      connection.close();
+    }
+  })();
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${listener.addr.port}`, ...S3_KEYS });
+  for (status of [200, 403]) {
+    let isLetGo = false;
+    const put = blobs.put(
+      "x",
+      (async function* () {
+        try {
+          yield* noise(17 * 1024 * 1024, createHash("sha256"));
+        } finally {
+          isLetGo = true;
+        }
+      })(),
+    );
+    await assert.rejects(put, isUnavailable);
+    assert.ok(isLetGo);
+  }
+  listener.close();
+  await serving;
+});
+
+Deno.test("a bucket that is not there is no content that is not there", async () => {
+  const { endpoint, close } = await openS3Server();
+  const blobs = new S3Blobs({ endpoint, ...S3_KEYS, bucket: "another" });
+  await assert.rejects(async () => await blobs.get("x"), isUnavailable);
+  await assert.rejects(blobs.delete("x"), isUnavailable);
+  await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
+  await close();
+});
+
+Deno.test("an S3 store that is busy is asked again, and no answer of it is left unread", async () => {
+  let [asked, busy] = [0, 3];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    assert.equal((await request.bytes()).length, 10);
+    return asked++ < busy ? new Response("slow down ".repeat(100_000), { status: 503 }) : new Response();
+  });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  await blobs.put("x", chunksOf(new Uint8Array(10)));
+  [asked, busy] = [0, 4];
+  await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(10))), isUnavailable);
+  await server.shutdown();
+});
+
+Deno.test("a disk that could not be prepared is tried again", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
+  await Deno.writeTextFile(`${folder}/files`, "in the way");
+  const blobs = new DiskBlobs(`${folder}/files`);
+  await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
+  await Deno.remove(`${folder}/files`);
+  await blobs.put("x", chunksOf(new Uint8Array(1)));
+  assert.equal((await bytesOf(await blobs.get("x"))).length, 1);
+  await Deno.remove(folder, { recursive: true });
 });
 
 function isUnavailable(error: unknown): boolean {

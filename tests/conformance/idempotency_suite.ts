@@ -1,6 +1,7 @@
 // What the idempotency ledger does on every store.
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
 import { IdempotencyLedger } from "@/adapters/idempotency.ts";
 import type { IdempotencyScope, StoredAnswer } from "@/core/idempotency.ts";
 import { Seal } from "@/core/seal.ts";
@@ -94,6 +95,16 @@ export function idempotencySuite(backend: Backend): void {
     );
     assert.equal(await noteCount(opened), 0);
     assert.equal((await ledger.runOnce(key, "f", makeNote(opened))).isReplay, false);
+  });
+
+  on("a path longer than any that names something is kept as well", async (opened) => {
+    const ledger = ledgerOf(opened);
+    const path = `/v1/notes/${randomBytes(3000).toString("hex")}`;
+    const refused: StoredAnswer = { status: 404, headers: {}, body: "{}" };
+    const once = (end: string) => ledger.runOnce({ ...scope, path: path + end }, "f", () => Promise.resolve(refused));
+    assert.deepEqual(await once("a"), { answer: refused, isReplay: false });
+    assert.deepEqual(await once("a"), { answer: refused, isReplay: true });
+    assert.equal((await once("b")).isReplay, false);
   });
 
   on("keys are forgotten after a day", async (opened) => {

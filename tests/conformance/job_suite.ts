@@ -77,6 +77,39 @@ export function jobSuite(backend: Backend): void {
     assert.equal(peak, 3);
   });
 
+  on("jobs that may take long leave half of the places to others", async (opened) => {
+    const done = Promise.withResolvers<void>();
+    let [running, peak, others] = [0, 0, 0];
+    const payload = z.strictObject({ n: z.int() });
+    const long = defineJob({
+      kind: "long",
+      payload,
+      isLong: true,
+      async run() {
+        peak = Math.max(peak, ++running);
+        await done.promise;
+        running--;
+      },
+    });
+    const count = defineJob({ kind: "count", payload, run: () => Promise.resolve(void others++) });
+    const runner = new JobRunner({ store: coreOf(opened), kinds: [long, count], clock: opened.clock }, {
+      concurrency: 4,
+      pollMs: 60_000,
+    });
+    opened.store.onCommit = ({ jobs }) => {
+      if (jobs > 0) runner.wake();
+    };
+    runner.start();
+    await opened.store.write((tx) =>
+      tx.enqueue(...Array.from({ length: 5 }, (_, n) => draft(n, { kind: "long" })), draft(5), draft(6), draft(7))
+    );
+    await until(() => others === 3 && running === 2);
+    done.resolve();
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.deepEqual([peak, others], [2, 3]);
+  });
+
   on("a job waits for its time", async (opened) => {
     let runs = 0;
     const runner = runnerOf(opened, () => Promise.resolve(void runs++));
@@ -237,6 +270,40 @@ export function jobSuite(backend: Backend): void {
     assert.deepEqual(seen.toSorted(), ["1/1", "1/2", "2/1", "3/1"]);
     const [left] = await jobs(opened);
     assert.deepEqual([left?.payload, Date.parse(left?.run_at ?? "")], [`{"n":4}`, runAt]);
+  });
+
+  on("a clock set back does not hold up what a second draft wanted at once", async (opened) => {
+    const { store, clock } = opened;
+    const seen: number[] = [];
+    await store.write((tx) => tx.enqueue(draft(1, { key: "k", runAt: clock.ms + 2 * HOUR })));
+    clock.ms += HOUR;
+    await store.write((tx) => tx.enqueue(draft(2, { key: "k" })));
+    clock.ms -= HOUR;
+    const runner = runnerOf(opened, ({ payload }) => Promise.resolve(void seen.push(payload.n)));
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.deepEqual(seen, [2]);
+  });
+
+  on("what a clock set back would hold up is brought forward also when that failed at first", async (opened) => {
+    const { store, clock } = opened;
+    const seen: number[] = [];
+    const run: Run = ({ payload }) => Promise.resolve(void seen.push(payload.n));
+    await store.write((tx) => tx.enqueue(draft(1)));
+    clock.ms -= HOUR;
+    const write = store.write.bind(store);
+    const failed = Promise.withResolvers<void>();
+    store.write = () => {
+      failed.resolve();
+      return Promise.reject(new Fault("unavailable", "Away"));
+    };
+    const runner = runnerOf(opened, run);
+    await failed.promise;
+    store.write = write;
+    runner.wake();
+    await until(() => isEmpty(opened));
+    await runner.stop();
+    assert.deepEqual(seen, [1]);
   });
 
   on("a lease given before the clock was set back ends after its length all the same", async (opened) => {

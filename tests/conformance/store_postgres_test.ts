@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import postgres from "postgres";
+import type { Migration } from "@/adapters/migrations/migration.ts";
 import { openStore } from "@/adapters/open.ts";
 import { PostgresConnection, PostgresPool } from "@/adapters/postgres_connection.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
@@ -68,6 +69,13 @@ if (url !== undefined) {
       })));
     const rows = await store.db.selectFrom("note").select("stars").execute();
     assert.deepEqual(rows, [{ stars: 9 }, { stars: 9 }]);
+  });
+
+  onStore(backend, "a table that another node has changed since it was asked is no failure", async ({ store }) => {
+    const read = () => store.write(({ db }) => db.selectFrom("note").selectAll().where("id", "=", "a").execute());
+    await read();
+    await store.write(({ db }) => sql`alter table note add column extra text`.execute(db));
+    assert.deepEqual(await read(), []);
   });
 
   onStore(backend, "a server that is out of disk or memory, or only to be read, is unavailable", async ({ store }) => {
@@ -218,6 +226,31 @@ if (url !== undefined) {
     assert.ok(Number(kept?.count) < 50, `${kept?.count} statements are kept`);
     await lane.rollback();
     await lane.close();
+  });
+
+  Deno.test("postgres: a node that starts waits for as long as another brings the tables up to date", async () => {
+    const schema = await temporarySchema(url);
+    const impatient = new URL(schema.url);
+    impatient.searchParams.set("lock_timeout", "10");
+    const begun = Promise.withResolvers<void>();
+    let runs = 0;
+    const slow: Migration = {
+      name: "9999_slow",
+      async up(db) {
+        runs++;
+        begun.resolve();
+        await sql`select pg_sleep(1.5)`.execute(db);
+      },
+    };
+    const options = { clock: systemClock, migrations: [...testMigrations, slow] };
+    const [first, second] = [openPostgresStore(schema.url, options), openPostgresStore(impatient.href, options)];
+    const migrated = first.migrate();
+    await begun.promise;
+    await second.migrate();
+    await migrated;
+    assert.equal(runs, 1);
+    await Promise.all([first.close(), second.close()]);
+    await schema.drop();
   });
 
   Deno.test("postgres: a commit whose answer is lost is unavailable, never a success", async () => {

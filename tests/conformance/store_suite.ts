@@ -421,6 +421,37 @@ export function storeSuite(backend: Backend): void {
     }
   });
 
+  on("streams are told in order, whether writers take them one after the other or at once", async (opened) => {
+    const { store } = opened;
+    const told = new Map<string, StoredEvent[]>();
+    store.onCommit = ({ events }) => {
+      for (const event of events) told.set(event.stream, [...told.get(event.stream) ?? [], event]);
+    };
+    const streams = ["room:1", "room:2", "room:3", "room:4"];
+    await store.write((tx) => tx.emit(...streams.map((stream) => draft(stream))));
+    const write = (turn: number): Promise<void> =>
+      store.write(async (tx) => {
+        const part = streams.map((_, at) => streams[(at + turn) % streams.length] ?? "").slice(0, 1 + turn % 3);
+        if (turn % 2 === 0) { for (const stream of part) await tx.emit(draft(stream)); }
+        else {
+          const reserved = await tx.reserveAll("acme", new Map(part.map((stream) => [stream, 1])));
+          await tx.append([...reserved].map(([stream, { epoch, first: seq }]) => ({
+            tenantId: "acme",
+            stream,
+            epoch,
+            seq,
+            type: "note.made",
+            json: "{}",
+          })));
+        }
+        if (turn % 5 === 0) throw new Fault("conflict", "Undone");
+      });
+    for (let round = 0; round < 8; round++) {
+      await Promise.allSettled(Array.from({ length: 30 }, (_, turn) => write(round + turn)));
+    }
+    for (const stream of streams) assert.deepEqual(told.get(stream), await wholeLog(opened, stream), stream);
+  });
+
   on("a reservation of none holds streams that are there and makes no others", async ({ store }) => {
     await store.write((tx) => tx.emit(draft("room:1")));
     const held = await store.write((tx) => tx.reserveAll("acme", new Map([["room:1", 0], ["room:none", 0]])));

@@ -19,7 +19,7 @@ Deno.test("work that runs again is no failure, and is counted against the rate o
   const dispatch = createDispatch({
     metrics,
     takeRate: (key) => Promise.resolve(void taken.push(key)),
-    rates: { requests: rate, writes: rate },
+    writes: rate,
   });
   let runs = 0;
   const operation = defineOperation({

@@ -97,14 +97,14 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
 
 function node(bus: Bus, log: EventLog): Hub {
   const metrics = new Metrics();
-  const rates = { requests: { perSecond: 1, burst: 1 }, writes: { perSecond: 1, burst: 1 } };
+  const writes = { perSecond: 1, burst: 1 };
   return new Hub({
     bus,
     log,
     presence: new MemoryPresence(),
     channels: [new FakeRooms().kind],
     operations: new Map(),
-    dispatch: createDispatch({ metrics, takeRate: undefined, rates }),
+    dispatch: createDispatch({ metrics, takeRate: undefined, writes }),
     metrics,
     clock: systemClock,
     limits: { ...SMALL, compareHeadsMs: 20 },

@@ -239,7 +239,6 @@ Deno.test("a decoder that takes too long is stopped, and the next picture is mad
   const contents = new Map<string, Bytes>([["file_slow", png(5000, 5000, BLUE)], ["file_fine", JPEG]]);
   const blobs: Blobs = {
     get: (key) => Promise.resolve(contents.has(key) ? new Response(contents.get(key)).body ?? undefined : undefined),
-    head: () => Promise.resolve(undefined),
     put: async (key, content) => void contents.set(key, await new Response(ReadableStream.from(content)).bytes()),
     delete: () => Promise.resolve(),
   };
@@ -263,7 +262,6 @@ Deno.test("beyond what may wait, callers are told to come again", async () => {
   const stopped = Promise.withResolvers<undefined>();
   const blobs: Blobs = {
     get: (key) => key.endsWith("_64") ? Promise.resolve(undefined) : stopped.promise,
-    head: () => Promise.resolve(undefined),
     put: () => Promise.resolve(),
     delete: () => Promise.resolve(),
   };

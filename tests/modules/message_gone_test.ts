@@ -49,6 +49,29 @@ onEngines("what a deleted message said is on no way back into its room", async (
   }
 });
 
+onEngines("what is deleted after the clock was set back is told no more either", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice: early } = await people(gateway, "alice");
+  const roomId = await roomOf(early, []);
+  for (let minute = 0; minute < 20; minute++) {
+    gateway.clock.advance(60_000);
+    await say(early, roomId, "earlier, and later");
+  }
+  const document = `/v1/collaboration/documents/${
+    ok(await early.post("/v1/collaboration/documents", { title: "x", roomId })).id
+  }`;
+  const comments = [ok(await early.post(`${document}/comments`, { text: "secret" }))];
+  gateway.clock.advance(-15 * 60_000);
+  const alice = await gateway.as("alice");
+  comments.push(ok(await alice.post(`${document}/comments`, { text: "secret" })));
+  const { id } = await say(alice, roomId, "plain");
+  ok(await alice.patch(`/v1/messages/${id}`, { text: "secret" }));
+  assert.equal(JSON.stringify(await eventsOf(alice, roomId)).split("secret").length, 4);
+  ok(await alice.delete(`/v1/messages/${id}`));
+  for (const comment of comments) ok(await alice.delete(`${document}/comments/${comment.id}`));
+  assert.ok(!JSON.stringify(await eventsOf(alice, roomId)).includes("secret"));
+});
+
 onEngines("the files of a deleted message are named by no event", async (environment) => {
   await using rig = await openFileGateway(environment);
   const { alice } = await people(rig.gateway, "alice");

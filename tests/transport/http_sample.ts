@@ -237,7 +237,7 @@ export function sampleGateway(
     dispatch: createDispatch({
       metrics,
       takeRate: undefined,
-      rates: { requests: { perSecond: 1, burst: 1 }, writes: { perSecond: 1, burst: 1 } },
+      writes: { perSecond: 1, burst: 1 },
     }),
     authenticate,
     runOnce: memoryRunOnce(),

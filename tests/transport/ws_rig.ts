@@ -301,7 +301,7 @@ export function rig(options: Partial<HubDeps> & { log?: FakeLog } = {}): Rig {
     dispatch: createDispatch({
       metrics,
       takeRate: undefined,
-      rates: { requests: { perSecond: 1, burst: 1 }, writes: { perSecond: 1, burst: 1 } },
+      writes: { perSecond: 1, burst: 1 },
     }),
     metrics,
     clock: { now: () => Date.now() },

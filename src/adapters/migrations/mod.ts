@@ -21,6 +21,8 @@ import { foldCase } from "./0016_fold_case.ts";
 import { session } from "./0017_session.ts";
 import { exportFiles } from "./0018_export_files.ts";
 import { roomMinute } from "./0019_room_minute.ts";
+import { exportRevisions } from "./0020_export_revisions.ts";
+import { transferBrought } from "./0021_transfer_brought.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -44,6 +46,8 @@ export const migrations: readonly Migration[] = [
   session,
   exportFiles,
   roomMinute,
+  exportRevisions,
+  transferBrought,
 ];
 
 /** Any number that no other user of the database locks. */
@@ -57,8 +61,11 @@ export async function applyMigrations(
   at: string,
 ): Promise<void> {
   if (dialect === "postgres") {
-    await sql`select pg_advisory_xact_lock(${LOCK})`.execute(db);
+    // Another node may be at it, for as long as that takes; tables that are in use are another matter.
     await sql`set local statement_timeout = 0`.execute(db);
+    await sql`set local lock_timeout = 0`.execute(db);
+    await sql`select pg_advisory_xact_lock(${LOCK})`.execute(db);
+    await sql`set local lock_timeout to default`.execute(db);
   }
   await db.schema.createTable("migration").ifNotExists()
     .addColumn("name", "text", (column) => column.primaryKey())
