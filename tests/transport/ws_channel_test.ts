@@ -4,7 +4,7 @@ import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import type { TenantRole } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { streamKey } from "@/ports/store.ts";
-import { ask, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
+import { ask, authenticate, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
 
 const room = "room:a";
 
@@ -506,5 +506,213 @@ Deno.test("a client that comes back for much in many channels at once gets all o
   await until(() => !peer.socket.isOpen || channels.every((channel) => heard(channel).length >= 6));
   assert.equal(peer.socket.closedWith, undefined);
   for (const channel of channels) assert.deepEqual(heard(channel), [1, 2, 3, 4, 5, 6]);
+  await hub.drain();
+});
+
+Deno.test("who is closed as slow by what it hears right after its reply is not taken for present", async () => {
+  const presence = new MemoryPresence();
+  const { hub, connect, log, emit } = rig({ presence, limits: { ...SMALL, outboxMaxBytes: 4000 } });
+  log.append(room);
+  const peer = await connect();
+  log.beforeRead = () => {
+    peer.socket.bufferedAmount = 3000;
+    for (let i = 0; i < 5; i++) emit(room, "x".repeat(1000));
+    return Promise.resolve();
+  };
+  peer.connection.receive(JSON.stringify({ id: 2, subscribe: { channel: room, recover: true } }));
+  await until(() => !peer.socket.isOpen);
+  assert.equal(peer.socket.closedWith?.code, 3008);
+  assert.deepEqual(await presence.list(`${TENANT}/${room}`), []);
+  await hub.drain();
+});
+
+Deno.test("a reply is bounded by its bytes, in every script", async () => {
+  const { hub, connect, log } = rig({ limits: { ...SMALL, outboxMaxBytes: 16_000, replyMaxBytes: 7000 } });
+  for (let i = 0; i < 6; i++) log.append(room, "語".repeat(1000));
+  const peer = await connect();
+  const { history } = await ask(peer, 2, { history: { channel: room, limit: -1 } }) ?? {};
+  assert.deepEqual(history?.publications.map(({ offset }: { offset: number }) => offset), [1, 2]);
+  const { subscribe } = await ask(peer, 3, { subscribe: { channel: room, recover: true } });
+  const heard = () => [...subscribe.publications ?? [], ...pushes(peer.socket, room)].map(({ offset }) => offset);
+  await until(() => !peer.socket.isOpen || heard().length >= 6);
+  assert.deepEqual(heard(), [1, 2, 3, 4, 5, 6]);
+  assert.ok(peer.socket.isOpen);
+  await hub.drain();
+});
+
+Deno.test("of the log hardly more is read than a reply may hold", async () => {
+  const { hub, connect, log } = rig({
+    limits: { ...SMALL, outboxMaxBytes: 60_000, replyMaxEvents: 2000, replyMaxBytes: 15_000 },
+  });
+  for (let i = 0; i < 2000; i++) log.append(room, "x".repeat(1000));
+  const [read, readBack] = [log.read.bind(log), log.readBack.bind(log)];
+  let events = 0;
+  log.read = async (...args) => (await read(...args)).map((event) => (events++, event));
+  log.readBack = async (...args) => (await readBack(...args)).map((event) => (events++, event));
+  const peer = await connect();
+  await ask(peer, 2, { history: { channel: room, limit: -1 } });
+  assert.ok(events <= 100, `${events} events for a page of history`);
+  events = 0;
+  await ask(peer, 3, { history: { channel: room, limit: -1, reverse: true } });
+  assert.ok(events <= 100, `${events} events for a page of history in reverse`);
+  events = 0;
+  // What follows the reply waits until it is read.
+  peer.socket.isStuck = true;
+  const { subscribe } = await ask(peer, 4, { subscribe: { channel: room, recover: true } });
+  assert.equal(subscribe.recovered, true);
+  assert.ok(events <= 100, `${events} events for a recovery`);
+  await hub.drain();
+  await settle(25);
+});
+
+Deno.test("history is of one moment: nothing in it lies beyond the position that it tells", async () => {
+  const { hub, connect, log, emit } = rig();
+  for (let i = 0; i < 3; i++) log.append(room, i);
+  const peer = await connect();
+  log.beforeRead = () => Promise.resolve(void emit(room, "meanwhile"));
+  const { history } = await ask(peer, 2, { history: { channel: room, limit: -1 } });
+  assert.deepEqual([history.offset, history.publications.at(-1).offset], [3, 3]);
+  const { epoch } = history;
+  const back = await ask(peer, 3, {
+    history: { channel: room, limit: 2, reverse: true, since: { offset: 99, epoch } },
+  });
+  assert.deepEqual(back.history.publications.map(({ offset }: { offset: number }) => offset), [4, 3]);
+  await hub.drain();
+});
+
+Deno.test("who loses a right while its recovery is being read is not let in", async () => {
+  const { hub, connect, log, rooms } = rig({ revalidate: (actor) => Promise.resolve(actor) });
+  log.append(room);
+  const peer = await connect();
+  log.beforeRead = async () => {
+    rooms.banned.add("alice");
+    hub.rightsMoved(TENANT, "alice");
+    await settle();
+  };
+  assert.equal((await ask(peer, 2, { subscribe: { channel: room, recover: true } })).error?.code, 103);
+  await hub.drain();
+});
+
+Deno.test("everybody's rights are looked at again in turn, however many there are", async () => {
+  let now = Date.now();
+  const looked = new Set<string>();
+  const { hub, connect } = rig({
+    clock: { now: () => now },
+    limits: { ...SMALL, tickMs: 100_000, revalidateMs: 100_000, pingMs: 10_000_000 },
+    revalidate: (actor) => Promise.resolve((looked.add(actor.principalId), actor)),
+  });
+  for (let i = 0; i < 250; i++) await connect(`p${i}`);
+  looked.clear();
+  for (let tick = 0; tick < 3; tick++) {
+    now += 100_000;
+    hub.tick();
+    await settle();
+  }
+  assert.equal(looked.size, 250);
+  await hub.drain();
+});
+
+Deno.test("a token that ended is no reason to close a connection that has a newer one by then", async () => {
+  let look: (() => void) | undefined;
+  let isFirst = true;
+  const { hub, connect } = rig({
+    revalidate: (actor) => {
+      if (actor.tokenId !== "jti-alice/60" || isFirst) {
+        isFirst = false;
+        return Promise.resolve(actor);
+      }
+      return new Promise((resolve) => look = () => resolve(undefined));
+    },
+  });
+  const peer = await connect("alice/60");
+  hub.rightsMoved(TENANT, "alice");
+  await until(() => look !== undefined);
+  await ask(peer, 2, { refresh: { token: "alice/90" } });
+  look?.();
+  await settle();
+  assert.equal(peer.socket.closedWith, undefined);
+  await hub.drain();
+});
+
+Deno.test("a newer token that may hear more brings the client back for what it did not hear", async () => {
+  const { hub, connect, emit } = rig({
+    authenticate: async (token) => ({
+      ...await authenticate(token.replace("narrow ", "")),
+      scopes: token.startsWith("narrow ") ? new Set(["task.read"]) : undefined,
+    }),
+    revalidate: (actor) => Promise.resolve(actor),
+  });
+  const self = "principal:alice";
+  const peer = await connect("narrow alice");
+  const { epoch, offset = 0 } = peer.socket.lines[0].connect.subs[self];
+  emit(self, "unheard");
+  await settle();
+  assert.deepEqual(offsets(peer.socket, self), []);
+  await ask(peer, 2, { refresh: { token: "alice" } });
+  await until(() => !peer.socket.isOpen);
+  assert.equal(peer.socket.closedWith?.code, 3010);
+  const { socket } = await connect("alice", { subs: { [self]: { recover: true, offset, epoch } } });
+  assert.deepEqual(socket.lines[0].connect.subs[self].publications.map((pub: { offset: number }) => pub.offset), [1]);
+  await hub.drain();
+});
+
+Deno.test("who may not see the past hears nothing of it from a node that has yet to catch up", async () => {
+  const { hub, connect, log, rooms, bus } = rig();
+  const early = await connect("bob");
+  await ask(early, 2, { subscribe: { channel: room } });
+  const read = log.read.bind(log);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  log.read = async (...args) => {
+    const events = await read(...args);
+    log.read = read;
+    await promise;
+    return events;
+  };
+  // One that is ahead of this node makes it read what there is; more comes while it does.
+  log.append(room, "first");
+  const ahead = await connect("carol");
+  const asked = ask(ahead, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
+  await settle();
+  const events = [log.append(room, "secret"), log.append(room, "secret")];
+  rooms.hiddenUpTo = 3;
+  const peer = await connect("alice");
+  const subscribed = ask(peer, 2, { subscribe: { channel: room } });
+  await settle();
+  resolve();
+  await Promise.all([asked, subscribed]);
+  bus.publish(streamKey(TENANT, room), { kind: "events", events });
+  await until(() => offsets(early.socket, room).length === 3);
+  assert.deepEqual(offsets(peer.socket, room), []);
+
+  for (let i = 0; i < 3; i++) log.append(room, "secret");
+  rooms.hiddenUpTo = 6;
+  log.isAway = true;
+  const late = await connect("dave");
+  const { error } = await ask(late, 2, { subscribe: { channel: room } });
+  assert.deepEqual([error?.code, error?.temporary], [100, true]);
+  await hub.drain();
+});
+
+Deno.test("who was removed reads nothing more, also where the node has not heard of the removal yet", async () => {
+  const presence = new MemoryPresence();
+  const { hub, connect, log, rooms } = rig({ presence });
+  const peer = await connect("alice");
+  await ask(peer, 2, { subscribe: { channel: room } });
+  const code = async (id: number, command: Record<string, unknown>) => (await ask(peer, id, command)).error?.code;
+  assert.equal(await code(3, { history: { channel: room, limit: -1 } }), undefined);
+  rooms.banned.add("alice");
+  log.append(room, null, { kind: "evict", principalIds: ["alice"], reason: "removed" });
+  log.append(room, "secret");
+  assert.equal(await code(4, { history: { channel: room, limit: -1 } }), 103);
+  assert.equal(await code(5, { presence: { channel: room } }), 103);
+  assert.equal(await code(6, { presence_stats: { channel: room } }), 103);
+  // Removed while its page was being read.
+  const other = await connect("bob");
+  log.beforeRead = () => {
+    rooms.banned.add("bob");
+    log.append(room, "secret");
+    return Promise.resolve();
+  };
+  assert.equal((await ask(other, 2, { history: { channel: room, limit: -1 } })).error?.code, 103);
   await hub.drain();
 });

@@ -1,5 +1,7 @@
 // What one connection may send, in which order it is answered, and how it ends.
 import assert from "node:assert/strict";
+import { encodeFrame } from "@/transport/ws/protobuf.ts";
+import { Reply } from "@/transport/ws/protobuf_message.ts";
 import { logged } from "../logged.ts";
 import { ask, FakeSocket, rig, settle, SMALL, until } from "./ws_rig.ts";
 
@@ -449,5 +451,46 @@ Deno.test("a client that goes on and on after its last word is closed all the sa
   assert.ok(large.socket.isOpen);
   large.connection.receive("x".repeat(600_000));
   assert.equal(large.socket.closedWith?.code, 3501);
+  await hub.drain();
+});
+
+Deno.test("commands that come with the connect count against the rate as well", async () => {
+  const { hub } = rig();
+  const socket = new FakeSocket();
+  const lines = Array.from({ length: 200 }, (_, at) => `{"id":${at + 2},"unsubscribe":{"channel":"x"}}`);
+  hub.open(socket, { ip: "::1" }).receive([`{"id":1,"connect":{"token":"alice"}}`, ...lines].join("\n"));
+  await until(() => !socket.isOpen || socket.lines.length === 201);
+  assert.equal(socket.closedWith?.code, 3013);
+  assert.equal(socket.lines.length, 1 + (SMALL.rate?.burst ?? 0));
+  await hub.drain();
+});
+
+Deno.test("an answer that is too long for the socket is an error and not the end of it", async () => {
+  const { hub, connect } = rig({ limits: { ...SMALL, outboxMaxBytes: 4000 } });
+  const peer = await connect();
+  const echo = (id: number, length: number) =>
+    ask(peer, id, { rpc: { method: "test.echo", data: { text: "x".repeat(length) } } });
+  assert.equal((await echo(2, 3000)).rpc.data.text.length, 3000);
+  const reply = await echo(3, 4000);
+  assert.equal(peer.socket.closedWith, undefined);
+  assert.equal(reply.error.code, 413);
+  assert.match(reply.error.message, /^payload_too_large: .*4051 bytes/);
+  // One that would fit is only waiting for what is before it to be read.
+  peer.socket.isStuck = true;
+  assert.ok((await echo(4, 1900)).rpc);
+  const waiting = echo(5, 2200);
+  await settle(40);
+  assert.equal(peer.socket.lines.at(-1).id, 4);
+  peer.socket.bufferedAmount = 0;
+  assert.equal((await waiting).rpc.data.text.length, 2200);
+  await hub.drain();
+});
+
+Deno.test("a token that ends in thousands of years is told in seconds that every client can count", async () => {
+  const { hub, connect } = rig();
+  const peer = await connect("alice/99999999999");
+  assert.equal(peer.socket.lines[0].connect.ttl, 2 ** 31 - 1);
+  assert.equal((await ask(peer, 2, { refresh: { token: "alice/99999999999" } })).refresh.ttl, 2 ** 31 - 1);
+  for (const frame of peer.socket.frames) assert.ok(encodeFrame(frame, Reply).length > 0);
   await hub.drain();
 });

@@ -1,7 +1,8 @@
 // Recoveries that are more than one reply holds: the rest follows from the log, whole, in order, once, at the reader's pace.
 import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
-import { ask, offsets, pushes, rig, settle, SMALL, until } from "./ws_rig.ts";
+import { streamKey } from "@/ports/store.ts";
+import { ask, authenticate, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
 
 const room = "room:a";
 const limits = { ...SMALL, replyMaxEvents: 3, replyMaxBytes: 2000 };
@@ -115,5 +116,71 @@ Deno.test("a member removed while the rest of its recovery is on its way hears n
   await settle(20);
   assert.deepEqual(heard, line(4, 103));
   assert.deepEqual(offsets(peer.socket, room), heard);
+  await hub.drain();
+});
+
+Deno.test("a newer token that may hear nothing ends the rest of a recovery", async () => {
+  const self = "principal:alice";
+  const { hub, connect, log } = rig({ limits, revalidate: (actor) => Promise.resolve(actor) });
+  for (let i = 0; i < 300; i++) log.append(self, i);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  log.beforeRead = () => log.reads === 2 ? promise : Promise.resolve();
+  const { socket, connection } = await connect("alice", { subs: { [self]: { recover: true, offset: 0 } } });
+  await until(() => log.reads === 2);
+  connection.renew({ ...await authenticate("alice"), scopes: new Set(["task.read"]) });
+  hub.tick();
+  await settle();
+  resolve();
+  await settle(20);
+  assert.deepEqual(offsets(socket, self), []);
+  assert.ok(socket.isOpen);
+  await hub.drain();
+});
+
+Deno.test("a burst that is more than waits for anybody costs no reader its connection", async () => {
+  const { hub, connect, log, bus, metrics } = rig({ limits: { ...SMALL, outboxMaxBytes: 20_000 } });
+  const presence = { channel: room, join_leave: true };
+  const [reader, other] = [await connect("alice"), await connect("bob")];
+  for (const peer of [reader, other]) await ask(peer, 2, { subscribe: presence });
+  for (let burst = 1; burst <= 3; burst++) {
+    const events = Array.from({ length: 40 }, () => log.append(room, "x".repeat(1000)));
+    // In one message, or in many that come together.
+    const told = burst === 1 ? [events] : events.map((event) => [event]);
+    for (const some of told) bus.publish(streamKey(TENANT, room), { kind: "events", events: some });
+    await ask(other, 2 + burst, { publish: { channel: room, data: { type: "typing", data: { isTyping: true } } } });
+    await until(() => !reader.socket.isOpen || offsets(reader.socket, room).at(-1) === 40 * burst);
+  }
+  const last = log.append(room, "after");
+  bus.publish(streamKey(TENANT, room), { kind: "events", events: [last] });
+  await until(() => [reader, other].every(({ socket }) => offsets(socket, room).at(-1) === 121));
+  for (const { socket } of [reader, other]) {
+    assert.deepEqual(offsets(socket, room), line(1, 121));
+    assert.equal(socket.closedWith, undefined);
+  }
+  assert.match(await metrics.registry.metrics(), /svc_pool_messages_dropped_total 0\n/);
+  await hub.drain();
+});
+
+Deno.test("an event that is longer than may wait for anybody ends the connection, as nothing else can be done", async () => {
+  const { hub, connect, emit } = rig({ limits: { ...SMALL, outboxMaxBytes: 20_000 } });
+  const peer = await connect();
+  await ask(peer, 2, { subscribe: { channel: room } });
+  emit(room, "x".repeat(20_000));
+  await until(() => !peer.socket.isOpen);
+  assert.equal(peer.socket.closedWith?.code, 3008);
+  await hub.drain();
+});
+
+Deno.test("what no log has is left out where it does not fit beside a burst, and counted", async () => {
+  const { hub, connect, log, bus, metrics } = rig({ limits: { ...SMALL, outboxMaxBytes: 20_000 } });
+  const peer = await connect();
+  await ask(peer, 2, { subscribe: { channel: room } });
+  const events = Array.from({ length: 18 }, () => log.append(room, "x".repeat(1000)));
+  bus.publish(streamKey(TENANT, room), { kind: "events", events });
+  hub.publish({ tenantId: TENANT, channel: room, json: JSON.stringify("y".repeat(1500)) });
+  await until(() => offsets(peer.socket, room).at(-1) === 18);
+  assert.equal(peer.socket.closedWith, undefined);
+  assert.equal(pushes(peer.socket, room).length, 18);
+  assert.match(await metrics.registry.metrics(), /svc_pool_messages_dropped_total 1\n/);
   await hub.drain();
 });

@@ -185,3 +185,17 @@ Deno.test("the canary comes back through a bus that works, and not through one t
   await assert.rejects(canary.probe(), /did not answer within 20 ms/);
   canary.close();
 });
+
+Deno.test("Sequence fills a hole as soon after readings that brought nothing as ever", async () => {
+  const log = new FakeLog();
+  const owner = new Owner();
+  const sequence = new Sequence(log, 5, owner);
+  await sequence.start();
+  for (let i = 0; i < 20; i++) await sequence.catchUp();
+  log.append(room);
+  const startedAt = performance.now();
+  sequence.accept([log.append(room)]);
+  await until(() => owner.seen.length === 2);
+  assert.ok(performance.now() - startedAt < 500);
+  sequence.close();
+});

@@ -16,7 +16,8 @@ const DESCRIPTION =
 One text frame carries one or more JSON objects, separated by newlines. The first command is \`connect\` with the access
 token; a reply has the \`id\` of its command. \`{}\` is a ping, answered with \`{}\`. Events of the log have an \`offset\` that
 grows by exactly 1 within a channel: resubscribe with the last one seen and its \`epoch\`, and everything missed comes with
-the reply, or \`recovered\` is absent and the state is to be read again. Unknown fields and event types are to be ignored. The same operations over HTTP: \`/openapi.json\`.
+the reply or right after it, or \`recovered\` is absent and the state is to be read again. Unknown fields and event types are
+to be ignored. The same operations over HTTP, for answers too long for a socket (error 413) as well: \`/openapi.json\`.
 
 Who asks for the subprotocol \`centrifuge-protobuf\` gets the same messages as protobuf in binary frames, with JSON text as \`data\`.`;
 

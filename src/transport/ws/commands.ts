@@ -1,4 +1,5 @@
 // What each command of a client does, and how its failure is answered.
+import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
@@ -24,6 +25,10 @@ import type { History } from "./history.ts";
 import type { Subscriber } from "./subscribe.ts";
 
 const EPHEMERAL_MAX_BYTES = 1024;
+/** What a reply is around its data. */
+const ENVELOPE_BYTES = 40;
+/** How soon a client that has yet to read other replies is looked at again. */
+const PATIENCE_MS = 20;
 
 /** What clients may publish. */
 const Publication = z.strictObject({ type: z.string().max(64), data: z.unknown().optional() });
@@ -36,6 +41,7 @@ export type CommandsDeps = {
   operations: ReadonlyMap<string, Operation>;
   dispatch: Dispatch;
   clock: Clock;
+  outboxMaxBytes: number;
   publish: (event: EphemeralEvent) => void;
 };
 
@@ -150,6 +156,7 @@ export class Commands {
     const { feed } = subscription;
     const clients = feed.hasPresence ? await this.#deps.presence.list(feed.key) : [];
     if (!feed.hasPresence || clients.length > feed.rules.presenceMax) throw new WireFault(ERRORS.notAvailable);
+    await this.#look(connection, body.channel);
     const result = method === "presence"
       ? { presence: Object.fromEntries(clients.map((info) => [info.client, info])) }
       : { num_clients: clients.length, num_users: new Set(clients.map((info) => info.user)).size };
@@ -160,16 +167,24 @@ export class Commands {
     const { actor, subscriptions } = connection;
     if (actor === undefined) throw new WireFault(ERRORS.unauthorized);
     const subscription = subscriptions.get(body.channel);
-    let isDurable = subscription?.feed.rules.isDurable;
-    let hiddenUpTo = subscription?.hiddenUpTo ?? 0;
-    if (subscription?.isLive !== true) {
-      const { kind, id: channelId } = this.#deps.subscriber.kindOf(body.channel);
-      const seen = await kind.authorize(actor, channelId, "subscribe");
-      hiddenUpTo = seen?.hiddenUpTo ?? 0;
-      isDurable = kind.isDurable;
-    }
-    if (isDurable !== true) throw new WireFault(ERRORS.notAvailable);
-    connection.reply(id, "history", await this.#deps.history.read(actor.tenantId, body, hiddenUpTo));
+    const { isDurable, hiddenUpTo } = subscription?.isLive === true
+      ? { isDurable: subscription.feed.rules.isDurable, hiddenUpTo: subscription.hiddenUpTo }
+      : await this.#look(connection, body.channel);
+    if (!isDurable) throw new WireFault(ERRORS.notAvailable);
+    const page = await this.#deps.history.read(actor.tenantId, body, hiddenUpTo);
+    if (subscription?.isServerSide !== true) await this.#look(connection, body.channel);
+    connection.reply(id, "history", page);
+  }
+
+  /**
+   * Throws unless the client may see the channel now. To be asked once what it is told has been read: that may be younger
+   * than the right to it was, and than what its subscription has heard of.
+   */
+  async #look({ actor }: Connection, channel: string): Promise<{ isDurable: boolean; hiddenUpTo: number }> {
+    if (actor === undefined) throw new WireFault(ERRORS.unauthorized);
+    const { kind, id } = this.#deps.subscriber.kindOf(channel);
+    const seen = await kind.authorize(actor, id, "subscribe");
+    return { isDurable: kind.isDurable, hiddenUpTo: seen?.hiddenUpTo ?? 0 };
   }
 
   async #rpc(connection: Connection, { id, body }: CommandOf<"rpc">): Promise<void> {
@@ -183,7 +198,14 @@ export class Commands {
       via: "ws",
       signal: connection.signal,
     });
-    connection.reply(id, "rpc", output === undefined || output === null ? "{}" : `{"data":${json}}`);
+    if (output === undefined || output === null) return connection.reply(id, "rpc", "{}");
+    const bytes = ENVELOPE_BYTES + Buffer.byteLength(json);
+    if (bytes > this.#deps.outboxMaxBytes) {
+      const detail = `It is done, but its answer of ${bytes} bytes is too long for a socket; read it over HTTP`;
+      throw new Fault("payload_too_large", detail);
+    }
+    while (!connection.isClosed && !connection.takes(bytes)) await new Promise((go) => setTimeout(go, PATIENCE_MS));
+    connection.reply(id, "rpc", `{"data":${json}}`);
   }
 
   #errorOf(connection: Connection, command: Command, thrown: unknown): WireError {

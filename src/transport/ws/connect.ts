@@ -35,6 +35,9 @@ const LEGACY_TOKEN = {
   detail: "A token in the URL can end up in logs; send it in the connect command",
 };
 
+/** Some clients count seconds in 31 bits. */
+const TTL_MAX_SECONDS = 2 ** 31 - 1;
+
 const log = logOf("ws");
 
 export class Entrance {
@@ -119,7 +122,8 @@ export class Entrance {
   /** A ttl of 0, or `expires` without one, sends clients into a loop. */
   #lifetime({ expiresAt }: Actor): { expires: true; ttl: number } | Record<never, never> {
     if (expiresAt === undefined) return {};
-    return { expires: true, ttl: Math.max(1, Math.ceil((expiresAt - this.#deps.clock.now()) / 1000)) };
+    const seconds = Math.ceil((expiresAt - this.#deps.clock.now()) / 1000);
+    return { expires: true, ttl: Math.min(Math.max(1, seconds), TTL_MAX_SECONDS) };
   }
 
   #refuse(connection: Connection, id: number, thrown: unknown): void {

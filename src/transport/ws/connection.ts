@@ -6,7 +6,7 @@ import { isLongerThan } from "@/core/text.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import { CLOSE, type Verdict } from "./close.ts";
 import { type Command, encodeError, encodeReply, parseLine, PING, type WireError } from "./frame.ts";
-import { Bucket, type WsLimits } from "./limits.ts";
+import { Allowance, type WsLimits } from "./limits.ts";
 import { Frames, Outbox } from "./outbox.ts";
 import type { Member, Pool } from "./pool.ts";
 import type { Subscription } from "./subscription.ts";
@@ -47,6 +47,8 @@ export interface ConnectionHost {
   welcomed(connection: Connection): void;
   /** The reader is behind, or has input to be read away: resume the connection a little later. */
   stalled(connection: Connection): void;
+  /** So many broadcast messages do not reach somebody who stays. */
+  dropped(count: number): void;
   /** Over for us; `dropped` broadcast messages were not sent. */
   closed(connection: Connection, verdict: Verdict | undefined, dropped: number): void;
   /** The socket is gone as well. */
@@ -94,9 +96,7 @@ export class Connection implements Member {
   #parting: Parting | undefined;
   #pingAt = Infinity;
   #pongBy = Infinity;
-  #commands: Bucket | undefined;
-  #subscribes: Bucket | undefined;
-  #publishes: Bucket | undefined;
+  readonly #allowance: Allowance;
   #abort: AbortController | undefined;
 
   constructor(socket: SocketLike, meta: ConnectionMeta, host: ConnectionHost) {
@@ -105,6 +105,7 @@ export class Connection implements Member {
     this.shard = host.pool.assign();
     this.meta = meta;
     this.openedAt = host.time;
+    this.#allowance = new Allowance(host.limits, host.now());
   }
 
   get isClosed(): boolean {
@@ -190,12 +191,17 @@ export class Connection implements Member {
       }
       if (this.isBehind) return this.#host.stalled(this);
       this.#inbox.shift();
-      this.#inboxBytes -= next.bytes;
+      this.#inboxBytes -= next.length;
       this.#overlapping = overlap;
       this.#running++;
       // It never rejects.
       this.#host.run(this, next).then(this.#settled);
     }
+  }
+
+  /** Whether so many bytes may wait for the client beside what waits already. */
+  takes(bytes: number): boolean {
+    return this.#pressure(bytes) <= this.#host.limits.outboxMaxBytes;
   }
 
   /** Queues a reply; `body` is encoded. */
@@ -208,25 +214,27 @@ export class Connection implements Member {
     this.#send(encodeError(id, error));
   }
 
-  /** Queues broadcast lines. */
-  push(text: string, bytes: number, count: number): void {
-    if (this.isClosed) return;
+  /** Queues broadcast lines; false where they are too many at once for a client that reads well. */
+  push(text: string, bytes: number, count: number): boolean {
+    if (this.isClosed) return true;
+    const { outboxMaxBytes } = this.#host.limits;
+    const isTight = this.#outbox.bytes + this.#unread + bytes > outboxMaxBytes;
+    if (isTight && !this.takes(bytes) && this.#unread <= outboxMaxBytes / 2) return false;
     this.#outbox.add(text, bytes, count);
-    if (this.#outbox.bytes > this.#host.limits.outboxMaxBytes) this.close(CLOSE.slow);
+    if (this.#outbox.bytes > outboxMaxBytes) this.close(CLOSE.slow);
     else this.#touch();
+    return true;
+  }
+
+  /** Goes without so many broadcast messages. */
+  drop(count: number): void {
+    this.#host.dropped(count);
   }
 
   /** The connection is let in; call before its connect reply. */
   welcome(): void {
     const { limits, time } = this.#host;
     this.#phase = "ready";
-    if (limits.rate !== undefined) {
-      this.#commands = new Bucket(limits.rate.perSecond, limits.rate.burst, this.#host.now());
-      const subscribesMax = Math.max(limits.rate.burst, limits.subscriptionsMax);
-      this.#subscribes = new Bucket(limits.rate.perSecond, subscribesMax, this.#host.now());
-      const { perSecond, burst } = limits.publishRate ?? limits.rate;
-      this.#publishes = new Bucket(perSecond, burst, this.#host.now());
-    }
     this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
     this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
     this.meta.onAuthenticated?.();
@@ -244,7 +252,7 @@ export class Connection implements Member {
   /** Goes on as the same principal with a newer token, whose rights are looked at soon. */
   renew(actor: Actor): void {
     this.actor = actor;
-    this.revalidateAt = this.#host.time;
+    this.revalidateAt = 0;
   }
 
   /** Looks at the deadlines. */
@@ -327,11 +335,13 @@ export class Connection implements Member {
     const { limits } = this.#host;
     const isFresh = this.#phase === "fresh";
     if (isFresh && isLongerThan(line, limits.connectMaxBytes)) return this.#part(CLOSE.tooLarge);
-    const parsed = parseLine(line, line.length);
+    const parsed = parseLine(line);
     if (parsed === undefined) return this.#part(CLOSE.badRequest);
     const method = typeof parsed === "string" ? parsed : parsed.method;
     if (isFresh !== (method === "connect")) return this.#part(CLOSE.badRequest);
-    if (!this.#isAllowed(method)) return this.#part(CLOSE.tooManyRequests);
+    // Closed for what it subscribes to while it connects, a client would come back and do the same.
+    const isFree = isFresh || (method === "subscribe" && this.#phase !== "ready");
+    if (!isFree && !this.#allowance.take(method, this.#host.now())) return this.#part(CLOSE.tooManyRequests);
     if (parsed === "send") return this.#part(CLOSE.notAvailable);
     if (parsed === "pong") {
       this.#pongBy = Infinity;
@@ -339,19 +349,13 @@ export class Connection implements Member {
     }
     if (isFresh) this.#phase = "connecting";
     this.#inbox.push(parsed);
-    this.#inboxBytes += parsed.bytes;
+    this.#inboxBytes += parsed.length;
     const maxBytes = this.#phase === "ready" ? limits.inboxMaxBytes : limits.frameMaxBytes;
     if (this.#inboxBytes > maxBytes) this.#part(CLOSE.tooManyRequests);
   }
 
-  /** Subscribing has an allowance of its own, as clients ask for all their channels at once; and so has publishing. */
-  #isAllowed(method: string): boolean {
-    const bucket = method === "subscribe" ? this.#subscribes : method === "publish" ? this.#publishes : this.#commands;
-    return bucket?.take(this.#host.now()) ?? true;
-  }
-
   #send(text: string): void {
-    this.push(text, Buffer.byteLength(text), 0);
+    if (!this.push(text, Buffer.byteLength(text), 0)) this.close(CLOSE.slow);
   }
 
   #touch(): void {
@@ -361,14 +365,13 @@ export class Connection implements Member {
   }
 
   /**
-   * Bytes that wait for the client. The runtime is asked how many of those it got are still there only when they may matter: at
-   * most what it got since it was last asked, and what was there then.
+   * Bytes that wait for the client, and `more`. The runtime is asked how many of those it got are still there only when they
+   * may matter: at most what it got since it was last asked, and what was there then.
    */
-  #pressure(): number {
-    if (this.#outbox.bytes + this.#unread > this.#host.limits.outboxMaxBytes / SURELY_FEW) {
-      this.#unread = this.#socket.bufferedAmount;
-    }
-    return this.#outbox.bytes + this.#unread;
+  #pressure(more = 0): number {
+    const own = this.#outbox.bytes + more;
+    if (own + this.#unread > this.#host.limits.outboxMaxBytes / SURELY_FEW) this.#unread = this.#socket.bufferedAmount;
+    return own + this.#unread;
   }
 
   #sendRest(): void {

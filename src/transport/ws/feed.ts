@@ -17,9 +17,7 @@ export type FeedRules = { prefix: string; isDurable: boolean; presenceMax: numbe
 export type FeedDeps = { bus: Bus; log: EventLog; pages: Pages; presence: Presence; repairDelayMs: number };
 
 /** Who of the subscribers hears something. */
-type Audience = { only?: ReadonlySet<string> | undefined; isJoinLeave?: boolean; isLogged?: boolean };
-
-const LOGGED: Audience = { isLogged: true };
+type Audience = { only?: ReadonlySet<string> | undefined; isJoinLeave?: boolean };
 
 const log = logOf("ws");
 
@@ -36,6 +34,7 @@ export class Feed implements SequenceOwner {
   readonly #deps: FeedDeps;
   readonly #onEmpty: (feed: Feed) => void;
   readonly #subscriptions = new Set<Subscription>();
+  readonly #batches = new WeakMap<StoredEvent, Batch>();
   #bus: BusSubscription | undefined;
   #isReady = false;
   #isClosed = false;
@@ -102,8 +101,9 @@ export class Feed implements SequenceOwner {
   deliver(events: readonly StoredEvent[]): void {
     let lines = "";
     let count = 0;
+    let after = 0;
     const flush = (): void => {
-      this.#broadcast(lines, count, LOGGED);
+      if (count > 0) this.#broadcast(batchOf(lines, count, after));
       lines = "";
       count = 0;
     };
@@ -122,10 +122,18 @@ export class Feed implements SequenceOwner {
         this.#apply(effect);
       }
       const push = this.#encode(event);
+      if (count === 0) after = event.seq - 1;
       lines = count === 0 ? push : `${lines}\n${push}`;
       count++;
     }
     flush();
+  }
+
+  /** An event as it is pushed to those who come back for it, encoded once for all of them. */
+  pushOf(event: StoredEvent): Batch {
+    let batch = this.#batches.get(event);
+    if (batch === undefined) this.#batches.set(event, batch = this.#batchOf(event));
+    return batch;
   }
 
   /** Events right after a place, at most `limit`; `undefined` when the log does not have them whole. */
@@ -169,16 +177,14 @@ export class Feed implements SequenceOwner {
     const { push, json, infoJson } = event;
     const only = event.principalIds === undefined ? undefined : new Set(event.principalIds);
     if (push !== undefined) {
-      this.#broadcast(encodePush(this.channel, push, `{"info":${json}}`), 1, { only, isJoinLeave: true });
+      this.#broadcast(batchOf(encodePush(this.channel, push, `{"info":${json}}`), 1), { only, isJoinLeave: true });
     } else {
       const info = infoJson === undefined ? "" : `,"info":${infoJson}`;
-      this.#broadcast(encodePush(this.channel, "pub", `{"data":${json}${info}}`), 1, { only });
+      this.#broadcast(batchOf(encodePush(this.channel, "pub", `{"data":${json}${info}}`), 1), { only });
     }
   }
 
-  #broadcast(text: string, count: number, { only, isJoinLeave = false, isLogged = false }: Audience): void {
-    if (count === 0) return;
-    const batch = batchOf(text, count, isLogged);
+  #broadcast(batch: Batch, { only, isJoinLeave = false }: Audience = {}): void {
     for (const subscription of this.#subscriptions) {
       if (only !== undefined && !only.has(subscription.listener.actor?.principalId ?? "")) continue;
       if (!isJoinLeave || subscription.wantsJoinLeave) subscription.deliver(batch);
@@ -192,11 +198,15 @@ export class Feed implements SequenceOwner {
 
   /** The one event that is not the same for everybody: encoded twice, in its place among the others for each. */
   #divide(event: StoredEvent): void {
-    const full = batchOf(this.#encode(event), 1, true);
-    const empty = batchOf(this.#encode(emptied(event)), 1, true);
+    const full = this.#batchOf(event);
+    const empty = this.#batchOf(emptied(event));
     for (const subscription of this.#subscriptions) {
       subscription.deliver(isHidden(event, subscription.hiddenUpTo) ? empty : full);
     }
+  }
+
+  #batchOf(event: StoredEvent): Batch {
+    return batchOf(this.#encode(event), 1, event.seq - 1);
   }
 
   #encode({ json, seq }: StoredEvent): string {
@@ -232,6 +242,6 @@ export class Feed implements SequenceOwner {
   }
 }
 
-function batchOf(text: string, count: number, isLogged: boolean): Batch {
-  return { text, bytes: Buffer.byteLength(text), count, isLogged };
+function batchOf(text: string, count: number, after?: number): Batch {
+  return { text, bytes: Buffer.byteLength(text), count, after };
 }

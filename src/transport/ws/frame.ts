@@ -52,12 +52,12 @@ type Method = keyof typeof BODIES;
 const parsers: { [Name in Method]?: z.ZodType } = {};
 const METHODS = new Set(Object.keys(BODIES));
 
-/** `bytes` is what the command weighs while it waits. */
+/** `length` is what the command weighs while it waits. */
 type Commands = {
-  [Name in Method]: { method: Name; id: number; bytes: number; body: z.output<(typeof BODIES)[Name]> };
+  [Name in Method]: { method: Name; id: number; length: number; body: z.output<(typeof BODIES)[Name]> };
 };
 /** A command whose envelope is fine and whose body is not; answered in its turn. */
-export type InvalidCommand = { method: "invalid"; id: number; bytes: number; body: WireError };
+type InvalidCommand = { method: "invalid"; id: number; length: number; body: WireError };
 export type CommandOf<Name extends Method> = Commands[Name];
 export type Command = Commands[Method] | InvalidCommand;
 
@@ -95,7 +95,7 @@ export class WireFault extends Error {
 }
 
 /** Parses one line; `undefined` when it breaks the protocol, which ends the connection. */
-export function parseLine(text: string, bytes: number): Line | undefined {
+export function parseLine(text: string): Line | undefined {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -111,15 +111,16 @@ export function parseLine(text: string, bytes: number): Line | undefined {
   if (typeof id !== "number" || !Number.isInteger(id) || id < 1 || id > ID_MAX || method === undefined) {
     return undefined;
   }
-  if (!isMethod(method)) return invalid(id, bytes, ERRORS.methodNotFound);
-  if (isDeeperThan(text, DEPTH_MAX)) return invalid(id, bytes, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
+  const { length } = text;
+  if (!isMethod(method)) return invalid(id, length, ERRORS.methodNotFound);
+  if (isDeeperThan(text, DEPTH_MAX)) return invalid(id, length, ERRORS.badRequest, `nested deeper than ${DEPTH_MAX}`);
   const badText = findUnsafeText(text, parsed);
   // As over HTTP, the input of an operation is where a pointer into it starts.
-  if (badText !== undefined) return invalid(id, bytes, wireErrorOf(unsafeText(badText.replace(/^\/rpc\/data/, ""))));
+  if (badText !== undefined) return invalid(id, length, wireErrorOf(unsafeText(badText.replace(/^\/rpc\/data/, ""))));
   const body = (parsers[method] ??= z.compile(BODIES[method])).safeParse(fields[method]);
-  if (!body.success) return invalid(id, bytes, ERRORS.badRequest, issueOf(body.error));
+  if (!body.success) return invalid(id, length, ERRORS.badRequest, issueOf(body.error));
   // The table above ties each method to its body; the compiler cannot follow that through the lookup.
-  return { method, id, bytes, body: body.data } as Command;
+  return { method, id, length, body: body.data } as Command;
 }
 
 /** What the caller of an operation sees of a fault: HTTP statuses are codes here as well. */
@@ -175,8 +176,8 @@ function isMethod(key: string): key is Method {
   return METHODS.has(key);
 }
 
-function invalid(id: number, bytes: number, error: WireError, detail?: string): InvalidCommand {
-  return { method: "invalid", id, bytes, body: new WireFault(error, detail).error };
+function invalid(id: number, length: number, error: WireError, detail?: string): InvalidCommand {
+  return { method: "invalid", id, length, body: new WireFault(error, detail).error };
 }
 
 /** What is wrong first: where, and in words. */

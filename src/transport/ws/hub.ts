@@ -47,7 +47,7 @@ export type HubStats = {
 
 /** After a pause of the process, deadlines move on by no more than this many ticks. */
 const TICKS_MAX = 3;
-/** So that many thousand idle sockets do not keep the store busy; the rest is due at the next tick. */
+/** So that many thousand idle sockets do not keep the store busy; of more, those that wait longest come first. */
 const REVALIDATIONS_PER_TICK = 100;
 const STALL_MS = 20;
 const DRAIN_STEP_MS = 25;
@@ -105,6 +105,7 @@ export class Hub implements ConnectionHost {
       operations: deps.operations,
       dispatch: deps.dispatch,
       clock,
+      outboxMaxBytes: limits.outboxMaxBytes,
       publish: (event) => this.publish(event),
     });
     this.#revalidation = new Revalidation(this.#subscriber, deps.revalidate);
@@ -179,11 +180,13 @@ export class Hub implements ConnectionHost {
     const now = this.now();
     this.#time += Math.min(Math.max(0, now - this.#tickedAt), this.limits.tickMs * TICKS_MAX);
     this.#tickedAt = now;
-    let revalidations = REVALIDATIONS_PER_TICK;
+    const due: Connection[] = [];
     for (const connection of this.#connections) {
       connection.tick();
-      if (connection.revalidateAt > this.#time || revalidations === 0) continue;
-      revalidations--;
+      if (connection.revalidateAt <= this.#time) due.push(connection);
+    }
+    due.sort((one, other) => one.revalidateAt - other.revalidateAt);
+    for (const connection of due.slice(0, REVALIDATIONS_PER_TICK)) {
       connection.revalidateAt = this.#time + this.limits.revalidateMs;
       this.#revalidation.add(connection);
     }
@@ -219,13 +222,17 @@ export class Hub implements ConnectionHost {
     }, STALL_MS);
   }
 
+  dropped(count: number): void {
+    this.#deps.metrics.poolDropped.inc(count);
+  }
+
   closed(connection: Connection, verdict: Verdict | undefined, dropped: number): void {
     const { metrics } = this.#deps;
     this.#connections.delete(connection);
     this.#stalled.delete(connection);
     metrics.connectionsActive.dec();
     if (connection.wasWelcome) metrics.poolActive.set(--this.#inPool);
-    if (dropped > 0) metrics.poolDropped.inc(dropped);
+    this.dropped(dropped);
     if (verdict?.metric !== undefined) metrics.connectionErrors.inc({ type: verdict.metric });
     if (verdict !== undefined) this.#zombies++;
     log.info("closed", {

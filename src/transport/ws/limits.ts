@@ -85,6 +85,26 @@ export function withoutCaps(limits: WsLimits): WsLimits {
   return rest;
 }
 
+/** What one connection may send. Subscribing counts by itself, as clients ask for all their channels at once; so does publishing. */
+export class Allowance {
+  readonly #commands: Bucket | undefined;
+  readonly #subscribes: Bucket | undefined;
+  readonly #publishes: Bucket | undefined;
+
+  constructor({ rate, publishRate = rate, subscriptionsMax }: WsLimits, now: number) {
+    if (rate === undefined || publishRate === undefined) return;
+    this.#commands = new Bucket(rate.perSecond, rate.burst, now);
+    this.#subscribes = new Bucket(rate.perSecond, Math.max(rate.burst, subscriptionsMax), now);
+    this.#publishes = new Bucket(publishRate.perSecond, publishRate.burst, now);
+  }
+
+  /** Whether one more of these is allowed. */
+  take(method: string, now: number): boolean {
+    const bucket = method === "subscribe" ? this.#subscribes : method === "publish" ? this.#publishes : this.#commands;
+    return bucket?.take(now) ?? true;
+  }
+}
+
 /** A token bucket that fills by itself as time passes. */
 export class Bucket {
   readonly #perSecond: number;

@@ -1,20 +1,22 @@
 // Pages of the log as recoveries send them: after a cut many clients come back for the same events at once.
+import { Buffer } from "node:buffer";
 import type { StoredEvent } from "@/core/event.ts";
 import { RecentMap } from "@/core/recent_map.ts";
 import type { EventLog } from "@/ports/store.ts";
 import { encodePublication } from "./frame.ts";
 
-/** A page is at most a reply long, so few may be kept. */
-const PAGES_MAX = 8;
+/** Events read at once, so that hardly more of the log is held in memory than is sent, however long its events are. */
+export const PAGE = 100;
+const PAGES_MAX = 32;
 
-/** The beginning of a page that fits into one reply, encoded. */
-export type Reply = { count: number; publications: string };
+/** A page as it stands in a reply. */
+export type Encoded = { bytes: number; publications: string };
 
 /** Remembers the last pages. What is written in a log stays as it is, so a full page is right until it is forgotten. */
 export class Pages {
   readonly #log: EventLog;
   readonly #pages = new RecentMap<string, Promise<readonly StoredEvent[]>>(PAGES_MAX);
-  readonly #replies = new WeakMap<readonly StoredEvent[], Reply>();
+  readonly #encoded = new WeakMap<readonly StoredEvent[], Encoded>();
 
   constructor(log: EventLog) {
     this.#log = log;
@@ -39,19 +41,14 @@ export class Pages {
     for (const [key] of this.#pages) if (key.startsWith(`${tenantId}/${stream} `)) this.#pages.delete(key);
   }
 
-  /** As many events from the first on as `maxBytes` hold; encoded once for all who get this very page. */
-  replyOf(page: readonly StoredEvent[], maxBytes: number): Reply {
-    let reply = this.#replies.get(page);
-    if (reply === undefined) {
-      let [size, count] = [0, 0];
-      for (const { json } of page) {
-        size += json.length;
-        if (size > maxBytes) break;
-        count++;
-      }
-      const publications = page.slice(0, count).map(({ json, seq }) => encodePublication(json, seq)).join(",");
-      this.#replies.set(page, reply = { count, publications });
+  /** Encoded once for all who get this very page. */
+  encoded(page: readonly StoredEvent[]): Encoded {
+    let encoded = this.#encoded.get(page);
+    if (encoded === undefined) {
+      const publications = page.map(({ json, seq }) => encodePublication(json, seq)).join(",");
+      encoded = { bytes: Buffer.byteLength(publications), publications };
+      this.#encoded.set(page, encoded);
     }
-    return reply;
+    return encoded;
   }
 }

@@ -49,15 +49,18 @@ export class Revalidation {
     if (!mayAct(connection, actor)) return connection.close(ORIGIN_REFUSED);
     if (this.#revalidate !== undefined) {
       const current = await this.#revalidate(actor);
-      if (current === undefined) return connection.close(CLOSE.forced);
       // A newer token came meanwhile, or another look ended first: which of the two read later cannot be told.
       if (connection.actor !== actor) return this.add(connection);
+      if (current === undefined) return connection.close(CLOSE.forced);
       connection.actor = current;
     }
     for (const subscription of [...connection.subscriptions.values()]) {
       if (connection.isClosed) return;
-      if (subscription.isServerSide && lacksToHear(connection.actor ?? actor) !== undefined) subscription.mute();
-      if (subscription.isServerSide || !subscription.isLive) continue;
+      if (subscription.isServerSide) {
+        if (lacksToHear(connection.actor ?? actor) === undefined) subscription.unmute();
+        else subscription.mute();
+        continue;
+      }
       const { kind, id } = this.#subscriber.kindOf(subscription.feed.channel);
       try {
         await kind.authorize(connection.actor ?? actor, id, "subscribe");

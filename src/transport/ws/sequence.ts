@@ -2,6 +2,7 @@
 import type { StoredEvent } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { EventLog } from "@/ports/store.ts";
+import { PAGE } from "./pages.ts";
 
 /** Who gets the events. `lost` is called when they cannot be whole any more: start over from a fresh position. */
 export interface SequenceOwner {
@@ -12,7 +13,6 @@ export interface SequenceOwner {
 }
 
 const HELD_MAX = 1000;
-const PAGE = 500;
 const ATTEMPTS_MAX = 6;
 const RETRY_MAX_MS = 2000;
 const NOT_STARTED = -1;
@@ -108,12 +108,13 @@ export class Sequence {
     const waitMs = Math.min(RETRY_MAX_MS, this.#repairDelayMs * 2 ** this.#attempts);
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      if (this.#held !== undefined) void this.catchUp();
+      if (this.#held === undefined) return;
+      this.#attempts++;
+      void this.catchUp();
     }, waitMs);
   }
 
   async #readBack(target: number): Promise<void> {
-    this.#attempts++;
     try {
       for (let isMore = true; isMore && !this.#isClosed;) {
         const events = await this.#log.read(this.#owner.tenantId, this.#owner.channel, this.#head, PAGE);

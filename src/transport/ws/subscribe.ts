@@ -7,7 +7,7 @@ import type { FeedRules } from "./feed.ts";
 import type { Feeds } from "./feeds.ts";
 import { ERRORS, type Recovery, WireFault } from "./frame.ts";
 import type { WsLimits } from "./limits.ts";
-import type { Pages, Reply } from "./pages.ts";
+import { PAGE, type Pages } from "./pages.ts";
 import type { Sequence } from "./sequence.ts";
 import type { Listener, Subscription } from "./subscription.ts";
 
@@ -30,9 +30,7 @@ type Authorize = () => Promise<{ hiddenUpTo: number } | void>;
 export type Opened = { subscription: Subscription; body: () => string };
 
 /** What was missed, the beginning of it at least, and how many events it is in all. */
-type Missed = { page: readonly StoredEvent[]; count: number };
-
-const NOTHING: Reply = { count: 0, publications: "" };
+type Missed = { pages: readonly (readonly StoredEvent[])[]; count: number };
 
 /** Whoever subscribes: a listener that knows its subscriptions. */
 export interface Subscribing extends Listener {
@@ -146,7 +144,10 @@ export class Subscriber {
     }
     // Another node may have shown the client more than has reached this one, or hidden what is still on its way here.
     const known = request.recover && isEpoch(request.epoch, sequence) ? request.offset : 0;
-    if (Math.max(known, subscription.hiddenUpTo) > sequence.head) await sequence.catchUp();
+    const hidden = subscription.isMuted ? 0 : subscription.hiddenUpTo;
+    // Twice, since a reading that is under way may have begun before.
+    for (let more = 2; more > 0 && Math.max(known, hidden) > sequence.head; more--) await sequence.catchUp();
+    if (hidden > sequence.head) throw new WireFault(ERRORS.internal);
     subscription.hold();
     const top = { recoverable: true, positioned: true, epoch: sequence.epoch, offset: sequence.head };
     if (!request.recover) return () => JSON.stringify(top);
@@ -155,8 +156,8 @@ export class Subscriber {
     if (missed !== undefined) {
       const fields = JSON.stringify({ ...top, offset, was_recovering: true, recovered: true });
       return () => {
-        const { count, publications } = this.#replyOf(subscription, offset, missed);
-        return count === 0 ? fields : `${fields.slice(0, -1)},"publications":[${publications}]}`;
+        const publications = this.#replyOf(subscription, offset, missed);
+        return publications === "" ? fields : `${fields.slice(0, -1)},"publications":[${publications}]}`;
       };
     }
     this.#deps.onUnrecovered();
@@ -168,14 +169,24 @@ export class Subscriber {
    * As much of what was missed as a reply holds; the subscription follows with the rest. Decided as the reply is written:
    * a client that comes back for many channels gets their replies at once, and only so much may wait for it.
    */
-  #replyOf(subscription: Subscription, offset: number, { page, count }: Missed): Reply {
-    const { limits: { replyMaxBytes }, pages } = this.#deps;
-    const reply = count === 0 || subscription.listener.isBehind ? NOTHING : pages.replyOf(page, replyMaxBytes);
-    if (reply.count < count) subscription.followFrom(offset + reply.count);
-    return reply;
+  #replyOf(subscription: Subscription, offset: number, { pages, count }: Missed): string {
+    const parts: string[] = [];
+    let [last, bytes] = [offset, 0];
+    for (const page of subscription.listener.isBehind ? [] : pages) {
+      const encoded = this.#deps.pages.encoded(page);
+      bytes += encoded.bytes;
+      if (bytes > this.#deps.limits.replyMaxBytes) break;
+      parts.push(encoded.publications);
+      last += page.length;
+    }
+    if (last < offset + count) subscription.followFrom(last);
+    return parts.join(",");
   }
 
-  /** What came after the client's offset up to where holding began. `undefined` when it is not to be had whole. */
+  /**
+   * What came after the client's offset up to where holding began; what no reply would hold is not read.
+   * `undefined` when it is not to be had whole.
+   */
   async #missed(
     subscription: Subscription,
     sequence: Sequence,
@@ -183,9 +194,17 @@ export class Subscriber {
   ): Promise<Missed | undefined> {
     const count = sequence.head - offset;
     if (!isEpoch(epoch, sequence) || count < 0) return undefined;
-    if (count === 0) return { page: [], count };
-    const page = await subscription.read(offset, Math.min(count, this.#deps.limits.replyMaxEvents));
-    return page === undefined ? undefined : { page, count };
+    const { limits: { replyMaxEvents, replyMaxBytes }, pages: log } = this.#deps;
+    const pages: (readonly StoredEvent[])[] = [];
+    const end = offset + Math.min(count, replyMaxEvents);
+    for (let last = offset, bytes = 0; last < end && bytes <= replyMaxBytes;) {
+      const page = await subscription.read(last, Math.min(PAGE, end - last));
+      if (page === undefined) return undefined;
+      pages.push(page);
+      last += page.length;
+      bytes += log.encoded(page).bytes;
+    }
+    return { pages, count };
   }
 }
 

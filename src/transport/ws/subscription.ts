@@ -1,20 +1,21 @@
 // One connection's subscription to one feed: holds back what is published until its reply has been written, and follows
-// the log for as long as the client is further behind than one reply can make good.
-import { Buffer } from "node:buffer";
+// the log for as long as the client lacks more than it may be given at once.
 import type { Actor } from "@/core/actor.ts";
 import { isHidden, shownTo, type StoredEvent } from "@/core/event.ts";
 import { logOf } from "@/core/log.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
 import { because, CLOSE, UNSUBSCRIBE, type Verdict } from "./close.ts";
 import type { Feed } from "./feed.ts";
-import { encodePublication, encodePush, ERRORS, WireFault } from "./frame.ts";
+import { encodePush, ERRORS, WireFault } from "./frame.ts";
+import { PAGE } from "./pages.ts";
 
-/** Encoded pushes that go to many sockets: lines, their weight, how many publications they are, and whether the log has them. */
+/** Encoded pushes that go to many sockets: lines, their weight, and how many publications they are. */
 export type Batch = {
   readonly text: string;
   readonly bytes: number;
   readonly count: number;
-  readonly isLogged: boolean;
+  /** The place before the first of them, where the log has them. */
+  readonly after: number | undefined;
 };
 
 /** The connection, as far as a subscription knows it. */
@@ -24,7 +25,10 @@ export interface Listener {
   /** Whether so much waits for it that more should wait with whoever has it. */
   readonly isBehind: boolean;
   info(): ClientInfo;
-  push(text: string, bytes: number, count: number): void;
+  /** False where this is too much at once for a client that reads well. */
+  push(text: string, bytes: number, count: number): boolean;
+  /** Goes without so many publications, which no log has. */
+  drop(count: number): void;
   /** The subscription is over; the listener forgets it. */
   forget(subscription: Subscription): void;
   close(verdict: Verdict): void;
@@ -33,7 +37,6 @@ export interface Listener {
 /** Waiting: hears only its end. Holding: keeps what is published. Following: reads the log. Live: passes on what is published. */
 type Phase = "waiting" | "holding" | "following" | "live" | "ended";
 
-const PAGE = 100;
 /** How soon a reader that is behind is looked at again. */
 const PATIENCE_MS = 20;
 
@@ -70,16 +73,27 @@ export class Subscription {
     return this.#phase === "live" || this.#phase === "following";
   }
 
-  /** From here on it hears only its end: the token may see nothing of this. */
+  /** Whether it hears nothing but its end. */
+  get isMuted(): boolean {
+    return this.hiddenUpTo === EVERYTHING;
+  }
+
+  /** The token may see nothing of it any more. */
   mute(): void {
     this.hiddenUpTo = EVERYTHING;
+    if (this.#phase === "following") this.#phase = "live";
+  }
+
+  /** The token may see it again: the client comes back for what it did not hear. */
+  unmute(): void {
+    if (this.isMuted) this.end(UNSUBSCRIBE.insufficientState, CLOSE.insufficientState.reason);
   }
 
   deliver(batch: Batch): void {
-    if (this.hiddenUpTo === EVERYTHING) return;
+    if (this.isMuted) return;
     if (this.#phase === "live") this.#pass(batch);
     else if (this.#phase === "holding") (this.#held ??= []).push(batch);
-    else if (this.#phase === "following" && !batch.isLogged) this.#pass(batch);
+    else if (this.#phase === "following" && batch.after === undefined) this.#pass(batch);
   }
 
   /** From here on nothing is missed: call in the same breath as the position is read. */
@@ -108,12 +122,12 @@ export class Subscription {
     this.#held = undefined;
     if (this.#followFrom === undefined) {
       this.#phase = "live";
-      for (const batch of held) this.#pass(batch);
+      for (const batch of held) this.deliver(batch);
     } else {
-      this.#phase = "following";
       void this.#follow(this.#followFrom);
     }
-    this.feed.arrived(this);
+    // What it heard first may have been more than it takes.
+    if (this.isLive) this.feed.arrived(this);
   }
 
   /** Throws what the reply must say when it ended while the reply was being prepared. */
@@ -134,7 +148,7 @@ export class Subscription {
       );
     } else {
       const push = encodePush(this.feed.channel, "unsubscribe", JSON.stringify({ code, reason }));
-      this.listener.push(push, push.length, 0);
+      if (!this.listener.push(push, push.length, 0)) this.listener.close(CLOSE.slow);
     }
   }
 
@@ -148,12 +162,16 @@ export class Subscription {
     this.feed.remove(this, wasLive);
   }
 
-  #pass({ text, bytes, count }: Batch): void {
-    this.listener.push(text, bytes, count);
+  /** What does not fit at once is read from the log instead, as fast as the client reads. */
+  #pass({ text, bytes, count, after }: Batch): void {
+    if (this.listener.push(text, bytes, count)) return;
+    if (after === undefined) this.listener.drop(count);
+    else void this.#follow(after);
   }
 
   /** Reads on until the client has what everybody has. A hole, or a log that is away, sends it back with the place it has. */
   async #follow(from: number): Promise<void> {
+    this.#phase = "following";
     let last = from;
     try {
       while (this.#phase === "following") {
@@ -164,12 +182,12 @@ export class Subscription {
         } else {
           const events = await this.read(last, PAGE);
           if (events === undefined) throw new Error("Events are gone from the log");
-          for (const { json, seq } of events) {
+          for (const event of events) {
             // What the feed has not told yet it will tell, and what does not fit is read again.
-            if (this.#phase !== "following" || seq > this.feed.head || this.listener.isBehind) break;
-            const push = encodePush(this.feed.channel, "pub", encodePublication(json, seq));
-            this.listener.push(push, Buffer.byteLength(push), 1);
-            last = seq;
+            if (this.#phase !== "following" || event.seq > this.feed.head || this.listener.isBehind) break;
+            const { text, bytes, count } = this.feed.pushOf(event);
+            if (!this.listener.push(text, bytes, count)) return this.listener.close(CLOSE.slow);
+            last = event.seq;
           }
         }
       }
