@@ -229,7 +229,7 @@ export function createProduct(
       messages,
       reactions: new ReactionService({ store, clock, gate }),
       pins: new PinService({ store, clock, gate }),
-      reading: new ReadingService({ store, gate, notifications }),
+      reading: new ReadingService({ store, gate, notifications, unreads }),
       scheduled,
       retention,
       notifier: new MessageNotifier({ store, gate, notifications }),
@@ -253,7 +253,7 @@ export function createProduct(
     purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
   }));
   const watch = new StreamWatch(bus);
-  modules.push(syncModule(new SyncService({ store, cursors, identity, watch, presence })));
+  modules.push(syncModule(new SyncService({ store, cursors, identity, watch, presence, unreads })));
   modules.push(taskModule({
     store,
     clock,

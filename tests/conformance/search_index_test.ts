@@ -1,6 +1,7 @@
 // The index itself, on each engine: other kinds of things, transactions, versions, restarts, a log that was cut, many at once.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
+import { sql } from "kysely";
 import type { Actor } from "@/core/actor.ts";
 import type { Context } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
@@ -25,6 +26,7 @@ const NOTE = z.object({ id: z.string(), title: z.string() });
 /** Notes kept in a map, as a module would keep them in a table. */
 class Notes implements Searchable {
   readonly kind = "note";
+  readonly scope = "note.read";
   readonly item = NOTE;
   readonly rows = new Map<string, z.output<typeof NOTE>>();
 
@@ -199,6 +201,32 @@ testSearch("search forgets a room that is purged", async (gateway) => {
   await gateway.runJobs();
   assert.deepEqual((await alice.get("/v1/search?q=ephemeral")).body.items, []);
   assert.equal((await alice.get("/v1/collaboration/search/status")).body.documents, 0);
+  const { store } = gateway.app;
+  assert.deepEqual(await new SearchStore(store.db, store.dialect).laggingAnywhere(undefined, 10), []);
+});
+
+testSearch("search finds what is said to be of any year", async (gateway) => {
+  const { index, note, find } = notesOn(gateway);
+  const years = ["0001", "1600", "1969", "2300", "9999"];
+  const at = (year: string): string => `${year}-07-01T00:00:00.000Z`;
+  for (const version of [1, 2]) {
+    for (const year of years) await index.put(note(year, "of old", { principalId: "alice", at: at(year), version }));
+  }
+  assert.deepEqual((await find("alice", "old")).sort(), years);
+  await index.remove("default", "note", years);
+  assert.deepEqual(await find("alice", "old"), []);
+});
+
+testSearch("a reindex that was given up does not keep another from starting", async (gateway) => {
+  const alice = await gateway.as("alice", { role: "owner" });
+  await gateway.app.jobs.stop();
+  const path = "/v1/collaboration/search/reindex";
+  assert.equal((await alice.post(path)).status, 202);
+  assert.equal((await alice.post(path)).status, 409);
+  await gateway.app.store.write(({ db }) =>
+    sql`update job set state = 'dead' where tenant_id = 'default' and kind = 'search.reindex'`.execute(db)
+  );
+  assert.equal((await alice.post(path)).status, 202);
 });
 
 Deno.test("search survives a restart: what was indexed stays, what was not is caught up with", async () => {

@@ -76,6 +76,8 @@ Deno.test("allowedAgentIds names the agents that may do more than read", async (
   ok(await one.post("/v1/messages", { roomId, text: "beep" }), 201);
   refused(await two.post("/v1/messages", { roomId, text: "beep" }), 403, "agent_muted");
   ok(await two.get(`/v1/messages?roomId=${roomId}`));
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { allowedAgentIds: null } }));
+  ok(await two.post("/v1/messages", { roomId, text: "beep" }), 201);
 });
 
 Deno.test("agents hear of agents only when mentioned, unless the room is of mode all", async () => {
@@ -99,4 +101,15 @@ Deno.test("agents hear of agents only when mentioned, unless the room is of mode
   assert.equal(await reply(one), 3);
   ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "off" } }));
   assert.equal(await reply(world.as("member"), { mentions: { principalIds: ["two"] } }), 3);
+});
+
+Deno.test("a muted agent brings no room back either, whatever its role", async () => {
+  await using world = await RoomWorld.open();
+  const agent = await robot(world, "robo");
+  const [owner, room] = [world.as("owner"), `/v1/rooms/${world.roomId}`];
+  ok(await owner.put(`${room}/members/robo`, { role: "owner" }));
+  ok(await owner.patch(room, { agentPolicy: { mode: "off" } }));
+  ok(await owner.delete(room), 204);
+  refused(await agent.post(`${room}/restore`), 403, "agent_muted");
+  ok(await owner.post(`${room}/restore`));
 });

@@ -1,5 +1,6 @@
 // Threads, mentions, kinds of message, messages for later, and retries, through the door.
 import assert from "node:assert/strict";
+import { onEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
 
@@ -179,4 +180,55 @@ Deno.test("of several sends at once with one clientMessageId, the first that is 
   const answers = await Promise.all([send(bad), send({}), send(bad), send({}), send({ text: "y" })]);
   assert.deepEqual(answers.map(({ status }) => status), [422, 201, 409, 200, 409]);
   assert.equal(answers[3]?.body.id, answers[1]?.body.id);
+});
+
+onEngines("parallel retries of a message for later are one message for later", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await people(gateway, "alice");
+  const roomId = await roomOf(alice, []);
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  const body = { roomId, text: "once", sendAt, clientMessageId: "1" };
+  const answers = await Promise.all(Array.from({ length: 20 }, () => alice.post("/v1/messages", body)));
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [202]);
+  assert.equal(new Set(answers.map((answer) => answer.body.id)).size, 1);
+});
+
+Deno.test("a deletion takes back what was told of a message before it was edited", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const { id } = await say(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
+  await gateway.runJobs();
+  ok(await alice.patch(`/v1/messages/${id}`, { mentions: {} }));
+  ok(await alice.delete(`/v1/messages/${id}`));
+  await gateway.runJobs();
+  assert.deepEqual(ok(await bob.get("/v1/collaboration/notifications?kinds=mention")).items, []);
+});
+
+onEngines("a message that is deleted while everybody is told of it is told to nobody", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const { store } = gateway.app;
+  await store.write(async (tx) => {
+    const ids = Array.from({ length: 1200 }, (_, n) => `member-${n}`);
+    const principal = await tx.db.selectFrom("principal").selectAll().where("id", "=", "bob").executeTakeFirst();
+    const member = await tx.db.selectFrom("member").selectAll().where("principal_id", "=", "bob").executeTakeFirst();
+    await tx.insertMany("principal", ids.map((id) => ({ ...principal, id })));
+    await tx.insertMany("member", ids.map((id) => ({ ...member, principal_id: id })));
+  });
+  const { id } = await say(alice, roomId, "all hands", { mentions: { room: true } });
+  const { onCommit } = store;
+  const deleted = Promise.withResolvers<void>();
+  store.onCommit = (committed) => {
+    onCommit(committed);
+    if (!committed.events.some(({ json }) => json.includes(id) && json.includes("notification.created"))) return;
+    store.onCommit = onCommit;
+    void alice.delete(`/v1/messages/${id}`).then(ok).then(() => deleted.resolve());
+  };
+  await gateway.runJobs();
+  await deleted.promise;
+  await gateway.runJobs();
+  const rows = await store.db.selectFrom("notification").select("principal_id").where("message_id", "=", id).execute();
+  assert.deepEqual(rows, []);
 });

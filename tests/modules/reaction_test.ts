@@ -51,7 +51,8 @@ Deno.test("reaction.add takes one character or a name and refuses anything else"
   const { alice } = await people(gateway, "alice");
   const roomId = await roomOf(alice, []);
   const { id } = await say(alice, roomId, "hm");
-  for (const key of ["ab", "👍👍", " ", "::", ":a b:", `:${"x".repeat(64)}:`, `a${"\u0301".repeat(64)}`]) {
+  const unseen = ["\u200b", "\u202e", "\ufe0f", "\u0301"];
+  for (const key of ["ab", "👍👍", " ", "::", ":a b:", ...unseen, `:${"x".repeat(64)}:`, `a${"\u0301".repeat(64)}`]) {
     refused(await alice.put(`/v1/messages/${id}/reactions/${encodeURIComponent(key)}`), 422, "validation_failed");
   }
   assert.deepEqual(ok(await alice.get(`/v1/messages/${id}`)).reactions, []);

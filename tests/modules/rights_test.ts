@@ -82,6 +82,22 @@ Deno.test("a kept answer is not given to a token that lacks the scope", async ()
   refused(await weak.post("/v1/collaboration/tokens", body, once), 403, "scope_missing");
 });
 
+Deno.test("a kept secret is not given to a token with other rights than the one that made it", async () => {
+  await using gateway = await openGateway();
+  ok(await (await gateway.as("alice", { role: "admin" })).get("/v1/collaboration/me"));
+  const once = { "idempotency-key": "one" };
+  const body = { name: "bot", scopes: ["*"] };
+  const maker = await gateway.as("alice", { role: "admin", jti: "1" });
+  const { token } = ok(await maker.post("/v1/collaboration/tokens", body, once));
+  const iat = gateway.clock.now() / 1000 - 60;
+  for (const less of [{ scope: "token.manage" }, { role: "guest", iat } as const]) {
+    const weak = await gateway.as("alice", less);
+    refused(await weak.post("/v1/collaboration/tokens", body, once), 422, "idempotency_key_reused");
+  }
+  const again = await gateway.as("alice", { role: "admin", jti: "2" });
+  assert.equal(ok(await again.post("/v1/collaboration/tokens", body, once)).token, token);
+});
+
 Deno.test("a token that may not read messages reads them in no room's events either, live or later", async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice");
@@ -194,4 +210,21 @@ onPostgres("what was read of a principal just before it was disabled is not reme
     await Promise.all(calls);
     for (const token of tokens) refused(await token.get("/v1/collaboration/me"), 401, "token_revoked");
   }
+});
+
+Deno.test("a token finds only things of the kinds that it may read", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const roomId = await roomOf(alice, []);
+  ok(await alice.post("/v1/messages", { roomId, text: "papaya" }));
+  ok(await alice.post("/v1/collaboration/tasks", { roomId, title: "papaya" }));
+  const narrow = await gateway.as("alice", { scope: "search.read task.read" });
+  refused(await narrow.get("/v1/search?q=papaya"), 403, "scope_missing");
+  refused(await narrow.get("/v1/search?q=papaya&types=task&types=message"), 403, "scope_missing");
+  for (const kind of ["document", "event"]) {
+    refused(await narrow.post("/v1/search", { query: "papaya", filters: { types: [kind] } }), 403, "scope_missing");
+  }
+  assert.equal(ok(await narrow.get("/v1/search?q=papaya&types=task")).items.length, 1);
+  const wide = await gateway.as("alice", { scope: "search.read message.read" });
+  assert.equal(ok(await wide.get("/v1/search?q=papaya")).items.length, 1);
 });

@@ -215,6 +215,8 @@ Deno.test("room.restore brings back what deleting took: the slug, unless another
   assert.equal((await alice.post("/v1/rooms", { name: "Others", slug: "ops" })).status, 201);
   const without = await alice.post(`${path}/restore`);
   assert.deepEqual([without.status, without.body.slug, without.body.state], [200, null, "archived"]);
+  const twice = await alice.post(`${path}/restore`);
+  assert.deepEqual([twice.status, twice.body.code], [409, "conflict"]);
   assert.equal((await alice.patch(path, { state: "active" })).body.state, "active");
 });
 
@@ -298,3 +300,22 @@ async function findsInAnyCase(environment: Record<string, string>): Promise<void
 }
 
 onEngines("q finds in any case, also beyond ASCII", findsInAnyCase);
+
+onEngines("a room that is being purged is not brought back half", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const boss = await gateway.as("boss", { role: "owner" });
+  const { body: room } = await boss.post("/v1/rooms", { name: "a" });
+  await gateway.app.jobs.stop();
+  assert.equal((await boss.delete(`/v1/rooms/${room.id}?purge=true`)).status, 204);
+  const refused = await boss.post(`/v1/rooms/${room.id}/restore`);
+  assert.deepEqual([refused.status, refused.body.code], [410, "gone"]);
+});
+
+Deno.test("a room is made with no more members than it may have, its creator among them", async () => {
+  await using gateway = await openGateway({ SVC_LIMIT_ROOM_MEMBERS: "2" });
+  const alice = await gateway.as("alice");
+  for (const name of ["bob", "carol"]) await (await gateway.as(name)).get("/v1/collaboration/me");
+  const refused = await alice.post("/v1/rooms", { name: "a", memberIds: ["bob", "carol"] });
+  assert.deepEqual([refused.status, refused.body.code], [409, "limit_reached"]);
+  assert.equal((await alice.post("/v1/rooms", { name: "a", memberIds: ["alice", "bob", "bob"] })).status, 201);
+});

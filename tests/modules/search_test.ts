@@ -55,13 +55,17 @@ testSearch(
 );
 
 testSearch(
-  "search finds parts of words, Chinese, Japanese and Korean of any length, and identifiers",
+  "search finds parts of words, Chinese, Japanese and Korean of any length, Hebrew and Arabic without vowels, and identifiers",
   async (gateway) => {
     const { alice } = await trio(gateway);
     const roomId = await makeRoom(alice);
     const zh = await say(alice, roomId, "今天我们讨论机器学习的部署计划");
     const ja = await say(alice, roomId, "会議は東京のｵﾌｨｽで行われます");
     const ko = await say(alice, roomId, "회의록을 공유했습니다");
+    // As some systems write it, such as in names of files: each letter a character.
+    const parts = await say(alice, roomId, "한국어 사전".normalize("NFD"));
+    const he = await say(alice, roomId, "שָׁלוֹם לְכֻלָּם");
+    const ar = await say(alice, roomId, "مُحَمَّد كتـــاب أحمد");
     const en = await say(alice, roomId, "The database_migration to v2.10 of user@example.com failed");
     for (
       const [query, id] of [
@@ -72,6 +76,14 @@ testSearch(
         ["東京", ja],
         ["회의", ko],
         ["의록", ko],
+        ["국어", parts],
+        ["국어".normalize("NFD"), parts],
+        ["사전", parts],
+        ["שלום", he],
+        ["שָׁלוֹם", he],
+        ["محمد", ar],
+        ["كِتَاب", ar],
+        ["أحمد".normalize("NFD"), ar],
         ["migr", en],
         ["tabas", en],
         ["to", en],

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
+import { SyncStore } from "@/modules/sync/store.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 
 // deno-lint-ignore no-explicit-any -- answers as they come
@@ -234,4 +235,42 @@ Deno.test("/ws goes on from the positions of a sync, without a hole and without 
     [..."01234"].map((at, index) => [room.lastSeq + 1 + index, `between ${at}`])
       .concat([..."01234"].map((at, index) => [room.lastSeq + 6 + index, `after ${at}`])),
   );
+});
+
+Deno.test("sync.read of somebody without rooms is of one moment as well: what it does not hold is told beyond its position", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  await start(bob);
+  let roomId: Promise<string> | undefined;
+  const db = gateway.app.store.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    // Somebody takes bob into a room after the first look at his rooms.
+    async transformResult({ result }) {
+      await (roomId ??= roomOf(alice, ["bob"]));
+      return result;
+    },
+  });
+  const { own, rooms } = await new SyncStore(db).now({ tenantId: "default", principalId: "bob", ownerId: "" });
+  const [joined] = await gateway.app.store.log.read("default", "principal:bob", 0, 1);
+  assert.equal(joined?.type, "member.joined");
+  assert.ok(rooms.some(({ id }) => id === JSON.parse(joined.json).data.roomId) || (own?.head ?? 0) < joined.seq);
+});
+
+Deno.test("sync.read does not read what is too much to be told", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await gateway.runJobs();
+  const { cursor } = await start(bob);
+  await Promise.all(Array.from({ length: 900 }, () => say(alice, roomId, "x".repeat(16_000))));
+  const { log } = gateway.app.store;
+  const reading = log.read.bind(log);
+  let units = 0;
+  log.read = async (...args) => {
+    const events = await reading(...args);
+    units += events.reduce((sum, { json }) => sum + json.length, 0);
+    return events;
+  };
+  assert.equal(ok(await since(bob, cursor)).limited, true);
+  assert.ok(units < 8 * 1024 * 1024, `${units} characters read`);
 });

@@ -16,6 +16,7 @@ type Deps = { store: Store<CalendarTables>; gate: RoomGate };
 /** Events as something to search for. */
 export class CalendarSource implements Searchable {
   readonly kind = KIND;
+  readonly scope = "calendar.read";
   readonly item = CalendarEntry;
   readonly #store: Store<CalendarTables>;
   readonly #access: CalendarAccess;

@@ -15,6 +15,7 @@ export type DocumentIndex = Pick<SearchIndex, "put" | "remove">;
 
 export class DocumentSource implements Searchable {
   readonly kind = KIND;
+  readonly scope = "document.read";
   readonly item = Document;
   readonly #store: Store<DocumentTables>;
 

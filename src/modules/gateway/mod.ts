@@ -8,7 +8,7 @@ const Capabilities = z.object({
   commit: z.string(),
   apiVersion: z.literal("v1"),
   modules: z.record(z.string(), z.looseObject({ enabled: z.boolean() })),
-  limits: z.record(z.string(), z.number()).describe("Limits in force, by name"),
+  limits: z.record(z.string(), z.number()).describe("Limits in force, by name; what is switched off is absent"),
 }).meta({ id: "Capabilities" });
 
 type Deps = {

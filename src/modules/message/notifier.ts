@@ -62,9 +62,8 @@ export class MessageNotifier {
 
   /** Tells of a message as it is now. Safe to repeat: one source makes one notification. */
   async run(tenantId: string, { messageId, mentioned }: NotifyPayload): Promise<void> {
-    const { store } = this.#deps;
-    const row = await new MessageStore(store.db).find(tenantId, messageId);
-    if (row === undefined || row.deleted_at !== null) return;
+    const row = await this.#find(tenantId, messageId);
+    if (row === undefined) return;
     const kinds = await this.#concerned(row, mentioned);
     const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
     if (mentions.room) await this.#tellEverybody(row, kinds, mentioned !== undefined);
@@ -72,6 +71,16 @@ export class MessageNotifier {
     for (let at = 0; at < rest.length; at += PAGE) {
       await this.#tell(row, new Map(rest.slice(at, at + PAGE)), mentioned !== undefined);
     }
+    // Whoever deleted it meanwhile took back only what had been told by then.
+    if (await this.#find(tenantId, messageId) === undefined) {
+      await this.#deps.notifications.retract(tenantId, "message_id", messageId);
+    }
+  }
+
+  /** A message that is there still. */
+  async #find(tenantId: string, id: string): Promise<MessageRow | undefined> {
+    const row = await new MessageStore(this.#deps.store.db).find(tenantId, id);
+    return row?.deleted_at === null ? row : undefined;
   }
 
   /** Tells all members, page by page, and takes them out of `kinds`. */

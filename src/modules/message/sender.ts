@@ -109,9 +109,11 @@ export class MessageSender {
   async #hold(tx: Transaction<MessageTables>, items: readonly Item[]): Promise<Map<string, Reserved>> {
     if (this.#deps.store.dialect === "sqlite") return new Map();
     const byTenant = Map.groupBy(items, ({ context }) => context.actor.tenantId);
+    // In one order, as their rooms are, so that two nodes never wait for each other in a ring.
+    const inOrder = [...byTenant].sort(([a], [b]) => a < b ? -1 : 1);
     return merged(
       await Promise.all(
-        [...byTenant].map(([tenantId, own]) =>
+        inOrder.map(([tenantId, own]) =>
           tx.reserveAll(tenantId, new Map(own.map(({ input }) => [roomStream(input.roomId), 0])))
         ),
       ),

@@ -179,7 +179,8 @@ export class MessageService {
         message: presentMessage(after),
         previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
       }));
-      if (isTold(row, entry.room.kind)) {
+      // Before it was edited it may have been told to others.
+      if (row.edited_at !== null || isTold(row, entry.room.kind)) {
         await tx.enqueue({ tenantId, kind: "notification.retract", payload: { messageId: id } });
       }
       const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);

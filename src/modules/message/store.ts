@@ -38,7 +38,7 @@ export type MessageRow = {
   created_at: string;
 };
 
-/** `principal_id` is `*` for a mention of the whole room. */
+/** `principal_id` may be `EVERYBODY`. */
 export type MentionRow = {
   tenant_id: string;
   room_id: string;
@@ -73,6 +73,7 @@ export type MessageTables = RoomTables & FileTables & {
 
 /** How far counts go; beyond it nobody reads the number. */
 export const COUNT_MAX = 10_000;
+/** Stands in a mention for the whole room. */
 export const EVERYBODY = "*";
 
 type Db = Kysely<MessageTables>;
@@ -115,7 +116,7 @@ const END = sql.lit(Number.MAX_SAFE_INTEGER);
 type Reading = { tenantId: unknown; roomId: unknown; principalId: unknown; after: unknown; upTo?: unknown };
 
 /** Subquery: how many messages of others are unread, at most `COUNT_MAX`. */
-export function unreadOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
+function unreadOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
   return sql<number>`(select count(*) from (
     select 1 from message as unread where unread.tenant_id = ${tenantId} and unread.room_id = ${roomId}
       and unread.seq > ${after} and unread.seq <= ${upTo} and unread.sender_id <> ${principalId} and unread.deleted_at is null
@@ -123,7 +124,7 @@ export function unreadOf({ tenantId, roomId, principalId, after, upTo = END }: R
 }
 
 /** Subquery: how many of those mention the reader or everybody. */
-export function mentionsOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
+function mentionsOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
   return sql<number>`(select count(*) from (
     select distinct mention.seq from mention
       inner join message as unread on unread.tenant_id = mention.tenant_id and unread.id = mention.message_id

@@ -67,7 +67,7 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
       http: { method: "POST", path: PATH, status: 201, also: [200] },
       input: RoomCreate,
       output: Room,
-      faults: ["slug_taken"],
+      faults: ["slug_taken", "limit_reached"],
       example: { name: "Operations", visibility: "public" },
       rate: { human: { perSecond: 0.1, burst: 10 } },
       async run(context, input) {
@@ -129,7 +129,7 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
       name: "room.restore",
       summary: "Bring a deleted room back within 30 days",
       description: "As it was: archived if it was, with its slug unless another room has it by now.",
-      access: { scope: "room.write", room: "owner" },
+      access: { scope: "room.write", room: "owner", archived: true },
       http: { method: "POST", path: `${PATH}/:id/restore`, status: 200 },
       input: byId,
       output: Room,

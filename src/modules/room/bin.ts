@@ -6,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { freeKey } from "./direct.ts";
-import { effectiveRole, notFound, type RoomGate, seer } from "./gate.ts";
+import { admitted, effectiveRole, notFound, type RoomGate, seer } from "./gate.ts";
 import { presentShared, roomEvent } from "./presenter.ts";
 import { type RoomRow, RoomStore, type RoomTables, type Undo } from "./store.ts";
 import type { RoomSuccession } from "./succession/service.ts";
@@ -45,7 +45,8 @@ export class RoomBin {
       const memberIds = await rooms.memberIds(actor.tenantId, id);
       await rooms.update(actor.tenantId, id, {
         state: "deleted",
-        deleted_at: iso(now),
+        // What is purged has had its days: nobody brings back half of it.
+        deleted_at: iso(purge ? now - UNDO_MS : now),
         updated_at: iso(now),
         slug: null,
         direct_key: null,
@@ -77,7 +78,7 @@ export class RoomBin {
       const row = await rooms.seen(seer(actor), id);
       const role = row === undefined || row.my_role === null ? undefined : effectiveRole(actor, row);
       if (row === undefined || role === undefined) throw notFound();
-      if (role !== "owner") throw new Fault("forbidden", "Only the owner of the room may restore it");
+      admitted(context, { room: row, role }, "owner");
       if (row.state !== "deleted") throw new Fault("conflict", "The room is not deleted");
       const now = clock.now();
       if (Date.parse(row.deleted_at ?? "") + UNDO_MS <= now) throw new Fault("gone", "The room was purged");

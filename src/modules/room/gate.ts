@@ -1,12 +1,12 @@
 // The gate of a room: who may come in with which role, asked inside the transaction that does the work.
-import { type Actor, isAtLeast, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAtLeast, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DoorRoom, DoorStore } from "./door/store.ts";
 import type { AgentPolicy } from "./schema.ts";
-import { type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
+import { looksIntoPublic, type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
@@ -109,7 +109,11 @@ function entryOf<Room extends Standing>(who: Who, room: Room | undefined): Let<R
 }
 
 /** Throws unless the entry suffices for the running operation. */
-function admitted<Room extends Standing>(context: Context, entry: Let<Room> | undefined, least: RoomRole): Let<Room> {
+export function admitted<Room extends Standing>(
+  context: Context,
+  entry: Let<Room> | undefined,
+  least: RoomRole,
+): Let<Room> {
   if (entry === undefined) throw notFound();
   const mayOnlyLook = entry.role === null;
   if (
@@ -145,8 +149,7 @@ export function effectiveRole(
   room: Pick<SeenRoom, "visibility" | "my_role" | "owner_role">,
 ): RoomRole | null | undefined {
   if (room.my_role === null) {
-    const maySeePublic = isAtLeast(TENANT_ROLES, who.role, "member") && who.kind !== "agent";
-    return room.visibility === "public" && maySeePublic ? null : undefined;
+    return room.visibility === "public" && looksIntoPublic(who) ? null : undefined;
   }
   if (who.ownerId === null) return room.my_role;
   return room.owner_role === null ? undefined : lowerOf(ROOM_ROLES, room.my_role, room.owner_role);
@@ -159,7 +162,7 @@ export function isMuted(
 ): boolean {
   if (kind !== "agent") return false;
   const { mode, allowedAgentIds }: AgentPolicy = JSON.parse(room.agent_policy_json);
-  return mode === "off" || (allowedAgentIds !== undefined && !allowedAgentIds.includes(principalId));
+  return mode === "off" || allowedAgentIds?.includes(principalId) === false;
 }
 
 /** A fault as a value; anything else is thrown on. */
@@ -179,7 +182,7 @@ export function hiddenUpTo({ room }: { room: Horizon }): number {
   return Math.max(room.my_joined_seq ?? room.head ?? 0, room.owner_joined_seq ?? 0);
 }
 
-/** The caller as the store's queries want it; `-` is nobody's id. */
+/** The caller as the store's queries want it; nobody has an empty id. */
 export function seer(who: Pick<Actor, "tenantId" | "principalId" | "ownerId">): {
   tenantId: string;
   principalId: string;

@@ -110,6 +110,12 @@ export class RoomMembers {
     });
   }
 
+  /** Throws unless a room may have so many members. */
+  checkFits(memberCount: number): void {
+    const { membersMax } = this.#deps;
+    if (memberCount > membersMax) throw new Fault("limit_reached", `A room has at most ${membersMax} members`);
+  }
+
   async bans(
     context: Context,
     { id, limit, cursor }: { id: string; limit: number; cursor?: string | undefined },
@@ -167,10 +173,8 @@ export class RoomMembers {
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
       throw new Fault("conflict", blindWithout(principalId, ownerId));
     }
-    if (room.member_count >= this.#deps.membersMax) {
-      throw new Fault("limit_reached", `A room has at most ${this.#deps.membersMax} members`);
-    }
     const memberCount = room.member_count + 1;
+    this.checkFits(memberCount);
     const data = { roomId: room.id, principalId, role, memberCount };
     const joined = roomEvent(actor, room.id, "member.joined", data);
     const [stored] = await tx.emit(joined);

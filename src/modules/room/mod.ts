@@ -1,6 +1,7 @@
 // Rooms: where people and agents meet, with members, roles and one line of events each.
 export { roomModule } from "./api.ts";
 export { RoomBin } from "./bin.ts";
+export { keyOf as directKeyOf } from "./direct.ts";
 export { isNotBanned } from "./door/store.ts";
 export {
   checkHears,
@@ -14,11 +15,12 @@ export {
   seer,
 } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
-export { type CountUnread, presentShared } from "./presenter.ts";
-export { AgentPolicy, Metadata, PRESENCE_MAX, Room, RoomEvent, RoomId } from "./schema.ts";
+export { type CountUnread, presentShared, readIn } from "./presenter.ts";
+export { AgentPolicy, Metadata, PRESENCE_MAX, RETENTION_DAYS_MAX, Room, RoomEvent, RoomId, Slug } from "./schema.ts";
 export { RoomService } from "./service.ts";
 export {
   isInSeenRoom,
+  looksIntoPublic,
   type MemberRow,
   type Reader,
   readerOf,
@@ -27,7 +29,6 @@ export {
   type RoomTables,
   type SeenRoom,
   seenRooms,
-  unreadFrom,
   type Visitor,
 } from "./store.ts";
 export { RoomSuccession, successionJob } from "./succession/service.ts";

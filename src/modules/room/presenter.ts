@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
 import { type Entry, hiddenUpTo } from "./gate.ts";
 import type { Room, SharedRoom } from "./schema.ts";
-import type { RoomRow } from "./store.ts";
+import type { RoomRow, SeenRoom } from "./store.ts";
 
 /** Unread counts of one principal in rooms it is a member of, from its read position on. */
 export type CountUnread = (
@@ -28,13 +28,11 @@ export class RoomPresenter {
   }
 
   async many(actor: Actor, entries: readonly Entry[]): Promise<Room[]> {
-    // A member whose position is at the head has nothing unread; only the others are worth a query.
-    const behind = entries.flatMap(({ room }) => {
-      if (room.my_last_read_seq === null) return [];
-      const [lastReadSeq, head] = [Math.max(room.my_last_read_seq, hiddenUpTo({ room })), room.head ?? 0];
-      return head > lastReadSeq ? [{ id: room.id, lastReadSeq, head }] : [];
-    });
-    const counts = behind.length === 0 ? new Map() : await this.#countUnread(actor.tenantId, actor.principalId, behind);
+    const counts = await this.#countUnread(
+      actor.tenantId,
+      actor.principalId,
+      entries.flatMap(({ room }) => readIn(room)),
+    );
     return entries.map(({ room, role }) => ({
       ...presentShared(room, room.epoch ?? ""),
       lastSeq: room.head ?? 0,
@@ -43,6 +41,12 @@ export class RoomPresenter {
       myRole: role,
     }));
   }
+}
+
+/** From where on somebody has read nothing in a room; nothing of who is no member. */
+export function readIn(room: SeenRoom): { id: string; lastReadSeq: number; head: number }[] {
+  if (room.my_last_read_seq === null) return [];
+  return [{ id: room.id, lastReadSeq: Math.max(room.my_last_read_seq, hiddenUpTo({ room })), head: room.head ?? 0 }];
 }
 
 /** What is the same for everybody. */

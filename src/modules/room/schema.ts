@@ -14,6 +14,7 @@ export const HISTORY_VISIBILITIES = ["shared", "joined"] as const;
 export const ROOM_STATES = ["active", "archived", "deleted"] as const;
 export const DIRECT_MEMBERS_MAX = 8;
 export const NAME_MAX = 120;
+export const RETENTION_DAYS_MAX = 36_500;
 /** Above so many subscribers of a room nobody is told who they are. */
 export const PRESENCE_MAX = 200;
 
@@ -33,8 +34,8 @@ export const AgentPolicy = z.strictObject({
   maxAgentTurns: z.int().min(0).max(100).default(3).describe(
     "For those who run agents: how often agents may answer each other before a person writes; kept here, counted by them",
   ),
-  allowedAgentIds: z.array(PrincipalId).max(200).optional().describe(
-    "Agents that may do more than read the room; absent: every agent that is a member",
+  allowedAgentIds: z.array(PrincipalId).max(200).nullish().describe(
+    "Agents that may do more than read the room; null or absent: every agent that is a member",
   ),
 }).meta({ id: "AgentPolicy" });
 export type AgentPolicy = z.output<typeof AgentPolicy>;
@@ -44,7 +45,8 @@ const RETENTION =
   "reactions, files and mentions, and the events that told of them. null: for ever";
 
 const Name = z.string().trim().min(1).max(NAME_MAX);
-const Slug = z.string().regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "lower-case letters, digits and single hyphens").max(64);
+export const Slug = z.string().max(64)
+  .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "lower-case letters, digits and single hyphens");
 const Topic = z.string().trim().max(500);
 const Description = z.string().max(4000);
 
@@ -99,7 +101,7 @@ export const RoomCreate = z.strictObject({
   historyVisibility: z.enum(HISTORY_VISIBILITIES).default("shared"),
   memberIds: z.array(PrincipalId).max(200).default([]).describe("Members besides the creator, with the role member"),
   agentPolicy: AgentPolicy.default({ mode: "mention", maxAgentTurns: 3 }),
-  retentionDays: z.int().min(1).max(36_500).nullable().default(null).describe(RETENTION),
+  retentionDays: z.int().min(1).max(RETENTION_DAYS_MAX).nullable().default(null).describe(RETENTION),
   metadata: Metadata.default({}),
 }).refine(({ kind, name }) => kind === "direct" || name !== undefined, {
   path: ["name"],
@@ -117,7 +119,7 @@ export const RoomUpdate = z.strictObject({
   historyVisibility: z.enum(HISTORY_VISIBILITIES).optional(),
   state: z.enum(["active", "archived"]).optional(),
   agentPolicy: patchOf(AgentPolicy).optional(),
-  retentionDays: z.int().min(1).max(36_500).nullable().optional().describe(RETENTION),
+  retentionDays: z.int().min(1).max(RETENTION_DAYS_MAX).nullable().optional().describe(RETENTION),
   metadata: Metadata.optional(),
   version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
 });

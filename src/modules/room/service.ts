@@ -1,5 +1,5 @@
 // Rooms: made, listed, read, changed and archived.
-import { type Actor, isAtLeast, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
+import type { Actor, RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream, shownTo } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
@@ -14,7 +14,7 @@ import { effectiveRole, hiddenUpTo, type RoomGate, seer } from "./gate.ts";
 import { blindWithout, type RoomMembers } from "./members.ts";
 import { type CountUnread, presentShared, roomEvent, RoomPresenter } from "./presenter.ts";
 import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
-import { type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
+import { looksIntoPublic, type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
 /** Fields that only the owner of a room may change. */
 const OWNER_FIELDS = ["slug", "visibility", "historyVisibility", "state", "agentPolicy", "retentionDays"] as const;
@@ -47,6 +47,7 @@ export class RoomService {
     // An agent sees only what its owner sees, so the owner comes along.
     const memberIds = actor.ownerId === null ? input.memberIds : [actor.ownerId, ...input.memberIds];
     const others = [...new Set(memberIds)].filter((id) => id !== actor.principalId);
+    this.#deps.members.checkFits(others.length + 1);
     const isDirect = input.kind === "direct";
     if (isDirect) checkDirect(input, others);
     const directKey = isDirect ? keyOf([actor.principalId, ...others]) : null;
@@ -114,7 +115,7 @@ export class RoomService {
     const { cursors, store } = this.#deps;
     const updatedSince = filter.updatedSince && iso(Date.parse(filter.updatedSince));
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
-    const withPublic = member === "any" && isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent";
+    const withPublic = member === "any" && looksIntoPublic(actor);
     const rows = await new RoomStore(store.db).list(
       { ...seer(actor), isOwned: actor.ownerId !== null },
       { ...filter, updatedSince, withPublic },

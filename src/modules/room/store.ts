@@ -113,17 +113,17 @@ export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
     .select(["me.last_read_seq as my_last_read_seq", "stream.epoch", "stream.head"]);
 }
 
-/** Within `seenRooms`: the position after which a member counts what is unread, nothing that is hidden from its owner. */
-export const unreadFrom: RawBuilder<number> = sql`case
-  when room.history_visibility = 'joined' and boss.joined_seq > me.last_read_seq then boss.joined_seq
-  else me.last_read_seq end`;
-
 /** Who asks for a list across rooms: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
 export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
 
-export function readerOf({ principalId, ownerId, role, kind }: Actor): Reader {
-  const withPublic = isAtLeast(TENANT_ROLES, role, "member") && kind !== "agent";
-  return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic };
+export function readerOf(actor: Actor): Reader {
+  const { principalId, ownerId } = actor;
+  return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic: looksIntoPublic(actor) };
+}
+
+/** Whether somebody sees public rooms without being a member. */
+export function looksIntoPublic({ role, kind }: Pick<Actor, "role" | "kind">): boolean {
+  return isAtLeast(TENANT_ROLES, role, "member") && kind !== "agent";
 }
 
 /** For a room faced: whether the reader sees it. */

@@ -21,7 +21,8 @@ const ADMIN = "/v1/collaboration/search";
 const READ: Access = { scope: "search.read" };
 const RATE: { human: Rate } = { human: { perSecond: 0.5, burst: 30 } };
 const DESCRIPTION = "Finds what the caller may read at this moment, including what was sent or edited just before. " +
-  "Highlights are offsets into the text, never markup.";
+  "Highlights are offsets into the text, never markup. Needs the scopes as well that reading such things takes, of messages " +
+  "`message.read`.";
 
 type Deps = {
   search: SearchService;
@@ -87,8 +88,9 @@ export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom 
       defineOperation({
         name: "search.reindex",
         summary: "Build the search index of the tenant anew while it stays in use",
-        description: "Needed once after an update that finds more: emoji, private documents shared with others and " +
-          "events of those invited, as far as they are older than the update, are found only after this.",
+        description: "Needed once after an update that finds more: emoji, private documents shared with others, " +
+          "events of those invited, Korean in single letters, and Hebrew and Arabic with vowel signs, as far as they are " +
+          "older than the update, are found only after this.",
         access: { scope: "search.manage", tenant: "admin" },
         http: { method: "POST", path: `${ADMIN}/reindex`, status: 202 },
         input: z.strictObject({

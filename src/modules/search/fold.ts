@@ -4,10 +4,17 @@
 export type Folded = { text: string; starts?: readonly number[]; ends?: readonly number[] };
 
 const ASCII = /^[\0-\x7f]*$/;
-/** A character with the marks on it; half-width katakana have marks of their own. */
-const CLUSTER = /\P{M}[\p{M}\uff9e\uff9f]*|\p{M}+/gu;
-/** Latin, Greek and Cyrillic diacritics, variation selectors, invisible format characters. Marks of other scripts matter. */
-const DROPPED = /[\u0300-\u036f\ufe00-\ufe0f\p{Cf}]/gu;
+/**
+ * A character with the marks on it, or with what else makes one character with it: marks of half-width katakana, letters of
+ * Korean. No language needs thirty, and to put very many in order takes long.
+ */
+const CLUSTER = /\P{M}[\p{M}\uff9e\uff9f\u1160-\u11ff]{0,30}|\p{M}{1,30}/gu;
+/**
+ * Latin, Greek and Cyrillic diacritics, the points of Hebrew and the vowel signs of Arabic, which few write, with the line that
+ * stretches a word; variation selectors, invisible format characters. Marks of other scripts matter.
+ */
+const DROPPED =
+  /[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670\ufe00-\ufe0f\p{Cf}]/gu;
 const SPELLED: Readonly<Record<string, string>> = {
   "ß": "ss",
   "æ": "ae",
@@ -22,6 +29,8 @@ const SPELLED: Readonly<Record<string, string>> = {
 };
 const TO_SPELL = new RegExp(`[${Object.keys(SPELLED).join("")}]`, "g");
 const CACHE_MAX = 20_000;
+/** Units of what is kept. Longer ones are rare, and each would keep the whole text it was cut from. */
+const CACHED_MAX = 12;
 const cache = new Map<string, string>();
 
 /** Folds a text. Characters are folded one by one, so a text and any part of it fold alike. */
@@ -51,6 +60,7 @@ function foldCluster(cluster: string): string {
   if (folded !== undefined) return folded;
   folded = cluster.toLowerCase().normalize("NFKD").replace(DROPPED, "").normalize("NFC").toLowerCase()
     .replace(TO_SPELL, (letter) => SPELLED[letter] ?? letter);
+  if (cluster.length > CACHED_MAX) return folded;
   if (cache.size >= CACHE_MAX) cache.clear();
   cache.set(cluster, folded);
   return folded;

@@ -3,7 +3,7 @@ import { nextTurn } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
-import type { Store } from "@/ports/store.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import type { SearchTables } from "./index/store.ts";
 import { type IndexedMessage, MessageRows } from "./message/store.ts";
 import { entryOf, isLive } from "./message_source.ts";
@@ -13,6 +13,8 @@ import { type RoomLag, SearchStore } from "./store.ts";
 /** Positions of rooms' lines read in one transaction, for which writers wait: in the background, and while a search waits. */
 const BATCH = 64;
 const BATCH_CATCHING_UP = 256;
+/** And so many UTF-16 units of texts, at least one whole text: a long one costs as much as hundreds of short ones. */
+export const UNITS_MAX = 16_000;
 const ROOMS_PER_SWEEP = 500;
 const BACKGROUND_AFTER_MS = 300;
 /** How long indexing rests after each step, as a multiple of the step: in quiet times, and while more comes in than it does. */
@@ -115,10 +117,9 @@ export class SearchIndexer {
     const done = await store.write(async (tx) => {
       const search = new SearchStore(tx.db, store.dialect);
       if (isBackground && !await search.isAlone()) return undefined;
-      const messages = new MessageRows(tx.db);
       const live: IndexedMessage[] = [];
       let room = 0;
-      for (let left = budget; left > 0 && room < waiting.length;) {
+      for (let [left, units] = [budget, UNITS_MAX]; left > 0 && units > 0 && room < waiting.length;) {
         const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
         const stream = await search.unindexed(tenantId, roomId);
         const cursor = stream === undefined ? undefined : await search.takeCursor(tenantId, roomId);
@@ -131,15 +132,13 @@ export class SearchIndexer {
         // Events that told of changes are gone: all messages of the room are looked at again.
         const isCut = stream.floor > Math.max(cursor.seq, cursor.floor);
         const from = isCut ? 0 : cursor.seq;
-        const to = Math.min(stream.head, from + left);
-        const rows = await messages.indexedBetween(tenantId, roomId, from, to);
-        const ids = new Set(rows.map((row) => row.id));
-        // Each place of the line is one event: where each made a message, none changed one.
-        if (rows.length < to - from) {
-          const changed = (await search.changed(tenantId, roomId, from, to)).difference(ids);
-          rows.push(...await messages.indexedByIds(tenantId, [...changed]));
-          for (const id of changed) ids.add(id);
+        let to = Math.min(stream.head, from + left);
+        let { ids, rows } = await this.#touched(tx, tenantId, roomId, from, to);
+        while (lengthOf(rows) > units && to - from > 1) {
+          to = Math.ceil((from + to) / 2);
+          ({ ids, rows } = await this.#touched(tx, tenantId, roomId, from, to));
         }
+        units -= lengthOf(rows);
         for (const row of rows.filter(isLive)) {
           live.push(row);
           ids.delete(row.id);
@@ -154,6 +153,27 @@ export class SearchIndexer {
     });
     waiting.splice(0, done ?? 0);
     return done !== undefined;
+  }
+
+  /** What came or was changed at the positions `from < seq <= to` of a room: ids, and the rows of those that are there. */
+  async #touched(
+    { db }: Pick<Transaction<SearchTables>, "db">,
+    tenantId: string,
+    roomId: string,
+    from: number,
+    to: number,
+  ): Promise<{ ids: Set<string>; rows: IndexedMessage[] }> {
+    const messages = new MessageRows(db);
+    const rows = await messages.indexedBetween(tenantId, roomId, from, to);
+    const ids = new Set(rows.map((row) => row.id));
+    // Each place of the line is one event: where each made a message, none changed one.
+    if (rows.length < to - from) {
+      const search = new SearchStore(db, this.#deps.store.dialect);
+      const changed = (await search.changed(tenantId, roomId, from, to)).difference(ids);
+      rows.push(...await messages.indexedByIds(tenantId, [...changed]));
+      for (const id of changed) ids.add(id);
+    }
+    return { ids, rows };
   }
 
   #add(room: Room): void {
@@ -204,4 +224,8 @@ export class SearchIndexer {
     }
     this.#schedule();
   }
+}
+
+function lengthOf(rows: readonly IndexedMessage[]): number {
+  return rows.reduce((sum, { text }) => sum + (text?.length ?? 0), 0);
 }

@@ -15,8 +15,8 @@ const TITLE_WEIGHT = 2;
 const PIECE = /(?:(?<!\S)(-))?["“”„]([^"“”„]*)["“”„]?|(?:(?<!\S)(-)(?!-))?([^\s"“”„]+)/gu;
 const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]`;
 const BETWEEN_MAX = 16;
-/** Two letters make a flag, so a flag begins after whole flags only. */
-const FLAG_START = String.raw`(?<=(?<!\p{RI})(?:\p{RI}{2})*)`;
+/** Two letters make a flag, so a flag begins after whole flags only: as many as there are, not all that a text can hold. */
+const FLAG_START = String.raw`(?<=(?<!\p{RI})(?:\p{RI}{2}){0,300})`;
 const IS_WORD = new RegExp(`^${WORD}$`, "v");
 const IS_ALL_WORD = new RegExp(`^${WORD}+$`, "v");
 const IS_EMOJI = new RegExp(`^${EMOJI}`, "v");
@@ -108,10 +108,12 @@ function patternOf(runs: readonly string[]): RegExp {
   // Runs are letters, digits and emoji only, so nothing in them needs escaping.
   const middle = runs.map((run, at) => {
     const before = runs[at - 1];
-    const least = IS_EMOJI.test(run) || IS_EMOJI.test(before ?? "") ? 0 : 1;
-    return `${before === undefined ? "" : `${BETWEEN}{${least},${BETWEEN_MAX}}`}${
-      IS_FLAG.test(run) ? FLAG_START : ""
-    }${run}`;
+    const piece = IS_FLAG.test(run) ? `${FLAG_START}${run}` : run;
+    if (before === undefined) return piece;
+    // Emoji may stand between, too. It ends before the first of those asked for: were there several ways to read a text, all of
+    // them would be tried, and with each emoji in the question they grow seventeenfold.
+    if (IS_EMOJI.test(run)) return `(?:(?!${piece})${BETWEEN}){0,${BETWEEN_MAX}}${piece}`;
+    return `${BETWEEN}{${IS_EMOJI.test(before) ? 0 : 1},${BETWEEN_MAX}}${piece}`;
   });
   return new RegExp(`${left}${middle.join("")}${right}`, "gv");
 }

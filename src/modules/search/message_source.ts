@@ -14,6 +14,7 @@ type Deps = { store: Store<MessageTables>; present: PresentMessages };
 
 export class MessageSource implements Searchable {
   readonly kind = "message";
+  readonly scope = "message.read";
   readonly item = Message;
   readonly #deps: Deps;
 

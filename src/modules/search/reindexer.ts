@@ -8,9 +8,10 @@ import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import type { Store } from "@/ports/store.ts";
 import type { ReindexRow, SearchTables } from "./index/store.ts";
+import { UNITS_MAX } from "./indexer.ts";
 import type { Reindex } from "./schema.ts";
 import type { SearchIndex } from "./search_index.ts";
-import type { Searchable } from "./searchable.ts";
+import type { Searchable, SearchEntry } from "./searchable.ts";
 import { SearchStore } from "./store.ts";
 
 const JOB = "search.reindex";
@@ -31,6 +32,7 @@ export class Reindexer {
     return defineJob({
       kind: JOB,
       payload: z.strictObject({ id: z.string() }),
+      isLong: true,
       run: ({ tenantId, payload }) => this.#run(tenantId, payload.id),
     });
   }
@@ -41,7 +43,8 @@ export class Reindexer {
     return store.write(async (tx) => {
       const search = new SearchStore(tx.db, store.dialect);
       const before = await search.reindex(tenantId);
-      if (before !== undefined && before.finished_at === null) {
+      // One that was given up is in nobody's way.
+      if (before !== undefined && before.finished_at === null && await search.isPromised(tenantId, JOB)) {
         throw new Fault("already_running", `The reindex ${before.id} has been running since ${before.started_at}`);
       }
       const row: ReindexRow = {
@@ -88,9 +91,10 @@ export class Reindexer {
         });
         return false;
       }
-      const entries = await source.entries(tenantId, row.after_id ?? "", BATCH);
+      const page = await source.entries(tenantId, row.after_id ?? "", BATCH);
+      const entries = page.slice(0, countWithin(page, UNITS_MAX));
       await index.put(...entries);
-      const isOver = entries.length < BATCH;
+      const isOver = page.length < BATCH && entries.length === page.length;
       await search.putReindex({
         ...row,
         // Past the last kind there is none of that name, which ends the run.
@@ -103,7 +107,14 @@ export class Reindexer {
   }
 }
 
-export function presentReindex(row: ReindexRow): Reindex {
+/** How many of the first have so many UTF-16 units together; one, if there is one, at least. */
+function countWithin(entries: readonly SearchEntry[], unitsMax: number): number {
+  let units = 0;
+  const beyond = entries.findIndex(({ texts }) => (units += texts.join("").length) > unitsMax);
+  return beyond < 0 ? entries.length : Math.max(1, beyond);
+}
+
+function presentReindex(row: ReindexRow): Reindex {
   return {
     id: row.id,
     state: row.finished_at === null ? "running" : "done",

@@ -1,8 +1,9 @@
 // Questions and answers of search as seen from outside.
 import { z } from "@zod/zod";
 import type { EventType } from "@/core/event.ts";
+import { pageInput } from "@/core/page.ts";
 import { PrincipalRef } from "@/modules/identity/mod.ts";
-import { MessageId } from "@/modules/message/mod.ts";
+import { MESSAGE_TYPES, MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import type { Searchable } from "./searchable.ts";
 
@@ -16,7 +17,6 @@ export const MODES = ["keyword", "semantic", "hybrid"] as const;
 /** What `has` knows. */
 const MARKS = ["link", "file", "reaction"] as const;
 
-const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as const;
 const LIST_MAX = 50;
 
 const Query = z.string().trim().min(1).max(QUERY_MAX).describe(
@@ -38,7 +38,7 @@ const asked = {
     .describe(`relevance ranks the newest ${WINDOW} matches; recent has no such end`),
   context: z.int().min(0).max(5).default(0).describe("Messages wanted before and after each"),
   limit: z.int().min(1).max(100).default(20).describe("Results wanted, 1 to 100"),
-  cursor: z.string().min(1).max(1024).optional().describe("`nextCursor` of the page before"),
+  cursor: pageInput.cursor,
 };
 
 /** What `GET /v1/search` takes. */

@@ -1,5 +1,6 @@
 // Whose eyes a search looks through. There is no search without one, and none that means "everything".
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import type { Actor } from "@/core/actor.ts";
+import { looksIntoPublic } from "@/modules/room/mod.ts";
 
 export class SearchScope {
   readonly tenantId: string;
@@ -13,7 +14,7 @@ export class SearchScope {
     this.tenantId = actor.tenantId;
     this.principalId = actor.principalId;
     this.ownerId = actor.ownerId ?? "";
-    this.seesPublic = isAtLeast(TENANT_ROLES, actor.role, "member") && actor.kind !== "agent";
+    this.seesPublic = looksIntoPublic(actor);
   }
 
   /** The scope of a caller. */

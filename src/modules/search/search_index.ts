@@ -7,6 +7,8 @@ import type { IndexedDocument, IndexEngine } from "./index/store.ts";
 import type { Store } from "@/ports/store.ts";
 
 const PURGE_BATCH = 500;
+/** Times beyond are in the index as these: a place is a number that both engines give back as it was, and imports know any year. */
+const [FIRST_MS, LAST_MS] = [Date.UTC(1700), Date.UTC(2240)];
 
 /**
  * How a module makes its things searchable:
@@ -67,7 +69,7 @@ function indexed(
   const besides = [...seenBy, ...marks.map(markGram)];
   return {
     row: {
-      n: Date.parse(at) * PLACES_PER_MS,
+      n: Math.min(Math.max(Date.parse(at), FIRST_MS), LAST_MS) * PLACES_PER_MS,
       tenant_id: tenantId,
       kind,
       id,

@@ -35,6 +35,8 @@ export type Found = { fields: Fields; item: unknown };
 /** A kind of thing that can be searched for. */
 export type Searchable = {
   kind: string;
+  /** Scope that reading such things takes, and so finding them. */
+  scope: string;
   /** Schema of the item; an answer carries it under the name of the kind. */
   item: z.ZodType;
   /** Live rows by id. What is deleted, or what this actor may not see although it sees the room, is left out. */

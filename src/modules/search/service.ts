@@ -1,6 +1,6 @@
 // Searching: find candidates within what the caller may read now, let their live text decide, rank, cut to a page.
-import type { Actor } from "@/core/actor.ts";
-import { type Clock, inTime, iso, nextTurn } from "@/core/clock.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
+import { type Clock, inTime, iso, turns } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -31,9 +31,10 @@ const CATCH_UP_EVENTS = 20_000;
 const LAGGING_MAX = 500;
 /** Up to this many rooms are worth naming to the index; beyond, rights alone decide. */
 const NAMED_ROOMS_MAX = 50;
-const LOAD_MAX = 200;
+/** Rows read at once. They are let go of again: many may answer, and each may be a megabyte long. */
+const LOAD_MAX = 100;
 
-type Hit = Candidate & { score: number; found: Found };
+type Hit = Candidate & { score: number };
 type Deps = {
   store: Store<SearchTables>;
   clock: Clock;
@@ -104,6 +105,10 @@ export class SearchService {
 
   async #search(actor: Actor, question: Question, field: string): Promise<SearchAnswer> {
     const startedAt = performance.now();
+    for (const { kind, scope } of this.#deps.sources) {
+      if (!question.filters.types.includes(kind) || hasScope(actor, scope)) continue;
+      throw new Fault("scope_missing", `To find a ${kind} the token lacks the scope ${scope}`);
+    }
     const checkTime = (): void => {
       if (performance.now() - startedAt > TIMEOUT_MS) throw tooLate();
     };
@@ -138,27 +143,32 @@ export class SearchService {
       ? await this.#recent(actor, scope, tokens, filter, matcher, after, limit + 1, checkTime)
       : await this.#relevant(actor, scope, tokens, filter, matcher, after, checkTime);
 
-    // Rights once more, now that the rows have been read: they may have gone meanwhile.
-    const page = hits.slice(0, limit + 1);
-    const rooms = await this.#store.visible(scope, [...new Set(page.flatMap((hit) => hit.room_id ?? []))]);
-    const kept = page.filter(({ room_id }) => room_id === null || rooms.has(room_id));
     const key = (hit: Hit) => question.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
-    const cut = cursors.page(kept, limit, bind, key, (hit) => hit);
+    const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
+    const found = await this.#load(actor, page.items);
+    // Rights once more, now that the rows have been read: they may have gone meanwhile.
+    const rooms = await this.#store.visible(scope, [...new Set(page.items.flatMap((hit) => hit.room_id ?? []))]);
     const items: SearchResult[] = [];
-    for (const hit of cut.items) {
-      const around = await this.#around(actor, hit, question.context, rooms.get(hit.room_id ?? "") ?? 0);
+    const rest = turns();
+    for (const hit of page.items) {
+      if (await rest()) checkTime();
+      const shown = found(hit);
+      if (shown === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
+      const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;
+      const source = question.context === 0 ? undefined : this.#sources.get(hit.kind);
+      const around = await source?.around?.(actor, shown.item, question.context, hiddenUpTo);
       items.push({
         kind: hit.kind,
         score: hit.score,
-        highlights: matcher.highlights(hit.found.fields),
+        highlights: matcher.highlights(shown.fields),
         ...(around === undefined ? {} : { context: around }),
-        [hit.kind]: hit.found.item,
+        [hit.kind]: shown.item,
       });
     }
     return {
       items,
-      nextCursor: cut.nextCursor,
-      hasMore: cut.hasMore,
+      nextCursor: page.nextCursor,
+      hasMore: page.hasMore,
       totalEstimate: Math.max(total, items.length),
       mode: "keyword",
       degraded: question.mode !== "keyword" || !isCaughtUp || lagging.length === LAGGING_MAX,
@@ -235,28 +245,31 @@ export class SearchService {
     checkTime: () => void,
   ): Promise<Hit[]> {
     const hits: Hit[] = [];
+    const rest = turns();
     for (let at = 0; at < candidates.length; at += LOAD_MAX) {
       const slice = candidates.slice(at, at + LOAD_MAX);
-      const loaded = new Map<string, ReadonlyMap<string, Found>>();
-      for (const [kind, group] of Map.groupBy(slice, (candidate) => candidate.kind)) {
-        const ids = group.map((candidate) => candidate.id);
-        loaded.set(kind, await this.#sources.get(kind)?.load(actor, ids) ?? new Map());
-      }
+      const found = await this.#load(actor, slice);
       for (const candidate of slice) {
-        const found = loaded.get(candidate.kind)?.get(candidate.id);
-        const score = found === undefined ? undefined : matcher.score(found.fields);
-        if (found !== undefined && score !== undefined) hits.push({ ...candidate, score, found });
+        const fields = found(candidate)?.fields;
+        const score = fields === undefined ? undefined : matcher.score(fields);
+        if (score !== undefined) hits.push({ ...candidate, score });
+        if (await rest()) checkTime();
       }
-      checkTime();
-      // Reading and matching keep this thread busy; others get their turn in between.
-      await nextTurn();
     }
     return hits;
   }
 
-  async #around(actor: Actor, hit: Hit, size: number, hiddenUpTo: number): Promise<SearchResult["context"]> {
-    if (size === 0) return undefined;
-    return await this.#sources.get(hit.kind)?.around?.(actor, hit.found.item, size, hiddenUpTo);
+  /** Reads rows as they are now; what is gone, or not for this actor, is found no more. */
+  async #load(
+    actor: Actor,
+    candidates: readonly Candidate[],
+  ): Promise<(candidate: Candidate) => Found | undefined> {
+    const loaded = new Map<string, ReadonlyMap<string, Found>>();
+    for (const [kind, group] of Map.groupBy(candidates, (candidate) => candidate.kind)) {
+      const ids = group.map((candidate) => candidate.id);
+      loaded.set(kind, await this.#sources.get(kind)?.load(actor, ids) ?? new Map());
+    }
+    return ({ kind, id }) => loaded.get(kind)?.get(id);
   }
 }
 

@@ -2,6 +2,7 @@
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import { EVERYBODY } from "@/modules/message/mod.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
 import {
@@ -39,8 +40,6 @@ type Db = Kysely<SearchTables>;
 type Eb = ExpressionBuilder<SearchTables & { d: SearchTables["search_document"] }, "d">;
 
 const MESSAGE = "message";
-/** How a mention of the whole room is stored. */
-const EVERYBODY = "*";
 
 type Cursor = { seq: number; floor: number };
 type Room = { tenantId: string; roomId: string };
@@ -63,6 +62,14 @@ const unindexed = prepared((db: Db, value: Param<{ tenantId: string; roomId: str
     )
     .where("stream.tenant_id", "=", value("tenantId")).where("stream.name", "=", value("name"))
     .where(({ eb, fn, val }) => eb("stream.head", ">", fn.coalesce("c.seq", val(0))))
+);
+
+const promised = prepared((
+  db: Kysely<{ job: { tenant_id: string; kind: string; state: string } }>,
+  value: Param<{ tenantId: string; kind: string }>,
+) =>
+  db.selectFrom("job").select("state").where("tenant_id", "=", value("tenantId")).where("kind", "=", value("kind"))
+    .where("state", "<>", sql.lit("dead")).limit(sql.lit(1))
 );
 
 export class SearchStore {
@@ -144,18 +151,23 @@ export class SearchStore {
     return rows.map(({ id, head, seq }) => ({ tenantId: scope.tenantId, roomId: id, behind: head - seq }));
   }
 
-  /** The same for all rooms of one tenant, or of all of them. */
+  /** The same for all rooms of one tenant, or of all of them. A room that was purged has its line still, and nothing to index. */
   async laggingAnywhere(tenantId: string | undefined, limit: number): Promise<RoomLag[]> {
-    const roomOf = sql<string>`substr(stream.name, 6)`;
-    let query = this.#db.selectFrom("stream")
+    let query = this.#db.selectFrom("room")
+      .innerJoin(
+        "stream",
+        (join) =>
+          join.onRef("stream.tenant_id", "=", "room.tenant_id").on("stream.name", "=", sql<string>`'room:' || room.id`),
+      )
       .leftJoin(
         "search_cursor as c",
-        (join) => join.onRef("c.tenant_id", "=", "stream.tenant_id").on("c.room_id", "=", roomOf),
+        (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
       )
-      .where("stream.name", "like", "room:%").where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
-    if (tenantId !== undefined) query = query.where("stream.tenant_id", "=", tenantId);
-    const rows = await query.select(["stream.tenant_id", roomOf.as("id"), "stream.head"])
-      .select(sql<number>`coalesce(c.seq, 0)`.as("seq")).limit(limit).execute();
+      .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
+    if (tenantId !== undefined) query = query.where("room.tenant_id", "=", tenantId);
+    const rows = await query
+      .select(["room.tenant_id", "room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
+      .limit(limit).execute();
     return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
   }
 
@@ -214,6 +226,11 @@ export class SearchStore {
       select json from event where tenant_id = ${tenantId} and stream = ${roomStream(roomId)}
       and seq > ${from} and seq <= ${to} and type like 'message.%' and type <> 'message.created'`.execute(this.#db);
     return new Set(events.rows.flatMap(({ json }) => messageIdIn(JSON.parse(json))));
+  }
+
+  /** Whether a job of this kind is still to run, or runs. */
+  async isPromised(tenantId: string, kind: string): Promise<boolean> {
+    return await promised.first(this.#db, { tenantId, kind }) !== undefined;
   }
 
   reindex(tenantId: string): Promise<ReindexRow | undefined> {

@@ -5,7 +5,17 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { checkHears, effectiveRole, hiddenUpTo, PRESENCE_MAX, presentShared, seer } from "@/modules/room/mod.ts";
+import { NOTHING_UNREAD, type UnreadCounts } from "@/modules/message/mod.ts";
+import {
+  checkHears,
+  effectiveRole,
+  hiddenUpTo,
+  PRESENCE_MAX,
+  presentShared,
+  readIn,
+  type SeenRoom,
+  seer,
+} from "@/modules/room/mod.ts";
 import type { Presence } from "@/ports/presence.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import { packPlaces, placeKey, type Places, unpackPlaces } from "./cursor.ts";
@@ -18,8 +28,11 @@ import {
   type SyncEvent,
   type SyncRead,
 } from "./schema.ts";
-import { type Now, type RoomNow, SyncStore, type SyncTables } from "./store.ts";
+import { type Now, SyncStore, type SyncTables } from "./store.ts";
 import type { StreamWatch } from "./watch.ts";
+
+/** Events read at once, so that what is too much to be told is not read as a whole first. */
+const PAGE = 100;
 
 type Deps = {
   store: Store<SyncTables>;
@@ -27,14 +40,17 @@ type Deps = {
   identity: IdentityService;
   watch: Pick<StreamWatch, "open">;
   presence: Pick<Presence, "listMany">;
+  unreads: Pick<UnreadCounts, "count">;
 };
+
+type Unreads = Awaited<ReturnType<UnreadCounts["count"]>>;
 
 /** Where a cursor says the caller stands. */
 type Since = { epoch: string; seq: number; places: Places };
 
 /** What a delta is made of. */
 type Delta = { now: Now; rooms: Comparison; events: StoredEvent[] };
-type Comparison = { seen: RoomNow[]; fresh: RoomNow[]; moved: { room: RoomNow; from: number }[]; left: string[] };
+type Comparison = { seen: SeenRoom[]; fresh: SeenRoom[]; moved: { room: SeenRoom; from: number }[]; left: string[] };
 
 export class SyncService {
   readonly #deps: Deps;
@@ -56,14 +72,15 @@ export class SyncService {
   }
 
   async #start(actor: Actor, limited: boolean): Promise<Sync> {
-    const now = await this.#now(actor, "all");
+    const now = await this.#now(actor);
     const rooms = now.rooms.filter((room) => isSeen(actor, room));
+    const unreads = await this.#unreads(actor, rooms);
     return {
       ...await this.#frame(actor, now, rooms),
       limited,
-      rooms: rooms.map((room) => present(actor, room)),
+      rooms: rooms.map((room) => present(actor, room, unreads)),
       leftRoomIds: [],
-      unreads: rooms.map(unreadOf),
+      unreads: rooms.map((room) => unreadIn(room, unreads)),
       positions: [ownPosition(actor, now), ...rooms.map(positionOf)],
       events: [],
     };
@@ -74,13 +91,14 @@ export class SyncService {
     const touched = rooms.seen.filter((room) =>
       told.has(room.id) || rooms.fresh.includes(room) || rooms.moved.some((moved) => moved.room === room)
     );
+    const unreads = await this.#unreads(actor, touched);
     const moved = [...rooms.fresh, ...rooms.moved.map(({ room }) => room)];
     return {
       ...await this.#frame(actor, now, rooms.seen),
       limited: false,
-      rooms: rooms.fresh.map((room) => present(actor, room)),
+      rooms: rooms.fresh.map((room) => present(actor, room, unreads)),
       leftRoomIds: rooms.left,
-      unreads: touched.map(unreadOf),
+      unreads: touched.map((room) => unreadIn(room, unreads)),
       positions: [...(now.own?.head ?? 0) > from.seq ? [ownPosition(actor, now)] : [], ...moved.map(positionOf)],
       events: events.map((event): SyncEvent => ({
         channel: event.stream,
@@ -90,10 +108,15 @@ export class SyncService {
     };
   }
 
+  /** Counted up to the positions. What was deleted since is not among them, and the next answer tells of it. */
+  #unreads({ tenantId, principalId }: Actor, rooms: readonly SeenRoom[]): Promise<Unreads> {
+    return this.#deps.unreads.count(tenantId, principalId, rooms.flatMap(readIn));
+  }
+
   async #frame(
     actor: Actor,
     now: Now,
-    rooms: readonly RoomNow[],
+    rooms: readonly SeenRoom[],
   ): Promise<Pick<Sync, "cursor" | "principal" | "unreadNotificationCount" | "presence">> {
     const places = new Map(rooms.map((room) => [placeKey(room.id, room.epoch ?? ""), room.head ?? 0]));
     const [principal, presence] = await Promise.all([
@@ -109,7 +132,7 @@ export class SyncService {
   }
 
   /** Who is on the channels of these rooms, which the caller sees and might subscribe to. */
-  async #presence({ tenantId }: Actor, rooms: readonly RoomNow[]): Promise<Sync["presence"]> {
+  async #presence({ tenantId }: Actor, rooms: readonly SeenRoom[]): Promise<Sync["presence"]> {
     const keys = rooms.filter((room) => room.member_count <= PRESENCE_MAX).slice(0, PRESENT_ROOMS_MAX)
       .map((room) => streamKey(tenantId, roomStream(room.id)));
     const channels = [...(await this.#deps.presence.listMany(keys)).values()];
@@ -125,41 +148,29 @@ export class SyncService {
 
   /** Everything between a cursor and now; `undefined` when that is too much or no longer kept. */
   async #delta(actor: Actor, from: Since): Promise<Delta | undefined> {
-    let counted = new Set<string>();
-    while (true) {
-      const now = await this.#now(actor, counted);
-      if (now.own?.epoch !== from.epoch || now.own.head < from.seq) {
-        throw new Fault("epoch_changed", "Positions started anew; start over without `since`");
-      }
-      const { tenantId, principalId } = actor;
-      const own = await this.#events(tenantId, [
-        { stream: principalStream(principalId), after: from.seq, head: now.own.head, hidden: 0 },
-      ]);
-      if (own === undefined) return undefined;
-      const interrupted = interruptedRooms(own);
-      const rooms = compare(actor, from, now, interrupted);
-      const seen = new Set(rooms.seen.map((room) => room.id));
-      rooms.left.push(...interrupted.difference(seen).difference(new Set(rooms.left)));
-      const others = await this.#events(
-        tenantId,
-        rooms.moved.map(({ room, from: after }) => ({
-          stream: roomStream(room.id),
-          after,
-          head: room.head ?? 0,
-          hidden: hiddenUpTo({ room }),
-        })),
-      );
-      if (others === undefined) return undefined;
-      const events = [...own, ...others];
-      const needed = new Set([
-        ...rooms.fresh.map((room) => room.id),
-        ...rooms.moved.map(({ room }) => room.id),
-        ...readRooms(events),
-      ]);
-      // The counts belong to the moment of the positions, so they are asked for together with them.
-      if (needed.isSubsetOf(counted)) return { now, rooms, events };
-      counted = counted.union(needed);
+    const now = await this.#now(actor);
+    if (now.own?.epoch !== from.epoch || now.own.head < from.seq) {
+      throw new Fault("epoch_changed", "Positions started anew; start over without `since`");
     }
+    const { tenantId, principalId } = actor;
+    const own = await this.#events(tenantId, [
+      { stream: principalStream(principalId), after: from.seq, head: now.own.head, hidden: 0 },
+    ]);
+    if (own === undefined) return undefined;
+    const interrupted = interruptedRooms(own);
+    const rooms = compare(actor, from, now, interrupted);
+    const seen = new Set(rooms.seen.map((room) => room.id));
+    rooms.left.push(...interrupted.difference(seen).difference(new Set(rooms.left)));
+    const others = await this.#events(
+      tenantId,
+      rooms.moved.map(({ room, from: after }) => ({
+        stream: roomStream(room.id),
+        after,
+        head: room.head ?? 0,
+        hidden: hiddenUpTo({ room }),
+      })),
+    );
+    return others === undefined ? undefined : { now, rooms, events: [...own, ...others] };
   }
 
   /**
@@ -175,11 +186,13 @@ export class SyncService {
     const events: StoredEvent[] = [];
     let bytes = 0;
     for (const { stream, after, head, hidden } of streams) {
-      if (head === after) continue;
-      const read = await this.#deps.store.log.read(tenantId, stream, after, head - after);
-      bytes += read.reduce((sum, event) => sum + event.json.length, 0);
-      if (read.length < head - after || read[0]?.seq !== after + 1 || bytes > EVENT_BYTES_MAX) return undefined;
-      events.push(...read.map((event) => shownTo(event, hidden)));
+      for (let last = after; last < head;) {
+        const read = await this.#deps.store.log.read(tenantId, stream, last, Math.min(PAGE, head - last));
+        bytes += read.reduce((sum, event) => sum + event.json.length, 0);
+        if (read[0]?.seq !== last + 1 || bytes > EVENT_BYTES_MAX) return undefined;
+        events.push(...read.map((event) => shownTo(event, hidden)));
+        last += read.length;
+      }
     }
     return events;
   }
@@ -187,14 +200,14 @@ export class SyncService {
   /** Waits until there is something after the cursor, or for as long as the caller wants. */
   async #wait(actor: Actor, from: Since, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     const endsAt = performance.now() + waitMs;
-    const before = await this.#now(actor, new Set());
+    const before = await this.#now(actor);
     if (!isQuiet(actor, from, before)) return;
     const rooms = before.rooms.filter((room) => isSeen(actor, room));
     const streams = [principalStream(actor.principalId), ...rooms.map((room) => roomStream(room.id))];
     const watching = await this.#deps.watch.open(actor.tenantId, streams);
     try {
       // Once more, now that nothing can slip past: it may have happened while the watch was being opened.
-      while (isQuiet(actor, from, await this.#now(actor, new Set()))) {
+      while (isQuiet(actor, from, await this.#now(actor))) {
         if (!await watching.next(endsAt - performance.now(), signal)) return;
       }
     } finally {
@@ -202,8 +215,8 @@ export class SyncService {
     }
   }
 
-  #now(actor: Actor, counted: ReadonlySet<string> | "all"): Promise<Now> {
-    return new SyncStore(this.#deps.store.db).now(seer(actor), counted);
+  #now(actor: Actor): Promise<Now> {
+    return new SyncStore(this.#deps.store.db).now(seer(actor));
   }
 }
 
@@ -211,7 +224,7 @@ function bindOf({ tenantId, principalId }: Actor): unknown {
   return ["sync", tenantId, principalId];
 }
 
-function isSeen(actor: Actor, room: RoomNow): boolean {
+function isSeen(actor: Actor, room: SeenRoom): boolean {
   return room.state !== "deleted" && effectiveRole(actor, room) !== undefined;
 }
 
@@ -251,28 +264,26 @@ function readRooms(events: readonly StoredEvent[]): string[] {
   return events.filter((event) => event.type === "read.updated").map((event) => JSON.parse(event.json).data.roomId);
 }
 
-function present(actor: Actor, room: RoomNow): Sync["rooms"][number] {
+function present(actor: Actor, room: SeenRoom, unreads: Unreads): Sync["rooms"][number] {
   return {
     ...presentShared(room, room.epoch ?? ""),
     lastSeq: room.head ?? 0,
-    unreadCount: room.unread ?? 0,
-    mentionCount: room.mentions ?? 0,
+    ...unreads.get(room.id) ?? NOTHING_UNREAD,
     lastReadSeq: room.my_last_read_seq ?? 0,
     myRole: effectiveRole(actor, room) ?? null,
   };
 }
 
-function unreadOf(room: RoomNow): Sync["unreads"][number] {
+function unreadIn(room: SeenRoom, unreads: Unreads): Sync["unreads"][number] {
   return {
     roomId: room.id,
     lastReadSeq: room.my_last_read_seq ?? 0,
-    unreadCount: room.unread ?? 0,
-    mentionCount: room.mentions ?? 0,
+    ...unreads.get(room.id) ?? NOTHING_UNREAD,
     lastSeq: room.head ?? 0,
   };
 }
 
-function positionOf(room: RoomNow): Sync["positions"][number] {
+function positionOf(room: SeenRoom): Sync["positions"][number] {
   return { channel: roomStream(room.id), epoch: room.epoch ?? "", offset: room.head ?? 0 };
 }
 

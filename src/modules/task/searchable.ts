@@ -12,6 +12,7 @@ export const SEARCH_KIND = "task";
 
 export class TaskSource implements Searchable {
   readonly kind = SEARCH_KIND;
+  readonly scope = "task.read";
   readonly item = Task;
   readonly #deps: { store: Store<TaskTables>; clock: Clock };
 

@@ -8,11 +8,13 @@ import { MessageId, Reaction } from "../schema.ts";
 export const REACTION_KINDS_MAX = 50;
 const KEY_MAX = 64;
 const NAME = /^:[A-Za-z0-9_+-]{1,62}:$/;
+/** Neither space nor control, and something besides marks and what formats. */
+const VISIBLE = /^(?=.*[^\p{M}\p{Cf}])[^\s\p{Cc}]+$/u;
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
 /** One visible character as people see it, however many code points it takes; or a name between colons. */
 export const ReactionKey = z.string().min(1).max(KEY_MAX).refine(
-  (key) => NAME.test(key) || (/^[^\s\p{Cc}]+$/u.test(key) && [...graphemes.segment(key)].length === 1),
+  (key) => NAME.test(key) || (VISIBLE.test(key) && [...graphemes.segment(key)].length === 1),
   "one character such as 👍, or a name such as :shipit:",
 );
 

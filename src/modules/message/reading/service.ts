@@ -4,13 +4,19 @@ import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import { notFound, type RoomGate, seer } from "@/modules/room/mod.ts";
+import { notFound, readIn, type RoomGate, seer } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { MessageTables } from "../store.ts";
+import { NOTHING_UNREAD, type UnreadCounts } from "./counts.ts";
 import type { ReadPut, Unread } from "./schema.ts";
 import { ReadingStore } from "./store.ts";
 
-type Deps = { store: Store<MessageTables>; gate: RoomGate; notifications: NotificationService };
+type Deps = {
+  store: Store<MessageTables>;
+  gate: RoomGate;
+  notifications: NotificationService;
+  unreads: UnreadCounts;
+};
 
 export class ReadingService {
   readonly #deps: Deps;
@@ -46,7 +52,15 @@ export class ReadingService {
 
   /** What is left to read in the caller's rooms; rooms it is no member of are left out. */
   async list(actor: Actor, roomIds?: readonly string[]): Promise<Unread[]> {
+    if (roomIds?.length === 0) return [];
     const who = { ...seer(actor), isOwned: actor.ownerId !== null };
-    return await new ReadingStore(this.#deps.store.db).unreads(who, roomIds);
+    const rooms = await new ReadingStore(this.#deps.store.db).rooms(who, roomIds);
+    const counts = await this.#deps.unreads.count(actor.tenantId, actor.principalId, rooms.flatMap(readIn));
+    return rooms.map((room) => ({
+      roomId: room.id,
+      lastReadSeq: room.my_last_read_seq ?? 0,
+      ...counts.get(room.id) ?? NOTHING_UNREAD,
+      lastSeq: room.head ?? 0,
+    }));
   }
 }

@@ -1,8 +1,7 @@
-// SQL of read positions. Position, head and counts come from one statement, so they fit together.
-import { type Kysely, sql } from "kysely";
-import { seenRooms, unreadFrom } from "@/modules/room/mod.ts";
-import { mentionsOf, type MessageTables, unreadOf } from "../store.ts";
-import type { Unread } from "./schema.ts";
+// SQL of read positions.
+import type { Kysely } from "kysely";
+import { type SeenRoom, seenRooms } from "@/modules/room/mod.ts";
+import type { MessageTables } from "../store.ts";
 
 type Who = { tenantId: string; principalId: string; ownerId: string };
 
@@ -21,29 +20,13 @@ export class ReadingStore {
     return Number(numUpdatedRows) > 0;
   }
 
-  /** What is unread in the rooms somebody is a member of, or in some of them. */
-  async unreads(who: Who & { isOwned: boolean }, roomIds?: readonly string[]): Promise<Unread[]> {
-    if (roomIds?.length === 0) return [];
-    const mine = {
-      tenantId: sql.ref("room.tenant_id"),
-      roomId: sql.ref("room.id"),
-      principalId: who.principalId,
-      after: unreadFrom,
-    };
-    let query = seenRooms(this.#db, who.principalId, who.ownerId).clearSelect()
-      .select(["room.id", "me.last_read_seq", "stream.head"])
-      .select([unreadOf(mine).as("unread"), mentionsOf(mine).as("mentions")])
+  /** The rooms somebody is a member of, or some of them, with where they have read to. */
+  rooms(who: Who & { isOwned: boolean }, roomIds?: readonly string[]): Promise<SeenRoom[]> {
+    let query = seenRooms(this.#db, who.principalId, who.ownerId)
       .where("room.tenant_id", "=", who.tenantId).where("room.state", "<>", "deleted")
       .where("me.role", "is not", null);
     if (who.isOwned) query = query.where("boss.role", "is not", null);
     if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
-    const rows = await query.orderBy("room.id").execute();
-    return rows.map((row) => ({
-      roomId: row.id,
-      lastReadSeq: row.last_read_seq ?? 0,
-      unreadCount: Number(row.unread),
-      mentionCount: Number(row.mentions),
-      lastSeq: row.head ?? 0,
-    }));
+    return query.orderBy("room.id").execute();
   }
 }

@@ -50,6 +50,8 @@ export class ScheduledService {
     }
     return store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
+      // One after the other of each sender, so that a repeat meets what it repeats.
+      await tx.reserve(tenantId, principalStream(principalId), 0);
       // Everything that sending checks is checked now as well, so that a plain mistake is not found out at night.
       await sender.check(context, input);
       const message_json = JSON.stringify(input);
