@@ -109,6 +109,8 @@ const Environment = z.object({
 });
 
 const SECRET_MIN_BYTES = 32;
+/** So begin the secrets of `.env.example`, which anybody can read. */
+const PLACEHOLDER = "replace-this-";
 
 /** Variables that may also be given as `<NAME>_FILE`, the path of a file that holds the value. */
 const SECRETS = [
@@ -188,6 +190,8 @@ export function readConfig(environ: Environ): Config {
   }
   const settings = parsed.data;
   const isProduction = settings.SVC_ENV === "production";
+  const example = SECRETS.find((name) => raw[name]?.startsWith(PLACEHOLDER));
+  if (example !== undefined && settings.SVC_ENV !== "development") throw notRandom(example);
   if (isProduction && settings.SVC_CORS_ALLOW_ORIGINS.includes("*")) {
     throw new ConfigError("SVC_CORS_ALLOW_ORIGINS is not valid: in production it accepts exact origins, not *");
   }
@@ -306,10 +310,12 @@ function secretBytes(name: string, text: string, settings: Settings): Uint8Array
     throw refusal;
   }
   if (bytes.length < SECRET_MIN_BYTES) throw refusal;
-  if (settings.SVC_ENV !== "development" && (new Set(bytes).size < 8 || text.startsWith("replace-this-"))) {
-    throw new ConfigError(`${name} is not valid: it accepts a random secret, such as of openssl rand -hex 32`);
-  }
+  if (settings.SVC_ENV !== "development" && new Set(bytes).size < 8) throw notRandom(name);
   return bytes;
+}
+
+function notRandom(name: string): ConfigError {
+  return new ConfigError(`${name} is not valid: it accepts a random secret, such as of openssl rand -hex 32`);
 }
 
 /** A secret made once and kept beside the data, so that tokens outlive a restart in development. */

@@ -4,9 +4,10 @@ import { createHmac } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { systemClock } from "@/core/clock.ts";
-import type { Fault } from "@/core/fault.ts";
-import { TokenVerifier } from "@/modules/identity/mod.ts";
+import { Fault } from "@/core/fault.ts";
+import { Claims, TokenVerifier } from "@/modules/identity/mod.ts";
 import { type Harness, openGateway, SECRET } from "../harness.ts";
+import { FakeSocket, settle, until } from "../transport/ws_rig.ts";
 
 const ME = "/v1/collaboration/me";
 
@@ -35,6 +36,9 @@ Deno.test("a token is believed by its algorithm, key and header alone", async ()
   const good = claims(gateway);
   assert.equal(await codeOf(gateway, forge(HS256, good)), "ok");
   assert.equal(await codeOf(gateway, forge({ alg: "HS256", kid: "../../etc/passwd" }, good)), "ok");
+  for (const typ of ["at+jwt", "application/at+jwt", "Application/JWT"]) {
+    assert.equal(await codeOf(gateway, forge({ alg: "HS256", typ }, good)), "ok", typ);
+  }
   const refused = [
     forge(HS256, good, "another secret, also of 32 bytes or more"),
     forge({ alg: "none" }, good),
@@ -133,6 +137,13 @@ Deno.test({
   },
 });
 
+Deno.test("/openapi.json tells of every claim that is read", async () => {
+  await using gateway = await openGateway();
+  const { body } = await gateway.withToken(undefined).get("/openapi.json");
+  const told = String(body.components.securitySchemes.bearer.description);
+  assert.deepEqual(Object.keys(Claims.shape).filter((name) => !told.includes(`\`${name}\``)), []);
+});
+
 Deno.test("a payload that holds no claims is refused in words that fit", async () => {
   await using gateway = await openGateway();
   for (const payload of [[], null, 5]) {
@@ -168,4 +179,46 @@ Deno.test("a role set over the API stands against a token of that very moment", 
   gateway.clock.advance(1000);
   const later = await gateway.as("bob", { role: "admin" });
   assert.deepEqual((await later.get(ME)).body.roles, ["admin"]);
+});
+
+Deno.test("a token is logged out whatever its jti looks like, and lives until then", async () => {
+  await using gateway = await openGateway();
+  const caller = await gateway.as("alice", { jti: "tok_42" });
+  assert.equal((await caller.get(ME)).status, 200);
+  const socket = new FakeSocket();
+  const connection = gateway.app.hub.open(socket, { ip: "127.0.0.1" });
+  connection.receive(JSON.stringify({ id: 1, connect: { token: caller.token } }));
+  await until(() => socket.lines.length > 0);
+  gateway.app.hub.rightsMoved("default", "alice");
+  await settle(20);
+  assert.equal(connection.isClosed, false);
+  assert.equal((await caller.post("/v1/collaboration/auth/logout")).status, 204);
+  assert.equal((await caller.get(ME)).body.code, "token_revoked");
+});
+
+Deno.test("an API token reads where nothing can be written", async () => {
+  await using gateway = await openGateway();
+  const { body } = await (await gateway.as("alice")).post("/v1/collaboration/tokens", { name: "bot", scopes: ["*"] });
+  gateway.app.store.write = () => Promise.reject(new Fault("unavailable", "The disk is full"));
+  assert.equal((await gateway.withToken(body.token).get(ME)).status, 200);
+});
+
+Deno.test("tokens that have expired are neither listed nor counted", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const draft = { name: "job", scopes: ["room.read"], expiresInSeconds: 60 };
+  for (let made = 0; made < 50; made++) {
+    assert.equal((await alice.post("/v1/collaboration/tokens", draft)).status, 201);
+  }
+  assert.equal((await alice.post("/v1/collaboration/tokens", draft)).body.code, "limit_reached");
+  gateway.clock.advance(60_000);
+  assert.deepEqual((await alice.get("/v1/collaboration/tokens")).body.items, []);
+  assert.equal((await alice.post("/v1/collaboration/tokens", draft)).status, 201);
+});
+
+Deno.test("a token that states no role says nothing against one that does", async () => {
+  await using gateway = await openGateway();
+  assert.equal((await (await gateway.as("alice")).get(ME)).status, 200);
+  const older = await gateway.as("alice", { role: "admin", iat: gateway.clock.now() / 1000 - 60 });
+  assert.deepEqual((await older.get(ME)).body.roles, ["admin"]);
 });

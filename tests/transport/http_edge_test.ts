@@ -53,13 +53,22 @@ Deno.test("any origin may be allowed, without Vary", async () => {
 });
 
 Deno.test("plain http is redirected to the configured host only, probes are not", async () => {
-  const { call } = sampleGateway({ https: { redirectTo: "https://api.example/base/", isHstsOn: true } });
+  const { call, deps } = sampleGateway({ https: { redirectTo: "https://api.example/base/", isHstsOn: true } });
   const moved = await call("/v1/rooms?limit=1", { headers: { Host: "evil.test" }, ...json({ name: "x" }) });
   assert.equal(moved.status, 308);
   assert.equal(moved.headers.get("Location"), "https://api.example/base/v1/rooms?limit=1");
   assert.equal(moved.headers.get("Strict-Transport-Security"), null);
   const doubled = "http://gateway.test//evil.test/x";
   assert.equal((await call(doubled)).headers.get("Location"), "https://api.example/base//evil.test/x");
+  // As the engine hands on what came without escapes, and what came without a path.
+  for (
+    const [url, path] of [["http://a.test/漢?q=ä 😀", "/%E6%BC%A2?q=%C3%A4%20%F0%9F%98%80"], ["http://a.test:443", "/"]]
+  ) {
+    const request = new Request("http://gateway.test/");
+    Object.defineProperty(request, "url", { value: url });
+    const answer = await createHttp(deps)(request, "192.0.2.1");
+    assert.equal(answer.headers.get("Location"), `https://api.example/base${path}`);
+  }
   assert.equal((await call("/health")).status, 200);
   assert.equal((await call("/metrics")).status, 200);
   assert.equal((await call("/v1/collaboration/ready")).status, 200);

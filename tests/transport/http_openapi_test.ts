@@ -5,6 +5,7 @@ import { parse } from "@/core/dispatch.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { propertiesOf, Schemas } from "@/transport/http/openapi_schema.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
+import { openGateway } from "../harness.ts";
 import { sampleGateway } from "./http_sample.ts";
 
 const Times = z.strictObject({ at: z.iso.datetime(), from: z.iso.datetime({ offset: true }) });
@@ -117,6 +118,24 @@ Deno.test("the document asks of headers what the server asks of them", async () 
     });
     assert.equal(response.status === 400, !ifMatch.test(tag), tag);
   }
+});
+
+Deno.test("pages may send and read every header that the document names", async () => {
+  const origin = "https://app.example";
+  await using gateway = await openGateway({ SVC_CORS_ALLOW_ORIGINS: origin });
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  const sent = [...valuesOf(document, "parameters")].flatMap((all) => Object.values(all) as Json[])
+    .filter((parameter) => parameter.in === "header").map(({ name }) => name.toLowerCase());
+  const request = new Request("http://gateway.test/v1/rooms", {
+    method: "OPTIONS",
+    headers: { Origin: origin, "Access-Control-Request-Method": "GET" },
+  });
+  const { headers } = await gateway.app.fetch(request, "127.0.0.1");
+  const listed = (name: string): string[] => (headers.get(name) ?? "").toLowerCase().split(", ");
+  assert.ok(sent.length > 5);
+  assert.deepEqual(sent.filter((name) => !listed("Access-Control-Allow-Headers").includes(name)), []);
+  const read = Object.keys(document.components.headers).map((name) => name.toLowerCase());
+  assert.deepEqual(read.filter((name) => !listed("Access-Control-Expose-Headers").includes(name)), []);
 });
 
 Deno.test("a time that must be in UTC says so in the document and when it is not", () => {

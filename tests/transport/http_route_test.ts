@@ -87,6 +87,27 @@ Deno.test("what a route throws is a problem, and its redirects get the headers t
   assert.ok(moved.headers.get("X-Request-Id"));
 });
 
+Deno.test("HEAD lets go of a content that nobody will read", async () => {
+  let isCancelled = false;
+  const route: Route = {
+    name: "file.stream",
+    summary: "Read a file that stays open until it was read",
+    tag: "file",
+    method: "GET",
+    path: "/v1/stream",
+    auth: "public",
+    document,
+    handle: () =>
+      new Response(new ReadableStream({ cancel: () => void (isCancelled = true) }), {
+        headers: { "Content-Length": "5" },
+      }),
+  };
+  const { call } = sampleGateway({ routes: [route] });
+  const response = await call("/v1/stream", { method: "HEAD" });
+  assert.deepEqual([response.status, response.headers.get("Content-Length"), response.body], [200, "5", null]);
+  assert.ok(isCancelled);
+});
+
 Deno.test("a long route has no time-out", async () => {
   const { call } = sampleGateway({ routes: ROUTES, requestTimeoutMs: 10 });
   assert.equal(await (await call("/v1/slow")).text(), "done");
@@ -130,4 +151,20 @@ Deno.test("readiness answers 200 or 503 with its checks", async () => {
   const { call } = sampleGateway({ ready: () => Promise.resolve({ isReady: false, checks }) });
   const draining = await call("/v1/collaboration/ready", { token: null });
   assert.deepEqual([draining.status, await draining.json()], [503, { isReady: false, checks }]);
+});
+
+Deno.test("who asks at once for readiness, which takes a write to find out, shares one answer", async () => {
+  let asked = 0;
+  const { call } = sampleGateway({
+    async ready() {
+      asked++;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      return { isReady: true, checks: {} };
+    },
+  });
+  const ask = async (): Promise<number> => (await call("/v1/collaboration/ready", { token: null })).status;
+  assert.deepEqual(new Set(await Promise.all(Array.from({ length: 20 }, ask))), new Set([200]));
+  assert.equal(asked, 1);
+  await ask();
+  assert.equal(asked, 2);
 });

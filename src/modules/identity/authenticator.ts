@@ -2,12 +2,14 @@
 import { createHash } from "node:crypto";
 import { type Actor, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { failureOf, logOf } from "@/core/log.ts";
 import { RecentMap } from "@/core/recent_map.ts";
 import { startOf } from "@/core/text.ts";
 import type { Store } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
-import { familyOf } from "./family/signer.ts";
+import { familyOf, isKept } from "./family/signer.ts";
 import type { Claims } from "./schema.ts";
 import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow, type TokenRow } from "./store.ts";
 import type { TokenVerifier } from "./verifier.ts";
@@ -19,6 +21,8 @@ const REMEMBERED_MAX = 20_000;
 const RECHECK_MS = 30_000;
 const USED_EXACT_MS = 60_000;
 const NAME_MAX = 100;
+
+const log = logOf("identity");
 
 type Deps = { store: Store<IdentityTables>; clock: Clock; verifier: TokenVerifier; tenants: TenantService };
 type Remembered = { actor: Actor; checkedAt: number };
@@ -152,9 +156,11 @@ export class Authenticator {
         kind: claims.kind ?? "human",
         display_name: startOf(claims.name?.trim() || claims.sub, NAME_MAX),
         role: claims.role ?? "member",
-        role_set_at: claims.iat === undefined ? null : iso(claims.iat * 1000),
+        role_set_at: claims.role === undefined || claims.iat === undefined ? null : iso(claims.iat * 1000),
         owner_id: claims.kind === "agent" ? claims.owner ?? null : null,
       }));
+      // As in every change of a principal: of two tokens at once each sees what the other has set.
+      if (!isNew) await tx.reserve(tenantId, principalStream(claims.sub), 0);
       const row = await identities.principal(tenantId, claims.sub);
       if (row === undefined) throw new Error("a principal just written is not there");
       if (isNew || claims.role === undefined || claims.iat === undefined || !setsRole(claims, row)) return row;
@@ -189,14 +195,19 @@ export class Authenticator {
 
   async #isEnded(tenantId: string, tokenId: string): Promise<boolean> {
     const identities = new IdentityStore(this.#deps.store.db);
-    return tokenId.startsWith("tok_")
+    return isKept(tokenId)
       ? await identities.token(tenantId, tokenId) === undefined
       : await identities.isRevoked(tenantId, tokenId);
   }
 
   async #markUsed(row: TokenRow, now: number): Promise<void> {
     if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < USED_EXACT_MS) return;
-    await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
+    try {
+      await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
+    } catch (cause) {
+      // Whoever only reads goes on where nothing can be written.
+      log.warning("when a token was used could not be kept", failureOf(cause));
+    }
   }
 }
 

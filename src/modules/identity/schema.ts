@@ -18,7 +18,7 @@ export const PrincipalId = z.string().regex(
 /** The same, or `me`. */
 export const PrincipalRef = z.string().regex(new RegExp(`^${ID}$`), ID_SAYS)
   .describe("Principal id, or `me`");
-export const TenantId = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 . _ -");
+const TenantId = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 . _ -");
 const Handle = z.string().regex(/^(?!me$)[a-z0-9._-]{1,64}$/, "1 to 64 of a-z 0-9 . _ -, and not `me`");
 const DisplayName = z.string().trim().min(1).max(100);
 const TimeZone = z.string().max(64).refine(isTimeZone, "an IANA time zone such as Europe/Vienna");

@@ -9,6 +9,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
 import type { FamilyService, Turn } from "./family/service.ts";
+import { isKept } from "./family/signer.ts";
 import {
   type MeUpdate,
   type NewToken,
@@ -31,6 +32,10 @@ type Deps = {
   /** What other modules do once somebody is disabled, promised in the transaction that disables. */
   jobsOfDisabled: (tenantId: string, principalId: string) => readonly JobDraft[];
 };
+type Tx = Transaction<IdentityTables>;
+
+/** A stream that never has an event; held, it keeps two owners who go at once from leaving none. */
+const OWNERS = "tenant:owners";
 const TOKENS_MAX = 50;
 const YEAR_SECONDS = 31_536_000;
 /** How long access tokens of a family last, unless told otherwise and at most. */
@@ -47,20 +52,20 @@ export class IdentityService {
     return presentPrincipal(await this.#row(actor.tenantId, idOf(actor, ref)));
   }
 
-  /** The principals of these ids that exist, disabled ones left out. */
+  /** The principals of these ids that may act: neither they nor, of agents, their owners are absent or disabled. */
   async enabled(tenantId: string, ids: readonly string[]): Promise<Map<string, PrincipalRow>> {
     if (ids.length === 0) return new Map();
-    const rows = await new IdentityStore(this.#deps.store.db).principals(tenantId, ids);
-    return new Map(rows.filter((row) => row.is_disabled === 0).map((row) => [row.id, row]));
+    const rows = await new IdentityStore(this.#deps.store.db).active(tenantId, ids);
+    return new Map(rows.map((row) => [row.id, row]));
   }
 
-  /** A principal as a subject of rights; throws `not_found` for one that is absent or disabled. */
+  /** A principal as a subject of rights; throws `not_found` for one that may not act. */
   async subject(
     tenantId: string,
     id: string,
   ): Promise<Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">> {
-    const row = await this.#row(tenantId, id);
-    if (row.is_disabled === 1) throw new Fault("not_found", `No principal ${id}`);
+    const row = (await this.enabled(tenantId, [id])).get(id);
+    if (row === undefined) throw new Fault("not_found", `No principal ${id}`);
     return { tenantId, principalId: id, kind: row.kind, role: await this.#roleOf(row), ownerId: row.owner_id };
   }
 
@@ -138,8 +143,8 @@ export class IdentityService {
 
   async update(actor: Actor, { id: ref, version, ...input }: PrincipalUpdate): Promise<Principal> {
     const id = idOf(actor, ref);
-    return await this.#change(actor.tenantId, id, version, actor, async (row) => {
-      await this.#checkRank(actor, row, input.role, input.disabled === true);
+    return await this.#change(actor.tenantId, id, version, actor, async (row, tx) => {
+      await this.#checkRank(tx, actor, row, input);
       return {
         ...(input.displayName === undefined ? {} : { display_name: input.displayName }),
         ...(input.handle === undefined ? {} : { handle: input.handle }),
@@ -163,11 +168,11 @@ export class IdentityService {
       const identities = new IdentityStore(tx.db);
       const target = await this.#row(actor.tenantId, principalId);
       this.#checkManages(actor, target);
-      const existing = await identities.tokens(actor.tenantId, principalId, undefined, TOKENS_MAX);
+      const now = this.#deps.clock.now();
+      const existing = await identities.tokens(actor.tenantId, principalId, iso(now), undefined, TOKENS_MAX);
       if (existing.length >= TOKENS_MAX) {
         throw new Fault("limit_reached", `A principal has at most ${TOKENS_MAX} tokens`);
       }
-      const now = this.#deps.clock.now();
       const draft = {
         tenant_id: actor.tenantId,
         id: newId("tok"),
@@ -214,6 +219,7 @@ export class IdentityService {
     const rows = await new IdentityStore(this.#deps.store.db).tokens(
       actor.tenantId,
       principalId,
+      iso(this.#deps.clock.now()),
       after === undefined ? undefined : String(after),
       limit + 1,
     );
@@ -240,7 +246,7 @@ export class IdentityService {
     }
     return this.#deps.store.write(async (tx) => {
       const identities = new IdentityStore(tx.db);
-      if (tokenId.startsWith("tok_")) await identities.removeToken(tenantId, tokenId);
+      if (isKept(tokenId)) await identities.removeToken(tenantId, tokenId);
       else await identities.revoke(tenantId, tokenId, iso(expiresAt ?? this.#deps.clock.now() + 366 * 86_400_000));
       await tellTokenEnded(tx, { tenantId, principalId, tokenId }, actor);
     });
@@ -268,14 +274,20 @@ export class IdentityService {
     id: string,
     version: number | undefined,
     actor: Actor,
-    set: (row: PrincipalRow) => Partial<PrincipalRow> | Promise<Partial<PrincipalRow>>,
+    set: (row: PrincipalRow, tx: Tx) => Partial<PrincipalRow> | Promise<Partial<PrincipalRow>>,
   ): Promise<Principal> {
     return this.#write(async (tx) => {
+      // Changes of one principal take turns: what is read next is what this one builds on.
+      await tx.reserve(tenantId, principalStream(id), 0);
       const before = await this.#row(tenantId, id);
       if (version !== undefined && version !== before.version) {
         throw new Fault("version_mismatch", `The principal is at version ${before.version}, not ${version}`);
       }
-      const changed = { ...await set(before), version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
+      const changed = {
+        ...await set(before, tx),
+        version: before.version + 1,
+        updated_at: iso(this.#deps.clock.now()),
+      };
       await new IdentityStore(tx.db).updatePrincipal(tenantId, id, changed);
       const after = { ...before, ...changed };
       const isEnding = before.is_disabled === 0 && after.is_disabled === 1;
@@ -294,7 +306,8 @@ export class IdentityService {
   }
 
   /** Nobody changes those above or beside them (owners may), nobody grants above their own role, one owner stays. */
-  async #checkRank(actor: Actor, target: PrincipalRow, role: TenantRole | undefined, disables: boolean): Promise<void> {
+  async #checkRank(tx: Tx, actor: Actor, target: PrincipalRow, to: Omit<PrincipalUpdate, "id">): Promise<void> {
+    const { role, disabled } = to;
     const isOwner = actor.role === "owner";
     if (!isOwner && target.id !== actor.principalId && isAtLeast(TENANT_ROLES, target.role, actor.role)) {
       throw new Fault("forbidden", `A ${actor.role} cannot change a ${target.role}`);
@@ -302,8 +315,10 @@ export class IdentityService {
     if (role !== undefined && !isAtLeast(TENANT_ROLES, actor.role, role)) {
       throw new Fault("forbidden", `A ${actor.role} cannot give the role ${role}`);
     }
-    const losesOwner = target.role === "owner" && (disables || (role !== undefined && role !== "owner"));
-    if (losesOwner && await new IdentityStore(this.#deps.store.db).ownersBesides(target.tenant_id, target.id) === 0) {
+    const losesOwner = target.role === "owner" && (disabled === true || (role !== undefined && role !== "owner"));
+    if (!losesOwner) return;
+    await tx.reserve(target.tenant_id, OWNERS, 0);
+    if (await new IdentityStore(tx.db).ownersBesides(target.tenant_id, target.id) === 0) {
       throw new Fault("forbidden", "The last owner of the tenant cannot go");
     }
   }
@@ -314,7 +329,7 @@ export class IdentityService {
     }
   }
 
-  async #write<Result>(work: (tx: Transaction<IdentityTables>) => Promise<Result>): Promise<Result> {
+  async #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
     try {
       return await this.#deps.store.write(work);
     } catch (error) {

@@ -11,7 +11,7 @@ export type PrincipalRow = {
   handle: string | null;
   display_name: string;
   role: TenantRole;
-  /** When the role was last set through the API; a token issued later may set it again. */
+  /** When the role was last set, through the API or by a token; a token issued later may set it again. */
   role_set_at: string | null;
   owner_id: string | null;
   external_id: string | null;
@@ -100,9 +100,17 @@ export class IdentityStore {
     return await principalById.first(this.#db, { tenantId, id });
   }
 
-  principals(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
-    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
-      .execute();
+  /** Of these principals, those who may act: enabled ones, agents only where their owner is as well. */
+  active(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
+    return this.#db.selectFrom("principal")
+      .leftJoin(
+        "principal as owner",
+        (join) =>
+          join.onRef("owner.tenant_id", "=", "principal.tenant_id").onRef("owner.id", "=", "principal.owner_id"),
+      )
+      .selectAll("principal").where("principal.tenant_id", "=", tenantId).where("principal.id", "in", ids)
+      .where("principal.is_disabled", "=", 0)
+      .where((row) => row.or([row("principal.owner_id", "is", null), row("owner.is_disabled", "=", 0)])).execute();
   }
 
   /** Adds the principal; whether it was not there before. */
@@ -133,10 +141,11 @@ export class IdentityStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
+  /** How many enabled owners there are besides one; agents that belong to somebody are no more than that one. */
   async ownersBesides(tenantId: string, id: string): Promise<number> {
     const row = await this.#db.selectFrom("principal").select(({ fn }) => fn.countAll<number>().as("n"))
       .where("tenant_id", "=", tenantId).where("role", "=", "owner").where("is_disabled", "=", 0)
-      .where("id", "<>", id).executeTakeFirstOrThrow();
+      .where("owner_id", "is", null).where("id", "<>", id).executeTakeFirstOrThrow();
     return Number(row.n);
   }
 
@@ -161,9 +170,17 @@ export class IdentityStore {
       .executeTakeFirst();
   }
 
-  tokens(tenantId: string, principalId: string, after: string | undefined, limit: number): Promise<ListedToken[]> {
+  /** Tokens of a principal that have not ended by `at`. */
+  tokens(
+    tenantId: string,
+    principalId: string,
+    at: string,
+    after: string | undefined,
+    limit: number,
+  ): Promise<ListedToken[]> {
     let query = this.#db.selectFrom("api_token").leftJoin("token_family", "token_id", "id").selectAll("api_token")
-      .select("access_expires_at").where("api_token.tenant_id", "=", tenantId).where("principal_id", "=", principalId);
+      .select("access_expires_at").where("api_token.tenant_id", "=", tenantId).where("principal_id", "=", principalId)
+      .where("expires_at", ">", at);
     if (after !== undefined) query = query.where("id", ">", after);
     return query.orderBy("id").limit(limit).execute();
   }

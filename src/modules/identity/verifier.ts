@@ -6,7 +6,7 @@ import { Claims } from "./schema.ts";
 
 const TOKEN_MAX_BYTES = 8192;
 const SKEW_SECONDS = 60;
-const ACCEPTED_TYPES = ["jwt", "at+jwt"];
+const ACCEPTED_TYPE = /^(application\/)?(at\+)?jwt$/i;
 /** Header fields by which a token would bring its own key. */
 const KEY_BRINGERS = ["jwk", "jku", "x5u", "x5c"];
 /** What jose says when the provider's keys did not come, or were none; the token may be good. */
@@ -105,7 +105,7 @@ function headerOf(token: string): { alg?: unknown } {
   const bringer = KEY_BRINGERS.find((name) => name in header);
   if (bringer !== undefined) throw new Fault("unauthenticated", `The token's header field ${bringer} is not accepted`);
   const typ = header.typ;
-  if (typ !== undefined && !(typeof typ === "string" && ACCEPTED_TYPES.includes(typ.toLowerCase()))) {
+  if (typ !== undefined && !(typeof typ === "string" && ACCEPTED_TYPE.test(typ))) {
     throw new Fault("unauthenticated", "The token's typ is not accepted");
   }
   return header;

@@ -6,7 +6,7 @@ import { Json } from "@/core/json.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 
-export const NOTIFICATION_KINDS = [
+const NOTIFICATION_KINDS = [
   "mention",
   "direct_message",
   "reply",
@@ -23,7 +23,7 @@ export type NotificationKind = z.output<typeof NotificationKind>;
 /** How many a principal keeps; beyond it the oldest go. */
 export const NOTIFICATIONS_MAX = 1000;
 
-export const NotificationId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
+const NotificationId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 const Id = z.string().max(128);
 
 export const Notification = z.object({

@@ -1,3 +1,3 @@
 // Permission: may this principal do that — answered from the same declarations that dispatch enforces.
 export { permissionModule } from "./api.ts";
-export { PermissionService, type StandingInRoom } from "./service.ts";
+export { PermissionService } from "./service.ts";

@@ -4,16 +4,16 @@ import { Fault } from "@/core/fault.ts";
 import { isRead, type Operation } from "@/core/operation.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
+type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+
 /**
  * Looks up how somebody stands in a room; `undefined` = does not see it. `role` is null for one who may look in without
  * being a member, `isMuted` is an agent that may only read.
  */
-export type StandingInRoom = (
-  who: Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">,
+type StandingInRoom = (
+  who: Subject,
   roomId: string,
 ) => Promise<{ role: RoomRole | null; isMuted: boolean } | undefined>;
-
-type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
 type Deps = {
   operations: () => ReadonlyMap<string, Operation>;
@@ -41,6 +41,9 @@ export class PermissionService {
     const subject = isSelf ? actor : await this.#deps.subject(actor.tenantId, check.principalId);
     if (isSelf && !hasScope(actor, scope)) return { allowed: false, reason: "scope_missing", needs };
     if (!isAtLeast(TENANT_ROLES, subject.role, tenant)) return { allowed: false, reason: "tenant_role", needs };
+    if (check.resource?.type === "tenant" && check.resource.id !== actor.tenantId) {
+      return { allowed: false, reason: "not_found", needs };
+    }
     if (check.resource?.type !== "room") {
       return { allowed: room === null, reason: room === null ? "allowed" : "room_role", needs };
     }

@@ -7,6 +7,9 @@ import { originsOf, type TenantRow, TenantStore, type TenantTables } from "./sto
 
 type Deps = { store: Store<TenantTables>; clock: Clock };
 
+/** A stream that never has an event; changes of a tenant hold it, and so take turns. */
+const CHANGES = "tenant:changes";
+
 export class TenantService {
   readonly #deps: Deps;
 
@@ -37,6 +40,7 @@ export class TenantService {
   update(tenantId: string, { version, settings, name, allowedOrigins }: TenantUpdate): Promise<Tenant> {
     return this.#deps.store.write(async (tx) => {
       const tenants = new TenantStore(tx.db);
+      await tx.reserve(tenantId, CHANGES, 0);
       const before = await this.read(tenantId);
       if (version !== undefined && version !== before.version) {
         throw new Fault("version_mismatch", `The tenant is at version ${before.version}, not ${version}`);

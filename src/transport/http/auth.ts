@@ -51,7 +51,9 @@ export async function chargeAddress(
 
 /** Counts a failed authentication under `/v1`; past the rate the caller hears 429 instead of 401. */
 export async function chargeRefusal(exchange: Exchange, fault: Fault, limits: HttpLimits | undefined): Promise<Fault> {
-  if (limits === undefined || fault.kind.status !== 401 || !exchange.path.startsWith("/v1/")) return fault;
+  // The route's own path: the one that was sent may be escaped so that it does not look like it.
+  const isCounted = fault.kind.status === 401 && exchange.meter?.path.startsWith("/v1/") === true;
+  if (limits === undefined || !isCounted) return fault;
   const take = await limits.takeGeneral(`unauthenticated:${limitKeyOf(exchange.ip)}`, limits.unauthenticated);
   return take.isAllowed ? fault : tooMany("Too many failed authentications from this address", take);
 }

@@ -10,12 +10,10 @@ const DEPTH_MAX = 32;
 const EMPTY: Body = { bytes: new Uint8Array(), value: undefined };
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** Throws when the request has a body. Its headers tell (RFC 9112 section 6.3); the stream is there either way. */
-export function refuseBody(request: Request): void {
-  const length = request.headers.get("Content-Length");
-  if (length === null ? request.headers.has("Transfer-Encoding") : length !== "0") {
-    throw new Fault("bad_request", `${request.method} takes no body; what it needs stands in the path and the query`);
-  }
+/** Throws when the request has a body. Headers need not tell of it, and the stream is there either way. */
+export async function refuseBody(request: Request): Promise<void> {
+  const detail = `${request.method} takes no body; what it needs stands in the path and the query`;
+  await readBytes(request, 0, () => new Fault("bad_request", detail));
 }
 
 /** Reads a body of at most `maxBytes`; an empty one needs no content type. */
@@ -72,5 +70,5 @@ export function unsafeText(pointer: string): Fault {
 function isJsonType(type: string): boolean {
   const [essence = "", ...parameters] = type.toLowerCase().split(";").map((part) => part.trim());
   return essence === "application/json" &&
-    parameters.every((parameter) => !parameter.startsWith("charset=") || /^charset="?utf-8"?$/.test(parameter));
+    parameters.every((parameter) => !parameter.startsWith("charset=") || /^charset="?utf-?8"?$/.test(parameter));
 }

@@ -19,12 +19,26 @@ const EXPOSED = [
   "Idempotency-Replayed",
   "Content-Disposition",
   "Content-Range",
+  "WWW-Authenticate",
 ].join(", ");
 
 const PREFLIGHT = {
   "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-  "Access-Control-Allow-Headers":
-    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Range, X-Request-Id, traceparent, tracestate",
+  "Access-Control-Allow-Headers": [
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-Match",
+    "If-None-Match",
+    "If-Range",
+    "Range",
+    "Content-Digest",
+    "Repr-Digest",
+    "Digest",
+    "X-Request-Id",
+    "traceparent",
+    "tracestate",
+  ].join(", "),
   "Access-Control-Max-Age": "600",
 };
 

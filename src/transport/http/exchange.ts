@@ -1,4 +1,5 @@
 // One request and what becomes of it: ids, addresses and the headers that every answer to it carries.
+import { Buffer } from "node:buffer";
 import type { Fault } from "@/core/fault.ts";
 import type { Answer } from "./answer.ts";
 import { baseHeaders } from "./headers.ts";
@@ -36,7 +37,8 @@ export class Exchange {
     const hashAt = url.indexOf("#", pathAt);
     const end = hashAt < 0 ? url.length : hashAt;
     const hasQuery = queryAt >= 0 && queryAt < end;
-    this.path = url.slice(pathAt, hasQuery ? queryAt : end);
+    // CONNECT comes without a path.
+    this.path = pathAt < 0 ? "/" : url.slice(pathAt, hasQuery ? queryAt : end);
     this.query = hasQuery ? url.slice(queryAt + 1, end) : "";
     const id = request.headers.get("X-Request-Id");
     this.requestId = id !== null && SAFE_ID.test(id) ? id : crypto.randomUUID();
@@ -67,9 +69,12 @@ export class Exchange {
   }
 
   /** The Response of an answer, with the headers of every answer. */
-  respond(answer: Answer): Response {
-    const body = this.request.method === "HEAD" ? null : answer.body;
-    return new Response(body, { status: answer.status, headers: { ...this.headers, ...answer.headers } });
+  respond({ status, headers, body }: Answer): Response {
+    const all: Record<string, string> = { ...this.headers, ...headers };
+    const isBare = this.request.method === "HEAD" && body !== null;
+    // Of what is not there the engine would say that it is empty.
+    if (isBare) all["Content-Length"] = String(Buffer.byteLength(body));
+    return new Response(isBare ? null : body, { status, headers: all });
   }
 
   /** Adds the headers of every answer to a Response made elsewhere; its own win. */

@@ -23,8 +23,13 @@ export function createHttps(rules: HttpsRules): (exchange: Exchange) => Answer |
       throw new Fault("forbidden", "WebSocket connections need wss");
     }
     const query = exchange.query === "" ? "" : `?${exchange.query}`;
-    return { status: 308, headers: { Location: `${base}${exchange.path}${query}` }, body: null };
+    return { status: 308, headers: { Location: `${base}${escaped(exchange.path + query)}` }, body: null };
   };
+}
+
+/** The engine leaves an address as it was sent, with characters that no header can hold. */
+function escaped(address: string): string {
+  return address.replaceAll(/[^\x21-\x7e]+/g, (characters) => encodeURIComponent(characters));
 }
 
 function baseOf({ origin, pathname }: URL): string {

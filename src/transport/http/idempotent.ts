@@ -29,8 +29,10 @@ export async function answerOnce(
 ): Promise<Answer> {
   const { method } = exchange.request;
   const { tenantId, principalId } = actor;
-  const fingerprint = createHash("sha256").update(`${method} ${exchange.path}?${exchange.query}\n`).update(body)
-    .digest("hex");
+  // What a secret opens was bounded by the rights of whoever asked for it; to ask with others is another request.
+  const rights = isSecret ? `${actor.role} ${[...actor.scopes ?? []].toSorted().join(" ")}\n` : "";
+  const fingerprint = createHash("sha256").update(`${method} ${exchange.path}?${exchange.query}\n${rights}`)
+    .update(body).digest("hex");
   const { answer, isReplay } = await runOnce(
     { tenantId, principalId, method, path: exchange.path, key },
     fingerprint,

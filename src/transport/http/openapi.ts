@@ -49,8 +49,15 @@ const PARAMETERS = {
   },
 };
 
+/** What `Claims` of the identity module reads; a test compares the names. */
+const TOKENS = `An API token, or a JWT signed with the gateway's secret (HS256) or by its identity provider. Its claims:
+\`sub\`, the principal, which is there from its first token on; \`tenant\`, else \`tid\`, else the tenant is \`default\`;
+\`kind\`: \`human\`, \`agent\` or \`service\`; \`owner\` of an agent; \`name\`; \`role\` in the tenant, which counts until it is
+set later than \`iat\`; \`scope\`, a list with spaces, without which the token may all that the role allows; \`exp\`, which
+only development does without; \`nbf\`; \`jti\`, by which a token can be logged out; \`iss\` and \`aud\` as the gateway asks for.`;
+
 /** The document, as text. */
-export function openapiDocument({ operations, routes, version }: DocumentSource): string {
+function openapiDocument({ operations, routes, version }: DocumentSource): string {
   const collected: Collected = { schemas: new Schemas(), responses: {} };
   const paths: Record<string, Record<string, unknown>> = {};
   const put = (method: string, path: string, described: Record<string, unknown>): void => {
@@ -77,7 +84,7 @@ export function openapiDocument({ operations, routes, version }: DocumentSource)
     tags: [...tags].map((name) => ({ name, description: `Paths of ${name}` })),
     paths,
     components: {
-      securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
+      securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: TOKENS } },
       headers: HEADERS,
       parameters: PARAMETERS,
       responses: collected.responses,

@@ -53,7 +53,7 @@ export function operationEndpoint(
     if (operation.off !== undefined) await dispatch(operation, new HttpCall(exchange, actor, undefined));
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // What it says would be ignored, and more be deleted than was meant.
-    if (method === "DELETE") refuseBody(request);
+    if (method === "DELETE") await refuseBody(request);
     const body = isWithBody ? await readBody(request, bodyMaxBytes) : undefined;
     const input = readInput(exchange, params, body?.value);
     const call = new HttpCall(exchange, actor, input);

@@ -20,6 +20,7 @@ const TAG = "operation";
 /** `/health`, `/metrics` and `/v1/collaboration/ready`. */
 export function probeRoutes({ metrics, ready, metricsToken }: ProbeDeps): Route[] {
   const digest = metricsToken === undefined ? undefined : digestOf(metricsToken);
+  let asking: Promise<Readiness> | undefined;
   return [{
     name: "health.get",
     summary: "Liveness: the process answers",
@@ -62,7 +63,8 @@ export function probeRoutes({ metrics, ready, metricsToken }: ProbeDeps): Route[
       },
     },
     async handle() {
-      const { isReady, checks } = await ready();
+      // Anybody may ask, and the answer takes a write.
+      const { isReady, checks } = await (asking ??= ready().finally(() => asking = undefined));
       return Response.json({ isReady, checks }, { status: isReady ? 200 : 503 });
     },
   }];

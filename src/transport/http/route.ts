@@ -1,5 +1,5 @@
 // An ordinary route as an endpoint: the same admission, limits, time-out and problems as operations have.
-import { hasScope } from "@/core/actor.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { type Admit, chargeAddress, type HttpLimits } from "./auth.ts";
@@ -27,9 +27,14 @@ export function routeEndpoint(
     }
     const body = isJsonBody ? (await readBody(request, deps.bodyMaxBytes)).value : undefined;
     const call = new HttpRouteCall(exchange, params, body);
-    if (route.auth === "public") return exchange.dress(await route.handle(request, call));
+    const response = await handled(request, call, actor);
+    return exchange.dress(request.method === "HEAD" ? await withoutBody(response) : response);
+  }
+
+  function handled(request: Request, call: RouteCall, actor: Actor | undefined): Promise<Response> | Response {
+    if (route.auth === "public") return route.handle(request, call);
     if (actor === undefined) throw new TypeError("A bearer route was entered without an actor");
-    return exchange.dress(await route.handle(request, Object.assign(call, { actor })));
+    return route.handle(request, Object.assign(call, { actor }));
   }
 
   return {
@@ -37,6 +42,14 @@ export function routeEndpoint(
     path,
     answer: route.isLong ? answer : (exchange, params) => deps.deadlines.run(exchange, answer(exchange, params)),
   };
+}
+
+/** The answer to HEAD. A long body, whose length is told, has to be let go of: nobody will read it to its end. */
+async function withoutBody(response: Response): Promise<Response> {
+  const answer = new Response(null, response);
+  if (response.headers.has("Content-Length")) await response.body?.cancel();
+  else if (response.body !== null) answer.headers.set("Content-Length", String((await response.bytes()).length));
+  return answer;
 }
 
 /** A call whose signal is made only when somebody asks for it. */

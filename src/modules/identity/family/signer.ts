@@ -3,6 +3,7 @@ import { SignJWT } from "jose";
 import { newSecret } from "@/core/id.ts";
 import type { TokenRow } from "../store.ts";
 
+const ID = /^tok_[0-9a-f]{32}$/;
 const JTI = /^(tok_[0-9a-f]{32})\.[A-Za-z0-9_-]{22}$/;
 
 type Deps = { secret: Uint8Array; issuer?: string | undefined; audience?: string | undefined };
@@ -27,6 +28,11 @@ export class AccessTokenSigner {
     if (audience !== undefined) token.setAudience(audience);
     return await token.sign(secret);
   }
+}
+
+/** Whether this is the id of a token that is kept here, and not what somebody else put into a `jti`. */
+export function isKept(tokenId: string): boolean {
+  return ID.test(tokenId);
 }
 
 /** Id of the family that a token is of, by its `jti`. */
