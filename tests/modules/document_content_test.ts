@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
+import { onEngines } from "../engines.ts";
 import { difference, spliced } from "@/modules/document/edit.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
 import { refused } from "./team.ts";
@@ -118,6 +119,17 @@ Deno.test("revisions are kept as text, listed newest first, and can be brought b
   assert.equal(await world.text(id), "first\n");
 });
 
+onEngines("a revision that there cannot be is not found", async (environment) => {
+  await using world = await DocumentWorld.open({ environment });
+  const { id } = await world.make("text");
+  const member = world.as("member");
+  for (const revision of [2, 3_000_000_000, Number.MAX_SAFE_INTEGER]) {
+    refused(await member.get(`${PATH}/${id}/revisions/${revision}`), 404, "not_found");
+    refused(await member.get(`${PATH}/${id}/content?revision=${revision}`), 404, "not_found");
+    refused(await member.post(`${PATH}/${id}/revisions/${revision}/restore`), 404, "not_found");
+  }
+});
+
 Deno.test("at most 200 revisions are kept, and none for longer than 90 days but the newest", async () => {
   await using world = await DocumentWorld.open();
   const { id } = await world.make("");
@@ -224,6 +236,9 @@ Deno.test("document.content shows the blocks of the text, each with its source a
     { type: "code", level: null, language: "ts", markdown: "```ts\nlet a;\n```", firstLine: 5, lastLine: 8 },
     { type: "list", level: null, language: null, markdown: "- one\n- two", firstLine: 9, lastLine: 11 },
   ]);
+  const { id: old } = await world.make("a\rb\r\n\r# Title");
+  const { body: { blocks } } = await world.as("observer").get(`${PATH}/${old}/content?format=json`);
+  assert.deepEqual(blocks.map((block: { markdown: string }) => block.markdown), ["a\nb", "# Title"]);
 });
 
 Deno.test("document.export gives a file, and HTML in which nothing of the source runs", async () => {
@@ -255,6 +270,9 @@ Deno.test("document.export gives a file, and HTML in which nothing of the source
     'a href="https://a.example" title="t&quot;onmouseover=alert(1)"',
   ]);
   refused(await member.get(`${PATH}/${id}/export?format=pdf`), 406, "not_acceptable");
+  for (const query of ["format=html&format=markdown", "toString=1", "style=dark"]) {
+    refused(await member.get(`${PATH}/${id}/export?${query}`), 400, "unknown_parameter");
+  }
   refused(await world.as("outsider").get(`${PATH}/${id}/export`), 404, "not_found");
 });
 

@@ -1,11 +1,13 @@
 // Live co-editing against clients that do not keep to the protocol: crowds and masks in the presence, updates that no editor
-// makes, names of the engine's own, and frames larger than they may be.
+// makes, names of the engine's own, frames larger than they may be, and more editors than there are people.
 import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
+import * as Y from "yjs";
+import { onEngines } from "../engines.ts";
 import { aWhile, EditorRoom, until } from "./document_editor.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
 
-const KIND = { sync: 0, awareness: 1, auth: 2 };
+const KIND = { sync: 0, awareness: 1, auth: 2, close: 7 };
 
 async function open(text: string, environment: Record<string, string> = {}) {
   const world = await DocumentWorld.open({ environment });
@@ -38,20 +40,27 @@ class RawEditor {
     this.closed = new Promise((resolve) => this.socket.onclose = ({ code }) => resolve(code));
   }
 
-  static async connect(url: string, name: string, token: string): Promise<RawEditor> {
+  /** Without a token it stays a stranger. */
+  static async connect(url: string, name: string, token?: string): Promise<RawEditor> {
     const editor = new RawEditor(url, name);
     await new Promise((resolve) => editor.socket.onopen = resolve);
-    editor.say(KIND.auth, (frame) => {
-      enc.writeVarUint(frame, 0);
-      enc.writeVarString(frame, token);
-    });
+    if (token === undefined) return editor;
+    editor.ask(token);
     await until(() => editor.#frames > 0 || editor.socket.readyState !== WebSocket.OPEN, "answered");
     return editor;
   }
 
-  say(kind: number, write: (frame: enc.Encoder) => void): void {
+  /** Asks for a document. */
+  ask(token: string, name?: string): void {
+    this.say(KIND.auth, (frame) => {
+      enc.writeVarUint(frame, 0);
+      enc.writeVarString(frame, token);
+    }, name);
+  }
+
+  say(kind: number, write: (frame: enc.Encoder) => void, name = this.#name): void {
     const frame = enc.createEncoder();
-    enc.writeVarString(frame, this.#name);
+    enc.writeVarString(frame, name);
     enc.writeVarUint(frame, kind);
     write(frame);
     this.socket.send(enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>);
@@ -200,4 +209,86 @@ Deno.test("a document larger than the outbox reaches an editor while others type
   }
   clearInterval(typing);
   await alice.saved();
+});
+
+/** An update of `bytes` bytes that holds empty documents: each is seven bytes here, and a few thousand once Yjs has read it. */
+function manyDocuments(bytes: number): Uint8Array {
+  const parts = enc.createEncoder();
+  let count = 0;
+  for (; enc.length(parts) < bytes; count++) {
+    enc.writeUint8Array(parts, Uint8Array.of(0x89, 1, 0, 0, 118, 0));
+  }
+  const update = enc.createEncoder();
+  for (const number of [1, count, 5, 0]) enc.writeVarUint(update, number);
+  enc.writeUint8Array(update, enc.toUint8Array(parts));
+  enc.writeVarUint(update, 0);
+  return enc.toUint8Array(update);
+}
+
+Deno.test("an update that would weigh hundreds of times its size holds nobody up, whoever sends it", async () => {
+  await using scene = await open("text");
+  const { room, id, token } = scene;
+  const update = manyDocuments(2 * 1024 * 1024);
+  for (const name of [undefined, "observer", "member"]) {
+    const hostile = await RawEditor.connect(room.url, id, name === undefined ? undefined : token(name));
+    let [longest, last] = [0, performance.now()];
+    const watch = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 5);
+    hostile.update(update);
+    await aWhile();
+    await aWhile();
+    clearInterval(watch);
+    assert.ok(longest < 2000, `${Math.round(longest)} ms at a stretch`);
+    assert.equal(hostile.socket.readyState, WebSocket.OPEN);
+    await hostile.close();
+  }
+});
+
+Deno.test("one socket does not take all the places in a document", async () => {
+  await using scene = await open("text");
+  const { room, id, token } = scene;
+  const crowd = await RawEditor.connect(room.url, id, token("observer"));
+  // Those that were closed do not count.
+  for (let n = 0; n < 5; n++) {
+    crowd.ask(token("observer"), `${id}\0gone${n}`);
+    crowd.say(KIND.close, () => {}, `${id}\0gone${n}`);
+  }
+  for (let n = 0; n < 7; n++) crowd.ask(token("observer"), `${id}\0${n}`);
+  await aWhile();
+  assert.equal(crowd.socket.readyState, WebSocket.OPEN);
+  crowd.ask(token("observer"), `${id}\0last`);
+  await until(() => crowd.socket.readyState === WebSocket.CLOSED, "the socket ends");
+  assert.equal(await crowd.closed, 4429);
+});
+
+onEngines(
+  "a document that is closed as soon as it was asked for takes no other on the socket along",
+  async (environment) => {
+    await using scene = await open("text", environment);
+    const { world, room, id, token } = scene;
+    const other = await world.make("other");
+    for (let round = 0; round < 4; round++) {
+      const editor = await RawEditor.connect(room.url, id, token("member"));
+      editor.ask(token("member"), other.id);
+      editor.say(KIND.close, () => {}, other.id);
+      await aWhile();
+      assert.equal(editor.socket.readyState, WebSocket.OPEN);
+      await editor.close();
+    }
+  },
+);
+
+Deno.test("who is refused on a socket leaves the others on it as they are", async () => {
+  await using scene = await open("text");
+  const { world, room, id, token } = scene;
+  const editor = await RawEditor.connect(room.url, `${id}\0one`, token("member"));
+  editor.ask("not a token", `${id}\0other`);
+  await aWhile();
+  const doc = new Y.Doc();
+  doc.getText("content").insert(0, "more ");
+  editor.update(Y.encodeStateAsUpdate(doc));
+  await until(async () => (await world.text(id)).includes("more "), "it is saved");
+  await editor.close();
 });

@@ -64,6 +64,15 @@ Deno.test("document.write_yjs refuses updates after which a document would not o
   assert.deepEqual(body.items, []);
 });
 
+Deno.test("document.write_yjs refuses to delete the same text over and over", async () => {
+  await using world = await DocumentWorld.open();
+  const { id, text } = await written(world);
+  const again = [0, 1, 7, 3, 0, 2, 0, 2, 0, 2];
+  refused(await merge(world, id, Uint8Array.from(again)), 422, "validation_failed");
+  assert.equal(await world.text(id), text);
+  assert.equal((await merge(world, id, Uint8Array.from([0, 1, 7, 2, 0, 1, 1, 1]))).status, 200, "one after the other");
+});
+
 Deno.test("document.write_yjs refuses text next to, and deletions of, what nobody wrote", async () => {
   await using world = await DocumentWorld.open();
   const { id, text } = await written(world);
@@ -99,6 +108,27 @@ Deno.test("document.content does not answer with thirty times the text, nor expo
   const { id: prose } = await world.make("[".repeat(1_000_000));
   const { body } = await soon(member.get(`${PATH}/${prose}/content?format=json`));
   assert.deepEqual(body.blocks.map((block: { type: string }) => block.type), ["paragraph"]);
+});
+
+Deno.test("document.content and export count the lines that the parser sees, whatever ends them", async () => {
+  await using world = await DocumentWorld.open();
+  const { id } = await world.make("a\r\r".repeat(340_000));
+  const member = world.as("member");
+  refused(await soon(member.get(`${PATH}/${id}/content?format=json`)), 413, "payload_too_large");
+  refused(await soon(member.get(`${PATH}/${id}/export?format=html`)), 413, "payload_too_large");
+});
+
+Deno.test("document.export writes no reference out until it is ten thousand times the text", async () => {
+  await using world = await DocumentWorld.open();
+  const html = async (text: string) => {
+    const { id } = await world.make(text);
+    return await soon(world.as("member").get(`${PATH}/${id}/export?format=html`));
+  };
+  const address = `http://example.org/${"&".repeat(10_000)}`;
+  refused(await html(`[x]: ${address}\n\n${"[x] ".repeat(10_000)}`), 413, "payload_too_large");
+  refused(await html(`[x]: /y "${"&".repeat(10_000)}"\n\n${"![x] ".repeat(10_000)}`), 413, "payload_too_large");
+  assert.equal((await html(`[x]: ${address}\n\n${"[x] ".repeat(100)}`)).status, 200);
+  assert.equal((await html(`[x](/${"ä".repeat(500_000)})`)).status, 200, "all that stands in the text");
 });
 
 Deno.test("document.edit is refused when it would be made in too many places or grow the text without end", async () => {

@@ -1,7 +1,8 @@
 // Live co-editing with the real provider: what is typed converges and is saved before it is said to be; rights hold at any time.
 import assert from "node:assert/strict";
-import { HocuspocusProvider } from "npm:@hocuspocus/provider@4.8.0";
+import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
+import { onPostgres } from "../engines.ts";
 import { aWhile, EditorRoom, until } from "./document_editor.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
 
@@ -359,5 +360,54 @@ Deno.test("the provider in its simplest form, with a url and a token, works", as
   await until(() => provider.isSynced, "in sync");
   assert.equal(provider.document.getText("content").toString(), "simple");
   provider.destroy();
+  await closeAll(scene);
+});
+
+Deno.test("a document that cannot be loaded is refused, and leaves nothing running", async () => {
+  const scene = await open("text");
+  const { world, room, id, token } = scene;
+  await world.gateway.app.store.write(({ db }) =>
+    db.deleteFrom("document_state").where("document_id", "=", id).execute()
+  );
+  const member = room.open(id, token("member"));
+  await until(() => member.refusals.length > 0, "told no");
+  assert.equal(member.refusals[0], "unavailable");
+  await closeAll(scene);
+});
+
+onPostgres("what was written while its editor lost the right to write is in every editor", async (environment) => {
+  const scene = await open("start", environment);
+  const { world, room, id, token } = scene;
+  const [owner, member] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
+  const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  // The member's right has been looked at by the time its update waits for this.
+  const holding = world.gateway.app.store.write(async ({ db }) => {
+    await db.updateTable("document").set({ title: "held" }).where("id", "=", id).execute();
+    isHeld.resolve();
+    await isOver.promise;
+  });
+  await isHeld.promise;
+  member.insert(0, "mine ");
+  await aWhile();
+  await world.as("owner").put(`/v1/rooms/${world.roomId}/members/member`, { role: "observer" });
+  await until(() => member.scopes.at(-1) === "readonly", "the member is told");
+  isOver.resolve();
+  await holding;
+  await until(async () => (await world.text(id)) === "mine start", "it was written");
+  await until(() => owner.text === "mine start", "others see it");
+  await closeAll(scene);
+});
+
+Deno.test("a page with many documents on one socket opens all of them, at once", async () => {
+  const scene = await open("text");
+  const { world, room, token } = scene;
+  const ids: string[] = [];
+  for (let n = 0; n < 40; n++) ids.push((await world.make(`text ${n}`)).id);
+  const websocketProvider = new HocuspocusProviderWebsocket({ url: room.url });
+  const providers = ids.map((name) => new HocuspocusProvider({ websocketProvider, name, token: token("member") }));
+  for (const provider of providers) provider.attach();
+  await until(() => providers.every((provider) => provider.isSynced), "all are in sync");
+  for (const provider of providers) provider.destroy();
+  websocketProvider.destroy();
   await closeAll(scene);
 });

@@ -100,6 +100,10 @@ Deno.test("a locked document is changed by moderators only, an archived one by n
   const edit = { baseRevision: 1, edits: [{ op: "append", text: "!" }] };
   refused(await member.patch(`${PATH}/${id}/content`, edit), 403, "forbidden");
   refused(await member.patch(`${PATH}/${id}`, { title: "x" }), 403, "forbidden");
+  refused(await member.delete(`${PATH}/${id}`), 403, "forbidden");
+  assert.equal((await moderator.delete(`${PATH}/${id}`)).status, 204);
+  refused(await member.post(`${PATH}/${id}/restore`), 403, "forbidden");
+  assert.equal((await moderator.post(`${PATH}/${id}/restore`)).status, 200);
   assert.equal((await moderator.patch(`${PATH}/${id}/content`, edit)).status, 200);
   await moderator.patch(`${PATH}/${id}`, { state: "archived" });
   refused(await moderator.patch(`${PATH}/${id}/content`, { ...edit, baseRevision: 2 }), 409, "conflict");
@@ -162,8 +166,22 @@ Deno.test("a private document is for those it is shared with, each as their role
   assert.equal((await reader.delete(`${PATH}/${id}/access/me`)).status, 204);
   refused(await reader.get(`${PATH}/${id}`), 404, "not_found");
   assert.equal((await owner.get(`${PATH}/${id}/access`)).body.items.length, 1);
-  const { body: log } = await reader.get("/v1/collaboration/sync");
-  assert.ok(log !== undefined);
+  const heard = await world.gateway.app.store.log.read("default", "principal:member", 0, 100);
+  const last = heard.findLast(({ type }) => type.startsWith("document."));
+  assert.deepEqual(JSON.parse(last?.json ?? "{}").data, { documentId: id, roomId: null, reason: "unshared" });
+});
+
+Deno.test("a private document keeps an owner who is no agent: without theirs, agents own nothing", async () => {
+  await using world = await DocumentWorld.open();
+  const agent = await world.gateway.as("robot", { kind: "agent", owner: "member" });
+  const { body: { id } } = await agent.post(PATH, { title: "Plan", text: "x" });
+  const [member, other] = [world.as("member"), world.as("owner")];
+  refused(await member.delete(`${PATH}/${id}/access/me`), 409, "conflict");
+  refused(await member.put(`${PATH}/${id}/access/me`, { role: "reader" }), 409, "conflict");
+  assert.equal((await member.put(`${PATH}/${id}/access/owner`, { role: "owner" })).status, 200);
+  assert.equal((await member.delete(`${PATH}/${id}/access/me`)).status, 204);
+  refused(await agent.get(`${PATH}/${id}`), 404, "not_found");
+  assert.equal((await other.get(`${PATH}/${id}`)).status, 200);
 });
 
 Deno.test("an agent never sees a private document that its owner does not see", async () => {

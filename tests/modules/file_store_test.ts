@@ -1,6 +1,9 @@
 // The whole gateway with its files elsewhere: contents in an S3 store, rows in PostgreSQL.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { Fault } from "@/core/fault.ts";
+import { FileWriter } from "@/modules/file/mod.ts";
+import type { Blobs } from "@/ports/blob.ts";
 import { openS3Server, S3_KEYS } from "../conformance/s3.ts";
 import { onPostgres } from "../engines.ts";
 import { download, type FileGateway, FILES, filesIn, openFileGateway, upload } from "./file_rig.ts";
@@ -35,6 +38,32 @@ Deno.test("files of a gateway with an S3 store live and die there, and nothing s
   } finally {
     await server.close();
   }
+});
+
+Deno.test("a store that failed after it had taken a content is told to forget it", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const contents = new Set<string>();
+  const blobs: Blobs = {
+    async put(key, content) {
+      for await (const _ of content);
+      contents.add(key);
+      throw new Fault("unavailable", "No answer came");
+    },
+    get: () => Promise.resolve(undefined),
+    delete: (key) => Promise.resolve(void contents.delete(key)),
+  };
+  const writer = new FileWriter({
+    store: gateway.app.store,
+    clock: gateway.clock,
+    blobs,
+    limits: { fileMaxBytes: MIB, tenantMaxBytes: MIB },
+  });
+  const owner = { tenantId: "default", principalId: "alice", kind: "human" } as const;
+  const write = () => writer.write(owner, { name: "x", roomId: null }, ReadableStream.from([new Uint8Array(9)]));
+  // The second finds room only if the first gave it back.
+  for (let count = 0; count < 2; count++) await assert.rejects(write(), /No answer came/);
+  assert.equal(contents.size, 0);
 });
 
 async function contentsIn(folder: string): Promise<string[]> {

@@ -100,6 +100,20 @@ Deno.test("file.upload refuses a lying content type with 415, naming both", asyn
   assert.deepEqual(await filesIn(folder), []);
 });
 
+Deno.test("an upload that is refused for its first bytes lets go of its sender", async () => {
+  await using rig = await openFileGateway();
+  const { gateway } = rig;
+  const { alice } = await people(gateway, "alice");
+  let isLetGo = false;
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.enqueue(new Uint8Array(100_000)),
+    cancel: () => void (isLetGo = true),
+  });
+  const headers = { "content-type": "image/jpeg", "content-length": "20000000" };
+  refused(await upload(gateway, alice, { name: "x" }, body, headers), 415, "unsupported_media_type");
+  assert.ok(isLetGo);
+});
+
 Deno.test("file.upload takes claims that the content bears out, and finds out the rest", async () => {
   await using rig = await openFileGateway();
   const { gateway } = rig;

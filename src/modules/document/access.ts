@@ -10,7 +10,11 @@ import type { DocumentRow, DocumentTables } from "./tables.ts";
 /** A document somebody was let to. `role` is null for one who looks into a public room. */
 export type DocumentEntry = { row: DocumentRow; role: RoomRole | null };
 /** A document held for a change: nobody else changes it until the transaction ends. */
-export type Held = DocumentEntry & { tx: Transaction<DocumentTables> };
+export type Held = DocumentEntry & {
+  tx: Transaction<DocumentTables>;
+  /** Another one since the database was last restored from a copy. */
+  epoch: string;
+};
 type Which = "live" | "deleted";
 
 /** Sorts before `document:…`, in whose order locks are taken. */
@@ -47,8 +51,8 @@ export class DocumentGate {
     return this.#store.write(async (tx) => {
       await this.enter(context, id, which);
       if (isBranch) await lockTree(tx, context.actor.tenantId);
-      await lockDocument(tx, context.actor.tenantId, id);
-      return await work({ tx, ...await this.enter(context, id, which) });
+      const epoch = await lockDocument(tx, context.actor.tenantId, id);
+      return await work({ tx, epoch, ...await this.enter(context, id, which) });
     });
   }
 
@@ -59,15 +63,16 @@ export class DocumentGate {
 
   /**
    * Throws unless the caller may take all of these documents away, or bring them back: those they made, and those of others
-   * as a moderator of the room. Private documents that lie under one another have readers and owners each of its own.
+   * or locked ones as a moderator of the room. Private documents that lie under one another have readers and owners each of
+   * its own.
    */
   async checkTaking(actor: Actor, rows: readonly DocumentRow[]): Promise<void> {
     for (const row of rows) {
       const role = await this.#role(actor, row);
-      const isTheirs = row.created_by === actor.principalId && role !== undefined;
+      const isTheirs = row.created_by === actor.principalId && row.is_locked === 0 && role !== undefined;
       if (isTheirs || isModerator(role ?? null)) continue;
       const detail =
-        "Documents of others are taken away, deleted and restored by moderators of the room, or their owners";
+        "Locked documents and those of others are moved away, deleted and restored by moderators of the room, or owners";
       throw new Fault("forbidden", detail);
     }
   }
@@ -140,9 +145,12 @@ export function editorContext(actor: Actor, right: "read" | "write"): Context {
   };
 }
 
-/** Reserving nothing in a stream that never has an event is the lock the store shares between writers of one batch. */
-export async function lockDocument(tx: Transaction<DocumentTables>, tenantId: string, id: string): Promise<void> {
-  await tx.reserve(tenantId, `document:${id}`, 0);
+/**
+ * Reserving nothing in a stream that never has an event is the lock the store shares between writers of one batch. Resolves
+ * to the stream's epoch.
+ */
+export async function lockDocument(tx: Transaction<DocumentTables>, tenantId: string, id: string): Promise<string> {
+  return (await tx.reserve(tenantId, `document:${id}`, 0)).epoch;
 }
 
 /** Holds the tree of a tenant's documents; to be taken before documents. */

@@ -1,16 +1,22 @@
 // The one place that knows how a document's text lies in Yjs: one `Y.Text` named `content`, holding Markdown source.
 import { createHash } from "node:crypto";
+import { createDecoder, type Decoder, readUint8, readVarUint, readVarUint8Array } from "lib0/decoding";
 import * as Y from "yjs";
 import { isSafeText } from "@/core/text.ts";
 import type { Splice } from "./edit.ts";
 
 /** The name editors bind to: `ydoc.getText("content")`. */
 const FIELD = "content";
-/** Ids of editors' clients are below; those from here on are ours, one for each document. */
+/** Ids of editors' clients are below; those from here on are ours. */
 const OUR_CLIENTS = 2 ** 32;
 /** No client writes so much. */
 const CLOCK_MAX = 2 ** 32;
+/** What is wrong with what is no update at all. */
+export const BROKEN = "not a Yjs update";
 const NOT_TEXT = `only plain text in the Y.Text "${FIELD}" is kept here`;
+/** Of the byte that begins a part of an update: the kind of its content, and what else is told of it. */
+const [CONTENT, HAS_SUB, HAS_RIGHT, HAS_LEFT] = [0x1f, 0x20, 0x40, 0x80];
+const [DELETED, STRING] = [1, 4];
 
 /** A document with these updates in it. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
@@ -32,8 +38,8 @@ export function encode(doc: Y.Doc, vector?: Uint8Array): Uint8Array {
 }
 
 /** Makes splices one after the other, as one transaction; the update that does the same elsewhere. */
-export function applySplices(doc: Y.Doc, generation: string, splices: readonly Splice[]): Uint8Array {
-  doc.clientID = ourClient(generation);
+export function applySplices(doc: Y.Doc, writer: string, splices: readonly Splice[]): Uint8Array {
+  doc.clientID = ourClient(writer);
   const text = doc.getText(FIELD);
   const updates: Uint8Array[] = [];
   const collect = (update: Uint8Array): number => updates.push(update);
@@ -50,17 +56,18 @@ export function applySplices(doc: Y.Doc, generation: string, splices: readonly S
 
 /**
  * The client that edits a document through the API. One for all edits: they take turns under the document's lock, each on
- * the state the one before left, so its clock never forks, and the state vector does not grow with every edit.
+ * the state the one before left, so its clock never forks, and the state vector does not grow with every edit. Another one
+ * once the database was restored from a copy: what was written since is still in editors, and these would take other text
+ * in its places for what they have.
  */
-function ourClient(generation: string): number {
-  return OUR_CLIENTS + Number.parseInt(createHash("sha256").update(generation).digest("hex").slice(0, 12), 16);
+function ourClient(writer: string): number {
+  return OUR_CLIENTS + Number.parseInt(createHash("sha256").update(writer).digest("hex").slice(0, 12), 16);
 }
 
-/** Whether Yjs can read this. */
-export function isReadable(data: Uint8Array, as: "vector" | "update"): boolean {
+/** Whether Yjs can read this as a state vector. */
+export function isVector(data: Uint8Array): boolean {
   try {
-    if (as === "vector") Y.decodeStateVector(data);
-    else Y.decodeUpdate(data);
+    Y.decodeStateVector(data);
     return true;
   } catch {
     return false;
@@ -68,12 +75,52 @@ export function isReadable(data: Uint8Array, as: "vector" | "update"): boolean {
 }
 
 /**
+ * An update taken apart, or what is wrong with it. Yjs gets to read only text: of other content it makes things that weigh
+ * hundreds of times what they did on their way, so that a frame of it would stop everybody for seconds.
+ */
+function readUpdate(update: Uint8Array): ReturnType<typeof Y.decodeUpdate> | string {
+  try {
+    return hasOnlyText(createDecoder(update)) ? Y.decodeUpdate(update) : NOT_TEXT;
+  } catch {
+    return BROKEN;
+  }
+}
+
+/** Walks over the parts of an update as they lie in version 1. */
+function hasOnlyText(decoder: Decoder): boolean {
+  const skipId = (): void => {
+    readVarUint(decoder);
+    readVarUint(decoder);
+  };
+  for (let clients = readVarUint(decoder); clients > 0; clients--) {
+    let parts = readVarUint(decoder);
+    skipId();
+    for (; parts > 0; parts--) {
+      const info = readUint8(decoder);
+      const content = info & CONTENT;
+      if (content !== STRING && content !== DELETED) return false;
+      if ((info & HAS_LEFT) !== 0) skipId();
+      if ((info & HAS_RIGHT) !== 0) skipId();
+      if ((info & (HAS_LEFT | HAS_RIGHT)) === 0) {
+        if (readVarUint(decoder) === 1) readVarUint8Array(decoder);
+        else skipId();
+        if ((info & HAS_SUB) !== 0) readVarUint8Array(decoder);
+      }
+      if (content === STRING) readVarUint8Array(decoder);
+      else readVarUint(decoder);
+    }
+  }
+  return true;
+}
+
+/**
  * What is wrong with an update for a document that holds nothing but text; `undefined` when nothing is. Yjs believes what it
  * reads, and an update that no editor makes can leave a document that never opens again, so that is refused here.
  */
 export function updateFault(update: Uint8Array): string | undefined {
-  if (!isReadable(update, "update")) return "not a Yjs update";
-  const { structs, ds } = Y.decodeUpdate(update);
+  const parts = readUpdate(update);
+  if (typeof parts === "string") return parts;
+  const { structs, ds } = parts;
   const ends = new Map<number, number>();
   let before: number | undefined;
   for (const struct of structs) {
@@ -92,9 +139,14 @@ export function updateFault(update: Uint8Array): string | undefined {
     if (!isOfText || !isText) return NOT_TEXT;
     if (content instanceof Y.ContentString && !isSafeText(content.str)) return "text with NUL or half a character";
   }
-  const deleted = [...ds.clients.values()].flat();
-  if (deleted.some(({ clock, len }) => len < 1 || clock + len > CLOCK_MAX)) {
-    return "a deletion of nothing, or beyond all";
+  for (const deleted of ds.clients.values()) {
+    let end = 0;
+    for (const { clock, len } of deleted) {
+      if (len < 1 || clock + len > CLOCK_MAX) return "a deletion of nothing, or beyond all";
+      // Yjs goes over all that each of them covers, however often it is covered.
+      if (clock < end) return "deletions out of order";
+      end = clock + len;
+    }
   }
   return undefined;
 }

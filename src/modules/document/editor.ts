@@ -95,7 +95,7 @@ export class DocumentEditor {
       const documents = new DocumentStore(tx.db);
       const readers = await documents.readers(tenantId, id);
       const rest = readers.filter((reader) => reader.principal_id !== principalId);
-      if (role !== "owner") checkOwned(rest);
+      if (role !== "owner") await checkOwned(documents, row, principalId);
       if (rest.length >= READERS_MAX) throw new Fault("limit_reached", `At most ${READERS_MAX} readers`);
       const access: AccessRow = {
         tenant_id: tenantId,
@@ -122,13 +122,10 @@ export class DocumentEditor {
     await this.#deps.gate.hold({ ...context, access }, id, async ({ tx, row }) => {
       checkPrivate(row);
       const documents = new DocumentStore(tx.db);
-      const readers = await documents.readers(row.tenant_id, id);
       const heard = await documents.audience(row.tenant_id, id);
-      const rest = readers.filter((reader) => reader.principal_id !== principalId);
-      if (rest.length === readers.length) {
-        throw new Fault("not_found", `The document is not shared with ${principalId}`);
-      }
-      checkOwned(rest);
+      const left = await documents.roleOf(row.tenant_id, id, principalId);
+      if (left === undefined) throw new Fault("not_found", `The document is not shared with ${principalId}`);
+      if (left.role === "owner") await checkOwned(documents, row, principalId);
       await documents.removeReader(row.tenant_id, id, principalId);
       await this.#index(tx, row);
       tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id });
@@ -206,8 +203,10 @@ function checkPrivate(row: DocumentRow): void {
   if (row.room_id !== null) throw new Fault("conflict", "Who reads a document of a room is the room's business");
 }
 
-function checkOwned(rest: readonly AccessRow[]): void {
-  if (!rest.some(({ role }) => role === "owner")) throw new Fault("conflict", "A private document keeps an owner");
+/** Throws unless a private document keeps an owner when `principalId` is none any more. */
+async function checkOwned(documents: DocumentStore, row: DocumentRow, principalId: string): Promise<void> {
+  if (await documents.hasOtherOwner(row.tenant_id, row.id, principalId)) return;
+  throw new Fault("conflict", "A private document keeps an owner who is no agent");
 }
 
 /** A reader as others see them. */

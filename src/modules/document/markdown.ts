@@ -1,6 +1,6 @@
 // What is made of Markdown on its way out: HTML that is safe to open, and the list of blocks. The parser loads on first use.
 import { Fault } from "@/core/fault.ts";
-import { type Block, LINES_MAX } from "./schema.ts";
+import { type Block, LINES_MAX, TEXT_MAX_BYTES } from "./schema.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
   heading_open: "heading",
@@ -15,20 +15,17 @@ const TYPES: Readonly<Record<string, string>> = {
   html_block: "paragraph",
 };
 const TITLE_MAX_CHARS = 200;
+/** Addresses and titles in HTML. Those that stand in the text come to three times the text at most, percent signs and all. */
+const ATTRIBUTES_MAX_CHARS = 4 * TEXT_MAX_BYTES;
 
 type Parser = InstanceType<typeof import("markdown-it").default>;
+type Tokens = ReturnType<Parser["parse"]>;
 
 let loading: Promise<{ whole: Parser; blocks: Parser }> | undefined;
 
 // Raw HTML in the source is shown as text, and links take no scheme that runs code: what goes out holds only tags that
 // the renderer itself writes.
-function parsers(markdown: string): Promise<{ whole: Parser; blocks: Parser }> {
-  let lines = 1;
-  for (let at = markdown.indexOf("\n"); at >= 0; at = markdown.indexOf("\n", at + 1)) lines++;
-  if (lines > LINES_MAX) {
-    const detail = `A document of more than ${LINES_MAX} lines is read and exported as Markdown only`;
-    throw new Fault("payload_too_large", detail);
-  }
+function parsers(): Promise<{ whole: Parser; blocks: Parser }> {
   loading ??= import("markdown-it").then(({ default: Markdown }) => {
     const [whole, blocks] = [new Markdown({ html: false }), new Markdown({ html: false })];
     // What is inside of a block is not looked at.
@@ -40,7 +37,12 @@ function parsers(markdown: string): Promise<{ whole: Parser; blocks: Parser }> {
 
 /** A whole HTML page. */
 export async function htmlOf(title: string, markdown: string): Promise<string> {
-  const body = (await parsers(markdown)).whole.render(markdown);
+  linesOf(markdown);
+  const { whole } = await parsers();
+  const environment = {};
+  const tokens = whole.parse(markdown, environment);
+  checkAttributes(tokens);
+  const body = whole.renderer.render(tokens, whole.options, environment);
   return `<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>${
     escapeHtml(title)
   }</title>\n</head>\n<body>\n${body}</body>\n</html>\n`;
@@ -48,8 +50,8 @@ export async function htmlOf(title: string, markdown: string): Promise<string> {
 
 /** The top-level blocks, with the source of each. */
 export async function blocksOf(markdown: string): Promise<Block[]> {
-  const lines = markdown.split("\n");
-  return (await parsers(markdown)).blocks.parse(markdown, {}).flatMap((token): Block[] => {
+  const lines = linesOf(markdown);
+  return (await parsers()).blocks.parse(markdown, {}).flatMap((token): Block[] => {
     const type = token.level === 0 ? TYPES[token.type] : undefined;
     if (type === undefined || token.map === null) return [];
     const [firstLine, lastLine] = token.map;
@@ -62,6 +64,29 @@ export async function blocksOf(markdown: string): Promise<Block[]> {
       lastLine,
     }];
   });
+}
+
+/** The lines as the parser counts them; throws for too many. */
+function linesOf(markdown: string): string[] {
+  const lines = normalized(markdown).split("\n");
+  if (lines.length <= LINES_MAX) return lines;
+  throw new Fault(
+    "payload_too_large",
+    `A document of more than ${LINES_MAX} lines is read and exported as Markdown only`,
+  );
+}
+
+/** Throws where references, written out at each place that names one, would make much of little. */
+function checkAttributes(tokens: Tokens): void {
+  let chars = 0;
+  for (const token of tokens) {
+    for (const { attrs } of token.children ?? []) {
+      for (const [, value] of attrs ?? []) chars += String(value).length;
+    }
+  }
+  if (chars > ATTRIBUTES_MAX_CHARS) {
+    throw new Fault("payload_too_large", "A document that names long references so often is exported as Markdown only");
+  }
 }
 
 /** A title for imported Markdown: its first heading, else its first line that says something. */

@@ -8,8 +8,8 @@
 // The log in the store is the truth. Whoever changes a document, through an API call or a live editor on any node, appends
 // to it first; nodes then hear a signal that it moved, and read it. `revision` counts its updates.
 export type { CarriedComment, CarriedRevision, HeldDocument } from "./appendix.ts";
-export { type Carried, type CarriedContent, DocumentCarrier, type DocumentDraft } from "./carrier.ts";
-export { documentModule, type DocumentModuleDeps } from "./module.ts";
+export { type Carried, type CarriedContent, DocumentCarrier } from "./carrier.ts";
+export { documentModule } from "./module.ts";
 export type { Document, DocumentAccess, Origin } from "./schema.ts";
 export { syncRoute } from "./routes.ts";
 export {
@@ -18,7 +18,6 @@ export {
   COMMENT_MAX,
   CommentId,
   COMMENTS_MAX,
-  DOCUMENT_EVENTS,
   DOCUMENT_STATES,
   DocumentId,
   QUOTE_MAX,
@@ -31,5 +30,4 @@ export {
 } from "./schema.ts";
 export { DocumentSource } from "./searchable.ts";
 export { type SyncService } from "./sync/service.ts";
-export { type SocketMeta, type SyncSession } from "./sync/session.ts";
 export { type DocumentTables } from "./tables.ts";

@@ -39,7 +39,7 @@ import { type SyncOptions, SyncService } from "./sync/service.ts";
 import type { DocumentTables } from "./tables.ts";
 
 /** What the document module is built from; without `index` documents are not found by search. */
-export type DocumentModuleDeps = {
+type DocumentModuleDeps = {
   store: Store<DocumentTables>;
   bus: Bus;
   clock: Clock;

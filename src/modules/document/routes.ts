@@ -1,14 +1,13 @@
 // The routes on which documents travel as something else than JSON: as a file, and as Yjs updates.
 import type { Actor } from "@/core/actor.ts";
 import { readBytes } from "@/core/bytes.ts";
-import { parse } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import { queryOf, type Route } from "@/core/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, tooLarge } from "./content/service.ts";
 import { htmlOf } from "./markdown.ts";
-import { DocumentId, FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "./schema.ts";
+import { DocumentId, FRAME_MAX_BYTES, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
 import type { DocumentService } from "./service.ts";
 
 export const DOCUMENT_PATH = "/v1/collaboration/documents";
@@ -158,7 +157,8 @@ export function syncRoute(upgrade: (request: Request, ip: string) => Promise<Res
         UPDATE_MAX_BYTES / 1024
       } ` +
       'KiB. What is not accepted is told by a stateless message `{"type":"document.refused","code","detail"}` and stays ' +
-      "unsaved in the client; larger frames and malformed ones end the socket with 1009 or 4400.",
+      "unsaved in the client; larger frames and malformed ones end the socket with 1009 or 4400, more than " +
+      `${VIEWS_MAX} editors of one document on it with 4429.`,
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/sync`,
@@ -175,13 +175,6 @@ export function syncRoute(upgrade: (request: Request, ip: string) => Promise<Res
 function calling(actor: Actor, requestId: string, operation: string, right: "read" | "write"): Context {
   const room = right === "read" ? "observer" : "member";
   return { actor, requestId, access: { scope: `document.${right}`, room }, operation, isRead: right === "read" };
-}
-
-function queryOf<Schema extends z.ZodObject>(request: Request, schema: Schema): z.output<Schema> {
-  const query = Object.fromEntries(new URL(request.url).searchParams);
-  const unknown = Object.keys(query).find((name) => !(name in schema.shape));
-  if (unknown !== undefined) throw new Fault("unknown_parameter", `Unknown query parameter ${unknown}`);
-  return parse(schema, query);
 }
 
 function idOf({ documentId: id }: Readonly<Record<string, string>>): string {

@@ -40,6 +40,8 @@ export const STATE_MAX_BYTES = 16 * 1024 * 1024;
 export const FRAME_MAX_BYTES = 64 * 1024;
 export const UPDATE_MAX_BYTES = 512 * 1024;
 export const EDITORS_MAX = 100;
+/** Of those on one socket, so that no socket takes all the places there are. */
+export const VIEWS_MAX = 8;
 
 export const DocumentId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 export const CommentId = DocumentId;

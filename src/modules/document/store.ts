@@ -9,7 +9,7 @@ import type { AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
 
 type Db = Kysely<DocumentTables>;
 
-export type DocumentFilter = {
+type DocumentFilter = {
   roomId?: string | undefined;
   /** null: those without a parent. */
   parentId?: string | null | undefined;
@@ -150,6 +150,20 @@ export class DocumentStore {
   readers(tenantId: string, id: string): Promise<AccessRow[]> {
     return this.#db.selectFrom("document_access").selectAll().where("tenant_id", "=", tenantId)
       .where("document_id", "=", id).orderBy("principal_id").execute();
+  }
+
+  /** Whether somebody besides `principalId` owns a private document; an agent does only as long as its owner does. */
+  async hasOtherOwner(tenantId: string, id: string, principalId: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("document_access as own")
+      .innerJoin(
+        "principal",
+        (join) =>
+          join.onRef("principal.id", "=", "own.principal_id").onRef("principal.tenant_id", "=", "own.tenant_id"),
+      )
+      .select("own.principal_id").where("own.tenant_id", "=", tenantId).where("own.document_id", "=", id)
+      .where("own.role", "=", "owner").where("own.principal_id", "<>", principalId)
+      .where("principal.owner_id", "is", null).limit(1).executeTakeFirst();
+    return row !== undefined;
   }
 
   /** Ids of those whom private documents are shared with, by document. */

@@ -15,8 +15,6 @@ export type Attachment = Pick<FileRow, "id" | "name" | "size" | "width" | "heigh
 /** Where something stands that shows files: `owner` is its kind and id, `seq` the position from which it is seen. */
 export type Place = { tenantId: string; owner: string; roomId: string; seq: number };
 
-/** For things that everybody in the room sees, whenever they joined. */
-export const SEEN_BY_ALL = Number.MAX_SAFE_INTEGER;
 /** Keeps a file from being purged without showing it to anybody. */
 export const SEEN_BY_NONE = -1;
 

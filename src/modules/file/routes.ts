@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import { queryOf, type Route } from "@/core/route.ts";
 import { type RoomGate, RoomId } from "@/modules/room/mod.ts";
 import { z } from "@zod/zod";
 import { FORM_OVERHEAD_BYTES, readForm } from "./multipart.ts";
@@ -168,22 +168,6 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
       return new Response(body, { status, headers });
     },
   }];
-}
-
-/** The parameters of a query, which are as strict as those of an operation. */
-function queryOf<Shape extends z.ZodRawShape>(
-  request: Request,
-  schema: z.ZodObject<Shape>,
-): z.output<z.ZodObject<Shape>> {
-  const given = [...new URL(request.url).searchParams];
-  const unknown = given.find(([name], place) =>
-    !Object.hasOwn(schema.shape, name) || given.findIndex(([other]) => other === name) < place
-  );
-  if (unknown !== undefined) {
-    const known = Object.keys(schema.shape).join(" and ");
-    throw new Fault("unknown_parameter", `${unknown[0].slice(0, 64)}: expected ${known}, each at most once`);
-  }
-  return parse(schema, Object.fromEntries(given));
 }
 
 /** An upload as the gate wants to be asked. */

@@ -6,7 +6,7 @@ import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 /** What one message can carry. */
-export const FILES_PER_MESSAGE_MAX = 10;
+const FILES_PER_MESSAGE_MAX = 10;
 
 export const FileId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 

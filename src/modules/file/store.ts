@@ -76,6 +76,13 @@ export class FileStore {
     return numUpdatedRows > 0n;
   }
 
+  /** Whether there is nothing under the id of an upload but that upload. */
+  async isOnly({ tenant_id: tenantId, id, created_at }: FileRow): Promise<boolean> {
+    const row = await this.#db.selectFrom("file").select(["state", "created_at"]).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).executeTakeFirst();
+    return row === undefined || (row.state === "receiving" && row.created_at === created_at);
+  }
+
   async many(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
     if (ids.length === 0) return [];
     return await this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)

@@ -2,8 +2,8 @@
 import { createHash, type Hash } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 
-/** A content whose first bytes have been looked at. */
-export type Peeked = { head: Uint8Array<ArrayBuffer>; content: AsyncGenerator<Uint8Array> };
+/** A content whose first bytes have been looked at; `close` lets go of its source, however much of it was read. */
+type Peeked = { head: Uint8Array<ArrayBuffer>; content: AsyncIterable<Uint8Array>; close(): Promise<void> };
 
 /** Reads up to `bytes` ahead; the content still has them. */
 export async function peek(source: AsyncIterable<Uint8Array>, bytes: number): Promise<Peeked> {
@@ -16,15 +16,19 @@ export async function peek(source: AsyncIterable<Uint8Array>, bytes: number): Pr
     chunks.push(value);
     size += value.length;
   }
+  // Not the generator's own end, which does nothing for one that never began.
+  async function close(): Promise<void> {
+    await iterator.return?.();
+  }
   async function* content(): AsyncGenerator<Uint8Array> {
     try {
       yield* chunks.splice(0);
       for (let next = await iterator.next(); !next.done; next = await iterator.next()) yield next.value;
     } finally {
-      await iterator.return?.();
+      await close();
     }
   }
-  return { head: new Uint8Array(Buffer.concat(chunks).subarray(0, bytes)), content: content() };
+  return { head: new Uint8Array(Buffer.concat(chunks).subarray(0, bytes)), content: content(), close };
 }
 
 /** A content that knows its size and hash once it has been read; over `maxBytes` it throws. */

@@ -62,25 +62,25 @@ export class FileWriter {
   ): Promise<StoredFile> {
     const { blobs, limits } = this.#deps;
     const row = await this.#begin(owner, draft);
-    let isWritten = false;
+    let mayBeWritten = false;
     try {
-      const { head, content } = await peek(source, HEAD_BYTES);
+      const { head, content, close } = await peek(source, HEAD_BYTES);
       try {
         const contentType = await contentTypeOf(head, draft.contentType);
         // Without what cameras put in front of it, the picture tells its size within the first bytes.
         const picture = await peek(stripped(content), HEAD_BYTES);
         const dimensions = await dimensionsOf(picture.head, contentType);
         const measured = new Measured(picture.content, Math.min(row.size, limits.fileMaxBytes));
+        mayBeWritten = true;
         await blobs.put(row.id, measured);
-        isWritten = true;
         const { size } = measured;
         const facts = { content_type: contentType, size, sha256: measured.sha256(), ...dimensions };
         return await this.#finish(owner, row, facts);
       } finally {
-        await content.return(undefined);
+        await close();
       }
     } catch (error) {
-      await this.#abandon(row, isWritten);
+      await this.#abandon(row, mayBeWritten);
       throw error;
     }
   }
@@ -132,10 +132,14 @@ export class FileWriter {
     });
   }
 
-  /** What cannot be undone now is undone by the sweep. */
-  async #abandon(row: FileRow, isWritten: boolean): Promise<void> {
+  /**
+   * What cannot be undone now is undone by the sweep. A store that failed may have the content all the same. An id that came
+   * from elsewhere may have been taken up by another writer meanwhile, and then content and row are theirs.
+   */
+  async #abandon(row: FileRow, mayBeWritten: boolean): Promise<void> {
     const { store, blobs } = this.#deps;
-    if (isWritten) await blobs.delete(row.id).catch(() => {});
+    if (!await new FileStore(store.db).isOnly(row).catch(() => false)) return;
+    if (mayBeWritten) await blobs.delete(row.id).catch(() => {});
     await store.write(async (tx) => {
       const files = new FileStore(tx.db);
       const [found] = await files.loose(row.tenant_id, [row.id]);

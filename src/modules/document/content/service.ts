@@ -169,7 +169,7 @@ export class ContentService {
 
   async #write(
     context: Context,
-    { tx, row: before }: Held,
+    { tx, epoch, row: before }: Held,
     kind: RevisionRow["kind"],
     change: (text: string) => Change,
   ): Promise<DocumentRow> {
@@ -181,7 +181,7 @@ export class ContentService {
     if (bytesOf(wanted) > TEXT_MAX_BYTES) throw tooLong();
     if (wanted === text) return before;
     const row = await log.settleLive(tx, before, doc);
-    const update = applySplices(doc, row.generation, splices);
+    const update = applySplices(doc, `${row.generation} ${epoch}`, splices);
     // The text is read again from what will be stored; a change that does not arrive whole does not arrive.
     if (textOf(doc) !== wanted) throw new Error("the text read back is not the text written");
     const moved = await log.append(tx, row, update, actor.principalId);
@@ -192,7 +192,10 @@ export class ContentService {
   }
 
   async #kept(row: DocumentRow, revision: number): Promise<RevisionRow> {
-    const kept = await new ContentStore(this.#deps.store.db).revision(row.tenant_id, row.id, revision);
+    // One beyond the newest may be a number that the database does not know.
+    const kept = revision > row.revision
+      ? undefined
+      : await new ContentStore(this.#deps.store.db).revision(row.tenant_id, row.id, revision);
     if (kept === undefined) throw new Fault("not_found", `No revision ${revision} is kept; the list says which are`);
     return kept;
   }

@@ -1,8 +1,10 @@
 // A frame of the Hocuspocus protocol, looked through before the engine sees it: whole, of a known kind, and not too large.
 import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Array } from "lib0/decoding";
+import { Fault } from "@/core/fault.ts";
 import { isDeeperThan } from "@/core/text.ts";
-import { isReadable } from "../crdt.ts";
-import { BODY_MAX_BYTES, FRAME_MAX_BYTES } from "../schema.ts";
+import { tooLarge } from "../content/service.ts";
+import { BROKEN, isVector, updateFault } from "../crdt.ts";
+import { BODY_MAX_BYTES, FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "../schema.ts";
 
 /** Kinds a client may send; the rest is for servers among themselves. */
 const KIND = {
@@ -26,11 +28,17 @@ const AWARENESS_MAX_DEPTH = 32;
 /** The document's id; behind a NUL, which of several editors on the socket speaks. */
 const NAME = /^[A-Za-z0-9_-]{1,64}(?:\0[\w.:-]{1,100})?$/;
 
-export type Frame = { name: string; kind: "auth" | "ping" | "other" };
-export type FrameFault = "malformed" | "too_large";
+export type Frame = {
+  /** Of the document, and of the editor. */
+  name: string;
+  kind: "auth" | "close" | "ping" | "first_sync" | "other";
+  /** Why the update in it is not taken. */
+  refusal?: Fault;
+};
+type FrameFault = "malformed" | "too_large";
 
-/** Reads what the frame is about, or says what is wrong with it. */
-export function readFrame(data: Uint8Array): Frame | FrameFault {
+/** Reads what the frame is about, or says what is wrong with it. Of what was not `asked` for, no more than its head is read. */
+export function readFrame(data: Uint8Array, asked: ReadonlySet<string>): Frame | FrameFault {
   if (data.length > BODY_MAX_BYTES) return "too_large";
   // The one kind that is about no document.
   if (data.length === 1 && (data[0] === KIND.ping || data[0] === KIND.pong)) return { name: "", kind: "ping" };
@@ -45,10 +53,12 @@ export function readFrame(data: Uint8Array): Frame | FrameFault {
         const step = readVarUint(decoder);
         if (step > SYNC_MAX) return "malformed";
         const payload = readVarUint8Array(decoder);
-        if (!isReadable(payload, step === STEP1 ? "vector" : "update")) return "malformed";
         // All that was typed offline may come at once when a client returns, and is refused by name when it is too much;
         // while it is connected, edits are small.
-        return step !== STEP2 && payload.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "other" };
+        if (step !== STEP2 && payload.length > FRAME_MAX_BYTES) return "too_large";
+        if (!asked.has(name)) return { name, kind: "other" };
+        if (step === STEP1) return isVector(payload) ? { name, kind: "other" } : "malformed";
+        return readUpdate({ name, kind: step === STEP2 ? "first_sync" : "other" }, payload);
       }
       case KIND.awareness:
         return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
@@ -61,8 +71,9 @@ export function readFrame(data: Uint8Array): Frame | FrameFault {
         readVarString(decoder);
         return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "other" };
       case KIND.queryAwareness:
-      case KIND.close:
         return { name, kind: "other" };
+      case KIND.close:
+        return { name, kind: "close" };
       case KIND.ping:
       case KIND.pong:
         return { name, kind: "ping" };
@@ -72,6 +83,13 @@ export function readFrame(data: Uint8Array): Frame | FrameFault {
   } catch {
     return "malformed";
   }
+}
+
+function readUpdate(frame: Frame, update: Uint8Array): Frame | FrameFault {
+  if (update.length > UPDATE_MAX_BYTES) return { ...frame, refusal: tooLarge() };
+  const fault = updateFault(update);
+  if (fault === undefined) return frame;
+  return fault === BROKEN ? "malformed" : { ...frame, refusal: new Fault("validation_failed", `Refused: ${fault}`) };
 }
 
 function checkAwareness(update: Uint8Array): FrameFault | undefined {

@@ -67,13 +67,14 @@ export class EditorRights {
     if (context.actor !== actor) return await this.recheck(editor);
     context.actor = current;
     const editing = await this.#deps.gate.editing(context.actor, document.name);
+    // It has ended meanwhile; others on its socket go on.
+    if (!document.hasConnection(editor)) return;
     if (editing === undefined) return this.#cutOff(editor);
     // A document that changed rooms is opened anew, where it listens to the right one.
     if (editing.row.room_id !== this.#followers.get(document.name)?.roomId) return context.session.end(ENDED.again);
-    if (editing.canWrite === context.canWrite || !document.hasConnection(editor)) return;
+    if (editing.canWrite === context.canWrite) return;
     context.canWrite = editing.canWrite;
-    editor.readOnly = !editing.canWrite;
-    this.#send(editor, (message) => message.writeAuthenticated(editor.readOnly));
+    this.#send(editor, (message) => message.writeAuthenticated(!editing.canWrite));
     // What was typed while it was not allowed is asked for again.
     if (editing.canWrite) this.#send(editor, (message) => message.createSyncMessage().writeFirstSyncStepFor(document));
   }
@@ -125,7 +126,7 @@ export class EditorRights {
   #cutOff(editor: Editor): void {
     const { session } = editor.context;
     editor.close(ENDED.forbidden);
-    session.forget(editor.document.name);
+    session.forget(editor.messageAddress);
     if (![...this.#editors()].some((one) => one.context.session === session)) session.end(ENDED.forbidden);
   }
 

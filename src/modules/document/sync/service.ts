@@ -8,15 +8,16 @@ import { logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import type { Signal } from "@/ports/store.ts";
 import { type ContentLog, MOVED_SIGNAL } from "../content/log.ts";
-import { type ContentService, foreign, tooLarge } from "../content/service.ts";
-import { isEmptyUpdate, isWithin, relationOf, updateFault } from "../crdt.ts";
+import { type ContentService, foreign } from "../content/service.ts";
+import { isEmptyUpdate, isWithin, relationOf } from "../crdt.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { RIGHTS_SIGNAL } from "../service.ts";
 import { DocumentStore } from "../store.ts";
 import { type Editing, type Editor, type Library, Refusal, type Send } from "./editor.ts";
 import { Follower } from "./follower.ts";
+import type { Frame } from "./frame.ts";
 import { EditorRights, type RightsDeps } from "./rights.ts";
-import { ENDED, type SocketMeta, SyncSession } from "./session.ts";
+import { documentOf, ENDED, type SocketMeta, SyncSession } from "./session.ts";
 
 const TICK_MS = 1000;
 /** Silence that ends a socket; clients speak every 15 seconds. */
@@ -62,8 +63,11 @@ export class SyncService {
   /** Takes over an open socket; `ready` has to have been waited for. Give it every message and its end. */
   async open(socket: WebSocketLike, request: Request, meta: SocketMeta): Promise<SyncSession> {
     const engine = await (this.#engine ??= this.#start());
-    const { authTimeoutMs } = this.#options;
-    const session = new SyncSession(socket, meta, { authTimeoutMs, onGone: (one) => this.#sessions.delete(one) });
+    const session = new SyncSession(socket, meta, {
+      authTimeoutMs: this.#options.authTimeoutMs,
+      onGone: (one) => this.#sessions.delete(one),
+      onRefused: (one, frame, refusal) => this.#refused(one, frame, refusal),
+    });
     this.#sessions.add(session);
     // The engine makes the rest of the context when it knows who it is.
     session.attach(engine.handleConnection(socket, request, { session } as Editing));
@@ -103,7 +107,6 @@ export class SyncService {
       // Nothing is stored at this point any more.
       debounce: 0,
       maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
-      maxPendingDocuments: 20,
       onAuthenticate: (hook) => this.#authenticate(hook),
       onTokenSync: ({ connection, token }) => this.#rights.renew(connection, token),
       onLoadDocument: ({ document, context }) => this.#load(document, context.actor),
@@ -151,7 +154,6 @@ export class SyncService {
       connectionConfig.readOnly = !editing.canWrite;
       return { actor, canWrite: editing.canWrite };
     } catch (thrown) {
-      session.forget(documentName);
       if (thrown instanceof Refusal) throw thrown;
       const { code, kind } = Fault.from(thrown);
       if (kind.level === "error") logger.error("a document could not be opened", { cause: String(thrown) });
@@ -177,15 +179,16 @@ export class SyncService {
       await follower.load();
     } catch (thrown) {
       if (!(thrown instanceof Refusal)) logger.error("a document could not be loaded", { cause: String(thrown) });
-      this.#followers.get(document.name)?.close();
-      this.#followers.delete(document.name);
+      // The engine drops it without an end, and its presence would be looked after for ever.
+      document.destroy();
       throw new Refusal("unavailable");
     }
   }
 
   /**
    * Writes an editor's update to the log before the engine applies it and says that it is saved. What is refused makes the
-   * connection read-only for this one frame: the engine then answers "not saved", and nobody else sees it.
+   * connection read-only for this one frame: the engine then answers "not saved", and nobody else sees it. Nothing else makes
+   * it so: what is in the log has to get into the document, whatever became of the editor's rights meanwhile.
    */
   async #accept(connection: Editor, name: string, step: number, update: Uint8Array): Promise<void> {
     const { context } = connection;
@@ -203,22 +206,31 @@ export class SyncService {
         this.#send(connection, (message) => message.writeSyncStatus(true));
       }
     } catch (thrown) {
-      const { code, message, kind } = Fault.from(thrown);
+      const fault = Fault.from(thrown);
       connection.readOnly = true;
-      if (kind.status >= 500) {
+      if (fault.kind.status >= 500) {
         // Nobody knows whether it was written: the client comes back and sends again what is missing.
         logger.error("an update could not be stored", { document: name, cause: String(thrown) });
         return context.session.end(ENDED.again);
       }
-      connection.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
+      tellRefused(connection, fault);
     }
+  }
+
+  /** Answers an update that the engine does not get to see. */
+  #refused(session: SyncSession, { name: address, kind }: Frame, refusal: Fault): void {
+    const editors = this.#followers.get(documentOf(address))?.document.getConnections() ?? [];
+    const editor = editors.find((one) => one.context.session === session && one.messageAddress === address);
+    if (editor === undefined) return;
+    if (editor.context.canWrite) {
+      if (kind === "first_sync") editor.context.hasSynced = true;
+      tellRefused(editor, refusal);
+    }
+    this.#send(editor, (message) => message.writeSyncStatus(false));
   }
 
   async #append(connection: Editor, name: string, update: Uint8Array): Promise<void> {
     if (isEmptyUpdate(update)) return;
-    if (update.length > UPDATE_MAX_BYTES) throw tooLarge();
-    const fault = updateFault(update);
-    if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
     const follower = this.#followers.get(name);
     if (follower === undefined) throw new Fault("unavailable", "The document is closing");
     let relation = relationOf(connection.document, update);
@@ -257,6 +269,11 @@ export class SyncService {
     if (this.#library === undefined) return;
     editor.send(write(new this.#library.OutgoingMessage(editor.messageAddress)).toUint8Array());
   };
+}
+
+/** Says by name why what an editor sent is not taken, and so not saved. */
+function tellRefused(editor: Editor, { code, message }: Fault): void {
+  editor.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
 }
 
 /** Clients repeat to us what they hear of each other; each says how it is doing, and for no other and not for a crowd. */

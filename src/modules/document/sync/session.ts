@@ -1,6 +1,8 @@
 // One socket of an editor, on which it may open several documents: what comes in is checked, and it ends in one way.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import { readFrame } from "./frame.ts";
+import type { Fault } from "@/core/fault.ts";
+import { VIEWS_MAX } from "../schema.ts";
+import { type Frame, readFrame } from "./frame.ts";
 
 /** How a socket or a document on it ends. Clients come back after each of them; a refused token then says why. */
 export const ENDED = {
@@ -9,10 +11,13 @@ export const ENDED = {
   forbidden: { code: 4403, reason: "no longer allowed" },
   idle: { code: 4408, reason: "not authenticated in time" },
   flood: { code: 4429, reason: "too many frames" },
+  crowd: { code: 4429, reason: "too many documents, or editors of one" },
   tooLarge: { code: 1009, reason: "frame too large" },
   again: { code: 4500, reason: "try again" },
   shutdown: { code: 1001, reason: "shutting down" },
 } as const;
+/** Editors on one socket, those included that were refused. */
+const ASKED_MAX = 500;
 type Engine = ReturnType<Hocuspocus["handleConnection"]>;
 export type End = (typeof ENDED)[keyof typeof ENDED];
 
@@ -26,27 +31,30 @@ export type SocketMeta = {
   mayActIn(tenantId: string): boolean;
 };
 
+type SessionOptions = {
+  authTimeoutMs: number;
+  onGone: (session: SyncSession) => void;
+  /** Of a frame with an update that is not taken: the engine, which would take it apart once more, does not get it. */
+  onRefused: (session: SyncSession, frame: Frame, refusal: Fault) => void;
+};
+
 export class SyncSession {
   /** Whose socket it is, as of the last token that was good. */
   principal: string | undefined;
   readonly #socket: WebSocketLike;
   readonly #meta: SocketMeta;
-  readonly #onGone: (session: SyncSession) => void;
+  readonly #options: SessionOptions;
   readonly #deadline: ReturnType<typeof setTimeout>;
-  /** Documents the client has asked for; frames for others would only wait in a queue. */
+  /** Editors that have asked for their documents; frames of others would only wait in a queue. */
   readonly #asked = new Set<string>();
   #engine: Engine | undefined;
   #isGone = false;
 
-  constructor(
-    socket: WebSocketLike,
-    meta: SocketMeta,
-    { authTimeoutMs, onGone }: { authTimeoutMs: number; onGone: (session: SyncSession) => void },
-  ) {
+  constructor(socket: WebSocketLike, meta: SocketMeta, options: SessionOptions) {
     this.#socket = socket;
     this.#meta = meta;
-    this.#onGone = onGone;
-    this.#deadline = setTimeout(() => this.end(ENDED.idle), authTimeoutMs);
+    this.#options = options;
+    this.#deadline = setTimeout(() => this.end(ENDED.idle), options.authTimeoutMs);
   }
 
   /** Gives the session the engine's side of the socket. */
@@ -58,12 +66,18 @@ export class SyncSession {
     if (this.#isGone || !(data instanceof ArrayBuffer)) return this.end(ENDED.malformed);
     if (!this.#meta.takeFrame(data.byteLength)) return this.end(ENDED.flood);
     const bytes = new Uint8Array(data);
-    const frame = readFrame(bytes);
+    const frame = readFrame(bytes, this.#asked);
     if (frame === "too_large") return this.end(ENDED.tooLarge);
     if (frame === "malformed") return this.end(ENDED.malformed);
     if (frame.kind === "ping") return;
-    if (frame.kind === "auth") this.#asked.add(frame.name);
-    if (this.#asked.has(frame.name)) this.#engine?.handleMessage(bytes);
+    if (frame.kind === "auth") {
+      this.#asked.add(frame.name);
+      if (this.#asksTooMuch(documentOf(frame.name))) return this.end(ENDED.crowd);
+    }
+    if (!this.#asked.has(frame.name)) return;
+    if (frame.refusal !== undefined) return this.#options.onRefused(this, frame, frame.refusal);
+    this.#engine?.handleMessage(bytes);
+    if (frame.kind === "close") this.#asked.delete(frame.name);
   }
 
   /** A token was good. */
@@ -78,9 +92,9 @@ export class SyncSession {
     return this.#meta.mayActIn(tenantId);
   }
 
-  /** A document was refused or has ended: no frame for it counts until it is asked for again. */
-  forget(name: string): void {
-    for (const asked of this.#asked) if (asked.split("\0")[0] === name) this.#asked.delete(asked);
+  /** An editor was cut off: no frame of it counts until it asks again. */
+  forget(address: string): void {
+    this.#asked.delete(address);
   }
 
   /** Closes the socket. */
@@ -96,6 +110,17 @@ export class SyncSession {
     this.#isGone = true;
     clearTimeout(this.#deadline);
     this.#engine?.handleClose({ code: 1000, reason: "closed" });
-    this.#onGone(this);
+    this.#options.onGone(this);
   }
+
+  /** Whether the client has asked for more than any page opens. */
+  #asksTooMuch(name: string): boolean {
+    const views = [...this.#asked].filter((address) => documentOf(address) === name);
+    return views.length > VIEWS_MAX || this.#asked.size > ASKED_MAX;
+  }
+}
+
+/** The document that an editor's address names. */
+export function documentOf(address: string): string {
+  return address.split("\0")[0] ?? "";
 }
