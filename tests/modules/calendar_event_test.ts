@@ -73,6 +73,10 @@ Deno.test("event.create refuses what makes no sense and names the field", async 
     [{ attendees: [{ principalId: "bob" }, { principalId: "bob" }] }, "/attendees/1"],
     [{ start: { date: "2026-03-09" }, rrule: "FREQ=DAILY;BYHOUR=9" }, "/rrule"],
     [{ meeting: { create: true } }, "/meeting"],
+    [
+      { roomId: world.roomId, meeting: { create: true }, start: { dateTime: "2026-02-09T09:00:00", timeZone: "UTC" } },
+      "/start",
+    ],
     [{ uid: "a\r\nATTENDEE:mailto:eve@example.org" }, "/uid"],
     [{ start: { dateTime: "2026-02-30T09:00:00", timeZone: "UTC" } }, "/start"],
   ];
@@ -368,6 +372,18 @@ Deno.test("whoever is no longer invited hears that it is off, and sees it no mor
   refused(await world.carol.get(`${CALENDAR}/events/${id}`), 404, "not_found");
 });
 
+Deno.test("who is invited again has given no answer yet, to no occurrence", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { attendees: [{ principalId: "bob" }] });
+  const rsvp = { status: "declined", occurrence: "2026-03-11T09:00:00" };
+  ok(await world.bob.put(`${CALENDAR}/events/${id}/rsvp`, rsvp));
+  for (const attendees of [[], [{ principalId: "bob" }]]) {
+    ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { attendees }));
+  }
+  const answers = (await list(world.bob, ...MARCH)).map((item) => item.myStatus);
+  assert.deepEqual(new Set(answers), new Set(["needs_action"]));
+});
+
 Deno.test("freebusy.read tells times, never titles, and leaves out what is declined or transparent", async () => {
   await using world = await openWorld();
   await series(world, { roomId: undefined, title: "Doctor", rrule: null, visibility: "private" });
@@ -514,4 +530,203 @@ Deno.test("a purged room takes its calendar along", async () => {
   ok(await admin.delete(`/v1/rooms/${world.roomId}?purge=true`), 204);
   await world.gateway.runJobs();
   refused(await world.carol.get(`${CALENDAR}/events/${id}`), 404, "not_found");
+});
+
+Deno.test("an agent whose owner may not know an event hears nothing of it, and answering tells it no more", async () => {
+  await using world = await openWorld();
+  const bot = await world.gateway.as("bot", { kind: "agent", owner: "bob" });
+  ok(await bot.get("/v1/collaboration/me"));
+  ok(await world.alice.put(`/v1/rooms/${world.roomId}/members/bot`, { role: "member" }), 201);
+  const { id } = await series(world, {
+    title: "Interview",
+    visibility: "busy_only",
+    attendees: [{ principalId: "bot" }, { principalId: "carol" }],
+  });
+  assert.equal(ok(await bot.get(`${CALENDAR}/events/${id}`)).body.title, null);
+  assert.equal(ok(await bot.put(`${CALENDAR}/events/${id}/rsvp`, { status: "accepted" })).body.title, null);
+  const heard = async (who: string) =>
+    (await eventsOf(world.gateway, `principal:${who}`, "calendar.event.created")).map(({ data }) => data.event.title);
+  assert.deepEqual([await heard("carol"), await heard("bot")], [["Interview"], []]);
+});
+
+Deno.test("who is banned from the room hears no more of its events, invited or not", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { attendees: [{ principalId: "bob" }] });
+  ok(await world.alice.delete(`/v1/rooms/${world.roomId}/members/bob?ban=true`), 204);
+  refused(await world.bob.get(`${CALENDAR}/events/${id}`), 404, "not_found");
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { title: "Secret" }));
+  assert.deepEqual(await eventsOf(world.gateway, "principal:bob", "calendar.event.updated"), []);
+});
+
+Deno.test("what a room is told of an event has nobody's answer in it", async () => {
+  await using world = await openWorld();
+  await series(world, { attendees: [{ email: "eve@example.org" }, { principalId: "bob" }] });
+  const statuses = async (stream: string) =>
+    (await eventsOf(world.gateway, stream, "calendar.event.created")).map(({ data }) => data.event.myStatus);
+  assert.deepEqual(await statuses(`room:${world.roomId}`), [null]);
+  assert.deepEqual(await statuses("principal:bob"), ["needs_action"]);
+});
+
+Deno.test("a series that was made longer again is split once more where it was split before", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const split = () =>
+    world.alice.patch(`${CALENDAR}/events/${id}`, {
+      scope: "following",
+      occurrence: "2026-03-11T09:00:00",
+      title: "Tail",
+    });
+  const first = ok(await split()).body;
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { rrule: "FREQ=DAILY;COUNT=5" }));
+  const second = ok(await split()).body;
+  assert.equal(new Set([id, first.id, second.id]).size, 3);
+  assert.notEqual(first.uid, second.uid);
+});
+
+Deno.test("a series that ends on a day keeps its last occurrence when it is moved", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { rrule: "FREQ=DAILY;UNTIL=20260311T080000Z" });
+  const at = (dateTime: string, timeZone = "Europe/Vienna") => ({ dateTime, timeZone });
+  const starts = async () => (await list(world.alice, ...MARCH)).map((item) => item.start.dateTime.slice(8, 16));
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { start: at("2026-03-09T11:00:00") }));
+  assert.deepEqual(await starts(), ["09T11:00", "10T11:00", "11T11:00"]);
+  const moved = { occurrence: "2026-03-10T11:00:00", start: at("2026-03-12T08:00:00") };
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, moved));
+  assert.deepEqual(await starts(), ["11T08:00", "12T08:00", "13T08:00"]);
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { start: at("2026-03-11T20:00:00", "America/New_York") }));
+  assert.deepEqual(await starts(), ["11T20:00", "12T20:00", "13T20:00"]);
+  const tail = {
+    scope: "following",
+    occurrence: "2026-03-12T20:00:00",
+    start: at("2026-03-12T22:00:00", "America/New_York"),
+  };
+  const { body } = ok(await world.alice.patch(`${CALENDAR}/events/${id}`, tail));
+  assert.deepEqual(await starts(), ["11T20:00", "12T22:00", "13T22:00"]);
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${body.id}`, {
+      start: { date: "2026-03-14" },
+      occurrence: "2026-03-12T22:00:00",
+    }),
+  );
+  const days = (await list(world.alice, ...MARCH)).flatMap((item) => item.start.date ?? []);
+  assert.deepEqual(days, ["2026-03-14", "2026-03-15"]);
+});
+
+Deno.test("weekdays of a series go along when one of its occurrences is moved with all the others", async () => {
+  await using world = await openWorld();
+  const at = (dateTime: string) => ({ dateTime, timeZone: "Europe/Vienna" });
+  const starts = async () => (await list(world.alice, ...MARCH)).map((item) => item.start.dateTime.slice(8, 13));
+  const rrule = "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,SU;COUNT=4";
+  const { id } = await series(world, { rrule, exDates: ["2026-03-15T09:00:00"] });
+  assert.deepEqual(await starts(), ["09T09", "23T09", "29T09"]);
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      occurrence: "2026-03-23T09:00:00",
+      start: at("2026-03-24T10:00:00"),
+    }),
+  );
+  assert.deepEqual(await starts(), ["10T10", "24T10", "30T10"]);
+  const tail = ok(
+    await world.alice.patch(`${CALENDAR}/events/${id}`, {
+      scope: "following",
+      occurrence: "2026-03-24T10:00:00",
+      start: at("2026-03-23T10:00:00"),
+    }),
+  ).body;
+  assert.deepEqual(await starts(), ["10T10", "23T10", "29T10"]);
+  assert.equal(tail.rrule, "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,SU;WKST=MO;COUNT=2");
+  // Which day of a month should it be? That is for the caller to say.
+  const monthly = await series(world, { rrule: "FREQ=MONTHLY;BYMONTHDAY=9" });
+  const move = { occurrence: "2026-03-09T09:00:00", start: at("2026-03-10T09:00:00") };
+  const answer = await world.alice.patch(`${CALENDAR}/events/${monthly.id}`, move);
+  refused(answer, 422, "validation_failed");
+  assert.equal(answer.body.errors[0].pointer, "/rrule");
+  ok(await world.alice.patch(`${CALENDAR}/events/${monthly.id}`, { ...move, rrule: "FREQ=MONTHLY;BYMONTHDAY=10" }));
+  ok(await world.alice.patch(`${CALENDAR}/events/${monthly.id}`, { start: at("2026-04-10T10:00:00") }));
+});
+
+Deno.test("a series of many answers to single occurrences is answered and changed like any other", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world, { rrule: "FREQ=DAILY", attendees: [{ principalId: "bob" }] });
+  const first = Temporal.PlainDate.from("2026-03-09");
+  const rows = Array.from({ length: 10_000 }, (_, at) => ({
+    tenant_id: "default",
+    event_id: id,
+    principal_id: "bob",
+    occurrence: `${first.add({ days: at + 1 })}T09:00:00`,
+    status: "declined",
+    comment: null,
+    responded_at: "2026-03-01T12:00:00.000Z",
+  }));
+  await world.gateway.app.store.write((tx) => tx.insertMany("calendar_rsvp", rows));
+  const answer = { status: "accepted", occurrence: "2026-03-10T09:00:00" };
+  assert.equal(ok(await world.bob.put(`${CALENDAR}/events/${id}/rsvp`, answer)).body.myStatus, "accepted");
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { title: "Daily" }));
+  assert.deepEqual((await list(world.bob, ...MARCH)).slice(0, 3).map((item) => item.myStatus), [
+    "needs_action",
+    "accepted",
+    "declined",
+  ]);
+});
+
+Deno.test("ifFree for one occurrence asks about its time, not about that of the others", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const taken = { title: "Dentist", start: { dateTime: "2026-03-12T09:00:00", timeZone: "Europe/Vienna" } };
+  ok(await world.alice.post(`${CALENDAR}/events`, taken), 201);
+  const move = (dateTime: string) =>
+    world.alice.patch(`${CALENDAR}/events/${id}`, {
+      scope: "this",
+      occurrence: "2026-03-10T09:00:00",
+      start: { dateTime, timeZone: "Europe/Vienna" },
+      ifFree: true,
+    });
+  ok(await move("2026-03-10T15:00:00"));
+  refused(await move("2026-03-12T09:30:00"), 409, "busy_conflict");
+});
+
+Deno.test("an event of the last day there is ends on the day after", async () => {
+  await using world = await openWorld();
+  const { body } = ok(
+    await world.alice.post(`${CALENDAR}/events`, { title: "End", start: { date: "2199-12-31" } }),
+    201,
+  );
+  assert.deepEqual(body.end, { date: "2200-01-01" });
+});
+
+Deno.test("an occurrence of a time that no calendar has is not found", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  for (const occurrence of ["-271821-04-20T00:00:00", "%2B275760-09-13T00:00:00Z", "9999-12-31T23:59:59", "soon"]) {
+    refused(await world.alice.get(`${CALENDAR}/events/${id}?occurrence=${occurrence}`), 404, "not_found");
+  }
+});
+
+Deno.test("an occurrence that has a time of its own goes along with the series, and is where it was put", async () => {
+  await using world = await openWorld();
+  const at = (dateTime: string) => ({ dateTime, timeZone: "Europe/Vienna" });
+  const starts = async () => (await list(world.alice, ...MARCH)).map((item) => item.start.dateTime.slice(8, 13));
+  const { id } = await series(world);
+  const change = (occurrence: string, start: string, scope: string) =>
+    world.alice.patch(`${CALENDAR}/events/${id}`, { scope, occurrence, start: at(start) });
+  ok(await change("2026-03-10T09:00:00", "2026-03-10T15:00:00", "this"));
+  ok(await change("2026-03-10T09:00:00", "2026-03-10T16:00:00", "all"));
+  assert.deepEqual(await starts(), ["09T10", "10T16", "11T10", "12T10", "13T10"]);
+  ok(await change("2026-03-12T10:00:00", "2026-03-12T18:00:00", "this"));
+  ok(await change("2026-03-10T10:00:00", "2026-03-10T17:00:00", "following"));
+  assert.deepEqual(await starts(), ["09T10", "10T17", "11T17", "12T19", "13T17"]);
+});
+
+Deno.test("an occurrence with a time of its own that takes the series to another zone is where it was put", async () => {
+  await using world = await openWorld();
+  const { id } = await series(world);
+  const occurrence = "2026-03-10T09:00:00";
+  const move = (scope: string, dateTime: string, timeZone: string) =>
+    world.alice.patch(`${CALENDAR}/events/${id}`, { scope, occurrence, start: { dateTime, timeZone } });
+  ok(await move("this", "2026-03-12T15:00:00", "Europe/Vienna"));
+  ok(await move("all", "2026-03-11T07:00:00", "UTC"));
+  assert.deepEqual(
+    (await startsIn(world.alice, ...MARCH)).map((start) => start.slice(8, 13)),
+    ["10T07", "11T07", "12T07", "13T07", "14T07"],
+  );
 });

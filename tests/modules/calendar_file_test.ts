@@ -12,6 +12,8 @@ import series from "npm:ical@0.8.0/test/test12.ics" with { type: "text" };
 import tvCountdown from "npm:ical@0.8.0/test/test3.ics" with { type: "text" };
 import ICAL from "ical.js";
 import nodeIcal from "npm:node-ical@0.27.2";
+import { writeCalendar } from "@/modules/calendar/feed_writer.ts";
+import type { EventRow } from "@/modules/calendar/store.ts";
 import { CALENDAR, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
 import { refused } from "./team.ts";
 
@@ -550,4 +552,143 @@ Deno.test("an import is its maker's, and needs membership in the room", async ()
   const { report } = ok(await world.bob.get(`${CALENDAR}/import/${late.body.id}`)).body;
   // The job may have been quicker than the removal; either way Bob wrote nothing after it.
   assert.equal(report.created + report.problems.length, 1);
+});
+
+Deno.test("an event that was hidden here stays so when its file is imported again, and files say who may read", async () => {
+  await using world = await openWorld();
+  const event = (uid: string, ...lines: string[]): string[] => [
+    ...["BEGIN:VEVENT", `UID:${uid}`, "DTSTART:20260310T080000Z", `SUMMARY:${uid}`],
+    ...lines,
+    "END:VEVENT",
+  ];
+  const file = calendarOf(...event("plain"), ...event("open", "CLASS:PUBLIC"), ...event("odd", "CLASS:X-SECRET"));
+  await importFile(world, file);
+  const visibilities = async () =>
+    Object.fromEntries((await list(world.alice, ...YEAR)).map(({ title, visibility }) => [title, visibility]));
+  assert.deepEqual(await visibilities(), { plain: "room", open: "room", odd: "private" });
+  for (const { id } of await list(world.alice, ...YEAR)) {
+    ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { visibility: "busy_only" }));
+  }
+  await importFile(world, file);
+  assert.deepEqual(await visibilities(), { plain: "busy_only", open: "room", odd: "private" });
+  const { path } = await feedOf(world);
+  const { body: text } = await world.gateway.withToken(undefined).get(path);
+  const { body: other } = await world.alice.post("/v1/rooms", { name: "Copy" });
+  await importFile(world, text, other.id);
+  const copies = await list(world.alice, ...YEAR, `&roomId=${other.id}`);
+  assert.deepEqual(
+    Object.fromEntries(copies.map(({ title, visibility }) => [title, visibility])),
+    { plain: "busy_only", open: "room", odd: "private" },
+  );
+});
+
+Deno.test("an import that moves an event asks those who answered again", async () => {
+  await using world = await openWorld();
+  const file = (hour: string) =>
+    calendarOf("BEGIN:VEVENT", "UID:a", `DTSTART:20260310T${hour}0000Z`, "RRULE:FREQ=DAILY;COUNT=3", "END:VEVENT");
+  await importFile(world, file("08"));
+  const [{ id }] = await list(world.alice, ...YEAR);
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { attendees: [{ principalId: "bob" }] }));
+  ok(await world.bob.put(`${CALENDAR}/events/${id}/rsvp`, { status: "accepted" }));
+  const rsvp = { status: "declined", occurrence: "2026-03-11T08:00:00" };
+  ok(await world.bob.put(`${CALENDAR}/events/${id}/rsvp`, rsvp));
+  const answers = async () => (await list(world.bob, ...YEAR)).map(({ myStatus }) => myStatus);
+  await importFile(world, file("08"));
+  assert.deepEqual(await answers(), ["accepted", "declined", "accepted"]);
+  await importFile(world, file("09"));
+  assert.deepEqual(await answers(), ["needs_action", "needs_action", "needs_action"]);
+});
+
+Deno.test("an import ends also when whoever asked for it is gone by then, or too many would be invited", async () => {
+  await using world = await openWorld();
+  const crowd = (from: number) =>
+    calendarOf(
+      ...["BEGIN:VEVENT", "UID:a", "DTSTART:20260310T080000Z"],
+      ...Array.from({ length: 200 }, (_, at) => `ATTENDEE:mailto:guest${from + at}@example.org`),
+      "END:VEVENT",
+    );
+  await importFile(world, crowd(0));
+  const [{ id }] = await list(world.alice, ...YEAR);
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { attendees: [{ principalId: "bob" }] }));
+  const { problems } = await importFile(world, crowd(0));
+  assert.match(problems[0].detail, /200 attendees/);
+
+  const { store } = world.gateway.app;
+  const text = calendarOf("BEGIN:VEVENT", "UID:b", "DTSTART:20260310T080000Z", "END:VEVENT");
+  const row = { tenant_id: "default", room_id: world.roomId, state: "waiting", report_json: null, finished_at: null };
+  const late = { ...row, id: "imp_late", principal_id: "gone", text, created_at: "2026-03-01T12:00:00.000Z" };
+  await store.write(async (tx) => {
+    await tx.insertMany("calendar_import", [late]);
+    await tx.enqueue({ tenantId: "default", kind: "calendar.import", payload: { importId: late.id } });
+  });
+  await world.gateway.runJobs();
+  const ended = await store.db.selectFrom("calendar_import").selectAll().where("id", "=", late.id)
+    .executeTakeFirstOrThrow();
+  assert.deepEqual([ended.state, ended.text], ["done", null]);
+});
+
+Deno.test("a feed of more than it holds has what is to come", async () => {
+  await using world = await openWorld();
+  const events = Array.from({ length: 1999 }, (_, at) => [
+    ...["BEGIN:VEVENT", `UID:past ${at}`, "DTSTART:20260101T080000Z", "END:VEVENT"],
+  ]);
+  await importFile(world, calendarOf(...events.flat()));
+  const start = { dateTime: "2026-03-20T09:00:00", timeZone: "UTC" };
+  for (const title of ["Soon", "Later"]) {
+    ok(await world.alice.post(`${CALENDAR}/events`, { roomId: world.roomId, title, start }), 201);
+  }
+  const daily = { dateTime: "2025-01-01T09:00:00", timeZone: "UTC" };
+  const weekly = { roomId: world.roomId, title: "Always", start: daily, rrule: "FREQ=WEEKLY" };
+  ok(await world.alice.post(`${CALENDAR}/events`, weekly), 201);
+  const { path } = await feedOf(world);
+  const { body } = ok(await world.gateway.withToken(undefined).get(path));
+  for (const title of ["Soon", "Later", "Always"]) assert.match(body, new RegExp(`^SUMMARY:${title}`, "m"));
+});
+
+Deno.test("a series that ends on a day, however that was said, ends on it in a feed", async () => {
+  await using world = await openWorld();
+  const timed = { start: { dateTime: "2026-03-09T23:30:00", timeZone: "America/New_York" }, durationMinutes: 15 };
+  const ends = { "20260311": timed, "20260311T233000": timed, "20260312T033000Z": timed };
+  const series = [
+    ...Object.entries(ends),
+    ["20260311T120000Z", { start: { date: "2026-03-09" } }] as const,
+  ];
+  for (const [until, when] of series) {
+    const rrule = `FREQ=DAILY;UNTIL=${until}`;
+    ok(await world.alice.post(`${CALENDAR}/events`, { roomId: world.roomId, title: until, ...when, rrule }), 201);
+  }
+  const { path } = await feedOf(world);
+  const { body } = ok(await world.gateway.withToken(undefined).get(path));
+  assert.deepEqual(
+    [...body.matchAll(/UNTIL=(\w+)/g)].map(([, until]) => until).sort(),
+    ["20260311", "20260312T033000Z", "20260312T033000Z", "20260312T035959Z"],
+  );
+  for (const event of Object.values(nodeIcal.sync.parseICS(body))) {
+    if (event?.type !== "VEVENT") continue;
+    const instances = nodeIcal.expandRecurringEvent(event, { from: new Date(YEAR[0]), to: new Date(YEAR[1]) });
+    assert.equal(instances.length, 3, String(event.summary));
+  }
+});
+
+Deno.test("a feed of long texts is written in pieces, and has an end", async () => {
+  const now = "2026-03-01T12:00:00.000Z";
+  const row = (at: number): EventRow => ({
+    ...{ tenant_id: "t", id: `${at}`, calendar: "room:r", uid: `${at}`, room_id: "r", visibility: "room" },
+    ...{ title: `Event ${at}`, description: "ü".repeat(16_000), location: null, is_transparent: 0 },
+    ...{ start_local: "2026-03-09T09:00:00", time_zone: at % 2 === 0 ? "Europe/Vienna" : "Asia/Kathmandu" },
+    ...{ duration_seconds: 3600, rrule: null, last_local: null, ex_dates_json: "[]", from_at: now, to_at: now },
+    ...{ reminders_json: "[]", reminded_at: now, meeting_id: null, version: 1, created_by: "alice" },
+    ...{ created_at: now, updated_at: now },
+  });
+  const events = Array.from({ length: 2000 }, (_, at) => ({ row: row(at), overrides: [], attendees: [], rsvps: [] }));
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  const text = await writeCalendar("Ours", events);
+  clearInterval(timer);
+  assert.ok(turns > 50, `${turns} turns of others`);
+  assert.ok(text.length < 8_100_000 && text.endsWith("END:VEVENT\r\nEND:VCALENDAR"));
+  const file = new ICAL.Component(ICAL.parse(text));
+  assert.equal(file.getAllSubcomponents("vtimezone").length, 2);
+  assert.ok(file.getAllSubcomponents("vevent").length > 400);
+  assert.equal(file.getFirstPropertyValue("x-wr-calname"), "Ours");
 });

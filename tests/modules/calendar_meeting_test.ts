@@ -188,3 +188,27 @@ Deno.test("an import that moves an event moves its meeting", async () => {
   await world.gateway.runJobs();
   assert.deepEqual(await facts(world, event), ["03-12T10:00", "Moved review", "scheduled"]);
 });
+
+Deno.test("the meeting of an event that the room may not read has no name, and gets one when it may", async () => {
+  await using world = await openWorld();
+  const event = await planned(world, { title: "Dismissal", visibility: "private" });
+  assert.equal((await meetingOf(world, event)).title, null);
+  await change(world.alice, event, { visibility: "room" });
+  assert.equal((await meetingOf(world, event)).title, "Dismissal");
+  await change(world.alice, event, { visibility: "busy_only" });
+  assert.equal((await meetingOf(world, event)).title, null);
+});
+
+Deno.test("the meeting of a series whose first start is left out is at the first that is not", async () => {
+  await using world = await openWorld();
+  const event = await planned(world, { rrule: "FREQ=DAILY;COUNT=3", exDates: ["2026-03-09T09:00:00"] });
+  assert.deepEqual(await facts(world, event), ["03-10T08:00", "Review", "scheduled"]);
+});
+
+Deno.test("an event with a meeting takes a token that may make meetings", async () => {
+  await using world = await openWorld();
+  const narrow = await world.gateway.as("alice", { scope: "calendar.*" });
+  const event = { roomId: world.roomId, title: "Review", start: at("2026-03-09T09:00:00") };
+  refused(await narrow.post(`${CALENDAR}/events`, { ...event, meeting: { create: true } }), 403, "scope_missing");
+  ok(await narrow.post(`${CALENDAR}/events`, event), 201);
+});

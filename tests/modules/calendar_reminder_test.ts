@@ -182,3 +182,15 @@ Deno.test("the notification of a reminder keeps no words of an event that is gon
   ok(await alice.delete(`${CALENDAR}/events/${id}`), 204);
   assert.equal(await titleFor("bob"), null);
 });
+
+Deno.test("a reminder that is added is for what is still to come", async () => {
+  await using world = await openWorld();
+  const id = await tomorrow(world, { rrule: "FREQ=DAILY", reminders: [] });
+  await goTo(world, "2026-03-03T08:45:00Z");
+  const alice = await world.gateway.as("alice");
+  ok(await alice.patch(`${CALENDAR}/events/${id}`, { reminders: [{ minutesBefore: 10 }] }));
+  await world.gateway.runJobs();
+  assert.deepEqual(await remindersOf(world, "bob"), []);
+  await goTo(world, "2026-03-04T07:50:00Z");
+  assert.deepEqual(await remindersOf(world, "bob"), ["03-04T07:50 -10 03-04T08:00"]);
+});

@@ -37,6 +37,14 @@ Deno.test("a participant who vanishes is gone 45 s after the last heartbeat, not
   assert.equal((await world.call(meeting, "other", "leave", vanishes.participantId)).status, 404);
 });
 
+Deno.test("a short lease has heartbeats to match, and the capabilities say so", async () => {
+  await using world = await openWorld({ SVC_LIMIT_MEETING_LEASE_SECONDS: "15" });
+  const { leaseSeconds, heartbeatSeconds } = await world.join(await world.start(), "member");
+  assert.deepEqual([leaseSeconds, heartbeatSeconds], [15, 5]);
+  const { limits } = ok(await world.as("member").get("/v1/collaboration/capabilities")).modules.meeting;
+  assert.deepEqual([limits.leaseSeconds, limits.heartbeatSeconds], [15, 5]);
+});
+
 Deno.test("heartbeats keep a participant for as long as they come", async () => {
   await using world = await openWorld();
   const meeting = await world.start();

@@ -15,6 +15,8 @@ class MediaServer {
   readonly calls: { method: string; body: Record<string, unknown>; grants: Record<string, unknown> }[] = [];
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
   isFailing = false;
+  /** Recorders that have not ended. */
+  recorders: { egress_id: string; status: string }[] = [];
   /** What happens while the recorder starts. */
   onStart: () => Promise<unknown> = () => Promise.resolve();
 
@@ -50,7 +52,7 @@ class MediaServer {
       case "StopEgress":
         return Response.json({ egress_id: "EG_1", status: "EGRESS_ENDING" });
       case "ListEgress":
-        return Response.json({ items: [] });
+        return Response.json({ items: this.recorders });
       case "GetParticipant":
         return Response.json({
           sid: "PA_1",
@@ -253,4 +255,78 @@ Deno.test("a recording stopped while its recorder starts is stopped", async () =
   await world.gateway.runJobs();
   assert.equal(server.methods.filter((method) => method === "StopEgress").length, 1);
   assert.equal((await recordingOf(world, meeting)).state, "stopped");
+});
+
+Deno.test("nobody is let in from the lobby into a recording that they have not agreed to", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start({ lobby: true });
+  const path = `${PATH}/${meeting.id}`;
+  await world.join(meeting, "member");
+  const waiting = await world.join(meeting, "other");
+  ok(await world.as("member").post(`${path}/recording`, { consentText: "May we?" }), 202);
+  await world.gateway.runJobs();
+  assert.equal((await recordingOf(world, meeting)).state, "recording");
+  const admit = () => world.as("member").patch(`${path}/participants/${waiting.participantId}`, { admitted: true });
+  const refusal = await admit();
+  assert.deepEqual([refusal.status, refusal.body.code], [409, "conflict"]);
+  // Who is not in the meeting has no say in it either.
+  assert.equal((await world.as("other").put(`${path}/recording/consent`, { consent: false })).status, 403);
+  assert.equal((await recordingOf(world, meeting)).state, "recording");
+  await world.join(meeting, "other", { recordingConsent: true });
+  assert.equal(ok(await admit()).state, "joined");
+  assert.deepEqual((await recordingOf(world, meeting)).consentedIds, ["member", "other"]);
+});
+
+Deno.test("a recorder is told to stop for as long as it takes", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const path = `${PATH}/${meeting.id}/recording`;
+  const seat = await world.join(meeting, "member");
+  ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
+  await world.gateway.runJobs();
+  server.isFailing = true;
+  ok(await world.as("member").delete(path), 202);
+  ok(await world.call(meeting, "member", "leave", seat.participantId), 204);
+  for (let attempt = 0; attempt < 15; attempt++) await world.pass(900);
+  server.isFailing = false;
+  await world.pass(900);
+  const owner = await world.gateway.as("owner");
+  assert.equal(ok(await owner.get(`${PATH}/${meeting.id}`)).recording.state, "stopped");
+});
+
+Deno.test("a recording that follows another has a recorder of its own, though the first is still at its file", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const path = `${PATH}/${meeting.id}/recording`;
+  await world.join(meeting, "member");
+  for (const _ of [1, 2]) {
+    ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
+    await world.gateway.runJobs();
+    ok(await world.as("member").delete(path), 202);
+    await world.gateway.runJobs();
+    server.recorders = [{ egress_id: "EG_1", status: "EGRESS_ENDING" }];
+  }
+  assert.equal(server.methods.filter((method) => method === "StartRoomCompositeEgress").length, 2);
+});
+
+Deno.test("who was sent out is cut off from the media server once it can be reached, and who was muted is not muted late", async () => {
+  await using server = new MediaServer();
+  await using world = await openWorld(server.environment);
+  const meeting = await world.start();
+  const path = (id: string) => `${PATH}/${meeting.id}/participants/${id}`;
+  await world.join(meeting, "member");
+  const [gone, muted] = [await world.join(meeting, "other"), await world.join(meeting, "moderator")];
+  server.isFailing = true;
+  ok(await world.as("member").delete(path(gone.participantId)), 204);
+  ok(await world.as("member").patch(path(muted.participantId), { muted: true }));
+  for (let attempt = 0; attempt < 8; attempt++) await world.pass(900);
+  server.isFailing = false;
+  server.calls.length = 0;
+  await world.pass(900);
+  assert.ok(server.methods.includes("RemoveParticipant"));
+  assert.ok(!server.methods.includes("GetParticipant"));
+  assert.equal((await world.gateway.app.jobs.counts()).dead, 0);
 });

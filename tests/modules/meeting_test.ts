@@ -409,3 +409,51 @@ Deno.test("purging a room removes its meetings", async () => {
     assert.deepEqual(rows, [], table);
   }
 });
+
+Deno.test("a scheduled meeting in a direct room rings nobody, and does not end because one came early", async () => {
+  await using world = await openWorld();
+  const room = await direct(world);
+  const scheduledFor = "2026-03-01T12:10:00.000Z";
+  const meeting = ok(await world.as("member").post(PATH, { roomId: room.id, scheduledFor }), 201);
+  const early = await world.join(meeting, "member");
+  assert.equal(early.meeting.state, "active");
+  assert.deepEqual(await heardBy(world, "other"), []);
+  for (let beat = 0; beat < 4; beat++) {
+    await world.pass(30);
+    ok(await world.call(meeting, "member", "heartbeat", early.participantId));
+  }
+  assert.equal((await world.join(meeting, "other")).meeting.participantCount, 2);
+});
+
+Deno.test("an agent that joins a call does not answer it for who is rung", async () => {
+  await using world = await openWorld();
+  const scribe = await world.gateway.as("scribe", { kind: "agent", owner: "member" });
+  ok(await scribe.get("/v1/collaboration/me"));
+  const direct = { name: "With a scribe", kind: "direct", memberIds: ["other", "scribe"] };
+  const room = ok(await world.as("member").post("/v1/rooms", direct), 201);
+  const meeting = ok(await world.as("member").post(PATH, { roomId: room.id, agentIds: ["scribe"] }), 201);
+  assert.equal(meeting.state, "ringing");
+  assert.equal(ok(await scribe.post(`${PATH}/${meeting.id}/join`)).meeting.state, "ringing");
+  assert.equal((await world.join(meeting, "other")).meeting.state, "active");
+});
+
+Deno.test("who waits in a lobby that is switched off comes in by joining again, as far as there are seats", async () => {
+  await using world = await openWorld();
+  const meeting = await world.start({ lobby: true, maxParticipants: 2 });
+  const path = `${PATH}/${meeting.id}`;
+  await world.join(meeting, "member");
+  const waiting = await world.join(meeting, "other");
+  const second = await world.join(meeting, "other", { deviceId: "phone" });
+  assert.deepEqual([waiting.participant.state, second.participant.state], ["waiting", "waiting"]);
+  ok(await world.as("member").patch(path, { lobby: false }));
+  const inside = await world.join(meeting, "other");
+  assert.deepEqual([inside.participantId, inside.participant.state, inside.media.mode], [
+    waiting.participantId,
+    "joined",
+    "relay",
+  ]);
+  assert.equal((await world.join(meeting, "other", { deviceId: "phone" })).participant.state, "waiting");
+  // Who was sent out is let in, or not, whether there is a lobby or none.
+  ok(await world.as("member").delete(`${path}/participants/${inside.participantId}`), 204);
+  for (const _ of [1, 2]) assert.equal((await world.join(meeting, "other")).participant.state, "waiting");
+});

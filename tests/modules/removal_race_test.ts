@@ -20,7 +20,7 @@ async function race(environment: Record<string, string>): Promise<void> {
     ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
     const answers = await Promise.all(sends);
     const events = await eventsOf(alice, roomId);
-    const removedAt = events.findIndex(({ type }) => type === "member.removed" || type === "member.left");
+    const removedAt = events.findIndex(({ type }) => type === "member.left");
     assert.ok(removedAt >= 0);
     const late = events.slice(removedAt).filter(({ type }) => type === "message.created");
     assert.deepEqual(late, []);

@@ -195,12 +195,14 @@ Deno.test("rules that are malformed or too much work are refused in under 50 ms"
   const minutes = Array.from({ length: 60 }, (_, minute) => minute).join();
   const cases: [string, string][] = [
     ["FREQ=SOMETIMES", "validation_failed"],
+    ["FREQ=DAILY=WEEKLY", "validation_failed"],
     ["BYDAY=MO", "validation_failed"],
     ["FREQ=YEARLY;BYDAY=-53MO", "validation_failed"],
     ["FREQ=DAILY;FREQ=DAILY", "validation_failed"],
     ["FREQ=DAILY;INTERVAL=0", "validation_failed"],
     ["FREQ=DAILY;UNTIL=20261399", "validation_failed"],
     ["FREQ=DAILY;COUNT=3;UNTIL=20270101", "validation_failed"],
+    ["FREQ=DAILY;UNTIL=20270304T090000", "validation_failed"],
     ["FREQ=DAILY;BYHOUR=99", "validation_failed"],
     ["FREQ=DAILY\nEXDATE:20260303", "validation_failed"],
     ["FREQ=SECONDLY", "recurrence_too_dense"],
@@ -243,4 +245,16 @@ Deno.test("a task by a rule that is refused by now is completed, and the series 
     tx.db.updateTable("task").set({ recurrence_json: json.replace("52MO", "53MO") }).where("id", "=", task.id).execute()
   );
   assert.equal((await complete(world, task.id))?.recurrence.rrule, "FREQ=YEARLY;BYDAY=53MO");
+});
+
+Deno.test("a next task never starts after it is due, whatever the clocks do, and can be changed like any other", async () => {
+  await using world = await openTaskWorld();
+  const night = { startAt: "2026-03-22T01:30:00Z", dueAt: "2026-03-22T02:00:00Z", timezone: "Europe/Vienna" };
+  const root = await world.make("nightly", { ...night, recurrence: { rrule: "FREQ=WEEKLY" } });
+  await world.make("step", { ...night, parentId: root.id });
+  // A week later the clocks skip the time at which it starts, and go on at the one when it is due.
+  const next = await complete(world, root.id);
+  assert.deepEqual([next.startAt, next.dueAt], ["2026-03-29T01:00:00.000Z", "2026-03-29T01:00:00.000Z"]);
+  const { body } = await world.member.get(`${PATH}?parentId=${next.id}`);
+  for (const { id } of [next, ...body.items]) assert.equal((await world.patch(id, { title: "x" })).title, "x");
 });

@@ -1,5 +1,7 @@
 // Tasks through the door: making, reading, changing, listing, deleting, and who may do what.
 import assert from "node:assert/strict";
+import { nextKey } from "@/modules/task/key.ts";
+import type { TaskRoomRow } from "@/modules/task/tables.ts";
 import { openTaskWorld, PATH } from "./task_world.ts";
 import { refused } from "./team.ts";
 
@@ -471,4 +473,49 @@ Deno.test("a room has ten thousand open tasks at most, and a tree five hundred",
   refused(await world.member.post(PATH, { roomId: world.roomId, title: "x" }), 409, "limit_reached");
   refused(await world.member.patch(`${PATH}/${closed.id}`, { status: "todo" }), 409, "limit_reached");
   assert.equal((await world.member.post(PATH, { roomId: world.roomId, title: "x", status: "done" })).status, 201);
+});
+
+Deno.test("a subtree that comes back fits into its tree as it is by then", async () => {
+  await using world = await openTaskWorld();
+  const root = await world.make("root");
+  const branch = await world.make("branch", { parentId: root.id });
+  await world.make("leaf", { parentId: branch.id });
+  assert.equal((await world.member.delete(`${PATH}/${branch.id}`)).status, 204);
+  let above = await world.make("1");
+  for (const title of ["2", "3"]) above = await world.make(title, { parentId: above.id });
+  await world.patch(root.id, { parentId: above.id });
+  refused(await world.member.post(`${PATH}/${branch.id}/restore`), 409, "limit_reached");
+  refused(await world.member.get(`${PATH}/${branch.id}`), 404, "not_found");
+  await world.patch(root.id, { parentId: null });
+  assert.equal((await world.member.post(`${PATH}/${branch.id}/restore`)).status, 200);
+});
+
+Deno.test("a room finds its prefix in a few steps, however many rooms begin alike", async () => {
+  const rooms: TaskRoomRow[] = Array.from({ length: 3000 }, (_, at) => ({
+    tenant_id: "t",
+    room_id: `${at}`,
+    prefix: at === 0 ? "T" : `T${at + 1}`,
+    last_number: 1,
+  }));
+  let steps = 0;
+  const tasks: Parameters<typeof nextKey>[0] = {
+    takeNumber(_, roomId) {
+      steps++;
+      const room = rooms.find(({ room_id }) => room_id === roomId);
+      if (room !== undefined) room.last_number++;
+      return Promise.resolve(room);
+    },
+    prefixes: (_, stem) => {
+      steps++;
+      return Promise.resolve(rooms.flatMap(({ prefix }) => prefix?.startsWith(stem) ? prefix : []));
+    },
+    addRoom(row) {
+      steps++;
+      const isFree = rooms.every(({ prefix }) => prefix !== row.prefix);
+      if (isFree) rooms.push(row);
+      return Promise.resolve(isFree);
+    },
+  };
+  assert.equal(await nextKey(tasks, { tenant_id: "t", id: "new", name: "作業", slug: null }), "T3001-1");
+  assert.ok(steps < 10, `${steps} steps`);
 });

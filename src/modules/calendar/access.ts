@@ -77,6 +77,18 @@ export function levelOf(who: Who, event: Event, room: SeenRoom | null | undefine
   return row.visibility === "private" ? undefined : "busy";
 }
 
+/** Of these principals, those who may know everything of an event; not who is disabled, or banned from its room. */
+export async function knowing(rooms: RoomStore, event: Event, ids: readonly string[]): Promise<string[]> {
+  const { tenant_id: tenantId, room_id: roomId } = event.row;
+  const found = roomId === null ? null : await rooms.find(tenantId, roomId);
+  const room = found?.state === "deleted" ? undefined : found;
+  const visitors = await rooms.visitors(tenantId, roomId ?? "", ids);
+  return visitors.filter(({ id: principalId, kind, role, owner_id: ownerId, my_role, owner_role }) => {
+    const met = room && { ...room, my_role, owner_role };
+    return levelOf({ tenantId, principalId, kind, role, ownerId }, event, met) === "full";
+  }).map(({ id }) => id);
+}
+
 /** Throws for who may not ask when others are busy: a refusal because they are tells just that. */
 export function checkMayAsk({ role }: Pick<Actor, "role">): void {
   if (!isAtLeast(TENANT_ROLES, role, "member")) {

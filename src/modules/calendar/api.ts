@@ -66,11 +66,11 @@ export function calendarModule({ index, notify, meetings, ...deps }: Deps): Modu
   const access = new CalendarAccess(deps);
   const eventMeetings = new EventMeetings(meetings);
   const writer = new EventWriter({ clock: deps.clock, index, meetings: eventMeetings });
-  const calendar = new CalendarService({ ...deps, access, writer, meetings });
+  const calendar = new CalendarService({ ...deps, access, writer, meetings: eventMeetings });
   const editor = new EventEditor({ ...deps, access, writer, meetings: eventMeetings });
   const feeds = new CalendarFeeds({ ...deps, access });
   const imports = new CalendarImports({ ...deps, writer });
-  const reminders = new Reminders({ ...deps, access, notify });
+  const reminders = new Reminders({ ...deps, notify });
   return {
     name: "calendar",
     events: CALENDAR_EVENTS,
@@ -144,8 +144,9 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
       name: "event.update",
       summary: "Change an event: the whole series, one occurrence, or one and all that follow",
       description: "following ends the series before the occurrence and answers the new one that begins there. " +
-        "A new rule or zone for a series drops what was changed in single occurrences. The meeting of an event goes along " +
-        "with its first occurrence; when it has begun already, the event gets another for a later time.",
+        "A series that is moved keeps its length, and its weekdays go along; a new rule or zone drops what was changed " +
+        "in single occurrences. The meeting of an event goes along with its first occurrence; when it has begun already, " +
+        "the event gets another for a later time.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "PATCH", path: `${PATH}/events/:id`, status: 200, ifMatch: "version" },
       input: EventUpdate,

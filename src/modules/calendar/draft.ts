@@ -98,6 +98,11 @@ export async function attendeesOf(
   });
 }
 
+/** Attendees of an event that has another time now, so all are asked again. */
+export function askedAgain(attendees: readonly AttendeeRow[]): AttendeeRow[] {
+  return attendees.map((one) => ({ ...one, status: "needs_action", comment: null, responded_at: null }));
+}
+
 /** An attendee given as `me`, by id. */
 export function named(actor: Actor, attendee: AttendeeInput): AttendeeInput {
   return "principalId" in attendee ? { ...attendee, principalId: idOf(actor, attendee.principalId) } : attendee;

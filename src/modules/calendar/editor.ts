@@ -6,14 +6,14 @@ import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
-import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
-import { countBefore, cutAt, lastBefore } from "./expansion.ts";
+import { askedAgain, attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
+import { countBefore, cutAt, lastBefore, ruleFrom } from "./expansion.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
 import { asKept, parseRule, withEnd } from "./rule.ts";
 import { type CalendarEvent, type EventDelete, type EventUpdate, EXCEPTIONS_MAX } from "./schema.ts";
-import { namedOccurrence } from "./service.ts";
+import { namedOccurrence, uidOf } from "./service.ts";
 import { CalendarStore, type CalendarTables, type EventRow, type OverrideRow, type WholeEvent } from "./store.ts";
 import type { EventWriter } from "./writer.ts";
 import { localOf, wallMs, wallOf } from "./zone.ts";
@@ -41,8 +41,7 @@ export class EventEditor {
   async update(context: Context, input: EventUpdate): Promise<CalendarEvent> {
     const { actor } = context;
     if (input.ifFree) checkMayAsk(actor);
-    return await this.#deps.store.write(async (tx) => {
-      const event = await this.#enter(context, tx, input, "member");
+    return await this.#change(context, input, "member", async (tx, event) => {
       const occurrence = occurrenceOf(event, input);
       const isFirst = occurrence?.name === firstName(event);
       const scope = input.scope === "following" && isFirst ? "all" : input.scope;
@@ -59,8 +58,7 @@ export class EventEditor {
   async delete(context: Context, input: EventDelete): Promise<void> {
     const { actor } = context;
     const { writer } = this.#deps;
-    await this.#deps.store.write(async (tx) => {
-      const event = await this.#enter(context, tx, input, "moderator");
+    await this.#change(context, input, "moderator", async (tx, event) => {
       const occurrence = occurrenceOf(event, input);
       if (input.scope === "all" || occurrence === undefined || occurrence.name === null) {
         return await writer.remove(tx, event, { actor, scope: "all" });
@@ -87,19 +85,26 @@ export class EventEditor {
     });
   }
 
-  async #enter(
+  /** Runs `work` with the event held, for who may change it. */
+  #change<Result>(
     context: Context,
-    tx: Tx,
     { id, version }: { id: string; version?: number | undefined },
     least: "member" | "moderator",
-  ): Promise<WholeEvent> {
-    const event = await new CalendarStore(tx.db).locked(context.actor.tenantId, id);
-    if (event === undefined) throw absent();
-    await this.#deps.access.enterToWrite(context, event, least);
-    if (version !== undefined && version !== event.row.version) {
-      throw new Fault("version_mismatch", `The event is at version ${event.row.version}, not ${version}`);
-    }
-    return event;
+    work: (tx: Tx, event: WholeEvent) => Promise<Result>,
+  ): Promise<Result> {
+    const { store, access } = this.#deps;
+    return store.write(async (tx) => {
+      const event = await new CalendarStore(tx.db).locked(context.actor.tenantId, id);
+      if (event === undefined) throw absent();
+      await access.enterToWrite(context, event, least);
+      if (version !== undefined && version !== event.row.version) {
+        throw new Fault("version_mismatch", `The event is at version ${event.row.version}, not ${version}`);
+      }
+      const result = await work(tx, event);
+      // The room is held by now: a removal that came before is seen, and one to come waits for this.
+      await access.enterToWrite(context, event, least);
+      return result;
+    });
   }
 
   async #updateAll(
@@ -112,19 +117,25 @@ export class EventEditor {
     const { row } = event;
     const shown = occurrence === undefined ? row.start_local : nowShown(occurrence, row);
     const timing = timingOf(input, { ...row, start_local: shown });
-    // A new start of one occurrence moves the whole series by as much.
-    if (occurrence !== undefined) timing.start_local = startMovedWith(row, shown, timing.start_local);
     // The same rule in other words is no new one, and the series keeps its exceptions.
-    const rrule = input.rrule === undefined ? row.rrule : input.rrule && asKept(parseRule(input.rrule));
-    const hasNewRule = rrule !== row.rrule || timing.time_zone !== row.time_zone;
+    const given = input.rrule === undefined ? row.rrule : input.rrule && asKept(parseRule(input.rrule));
+    const hasNewRule = given !== row.rrule || timing.time_zone !== row.time_zone;
+    // A new start of one occurrence moves the whole series by as much; a time of its own counts unless that is dropped.
+    if (occurrence !== undefined) {
+      const from = hasNewRule && input.start !== undefined ? occurrence.name ?? shown : shown;
+      timing.start_local = startMovedWith(row, from, timing.start_local);
+    }
+    const to = { startLocal: timing.start_local, timeZone: timing.time_zone };
+    const rrule = given === row.rrule ? ruleFrom(seriesOf(row), to, occurrence !== undefined) : given;
     const shift = wallMs(timing.start_local) - wallMs(row.start_local);
-    const kept = hasNewRule ? { overrides: [], rsvps: [] } : moved(event, row.id, shift, row.time_zone);
+    const own = occurrence === undefined ? 0 : shift;
+    const kept = hasNewRule ? { overrides: [], rsvps: [] } : moved(event, row, shift, own);
     const exDates = input.exDates ??
       (hasNewRule ? [] : exDatesOf(row).map((date) => shifted(date, shift, row.time_zone)));
     const isMoved = shift !== 0 || hasNewRule || timing.duration_seconds !== row.duration_seconds;
     const after: WholeEvent = {
       ...kept,
-      row: { ...row, ...timing, ...ruleOf(rrule, exDates, timing), ...textOf(input, row) },
+      row: { ...row, ...timing, ...ruleOf(rrule, exDates, timing), ...this.#textOf(input, row) },
       attendees: await this.#attendees(actor, row, input, event, isMoved),
     };
     return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree }, event);
@@ -193,21 +204,24 @@ export class EventEditor {
     const timing = timingOf(input, { ...row, start_local: name });
     const shift = wallMs(timing.start_local) - wallMs(name);
     const hasNewRule = input.rrule !== undefined || timing.time_zone !== row.time_zone;
-    const rrule = input.rrule === undefined ? tailRule(row, name) : input.rrule;
+    const to = { startLocal: timing.start_local, timeZone: timing.time_zone };
+    const left = { ...seriesOf(row), startLocal: name, rrule: tailRule(row, name) };
+    const rrule = input.rrule === undefined ? ruleFrom(left, to, true) : input.rrule;
     const id = newId("cal");
+    const own = input.start === undefined ? 0 : wallMs(timing.start_local) - wallMs(nowShown(occurrence, row));
     const tail = hasNewRule
       ? { overrides: [], rsvps: [] }
-      : moved({ ...event, ...without(event, (other) => other < name) }, id, shift, row.time_zone);
+      : moved({ ...event, ...without(event, (other) => other < name) }, { ...row, id }, shift, own);
     const kept = hasNewRule ? [] : exDatesOf(row).filter((date) => date >= name);
     const exDates = input.exDates ?? kept.map((date) => shifted(date, shift, row.time_zone));
     const now = iso(this.#deps.clock.now());
     const newRow: EventRow = {
       ...row,
       id,
-      uid: `${row.uid.slice(0, 200)}_R${name.replaceAll(/[-:]/g, "")}`,
+      uid: uidOf(id),
       ...timing,
       ...ruleOf(rrule, exDates, timing),
-      ...textOf(input, row),
+      ...this.#textOf(input, row),
       created_at: now,
     };
     const isMoved = shift !== 0 || hasNewRule || timing.duration_seconds !== row.duration_seconds;
@@ -229,8 +243,24 @@ export class EventEditor {
     const rows = input.attendees === undefined
       ? event.attendees.map((attendee) => ({ ...attendee, event_id: row.id }))
       : await attendeesOf(this.#deps.identity, row, input.attendees.map((one) => named(actor, one)), event.attendees);
-    if (!isMoved) return rows;
-    return rows.map((attendee) => ({ ...attendee, status: "needs_action", comment: null, responded_at: null }));
+    return isMoved ? askedAgain(rows) : rows;
+  }
+
+  #textOf(input: EventUpdate, row: EventRow): Pick<
+    EventRow,
+    "title" | "description" | "location" | "visibility" | "is_transparent" | "reminders_json" | "reminded_at"
+  > {
+    const reminders = input.reminders === undefined ? row.reminders_json : JSON.stringify(input.reminders);
+    return {
+      title: input.title ?? row.title,
+      description: input.description === undefined ? row.description : input.description,
+      location: input.location === undefined ? row.location : input.location,
+      visibility: input.visibility ?? row.visibility,
+      is_transparent: input.transparent === undefined ? row.is_transparent : input.transparent ? 1 : 0,
+      reminders_json: reminders,
+      // Other reminders are for what is still to come.
+      reminded_at: reminders === row.reminders_json ? row.reminded_at : iso(this.#deps.clock.now()),
+    };
   }
 }
 
@@ -284,22 +314,30 @@ function without(
   };
 }
 
-/** The same edits and answers for a series that starts earlier or later. Who answered for another time is asked again. */
+/**
+ * The same edits and answers for a series that starts earlier or later; occurrences with a time of their own go as far as
+ * `own` says. Who answered for another time is asked again.
+ */
 function moved(
   { overrides, rsvps }: WholeEvent,
-  eventId: string,
+  { id, time_zone }: Pick<EventRow, "id" | "time_zone">,
   shift: number,
-  zone: string | null,
+  own: number,
 ): Pick<WholeEvent, "overrides" | "rsvps"> {
   return {
     overrides: overrides.map((override) => ({
       ...override,
-      event_id: eventId,
-      occurrence: shifted(override.occurrence, shift, zone),
-      patch_json: JSON.stringify(patchOf(override)),
+      event_id: id,
+      occurrence: shifted(override.occurrence, shift, time_zone),
+      patch_json: JSON.stringify(movedPatch(patchOf(override), own, time_zone)),
     })),
-    rsvps: shift === 0 ? rsvps.map((rsvp) => ({ ...rsvp, event_id: eventId })) : [],
+    rsvps: shift === 0 ? rsvps.map((rsvp) => ({ ...rsvp, event_id: id })) : [],
   };
+}
+
+function movedPatch(patch: Patch, by: number, zone: string | null): Patch {
+  const { startLocal, timeZone = zone } = patch;
+  return startLocal === undefined ? patch : { ...patch, startLocal: shifted(startLocal, by, timeZone) };
 }
 
 function shifted(local: string, shift: number, zone: string | null): string {
@@ -316,20 +354,6 @@ function startMovedWith(row: EventRow, shown: string, wanted: string): string {
   if (shown.length === wanted.length) return shifted(row.start_local, wallMs(wanted) - wallMs(shown), row.time_zone);
   const days = wallMs(wanted.slice(0, 10)) - wallMs(shown.slice(0, 10));
   return `${shifted(row.start_local.slice(0, 10), days, null)}${wanted.slice(10)}`;
-}
-
-function textOf(input: EventUpdate, row: EventRow): Pick<
-  EventRow,
-  "title" | "description" | "location" | "visibility" | "is_transparent" | "reminders_json"
-> {
-  return {
-    title: input.title ?? row.title,
-    description: input.description === undefined ? row.description : input.description,
-    location: input.location === undefined ? row.location : input.location,
-    visibility: input.visibility ?? row.visibility,
-    is_transparent: input.transparent === undefined ? row.is_transparent : input.transparent ? 1 : 0,
-    reminders_json: input.reminders === undefined ? row.reminders_json : JSON.stringify(input.reminders),
-  };
 }
 
 function checkExceptions(count: number): void {

@@ -3,7 +3,7 @@
 // The rule engine runs on wall time as if it were UTC, where it is fast and knows no gaps; each start then becomes an
 // instant by the zone of the event. So a meeting at nine stays at nine whatever the clocks do.
 import { RRuleTemporal } from "rrule-temporal";
-import { asKept, malformed, parseRule, type Rule, tooDense, withEnd } from "./rule.ts";
+import { asKept, malformed, movedRule, parseRule, type Rule, tooDense, withEnd } from "./rule.ts";
 import { instantOf, localOf, WallClock, wallMs, wallOf } from "./zone.ts";
 
 /** Time one expansion may take. */
@@ -59,6 +59,8 @@ export function startsBetween(
 
 /** The start that an occurrence is named by (its wall time, date, or instant in UTC); `undefined` when there is none. */
 export function startNamed(series: Series, name: string): Start | undefined {
+  // Years of more digits are beyond what calendars can tell.
+  if (!/^\d{4}-/.test(name)) return undefined;
   const isInstant = /Z$/.test(name);
   const given = isInstant ? Date.parse(name) : wallMs(name);
   if (Number.isNaN(given)) return undefined;
@@ -112,13 +114,39 @@ export function settleRule(
 }
 
 /** The rule of a series cut so that `wall` is its last start. */
-export function cutAt(series: Series, wall: number): string | null {
-  if (series.rrule === null) return null;
-  const { timeZone } = series;
-  const until = timeZone === null
-    ? localOf(wall, null).replaceAll("-", "")
-    : `${new Date(instantOf(localOf(wall, timeZone), timeZone)).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
-  return withEnd(parseRule(series.rrule), { until });
+export function cutAt({ rrule, timeZone }: Series, wall: number): string | null {
+  return rrule === null ? null : withEnd(parseRule(rrule), { until: untilAt(wall, timeZone) });
+}
+
+/**
+ * The rule of a series that starts elsewhere, so that it ends where its last start went. With `isWhole` its other starts go
+ * along, else they come where the rule puts them.
+ */
+export function ruleFrom(
+  { startLocal, timeZone, rrule, lastLocal }: Series,
+  to: Pick<Series, "startLocal" | "timeZone">,
+  isWhole: boolean,
+): string | null {
+  if (rrule === null || (to.startLocal === startLocal && to.timeZone === timeZone)) return rrule;
+  const shift = wallMs(to.startLocal) - wallMs(startLocal);
+  const days = (dayOf(to.startLocal) - dayOf(startLocal)) / DAY_MS;
+  const read = parseRule(rrule);
+  const rule = isWhole ? movedRule(read, days, shift !== days * DAY_MS) : read;
+  if (rule.until === undefined || lastLocal === null) return asKept(rule);
+  const last = wallMs(lastLocal) + (isWhole ? shift : shift - days * DAY_MS);
+  return withEnd(rule, { until: untilAt(last, to.timeZone) });
+}
+
+/** A wall time as UNTIL has it. */
+function untilAt(wall: number, timeZone: string | null): string {
+  const at = timeZone === null ? wall : instantOf(localOf(wall, timeZone), timeZone);
+  const stamp = localOf(at, timeZone).replaceAll(/[-:]/g, "");
+  return timeZone === null ? stamp : `${stamp}Z`;
+}
+
+/** The day of a wall time, as milliseconds. */
+function dayOf(local: string): number {
+  return wallMs(local.slice(0, 10));
 }
 
 /** The wall time after which no start comes; null: goes on. Goes through the starts, so it finds costly rules too. */

@@ -1,7 +1,9 @@
 // Events as an iCalendar file (RFC 5545): wall times with their zones, so that recurring ones stay right across DST.
-import ical, { ICalEventTransparency } from "ical-generator";
+import ical, { foldLines, ICalEvent, ICalEventClass, type ICalEventData, ICalEventTransparency } from "ical-generator";
 import { tzlib_get_ical_block } from "timezones-ical-library";
-import { exDatesOf, type Patch, patchOf } from "./occurrence.ts";
+import { nextTurn } from "@/core/clock.ts";
+import { cutAt } from "./expansion.ts";
+import { exDatesOf, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import type { EventRow, WholeEvent } from "./store.ts";
 import { instantOf, localOf, wallMs } from "./zone.ts";
 
@@ -15,29 +17,64 @@ const OCCURRENCE_IDS = {
   "X-RECURRENCE-LOCAL:": "RECURRENCE-ID;TZID=",
 } as const;
 
-/** Writes the calendar. */
-export function writeCalendar(name: string, events: readonly WholeEvent[]): string {
+const CLASSES = { room: null, busy_only: ICalEventClass.CONFIDENTIAL, private: ICalEventClass.PRIVATE } as const;
+
+/** What a file holds at most, in UTF-16 units; events beyond that are left out. */
+const FILE_MAX = 8_000_000;
+/** Written before others get their turn. */
+const PIECE = 50_000;
+const BEGIN = "BEGIN:VEVENT\r\n";
+
+/** Writes the calendar, piece by piece: it may be large. */
+export async function writeCalendar(name: string, events: readonly WholeEvent[]): Promise<string> {
   const calendar = ical({
     name,
     prodId: "//Collaboration Gateway//Calendar//EN",
     timezone: { name: null, generator: zoneBlock },
   });
+  const zones = new Set<string>();
+  const written: string[] = [];
+  let size = 0;
+  let turnAt = PIECE;
+  for (const data of dataOf(events)) {
+    // One event of each zone is enough for the calendar to describe it.
+    const zone = data.timezone ?? "";
+    const event = zones.has(zone) ? new ICalEvent(data, calendar) : calendar.createEvent(data);
+    zones.add(zone);
+    const text = plain(foldLines(event.toString()));
+    if ((size += text.length) > FILE_MAX) break;
+    written.push(text);
+    if (size < turnAt) continue;
+    await nextTurn();
+    turnAt = size + PIECE;
+  }
+  const outline = plain(calendar.toString());
+  const at = outline.indexOf(`\r\n${BEGIN}`) + 2;
+  return at < 2 ? outline : `${outline.slice(0, at)}${written.join("")}END:VCALENDAR`;
+}
+
+function* dataOf(events: readonly WholeEvent[]): Generator<EventData> {
   for (const { row, overrides } of events) {
-    calendar.createEvent({ ...describe(row, {}), repeating: row.rrule === null ? null : recurrence(row) });
+    yield { ...describe(row, {}), repeating: row.rrule === null ? null : recurrence(row) };
     for (const override of overrides) {
-      calendar.createEvent({
+      yield {
         ...describe(row, patchOf(override), override.occurrence),
         x: [occurrenceId(override.occurrence, row.time_zone)],
-      });
+      };
     }
   }
+}
+
+function plain(text: string): string {
   return Object.entries(OCCURRENCE_IDS)
-    .reduce((text, [mark, name]) => text.replaceAll(new RegExp(`^${mark}`, "gm"), name), calendar.toString())
+    .reduce((text, [mark, name]) => text.replaceAll(new RegExp(`^${mark}`, "gm"), name), text)
     // Texts of calendars have no other control characters (RFC 5545 3.3.11).
     .replaceAll(/[^\P{Cc}\r\n\t]/gu, "");
 }
 
-function describe(row: EventRow, patch: Patch, occurrence?: string) {
+type EventData = ICalEventData & { timezone: string | null };
+
+function describe(row: EventRow, patch: Patch, occurrence?: string): EventData {
   const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
   const local = patch.startLocal ?? occurrence ?? row.start_local;
   const seconds = patch.durationSeconds ?? row.duration_seconds;
@@ -58,6 +95,7 @@ function describe(row: EventRow, patch: Patch, occurrence?: string) {
     summary: patch.title ?? row.title,
     ...(description === null ? {} : { description }),
     ...(location === null ? {} : { location }),
+    class: CLASSES[row.visibility],
     transparency: row.is_transparent === 1 ? ICalEventTransparency.TRANSPARENT : ICalEventTransparency.OPAQUE,
   };
 }
@@ -71,7 +109,7 @@ function occurrenceId(occurrence: string, zone: string | null): [string, string]
 /** RRULE and EXDATE lines. */
 function recurrence(row: EventRow): string {
   const dates = exDatesOf(row).map((date) => date.replaceAll(/[-:]/g, ""));
-  const lines = [`RRULE:${row.rrule}`];
+  const lines = [`RRULE:${plainRule(row)}`];
   if (dates.length > 0) {
     lines.push(
       row.time_zone === null
@@ -82,6 +120,12 @@ function recurrence(row: EventRow): string {
     );
   }
   return lines.join("\r\n");
+}
+
+/** The rule with its UNTIL as a date where the start is one, else in UTC (RFC 5545 3.3.10); who made it may have said it otherwise. */
+function plainRule(row: EventRow): string | null {
+  const { rrule, last_local } = row;
+  return last_local === null || !rrule?.includes("UNTIL=") ? rrule : cutAt(seriesOf(row), wallMs(last_local));
 }
 
 function placed(local: string, zone: string | null): Temporal.ZonedDateTime | Temporal.PlainDate {

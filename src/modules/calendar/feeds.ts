@@ -78,7 +78,7 @@ export class CalendarFeeds {
     if (feed === undefined) throw new Fault("not_found", "No such feed");
     const who = await this.#deps.identity.subject(feed.tenant_id, feed.principal_id);
     const now = this.#deps.clock.now();
-    const rows = await store.inWindow(
+    const rows = await store.lastInWindow(
       feed.tenant_id,
       { from: iso(now - PAST_DAYS * DAY_MS), to: iso(now + FUTURE_DAYS * DAY_MS) },
       { roomId: feed.room_id ?? undefined, principalId: feed.principal_id },
@@ -89,7 +89,7 @@ export class CalendarFeeds {
       if (await this.#deps.access.level(who, event) === "full") events.push(event);
     }
     const { writeCalendar } = await import("./feed_writer.ts");
-    return writeCalendar(feed.name, events);
+    return await writeCalendar(feed.name, events);
   }
 }
 

@@ -17,7 +17,9 @@ const ANSWERS: Readonly<Record<string, AttendeeRow["status"]>> = {
   DECLINED: "declined",
 };
 const ROLES: Readonly<Record<string, AttendeeRow["role"]>> = { CHAIR: "chair", "OPT-PARTICIPANT": "optional" };
-const VISIBILITIES: Readonly<Record<string, EventRow["visibility"]>> = {
+const VISIBILITIES: Readonly<Record<string, EventRow["visibility"] | null>> = {
+  "": null,
+  PUBLIC: "room",
   PRIVATE: "private",
   CONFIDENTIAL: "busy_only",
 };
@@ -35,7 +37,8 @@ export type IcsEvent = {
   rrule: string | null;
   exDates: string[];
   reminders: { minutesBefore: number }[];
-  visibility: EventRow["visibility"];
+  /** Null where the file does not say. */
+  visibility: EventRow["visibility"] | null;
   isTransparent: boolean;
   attendees: Pick<AttendeeRow, "email" | "role" | "status">[];
   /** What the file says of it that we cannot keep. */
@@ -81,11 +84,16 @@ function eventOf(zones: FileZones, { uid, lines }: IcsFile["events"][number]): I
     rrule,
     exDates: rrule === null ? [] : exDatesIn(component, timing, zones),
     reminders: remindersIn(component),
-    visibility: VISIBILITIES[text("class").toUpperCase()] ?? "room",
+    visibility: visibilityOf(text("class").toUpperCase()),
     isTransparent: text("transp").toUpperCase() === "TRANSPARENT",
     attendees: attendeesIn(component),
     leftOut: leftOutOf(component),
   };
+}
+
+/** A class that nobody knows is to be taken for private (RFC 5545 3.8.1.3). */
+function visibilityOf(name: string): IcsEvent["visibility"] {
+  return Object.hasOwn(VISIBILITIES, name) ? VISIBILITIES[name] ?? null : "private";
 }
 
 function leftOutOf(component: ICAL.Component): string[] {

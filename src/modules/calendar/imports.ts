@@ -7,10 +7,10 @@ import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { ruleOf } from "./draft.ts";
+import { askedAgain, ruleOf, type Timing } from "./draft.ts";
 import { type IcsFile, splitIcs } from "./ics_file.ts";
 import type { IcsEvent } from "./ics_reader.ts";
-import { EXCEPTIONS_MAX, type Import, type ImportReport, type ImportStart } from "./schema.ts";
+import { ATTENDEES_MAX, EXCEPTIONS_MAX, type Import, type ImportReport, type ImportStart } from "./schema.ts";
 import { calendarOf } from "./service.ts";
 import { CalendarStore, type CalendarTables, type ImportRow, type WholeEvent } from "./store.ts";
 import type { EventWriter } from "./writer.ts";
@@ -73,16 +73,17 @@ export class CalendarImports {
     const problem = (uid: string | null, detail: string): void => {
       if (report.problems.length < PROBLEMS_MAX) report.problems.push({ uid, detail });
     };
-    const who = await this.#deps.identity.subject(tenantId, row.principal_id);
     const home = (await this.#deps.identity.enabled(tenantId, [row.principal_id])).get(row.principal_id);
     const reader = await import("./ics_reader.ts");
     const file = splitIcs(row.text);
+    if (home === undefined) problem(null, "whoever asked for it is gone");
     if (file.oversized > 0) problem(null, `${file.oversized} events are too large to read`);
-    for (const group of groupsOf(reader, file, home?.timezone ?? "UTC", problem)) {
+    const groups = home === undefined ? [] : groupsOf(reader, file, home.timezone ?? "UTC", problem);
+    for (const group of groups) {
       // Between events others get their turn.
       await nextTurn();
       try {
-        report[await this.#bring(reader, who, row.room_id, group)]++;
+        report[await this.#bring(reader, row, group)]++;
         const leftOut = [group.master, ...group.edits].flatMap((one) => one.leftOut);
         for (const detail of new Set(leftOut)) problem(group.master.uid, detail);
       } catch (error) {
@@ -94,9 +95,14 @@ export class CalendarImports {
     await this.#deps.store.write((tx) => new CalendarStore(tx.db).endImport(tenantId, id, JSON.stringify(report), now));
   }
 
-  #bring(reader: Reader, who: Who, roomId: string | null, { master, edits }: Group): Promise<Outcome> {
-    const { writer, clock } = this.#deps;
+  #bring(
+    reader: Reader,
+    { tenant_id, principal_id, room_id: roomId }: ImportRow,
+    { master, edits }: Group,
+  ): Promise<Outcome> {
+    const { writer, clock, identity } = this.#deps;
     return this.#deps.store.write(async (tx) => {
+      const who = await identity.subject(tenant_id, principal_id);
       if (roomId !== null) await this.#checkRoom(who, roomId);
       const events = new CalendarStore(tx.db);
       const calendar = calendarOf(roomId, who.principalId);
@@ -108,6 +114,8 @@ export class CalendarImports {
       const after = eventOf(reader, who, roomId, { master, edits }, before, iso(clock.now()));
       if (before !== undefined && isSame(before, after)) return "unchanged";
       await writer.put(tx, after, { actor: who, scope: "all" }, before);
+      // The room is held by now: a removal that came before is seen, and one to come waits for this.
+      if (roomId !== null) await this.#checkRoom(who, roomId);
       return before === undefined ? "created" : "updated";
     });
   }
@@ -183,14 +191,20 @@ function eventOf(
     comment: null,
     responded_at: null,
   }));
+  const when = { ...timing, ...ruleOf(rrule, exDates, timing) };
+  const isMoved = before !== undefined && !isSameTime(before.row, when);
   // Principals who were invited here stay invited.
-  const kept = before?.attendees.filter((attendee) => attendee.principal_id !== null) ?? [];
+  const invited = before?.attendees.filter((attendee) => attendee.principal_id !== null) ?? [];
+  const kept = isMoved ? askedAgain(invited) : invited;
   const attendees = [...kept, ...fromFile].map((attendee, position) => ({
     ...attendee,
     tenant_id: who.tenantId,
     event_id: id,
     position,
   }));
+  if (attendees.length > ATTENDEES_MAX) {
+    throw new Fault("limit_reached", `with those invited here it has more than ${ATTENDEES_MAX} attendees`);
+  }
   return {
     row: {
       tenant_id: who.tenantId,
@@ -210,10 +224,9 @@ function eventOf(
       title: master.title,
       description: master.description,
       location: master.location,
-      visibility: master.visibility,
+      visibility: master.visibility ?? before?.row.visibility ?? "room",
       is_transparent: master.isTransparent ? 1 : 0,
-      ...timing,
-      ...ruleOf(rrule, exDates, timing),
+      ...when,
       reminders_json: JSON.stringify(master.reminders),
     },
     attendees,
@@ -230,8 +243,13 @@ function eventOf(
         durationSeconds: edit.timing.duration_seconds,
       }),
     })),
-    rsvps: before?.rsvps ?? [],
+    rsvps: isMoved ? [] : before?.rsvps ?? [],
   };
+}
+
+function isSameTime(a: Timing & { rrule: string | null }, b: Timing & { rrule: string | null }): boolean {
+  return a.start_local === b.start_local && a.time_zone === b.time_zone && a.rrule === b.rrule &&
+    a.duration_seconds === b.duration_seconds;
 }
 
 /** Whether an import would change nothing. */

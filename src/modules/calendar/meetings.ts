@@ -2,11 +2,12 @@
 import type { Actor } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import type { Context } from "@/core/operation.ts";
+import { misfit } from "./draft.ts";
 import { firstOccurrence, type Occurrence } from "./occurrence.ts";
 import type { EventRow, WholeEvent } from "./store.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "kind">;
-type Appointment = { title: string; scheduledFor: string };
+type Appointment = { title: string | null; scheduledFor: string };
 
 /** What the calendar asks of meetings; all take part in the running transaction. */
 export type Meetings = {
@@ -26,6 +27,17 @@ export class EventMeetings {
 
   constructor(meetings: Meetings | undefined) {
     this.#meetings = meetings;
+  }
+
+  /** Schedules one for an event that is being made; resolves to its id. */
+  async schedule(context: Context, event: WholeEvent, now: number): Promise<string> {
+    const { room_id: roomId } = event.row;
+    const meeting = appointmentOf(event, firstOccurrence(event).items[0]);
+    if (this.#meetings === undefined) throw misfit("/meeting", "meetings are not available here");
+    if (roomId === null) throw misfit("/meeting", "a meeting is held in a room, so the event needs one");
+    if (meeting === undefined) throw misfit("/meeting", "the event never takes place");
+    if (Date.parse(meeting.scheduledFor) <= now) throw misfit("/start", "a meeting is scheduled for a time to come");
+    return await this.#meetings.create(context, { roomId, ...meeting });
   }
 
   /** The event has changed; resolves to its meeting now. An event of which nothing is left has its meeting cancelled. */
@@ -56,7 +68,9 @@ export class EventMeetings {
 
 function appointmentOf({ row }: WholeEvent, occurrence: Occurrence | undefined): Appointment | undefined {
   if (occurrence === undefined) return undefined;
-  return { title: occurrence.patch.title ?? row.title, scheduledFor: iso(occurrence.startAt) };
+  // All of the room sees the meeting, but not what other events are.
+  const title = row.visibility === "room" ? occurrence.patch.title ?? row.title : null;
+  return { title, scheduledFor: iso(occurrence.startAt) };
 }
 
 function whoOf(actor: Actors, row: EventRow): Who {

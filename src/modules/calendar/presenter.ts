@@ -31,7 +31,10 @@ export function presentEntry(event: Seen, { principalId, level }: Reader, occurr
   const patch = occurrence?.patch ?? {};
   const zone = pick(patch.timeZone, row.time_zone);
   const { startAt, endAt } = occurrence ?? firstOf(row);
-  const mine = event.attendees.find((attendee) => attendee.principal_id === principalId);
+  // A room has no answer of its own, though attendees by email have no principal either.
+  const mine = principalId === null
+    ? undefined
+    : event.attendees.find((attendee) => attendee.principal_id === principalId);
   return {
     id: row.id,
     uid: isFull ? row.uid : row.id,

@@ -1,10 +1,10 @@
 // The reminder job: sends what is due and promises the next, in one commit, so that nothing is sent twice or forgotten.
 import { type Clock, iso } from "@/core/clock.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import type { CalendarAccess } from "./access.ts";
-import { type Due, dueReminders, remindedOf, reminderEvent, reminderJob } from "./reminder.ts";
-import { CalendarStore, type CalendarTables, type WholeEvent } from "./store.ts";
+import { knowing } from "./access.ts";
+import { dueReminders, remindedOf, reminderEvent, reminderJob } from "./reminder.ts";
+import { CalendarStore, type CalendarTables } from "./store.ts";
 
 /** Tells somebody besides their stream; takes part in the running transaction. */
 export type NotifyReminder = (reminder: {
@@ -20,8 +20,6 @@ export type NotifyReminder = (reminder: {
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
-  access: CalendarAccess;
-  identity: Pick<IdentityService, "enabled" | "subject">;
   notify?: NotifyReminder | undefined;
 };
 
@@ -40,7 +38,7 @@ export class Reminders {
       if (event === undefined) return;
       const now = this.#deps.clock.now();
       for (const due of dueReminders(event, now)) {
-        for (const principalId of await this.#recipients(event, due)) {
+        for (const principalId of await knowing(new RoomStore(tx.db), event, remindedOf(event, due.occurrence))) {
           await tx.emit(reminderEvent(event, due, principalId));
           await this.#deps.notify?.({
             tenantId,
@@ -58,17 +56,5 @@ export class Reminders {
       const next = reminderJob({ ...event, row: { ...event.row, reminded_at } });
       if (next !== undefined) await tx.enqueue(next);
     });
-  }
-
-  /** Who is to be reminded and may know of the event now. */
-  async #recipients(event: WholeEvent, { occurrence }: Due): Promise<string[]> {
-    const { access, identity } = this.#deps;
-    const { tenant_id } = event.row;
-    const enabled = await identity.enabled(tenant_id, remindedOf(event, occurrence));
-    const recipients: string[] = [];
-    for (const id of enabled.keys()) {
-      if (await access.level(await identity.subject(tenant_id, id), event) === "full") recipients.push(id);
-    }
-    return recipients;
   }
 }

@@ -22,6 +22,7 @@ const PERIOD_DAYS: Readonly<Record<string, number>> = { YEARLY: 365, MONTHLY: 30
 /** Combinations of BY lists in one period. */
 const PRODUCT_MAX = 1000;
 const COUNT_MAX = 2500;
+const WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** A rule that may be expanded. */
@@ -91,6 +92,28 @@ function isImpossible(parts: ReadonlyMap<string, string>, frequency: string, tim
 export function asKept(rule: Rule): string {
   const { count, until } = rule;
   return withEnd(rule, count !== undefined ? { count } : until === undefined ? undefined : { until });
+}
+
+/**
+ * The rule of a series whose starts all go to other days, or (`isOtherTime`) another time of day. Weekdays of weeks go along;
+ * throws for a rule that names anything else which would have to.
+ */
+export function movedRule(rule: Rule, days: number, isOtherTime: boolean): Rule {
+  const { endless } = rule;
+  const isByWeek = /FREQ=(WEEKLY|DAILY)/.test(endless);
+  const namesDays = /BY(MONTH|MONTHDAY|YEARDAY|WEEKNO)=/.test(endless) || (!isByWeek && endless.includes("BYDAY="));
+  if ((days !== 0 && namesDays) || (isOtherTime && /BY(HOUR|MINUTE|SECOND)=/.test(endless))) {
+    throw malformed("what it names does not move along with the start; give the new rule as well");
+  }
+  if (days % 7 === 0 || !endless.includes("BYDAY=")) return rule;
+  // Which days make one week matters where weeks are left out, or counted in.
+  const counts = /FREQ=WEEKLY/.test(endless) && /INTERVAL=|BYSETPOS=/.test(endless) && !endless.includes("WKST=");
+  const whole = counts ? `${endless};WKST=MO` : endless;
+  const moved = whole.replaceAll(/(BYDAY|WKST)=([A-Z,]+)/g, (_, name: string, list: string) => {
+    const names = list.split(",").map((day) => WEEKDAYS.at((WEEKDAYS.indexOf(day) + days) % 7));
+    return `${name}=${names.join(",")}`;
+  });
+  return { ...rule, endless: moved };
 }
 
 /** The rule with another end. */

@@ -1,6 +1,7 @@
 // Events of calendars as seen from outside, and what happens to them.
 import { z } from "@zod/zod";
 import type { EventType } from "@/core/event.ts";
+import { pageInput } from "@/core/page.ts";
 import { isLongerThan } from "@/core/text.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -51,6 +52,10 @@ export const When = z.union([
 ]).meta({ id: "CalendarTime" });
 export type When = z.output<typeof When>;
 
+/** The same as it comes to be: what begins in the last year there is may end after it. */
+const Shown = z.union([z.object({ dateTime: z.string(), timeZone: z.string() }), z.object({ date: z.string() })])
+  .meta({ id: "CalendarTimeShown" });
+
 /** Names an occurrence of a series by the start that the rule gave it. */
 export const OccurrenceRef = z.string().max(40).describe(
   "Start of the occurrence as its rule made it, as in `occurrence` of an answer; also taken as an instant in UTC",
@@ -78,7 +83,7 @@ export type AttendeeInput = z.output<typeof AttendeeInput>;
 const Attendees = z.array(AttendeeInput).max(ATTENDEES_MAX);
 
 const IfFree = z.boolean().default(false).describe(
-  "Refuse with busy_conflict when the caller or an attendee is busy then; of a series the occurrences of the first year are " +
+  "Refuse with busy_conflict when its creator or an attendee is busy then; of a series the occurrences of the first year are " +
     `looked at, at most ${IF_FREE_MAX}; not for guests of the tenant`,
 );
 
@@ -100,8 +105,8 @@ export const CalendarEvent = z.object({
   title: z.string().nullable(),
   description: z.string().nullable(),
   location: z.string().nullable(),
-  start: When,
-  end: When.describe("Exclusive; a date is the day after the last"),
+  start: Shown,
+  end: Shown.describe("Exclusive; a date is the day after the last"),
   startAt: Time.describe("`start` as an instant; a date counts from midnight UTC"),
   endAt: Time,
   allDay: z.boolean(),
@@ -191,7 +196,7 @@ export const EventList = z.strictObject({
   attendeeId: PrincipalRef.optional().describe("Principal id, or `me`"),
   expand: z.boolean().default(true).describe("false: each series once, with its rule"),
   limit: z.int().min(1).max(OCCURRENCES_MAX).default(1000),
-  cursor: z.string().min(1).max(1024).optional().describe("`nextCursor` of the page before"),
+  cursor: pageInput.cursor,
 });
 export type EventList = z.output<typeof EventList>;
 

@@ -9,8 +9,8 @@ import type { RoomGate, SeenRoom } from "@/modules/room/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { absent, type CalendarAccess, checkMayAsk, levelOf } from "./access.ts";
 import { busyTimes } from "./busy.ts";
-import { attendeesOf, misfit, named, ruleOf, type Timing, timingOf } from "./draft.ts";
-import type { Meetings } from "./meetings.ts";
+import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
+import type { EventMeetings } from "./meetings.ts";
 import { type Occurrence, occurrenceNamed, occurrencesBetween } from "./occurrence.ts";
 import { presentEntry, presentEvent } from "./presenter.ts";
 import {
@@ -28,7 +28,7 @@ import {
 } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventRow, type WholeEvent } from "./store.ts";
 import type { EventWriter } from "./writer.ts";
-import { checkZone, instantOf } from "./zone.ts";
+import { checkZone } from "./zone.ts";
 
 const DAY_MS = 86_400_000;
 /** All expansions of one answer together. */
@@ -44,8 +44,7 @@ type Deps = {
   access: CalendarAccess;
   identity: IdentityService;
   writer: EventWriter;
-  /** Absent while there are no meetings. */
-  meetings?: Meetings | undefined;
+  meetings: EventMeetings;
 };
 
 export class CalendarService {
@@ -57,19 +56,20 @@ export class CalendarService {
 
   async create(context: Context, input: EventCreate): Promise<CalendarEvent> {
     const { actor } = context;
-    const { writer, identity } = this.#deps;
+    const { writer, identity, gate, meetings } = this.#deps;
     if (input.ifFree) checkMayAsk(actor);
     const timing = timingOf(input);
     const rule = ruleOf(input.rrule, input.exDates, timing);
     return await this.#write(async (tx) => {
-      if (input.roomId !== undefined) await this.#deps.gate.enter(context, input.roomId);
-      const now = iso(this.#deps.clock.now());
+      if (input.roomId !== undefined) await gate.enter(context, input.roomId);
+      const at = this.#deps.clock.now();
+      const now = iso(at);
       const id = newId("cal");
       const row: EventRow = {
         tenant_id: actor.tenantId,
         id,
         calendar: calendarOf(input.roomId ?? null, actor.principalId),
-        uid: input.uid ?? `${id}@collaboration-gateway`,
+        uid: input.uid ?? uidOf(id),
         room_id: input.roomId ?? null,
         title: input.title,
         description: input.description,
@@ -82,15 +82,18 @@ export class CalendarService {
         to_at: now,
         reminders_json: JSON.stringify(input.reminders),
         reminded_at: now,
-        meeting_id: await this.#meeting(context, input, timing),
+        meeting_id: null,
         version: 1,
         created_by: actor.principalId,
         created_at: now,
         updated_at: now,
       };
       const attendees = await attendeesOf(identity, row, input.attendees.map((one) => named(actor, one)), []);
-      const draft = { row, attendees, overrides: [], rsvps: [] };
+      const draft: WholeEvent = { row, attendees, overrides: [], rsvps: [] };
+      if (input.meeting !== undefined) row.meeting_id = await meetings.schedule(context, draft, at);
       const event = await writer.put(tx, draft, { actor, scope: "all", ifFree: input.ifFree });
+      // The room is held by now: a removal that came before is seen, and one to come waits for this.
+      if (input.roomId !== undefined) await gate.enter(context, input.roomId);
       return presentEvent(event, { principalId: actor.principalId, level: "full" });
     });
   }
@@ -144,25 +147,27 @@ export class CalendarService {
     return await this.#write(async (tx) => {
       const events = new CalendarStore(tx.db);
       const event = await events.locked(actor.tenantId, id);
-      if (event === undefined || await this.#deps.access.level(actor, event) === undefined) throw absent();
+      const level = event === undefined ? undefined : await this.#deps.access.level(actor, event);
+      if (event === undefined || level === undefined) throw absent();
       const mine = event.attendees.find((attendee) => attendee.principal_id === actor.principalId);
       if (mine === undefined) throw new Fault("forbidden", "Only attendees answer an event");
       const occurrence = name === undefined ? undefined : namedOccurrence(event, name);
       const now = iso(this.#deps.clock.now());
       const answer = { status, comment, responded_at: now };
       const key = occurrence?.name ?? null;
-      const others = event.rsvps.filter((rsvp) => rsvp.principal_id !== actor.principalId || rsvp.occurrence !== key);
-      const rsvp = { tenant_id: actor.tenantId, event_id: id, principal_id: actor.principalId };
-      const after: WholeEvent = key === null
-        ? { ...event, attendees: event.attendees.map((one) => one === mine ? { ...one, ...answer } : one) }
-        : { ...event, rsvps: [...others, { ...rsvp, occurrence: key, ...answer }] };
       const row = { ...event.row, version: event.row.version + 1, updated_at: now };
+      const after: WholeEvent = { ...event, row };
       await events.update(actor.tenantId, id, { version: row.version, updated_at: now });
-      await events.replaceParts(
-        actor.tenantId,
-        id,
-        key === null ? { attendees: after.attendees } : { rsvps: after.rsvps },
-      );
+      if (key === null) {
+        after.attendees = event.attendees.map((one) => one === mine ? { ...one, ...answer } : one);
+        await events.replaceParts(actor.tenantId, id, { attendees: after.attendees });
+      } else {
+        const of = { tenant_id: actor.tenantId, event_id: id, principal_id: actor.principalId };
+        const rsvp = { ...of, occurrence: key, ...answer };
+        const others = event.rsvps.filter((one) => one.principal_id !== actor.principalId || one.occurrence !== key);
+        after.rsvps = [...others, rsvp];
+        await events.answer(rsvp);
+      }
       const heard = (await this.#deps.writer.audience(tx, event)).filter(({ principalId, level }) =>
         level === "full" && (principalId === null || [actor.principalId, row.created_by].includes(principalId))
       );
@@ -173,7 +178,7 @@ export class CalendarService {
         actor,
         data: { eventId: id, occurrence: key, principalId: actor.principalId, status },
       })));
-      return presentEvent({ ...after, row }, { principalId: actor.principalId, level: "full" }, occurrence);
+      return presentEvent(after, { principalId: actor.principalId, level }, occurrence);
     });
   }
 
@@ -226,15 +231,6 @@ export class CalendarService {
     return { entries: entries.slice(0, OCCURRENCES_MAX), truncated };
   }
 
-  async #meeting(context: Context, input: EventCreate, { start_local, time_zone }: Timing): Promise<string | null> {
-    if (input.meeting === undefined) return null;
-    const { meetings } = this.#deps;
-    if (meetings === undefined) throw misfit("/meeting", "meetings are not available here");
-    if (input.roomId === undefined) throw misfit("/meeting", "a meeting is held in a room, so the event needs one");
-    const scheduledFor = iso(instantOf(start_local, time_zone));
-    return await meetings.create(context, { roomId: input.roomId, title: input.title, scheduledFor });
-  }
-
   async #write<Result>(work: (tx: Transaction<CalendarTables>) => Promise<Result>): Promise<Result> {
     try {
       return await this.#deps.store.write(work);
@@ -250,6 +246,11 @@ export class CalendarService {
 /** The calendar an event is in: of a room, or of a principal. */
 export function calendarOf(roomId: string | null, principalId: string): string {
   return roomId === null ? `principal:${principalId}` : `room:${roomId}`;
+}
+
+/** What names an event in files that came from none. */
+export function uidOf(id: string): string {
+  return `${id}@collaboration-gateway`;
 }
 
 /** The occurrence of this name; throws `not_found` when the series has none. */

@@ -93,12 +93,16 @@ export type CalendarTables = RoomTables & {
 /** What belongs to a batch of events. */
 export type Parts = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps: RsvpRow[] };
 export type Window = { from: string; to: string };
+export type EventFilter = { roomId?: string | undefined; attendeeId?: string | undefined; principalId: string };
 
 /** An event with everything that belongs to it. */
 export type WholeEvent = Parts & { row: EventRow };
 
 const PARTS = ["calendar_override", "calendar_attendee", "calendar_rsvp"] as const;
 const IDS_PER_QUERY = 500;
+const ROWS_PER_INSERT = 1000;
+/** Later than the end of every event that has one. */
+const NEVER = "9999-12-31T23:59:59.999Z";
 
 export class CalendarStore {
   readonly #db: Kysely<CalendarTables>;
@@ -132,28 +136,14 @@ export class CalendarStore {
   }
 
   /** Events that may have something in the window: those of a room, or of everything that concerns a principal. */
-  inWindow(
-    tenantId: string,
-    window: Window,
-    filter: { roomId?: string | undefined; attendeeId?: string | undefined; principalId: string },
-    limit: number,
-  ): Promise<EventRow[]> {
-    let query = this.#touching(tenantId, window);
-    const { roomId, attendeeId, principalId } = filter;
-    if (roomId !== undefined) query = query.where("room_id", "=", roomId);
-    else {
-      const rooms = this.#db.selectFrom("member").select("room_id").where("tenant_id", "=", tenantId)
-        .where("principal_id", "=", principalId);
-      query = query.where(({ eb, or }) =>
-        or([
-          eb("created_by", "=", principalId),
-          eb("room_id", "in", rooms),
-          eb("id", "in", this.#attended(tenantId, [principalId])),
-        ])
-      );
-    }
-    if (attendeeId !== undefined) query = query.where("id", "in", this.#attended(tenantId, [attendeeId]));
-    return query.orderBy("from_at").orderBy("id").limit(limit).execute();
+  inWindow(tenantId: string, window: Window, filter: EventFilter, limit: number): Promise<EventRow[]> {
+    return this.#concerning(tenantId, window, filter).orderBy("from_at").orderBy("id").limit(limit).execute();
+  }
+
+  /** The same, where there are too many those that end last. */
+  lastInWindow(tenantId: string, window: Window, filter: EventFilter, limit: number): Promise<EventRow[]> {
+    return this.#concerning(tenantId, window, filter)
+      .orderBy(({ fn, val }) => fn.coalesce("to_at", val(NEVER)), "desc").orderBy("id").limit(limit).execute();
   }
 
   /** Events in the window that may make these principals busy. */
@@ -212,8 +202,19 @@ export class CalendarStore {
     }
     if (rsvps !== undefined) {
       await this.#clear("calendar_rsvp", tenantId, eventId);
-      if (rsvps.length > 0) await this.#db.insertInto("calendar_rsvp").values(rsvps).execute();
+      // Of a long series with many guests there are more than one statement takes.
+      for (let at = 0; at < rsvps.length; at += ROWS_PER_INSERT) {
+        await this.#db.insertInto("calendar_rsvp").values(rsvps.slice(at, at + ROWS_PER_INSERT)).execute();
+      }
     }
+  }
+
+  /** Puts one answer to one occurrence in the place of the one before. */
+  async answer(row: RsvpRow): Promise<void> {
+    const { status, comment, responded_at } = row;
+    await this.#db.insertInto("calendar_rsvp").values(row).onConflict((conflict) =>
+      conflict.columns(["event_id", "principal_id", "occurrence"]).doUpdateSet({ status, comment, responded_at })
+    ).execute();
   }
 
   async remove(tenantId: string, id: string): Promise<void> {
@@ -288,6 +289,24 @@ export class CalendarStore {
   #touching(tenantId: string, { from, to }: Window) {
     return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
       .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]));
+  }
+
+  /** Those of a room, or of everything that concerns a principal. */
+  #concerning(tenantId: string, window: Window, { roomId, attendeeId, principalId }: EventFilter) {
+    let query = this.#touching(tenantId, window);
+    if (roomId !== undefined) query = query.where("room_id", "=", roomId);
+    else {
+      const rooms = this.#db.selectFrom("member").select("room_id").where("tenant_id", "=", tenantId)
+        .where("principal_id", "=", principalId);
+      query = query.where(({ eb, or }) =>
+        or([
+          eb("created_by", "=", principalId),
+          eb("room_id", "in", rooms),
+          eb("id", "in", this.#attended(tenantId, [principalId])),
+        ])
+      );
+    }
+    return attendeeId === undefined ? query : query.where("id", "in", this.#attended(tenantId, [attendeeId]));
   }
 
   /** Ids of the events that one of these attends. */

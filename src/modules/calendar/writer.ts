@@ -6,7 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type { Level } from "./access.ts";
+import { knowing, type Level } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
@@ -51,6 +51,7 @@ export class EventWriter {
   async put(tx: Tx, event: WholeEvent, change: Change, before?: WholeEvent): Promise<WholeEvent> {
     const now = this.#deps.clock.now();
     const { from, to } = extentOf(event);
+    const invited = new Set(event.attendees.map(({ principal_id }) => principal_id));
     const row = {
       ...event.row,
       // Before the streams are locked: whoever changes a meeting locks it first.
@@ -62,11 +63,12 @@ export class EventWriter {
       version: before === undefined ? 1 : before.row.version + 1,
       updated_at: iso(now),
     };
-    const after: WholeEvent = { ...event, row };
+    const rsvps = event.rsvps.filter(({ principal_id }) => invited.has(principal_id));
+    const after: WholeEvent = { ...event, row, rsvps };
     // Events come first: they lock the participants' streams, so two who want the same time ask one after the other.
     await this.#tell(tx, after, before === undefined ? "created" : "updated", change, before);
     const events = new CalendarStore(tx.db);
-    if (change.ifFree === true) await this.#checkFree(events, after, now);
+    if (change.ifFree === true) await this.#checkFree(events, after, now, change);
     if (before === undefined) await events.add(row);
     else await events.update(row.tenant_id, row.id, row);
     await events.replaceParts(row.tenant_id, row.id, after);
@@ -112,11 +114,9 @@ export class EventWriter {
   async audience(tx: Tx, event: WholeEvent): Promise<{ stream: string; principalId: string | null; level: Level }[]> {
     const { row, attendees } = event;
     const rooms = new RoomStore(tx.db);
-    const creator = { tenantId: row.tenant_id, principalId: row.created_by, ownerId: "" };
-    const room = row.room_id === null ? undefined : await rooms.seen(creator, row.room_id);
-    const ids = new Set(attendees.flatMap(({ principal_id }) => principal_id === null ? [] : [principal_id]));
-    if (row.room_id === null || (room !== undefined && room.my_role !== null)) ids.add(row.created_by);
-    const personal = [...ids].map((principalId) => ({
+    const room = row.room_id === null ? undefined : await rooms.find(row.tenant_id, row.room_id);
+    const ids = [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])];
+    const personal = (await knowing(rooms, event, [...new Set(ids)])).map((principalId) => ({
       stream: principalStream(principalId),
       principalId,
       level: "full" as const,
@@ -148,14 +148,25 @@ export class EventWriter {
         drafts.push(draft("cancelled", before, to));
       }
     }
+    // Held also where nothing is told to the room: who is removed from it writes nothing there any more.
+    if (event.row.room_id !== null) await tx.reserve(event.row.tenant_id, roomStream(event.row.room_id), 0);
     await tx.emit(...drafts);
   }
 
-  async #checkFree(events: CalendarStore, event: WholeEvent, now: number): Promise<void> {
+  async #checkFree(
+    events: CalendarStore,
+    event: WholeEvent,
+    now: number,
+    { scope, occurrence }: Pick<Change, "scope" | "occurrence">,
+  ): Promise<void> {
     const { row, attendees } = event;
     if (row.is_transparent === 1) return;
-    const from = Math.max(Date.parse(row.from_at), now - DAY_MS);
-    const own = occurrencesBetween(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS);
+    // A change of one occurrence does not ask about the others.
+    const only = scope === "this" ? occurrence : undefined;
+    const from = only?.startAt ?? Math.max(Date.parse(row.from_at), now - DAY_MS);
+    const own = only === undefined
+      ? occurrencesBetween(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS)
+      : { items: [only], truncated: false };
     const { items } = own;
     if (items.length === 0) return;
     const declined = new Set(attendees.flatMap((one) => one.status === "declined" ? [one.principal_id] : []));

@@ -11,14 +11,14 @@ import type { Store } from "@/ports/store.ts";
 import { MeetingAttendance } from "./attendance.ts";
 import { MeetingKeeper } from "./keeper.ts";
 import { LinkedMeetings } from "./linked.ts";
-import { LiveKit, type LiveKitSettings } from "./livekit.ts";
+import { END_ATTEMPTS, FEW_ATTEMPTS, LiveKit, type LiveKitSettings } from "./livekit.ts";
 import { type IceSettings, MediaBroker } from "./media.ts";
 import type { Notify } from "./outside.ts";
-import { MeetingRecordings, RECORD_ATTEMPTS } from "./recording.ts";
+import { MeetingRecordings } from "./recording.ts";
 import {
   Consent,
   Heartbeat,
-  HEARTBEAT_SECONDS,
+  heartbeatOf,
   Joined,
   Meeting,
   MEETING_EVENTS,
@@ -104,7 +104,7 @@ export function meetingModule(deps: MeetingDeps): MeetingParts {
       limits: {
         participants: hasSfu ? SFU_MAX : RELAY_MAX,
         leaseSeconds: deps.leaseSeconds,
-        heartbeatSeconds: HEARTBEAT_SECONDS,
+        heartbeatSeconds: heartbeatOf(deps.leaseSeconds),
         signalBytes: SIGNAL_MAX_BYTES,
         transcriptSegments: SEGMENTS_MAX,
       },
@@ -124,6 +124,7 @@ function meetingJobs(keeper: MeetingKeeper, recordings: MeetingRecordings, liveK
     defineJob({
       kind: "meeting.record",
       payload: z.strictObject({ meetingId, recordingId: z.string(), action: z.enum(["start", "stop"]) }),
+      maxAttempts: END_ATTEMPTS,
       run: ({ tenantId, payload, attempt }) => recordings.carryOut(tenantId, payload, attempt),
     }),
     defineJob({
@@ -132,10 +133,12 @@ function meetingJobs(keeper: MeetingKeeper, recordings: MeetingRecordings, liveK
         z.strictObject({ action: z.literal("close"), meetingId }),
         z.strictObject({ action: z.enum(["remove", "mute"]), meetingId, participantId: z.string() }),
       ]),
-      maxAttempts: RECORD_ATTEMPTS,
-      async run({ payload }) {
+      maxAttempts: END_ATTEMPTS,
+      async run({ payload, attempt }) {
         if (payload.action === "close") await liveKit?.close(payload.meetingId);
-        else await liveKit?.[payload.action](payload.meetingId, payload.participantId);
+        else if (payload.action === "remove" || attempt <= FEW_ATTEMPTS) {
+          await liveKit?.[payload.action](payload.meetingId, payload.participantId);
+        }
       },
     }),
   ];
@@ -146,8 +149,8 @@ function meetingOperations(meetings: MeetingService) {
     defineOperation({
       name: "meeting.start",
       summary: "Start a meeting in a room, now or for later",
-      description: "A room has one meeting at a time, and any number that are scheduled. In a direct room the others " +
-        "are rung for 90 seconds. A meeting that nobody is in closes by itself.",
+      description: "A room has one meeting at a time, and any number that are scheduled. In a direct room one that " +
+        "begins now rings the others for 90 seconds. A meeting that nobody is in closes by itself.",
       access: WRITE,
       http: { method: "POST", path: PATH, status: 201 },
       input: MeetingStart,

@@ -5,15 +5,15 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Entry } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { agree, openRecording } from "./consent.ts";
+import { agree, consent, openRecording, requireConsent } from "./consent.ts";
 import type { HeldMeeting } from "./held.ts";
 import type { MeetingKeeper } from "./keeper.ts";
 import type { MediaBroker } from "./media.ts";
 import { isPresent, presentParticipant } from "./presenter.ts";
-import { requireGrant, requireModerator, requireRank, roleIn } from "./rights.ts";
+import { type MeetingRole, requireGrant, requireModerator, requireRank, roleIn } from "./rights.ts";
 import {
   type Heartbeat,
-  HEARTBEAT_SECONDS,
+  heartbeatOf,
   type Joined,
   type MeetingJoin,
   type Participant,
@@ -26,7 +26,7 @@ import { MeetingStore } from "./store.ts";
 import type { MeetingTables, ParticipantRow } from "./tables.ts";
 
 /** A scheduled meeting lets people in this long before its time. */
-export const EARLY_MS = 900_000;
+const EARLY_MS = 900_000;
 
 type Deps = {
   store: Store<MeetingTables>;
@@ -54,16 +54,15 @@ export class MeetingAttendance {
       const known = held.people.find((one) =>
         one.principal_id === actor.principalId && one.device_id === input.deviceId
       );
-      const person = known === undefined ? await this.#enter(context, input, held, entry) : await held.change(known, {
-        lease_expires_at: held.leaseEnd,
-        capabilities_json: JSON.stringify(input.capabilities),
-      });
+      const person = known === undefined
+        ? await this.#enter(context, input, held, entry)
+        : await this.#again(context, input, held, entry, known);
       return { person, meeting: held.present(), people: held.joined };
     });
     return {
       participantId: person.id,
       leaseSeconds: this.#leaseMs / 1000,
-      heartbeatSeconds: Math.min(HEARTBEAT_SECONDS, Math.floor(this.#leaseMs / 3000)),
+      heartbeatSeconds: heartbeatOf(this.#leaseMs / 1000),
       participant: presentParticipant(person),
       media: await media.of(meeting, presentParticipant(person)),
       participants: person.state === "joined" ? people.map(presentParticipant) : [],
@@ -114,8 +113,7 @@ export class MeetingAttendance {
       const isSelf = person.principal_id === actor.principalId;
       if (admitted && person.state === "waiting") {
         requireModerator(own, "Letting somebody in");
-        requireSeat(held);
-        person = await held.admit(person, actor);
+        person = await letIn(held, person, actor);
       }
       if (muted === undefined && role === undefined) return presentParticipant(person);
       if (muted !== undefined && !isSelf) {
@@ -161,8 +159,7 @@ export class MeetingAttendance {
       await agree(held, recording, actor.principalId);
     }
     const { tenant_id, id: meeting_id, room_id } = held.row;
-    const wasRemoved = await held.meetings.hasLeft(tenant_id, meeting_id, actor.principalId, "removed");
-    const isWaiting = (held.row.is_lobby === 1 || wasRemoved) && role === "participant";
+    const isWaiting = await mustWait(held, actor.principalId, role);
     if (!isWaiting) requireSeat(held);
     else if (held.people.length - held.joined.length >= WAITING_MAX) {
       throw new Fault("meeting_full", `The lobby holds at most ${WAITING_MAX}`);
@@ -190,6 +187,25 @@ export class MeetingAttendance {
     return person;
   }
 
+  /** Somebody who is in the meeting or its lobby renews that; who has to wait no longer comes in. */
+  async #again(
+    { actor }: Context,
+    { capabilities, recordingConsent }: MeetingJoin,
+    held: HeldMeeting,
+    entry: Entry,
+    known: ParticipantRow,
+  ): Promise<ParticipantRow> {
+    const recording = openRecording(held);
+    if (recordingConsent && recording !== undefined) await consent(held, recording, actor);
+    const person = await held.change(known, {
+      lease_expires_at: held.leaseEnd,
+      capabilities_json: JSON.stringify(capabilities),
+    });
+    const role = roleIn(actor, held.row, entry, held.people);
+    const isFree = person.state === "waiting" && hasSeat(held) && !await mustWait(held, actor.principalId, role);
+    return isFree ? await letIn(held, person, actor) : person;
+  }
+
   /** The first to come opens a scheduled meeting. */
   async #open({ actor }: Context, held: HeldMeeting, entry: Entry): Promise<void> {
     const opensAt = Date.parse(held.row.scheduled_for ?? iso(held.now)) - EARLY_MS;
@@ -205,9 +221,25 @@ export class MeetingAttendance {
   }
 }
 
+function hasSeat({ joined, row }: HeldMeeting): boolean {
+  return joined.length < row.max_participants;
+}
+
 function requireSeat(held: HeldMeeting): void {
-  const { max_participants: most } = held.row;
-  if (held.joined.length >= most) throw new Fault("meeting_full", `The meeting holds at most ${most}`);
+  if (!hasSeat(held)) throw new Fault("meeting_full", `The meeting holds at most ${held.row.max_participants}`);
+}
+
+/** Whether somebody who is not in the meeting has to be let in; who was sent out always has. */
+async function mustWait(held: HeldMeeting, principalId: string, role: MeetingRole): Promise<boolean> {
+  if (role !== "participant") return false;
+  const { tenant_id, id, is_lobby } = held.row;
+  return is_lobby === 1 || await held.meetings.wasRemoved(tenant_id, id, principalId);
+}
+
+async function letIn(held: HeldMeeting, person: ParticipantRow, actor: Context["actor"]): Promise<ParticipantRow> {
+  requireSeat(held);
+  requireConsent(held, person.principal_id);
+  return await held.admit(person, actor);
 }
 
 function personIn(held: HeldMeeting, id: string): ParticipantRow {

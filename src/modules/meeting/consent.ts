@@ -1,5 +1,7 @@
 // Consent to a recording: asked of everybody in the meeting, and nothing is recorded before the last has agreed.
+import type { Actor } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
 import type { HeldMeeting } from "./held.ts";
 import { type KeptRecording, recordingOf } from "./presenter.ts";
 
@@ -8,6 +10,25 @@ export function openRecording(held: HeldMeeting): KeptRecording | undefined {
   const recording = recordingOf(held.row);
   const isOpen = recording !== null && ["requested", "starting", "recording"].includes(recording.state);
   return isOpen ? recording : undefined;
+}
+
+/** Throws when somebody would come into a recording that they have not agreed to. */
+export function requireConsent(held: HeldMeeting, principalId: string): void {
+  const recording = openRecording(held);
+  if (recording === undefined || recording.state === "requested" || held.consentedIds.includes(principalId)) return;
+  throw new Fault("conflict", "They have not agreed to the recording; they do by joining with recordingConsent: true");
+}
+
+/** A participant says yes; the last one starts the recording. */
+export async function consent(
+  held: HeldMeeting,
+  recording: KeptRecording,
+  actor: Pick<Actor, "principalId" | "kind">,
+): Promise<void> {
+  if (held.consentedIds.includes(actor.principalId)) return;
+  await agree(held, recording, actor.principalId);
+  await held.emit("meeting.recording_changed", actor);
+  await settleRecording(held);
 }
 
 /** Remembers that a principal agreed to this recording. */

@@ -10,11 +10,11 @@ import type { Meeting } from "./schema.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingRow, MeetingTables, ParticipantRow } from "./tables.ts";
 
-export const RING_MS = 90_000;
+const RING_MS = 90_000;
 /** A meeting nobody came to. */
-export const UNJOINED_MS = 300_000;
+const UNJOINED_MS = 300_000;
 /** A meeting everybody has left. */
-export const DESERTED_MS = 30_000;
+const DESERTED_MS = 30_000;
 /** A scheduled meeting that never began is kept this long after its time. */
 export const MISSED_MS = 86_400_000;
 
@@ -217,7 +217,7 @@ export class HeldMeeting {
   }
 
   async #entered(person: ParticipantRow, actor: Who): Promise<void> {
-    const isAnswer = this.row.state === "ringing" && person.principal_id !== this.row.created_by;
+    const isAnswer = this.row.state === "ringing" && this.#rungIds().includes(person.principal_id);
     if (isAnswer) await this.save({ state: "active", ring_expires_at: null });
     await this.emit("meeting.participant_joined", actor, { participant: presentParticipant(person) }, isAnswer);
     await settleRecording(this);

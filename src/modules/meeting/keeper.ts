@@ -47,7 +47,10 @@ export class MeetingKeeper {
     return this.write(async (tx) => {
       const locked = await new MeetingStore(tx.db).lock(context.actor.tenantId, id);
       const { row, entry } = await this.#enter(context, locked);
-      return await this.#tended(tx, row, (held) => work(held, entry));
+      const result = await this.#tended(tx, row, (held) => work(held, entry));
+      // What was told holds the room: a removal that came before is seen, and one to come waits for this.
+      await this.#deps.gate.enter(context, row.room_id);
+      return result;
     });
   }
 

@@ -1,6 +1,7 @@
 // Meetings of something else, such as an event of the calendar: made with it, moved with it, called off with it.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import { type HeldMeeting, NOT_BEGUN } from "./held.ts";
@@ -24,9 +25,13 @@ export class LinkedMeetings {
   }
 
   /** Schedules one, in the transaction that makes the thing; resolves to its id. */
-  async create(context: Context, input: Appointment & { roomId: string }): Promise<string> {
+  async create(context: Context, { title, ...input }: Appointment & { roomId: string }): Promise<string> {
+    if (!hasScope(context.actor, "meeting.write")) {
+      throw new Fault("scope_missing", "Scheduling a meeting needs the scope meeting.write");
+    }
     const { id } = await this.#deps.meetings.start(context, {
       ...input,
+      title: title ?? undefined,
       kind: "video",
       lobby: false,
       agentIds: [],

@@ -6,6 +6,11 @@ import type { Meeting, Participant } from "./schema.ts";
 /** A token opens a connection; LiveKit renews it by itself for as long as that lasts. */
 const TOKEN_SECONDS = 60;
 
+/** What has to end is tried to be ended for about a day: nobody else will. */
+export const END_ATTEMPTS = 100;
+/** Attempts at what soon nobody wants any more: to begin a recording, to mute somebody. */
+export const FEW_ATTEMPTS = 4;
+
 export type LiveKitSettings = { url: string; apiKey: string; apiSecret: string };
 
 /** A meeting is a LiveKit room of the same id, a participant an identity of the same id. */
@@ -78,10 +83,11 @@ export class LiveKit {
     return started.egressId;
   }
 
-  /** The recorder that runs for a meeting. */
+  /** The recorder that runs for a meeting; not one that is about to end. */
   async recorderOf(meetingId: string): Promise<string | undefined> {
-    const [running] = await reachable((await this.#egress()).listEgress({ roomName: meetingId, active: true }));
-    return running?.egressId;
+    const { EgressStatus } = await import("livekit-server-sdk");
+    const active = await reachable((await this.#egress()).listEgress({ roomName: meetingId, active: true }));
+    return active.find(({ status }) => status !== EgressStatus.EGRESS_ENDING)?.egressId;
   }
 
   /** Ends a recording; fine when it has ended. */

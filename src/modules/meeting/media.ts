@@ -5,7 +5,7 @@ import type { LiveKit } from "./livekit.ts";
 import type { Media, Meeting, Participant } from "./schema.ts";
 
 /** How long TURN credentials open new allocations. */
-export const TURN_SECONDS = 3600;
+const TURN_SECONDS = 3600;
 
 export type IceSettings = {
   stunUrls: readonly string[];

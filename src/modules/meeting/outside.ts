@@ -15,4 +15,4 @@ export type MeetingNotice = {
 export type Notify = (notice: MeetingNotice) => Promise<void>;
 
 /** What a meeting takes from what it belongs to. */
-export type Appointment = { title: string; scheduledFor: string };
+export type Appointment = { title: string | null; scheduledFor: string };

@@ -3,16 +3,13 @@ import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import { agree, openRecording, saveRecording, settleRecording, stopRecording } from "./consent.ts";
+import { agree, consent as sayYes, openRecording, saveRecording, settleRecording, stopRecording } from "./consent.ts";
 import type { HeldMeeting } from "./held.ts";
 import type { MeetingKeeper } from "./keeper.ts";
-import type { LiveKit } from "./livekit.ts";
+import { FEW_ATTEMPTS, type LiveKit } from "./livekit.ts";
 import { type KeptRecording, recordingOf } from "./presenter.ts";
 import { requireModerator, roleIn } from "./rights.ts";
 import type { Consent, Meeting } from "./schema.ts";
-
-/** An attempt after which a recording that will not start is given up. */
-export const RECORD_ATTEMPTS = 4;
 
 type Order = { meetingId: string; recordingId: string; action: "start" | "stop" };
 
@@ -76,15 +73,11 @@ export class MeetingRecordings {
     return this.#keeper.holdOpen(context, id, async (held) => {
       const recording = openRecording(held);
       if (recording === undefined) throw new Fault("conflict", "Nothing is recorded");
-      if (!held.people.some((person) => person.principal_id === actor.principalId)) {
+      if (!held.joined.some((person) => person.principal_id === actor.principalId)) {
         throw new Fault("forbidden", "Only who takes part is asked");
       }
-      if (!consent) await stopRecording(held);
-      else if (!held.consentedIds.includes(actor.principalId)) {
-        await agree(held, recording, actor.principalId);
-        await held.emit("meeting.recording_changed", actor);
-        await settleRecording(held);
-      }
+      if (consent) await sayYes(held, recording, actor);
+      else await stopRecording(held);
       return held.present();
     });
   }
@@ -130,7 +123,7 @@ export class MeetingRecordings {
     try {
       return await liveKit.record(meetingId, isAudioOnly);
     } catch (thrown) {
-      if (attempt < RECORD_ATTEMPTS) throw thrown;
+      if (attempt < FEW_ATTEMPTS) throw thrown;
       await this.#keeper.tend(tenantId, meetingId, async (held) => {
         const now = recordingOf(held.row);
         if (now?.state === "starting") await saveRecording(held, { ...now, state: "failed", endedAt: iso(held.now) });

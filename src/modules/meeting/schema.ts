@@ -15,7 +15,7 @@ export const END_REASONS = ["ended", "empty", "unanswered", "declined", "missed"
 export const LEAVE_REASONS = ["left", "removed", "expired", "no_access", "ended"] as const;
 export const RECORDING_STATES = ["requested", "starting", "recording", "stopping", "stopped", "failed"] as const;
 
-export const HEARTBEAT_SECONDS = 15;
+const HEARTBEAT_SECONDS = 15;
 /** Peers of a call that send to each other directly; beyond that their uplinks give out. */
 export const RELAY_MAX = 8;
 export const SFU_MAX = 100;
@@ -167,6 +167,11 @@ export type Joined = z.output<typeof Joined>;
 
 export const ParticipantCall = z.strictObject({ id: MeetingId, participantId: ParticipantId });
 export type ParticipantCall = z.output<typeof ParticipantCall>;
+
+/** How often a participant is heard of: of three heartbeats of a lease two may get lost. */
+export function heartbeatOf(leaseSeconds: number): number {
+  return Math.min(HEARTBEAT_SECONDS, Math.floor(leaseSeconds / 3));
+}
 
 export const Heartbeat = z.object({
   leaseSeconds: z.int(),

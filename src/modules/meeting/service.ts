@@ -46,7 +46,6 @@ export class MeetingService {
       const entry = await gate.enter(context, input.roomId, "member");
       if (actor.kind === "agent") throw new Fault("forbidden", "Agents take part in meetings, people start them");
       const now = clock.now();
-      if (scheduledFor === undefined) await this.#refuseSecond(actor.tenantId, input.roomId);
       const row: MeetingRow = {
         ...NOT_BEGUN,
         tenant_id: actor.tenantId,
@@ -68,15 +67,17 @@ export class MeetingService {
         if (scheduledFor === undefined) await this.begin(held, actor, entry);
         else await held.emit("meeting.updated", actor);
       });
+      // The room is held by now: a removal that came before is seen, and one to come waits for this.
+      await gate.enter(context, input.roomId, "member");
       return held.present();
     });
   }
 
-  /** A meeting begins; in a direct room the others are rung. */
+  /** A meeting begins; a call in a direct room rings the others, who know of one that was scheduled. */
   async begin(held: HeldMeeting, actor: Actor, { room }: Entry): Promise<void> {
     const { store, identity } = this.#deps;
     await this.#refuseSecond(actor.tenantId, room.id);
-    if (room.kind !== "direct") return await held.begin(actor, undefined);
+    if (room.kind !== "direct" || held.row.scheduled_for !== null) return await held.begin(actor, undefined);
     const memberIds = await new RoomStore(store.db).memberIds(actor.tenantId, room.id);
     const people = (await identity.enabled(actor.tenantId, memberIds)).values();
     const others = [...people].filter((person) => person.kind !== "agent" && person.id !== actor.principalId);

@@ -15,10 +15,6 @@ const liveOf = prepared((db: Db, value: Param<{ tenantId: string; meetingId: str
   db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("meeting_id", "=", value("meetingId")).where("state", "<>", sql.lit("left" as const)).orderBy("id")
 );
-const participantById = prepared((db: Db, value: Param<{ tenantId: string; meetingId: string; id: string }>) =>
-  db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", value("tenantId"))
-    .where("meeting_id", "=", value("meetingId")).where("id", "=", value("id"))
-);
 
 export class MeetingStore {
   readonly #db: Db;
@@ -101,10 +97,6 @@ export class MeetingStore {
       .where("meeting_id", "in", meetingIds).where("state", "<>", "left").orderBy("id").execute();
   }
 
-  participant(tenantId: string, meetingId: string, id: string): Promise<ParticipantRow | undefined> {
-    return participantById.first(this.#db, { tenantId, meetingId, id });
-  }
-
   async addParticipant(row: ParticipantRow): Promise<void> {
     await this.#db.insertInto("meeting_participant").values(row).execute();
   }
@@ -128,15 +120,10 @@ export class MeetingStore {
       .returningAll().executeTakeFirst();
   }
 
-  /** Whether somebody ever took part under this role of the past: any reason, or one in particular. */
-  async hasLeft(
-    tenantId: string,
-    meetingId: string,
-    principalId: string,
-    reason: ParticipantRow["left_reason"],
-  ): Promise<boolean> {
+  /** Whether somebody was ever sent out of a meeting. */
+  async wasRemoved(tenantId: string, meetingId: string, principalId: string): Promise<boolean> {
     const row = await this.#db.selectFrom("meeting_participant").select("id").where("tenant_id", "=", tenantId)
-      .where("meeting_id", "=", meetingId).where("principal_id", "=", principalId).where("left_reason", "=", reason)
+      .where("meeting_id", "=", meetingId).where("principal_id", "=", principalId).where("left_reason", "=", "removed")
       .limit(1).executeTakeFirst();
     return row !== undefined;
   }

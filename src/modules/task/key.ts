@@ -12,20 +12,27 @@ export async function resolve(tasks: TaskStore, tenantId: string, ref: string): 
 
 /** The next key of a room, whose prefix is given to it with its first task. The caller holds the room. */
 export async function nextKey(
-  tasks: TaskStore,
+  tasks: Pick<TaskStore, "takeNumber" | "prefixes" | "addRoom">,
   room: { tenant_id: string; id: string; name: string; slug: string | null },
 ): Promise<string> {
   const stem = prefixOf(room.slug ?? room.name);
-  for (let attempt = 1;; attempt++) {
+  while (true) {
     const taken = await tasks.takeNumber(room.tenant_id, room.id);
     if (taken !== undefined) return `${taken.prefix}-${taken.last_number}`;
-    const prefix = attempt === 1 ? stem : `${stem}${attempt}`;
+    const prefix = freeAmong(new Set(await tasks.prefixes(room.tenant_id, stem)), stem);
+    // Another room may take it in the meantime.
     await tasks.addRoom({ tenant_id: room.tenant_id, room_id: room.id, prefix, last_number: 0 });
   }
 }
 
+function freeAmong(taken: ReadonlySet<string>, stem: string): string {
+  let prefix = stem;
+  for (let number = 2; taken.has(prefix); number++) prefix = `${stem}${number}`;
+  return prefix;
+}
+
 /** The initials of several words, the beginning of a single one; `T` for names without a Latin letter. */
-export function prefixOf(name: string): string {
+function prefixOf(name: string): string {
   const words = name.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase().split(/[^A-Z0-9]+/)
     .filter((word) => /^[A-Z]/.test(word));
   const [first = "T"] = words;

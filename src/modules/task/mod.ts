@@ -1,11 +1,5 @@
 // Tasks: what is to be done in a room, by whom and until when, for people and agents alike.
-export {
-  type CarriedActivity,
-  type CarriedRelation,
-  type CarriedTask,
-  type Put as PutTask,
-  TaskCarrier,
-} from "./carry/carrier.ts";
+export { type CarriedActivity, type CarriedRelation, type CarriedTask, TaskCarrier } from "./carry/carrier.ts";
 export { taskModule, type TaskModuleDeps } from "./api.ts";
 export {
   ACTIVITY_TYPES,

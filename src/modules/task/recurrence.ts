@@ -7,7 +7,8 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   FREQ: /^(YEARLY|MONTHLY|WEEKLY|DAILY|HOURLY|MINUTELY|SECONDLY)$/,
   INTERVAL: /^[1-9]\d{0,2}$/,
   COUNT: /^[1-9]\d{0,3}$/,
-  UNTIL: /^\d{8}(T\d{6}Z?)?$/,
+  // In UTC: the rule engine takes no other times.
+  UNTIL: /^\d{8}(T\d{6}Z)?$/,
   BYMONTH: LIST("([1-9]|1[0-2])"),
   BYMONTHDAY: LIST("-?([1-9]|[12]\\d|3[01])"),
   BYYEARDAY: LIST("-?[1-9]\\d{0,2}"),
@@ -39,8 +40,8 @@ export type Rule = {
 export function parseRule(text: string): Rule {
   const parts = new Map<string, string>();
   for (const part of text.toUpperCase().replace(/^RRULE:/, "").split(";")) {
-    const [name = "", value = ""] = part.split("=", 2);
-    if (PARTS[name]?.test(value) !== true) throw malformed(`${part.slice(0, 40)} is not understood`);
+    const [name = "", value = "", ...more] = part.split("=");
+    if (more.length > 0 || PARTS[name]?.test(value) !== true) throw malformed(`${part.slice(0, 40)} is not understood`);
     if (parts.has(name)) throw malformed(`${name} is given twice`);
     parts.set(name, value);
   }

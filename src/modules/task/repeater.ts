@@ -28,8 +28,11 @@ export class TaskRepeater {
     const next = nextDates(series, row, this.#deps.clock.now());
     if (next === undefined || next.due_at === null) return null;
     const { rows } = await descendants(grip.tasks, row);
+    // Who left the room meanwhile gets no new tasks of it.
+    const assigned = new Set([row, ...rows].flatMap(assigneesOf));
+    const present = await this.#deps.people.seeing(row.tenant_id, [...assigned], row.room_id);
     const dates = { start_at: next.start_at, due_at: next.due_at, recurrence_json: JSON.stringify(next.series) };
-    const root = await this.#copy(context, grip, row, { ...dates, parent_id: row.parent_id });
+    const root = await this.#copy(context, grip, row, present, { ...dates, parent_id: row.parent_id });
     const by = row.due_at === null
       ? undefined
       : wallBetween(row.due_at, zoned(next.due_at, row.timezone), row.timezone);
@@ -38,12 +41,13 @@ export class TaskRepeater {
       const parentId = copies.get(child.parent_id ?? "");
       // A subtask that recurs by itself has its successor in the tree; what hangs on the old one goes with it.
       if (parentId === undefined || child.next_task_id !== null) continue;
-      const moved = (at: string | null): string | null =>
-        at === null || by === undefined ? null : shiftWall(at, child.timezone, by);
-      const copy = await this.#copy(context, grip, child, {
+      const moved = (at: string | null, latest: string | null): string | null =>
+        at === null || by === undefined ? null : shiftWall(at, child.timezone, by, latest);
+      const due_at = moved(child.due_at, null);
+      const copy = await this.#copy(context, grip, child, present, {
         parent_id: parentId,
-        start_at: moved(child.start_at),
-        due_at: moved(child.due_at),
+        start_at: moved(child.start_at, due_at),
+        due_at,
         recurrence_json: by === undefined ? null : child.recurrence_json,
       });
       copies.set(child.id, copy.id);
@@ -51,12 +55,14 @@ export class TaskRepeater {
     return root.id;
   }
 
-  async #copy(context: Context, { tx, tasks, entry }: Grip, row: TaskRow, set: Partial<TaskRow>): Promise<TaskRow> {
-    const { clock, people } = this.#deps;
-    const now = iso(clock.now());
-    // Who left the room meanwhile gets no new tasks of it.
-    const assigned = assigneesOf(row);
-    const present = await people.seeing(row.tenant_id, assigned, row.room_id);
+  async #copy(
+    context: Context,
+    { tx, tasks, entry }: Grip,
+    row: TaskRow,
+    present: ReadonlySet<string>,
+    set: Partial<TaskRow>,
+  ): Promise<TaskRow> {
+    const now = iso(this.#deps.clock.now());
     const copy: TaskRow = {
       ...unclaimed(row),
       id: newId("task"),
@@ -64,7 +70,7 @@ export class TaskRepeater {
       position: await lastPlace(tasks, row.tenant_id, row.room_id),
       status: "todo",
       is_open: 1,
-      assignee_ids_json: JSON.stringify(assigned.filter((id) => present.has(id))),
+      assignee_ids_json: JSON.stringify(assigneesOf(row).filter((id) => present.has(id))),
       next_task_id: null,
       completed_at: null,
       version: 1,

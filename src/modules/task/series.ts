@@ -44,11 +44,12 @@ export function nextDates(
   // A start that fell into a gap of the clock has moved; what follows it goes back to the time of the series.
   const isTimeOfRule = rule.parts.has("BYHOUR") || rule.parts.has("BYMINUTE");
   if (keepsTime && !isTimeOfRule) due = due.withPlainTime(series.wallTime ?? undefined);
+  const due_at = text(due);
   return {
     start_at: task.start_at === null || task.due_at === null
       ? null
-      : shiftWall(task.start_at, task.timezone, wallBetween(task.due_at, due, task.timezone)),
-    due_at: text(due),
+      : shiftWall(task.start_at, task.timezone, wallBetween(task.due_at, due, task.timezone), due_at),
+    due_at,
     series: { ...series, instance: series.instance + 1 },
   };
 }
@@ -58,9 +59,10 @@ export function wallBetween(from: string, to: Temporal.ZonedDateTime, timezone: 
   return zoned(from, timezone).toPlainDateTime().until(to.toPlainDateTime(), { largestUnit: "day" });
 }
 
-/** A time moved along the wall clock of its zone. */
-export function shiftWall(time: string, timezone: string, by: Temporal.Duration): string {
-  return text(zoned(time, timezone).toPlainDateTime().add(by).toZonedDateTime(timezone));
+/** A time moved along the wall clock of its zone; never past `latest`, whatever a change of clocks does to it. */
+export function shiftWall(time: string, timezone: string, by: Temporal.Duration, latest: string | null): string {
+  const moved = text(zoned(time, timezone).toPlainDateTime().add(by).toZonedDateTime(timezone));
+  return latest !== null && moved > latest ? latest : moved;
 }
 
 /** A stored time in a zone. */

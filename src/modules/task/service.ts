@@ -11,7 +11,6 @@ import type { Store } from "@/ports/store.ts";
 import { lastPlace } from "./board.ts";
 import type { TaskEditor } from "./editor.ts";
 import { nextKey, resolve } from "./key.ts";
-import { lockRoom } from "./lock.ts";
 import { presentActivity, presentRelation } from "./presenter.ts";
 import {
   PRIORITIES,
@@ -28,11 +27,11 @@ import { sortKey } from "./sort.ts";
 import { isOpen } from "./status.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
-import { descendants } from "./tree.ts";
+import { checkTree, descendants } from "./tree.ts";
 import type { Grip, TaskWriter } from "./writer.ts";
 
 /** How long a deleted task can be restored. */
-export const UNDO_MS = 30 * 86_400_000;
+const UNDO_MS = 30 * 86_400_000;
 const PURGE_BATCH = 500;
 
 type Deps = {
@@ -55,10 +54,9 @@ export class TaskService {
     const { actor } = context;
     const { store, clock, gate, writer, editor } = this.#deps;
     return store.write(async (tx) => {
-      const { room } = await gate.enter(context, roomId);
+      const { room } = await gate.enterToChange(tx, context, roomId);
       const tasks = new TaskStore(tx.db);
       const source = await editor.message(context, sourceMessageId);
-      await lockRoom(tx, actor.tenantId, roomId);
       const key = await nextKey(tasks, room);
       const now = iso(clock.now());
       const blank: TaskRow = {
@@ -211,6 +209,7 @@ export class TaskService {
         const saved = await writer.save(context, tx, one, back, "restored");
         if (saved.id === row.id) restored = saved;
       }
+      await checkTree(tasks, restored);
       return writer.present(restored);
     }, "deleted");
   }

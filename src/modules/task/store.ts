@@ -53,6 +53,13 @@ export class TaskStore {
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).returningAll().executeTakeFirst();
   }
 
+  /** Prefixes of rooms that begin so. */
+  async prefixes(tenantId: string, stem: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("task_room").select("prefix").where("tenant_id", "=", tenantId)
+      .where("prefix", "like", `${stem}%`).execute();
+    return rows.flatMap(({ prefix }) => prefix ?? []);
+  }
+
   /** Gives a room its prefix; false when the prefix is taken or the room has one. */
   async addRoom(row: TaskRoomRow): Promise<boolean> {
     const added = await this.#db.insertInto("task_room").values(row).onConflict((conflict) => conflict.doNothing())

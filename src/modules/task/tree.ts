@@ -28,9 +28,20 @@ export async function checkParent(
   }
   const whole = await descendants(tasks, above.at(-1) ?? parent);
   if (whole.rows.length + 1 + below.rows.length + 1 > TREE_MAX) {
-    throw new Fault("limit_reached", `A task has at most ${TREE_MAX} tasks in its tree`);
+    throw tooLarge();
   }
   return parent;
+}
+
+/** Throws when a tree has become deeper or larger than trees may be, as by subtasks that came back. */
+export async function checkTree(tasks: TaskStore, row: TaskRow): Promise<void> {
+  const above = await ancestors(tasks, row);
+  const { depth } = await descendants(tasks, row);
+  if (above.length + depth > DEPTH_MAX) {
+    throw new Fault("limit_reached", `Subtasks go ${DEPTH_MAX} levels deep at most`);
+  }
+  const whole = await descendants(tasks, above.at(-1) ?? row);
+  if (whole.rows.length + 1 > TREE_MAX) throw tooLarge();
 }
 
 /** All subtasks at every level, parents before children, and how many levels there are, the task's own included. */
@@ -43,6 +54,10 @@ export async function descendants(tasks: TaskStore, root: TaskRow): Promise<{ ro
     level = await tasks.children(root.tenant_id, level.map((row) => row.id));
   }
   return { rows, depth };
+}
+
+function tooLarge(): Fault {
+  return new Fault("limit_reached", `A task has at most ${TREE_MAX} tasks in its tree`);
 }
 
 async function ancestors(tasks: TaskStore, row: TaskRow): Promise<TaskRow[]> {

@@ -40,14 +40,6 @@ export class MeetingCarryStore {
     return query.orderBy("recording_id").orderBy("principal_id").limit(limit).execute();
   }
 
-  /** Meetings among these ids. */
-  async some(tenantId: string, ids: readonly string[]): Promise<Map<string, MeetingRow>> {
-    if (ids.length === 0) return new Map();
-    const rows = await this.#db.selectFrom("meeting").selectAll().where("tenant_id", "=", tenantId)
-      .where("id", "in", ids).execute();
-    return new Map(rows.map((row) => [row.id, row]));
-  }
-
   /** Adds those of these consents that are not there. */
   async addConsents(rows: readonly ConsentRow[]): Promise<void> {
     if (rows.length === 0) return;
