@@ -328,3 +328,30 @@ Deno.test("an import of events and meetings whose transactions are run twice cou
     await assertOnce(out, roomId);
   });
 });
+
+Deno.test("a rule that came in with a file, longer than any that is written here, goes out and comes in", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, ann, roomId } = await fill(gateway);
+    const days = Array.from({ length: 330 }, (_, n) => n + 1).join(",");
+    const text = [
+      "BEGIN:VCALENDAR",
+      "VERSION:2.0",
+      "BEGIN:VEVENT",
+      "UID:long",
+      "SUMMARY:Nearly daily",
+      "DTSTART:20260302T090000Z",
+      "DTEND:20260302T093000Z",
+      `RRULE:FREQ=YEARLY;BYYEARDAY=${days}`,
+      "END:VEVENT",
+      "END:VCALENDAR",
+    ].join("\r\n");
+    ok(await ann.post("/v1/collaboration/calendar/import", { roomId, text }));
+    await gateway.runJobs();
+    const out = await exportTenant(gateway, boss);
+    assert.ok(ofType(out, "event").some(({ uid }) => uid === "long"));
+    await withGateway(async (empty) => {
+      const done = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
+      assert.deepEqual([done.report, done.progress.added.events], [[], 7]);
+    });
+  });
+});

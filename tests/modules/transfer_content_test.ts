@@ -1,6 +1,7 @@
 // Documents and contents of files go out with an export and come in with an import: whole, once, within limits, by rights.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
+import { JobRunner } from "@/adapters/job_runner.ts";
 import { onEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { download as downloadFile, FILES, png, sha256, upload } from "./file_rig.ts";
@@ -12,6 +13,7 @@ import {
   exportTenant,
   importArchive,
   IMPORTS,
+  LEASE_MS,
   summary,
   uploadArchive,
   withGateway,
@@ -386,3 +388,57 @@ Deno.test("a download that is given up leaves nothing open", async () => {
     assert.equal((await download(gateway, boss, id).then((whole) => whole.text())).split("\n").length > 10, true);
   });
 });
+Deno.test("an import that was only asleep while it stored a file takes nothing from the run that took its place", async () => {
+  await withGateway(async (gateway) => {
+    const { boss, files } = await fill(gateway);
+    const out = await exportTenant(gateway, boss);
+    await withGateway(async (empty) => {
+      const newBoss = await empty.as("boss", { role: "owner" });
+      const id = await uploadArchive(empty, newBoss, "gateway", out);
+      const { store } = empty.app;
+      const write = store.write;
+      const { promise: awake, resolve: wake } = Promise.withResolvers<void>();
+      const { promise: asleep, resolve: sleep } = Promise.withResolvers<void>();
+      let isAsleep = false;
+      // The write that tells of the first file that has been stored.
+      store.write = (work) =>
+        write.call(store, (tx) =>
+          work(
+            new Proxy(tx, {
+              get(target, name) {
+                const value: Any = Reflect.get(target, name, target);
+                if (typeof value !== "function") return value;
+                if (name !== "emit") return value.bind(target);
+                return (...drafts: Any[]) => {
+                  if (!isAsleep && drafts.some(({ type }) => type === "file.created")) {
+                    isAsleep = true;
+                    sleep();
+                    throw new Sleeping();
+                  }
+                  return value.apply(target, drafts);
+                };
+              },
+            }),
+          )).catch(async (error) => {
+            if (!(error instanceof Sleeping)) throw error;
+            await awake;
+            return await write.call(store, work);
+          }) as never;
+      const running = empty.runJobs();
+      await asleep;
+      empty.clock.advance(LEASE_MS);
+      const kinds = empty.app.modules.flatMap((module) => module.jobs ?? []);
+      const other = new JobRunner({ store, kinds, clock: empty.clock });
+      other.start();
+      await other.settled();
+      assert.equal(ok(await (await empty.as("boss", { role: "owner" })).get(`${IMPORTS}/${id}`)).state, "done");
+      wake();
+      await running;
+      await other.stop();
+      store.write = write;
+      assert.equal((await downloadFile(empty, await empty.as("bob"), files.big)).status, 200);
+    });
+  });
+});
+
+class Sleeping extends Error {}

@@ -8,6 +8,7 @@ import type { Route } from "@/core/route.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
+import { Brought } from "./brought.ts";
 import type { Contents } from "./contents.ts";
 import { ExportService } from "./export_service.ts";
 import { ImportService } from "./import_service.ts";
@@ -17,6 +18,7 @@ import {
   EXPORT_KEPT_HOURS,
   ExportCreate,
   Exports,
+  EXPORTS_KEPT,
   Import,
   ImportCreate,
   Imports,
@@ -59,12 +61,14 @@ export function transferModule({ gate, membersMax, ...deps }: Deps): Transfer {
       operations: [...importOperations(imports), ...exportOperations(exports)],
       routes: [uploadRoute(imports), downloadRoute(exports)],
       jobs: [...imports.jobs, ...exports.jobs],
+      purgeRoom: (tenantId, roomId) => deps.store.write((tx) => new Brought(tx, tenantId).forget(roomId)),
       events: TRANSFER_EVENTS,
       capability: () => ({
         imports: ["slack", "mattermost", "gateway"],
         exports: ["ndjson"],
         archiveMaxBytes: ARCHIVE_MAX_BYTES,
         exportKeptHours: EXPORT_KEPT_HOURS,
+        exportsKept: EXPORTS_KEPT,
       }),
     },
   };
@@ -83,8 +87,10 @@ function importOperations(imports: ImportService): Operation[] {
         "names and links of files. A document that is there stays as it is, and gets the comments it does not have and " +
         "revisions older than any it has. Who is banned from a room does not come back into it. Tasks keep their keys and " +
         "places on the board where those are free; one that is there stays as it is, and gets the relations it does not " +
-        "have. An event whose calendar has one of its uid is left out; series, answers and meetings come in whole. Nobody is " +
-        "notified of what comes in, and reminded only of what is still to come.",
+        "have. An event whose calendar has one of its uid is left out; series, answers and meetings come in whole. What " +
+        "came in and was deleted here since, or left, does not come in again; of what was made here that is so of " +
+        "messages, documents and tasks, while comments, events, relations and members that are missing come back. " +
+        "Nobody is notified of what comes in, and reminded only of what is still to come.",
       access,
       http: { method: "POST", path: IMPORTS, status: 201 },
       input: ImportCreate,
@@ -139,11 +145,12 @@ function exportOperations(exports: ExportService): Operation[] {
       name: "transfer_export.create",
       summary: "Export a room one owns, or the tenant one runs, as NDJSON that an import takes back",
       description:
-        "A line each for principals, rooms, members, bans, messages (with their reactions and edits), documents (with " +
-        "their text in Markdown), files that messages show and pictures of principals; lines of type `content` follow " +
-        "the document or file they are `of`, with its Yjs state or its bytes, in base64 pieces. After a document come " +
-        "its kept revisions, the newest first, and its comments, replies after what they reply to, anchored by places " +
-        "in its Yjs state. That of a tenant has private documents with their readers. After a room's documents come its " +
+        "A line each for principals, rooms, members, bans, messages (with their reactions, and the last of what they said " +
+        "before they were edited, up to 4 MiB of it), documents (with their text in Markdown), files that messages show " +
+        "and pictures of principals; lines of type `content` follow the document or file they are `of`, with its Yjs " +
+        "state or its bytes, in base64 pieces. After a document come its kept revisions, if they are wanted, the newest " +
+        "first, and its comments, replies after what they reply to, anchored by places in its Yjs state. That of a " +
+        "tenant has private documents with their readers. After a room's documents come its " +
         "tasks: how they are numbered (`task_board`), each (`task`) after the one it lies under, what happened to it " +
         "(`task_activity`), the last first, and how they relate (`task_relation`), in the export of a room among " +
         "themselves only. Then come its meetings (`meeting`, `meeting_participant`, `meeting_consent`), one that goes on " +
@@ -151,8 +158,8 @@ function exportOperations(exports: ExportService): Operation[] {
         "occurrences have otherwise (`event_override`) and the answers to those (`event_answer`). The export of a room " +
         "has the events that all of the room may see; that of a tenant has all, and personal ones. Not in it: " +
         "recordings, what was deleted, what is one principal's alone (read positions, notifications, scheduled " +
-        "messages, feeds of calendars, " +
-        "preferences), settings, and tokens of any kind.",
+        "messages, feeds of calendars, preferences), settings, and tokens of any kind. It is written while others go on: what is moved meanwhile, from " +
+        "one place to another, may be in it twice or not at all.",
       access,
       http: { method: "POST", path: EXPORTS, status: 202 },
       input: ExportCreate,
@@ -227,7 +234,7 @@ function uploadRoute(imports: ImportService): Route {
 function downloadRoute(exports: ExportService): Route {
   return {
     name: "transfer_export.download",
-    summary: "Download a finished export, for 72 hours",
+    summary: "Download a finished export, for 72 hours; the last three of a principal are kept",
     tag: "transfer",
     method: "GET",
     path: `${EXPORTS}/:id/content`,

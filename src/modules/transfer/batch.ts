@@ -9,7 +9,6 @@ import {
   REACTION_KINDS_MAX,
   ReactionKey,
 } from "@/modules/message/mod.ts";
-import { Metadata } from "@/modules/room/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { MessageDraft, Ref } from "./draft.ts";
 import type { FileImport } from "./files.ts";
@@ -45,7 +44,8 @@ export class MessageBatch {
   }
 
   async put(tx: Tx, given: readonly MessageDraft[]): Promise<void> {
-    const drafts = given.flatMap((draft) => splitText(draft, this.#report));
+    const drafts = given.map((draft) => draft.deletedAt === null ? draft : tombstone(draft))
+      .flatMap((draft) => splitText(draft, this.#report));
     await this.#look(tx, drafts);
     const fresh: MessageDraft[] = [];
     const seen = new Set<string>();
@@ -106,7 +106,7 @@ export class MessageBatch {
         last_reply_at: null,
         client_message_id: this.#clientId(draft, taken),
         fingerprint: null,
-        metadata_json: JSON.stringify(this.#metadata(draft)),
+        metadata_json: JSON.stringify(this.#report.fitMetadata(draft.metadata, draft.where)),
         files_json: JSON.stringify(this.#files.shown(draft.files)),
         pinned_at: draft.pinnedAt,
         edited_at: draft.editedAt,
@@ -126,15 +126,11 @@ export class MessageBatch {
     const rows = placed.map(({ row }) => row);
     const reactions = new Map(placed.map((one) => [one.row.id, this.#reactions(one)]));
     await tx.insertMany("message", rows);
-    const mentions = rows.flatMap((row) =>
-      row.deleted_at === null ? mentionRows(row, JSON.parse(row.mentions_json)) : []
-    );
+    const mentions = rows.flatMap((row) => mentionRows(row, JSON.parse(row.mentions_json)));
     if (mentions.length > 0) await tx.insertMany("mention", mentions);
     const reactionRows = [...reactions.values()].flat();
     if (reactionRows.length > 0) await tx.insertMany("reaction", reactionRows);
-    for (const { draft, row } of placed) {
-      if (row.deleted_at === null) await this.#files.link(tx, row, draft.files);
-    }
+    for (const { draft, row } of placed) await this.#files.link(tx, row, draft.files);
     const edits = placed.flatMap(editRows);
     if (edits.length > 0) await tx.insertMany("message_edit", edits);
     await tx.append(rows.map((row) => this.#created(row, epoch, reactions.get(row.id) ?? [])));
@@ -205,12 +201,6 @@ export class MessageBatch {
     return { principalIds: known.slice(0, MENTIONS_MAX), room: mentions.room };
   }
 
-  #metadata({ metadata, where }: MessageDraft): Record<string, unknown> {
-    if (Metadata.safeParse(metadata).success) return metadata;
-    this.#report.skip("metadata_too_large", where);
-    return {};
-  }
-
   #clientId({ clientMessageId, senderId, where }: MessageDraft, taken: Set<string>): string | null {
     if (clientMessageId === null) return null;
     const pair = `${senderId} ${clientMessageId}`;
@@ -226,7 +216,7 @@ export class MessageBatch {
   #reactions({ draft, row }: Placed): ReactionRow[] {
     const kinds = new Set<string>();
     const rows = new Map<string, ReactionRow>();
-    for (const { key, principalId, at } of row.deleted_at === null ? draft.reactions : []) {
+    for (const { key, principalId, at } of draft.reactions) {
       if (!ReactionKey.safeParse(key).success) {
         this.#report.skip("reaction_invalid", `${draft.where}: ${key}`);
       } else if (kinds.size >= REACTION_KINDS_MAX && !kinds.has(key)) {
@@ -263,6 +253,12 @@ export class MessageBatch {
     });
     return { tenantId: this.#tenantId, stream: roomStream(this.#room.id), epoch, seq: row.seq, type, json };
   }
+}
+
+/** What is left of a message that was deleted. */
+function tombstone(draft: MessageDraft): MessageDraft {
+  const mentions = { principalIds: [], room: false };
+  return { ...draft, text: null, mentions, files: [], reactions: [], edits: [], metadata: {}, pinnedAt: null };
 }
 
 function editRows({ draft, row }: Placed): TransferTables["message_edit"][] {

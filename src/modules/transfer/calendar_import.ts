@@ -4,6 +4,7 @@ import { nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { ANSWERS_MAX, type CalendarCarrier, EXCEPTIONS_MAX, type WholeEvent } from "@/modules/calendar/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
+import { Brought, type Part } from "./brought.ts";
 import { AnswerLine, EventLine, OverrideLine } from "./calendar_line.ts";
 import { CarriedStore } from "./carried/store.ts";
 import type { Refs } from "./draft.ts";
@@ -164,11 +165,12 @@ export class CalendarImport implements Section {
       "calendar_event",
       refs.map(({ own }) => own),
     );
-    return groups.flatMap((group, at) => {
+    const missing = groups.flatMap((group, at) => {
       const ref = refs[at];
       const id = ref === undefined ? undefined : takeId(ref, there, elsewhere);
       return id === undefined ? [] : [{ group, id }];
     });
+    return await new Brought(tx, this.#tenantId).fresh(missing, partOf);
   }
 
   async #put(tx: Tx, events: readonly Settled[]): Promise<void> {
@@ -202,6 +204,7 @@ export class CalendarImport implements Section {
         },
       })),
     );
+    await new Brought(tx, this.#tenantId).note(missing.filter(({ id }) => !leftOut.has(id)).map(partOf));
     for (const { group: { where }, whole: { row }, id } of missing) {
       if (leftOut.has(id)) {
         report.skip("uid_taken", `${where}: ${row.uid}`);
@@ -225,4 +228,8 @@ export class CalendarImport implements Section {
       return here === undefined ? [] : [[ref.own, here]];
     }));
   }
+}
+
+function partOf({ group: { roomId }, id }: { group: Group; id: string }): Part {
+  return { whole: roomId ?? "", name: `event ${id}` };
 }

@@ -49,7 +49,8 @@ export const EventLine = z.object({
   location: Location,
   start: When,
   durationSeconds: Duration,
-  rrule: z.string().min(1).max(1100).nullable(),
+  // Those that came in with files may be longer than those that are written here.
+  rrule: z.string().min(1).max(16_000).nullable(),
   exDates: z.array(Local).max(EXCEPTIONS_MAX),
   attendees: z.array(Attending).max(ATTENDEES_MAX).refine(
     (all) => new Set(all.map(({ principalId, email }) => principalId ?? `mailto:${email}`)).size === all.length,

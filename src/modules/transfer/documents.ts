@@ -8,8 +8,8 @@ import {
   STATE_MAX_BYTES,
   TITLE_MAX,
 } from "@/modules/document/mod.ts";
-import { Metadata } from "@/modules/room/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
+import { Brought } from "./brought.ts";
 import { Damaged } from "./contents.ts";
 import type { DocumentEntry, Ref } from "./draft.ts";
 import type { Importer } from "./importer.ts";
@@ -61,11 +61,12 @@ export class DocumentImport {
         roomId,
         parentId,
         title: report.fit(entry.title.trim(), TITLE_MAX, `${where}: title`) || "unnamed",
-        metadata: this.#metadata(entry),
+        metadata: report.fitMetadata(entry.metadata, where),
         readers,
         content,
       });
       if (parent !== null && document.parentId === null) report.skip("parent_missing", `${where}: ${entry.title}`);
+      await new Brought(tx, tenantId).forget(document.id);
       report.added.documents++;
       return document.id;
     });
@@ -100,12 +101,6 @@ export class DocumentImport {
       principalId,
       role: "owner",
     }];
-  }
-
-  #metadata({ metadata, where }: DocumentEntry): DocumentEntry["metadata"] {
-    if (Metadata.safeParse(metadata).success) return metadata;
-    this.#importer.report.skip("metadata_too_large", where);
-    return {};
   }
 }
 

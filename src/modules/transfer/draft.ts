@@ -1,5 +1,5 @@
 // What readers of archives hand to the importer, whatever the archive's format.
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import type { PrincipalKind, RoomRole, TenantRole } from "@/core/actor.ts";
 import type { CarriedComment, CarriedRevision, Document, DocumentAccess, Origin } from "@/modules/document/mod.ts";
 import type { Message } from "@/modules/message/mod.ts";
@@ -131,6 +131,12 @@ export class Refs {
     return { own, derived: this.#id("msg", key) };
   }
 
+  /** Messages whose keys begin alike. What they begin with may be long, and is gone through once. */
+  messagesUnder(start: string): (rest: string) => Ref {
+    const begun = this.#begin("msg", start);
+    return (rest) => ({ own: null, derived: idFrom("msg", begun.copy().update(rest)) });
+  }
+
   document(key: string): Ref {
     return { own: key, derived: this.#id("doc", key) };
   }
@@ -166,9 +172,16 @@ export class Refs {
   }
 
   #id(prefix: string, key: string): string {
-    const hash = createHash("sha256").update(`${this.#scope}\n${prefix}\n${key}`).digest("hex");
-    return `${prefix}_${hash.slice(0, 32)}`;
+    return idFrom(prefix, this.#begin(prefix, key));
   }
+
+  #begin(prefix: string, key: string): Hash {
+    return createHash("sha256").update(`${this.#scope}\n${prefix}\n${key}`);
+  }
+}
+
+function idFrom(prefix: string, hash: Hash): string {
+  return `${prefix}_${hash.digest("hex").slice(0, 32)}`;
 }
 
 /** A message with nothing on it. */

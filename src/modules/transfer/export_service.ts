@@ -12,7 +12,7 @@ import { Exporter } from "./exporter.ts";
 import { checkAdmin } from "./import_service.ts";
 import { Ledger, type LedgerDeps } from "./ledger.ts";
 import { noCounts } from "./report.ts";
-import { type Export, EXPORT_KEPT_HOURS, type ExportCreate, type TransferList } from "./schema.ts";
+import { type Export, EXPORT_KEPT_HOURS, type ExportCreate, EXPORTS_KEPT, type TransferList } from "./schema.ts";
 import type { ExportRow } from "./store.ts";
 
 const JOB = "transfer.export";
@@ -47,16 +47,12 @@ export class ExportService {
         (row) => this.#run(row),
         (row, failure) => this.#end(row, { state: "failed", blob_key: null, failure_json: JSON.stringify(failure) }),
       ),
-      ledger.job(
-        EXPIRE_JOB,
-        (tenantId, id) =>
-          ledger.move(tenantId, id, ({ state }) => state === "done", { state: "expired", blob_key: null }),
-      ),
+      ledger.job(EXPIRE_JOB, (tenantId, id) => this.#expire(tenantId, id)),
       ledger.discardJob,
     ];
   }
 
-  create(context: Context, { kind, roomId, files }: ExportCreate): Promise<Export> {
+  create(context: Context, { kind, roomId, files, revisions }: ExportCreate): Promise<Export> {
     const { actor } = context;
     const { store, clock, gate } = this.#deps;
     if ((kind === "room") !== (roomId !== undefined)) {
@@ -65,7 +61,7 @@ export class ExportService {
     return store.write(async (tx) => {
       if (kind === "tenant") checkAdmin(actor);
       const entry = roomId === undefined ? undefined : await gate.enter(asRead(context), roomId, "owner");
-      const exports = this.#ledger.rows(tx);
+      const exports = await this.#ledger.holdRows(tx, actor.tenantId);
       if (await exports.unfinished(actor.tenantId, actor.principalId) > 0) {
         throw new Fault("already_running", "Another export of yours has not ended");
       }
@@ -76,6 +72,7 @@ export class ExportService {
         room_id: roomId ?? null,
         hidden_up_to: entry === undefined ? 0 : hiddenUpTo(entry),
         with_files: Number(files),
+        with_revisions: Number(revisions),
         state: "queued",
         blob_key: null,
         size: null,
@@ -88,6 +85,10 @@ export class ExportService {
         expires_at: null,
       };
       await exports.add(row);
+      // They take space that is nobody's to count.
+      for (const id of (await exports.finished(actor.tenantId, actor.principalId)).slice(EXPORTS_KEPT - 1)) {
+        await this.#expire(actor.tenantId, id);
+      }
       await tx.enqueue({ tenantId: row.tenant_id, kind: JOB, payload: { id: row.id } });
       return presentExport(row);
     });
@@ -111,7 +112,7 @@ export class ExportService {
     if (!isDone && row.state !== "expired") throw new Fault("conflict", `The export is ${row.state}`);
     const isKept = isDone && row.expires_at !== null && Date.parse(row.expires_at) > clock.now();
     const stream = isKept && row.blob_key !== null ? await blobs.get(row.blob_key) : undefined;
-    if (stream === undefined) throw new Fault("gone", `The file was kept for ${EXPORT_KEPT_HOURS} hours; export again`);
+    if (stream === undefined) throw new Fault("gone", "The file is no longer kept; export again");
     return { stream, size: Number(row.size ?? 0) };
   }
 
@@ -140,6 +141,10 @@ export class ExportService {
     if (moved === undefined && row.blob_key !== null) await blobs.delete(row.blob_key);
   }
 
+  #expire(tenantId: string, id: string): Promise<ExportRow | undefined> {
+    return this.#ledger.move(tenantId, id, ({ state }) => state === "done", { state: "expired", blob_key: null });
+  }
+
   async #row(actor: Actor, id: string): Promise<ExportRow> {
     const row = await this.#ledger.row(actor.tenantId, id);
     if (row.requested_by === actor.principalId || isAtLeast(TENANT_ROLES, actor.role, "admin")) return row;
@@ -154,6 +159,7 @@ function presentExport(row: ExportRow): Export {
     roomId: row.room_id,
     format: "ndjson",
     files: row.with_files === 1,
+    revisions: row.with_revisions === 1,
     state: row.state,
     size: row.size === null ? null : Number(row.size),
     counts: { ...noCounts(), ...JSON.parse(row.counts_json) },

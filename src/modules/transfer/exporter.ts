@@ -1,5 +1,6 @@
 // Writes the lines of an export: principals before they are named, then room by room with members, messages and documents,
 // files before the messages that show them.
+import { Buffer } from "node:buffer";
 import { Fault } from "@/core/fault.ts";
 import type { Carried } from "@/modules/document/mod.ts";
 import { presentPrincipal } from "@/modules/identity/mod.ts";
@@ -10,12 +11,15 @@ import { calendarLines } from "./calendar_export.ts";
 import { type Contents, pieces } from "./contents.ts";
 import { meetingLines } from "./meeting_export.ts";
 import { Halted, noCounts } from "./report.ts";
-import type { Counts } from "./schema.ts";
+import { type Counts, LINE_MAX_BYTES } from "./schema.ts";
 import { type ExportRow, type FileRow, TransferStore, type TransferTables } from "./store.ts";
 import type { Telling } from "./section.ts";
 import { taskLines } from "./task_export.ts";
 
 const BATCH = 500;
+/** Earlier texts of a message, which are in its line with everything else of it. */
+const EDITS_MAX = 1000;
+const EDITS_MAX_BYTES = LINE_MAX_BYTES / 2;
 type Room = TransferTables["room"];
 
 type Deps = { store: Store<TransferTables>; contents: Contents; isStopping: () => boolean };
@@ -81,7 +85,7 @@ export class Exporter {
   async *#room(room: Room): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const members = await this.#store.members(tenantId, room.id);
-    yield await this.#people(members.map((member) => member.principal_id));
+    yield await this.#people([...members.map((member) => member.principal_id), room.created_by]);
     this.counts.rooms++;
     this.counts.members += members.length;
     yield [
@@ -134,29 +138,42 @@ export class Exporter {
     const ids = rows.map((row) => row.id);
     if (this.#row.with_files === 1) yield* this.#files(rows);
     const reactions = Map.groupBy(await this.#store.reactionsOf(tenantId, ids), (row) => row.message_id);
-    const edits = Map.groupBy(await this.#store.editsOf(tenantId, ids), (row) => row.message_id);
     yield await this.#people([
       ...rows.map((row) => row.sender_id),
       ...[...reactions.values()].flat().map((row) => row.principal_id),
       ...rows.flatMap((row): string[] => JSON.parse(row.mentions_json).principalIds),
     ]);
-    yield rows.map((row) => {
+    let lines: unknown[] = [];
+    for (const row of rows) {
       const own = (reactions.get(row.id) ?? []).map(({ key, principal_id, created_at }) => ({
         key,
         principalId: principal_id,
         at: created_at,
       }));
-      const before = (edits.get(row.id) ?? []).map(({ version, text, editor_id, at }) => ({
-        version,
-        text,
-        editorId: editor_id,
-        at,
-      }));
+      const before = row.version > 1 ? await this.#edits(row) : [];
       this.counts.messages++;
       this.counts.reactions += own.length;
       this.counts.edits += before.length;
-      return messageLine(row, own, before);
-    });
+      lines.push(messageLine(row, own, before));
+      if (before.length === 0) continue;
+      // Its texts may be many, and do not wait for those of others.
+      yield lines;
+      lines = [];
+    }
+    yield lines;
+  }
+
+  /** What a message said before: the last of it, as far as that fits into its line. */
+  async #edits({ tenant_id: tenantId, id }: MessageRow): Promise<unknown[]> {
+    const kept: unknown[] = [];
+    let bytes = 0;
+    for (const { version, text, editor_id, at } of await this.#store.editsOf(tenantId, id, EDITS_MAX)) {
+      const edit = { version, text, editorId: editor_id, at };
+      bytes += Buffer.byteLength(JSON.stringify(edit));
+      if (bytes > EDITS_MAX_BYTES) break;
+      kept.push(edit);
+    }
+    return kept.reverse();
   }
 
   /** Files that these messages show, before them: whoever reads on has them by then. */
@@ -213,7 +230,7 @@ export class Exporter {
   async *#appendix({ document: { id }, revisions, commentIds }: Carried): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
     const { appendix } = this.#contents.carrier;
-    for (const number of revisions) {
+    for (const number of this.#row.with_revisions === 1 ? revisions : []) {
       const revision = await appendix.revision(tenantId, id, number);
       if (revision === undefined) continue;
       yield await this.#people(revision.principalIds);

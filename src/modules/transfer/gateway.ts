@@ -9,16 +9,22 @@ import type { Line } from "./lines.ts";
 import { ArchiveFault } from "./report.ts";
 import { readAs, type Section } from "./section.ts";
 
+/** Longer messages do not wait for others. */
+const WAITING_MAX_BYTES = 1024 * 1024;
+
 export class GatewayReader {
   readonly #importer: Importer;
   readonly #refs: Refs;
   readonly #sections: readonly Section[];
   /** The part that took the last line of any. */
   #last: Section | undefined;
-  #room: { sourceId: string; open: OpenRoom | undefined; members: MemberDraft[]; bans: BanDraft[] } | undefined;
+  #room:
+    | { sourceId: string; open: OpenRoom | undefined; members: Map<string, MemberDraft>; bans: BanDraft[] }
+    | undefined;
   /** The last document, by the id it has there and, unless it was left out, here. */
   #document: { sourceId: string; id: string | undefined } | undefined;
   #waiting: MessageDraft[] = [];
+  #waitingBytes = 0;
 
   constructor(importer: Importer, refs: Refs) {
     this.#importer = importer;
@@ -42,14 +48,14 @@ export class GatewayReader {
     }
     let hasEnd = false;
     for (let line = await lines.next(); line !== undefined; line = await lines.next()) {
-      const { number, value } = line;
+      const { number, value, bytes } = line;
       const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
       const where = `line ${number}`;
       if (type === "principal") await this.#with(Person, value, where, (person) => this.#person(person));
       else if (type === "room") await this.#with(Place, value, where, (room) => this.#enter(room));
       else if (type === "member") await this.#with(Joined, value, where, (member) => this.#member(member, where));
       else if (type === "ban") await this.#with(Banned, value, where, (ban) => this.#ban(ban, where));
-      else if (type === "message") await this.#with(Said, value, where, (said) => this.#message(said, where));
+      else if (type === "message") await this.#with(Said, value, where, (said) => this.#message(said, where, bytes));
       else if (type === "file") await this.#with(Attached, value, where, (file) => this.#file(file, where, lines));
       else if (type === "picture") {
         await this.#with(Attached, value, where, (file) => this.#picture(file, where, lines));
@@ -100,7 +106,7 @@ export class GatewayReader {
       directOf: memberIds,
       isArchived: state === "archived",
     });
-    this.#room = { sourceId: id, open, members: [], bans: [] };
+    this.#room = { sourceId: id, open, members: new Map(), bans: [] };
   }
 
   async #ban({ roomId, ...ban }: z.output<typeof Banned>, where: string): Promise<void> {
@@ -110,12 +116,14 @@ export class GatewayReader {
   }
 
   #member({ roomId, ...member }: z.output<typeof Joined>, where: string): Promise<void> {
-    if (this.#room?.sourceId === roomId) this.#room.members.push(member);
-    else this.#importer.report.skip("unknown_room", where);
+    const { report, membersKept } = this.#importer;
+    if (this.#room?.sourceId !== roomId) report.skip("unknown_room", where);
+    else if (this.#room.members.size >= membersKept) report.skip("too_many_members", where);
+    else this.#room.members.set(member.principalId, member);
     return Promise.resolve();
   }
 
-  async #message(said: z.output<typeof Said>, where: string): Promise<void> {
+  async #message(said: z.output<typeof Said>, where: string, bytes: number): Promise<void> {
     const { id, roomId, kind, threadId, replyToId, createdAt, ...rest } = said;
     if (this.#room?.sourceId !== roomId) return this.#importer.report.skip("unknown_room", where);
     const ref = (one: string) => this.#refs.message(one, one);
@@ -128,7 +136,8 @@ export class GatewayReader {
       thread: threadId === null ? null : ref(threadId),
       replyTo: replyToId === null ? null : ref(replyToId),
     });
-    if (this.#waiting.length >= BATCH) await this.#flush();
+    this.#waitingBytes += bytes;
+    if (this.#waiting.length >= BATCH || this.#waitingBytes >= WAITING_MAX_BYTES) await this.#flush();
   }
 
   async #file({ id, roomId, ...file }: z.output<typeof Attached>, where: string, lines: Lines): Promise<void> {
@@ -189,6 +198,7 @@ export class GatewayReader {
   async #flush(): Promise<void> {
     const drafts = this.#waiting;
     this.#waiting = [];
+    this.#waitingBytes = 0;
     if (this.#room?.open !== undefined) await this.#importer.putMessages(this.#room.open, drafts);
   }
 
@@ -205,7 +215,9 @@ export class GatewayReader {
     await this.#last?.flush();
     this.#last = undefined;
     await this.#flushBans();
-    if (this.#room?.open !== undefined) await this.#importer.closeRoom(this.#room.open, this.#room.members);
+    if (this.#room?.open !== undefined) {
+      await this.#importer.closeRoom(this.#room.open, [...this.#room.members.values()]);
+    }
     this.#room = undefined;
   }
 }

@@ -14,13 +14,11 @@ import {
   REVISION_KINDS,
   TEXT_MAX_BYTES,
 } from "@/modules/document/mod.ts";
-import { FileId } from "@/modules/file/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
-import { AgentPolicy, RoomId } from "@/modules/room/mod.ts";
-import { Counter } from "./line_value.ts";
+import { AgentPolicy, RETENTION_DAYS_MAX, RoomId, Slug } from "@/modules/room/mod.ts";
+import { Counter, Time } from "./line_value.ts";
 
-const Time = z.iso.datetime();
 const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: Time });
 const Edited = z.object({ version: Counter.min(1), text: z.string().nullable(), editorId: PrincipalId, at: Time });
 
@@ -42,14 +40,14 @@ export const Place = z.object({
   id: RoomId,
   kind: z.enum(["channel", "direct", "task", "meeting"]),
   name: z.string(),
-  slug: z.string().max(64).nullable(),
+  slug: Slug.nullable(),
   topic: z.string().max(2000).nullable(),
   description: z.string().max(16_000).nullable(),
   visibility: z.enum(["public", "private"]),
   historyVisibility: z.enum(["shared", "joined"]),
   state: z.enum(["active", "archived"]),
   agentPolicy: AgentPolicy,
-  retentionDays: Counter.nullable(),
+  retentionDays: Counter.min(1).max(RETENTION_DAYS_MAX).nullable(),
   metadata: z.record(z.string(), Json),
   createdBy: PrincipalId,
   createdAt: Time,
@@ -134,7 +132,8 @@ export const Remark = z.object({
   "Resolved by nobody, or at no time",
 );
 export const Attached = z.object({
-  id: FileId,
+  // Contents are kept under these ids, and what is made of them under ids made of these.
+  id: z.string().regex(/^file_[A-Za-z0-9]{1,59}$/, "no id of a file"),
   name: z.string(),
   contentType: z.string(),
   size: z.int().min(0),

@@ -1,5 +1,5 @@
 // Imports: asked for, given their archive, run as a job, cancelled.
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, isAtLeast, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -57,8 +57,11 @@ export class ImportService {
 
   create(actor: Actor, { kind, namespace, principalMap }: ImportCreate): Promise<Import> {
     const { store, clock } = this.#deps;
+    if (kind === "gateway" && Object.keys(principalMap).length > 0) {
+      throw new Fault("validation_failed", "/principalMap: principals of our own exports keep their ids");
+    }
     return store.write(async (tx) => {
-      const imports = this.#ledger.rows(tx);
+      const imports = await this.#ledger.holdRows(tx, actor.tenantId);
       if (await imports.unfinished(actor.tenantId) > 0) {
         throw new Fault("already_running", "Another import of the tenant has not ended; cancel it or wait");
       }
@@ -94,7 +97,7 @@ export class ImportService {
     checkAdmin(actor);
     const { tenantId } = actor;
     const { store, blobs } = this.#deps;
-    await this.#ledger.row(tenantId, id);
+    const { requester_role } = await this.#ledger.row(tenantId, id);
     const named = await this.#ledger.nameContent(tenantId, id, ({ state }) => state === "waiting");
     if (named === undefined) throw hasArchive();
     const { key } = named;
@@ -113,7 +116,11 @@ export class ImportService {
     );
     const queued = await store.write(async (tx) => {
       const isMine = ({ state, blob_key }: ImportRow): boolean => state === "waiting" && blob_key === key;
-      const moved = await this.#ledger.move(tenantId, id, isMine, { state: "queued", size });
+      const moved = await this.#ledger.move(tenantId, id, isMine, {
+        state: "queued",
+        size,
+        requester_role: lowerOf(TENANT_ROLES, requester_role, actor.role),
+      });
       if (moved !== undefined) await tx.enqueue({ tenantId, kind: JOB, payload: { id } });
       return moved;
     });
@@ -176,12 +183,12 @@ export class ImportService {
     const key = row.blob_key ?? "";
     const size = Number(row.size ?? 0);
     const refs = new Refs(row.tenant_id, row.namespace);
-    const map: Record<string, string> = JSON.parse(row.principal_map_json);
+    const map = new Map<string, string>(Object.entries(JSON.parse(row.principal_map_json)));
     const isZip = row.kind === "slack" || (row.kind === "mattermost" && await startsAsZip(blobs, key, size));
     if (!isZip) {
       const content = await blobs.get(key);
       if (content === undefined) throw new ArchiveFault("missing_file", "The archive is gone");
-      const lines = readLines(content, report);
+      const lines = readLines(content, report, () => importer.checkpoint());
       if (row.kind === "gateway") return await new GatewayReader(importer, refs).read(lines);
       return await new MattermostReader(store, row, importer, refs, map).read(lines);
     }
@@ -190,7 +197,7 @@ export class ImportService {
       if (row.kind === "slack") return await new SlackReader(archive, importer, refs, map).read();
       const name = archive.names.find((one) => /^[^/]+\.jsonl$/.test(one));
       if (name === undefined) throw new ArchiveFault("missing_file", "The archive has no .jsonl in its root");
-      const lines = readLines(archive.stream(name), report, false);
+      const lines = readLines(archive.stream(name), report, () => importer.checkpoint(), false);
       await new MattermostReader(store, row, importer, refs, map).read(lines);
     } finally {
       archive.close();

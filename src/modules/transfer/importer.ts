@@ -1,11 +1,11 @@
 // Writes what a reader found in an archive: people, rooms, messages in batches, members last. Repeating it adds nothing.
-import { createHash } from "node:crypto";
 import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
-import { type MemberRow, presentShared, RoomStore } from "@/modules/room/mod.ts";
+import { directKeyOf, type MemberRow, presentShared, RoomStore, successionJob } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { AppendixImport } from "./appendices.ts";
 import { MessageBatch } from "./batch.ts";
+import { Brought, type Part } from "./brought.ts";
 import { CalendarImport } from "./calendar_import.ts";
 import type { Contents } from "./contents.ts";
 import { DocumentImport } from "./documents.ts";
@@ -77,8 +77,8 @@ export class Importer {
     const { tenant_id: tenantId } = this.#row;
     return this.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
-      const directKey = draft.kind === "direct" ? keyOf(draft.directOf) : null;
-      const direct = directKey === null ? undefined : await rooms.byDirectKey(tenantId, directKey);
+      const directKey = draft.kind === "direct" ? keyOf(draft.directOf) : undefined;
+      const direct = directKey === undefined ? undefined : await rooms.byDirectKey(tenantId, directKey);
       if (direct !== undefined) return { id: direct.id, isNew: false, movedOn: new Set() };
       const store = new TransferStore(tx.db);
       const [present] = await store.rooms(tenantId, idsOf(draft.ref));
@@ -87,7 +87,7 @@ export class Importer {
         this.report.skip("room_deleted", `${draft.name} (${present.id})`);
         return undefined;
       }
-      const row = await this.#roomRow(store, draft, directKey);
+      const row = await this.#roomRow(store, draft, directKey ?? null);
       await rooms.add(row);
       await tx.emit({
         tenantId,
@@ -138,7 +138,8 @@ export class Importer {
 
   /**
    * Lets members in, now that the room's history is there: each hears of the room once, with everything in it read.
-   * A room that would be nobody's gets an owner, and nobody comes in who is banned here.
+   * A room that would be nobody's gets an owner, and nobody comes in who is banned here or has left since they came in, or
+   * to those of a direct room.
    */
   async closeRoom(room: OpenRoom, drafts: readonly MemberDraft[]): Promise<void> {
     const { tenant_id: tenantId, requested_by: requestedBy } = this.#row;
@@ -146,15 +147,19 @@ export class Importer {
     await this.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
       const store = new TransferStore(tx.db);
+      // With the line held nobody joins or leaves meanwhile.
+      await tx.reserve(tenantId, roomStream(room.id), 0);
       const [row] = await store.rooms(tenantId, [room.id]);
-      if (row === undefined) return;
-      const ids = wanted.map((draft) => draft.principalId);
-      await this.people.standIn(tx, ids, this.now);
+      if (row === undefined || row.state === "deleted") return;
       const present = await store.members(tenantId, room.id);
-      const banned = await store.banned(tenantId, room.id, ids);
+      const banned = await store.banned(tenantId, room.id, wanted.map((draft) => draft.principalId));
       const before = new Set(present.map((member) => member.principal_id));
+      const isComplete = row.kind === "direct" && present.length > 0;
       const free = this.#deps.membersMax - present.length;
-      const fresh = wanted.filter(({ principalId }) => !before.has(principalId) && !banned.has(principalId));
+      const absent = wanted.filter(({ principalId }) => !before.has(principalId) && !banned.has(principalId));
+      const brought = new Brought(tx, tenantId);
+      const partOf = ({ principalId }: MemberDraft): Part => ({ whole: room.id, name: `member ${principalId}` });
+      const fresh = isComplete ? [] : await brought.fresh(absent, partOf);
       if (fresh.length > free) this.report.skip("too_many_members", row.name, fresh.length - free);
       const added = fresh.slice(0, Math.max(0, free));
       const isOwned = [...present, ...added].some((member) => member.role === "owner");
@@ -162,7 +167,13 @@ export class Importer {
         if (added[0] === undefined) added.push({ principalId: requestedBy, role: "owner", joinedAt: null });
         else added[0] = { ...added[0], role: "owner" };
       }
+      await this.people.standIn(tx, added.map(({ principalId }) => principalId), this.now);
       if (added.length > 0) await this.#admit(tx, rooms, row, added, present.length);
+      await brought.note(added.map(partOf));
+      // Who cannot sign in does not manage a room.
+      const owners = added.filter(({ role }) => role === "owner").map(({ principalId }) => principalId);
+      const disabled = (await store.principals(tenantId, owners)).filter((one) => one.is_disabled === 1);
+      await tx.enqueue(...disabled.map(({ id }) => successionJob(tenantId, id)));
       await this.#tellReaders(tx, room);
       this.report.added.members += added.length;
     });
@@ -224,7 +235,7 @@ export class Importer {
       state: draft.isArchived ? "archived" : "active",
       agent_policy_json: JSON.stringify(draft.agentPolicy),
       retention_days: draft.retentionDays,
-      metadata_json: JSON.stringify(draft.metadata),
+      metadata_json: JSON.stringify(this.report.fitMetadata(draft.metadata, `metadata: ${draft.name}`)),
       member_count: 0,
       direct_key: directKey,
       last_message_at: null,
@@ -301,13 +312,19 @@ export class Importer {
     );
   }
 
+  /** As many members of an archive's room are kept in mind: were half of them here already, the others would fill it. */
+  get membersKept(): number {
+    return 2 * this.#deps.membersMax;
+  }
+
   /** The time, as rows have it. */
   get now(): string {
     return iso(this.#deps.clock.now());
   }
 }
 
-/** The key that makes a direct room the only one of its people; the room module makes it the same way. */
-function keyOf(ids: readonly string[]): string {
-  return createHash("sha256").update([...new Set(ids)].sort().join("\n")).digest("hex");
+/** The key that makes a direct room the only one of its people; `undefined` where too few are left for it to be that. */
+function keyOf(ids: readonly string[]): string | undefined {
+  const people = [...new Set(ids)];
+  return people.length < 2 ? undefined : directKeyOf(people);
 }

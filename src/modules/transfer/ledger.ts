@@ -56,6 +56,13 @@ export class Ledger<Table extends JobTable, Shown> {
     return new TransferRows((tx ?? this.#deps.store).db, this.#rules.table);
   }
 
+  /** The rows, of which nobody else makes one until the transaction ends. */
+  async holdRows(tx: Tx, tenantId: string): Promise<TransferRows<Table>> {
+    // A stream that never has an event.
+    await tx.reserve(tenantId, this.#rules.table, 0);
+    return this.rows(tx);
+  }
+
   async row(tenantId: string, id: string): Promise<Row<Table>> {
     const row = await this.rows().find(tenantId, id);
     if (row === undefined) throw this.absent();
@@ -88,7 +95,7 @@ export class Ledger<Table extends JobTable, Shown> {
     const { name, present, moved } = this.#rules;
     return await this.#deps.store.write(async (tx) => {
       const rows = this.rows(tx);
-      const before = await rows.find(tenantId, id);
+      const before = await rows.lock(tenantId, id);
       if (before === undefined || !isThere(before)) return undefined;
       const after: Row<Table> = { ...before, ...set, version: before.version + 1 };
       await rows.update(tenantId, id, { ...set, version: after.version });
@@ -144,6 +151,7 @@ export class Ledger<Table extends JobTable, Shown> {
       kind,
       payload: Ref,
       maxAttempts: CLAIMS_MAX,
+      isLong: true,
       run: async ({ tenantId, payload, attempt }) => {
         const row = await start(tenantId, payload.id);
         if (row === undefined) return;

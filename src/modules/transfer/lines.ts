@@ -6,43 +6,56 @@ import { LINE_MAX_BYTES } from "./schema.ts";
 const NEWLINE = 10;
 const DEPTH_MAX = 32;
 
-export type Line = { number: number; value: unknown };
+/** After so many lines who reads them has a look around. */
+const LINES_PER_LOOK = 5000;
 
-/** The JSON values of a stream of lines. What is no JSON, or unsafe, goes into the report and is left out. */
+export type Line = { number: number; value: unknown; bytes: number };
+
+/** JSON as it was read; `raw` is what of it may hold something unsafe. */
+type Parsed = { value: unknown; raw: string };
+
+/**
+ * The JSON values of a stream of lines. What is no JSON, or unsafe, goes into the report and is left out. `look` is called now
+ * and then, whatever is in the lines.
+ */
 export async function* readLines(
   content: AsyncIterable<Uint8Array>,
   report: Report,
+  look: () => Promise<void>,
   countBytes = true,
 ): AsyncGenerator<Line> {
   let number = 0;
   for await (const bytes of split(content, report, countBytes)) {
-    number++;
+    if (++number % LINES_PER_LOOK === 0) await look();
+    const where = `line ${number}`;
     if (bytes === undefined) {
-      report.skip("line_too_long", `line ${number}: more than ${LINE_MAX_BYTES} bytes`);
+      report.skip("line_too_long", `${where}: more than ${LINE_MAX_BYTES} bytes`);
       continue;
     }
-    const value = parseSafe(bytes, `line ${number}`, report);
-    if (value !== undefined) yield { number, value };
+    const parsed = parseJson(bytes, where, report);
+    if (parsed === undefined || !isSafe(parsed, where, report)) continue;
+    yield { number, value: parsed.value, bytes: bytes.length };
   }
 }
 
-/** JSON in UTF-8; `undefined`, and a note in the report, when it is not, or holds what no store takes. */
-export function parseSafe(bytes: Uint8Array, where: string, report: Report): unknown {
-  let raw: string;
-  let value: unknown;
+/** JSON in UTF-8; `undefined`, and a note in the report, when it is not. */
+export function parseJson(bytes: Uint8Array, where: string, report: Report): Parsed | undefined {
   try {
-    raw = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const raw = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     if (raw.trim() === "") return undefined;
     if (isDeeperThan(raw, DEPTH_MAX)) throw new SyntaxError("nested too deep");
-    value = JSON.parse(raw);
+    return { value: JSON.parse(raw), raw };
   } catch {
     report.skip("invalid_json", where);
     return undefined;
   }
+}
+
+/** Whether it holds nothing that no store takes; a note in the report when it does. */
+export function isSafe({ value, raw }: Parsed, where: string, report: Report): boolean {
   const unsafe = findUnsafeText(raw, value);
-  if (unsafe === undefined) return value;
-  report.skip("invalid_text", `${where}: ${unsafe}`);
-  return undefined;
+  if (unsafe !== undefined) report.skip("invalid_text", `${where}: ${unsafe}`);
+  return unsafe === undefined;
 }
 
 /** `undefined` stands for a line that is too long. */

@@ -7,18 +7,19 @@ import { type MessageDraft, plainMessage, plainPerson, plainRoom, type Refs, typ
 import { BATCH, type Importer, type OpenRoom } from "./importer.ts";
 import type { Line } from "./lines.ts";
 import { ArchiveFault } from "./report.ts";
+import { readAs } from "./section.ts";
 import { type ImportRow, type LineRow, TransferStore, type TransferTables } from "./store.ts";
 
 const Ms = z.number().min(0).max(8.64e15);
-const Reaction = z.looseObject({ user: z.string(), emoji_name: z.string(), create_at: Ms.optional() });
-const Reply = z.looseObject({
+const Reaction = z.object({ user: z.string(), emoji_name: z.string(), create_at: Ms.optional() });
+const Reply = z.object({
   user: z.string(),
   message: z.string().default(""),
   type: z.string().nullish(),
   create_at: Ms,
   edit_at: Ms.nullish(),
   reactions: z.array(Reaction).nullish(),
-  attachments: z.array(z.looseObject({ path: z.string() })).nullish(),
+  attachments: z.array(z.object({ path: z.string() })).nullish(),
 });
 const Post = Reply.extend({
   team: z.string().optional(),
@@ -27,7 +28,7 @@ const Post = Reply.extend({
   replies: z.array(Reply).nullish(),
 });
 type Post = z.output<typeof Post>;
-const Channel = z.looseObject({
+const Channel = z.object({
   team: z.string(),
   name: z.string(),
   display_name: z.string().nullish(),
@@ -35,40 +36,45 @@ const Channel = z.looseObject({
   header: z.string().nullish(),
   purpose: z.string().nullish(),
 });
-const Direct = z.looseObject({ members: z.array(z.string()).min(1) });
-const User = z.looseObject({
+const Direct = z.object({ members: z.array(z.string()).min(1) });
+const User = z.object({
   username: z.string(),
   first_name: z.string().nullish(),
   last_name: z.string().nullish(),
   nickname: z.string().nullish(),
   delete_at: Ms.nullish(),
-  teams: z.array(z.looseObject({
+  teams: z.array(z.object({
     name: z.string(),
-    channels: z.array(z.looseObject({ name: z.string(), roles: z.string().nullish() })).nullish(),
+    channels: z.array(z.object({ name: z.string(), roles: z.string().nullish() })).nullish(),
   })).nullish(),
 });
 
 const DIRECT_MAX = 8;
 const LINES_PER_WRITE = 500;
+/** What waits to be written, and what a line may have to wait there, in UTF-16 units: no more of it is ever read at a time. */
+const WAITING_MAX_UNITS = 1024 * 1024;
+const LINE_MAX_UNITS = 256 * 1024;
 
 type Place = { draft: RoomDraft; members: Map<string, "owner" | "member"> };
-type Said = { post: z.output<typeof Reply>; root: string | null; key: string };
+/** A post, by the ids that it and the one it replies to have here. */
+type Said = { post: z.output<typeof Reply>; id: string; rootId: string | null };
 
 export class MattermostReader {
   readonly #store: Store<TransferTables>;
   readonly #row: ImportRow;
   readonly #importer: Importer;
   readonly #refs: Refs;
-  readonly #map: Readonly<Record<string, string>>;
+  readonly #map: ReadonlyMap<string, string>;
   readonly #places = new Map<string, Place>();
   #staged: LineRow[] = [];
+  #units = 0;
 
   constructor(
     store: Store<TransferTables>,
     row: ImportRow,
     importer: Importer,
     refs: Refs,
-    map: Readonly<Record<string, string>>,
+    map: ReadonlyMap<string, string>,
   ) {
     this.#store = store;
     this.#row = row;
@@ -78,33 +84,27 @@ export class MattermostReader {
   }
 
   async read(lines: AsyncIterable<Line>): Promise<void> {
-    await this.#clear();
-    try {
-      let hasVersion = false;
-      for await (const { number, value } of lines) {
-        const record = z.looseObject({ type: z.string() }).safeParse(value).data;
-        if (!hasVersion && (record?.type !== "version" || record.version !== 1)) {
-          throw new ArchiveFault("unsupported_version", "The first line does not say version 1 of the bulk format");
-        }
-        hasVersion = true;
-        if (record !== undefined) await this.#record(record, number);
+    // What an earlier run left. When the import ends they go with that.
+    await this.#importer.write((tx) => new TransferStore(tx.db).removeLines(this.#row.tenant_id, this.#row.id));
+    let hasVersion = false;
+    for await (const { number, value } of lines) {
+      const record = z.looseObject({ type: z.string() }).safeParse(value).data;
+      if (!hasVersion && (record?.type !== "version" || record.version !== 1)) {
+        throw new ArchiveFault("unsupported_version", "The first line does not say version 1 of the bulk format");
       }
-      if (!hasVersion) throw new ArchiveFault("missing_file", "The export is empty");
-      await this.#stage();
-      await this.#importRooms();
-    } finally {
-      await this.#clear();
+      hasVersion = true;
+      if (record !== undefined) await this.#record(record, number);
     }
+    if (!hasVersion) throw new ArchiveFault("missing_file", "The export is empty");
+    await this.#stage();
+    await this.#importRooms();
   }
 
   async #record(record: Record<string, unknown> & { type: string }, line: number): Promise<void> {
     const { report } = this.#importer;
     const where = `line ${line}`;
-    const fit = <Schema extends z.ZodType>(schema: Schema): z.output<Schema> | undefined => {
-      const parsed = schema.safeParse(record[record.type]);
-      if (!parsed.success) report.skip("invalid_record", `${where}: ${parsed.error.issues[0]?.message ?? ""}`);
-      return parsed.data;
-    };
+    const fit = <Schema extends z.ZodType>(schema: Schema): z.output<Schema> | undefined =>
+      readAs(schema, record[record.type], where, report);
     switch (record.type) {
       case "version":
       case "team":
@@ -194,33 +194,35 @@ export class MattermostReader {
       : this.#direct(post.channel_members);
     if (!this.#places.has(room)) return this.#importer.report.skip("unknown_room", `line ${line}: ${room}`);
     // The format has no ids: author, time and text are what makes a post the same one.
-    const root = `${room} ${post.create_at} ${post.user} ${post.message}`;
-    const said: Said[] = [
-      { post, root: null, key: root },
-      ...(replies ?? []).map((reply) => ({
-        post: reply,
-        root,
-        key: `${root} ${reply.create_at} ${reply.user} ${reply.message}`,
-      })),
-    ];
-    said.forEach((one, index) =>
-      this.#staged.push({
-        tenant_id: this.#row.tenant_id,
-        import_id: this.#row.id,
-        room_key: room,
-        at: iso(one.post.create_at),
-        line: line * 10_000 + index,
-        json: JSON.stringify(one),
-      })
-    );
-    if (this.#staged.length >= LINES_PER_WRITE) await this.#stage();
+    const under = this.#refs.messagesUnder(`${room} ${post.create_at} ${post.user} ${post.message}`);
+    const rootId = under("").derived;
+    await this.#wait(room, line * 10_000, { post, id: rootId, rootId: null });
+    for (const [index, reply] of (replies ?? []).entries()) {
+      const id = under(` ${reply.create_at} ${reply.user} ${reply.message}`).derived;
+      await this.#wait(room, line * 10_000 + 1 + index, { post: reply, id, rootId });
+    }
+  }
+
+  async #wait(room: string, line: number, said: Said): Promise<void> {
+    const json = JSON.stringify(said);
+    if (json.length > LINE_MAX_UNITS) return this.#importer.report.skip("line_too_long", whereOf(line));
+    this.#staged.push({
+      tenant_id: this.#row.tenant_id,
+      import_id: this.#row.id,
+      room_key: room,
+      at: iso(said.post.create_at),
+      line,
+      json,
+    });
+    this.#units += json.length;
+    if (this.#staged.length >= LINES_PER_WRITE || this.#units >= WAITING_MAX_UNITS) await this.#stage();
   }
 
   async #stage(): Promise<void> {
     const rows = this.#staged;
     this.#staged = [];
-    if (rows.length > 0) await this.#store.write((tx) => tx.insertMany("transfer_line", rows));
-    await this.#importer.checkpoint();
+    this.#units = 0;
+    if (rows.length > 0) await this.#importer.write((tx) => tx.insertMany("transfer_line", rows));
   }
 
   async #importRooms(): Promise<void> {
@@ -248,9 +250,9 @@ export class MattermostReader {
     await this.#importer.putMessages(room, rows.flatMap((row) => this.#message(JSON.parse(row.json), row) ?? []));
   }
 
-  #message({ post, root, key }: Said, { at, line }: LineRow): MessageDraft | undefined {
+  #message({ post, id, rootId }: Said, { at, line }: LineRow): MessageDraft | undefined {
     const { report } = this.#importer;
-    const where = `line ${Math.floor(Number(line) / 10_000)}`;
+    const where = whereOf(Number(line));
     const senderId = this.#principal(post.user) ?? "mattermost:unknown";
     const files = (post.attachments ?? []).map(({ path }) => path.slice(path.lastIndexOf("/") + 1));
     if (files.length > 0) report.skip("file_not_copied", where, files.length);
@@ -263,9 +265,9 @@ export class MattermostReader {
       name.replace(/\.+$/, "")
     );
     return {
-      ...plainMessage({ ref: this.#refs.message(key), where, senderId, at, text }),
+      ...plainMessage({ ref: { own: null, derived: id }, where, senderId, at, text }),
       type: post.type?.startsWith("system_") ? "system" : "text",
-      thread: root === null ? null : this.#refs.message(root),
+      thread: rootId === null ? null : { own: null, derived: rootId },
       mentions: {
         principalIds: names.flatMap((name) => this.#principal(name) ?? []).filter((id) =>
           this.#importer.people.isKnown(id)
@@ -283,13 +285,14 @@ export class MattermostReader {
   }
 
   #principal(username: string): string | undefined {
-    const mapped = this.#map[username] ?? `mattermost:${username}`;
+    const mapped = this.#map.get(username) ?? `mattermost:${username}`;
     return PrincipalId.safeParse(mapped).success ? mapped : undefined;
   }
+}
 
-  async #clear(): Promise<void> {
-    await this.#store.write((tx) => new TransferStore(tx.db).removeLines(this.#row.tenant_id, this.#row.id));
-  }
+/** A line of the archive, by that of one of its posts. */
+function whereOf(line: number): string {
+  return `line ${Math.floor(line / 10_000)}`;
 }
 
 function isoOf(ms: number | undefined, otherwise: string): string {

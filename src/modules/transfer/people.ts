@@ -1,5 +1,6 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
+import { isTimeZone } from "@/core/clock.ts";
 import { newPrincipal } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { type PersonDraft, plainPerson } from "./draft.ts";
@@ -7,7 +8,7 @@ import type { Report } from "./report.ts";
 import { type ImportRow, TransferStore, type TransferTables } from "./store.ts";
 
 const NAME_MAX = 100;
-const HANDLE = /^[a-z0-9._-]{1,64}$/;
+const HANDLE = /^(?!me$)[a-z0-9._-]{1,64}$/;
 
 export class People {
   readonly #row: ImportRow;
@@ -77,7 +78,7 @@ export class People {
         role: lowerOf(TENANT_ROLES, draft.role, requester_role),
         owner_id: draft.kind === "agent" ? draft.ownerId ?? this.#row.requested_by : null,
         external_id: draft.externalId,
-        timezone: draft.timezone,
+        timezone: draft.timezone !== null && isTimeZone(draft.timezone) ? draft.timezone : null,
         locale: draft.locale,
         is_disabled: draft.isDisabled ? 1 : 0,
       })

@@ -1,4 +1,5 @@
 // What an import says about itself: how far it is, what it added, what it left out and why.
+import { Metadata } from "@/modules/room/mod.ts";
 import { type Counts, EXAMPLES_MAX, type Failure, type Import, type Progress, type SkipCode } from "./schema.ts";
 import type { ImportRow } from "./store.ts";
 
@@ -93,6 +94,13 @@ export class Report {
     if (points.length <= max) return text;
     this.skip("shortened", where);
     return points.slice(0, max).join("");
+  }
+
+  /** The metadata where it is not too large, else none. */
+  fitMetadata<Given extends Record<string, unknown>>(metadata: Given, where: string): Given | Record<string, never> {
+    if (Metadata.safeParse(metadata).success) return metadata;
+    this.skip("metadata_too_large", where);
+    return {};
   }
 
   progress(): Progress {

@@ -15,6 +15,8 @@ export const ENTRY_MAX_BYTES = 64 * 1024 ** 2;
 export const LINE_MAX_BYTES = 8 * 1024 ** 2;
 export const MAPPED_PRINCIPALS_MAX = 10_000;
 export const EXPORT_KEPT_HOURS = 72;
+/** Finished ones of a principal. */
+export const EXPORTS_KEPT = 3;
 export const UPLOAD_WITHIN_HOURS = 24;
 export const EXAMPLES_MAX = 5;
 
@@ -166,6 +168,7 @@ export const Export = z.object({
   roomId: RoomId.nullable(),
   format: z.literal("ndjson"),
   files: z.boolean().describe("Whether the contents of files are in it"),
+  revisions: z.boolean().describe("Whether earlier revisions of documents are in it"),
   state: z.enum(EXPORT_STATES),
   size: z.int().nullable(),
   counts: Counts,
@@ -174,7 +177,10 @@ export const Export = z.object({
   version: z.int(),
   createdAt: z.iso.datetime(),
   finishedAt: z.iso.datetime().nullable(),
-  expiresAt: z.iso.datetime().nullable().describe(`${EXPORT_KEPT_HOURS} hours after it was finished`),
+  expiresAt: z.iso.datetime().nullable()
+    .describe(
+      `${EXPORT_KEPT_HOURS} hours after it was finished, or sooner: the last ${EXPORTS_KEPT} of a principal are kept`,
+    ),
 }).meta({ id: "TransferExport" });
 export type Export = z.output<typeof Export>;
 
@@ -186,6 +192,7 @@ export const ExportCreate = z.strictObject({
     .describe(
       "The contents of files that messages show, and pictures, as well; an import takes archives of up to 4 GiB",
     ),
+  revisions: z.boolean().default(true).describe("Earlier revisions of documents, each with its whole text, as well"),
 });
 export type ExportCreate = z.output<typeof ExportCreate>;
 export const Exports = pageOf(Export);

@@ -4,8 +4,9 @@ import { iso } from "@/core/clock.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { type MessageDraft, type PersonDraft, plainMessage, plainPerson, plainRoom, type Refs } from "./draft.ts";
 import type { Importer } from "./importer.ts";
-import { parseSafe } from "./lines.ts";
+import { isSafe, parseJson } from "./lines.ts";
 import { ArchiveFault } from "./report.ts";
+import { readAs } from "./section.ts";
 import { slackText } from "./slack_text.ts";
 import type { Archive } from "./zip.ts";
 
@@ -64,10 +65,10 @@ export class SlackReader {
   readonly #archive: Archive;
   readonly #importer: Importer;
   readonly #refs: Refs;
-  readonly #map: Readonly<Record<string, string>>;
+  readonly #map: ReadonlyMap<string, string>;
   readonly #names = new Map<string, string>();
 
-  constructor(archive: Archive, importer: Importer, refs: Refs, map: Readonly<Record<string, string>>) {
+  constructor(archive: Archive, importer: Importer, refs: Refs, map: ReadonlyMap<string, string>) {
     this.#archive = archive;
     this.#importer = importer;
     this.#refs = refs;
@@ -198,7 +199,7 @@ export class SlackReader {
   }
 
   #principal(id: string): string | undefined {
-    const mapped = this.#map[id] ?? `slack:${id}`;
+    const mapped = this.#map.get(id) ?? `slack:${id}`;
     return PrincipalId.safeParse(mapped).success ? mapped : undefined;
   }
 
@@ -208,17 +209,17 @@ export class SlackReader {
     const bytes = await this.#archive.read(name);
     report.done += this.#archive.packedSize(name);
     if (bytes === undefined) return undefined;
-    const value = parseSafe(bytes, name, report);
-    if (value === undefined) return [];
-    if (!Array.isArray(value)) {
+    const parsed = parseJson(bytes, name, report);
+    if (parsed === undefined) return [];
+    if (!Array.isArray(parsed.value)) {
       report.skip("invalid_record", `${name}: not an array`);
       return [];
     }
-    return value.flatMap((one, index) => {
-      const parsed = item.safeParse(one);
-      if (parsed.success) return [parsed.data];
-      report.skip("invalid_record", `${name} item ${index}: ${parsed.error.issues[0]?.message ?? ""}`);
-      return [];
+    // Looked for once: what is unsafe is escaped.
+    const raw = parsed.raw.includes("\\u") ? "\\u" : "";
+    return parsed.value.flatMap((value, index) => {
+      const where = `${name} item ${index}`;
+      return isSafe({ value, raw }, where, report) ? readAs(item, value, where, report) ?? [] : [];
     });
   }
 }

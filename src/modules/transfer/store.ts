@@ -9,6 +9,7 @@ import type { MeetingTables } from "@/modules/meeting/mod.ts";
 import type { MessageRow, MessageTables } from "@/modules/message/mod.ts";
 import type { MemberRow } from "@/modules/room/mod.ts";
 import type { TaskTables } from "@/modules/task/mod.ts";
+import { byChunks } from "./chunks.ts";
 import type { Export, Import } from "./schema.ts";
 
 export type ImportRow = {
@@ -40,6 +41,7 @@ export type ExportRow = {
   /** Positions of the room that were hidden from who asked. */
   hidden_up_to: number;
   with_files: number;
+  with_revisions: number;
   state: Export["state"];
   blob_key: string | null;
   size: number | null;
@@ -62,6 +64,9 @@ export type LineRow = {
   json: string;
 };
 
+/** A part of something that an import brought in. */
+export type BroughtRow = { tenant_id: string; whole: string; name: string };
+
 export type TransferTables =
   & MessageTables
   & IdentityTables
@@ -73,6 +78,7 @@ export type TransferTables =
     transfer_import: ImportRow;
     transfer_export: ExportRow;
     transfer_line: LineRow;
+    transfer_brought: BroughtRow;
   };
 
 /** Where a message is, and what it shows. */
@@ -114,6 +120,15 @@ export class TransferRows<Table extends JobTable> {
     return row as TransferTables[Table] | undefined;
   }
 
+  /** The row, kept from other writers until the transaction ends. */
+  async lock(tenantId: string, id: string): Promise<TransferTables[Table] | undefined> {
+    // An update that changes nothing is the row lock that both engines have.
+    const row: unknown = await this.#db.updateTable(this.#table).set(({ ref }) => ({ version: ref("version") }))
+      .where("tenant_id", "=", tenantId).where("id", "=", id).returningAll().executeTakeFirst();
+    // As above.
+    return row as TransferTables[Table] | undefined;
+  }
+
   /** Newest first, those of one principal or all. */
   async page(
     tenantId: string,
@@ -139,6 +154,13 @@ export class TransferRows<Table extends JobTable> {
       .where("tenant_id", "=", tenantId).where("state", "in", ["waiting", "queued", "running"]);
     if (requestedBy !== undefined) query = query.where("requested_by", "=", requestedBy);
     return Number((await query.executeTakeFirstOrThrow()).n);
+  }
+
+  /** Ids of those of a principal whose work is done, the newest first. */
+  async finished(tenantId: string, requestedBy: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom(this.#table).select("id").where("tenant_id", "=", tenantId)
+      .where("requested_by", "=", requestedBy).where("state", "=", "done").orderBy("id", "desc").execute();
+    return rows.map((row) => row.id);
   }
 
   #rows(tenantId: string) {
@@ -175,9 +197,12 @@ export class TransferStore {
 
   /** Which of these principals exist, with what a message needs of its sender. */
   principals(tenantId: string, ids: readonly string[]): Promise<TransferTables["principal"][]> {
-    if (ids.length === 0) return Promise.resolve([]);
-    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
-      .execute();
+    return byChunks(
+      ids,
+      (some) =>
+        this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", some)
+          .execute(),
+    );
   }
 
   async changePrincipal(
@@ -329,9 +354,12 @@ export class TransferStore {
 
   /** Which of these principals are banned from a room. */
   async banned(tenantId: string, roomId: string, principalIds: readonly string[]): Promise<Set<string>> {
-    if (principalIds.length === 0) return new Set();
-    const rows = await this.#db.selectFrom("ban").select("principal_id").where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId).where("principal_id", "in", principalIds).execute();
+    const rows = await byChunks(
+      principalIds,
+      (some) =>
+        this.#db.selectFrom("ban").select("principal_id").where("tenant_id", "=", tenantId)
+          .where("room_id", "=", roomId).where("principal_id", "in", some).execute(),
+    );
     return new Set(rows.map((row) => row.principal_id));
   }
 
@@ -355,10 +383,10 @@ export class TransferStore {
       .where("message_id", "in", messageIds).orderBy("created_at").orderBy("key").orderBy("principal_id").execute();
   }
 
-  editsOf(tenantId: string, messageIds: readonly string[]): Promise<TransferTables["message_edit"][]> {
-    if (messageIds.length === 0) return Promise.resolve([]);
+  /** Earlier texts of a message, the last first. */
+  editsOf(tenantId: string, messageId: string, limit: number): Promise<TransferTables["message_edit"][]> {
     return this.#db.selectFrom("message_edit").selectAll().where("tenant_id", "=", tenantId)
-      .where("message_id", "in", messageIds).orderBy("version").execute();
+      .where("message_id", "=", messageId).orderBy("version", "desc").limit(limit).execute();
   }
 
   principalsAfter(tenantId: string, after: string, limit: number): Promise<TransferTables["principal"][]> {

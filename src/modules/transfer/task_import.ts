@@ -1,9 +1,9 @@
 // Tasks of an archive: those that are missing come in, some at a time, under the ids that are free for them.
 import type { z } from "@zod/zod";
 import { nextTurn } from "@/core/clock.ts";
-import { Metadata } from "@/modules/room/mod.ts";
 import type { CarriedActivity, CarriedTask, TaskCarrier } from "@/modules/task/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
+import { Brought, type Part } from "./brought.ts";
 import { CarriedStore } from "./carried/store.ts";
 import type { Ref, Refs } from "./draft.ts";
 import type { Importer } from "./importer.ts";
@@ -100,7 +100,7 @@ export class TaskImport implements Section {
     if (line.recurrence !== null) await nextTurn();
     if (fault !== undefined) return this.#importer.report.skip("invalid_record", `${where}: ${fault}`);
     this.#tasks.push({ where, line });
-    await this.#grow(line.description?.length ?? 0);
+    await this.#grow((line.description?.length ?? 0) + JSON.stringify(line.metadata).length);
   }
 
   async #grow(units: number): Promise<void> {
@@ -156,8 +156,6 @@ export class TaskImport implements Section {
         : idsOf(messageRef(line.threadId)).map((one) => messages.get(one)).find((row) => row !== undefined);
       const isOfRoom = root?.room_id === this.#roomId && root.thread_id === null;
       if (line.threadId !== null && !isOfRoom) report.skip("thread_root_missing", `${where}: ${line.key}`);
-      const isSmall = Metadata.safeParse(line.metadata).success;
-      if (!isSmall) report.skip("metadata_too_large", `${where}: ${line.key}`);
       missing.push({
         where,
         draft: {
@@ -171,7 +169,7 @@ export class TaskImport implements Section {
             ? null
             : idOf(messageRef(line.sourceMessageId), (one) => messages.has(one), messagesElsewhere),
           threadId: isOfRoom ? root.id : null,
-          metadata: isSmall ? line.metadata : {},
+          metadata: report.fitMetadata(line.metadata, `${where}: ${line.key}`),
         },
       });
     }
@@ -199,12 +197,19 @@ export class TaskImport implements Section {
     await people.standIn(tx, relations.map(({ line }) => line.createdBy), now);
     const ids = await this.#here(tx, relations.flatMap(({ line: { taskId, otherId } }) => [taskId, otherId]));
     const here = (id: string): string => ids.get(id) ?? id;
-    const results = await this.#carrier.relate(
-      tx,
-      this.#tenantId,
-      relations.map(({ line }) => ({ ...line, taskId: here(line.taskId), otherId: here(line.otherId) })),
-    );
-    for (const [at, { where }] of relations.entries()) {
+    const all = relations.map(({ where, line }) => ({
+      where,
+      line: { ...line, taskId: here(line.taskId), otherId: here(line.otherId) },
+    }));
+    const brought = new Brought(tx, this.#tenantId);
+    const partOf = ({ line: { taskId, kind, otherId } }: Relation): Part => ({
+      whole: this.#roomId,
+      name: `${taskId} ${kind} ${otherId}`,
+    });
+    const fresh = await brought.fresh(all, partOf);
+    const results = await this.#carrier.relate(tx, this.#tenantId, fresh.map(({ line }) => line));
+    await brought.note(fresh.filter((_, at) => results[at] === "added").map(partOf));
+    for (const [at, { where }] of fresh.entries()) {
       const result = results[at];
       if (result === "added") report.added.relations++;
       else if (result === "cycle") report.skip("invalid_record", `${where}: It would lead in a circle`);

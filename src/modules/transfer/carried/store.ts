@@ -1,6 +1,7 @@
-// SQL of imports: what of an archive's tasks, events and meetings is there already.
+// SQL of imports: what of an archive's tasks, events and meetings is there already, and what came in before.
 import type { Kysely } from "kysely";
-import type { TransferTables } from "../store.ts";
+import { byChunks } from "../chunks.ts";
+import type { BroughtRow, TransferTables } from "../store.ts";
 
 export class CarriedStore {
   readonly #db: Kysely<TransferTables>;
@@ -42,5 +43,29 @@ export class CarriedStore {
     const rows = await this.#db.selectFrom("task").select("id").where("tenant_id", "=", tenantId).where("id", "in", ids)
       .execute();
     return new Set(rows.map((row) => row.id));
+  }
+
+  /** Those of these parts that an import brought in, and more of the same names. */
+  brought(tenantId: string, parts: readonly Omit<BroughtRow, "tenant_id">[]): Promise<BroughtRow[]> {
+    const wholes = [...new Set(parts.map(({ whole }) => whole))];
+    return byChunks(
+      parts,
+      (some) =>
+        this.#db.selectFrom("transfer_brought").selectAll().where("tenant_id", "=", tenantId)
+          .where("whole", "in", wholes).where("name", "in", some.map(({ name }) => name)).execute(),
+    );
+  }
+
+  async noteBrought(rows: readonly BroughtRow[]): Promise<void> {
+    await byChunks(
+      rows,
+      (some) =>
+        this.#db.insertInto("transfer_brought").values(some).onConflict((conflict) => conflict.doNothing()).execute(),
+    );
+  }
+
+  async forgetBrought(tenantId: string, whole: string): Promise<void> {
+    await this.#db.deleteFrom("transfer_brought").where("tenant_id", "=", tenantId).where("whole", "=", whole)
+      .execute();
   }
 }

@@ -1,0 +1,537 @@
+// What an archive may not do, whoever brings it in: give more rights than its bringers have, take another content's place, mix
+// rooms, go beyond what a room may be, or cost more than its size. And what an export keeps to, so that it comes in again.
+import assert from "node:assert/strict";
+import { onEngines } from "../engines.ts";
+import { download as downloadFile, png, sha256, upload } from "./file_rig.ts";
+import { ok, people, refused, roomOf, say } from "./team.ts";
+import {
+  archiveOf,
+  crash,
+  download,
+  EXPORTS,
+  exportTenant,
+  importArchive,
+  IMPORTS,
+  linesOf,
+  ofType,
+  putArchive,
+  uploadArchive,
+  withGateway,
+} from "./transfer_world.ts";
+import { zipOf } from "./transfer_zip.ts";
+
+const AT = "2026-01-01T00:00:00.000Z";
+const HEAD = { type: "export", version: 1 };
+const END = { type: "end" };
+
+// deno-lint-ignore no-explicit-any -- lines as they come
+type Any = any;
+
+const person = (id: string, more: Any = {}): Any => ({
+  type: "principal",
+  id,
+  kind: "human",
+  handle: null,
+  displayName: id,
+  role: "member",
+  ownerId: null,
+  externalId: null,
+  timezone: null,
+  locale: null,
+  disabled: false,
+  createdAt: AT,
+  ...more,
+});
+const room = (id: string, more: Any = {}): Any => ({
+  type: "room",
+  id,
+  kind: "channel",
+  name: id,
+  slug: null,
+  topic: null,
+  description: null,
+  visibility: "private",
+  historyVisibility: "shared",
+  state: "active",
+  agentPolicy: { mode: "mention", maxAgentTurns: 3 },
+  retentionDays: null,
+  metadata: {},
+  createdBy: "ann",
+  createdAt: AT,
+  ...more,
+});
+const member = (roomId: string, principalId: string, role = "member"): Any => ({
+  type: "member",
+  roomId,
+  principalId,
+  role,
+  joinedAt: AT,
+});
+const message = (roomId: string, id: string, more: Any = {}): Any => ({
+  type: "message",
+  id,
+  roomId,
+  senderId: "ann",
+  kind: "text",
+  text: id,
+  format: "markdown",
+  threadId: null,
+  replyToId: null,
+  mentions: { principalIds: [], room: false },
+  files: [],
+  reactions: [],
+  edits: [],
+  metadata: {},
+  clientMessageId: null,
+  pinnedAt: null,
+  editedAt: null,
+  editCount: 0,
+  deletedAt: null,
+  version: 1,
+  createdAt: AT,
+  ...more,
+});
+
+/** The codes of a report with their counts. */
+const codes = ({ report }: Any): Any => Object.fromEntries(report.map(({ code, count }: Any) => [code, count]));
+
+Deno.test("nobody comes out of an archive with more rights than who asked for the import, or who uploaded it", async () => {
+  await withGateway(async (gateway) => {
+    const owner = await gateway.as("boss", { role: "owner" });
+    const admin = await gateway.as("adm", { role: "admin" });
+    const { body: made } = await owner.post(IMPORTS, { kind: "gateway" });
+    const archive = archiveOf([HEAD, person("mallory", { role: "owner" }), END]);
+    assert.equal((await putArchive(gateway, admin, made.id, archive)).status, 202);
+    await gateway.runJobs();
+    assert.equal(ok(await owner.get("/v1/collaboration/principals/mallory")).role, "admin");
+  });
+});
+
+Deno.test("a file of an archive cannot take the place of a content that is not its own", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann } = await people(gateway, "ann");
+    const picture = ok(await upload(gateway, ann, { name: "p.png" }, png(700, 700))).id;
+    // It ends after its head, so nothing can be made of it.
+    const small = () => downloadFile(gateway, ann, picture, {}, "GET", "?thumbnail=320");
+    assert.equal((await small()).status, 422);
+    const forged = png(10, 10);
+    const file = {
+      type: "file",
+      id: `${picture}_320`,
+      name: "x.png",
+      contentType: "image/png",
+      size: forged.length,
+      sha256: sha256(forged),
+      uploaderId: "ann",
+      roomId: null,
+      createdAt: AT,
+    };
+    const lines = [
+      HEAD,
+      room("room_a"),
+      file,
+      { type: "content", of: file.id, data: forged.toBase64() },
+      message("room_a", "msg_a", { files: [{ ...file, width: 10, height: 10 }] }),
+      END,
+    ];
+    const done = await importArchive(gateway, boss, "gateway", archiveOf(lines));
+    assert.equal((await small()).status, 422);
+    assert.deepEqual(codes(done), { invalid_record: 1 });
+  });
+});
+
+Deno.test("direct rooms of an archive stay apart, and those that are here keep their members", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann, bob } = await people(gateway, "ann", "bob", "cyd");
+    const direct = (id: string, memberIds: string[]): Any => room(id, { kind: "direct", memberIds });
+    // Of each somebody has left.
+    const done = await importArchive(
+      gateway,
+      boss,
+      "gateway",
+      archiveOf([
+        HEAD,
+        direct("room_b", ["ann"]),
+        member("room_b", "ann", "owner"),
+        message("room_b", "msg_b"),
+        direct("room_c", ["ann"]),
+        member("room_c", "ann", "owner"),
+        message("room_c", "msg_c"),
+        END,
+      ]),
+    );
+    assert.deepEqual([done.state, done.progress.added.rooms, done.report], ["done", 2, []]);
+    for (const name of ["b", "c"]) {
+      const { items } = ok(await ann.get(`/v1/messages?roomId=room_${name}`));
+      assert.deepEqual(items.map(({ id }: Any) => id), [`msg_${name}`]);
+    }
+    const own = ok(await ann.post("/v1/rooms", { kind: "direct", memberIds: ["bob"] })).id;
+    const out = await exportTenant(gateway, boss);
+    ok(await bob.delete(`/v1/rooms/${own}/members/me`));
+    const at = linesOf(out).findIndex(({ type, roomId }) => type === "member" && roomId === own);
+    const lines = linesOf(out).toSpliced(at, 0, member(own, "boss", "owner"), member(own, "cyd"));
+    const back = await importArchive(gateway, boss, "gateway", archiveOf(lines));
+    assert.deepEqual([back.state, back.progress.added.members], ["done", 0]);
+    assert.deepEqual(
+      ok(await ann.get(`/v1/rooms/${own}/members`)).items.map(({ principalId }: Any) => principalId),
+      ["ann"],
+    );
+  });
+});
+
+Deno.test("a room of an archive is no more than a room may be", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann } = await people(gateway, "ann");
+    const lines = [
+      HEAD,
+      room("room_big", { metadata: { big: "x".repeat(9000) } }),
+      member("room_big", "ann", "owner"),
+      room("room_short", { retentionDays: 0 }),
+      room("room_long", { retentionDays: 36_501 }),
+      room("room_slug", { slug: "No/Slug" }),
+      END,
+    ];
+    const done = await importArchive(gateway, boss, "gateway", archiveOf(lines));
+    assert.deepEqual(codes(done), { metadata_too_large: 1, invalid_record: 3 });
+    assert.match(JSON.stringify(done.report), /line 4: retentionDays .*line 5: retentionDays .*line 6: slug /);
+    assert.deepEqual(ok(await ann.get("/v1/rooms/room_big")).metadata, {});
+    refused(await ann.get("/v1/rooms/room_short"), 404, "not_found");
+  });
+});
+
+Deno.test("times of an archive come in in the form in which times are compared", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    await people(gateway, "ann", "bob");
+    const lines = [
+      HEAD,
+      room("room_a", { historyVisibility: "joined", createdAt: "2026-01-01T00:00:00Z" }),
+      member("room_a", "ann", "owner"),
+      { ...member("room_a", "bob"), joinedAt: "2026-01-02T00:00:00.000Z" },
+      message("room_a", "msg_1", { createdAt: "2026-01-02T00:00:00Z" }),
+      message("room_a", "msg_2", { createdAt: "2026-01-02T00:00:00.000001Z", pinnedAt: "2026-01-03T00:00:00Z" }),
+      message("room_a", "msg_3", { createdAt: "2026-01-02T00:00:01Z" }),
+      END,
+    ];
+    assert.deepEqual((await importArchive(gateway, boss, "gateway", archiveOf(lines))).report, []);
+    const [ann, bob] = [await gateway.as("ann"), await gateway.as("bob")];
+    const { items } = ok(await ann.get("/v1/messages?roomId=room_a"));
+    assert.deepEqual(items.map(({ createdAt }: Any) => createdAt), [
+      "2026-01-02T00:00:00.000Z",
+      "2026-01-02T00:00:00.000Z",
+      "2026-01-02T00:00:01.000Z",
+    ]);
+    const seen = ok(await bob.get("/v1/messages?roomId=room_a")).items;
+    assert.deepEqual(seen.map(({ id }: Any) => id), ["msg_3"], "what was said when bob came is not for bob");
+  });
+});
+
+Deno.test("principals of an archive have no handle and no zone that nobody could have", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const lines = [HEAD, person("ann", { handle: "me", timezone: "Mars/Olympus" }), END];
+    assert.deepEqual(codes(await importArchive(gateway, boss, "gateway", archiveOf(lines))), { handle_invalid: 1 });
+    const { handle, timezone } = ok(await boss.get("/v1/collaboration/principals/ann"));
+    assert.deepEqual([handle, timezone], [null, null]);
+  });
+});
+
+Deno.test("an item of a Slack export that no store takes costs that item, and what does not fit is named by its field", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const post = (n: number, text: unknown): Any => ({
+      type: "message",
+      user: "U1",
+      ts: `${1_700_000_000 + n}.000000`,
+      text,
+    });
+    const archive = zipOf({
+      "users.json": JSON.stringify([{ id: "U1", name: "ann" }, { id: "U2", name: "bob", real_name: "B\0b" }]),
+      "channels.json": JSON.stringify([{ id: "C1", name: "one", members: ["U1"] }]),
+      "one/2024-01-01.json": JSON.stringify([post(1, "first"), post(2, "half \ud83d"), post(3, 7), post(4, "last")]),
+    });
+    const done = await importArchive(gateway, boss, "slack", archive);
+    assert.deepEqual([codes(done), done.progress.added.messages], [{ invalid_text: 2, invalid_record: 1 }, 2]);
+    const found = Object.fromEntries(done.report.map(({ code, examples }: Any) => [code, examples]));
+    assert.deepEqual(found.invalid_text, ["users.json item 1: /real_name", "one/2024-01-01.json item 1: /text"]);
+    assert.match(found.invalid_record[0], /^one\/2024-01-01\.json item 2: text /);
+  });
+});
+
+Deno.test("names of users that objects know too are names, and what does not fit is named by its field", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const lines = [
+      { type: "version", version: 1 },
+      { type: "channel", channel: { team: "t", name: "c", type: "O" } },
+      { type: "user", user: { username: "constructor", teams: [{ name: "t", channels: [{ name: "c" }] }] } },
+      { type: "post", post: { team: "t", channel: "c", user: "constructor", message: "hi", create_at: 1 } },
+      { type: "post", post: { team: "t", channel: "c", user: "constructor", message: "hi", create_at: "now" } },
+    ];
+    const done = await importArchive(gateway, boss, "mattermost", archiveOf(lines));
+    assert.deepEqual(codes(done), { invalid_record: 1 });
+    assert.match(done.report[0].examples[0], /^line 5: create_at /);
+    const reader = await gateway.as("mattermost:constructor");
+    const [{ id }] = ok(await reader.get("/v1/rooms?member=me")).items;
+    assert.equal(ok(await reader.get(`/v1/messages?roomId=${id}`)).items[0].senderId, "mattermost:constructor");
+  });
+});
+
+Deno.test("a map of principals is refused where nothing would come of it", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const answer = await boss.post(IMPORTS, { kind: "gateway", principalMap: { ann: "bob" } });
+    refused(answer, 422, "validation_failed");
+    assert.equal(answer.body.errors[0].pointer, "/principalMap");
+  });
+});
+
+Deno.test("a message that was edited often goes out with its last texts, in a line that comes in again", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann } = await people(gateway, "ann");
+    const roomId = await roomOf(ann, []);
+    const { id } = await say(ann, roomId, "0");
+    const text = "\u0001".repeat(15_000);
+    for (let n = 1; n <= 110; n++) ok(await ann.patch(`/v1/messages/${id}`, { text: `${n}${text}` }));
+    const out = await exportTenant(gateway, boss);
+    const longest = Math.max(...out.split("\n").map((line) => line.length));
+    assert.ok(longest < 8 * 1024 ** 2, `${longest}`);
+    const [line] = ofType(out, "message");
+    const versions = line.edits.map(({ version }: Any) => version);
+    assert.ok(versions.length > 20 && versions.at(-1) === 110, `${versions}`);
+    assert.deepEqual(versions, versions.toSorted((a: number, b: number) => a - b));
+    assert.equal(linesOf(out).at(-1).counts.edits, versions.length);
+    await withGateway(async (empty) => {
+      const done = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
+      assert.deepEqual([done.report, done.progress.added.messages, done.progress.added.edits], [
+        [],
+        1,
+        versions.length,
+      ]);
+    });
+  });
+});
+
+Deno.test("who is named in an archive may be more than one statement can ask for", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const many = Array.from({ length: 40_000 }, (_, n) => `p${n}`);
+    const reactions = many.map((principalId) => ({ key: "+", principalId, at: AT }));
+    const lines = [
+      HEAD,
+      room("room_a"),
+      ...many.map((id) => member("room_a", id)),
+      message("room_a", "msg_a", { reactions }),
+      END,
+    ];
+    const done = await importArchive(gateway, boss, "gateway", archiveOf(lines));
+    assert.equal(done.state, "done", JSON.stringify(done));
+    assert.deepEqual([done.progress.added.members, done.progress.added.reactions], [10, 40_000]);
+    assert.deepEqual(codes(done), { too_many_members: 39_990, unknown_author: 40_001 });
+  }, { SVC_LIMIT_ROOM_MEMBERS: "10" });
+});
+
+Deno.test("long messages do not wait for others until they fill the memory", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const edits = [{ version: 1, text: "x".repeat(700_000), editorId: "ann", at: AT }];
+    const lines = [
+      HEAD,
+      person("ann"),
+      room("room_a"),
+      ...Array.from({ length: 20 }, (_, n) => message("room_a", `msg_${n}`, { edits, version: 2 })),
+      END,
+    ];
+    await uploadArchive(gateway, boss, "gateway", archiveOf(lines));
+    const { store } = gateway.app;
+    const write = store.write;
+    let messages: number[] = [];
+    store.write = (work) =>
+      write.call(store, async (tx) => {
+        const result = await work(tx);
+        const [{ n }]: Any[] = await tx.db.selectFrom("message" as never).select(({ fn }) => fn.countAll().as("n"))
+          .execute();
+        messages = [...messages, Number(n)];
+        return result;
+      }) as never;
+    await gateway.runJobs();
+    store.write = write;
+    assert.ok(new Set(messages).size > 9, `${messages}`);
+    assert.equal(messages.at(-1), 20);
+  });
+});
+
+Deno.test("a post with many replies waits in the table without being there with each of them", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const text = "x".repeat(100_000);
+    const replies = Array.from({ length: 600 }, (_, n) => ({ user: "bob", message: `${n}`, create_at: 2000 + n }));
+    const lines = [
+      { type: "version", version: 1 },
+      { type: "channel", channel: { team: "t", name: "c", type: "O" } },
+      {
+        type: "post",
+        post: { team: "t", channel: "c", user: "ann", message: text, create_at: 1000, props: { x: text }, replies },
+      },
+    ];
+    const id = await uploadArchive(gateway, boss, "mattermost", archiveOf(lines));
+    await crash(gateway, 5);
+    const rows: Any[] = await gateway.app.store.db.selectFrom("transfer_line" as never).selectAll().execute();
+    assert.equal(rows.length, 601);
+    const units = rows.reduce((sum, { json }) => sum + json.length, 0);
+    assert.ok(units < 500_000, `${units}`);
+    await gateway.runJobs();
+    const { body } = await (await gateway.as("boss", { role: "owner" })).get(`${IMPORTS}/${id}`);
+    assert.deepEqual([body.state, body.progress.added.messages], ["done", 607]);
+  });
+});
+
+Deno.test("an import notices that it is cancelled also where an archive has nothing that comes in", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const junk = Array.from({ length: 60_000 }, () => ({ type: "mystery" }));
+    const id = await uploadArchive(gateway, boss, "gateway", archiveOf([HEAD, ...junk, END]));
+    const running = gateway.runJobs();
+    let body: Any;
+    do {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      body = (await boss.get(`${IMPORTS}/${id}`)).body;
+    } while (body.state === "queued" || (body.state === "running" && body.progress.done === 0));
+    assert.equal(body.state, "running", "how far it is, is told meanwhile");
+    ok(await boss.post(`${IMPORTS}/${id}/cancel`));
+    await running;
+    const after = ok(await boss.get(`${IMPORTS}/${id}`));
+    assert.ok(after.progress.done < after.progress.total, JSON.stringify(after.progress));
+  });
+});
+
+Deno.test("earlier revisions may be left out of an export, and what comes in of it is completed by a later one", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann } = await people(gateway, "ann");
+    const roomId = await roomOf(ann, []);
+    const { id } = ok(await ann.post("/v1/collaboration/documents", { roomId, title: "Plan", text: "one\n" }));
+    const edits = [{ op: "append", text: "two\n" }];
+    ok(await ann.patch(`/v1/collaboration/documents/${id}/content`, { baseRevision: 1, edits }));
+    const made = ok(await ann.post(EXPORTS, { kind: "room", roomId, revisions: false }));
+    assert.equal(made.revisions, false);
+    await gateway.runJobs();
+    const out = await (await download(gateway, ann, made.id)).text();
+    assert.deepEqual([ofType(out, "revision"), linesOf(out).at(-1).counts.revisions], [[], 0]);
+    const whole = await exportTenant(gateway, boss);
+    await withGateway(async (empty) => {
+      const newBoss = await empty.as("boss", { role: "owner" });
+      const first = await importArchive(empty, newBoss, "gateway", out);
+      assert.deepEqual([first.report, first.progress.added.documents], [[], 1]);
+      assert.equal(
+        ok(await (await empty.as("ann")).get(`/v1/collaboration/documents/${id}/content`)).text,
+        "one\ntwo\n",
+      );
+      const second = await importArchive(empty, newBoss, "gateway", whole);
+      assert.deepEqual([second.report, second.progress.added.revisions], [[], 1]);
+    });
+  });
+});
+
+Deno.test("a room whose owner is disabled where it comes from passes on to who can manage it", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const user = (username: string, roles: string, more: Any = {}): Any => ({
+      type: "user",
+      user: { username, teams: [{ name: "t", channels: [{ name: "c", roles }] }], ...more },
+    });
+    const lines = [
+      { type: "version", version: 1 },
+      { type: "channel", channel: { team: "t", name: "c", type: "P" } },
+      user("ann", "channel_user channel_admin", { delete_at: 5 }),
+      user("bob", "channel_user"),
+    ];
+    assert.equal((await importArchive(gateway, boss, "mattermost", archiveOf(lines))).state, "done");
+    const bob = await gateway.as("mattermost:bob");
+    assert.equal(ok(await bob.get("/v1/rooms?member=me")).items[0].myRole, "owner");
+  });
+});
+
+Deno.test("an export of a room tells who made it, who may have left", async () => {
+  await withGateway(async (gateway) => {
+    const { ann, bob } = await people(gateway, "ann", "bob");
+    const roomId = await roomOf(ann, ["bob"]);
+    ok(await ann.put(`/v1/rooms/${roomId}/members/bob`, { role: "owner" }));
+    ok(await ann.delete(`/v1/rooms/${roomId}/members/me`));
+    const { id } = ok(await bob.post(EXPORTS, { kind: "room", roomId }));
+    await gateway.runJobs();
+    const out = await (await download(gateway, bob, id)).text();
+    assert.deepEqual(ofType(out, "principal").map((one) => one.id).sort(), ["ann", "bob"]);
+  });
+});
+
+Deno.test("a message that an archive calls deleted says nothing any more", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const gone = {
+      text: "for ever",
+      deletedAt: AT,
+      version: 2,
+      pinnedAt: AT,
+      metadata: { a: "for ever" },
+      edits: [{ version: 1, text: "for ever", editorId: "ann", at: AT }],
+      reactions: [{ key: ":shipit:", principalId: "ann", at: AT }],
+    };
+    const lines = [
+      HEAD,
+      person("ann"),
+      room("room_a"),
+      member("room_a", "ann", "owner"),
+      message("room_a", "msg_a", gone),
+    ];
+    await importArchive(gateway, boss, "gateway", archiveOf([...lines, END]));
+    const ann = await gateway.as("ann");
+    const read = ok(await ann.get("/v1/messages/msg_a?include=history"));
+    assert.deepEqual([read.text, read.deletedAt, read.pinned, read.reactions], [null, AT, false, []]);
+    assert.ok(!JSON.stringify(read).includes("for ever"), JSON.stringify(read));
+  });
+});
+
+onEngines(
+  "what came in and was deleted since, or left, does not come in again, unless all of the room is gone",
+  async (engine) => {
+    await withGateway(async (gateway) => {
+      const boss = await gateway.as("boss", { role: "owner" });
+      const { ann } = await people(gateway, "ann", "bob");
+      const roomId = await roomOf(ann, ["bob"]);
+      const prefix = "/v1/collaboration";
+      const { id } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Plan", text: "one\n" }));
+      const { id: comment } = ok(await ann.post(`${prefix}/documents/${id}/comments`, { text: "secret" }));
+      const [one, two] = [
+        ok(await ann.post(`${prefix}/tasks`, { roomId, title: "A" })).id,
+        ok(await ann.post(`${prefix}/tasks`, { roomId, title: "B" })).id,
+      ];
+      ok(await ann.put(`${prefix}/tasks/${one}/relations/blocks/${two}`));
+      const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
+      const { id: event } = ok(await ann.post(`${prefix}/calendar/events`, { roomId, title: "Call", start }));
+      const out = await exportTenant(gateway, boss);
+      await withGateway(async (other) => {
+        const newBoss = await other.as("boss", { role: "owner" });
+        const bring = async (): Promise<Any> => {
+          const { state, report, progress: { added } } = await importArchive(other, newBoss, "gateway", out);
+          assert.deepEqual([state, report], ["done", []]);
+          return [added.documents, added.comments, added.relations, added.events, added.members];
+        };
+        assert.deepEqual(await bring(), [1, 1, 1, 1, 2]);
+        const newAnn = await other.as("ann", { role: "admin" });
+        ok(await newAnn.delete(`${prefix}/documents/${id}/comments/${comment}`));
+        ok(await newAnn.delete(`${prefix}/tasks/${one}/relations/blocks/${two}`));
+        ok(await newAnn.delete(`${prefix}/calendar/events/${event}`));
+        ok(await newAnn.delete(`/v1/rooms/${roomId}/members/bob`));
+        assert.deepEqual(await bring(), [0, 0, 0, 0, 0]);
+        ok(await newAnn.delete(`/v1/rooms/${roomId}?purge=true`));
+        await other.runJobs();
+        assert.deepEqual(await bring(), [1, 1, 1, 1, 2]);
+      }, engine);
+    });
+  },
+);

@@ -1,0 +1,90 @@
+// Imports and exports beside other writers of several connections: what one decides the other knows.
+import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { inTime } from "@/core/clock.ts";
+import { onPostgres } from "../engines.ts";
+import type { Harness } from "../harness.ts";
+import { ok, people, refused, roomOf } from "./team.ts";
+import { archiveOf, EXPORTS, exportTenant, IMPORTS, linesOf, uploadArchive, withGateway } from "./transfer_world.ts";
+
+// deno-lint-ignore no-explicit-any -- events as they are told
+type Any = any;
+
+/** Runs `meanwhile` once, in a transaction that is about to tell of this; and waits for it, unless it waits for us. */
+function during(gateway: Harness, isIt: (draft: Any) => boolean, meanwhile: () => Promise<unknown>): Promise<unknown> {
+  const { store } = gateway.app;
+  const write = store.write;
+  const outside = AsyncLocalStorage.snapshot();
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  let isDone = false;
+  store.write = (work) =>
+    write.call(store, (tx) =>
+      work(
+        new Proxy(tx, {
+          get(target, name) {
+            const value: Any = Reflect.get(target, name, target);
+            if (typeof value !== "function") return value;
+            if (name !== "emit") return value.bind(target);
+            return async (...drafts: Any[]) => {
+              if (!isDone && drafts.some(isIt)) {
+                isDone = true;
+                const other = outside(meanwhile);
+                other.then(resolve, resolve);
+                await inTime(other, 300);
+              }
+              return await value.apply(target, drafts);
+            };
+          },
+        }),
+      )) as never;
+  return promise.finally(() => store.write = write);
+}
+
+onPostgres("of imports asked for at once one is made, and of exports of one principal", async (engine) => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    ok(await boss.get("/v1/collaboration/me"));
+    for (const [path, ask] of [[IMPORTS, { kind: "slack" }], [EXPORTS, { kind: "tenant" }]] as const) {
+      const answers = await Promise.all(Array.from({ length: 8 }, () => boss.post(path, ask)));
+      const made = answers.filter(({ status }) => status < 300);
+      assert.equal(made.length, 1, path);
+    }
+    await gateway.runJobs();
+  }, engine);
+});
+
+onPostgres("an import that ends while it is cancelled has ended, or was cancelled, for everybody", async (engine) => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const id = await uploadArchive(gateway, boss, "gateway", '{"type":"export","version":1}\n{"type":"end"}\n');
+    const cancelled = during(
+      gateway,
+      ({ type, data }) => type === "import.updated" && data.import.state === "done",
+      () => boss.post(`${IMPORTS}/${id}/cancel`),
+    );
+    await gateway.runJobs();
+    refused(await cancelled as Any, 409, "conflict");
+    assert.equal(ok(await boss.get(`${IMPORTS}/${id}`)).state, "done");
+  }, engine);
+});
+
+onPostgres("who joins a room while an import lets members in is counted", async (engine) => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann, bob } = await people(gateway, "ann", "bob", "cyd");
+    const roomId = await roomOf(ann, [], { visibility: "public" });
+    const lines = linesOf(await exportTenant(gateway, boss));
+    const at = lines.findIndex(({ type }) => type === "member");
+    lines.splice(at, 0, { ...lines[at], principalId: "cyd", role: "member" });
+    await uploadArchive(gateway, boss, "gateway", archiveOf(lines));
+    const joined = during(
+      gateway,
+      ({ type, data }) => type === "member.joined" && data.principalId === "cyd",
+      () => bob.put(`/v1/rooms/${roomId}/members/me`),
+    );
+    await gateway.runJobs();
+    ok(await joined as Any);
+    const { memberCount, members } = ok(await ann.get(`/v1/rooms/${roomId}?include=members`));
+    assert.deepEqual([memberCount, members.length], [3, 3]);
+  }, engine);
+});
