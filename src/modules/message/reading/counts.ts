@@ -33,11 +33,11 @@ export class UnreadCounts {
     const counts: Counts[] = [];
     const rest = turns();
     for (let at = 0; at < rooms.length; at += AT_ONCE) {
+      // A transaction keeps everybody waiting for as long as it takes.
+      if (at > 0 && !this.#store.isInTransaction) await rest();
       counts.push(
         ...await Promise.all(rooms.slice(at, at + AT_ONCE).map((room) => this.#one(tenantId, principalId, room))),
       );
-      // A transaction keeps everybody waiting for as long as it takes.
-      if (!this.#store.isInTransaction) await rest();
     }
     return new Map(rooms.map(({ id }, place) => [id, counts[place] ?? NOTHING_UNREAD]));
   }
