@@ -6,6 +6,7 @@ import { download as downloadFile, png, sha256, upload } from "./file_rig.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 import {
   archiveOf,
+  codesOf,
   crash,
   download,
   EXPORTS,
@@ -93,7 +94,6 @@ const message = (roomId: string, id: string, more: Any = {}): Any => ({
 });
 
 /** The codes of a report with their counts. */
-const codes = ({ report }: Any): Any => Object.fromEntries(report.map(({ code, count }: Any) => [code, count]));
 
 Deno.test("nobody comes out of an archive with more rights than who asked for the import, or who uploaded it", async () => {
   await withGateway(async (gateway) => {
@@ -137,7 +137,7 @@ Deno.test("a file of an archive cannot take the place of a content that is not i
     ];
     const done = await importArchive(gateway, boss, "gateway", archiveOf(lines));
     assert.equal((await small()).status, 422);
-    assert.deepEqual(codes(done), { invalid_record: 1 });
+    assert.deepEqual(codesOf(done), { invalid_record: 1 });
   });
 });
 
@@ -195,7 +195,7 @@ Deno.test("a room of an archive is no more than a room may be", async () => {
       END,
     ];
     const done = await importArchive(gateway, boss, "gateway", archiveOf(lines));
-    assert.deepEqual(codes(done), { metadata_too_large: 1, invalid_record: 3 });
+    assert.deepEqual(codesOf(done), { metadata_too_large: 1, invalid_record: 3 });
     assert.match(JSON.stringify(done.report), /line 4: retentionDays .*line 5: retentionDays .*line 6: slug /);
     assert.deepEqual(ok(await ann.get("/v1/rooms/room_big")).metadata, {});
     refused(await ann.get("/v1/rooms/room_short"), 404, "not_found");
@@ -233,7 +233,7 @@ Deno.test("principals of an archive have no handle and no zone that nobody could
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const lines = [HEAD, person("ann", { handle: "me", timezone: "Mars/Olympus" }), END];
-    assert.deepEqual(codes(await importArchive(gateway, boss, "gateway", archiveOf(lines))), { handle_invalid: 1 });
+    assert.deepEqual(codesOf(await importArchive(gateway, boss, "gateway", archiveOf(lines))), { handle_invalid: 1 });
     const { handle, timezone } = ok(await boss.get("/v1/collaboration/principals/ann"));
     assert.deepEqual([handle, timezone], [null, null]);
   });
@@ -254,7 +254,7 @@ Deno.test("an item of a Slack export that no store takes costs that item, and wh
       "one/2024-01-01.json": JSON.stringify([post(1, "first"), post(2, "half \ud83d"), post(3, 7), post(4, "last")]),
     });
     const done = await importArchive(gateway, boss, "slack", archive);
-    assert.deepEqual([codes(done), done.progress.added.messages], [{ invalid_text: 2, invalid_record: 1 }, 2]);
+    assert.deepEqual([codesOf(done), done.progress.added.messages], [{ invalid_text: 2, invalid_record: 1 }, 2]);
     const found = Object.fromEntries(done.report.map(({ code, examples }: Any) => [code, examples]));
     assert.deepEqual(found.invalid_text, ["users.json item 1: /real_name", "one/2024-01-01.json item 1: /text"]);
     assert.match(found.invalid_record[0], /^one\/2024-01-01\.json item 2: text /);
@@ -272,7 +272,7 @@ Deno.test("names of users that objects know too are names, and what does not fit
       { type: "post", post: { team: "t", channel: "c", user: "constructor", message: "hi", create_at: "now" } },
     ];
     const done = await importArchive(gateway, boss, "mattermost", archiveOf(lines));
-    assert.deepEqual(codes(done), { invalid_record: 1 });
+    assert.deepEqual(codesOf(done), { invalid_record: 1 });
     assert.match(done.report[0].examples[0], /^line 5: create_at /);
     const reader = await gateway.as("mattermost:constructor");
     const [{ id }] = ok(await reader.get("/v1/rooms?member=me")).items;
@@ -331,7 +331,7 @@ Deno.test("who is named in an archive may be more than one statement can ask for
     const done = await importArchive(gateway, boss, "gateway", archiveOf(lines));
     assert.equal(done.state, "done", JSON.stringify(done));
     assert.deepEqual([done.progress.added.members, done.progress.added.reactions], [10, 40_000]);
-    assert.deepEqual(codes(done), { too_many_members: 39_990, unknown_author: 40_001 });
+    assert.deepEqual(codesOf(done), { too_many_members: 39_990, unknown_author: 40_001 });
   }, { SVC_LIMIT_ROOM_MEMBERS: "10" });
 });
 

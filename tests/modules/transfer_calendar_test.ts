@@ -7,6 +7,7 @@ import { ok, people, roomOf } from "./team.ts";
 import {
   archiveOf,
   assertOnce,
+  codesOf,
   crashEverywhere,
   download,
   EXPORTS,
@@ -281,7 +282,7 @@ onEngines("lines of events are not believed", async (engine) => {
       const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
-        Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count])),
+        codesOf(done),
         {
           invalid_record: invalid.length + 4 + 3,
           unknown_room: 1,

@@ -7,6 +7,8 @@ import type { Caller, Harness } from "../harness.ts";
 import { download as downloadFile, FILES, png, sha256, upload } from "./file_rig.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 import {
+  beforeEmit,
+  codesOf,
   crash,
   download,
   EXPORTS,
@@ -221,7 +223,7 @@ Deno.test("an archive is not believed: what is damaged, too large or refused sta
       const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
-        Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count])),
+        codesOf(done),
         { file_damaged: 2, file_refused: 1, document_damaged: 1, parent_missing: 1, metadata_too_large: 1 },
       );
       assert.deepEqual([done.progress.added.documents, done.progress.added.files], [2, 1]);
@@ -388,6 +390,7 @@ Deno.test("a download that is given up leaves nothing open", async () => {
     assert.equal((await download(gateway, boss, id).then((whole) => whole.text())).split("\n").length > 10, true);
   });
 });
+
 Deno.test("an import that was only asleep while it stored a file takes nothing from the run that took its place", async () => {
   await withGateway(async (gateway) => {
     const { boss, files } = await fill(gateway);
@@ -400,30 +403,20 @@ Deno.test("an import that was only asleep while it stored a file takes nothing f
       const { promise: awake, resolve: wake } = Promise.withResolvers<void>();
       const { promise: asleep, resolve: sleep } = Promise.withResolvers<void>();
       let isAsleep = false;
-      // The write that tells of the first file that has been stored.
+      const end = beforeEmit(empty, (drafts) => {
+        // That of the first file that has been stored.
+        if (isAsleep || !drafts.some(({ type }) => type === "file.created")) return;
+        isAsleep = true;
+        sleep();
+        throw new Sleeping();
+      });
+      const telling = store.write;
       store.write = (work) =>
-        write.call(store, (tx) =>
-          work(
-            new Proxy(tx, {
-              get(target, name) {
-                const value: Any = Reflect.get(target, name, target);
-                if (typeof value !== "function") return value;
-                if (name !== "emit") return value.bind(target);
-                return (...drafts: Any[]) => {
-                  if (!isAsleep && drafts.some(({ type }) => type === "file.created")) {
-                    isAsleep = true;
-                    sleep();
-                    throw new Sleeping();
-                  }
-                  return value.apply(target, drafts);
-                };
-              },
-            }),
-          )).catch(async (error) => {
-            if (!(error instanceof Sleeping)) throw error;
-            await awake;
-            return await write.call(store, work);
-          }) as never;
+        telling.call(store, work).catch(async (error) => {
+          if (!(error instanceof Sleeping)) throw error;
+          await awake;
+          return await write.call(store, work);
+        }) as never;
       const running = empty.runJobs();
       await asleep;
       empty.clock.advance(LEASE_MS);
@@ -435,7 +428,7 @@ Deno.test("an import that was only asleep while it stored a file takes nothing f
       wake();
       await running;
       await other.stop();
-      store.write = write;
+      end();
       assert.equal((await downloadFile(empty, await empty.as("bob"), files.big)).status, 200);
     });
   });

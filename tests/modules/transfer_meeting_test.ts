@@ -6,6 +6,7 @@ import type { Caller, Harness } from "../harness.ts";
 import { eventsOf, ok, people, roomOf } from "./team.ts";
 import {
   archiveOf,
+  codesOf,
   crashEverywhere,
   download,
   EXPORTS,
@@ -206,7 +207,7 @@ onEngines("lines of meetings are not believed", async (engine) => {
       const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
-        Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count])),
+        codesOf(done),
         {
           invalid_record: invalid.length,
           unknown_meeting: 3,

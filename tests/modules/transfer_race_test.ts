@@ -5,39 +5,33 @@ import { inTime } from "@/core/clock.ts";
 import { onPostgres } from "../engines.ts";
 import type { Harness } from "../harness.ts";
 import { ok, people, refused, roomOf } from "./team.ts";
-import { archiveOf, EXPORTS, exportTenant, IMPORTS, linesOf, uploadArchive, withGateway } from "./transfer_world.ts";
+import {
+  archiveOf,
+  beforeEmit,
+  EXPORTS,
+  exportTenant,
+  IMPORTS,
+  linesOf,
+  uploadArchive,
+  withGateway,
+} from "./transfer_world.ts";
 
 // deno-lint-ignore no-explicit-any -- events as they are told
 type Any = any;
 
 /** Runs `meanwhile` once, in a transaction that is about to tell of this; and waits for it, unless it waits for us. */
 function during(gateway: Harness, isIt: (draft: Any) => boolean, meanwhile: () => Promise<unknown>): Promise<unknown> {
-  const { store } = gateway.app;
-  const write = store.write;
   const outside = AsyncLocalStorage.snapshot();
   const { promise, resolve } = Promise.withResolvers<unknown>();
   let isDone = false;
-  store.write = (work) =>
-    write.call(store, (tx) =>
-      work(
-        new Proxy(tx, {
-          get(target, name) {
-            const value: Any = Reflect.get(target, name, target);
-            if (typeof value !== "function") return value;
-            if (name !== "emit") return value.bind(target);
-            return async (...drafts: Any[]) => {
-              if (!isDone && drafts.some(isIt)) {
-                isDone = true;
-                const other = outside(meanwhile);
-                other.then(resolve, resolve);
-                await inTime(other, 300);
-              }
-              return await value.apply(target, drafts);
-            };
-          },
-        }),
-      )) as never;
-  return promise.finally(() => store.write = write);
+  const end = beforeEmit(gateway, async (drafts) => {
+    if (isDone || !drafts.some(isIt)) return;
+    isDone = true;
+    const other = outside(meanwhile);
+    other.then(resolve, resolve);
+    await inTime(other, 300);
+  });
+  return promise.finally(end);
 }
 
 onPostgres("of imports asked for at once one is made, and of exports of one principal", async (engine) => {

@@ -7,6 +7,7 @@ import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
 import {
   archiveOf,
   assertOnce,
+  codesOf,
   crashEverywhere,
   download,
   EXPORTS,
@@ -229,7 +230,7 @@ Deno.test("an imported board whose prefix, keys or places are taken gets others,
       const roomId = await roomOf(zoe, [], { name: "Opposite Pole Side", slug: "ops" });
       assert.equal(ok(await zoe.post(TASKS, { roomId, title: "Mine" })).key, "OPS-1");
       const done = await importArchive(other, newBoss, "gateway", out);
-      const codes = Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count]));
+      const codes = codesOf(done);
       assert.deepEqual(codes, { slug_taken: 1, prefix_taken: 1, key_taken: 6 });
       const ann = await other.as("ann");
       assert.equal(ok(await ann.get(`${TASKS}/OPS2-1`)).title, "Renew");
@@ -251,7 +252,7 @@ Deno.test("an imported board whose prefix, keys or places are taken gets others,
       const room = ok(await ann.get(`${TASKS}/OPS-1`)).roomId;
       assert.equal(ok(await ann.post(TASKS, { roomId: room, title: "Between" })).key, "OPS-5");
       const done = await importArchive(other, newBoss, "gateway", out);
-      const codes = Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count]));
+      const codes = codesOf(done);
       assert.deepEqual(codes, { key_taken: 1, position_taken: 1 });
       assert.equal(ok(await ann.get(`${TASKS}/OPS-5`)).title, "Between");
       const titles = ok(await ann.get(`${TASKS}?roomId=${room}&sort=position`)).items.map((one: Any) => one.title);
@@ -343,7 +344,7 @@ onEngines("lines of tasks are not believed", async (engine) => {
       const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
-        Object.fromEntries(done.report.map(({ code, count }: Any) => [code, count])),
+        codesOf(done),
         {
           invalid_record: invalid.length,
           unknown_task: 3,

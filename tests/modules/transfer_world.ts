@@ -152,6 +152,34 @@ export function writeTwice(gateway: Harness): () => void {
   return () => store.write = write;
 }
 
+/** Calls `before` with what each transaction is about to tell, inside it; the return ends that. */
+export function beforeEmit(gateway: Harness, before: (drafts: Any[]) => unknown): () => void {
+  const { store } = gateway.app;
+  const write = store.write;
+  store.write = (work) =>
+    write.call(store, (tx) =>
+      work(
+        new Proxy(tx, {
+          get(target, name) {
+            const value: Any = Reflect.get(target, name, target);
+            if (typeof value !== "function") return value;
+            if (name !== "emit") return value.bind(target);
+            return async (...drafts: Any[]) => {
+              await before(drafts);
+              return await value.apply(target, drafts);
+            };
+          },
+        }),
+      )) as never;
+  return () => store.write = write;
+}
+
+/** What an import left out: how many things by code. */
+// deno-lint-ignore no-explicit-any explicit-module-boundary-types -- the answer of an import
+export function codesOf({ report }: any): Record<string, number> {
+  return Object.fromEntries(report.map(({ code, count }: Any) => [code, count]));
+}
+
 /** An import as it is told of, without when. */
 // deno-lint-ignore no-explicit-any explicit-module-boundary-types -- the answer of an import
 export const summary = ({ state, progress, report, failure }: any) => ({
