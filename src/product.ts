@@ -31,7 +31,7 @@ import {
   ReadingService,
   RetentionService,
   ScheduledService,
-  UnreadCounts,
+  UnreadCounter,
 } from "@/modules/message/mod.ts";
 import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
@@ -154,7 +154,7 @@ export function createProduct(
     notifications,
     membersMax: settings.SVC_LIMIT_ROOM_MEMBERS,
   });
-  const unreads = new UnreadCounts(store);
+  const unreads = new UnreadCounter(store);
   const rooms = new RoomService({
     store,
     clock,

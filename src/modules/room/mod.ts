@@ -15,7 +15,16 @@ export {
   seer,
 } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
-export { type CountUnread, presentShared, readIn } from "./presenter.ts";
+export {
+  type CountUnread,
+  NOTHING_UNREAD,
+  presentRoom,
+  presentShared,
+  readIn,
+  type ReadPosition,
+  type UnreadCount,
+  type UnreadCounts,
+} from "./presenter.ts";
 export { AgentPolicy, Metadata, PRESENCE_MAX, RETENTION_DAYS_MAX, Room, RoomEvent, RoomId, Slug } from "./schema.ts";
 export { RoomService } from "./service.ts";
 export {

@@ -5,14 +5,19 @@ import { type Entry, hiddenUpTo } from "./gate.ts";
 import type { Room, SharedRoom } from "./schema.ts";
 import type { RoomRow, SeenRoom } from "./store.ts";
 
-/** Unread counts of one principal in rooms it is a member of, from its read position on. */
+/** Up to where a member has read a room, and where the room stands. */
+export type ReadPosition = { id: string; lastReadSeq: number; head: number };
+export type UnreadCount = { unreadCount: number; mentionCount: number };
+/** By room. */
+export type UnreadCounts = ReadonlyMap<string, UnreadCount>;
+/** Counts what is unread of one principal in rooms it is a member of. */
 export type CountUnread = (
   tenantId: string,
   principalId: string,
-  rooms: readonly { id: string; lastReadSeq: number; head: number }[],
-) => Promise<ReadonlyMap<string, { unreadCount: number; mentionCount: number }>>;
+  rooms: readonly ReadPosition[],
+) => Promise<UnreadCounts>;
 
-const NONE = { unreadCount: 0, mentionCount: 0 };
+export const NOTHING_UNREAD: UnreadCount = { unreadCount: 0, mentionCount: 0 };
 
 export class RoomPresenter {
   readonly #countUnread: CountUnread;
@@ -33,18 +38,23 @@ export class RoomPresenter {
       actor.principalId,
       entries.flatMap(({ room }) => readIn(room)),
     );
-    return entries.map(({ room, role }) => ({
-      ...presentShared(room, room.epoch ?? ""),
-      lastSeq: room.head ?? 0,
-      ...(counts.get(room.id) ?? NONE),
-      lastReadSeq: room.my_last_read_seq ?? 0,
-      myRole: role,
-    }));
+    return entries.map((entry) => presentRoom(entry, counts));
   }
 }
 
-/** From where on somebody has read nothing in a room; nothing of who is no member. */
-export function readIn(room: SeenRoom): { id: string; lastReadSeq: number; head: number }[] {
+/** A room as one principal sees it. */
+export function presentRoom({ room, role }: Entry, counts: UnreadCounts): Room {
+  return {
+    ...presentShared(room, room.epoch ?? ""),
+    lastSeq: room.head ?? 0,
+    ...(counts.get(room.id) ?? NOTHING_UNREAD),
+    lastReadSeq: room.my_last_read_seq ?? 0,
+    myRole: role,
+  };
+}
+
+/** How far somebody has read a room; nothing of who is no member. */
+export function readIn(room: SeenRoom): ReadPosition[] {
   if (room.my_last_read_seq === null) return [];
   return [{ id: room.id, lastReadSeq: Math.max(room.my_last_read_seq, hiddenUpTo({ room })), head: room.head ?? 0 }];
 }

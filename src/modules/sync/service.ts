@@ -5,16 +5,17 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { NOTHING_UNREAD, type UnreadCounts } from "@/modules/message/mod.ts";
+import { presentUnread, type UnreadCounter } from "@/modules/message/mod.ts";
 import {
   checkHears,
   effectiveRole,
   hiddenUpTo,
   PRESENCE_MAX,
-  presentShared,
+  presentRoom,
   readIn,
   type SeenRoom,
   seer,
+  type UnreadCounts,
 } from "@/modules/room/mod.ts";
 import type { Presence } from "@/ports/presence.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
@@ -40,10 +41,8 @@ type Deps = {
   identity: IdentityService;
   watch: Pick<StreamWatch, "open">;
   presence: Pick<Presence, "listMany">;
-  unreads: Pick<UnreadCounts, "count">;
+  unreads: Pick<UnreadCounter, "count">;
 };
-
-type Unreads = Awaited<ReturnType<UnreadCounts["count"]>>;
 
 /** Where a cursor says the caller stands. */
 type Since = { epoch: string; seq: number; places: Places };
@@ -80,7 +79,7 @@ export class SyncService {
       limited,
       rooms: rooms.map((room) => present(actor, room, unreads)),
       leftRoomIds: [],
-      unreads: rooms.map((room) => unreadIn(room, unreads)),
+      unreads: rooms.map((room) => presentUnread(room, unreads)),
       positions: [ownPosition(actor, now), ...rooms.map(positionOf)],
       events: [],
     };
@@ -98,7 +97,7 @@ export class SyncService {
       limited: false,
       rooms: rooms.fresh.map((room) => present(actor, room, unreads)),
       leftRoomIds: rooms.left,
-      unreads: touched.map((room) => unreadIn(room, unreads)),
+      unreads: touched.map((room) => presentUnread(room, unreads)),
       positions: [...(now.own?.head ?? 0) > from.seq ? [ownPosition(actor, now)] : [], ...moved.map(positionOf)],
       events: events.map((event): SyncEvent => ({
         channel: event.stream,
@@ -109,7 +108,7 @@ export class SyncService {
   }
 
   /** Counted up to the positions. What was deleted since is not among them, and the next answer tells of it. */
-  #unreads({ tenantId, principalId }: Actor, rooms: readonly SeenRoom[]): Promise<Unreads> {
+  #unreads({ tenantId, principalId }: Actor, rooms: readonly SeenRoom[]): Promise<UnreadCounts> {
     return this.#deps.unreads.count(tenantId, principalId, rooms.flatMap(readIn));
   }
 
@@ -264,23 +263,8 @@ function readRooms(events: readonly StoredEvent[]): string[] {
   return events.filter((event) => event.type === "read.updated").map((event) => JSON.parse(event.json).data.roomId);
 }
 
-function present(actor: Actor, room: SeenRoom, unreads: Unreads): Sync["rooms"][number] {
-  return {
-    ...presentShared(room, room.epoch ?? ""),
-    lastSeq: room.head ?? 0,
-    ...unreads.get(room.id) ?? NOTHING_UNREAD,
-    lastReadSeq: room.my_last_read_seq ?? 0,
-    myRole: effectiveRole(actor, room) ?? null,
-  };
-}
-
-function unreadIn(room: SeenRoom, unreads: Unreads): Sync["unreads"][number] {
-  return {
-    roomId: room.id,
-    lastReadSeq: room.my_last_read_seq ?? 0,
-    ...unreads.get(room.id) ?? NOTHING_UNREAD,
-    lastSeq: room.head ?? 0,
-  };
+function present(actor: Actor, room: SeenRoom, unreads: UnreadCounts): Sync["rooms"][number] {
+  return presentRoom({ room, role: effectiveRole(actor, room) ?? null }, unreads);
 }
 
 function positionOf(room: SeenRoom): Sync["positions"][number] {

@@ -1,14 +1,12 @@
 // Unread counts, remembered: whoever has not read for long must not cost a long count each time their room is looked at.
 import { turns } from "@/core/clock.ts";
 import { RecentMap } from "@/core/recent_map.ts";
+import { NOTHING_UNREAD, type ReadPosition, type UnreadCount, type UnreadCounts } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { COUNT_MAX, MessageStore, type MessageTables } from "../store.ts";
 
-type Counts = { unreadCount: number; mentionCount: number };
-type Behind = { id: string; lastReadSeq: number; head: number };
-type Remembered = { counts: Counts; lastReadSeq: number; head: number };
+type Remembered = { counts: UnreadCount; lastReadSeq: number; head: number };
 
-export const NOTHING_UNREAD: Counts = { unreadCount: 0, mentionCount: 0 };
 const REMEMBERED_MAX = 50_000;
 /** Rooms counted side by side; where counting keeps this thread busy, so many at a time. */
 const AT_ONCE = 4;
@@ -20,7 +18,7 @@ const STEP_MAX = 1000;
  * head in the same commit. So a remembered count is right for its head, and can be carried on to a later one as long as
  * nothing in between changed older messages.
  */
-export class UnreadCounts {
+export class UnreadCounter {
   readonly #store: Store<MessageTables>;
   readonly #remembered = new RecentMap<string, Remembered>(REMEMBERED_MAX);
 
@@ -29,8 +27,8 @@ export class UnreadCounts {
   }
 
   /** Of members with these positions, in rooms with these heads; those who are behind in many rooms keep nobody waiting. */
-  async count(tenantId: string, principalId: string, rooms: readonly Behind[]): Promise<ReadonlyMap<string, Counts>> {
-    const counts: Counts[] = [];
+  async count(tenantId: string, principalId: string, rooms: readonly ReadPosition[]): Promise<UnreadCounts> {
+    const counts: UnreadCount[] = [];
     const rest = turns();
     for (let at = 0; at < rooms.length; at += AT_ONCE) {
       // A transaction keeps everybody waiting for as long as it takes.
@@ -42,7 +40,7 @@ export class UnreadCounts {
     return new Map(rooms.map(({ id }, place) => [id, counts[place] ?? NOTHING_UNREAD]));
   }
 
-  async #one(tenantId: string, principalId: string, { id, lastReadSeq, head }: Behind): Promise<Counts> {
+  async #one(tenantId: string, principalId: string, { id, lastReadSeq, head }: ReadPosition): Promise<UnreadCount> {
     if (head <= lastReadSeq) return NOTHING_UNREAD;
     const messages = new MessageStore(this.#store.db);
     // What a transaction sees may never come to be.

@@ -4,10 +4,18 @@ import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import { notFound, readIn, type RoomGate, seer } from "@/modules/room/mod.ts";
+import {
+  notFound,
+  NOTHING_UNREAD,
+  readIn,
+  type RoomGate,
+  type SeenRoom,
+  seer,
+  type UnreadCounts,
+} from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { MessageTables } from "../store.ts";
-import { NOTHING_UNREAD, type UnreadCounts } from "./counts.ts";
+import type { UnreadCounter } from "./counts.ts";
 import type { ReadPut, Unread } from "./schema.ts";
 import { ReadingStore } from "./store.ts";
 
@@ -15,7 +23,7 @@ type Deps = {
   store: Store<MessageTables>;
   gate: RoomGate;
   notifications: NotificationService;
-  unreads: UnreadCounts;
+  unreads: UnreadCounter;
 };
 
 export class ReadingService {
@@ -56,11 +64,16 @@ export class ReadingService {
     const who = { ...seer(actor), isOwned: actor.ownerId !== null };
     const rooms = await new ReadingStore(this.#deps.store.db).rooms(who, roomIds);
     const counts = await this.#deps.unreads.count(actor.tenantId, actor.principalId, rooms.flatMap(readIn));
-    return rooms.map((room) => ({
-      roomId: room.id,
-      lastReadSeq: room.my_last_read_seq ?? 0,
-      ...counts.get(room.id) ?? NOTHING_UNREAD,
-      lastSeq: room.head ?? 0,
-    }));
+    return rooms.map((room) => presentUnread(room, counts));
   }
+}
+
+/** What is left to read in a room. */
+export function presentUnread(room: SeenRoom, counts: UnreadCounts): Unread {
+  return {
+    roomId: room.id,
+    lastReadSeq: room.my_last_read_seq ?? 0,
+    ...counts.get(room.id) ?? NOTHING_UNREAD,
+    lastSeq: room.head ?? 0,
+  };
 }
