@@ -1,5 +1,4 @@
-// A crowd of sockets in one process of its own, so that its cost is not the server's. Runs on Node as well, which reads from
-// sockets at a third of the cost.
+// A crowd of sockets in one process of its own, so that its cost is not the server's.
 import {
   type Dialect,
   gatewayDialect,
@@ -9,23 +8,39 @@ import {
   stamped,
   wsDialect,
 } from "./dialect.ts";
-import { FrameSocket } from "./frame_socket.ts";
+import { FrameSocket, hear } from "./frame_socket.ts";
 import { answer, orders } from "./orders.ts";
 
 export type Order =
-  | { kind: "open"; dialect: string; bases: string[]; sockets: number; token?: string; rooms?: string[] }
+  | {
+    kind: "open";
+    dialect: string;
+    bases: string[];
+    sockets: number;
+    token?: string;
+    rooms?: string[];
+    /** On a core of its own the crowd never sleeps, so that no server has to wake it. */
+    sharesCores?: boolean;
+  }
   | { kind: "flood"; seconds: number; bytes: number; senders: number; inFlight: number }
   | { kind: "steady"; seconds: number; bytes: number; perSecond: number }
   | { kind: "close" };
 
 export type Report = { deliveries: number; sends: number; seconds: number; latencies: number[] };
 
+const OPENING = 50;
+const OPENED_WITHIN_MS = 20_000;
+/** How long to wait for the sockets at a time. */
+const WAIT_MS = 10;
+
 /** What is in a frame. All sockets of a room hear the same one, which is read once. */
 type Read = { frame: string; pong: string | undefined; messages: number; sentAt: number; acknowledged: number };
 
 class Crowd {
   readonly #dialect: Dialect;
+  readonly #waitMs: number;
   readonly #sockets: FrameSocket[] = [];
+  #joined = 0;
   #deliveries = 0;
   #sent = 0;
   #acknowledged = 0;
@@ -35,42 +50,38 @@ class Crowd {
   #nextId = 10;
   #read: Read = { frame: "", pong: undefined, messages: 0, sentAt: NaN, acknowledged: 0 };
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: Dialect, waitMs: number) {
     this.#dialect = dialect;
+    this.#waitMs = waitMs;
   }
 
   /** Members are spread over the bases in blocks, so that those of a room, who are far apart, meet on different ones. */
-  async open(bases: readonly string[], sockets: number): Promise<void> {
+  open(bases: readonly string[], sockets: number): void {
     const baseOf = (member: number): string => bases[Math.floor(member * bases.length / sockets)] ?? "";
-    for (let from = 0; from < sockets; from += 50) {
-      const members = Array.from({ length: Math.min(50, sockets - from) }, (_, at) => from + at);
-      const some = members.map((member) => this.#join(baseOf(member), member));
-      this.#sockets.push(...await Promise.all(some));
+    while (this.#sockets.length < sockets) {
+      const from = this.#sockets.length;
+      for (let member = from; member < Math.min(from + OPENING, sockets); member++) this.#join(baseOf(member), member);
+      this.#listen(OPENED_WITHIN_MS, () => this.#joined === this.#sockets.length);
+      if (this.#joined < this.#sockets.length) throw new Error("some sockets were not let in");
     }
   }
 
   /** A few members send as fast as they are acknowledged, `inFlight` each. */
-  async flood(seconds: number, bytes: number, senders: number, inFlight: number): Promise<Report> {
+  flood(seconds: number, bytes: number, senders: number, inFlight: number): Report {
     const before = { deliveries: this.#deliveries, acknowledged: this.#acknowledged };
     const startedAt = performance.now();
-    let isOver = false;
-    this.#onAcknowledged = (socket, count) => {
-      if (!isOver) this.#send(socket, bytes, count);
-    };
-    for (const socket of this.#sockets.slice(0, senders)) {
-      this.#send(socket, bytes, inFlight);
-    }
-    await pause(seconds * 1000);
-    isOver = true;
-    const took = (performance.now() - startedAt) / 1000;
+    this.#onAcknowledged = (socket, count) => this.#send(socket, bytes, count);
+    for (const socket of this.#sockets.slice(0, senders)) this.#send(socket, bytes, inFlight);
+    this.#listen(seconds * 1000);
+    this.#onAcknowledged = undefined;
     const report = {
       deliveries: this.#deliveries - before.deliveries,
       sends: this.#acknowledged - before.acknowledged,
-      seconds: took,
+      seconds: (performance.now() - startedAt) / 1000,
       latencies: [],
     };
-    await pause(500);
-    for (let waits = 0; this.#acknowledged < this.#sent && waits < 100; waits++) await pause(100);
+    this.#listen(500);
+    this.#listen(10_000, () => this.#acknowledged === this.#sent);
     if (this.#acknowledged < this.#sent) {
       throw new Error(`${this.#sent - this.#acknowledged} sends were not acknowledged`);
     }
@@ -78,17 +89,17 @@ class Crowd {
   }
 
   /** One member sends at a fixed rate; how long every delivery took. */
-  async steady(seconds: number, bytes: number, perSecond: number): Promise<Report> {
+  steady(seconds: number, bytes: number, perSecond: number): Report {
     this.#latencies = [];
     const deliveries = this.#deliveries;
     const [sender] = this.#sockets;
     const startedAt = performance.now();
     for (let sent = 0; sent < seconds * perSecond; sent++) {
-      const wait = startedAt + sent * 1000 / perSecond - performance.now();
-      if (wait > 0) await pause(wait);
+      const at = startedAt + sent * 1000 / perSecond;
+      while (performance.now() < at) hear(this.#waitMs);
       if (sender !== undefined) this.#send(sender, bytes);
     }
-    await pause(1000);
+    this.#listen(1000);
     const latencies = this.#latencies.toSorted((a, b) => a - b);
     this.#latencies = undefined;
     return {
@@ -103,6 +114,12 @@ class Crowd {
     for (const socket of this.#sockets) socket.close();
   }
 
+  /** Hears all sockets for so long, or until it is enough. */
+  #listen(ms: number, isEnough = (): boolean => false): void {
+    const until = performance.now() + ms;
+    while (performance.now() < until && !isEnough()) hear(this.#waitMs);
+  }
+
   /** Sends `count` messages, in one frame where the protocol takes several in one. */
   #send(socket: FrameSocket, bytes: number, count = 1): void {
     if (!socket.isOpen) return;
@@ -113,20 +130,21 @@ class Crowd {
     else socket.send(frames.join(this.#dialect.joiner));
   }
 
-  async #join(base: string, member: number): Promise<FrameSocket> {
+  #join(base: string, member: number): void {
     const dialect = this.#dialect;
-    const socket = await FrameSocket.open(dialect.socketUrl(base));
+    const socket = new FrameSocket(dialect.socketUrl(base));
     const hello = dialect.hello(member);
-    while (hello[0]?.afterFrame === false) socket.send(hello.shift()?.text ?? "");
-    await new Promise<void>((resolve) => {
-      socket.onText = (frame) => {
-        if (dialect.isJoined(frame)) resolve();
-        else if (hello.length > 0) socket.send(hello.shift()?.text ?? "");
-      };
-    });
+    const greet = (): void => socket.send(hello.shift()?.text ?? "");
+    socket.onOpen = () => {
+      while (hello[0]?.afterFrame === false) greet();
+    };
+    socket.onText = (frame) => {
+      if (!dialect.isJoined(frame)) return hello.length > 0 ? greet() : undefined;
+      this.#joined++;
+      socket.onText = (frame) => this.#receive(socket, frame);
+    };
+    this.#sockets.push(socket);
     this.#members.set(socket, member);
-    socket.onText = (frame) => this.#receive(socket, frame);
-    return socket;
   }
 
   #receive(socket: FrameSocket, frame: string): void {
@@ -152,12 +170,10 @@ class Crowd {
   }
 }
 
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
 async function obey(): Promise<void> {
   let crowd: Crowd | undefined;
+  // Servers are answered between orders as well.
+  setInterval(() => hear(0), 100);
   for await (const order of orders<Order>()) {
     let report: Report = { deliveries: 0, sends: 0, seconds: 0, latencies: [] };
     if (order.kind === "open") {
@@ -170,12 +186,12 @@ async function obey(): Promise<void> {
         wsDialect,
       ].find(({ name }) => name === order.dialect);
       if (dialect === undefined) throw new Error(`no dialect ${order.dialect}`);
-      crowd = new Crowd(dialect);
-      await crowd.open(order.bases, order.sockets);
+      crowd = new Crowd(dialect, order.sharesCores ? WAIT_MS : 0);
+      crowd.open(order.bases, order.sockets);
     } else if (order.kind === "flood") {
-      report = await crowd?.flood(order.seconds, order.bytes, order.senders, order.inFlight) ?? report;
+      report = crowd?.flood(order.seconds, order.bytes, order.senders, order.inFlight) ?? report;
     } else if (order.kind === "steady") {
-      report = await crowd?.steady(order.seconds, order.bytes, order.perSecond) ?? report;
+      report = crowd?.steady(order.seconds, order.bytes, order.perSecond) ?? report;
     } else crowd?.close();
     answer(report);
   }

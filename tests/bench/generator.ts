@@ -12,7 +12,7 @@ export class Generator<Order = CrowdOrder, Report = CrowdReport> {
 
   constructor(script = CROWD) {
     const path = new URL(script, import.meta.url).pathname;
-    const [command = "", ...args] = [...pin(1), ...script === CROWD ? crowdProgram(path) : [...DENO, path]];
+    const [command = "", ...args] = [...pin(1), ...DENO, path];
     this.#child = new Deno.Command(command, { args, stdin: "piped", stdout: "piped", stderr: "inherit" }).spawn();
     this.#orders = this.#child.stdin.getWriter();
     this.#lines = this.#child.stdout.pipeThrough(new TextDecoderStream()).getReader();
@@ -34,26 +34,5 @@ export class Generator<Order = CrowdOrder, Report = CrowdReport> {
   async stop(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#child.status;
-  }
-}
-
-let program: string[] | undefined;
-
-/** How to run the crowd: by Node where there is one, which takes JavaScript in one file. */
-function crowdProgram(path: string): string[] {
-  if (program !== undefined) return program;
-  if (!hasNode()) return program = [...DENO, path];
-  const bundle = Deno.makeTempFileSync({ prefix: "gateway-bench-", suffix: ".mjs" });
-  globalThis.addEventListener("unload", () => Deno.removeSync(bundle));
-  const args = ["bundle", "--quiet", "--platform=deno", "--output", bundle, path];
-  const { success } = new Deno.Command(Deno.execPath(), { args }).outputSync();
-  return program = success ? ["node", bundle] : [...DENO, path];
-}
-
-function hasNode(): boolean {
-  try {
-    return new Deno.Command("node", { args: ["--version"], stdout: "null" }).outputSync().success;
-  } catch {
-    return false;
   }
 }

@@ -29,8 +29,8 @@ export async function postgres(rounds: number): Promise<Row[]> {
   const [several, one] = await alternate(
     rounds,
     ANY_CORE,
-    (url) => gatewayRate(url, PROCESSES, ANY_CORE, WARM_UP_SECONDS),
-    (url) => gatewayRate(url, 1, ANY_CORE, WARM_UP_SECONDS),
+    (url) => gatewayRate(url, PROCESSES, ANY_CORE),
+    (url) => gatewayRate(url, 1, ANY_CORE),
   );
   const unit = "/s";
   return [
@@ -72,12 +72,7 @@ async function alternate(
   return figures;
 }
 
-async function gatewayRate(
-  databaseUrl: string,
-  processes: number,
-  cores: string,
-  warmUpSeconds?: number,
-): Promise<number> {
+async function gatewayRate(databaseUrl: string, processes: number, cores: string): Promise<number> {
   await using redis = await ownRedis();
   const gateways: Gateway[] = [];
   for (let started = 0; started < processes; started++) {
@@ -85,7 +80,8 @@ async function gatewayRate(
     const environment = processes > 1 ? { SVC_REDIS_URL: redis.url } : { RUST_LOG: "error" };
     gateways.push(await Gateway.start({ SVC_DATABASE_URL: databaseUrl, ...environment }, cores));
   }
-  return await sendRate(gateways, warmUpSeconds);
+  const sharesCores = cores === ANY_CORE;
+  return await sendRate(gateways, sharesCores ? { sharesCores, warmUpSeconds: WARM_UP_SECONDS } : {});
 }
 
 /** Inserts one by one, sent without waiting for each other's answers, `BATCH` of them in a transaction. */

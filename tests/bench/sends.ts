@@ -41,13 +41,17 @@ export async function sends(rounds: number): Promise<Row[]> {
 }
 
 /** Sends a second that gateways on one database acknowledge, all together; stops them. */
-export async function sendRate(gateways: readonly Gateway[], warmUpSeconds = WARM_UP_SECONDS): Promise<number> {
+export async function sendRate(
+  gateways: readonly Gateway[],
+  { warmUpSeconds = WARM_UP_SECONDS, sharesCores = false } = {},
+): Promise<number> {
   const [first] = gateways;
   if (first === undefined) throw new TypeError("Expected a gateway, received none");
   const rooms = await first.rooms(ROOMS);
   const generator = new Generator();
   const bases = gateways.map(({ server }) => server.url);
-  await generator.order({ kind: "open", dialect: "sender", bases, sockets: CLIENTS, token: first.token, rooms });
+  const { token } = first;
+  await generator.order({ kind: "open", dialect: "sender", bases, sockets: CLIENTS, token, rooms, sharesCores });
   const flood = { kind: "flood", bytes: BYTES, senders: CLIENTS, inFlight: IN_FLIGHT } as const;
   await generator.order({ ...flood, seconds: warmUpSeconds });
   const report = await generator.order({ ...flood, seconds: SECONDS });
