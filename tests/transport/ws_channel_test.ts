@@ -656,6 +656,31 @@ Deno.test("a newer token that may hear more brings the client back for what it d
   await hub.drain();
 });
 
+Deno.test("who comes back with a token that may not hear keeps their place, and hears what they missed once they may", async () => {
+  const { hub, connect, emit } = rig({
+    authenticate: async (token) => ({
+      ...await authenticate(token.replace("narrow ", "")),
+      scopes: token.startsWith("narrow ") ? new Set(["task.read"]) : undefined,
+    }),
+    revalidate: (actor) => Promise.resolve(actor),
+  });
+  const self = "principal:alice";
+  const first = await connect("alice");
+  const { epoch, offset = 0 } = first.socket.lines[0].connect.subs[self];
+  first.socket.close();
+  emit(self, "missed");
+  await settle();
+  const narrow = await connect("narrow alice", { subs: { [self]: { recover: true, offset, epoch } } });
+  const { publications, ...kept } = narrow.socket.lines[0].connect.subs[self];
+  assert.equal(publications, undefined);
+  assert.equal(kept.offset ?? 0, offset);
+  await ask(narrow, 2, { refresh: { token: "alice" } });
+  await until(() => !narrow.socket.isOpen);
+  const { socket } = await connect("alice", { subs: { [self]: { recover: true, offset: kept.offset ?? 0, epoch } } });
+  assert.deepEqual(socket.lines[0].connect.subs[self].publications.map((pub: { offset: number }) => pub.offset), [1]);
+  await hub.drain();
+});
+
 Deno.test("who may not see the past hears nothing of it from a node that has yet to catch up", async () => {
   const { hub, connect, log, rooms, bus } = rig();
   const early = await connect("bob");

@@ -31,7 +31,7 @@ const PRINCIPAL = {
 };
 
 /** The document, as text. */
-export function asyncapiDocument({ modules, version }: AsyncDocumentSource): string {
+function asyncapiDocument({ modules, version }: AsyncDocumentSource): string {
   const document = new Document();
   document.addSocket();
   const events = modules.flatMap((module) => module.events ?? []);

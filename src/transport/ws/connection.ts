@@ -1,4 +1,5 @@
 // One client: what it sent waits its turn here, what it gets waits to leave, and its life ends here, once.
+import { Buffer } from "node:buffer";
 import type { MayActIn } from "../http/origin.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Operation } from "@/core/operation.ts";

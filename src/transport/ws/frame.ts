@@ -4,12 +4,12 @@ import type { Fault, FaultCode } from "@/core/fault.ts";
 import { findUnsafeText, isDeeperThan } from "@/core/text.ts";
 import { unsafeText } from "../http/body.ts";
 
-const CHANNEL_MAX_LENGTH = 255;
+const CHANNEL_MAX_CHARS = 255;
 /** A body as deep as an HTTP one, inside two envelopes. */
 const DEPTH_MAX = 34;
 const ID_MAX = 0xffff_ffff;
 
-const channel = z.string().min(1).max(CHANNEL_MAX_LENGTH).regex(/^[\x21-\x7e]+$/);
+const channel = z.string().min(1).max(CHANNEL_MAX_CHARS).regex(/^[\x21-\x7e]+$/);
 const offset = z.int().min(0).default(0);
 const epoch = z.string().max(128).default("");
 /** Over protobuf, data is bytes until it shows to be JSON; where it does not, the body comes as a text. */

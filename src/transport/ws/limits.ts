@@ -119,12 +119,12 @@ export class Bucket {
     this.#filledAt = now;
   }
 
-  /** Takes one token; false when there is none. */
-  take(now: number): boolean {
+  /** Takes so many tokens; none, and false, where there are fewer. */
+  take(now: number, count = 1): boolean {
     this.#tokens = Math.min(this.#burst, this.#tokens + Math.max(0, now - this.#filledAt) * this.#perSecond / 1000);
     this.#filledAt = now;
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
+    if (this.#tokens < count) return false;
+    this.#tokens -= count;
     return true;
   }
 }

@@ -12,7 +12,7 @@ import type { Protobuf } from "./protobuf.ts";
 
 const JSON_PROTOCOL = "centrifuge-json";
 const PROTOBUF_PROTOCOL = "centrifuge-protobuf";
-const USER_AGENT_MAX_LENGTH = 200;
+const USER_AGENT_MAX_CHARS = 200;
 const LATER = { retryAfterMs: 5000 };
 
 export type UpgradeDeps = OriginRules & {
@@ -179,7 +179,7 @@ function offered(request: Request): string[] {
 /** Read before the upgrade: after it the request is gone. */
 function detailsOf(request: Request, acceptsLegacyToken: boolean): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
   const legacyToken = new URL(request.url).searchParams.get("token");
-  const userAgent = request.headers.get("user-agent")?.slice(0, USER_AGENT_MAX_LENGTH);
+  const userAgent = request.headers.get("user-agent")?.slice(0, USER_AGENT_MAX_CHARS);
   return {
     ...(legacyToken === null || legacyToken === "" || !acceptsLegacyToken ? {} : { legacyToken }),
     ...(userAgent === undefined ? {} : { userAgent }),

@@ -151,7 +151,8 @@ export class Subscriber {
     subscription.hold();
     const top = { recoverable: true, positioned: true, epoch: sequence.epoch, offset: sequence.head };
     if (!request.recover) return () => JSON.stringify(top);
-    const offset = Math.max(request.offset, Math.min(subscription.hiddenUpTo, sequence.head));
+    // Who may hear nothing now keeps their place, for the time when they may.
+    const offset = Math.max(request.offset, Math.min(hidden, sequence.head));
     const missed = await this.#missed(subscription, sequence, { ...request, offset });
     if (missed !== undefined) {
       const fields = JSON.stringify({ ...top, offset, was_recovering: true, recovered: true });
@@ -194,6 +195,7 @@ export class Subscriber {
   ): Promise<Missed | undefined> {
     const count = sequence.head - offset;
     if (!isEpoch(epoch, sequence) || count < 0) return undefined;
+    if (subscription.isMuted) return { pages: [], count: 0 };
     const { limits: { replyMaxEvents, replyMaxBytes }, pages: log } = this.#deps;
     const pages: (readonly StoredEvent[])[] = [];
     const end = offset + Math.min(count, replyMaxEvents);

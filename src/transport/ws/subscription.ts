@@ -120,7 +120,7 @@ export class Subscription {
     if (this.#phase !== "holding") return;
     const held = this.#held ?? [];
     this.#held = undefined;
-    if (this.#followFrom === undefined) {
+    if (this.#followFrom === undefined || this.isMuted) {
       this.#phase = "live";
       for (const batch of held) this.deliver(batch);
     } else {
