@@ -31,9 +31,9 @@ export function takeOf(window: Window, result: RateLimiterRes, isAllowed: boolea
 export class MemoryLimiter implements Limiter {
   readonly #limiters = new Map<string, { window: Window; limiter: RateLimiterMemory }>();
 
-  take(key: string, rate: Rate, cost = 1): Promise<Take> {
+  take(key: string, rate: Rate): Promise<Take> {
     const { window, limiter } = this.#limiterOf(rate);
-    return limiter.consume(key, cost).then(
+    return limiter.consume(key).then(
       (result) => takeOf(window, result, true),
       (result: RateLimiterRes) => takeOf(window, result, false),
     );

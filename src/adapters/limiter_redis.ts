@@ -33,15 +33,15 @@ export class RedisLimiter implements Limiter {
     });
   }
 
-  async take(key: string, rate: Rate, cost = 1): Promise<Take> {
-    if (!this.#redis.isReady || performance.now() < this.#aloneUntil) return await this.#alone.take(key, rate, cost);
+  async take(key: string, rate: Rate): Promise<Take> {
+    if (!this.#redis.isReady || performance.now() < this.#aloneUntil) return await this.#alone.take(key, rate);
     const { window, limiter } = this.#ruleOf(rate);
     try {
-      return takeOf(window, await limiter.consume(key, cost), true);
+      return takeOf(window, await limiter.consume(key), true);
     } catch (thrown) {
       if (thrown instanceof RateLimiterRes) return takeOf(window, thrown, false);
       this.#aloneUntil = performance.now() + ALONE_MS;
-      return await this.#alone.take(key, rate, cost);
+      return await this.#alone.take(key, rate);
     }
   }
 

@@ -18,7 +18,7 @@ import {
 } from "./session.ts";
 
 const BEGIN = "begin isolation level read committed read write";
-const CLOSE_TIMEOUT_S = 5;
+const CLOSE_TIMEOUT_SECONDS = 5;
 /**
  * A statement with more has a list in it, and so as many texts as lists have lengths. Each that is prepared is kept, here and
  * by the server, for as long as its connection lasts.
@@ -116,7 +116,7 @@ export class PostgresPool implements Pick<Session, "run"> {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#left, this.#sql.end({ timeout: CLOSE_TIMEOUT_S })]);
+    await Promise.all([this.#left, this.#sql.end({ timeout: CLOSE_TIMEOUT_SECONDS })]);
   }
 
   #leave(sql: Sql): void {
@@ -191,7 +191,7 @@ export class PostgresConnection implements Connection {
 
   async close(): Promise<void> {
     await this.#settled;
-    await this.#sql?.end({ timeout: CLOSE_TIMEOUT_S });
+    await this.#sql?.end({ timeout: CLOSE_TIMEOUT_SECONDS });
   }
 
   async #send(sql: string, values: SqlValue[]): Promise<Rows & { command: string }> {

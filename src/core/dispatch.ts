@@ -7,6 +7,7 @@ import { Again, Fault, type FieldFault } from "./fault.ts";
 import { logFailure, logOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { type Access, type Context, isRead, type Operation, Outcome, type Rate } from "./operation.ts";
+import { jsonPointer } from "./text.ts";
 
 /** One call of one operation. `input` is unknown until it has been parsed here. */
 export type Call = {
@@ -137,8 +138,7 @@ async function limit(takeRate: TakeRate, writes: Rate, operation: Operation, act
 export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown): z.output<Schema> {
   const lost = lostField(input, []);
   if (lost !== undefined) {
-    const [pointer, detail] = [pointerOf(lost), "No field can have this name"];
-    throw new Fault("unknown_field", `${pointer}: ${detail}`, { errors: [{ pointer, code: "unknown_field", detail }] });
+    throw Fault.at(jsonPointer(lost), "unknown_field", "No field can have this name", "unknown_field");
   }
   const parsed = schema.safeParse(input ?? {});
   if (parsed.success) return parsed.data;
@@ -157,14 +157,14 @@ export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown):
 function fieldFaults(issue: z.core.$ZodIssue): FieldFault[] {
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => ({
-      pointer: pointerOf([...issue.path, key]),
+      pointer: jsonPointer([...issue.path, key]),
       code: "unknown_field",
       detail: "Unknown field",
     }));
   }
   const isTime = issue.code === "invalid_format" && issue.format === "datetime";
   const detail = isTime ? "Expected a time such as 2026-03-01T09:00:00Z" : issue.message;
-  return [{ pointer: pointerOf(issue.path), code: issue.code, detail }];
+  return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
 }
 
 /** The path of a field that parsing would drop without a word, lest it becomes what objects inherit from. */
@@ -178,11 +178,6 @@ function lostField(value: unknown, path: readonly PropertyKey[]): readonly Prope
     if (found !== undefined) return found;
   }
   return undefined;
-}
-
-/** JSON pointer (RFC 6901) of a path. */
-function pointerOf(path: readonly PropertyKey[]): string {
-  return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
 function fields(operation: Operation, call: Call, startedAt: number): { requestId: string; [name: string]: unknown } {

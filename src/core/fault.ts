@@ -122,6 +122,11 @@ export class Fault extends Error {
     this.limit = options.limit;
   }
 
+  /** A failure of one field of the input: where it is, what it is in a word, and in words. */
+  static at(pointer: string, code: string, detail: string, of: FaultCode = "validation_failed"): Fault {
+    return new Fault(of, `${pointer}: ${detail}`, { errors: [{ pointer, code, detail }] });
+  }
+
   get kind(): FaultKind {
     return FAULTS[this.code];
   }

@@ -80,3 +80,11 @@ export function queryOf<Shape extends z.ZodRawShape>(
   }
   return parse(schema, Object.fromEntries(given));
 }
+
+/** A `Content-Disposition` as RFC 6266 has it: a plain name for old clients, the true one as RFC 8187 wants it. */
+export function dispositionOf(kind: "inline" | "attachment", name: string): string {
+  const plain = name.replaceAll(/[^\x20-\x7e]/g, "_").replaceAll(/["\\%]/g, "_");
+  const whole = encodeURIComponent(name.toWellFormed())
+    .replaceAll(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+  return `${kind}; filename="${plain}"; filename*=UTF-8''${whole}`;
+}

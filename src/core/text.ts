@@ -16,6 +16,11 @@ export function startOf(text: string, max: number): string {
   return text.slice(0, max).replace(/[\ud800-\udbff]$/, "");
 }
 
+/** JSON pointer (RFC 6901) of a path. */
+export function jsonPointer(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+}
+
 /**
  * JSON pointer of the first unsafe text in `value`, which was parsed from `raw`; `undefined` when there is none. `raw` came
  * as valid UTF-8, so unsafe text can only be in it as an escape, and without one the walk is skipped.
@@ -29,7 +34,7 @@ export function findUnsafeText(raw: string, value: unknown): string | undefined 
     for (const [key, inner] of Object.entries(at.value).reverse()) {
       // A pointer to an unsafe key would itself be unsafe text, so its object is named.
       if (!isSafeText(key)) return at.pointer;
-      open.push({ value: inner, pointer: `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}` });
+      open.push({ value: inner, pointer: at.pointer + jsonPointer([key]) });
     }
   }
   return undefined;

@@ -6,7 +6,7 @@ import type { Rate } from "@/core/operation.ts";
 export type Take = LimitState & { isAllowed: boolean };
 
 export interface Limiter {
-  /** Takes `cost` tokens from the bucket of `key`; never throws (a backend that is away counts on this node alone). */
-  take(key: string, rate: Rate, cost?: number): Promise<Take>;
+  /** Takes a token from the bucket of `key`; never throws (a backend that is away counts on this node alone). */
+  take(key: string, rate: Rate): Promise<Take>;
   close(): Promise<void>;
 }

@@ -18,7 +18,7 @@ import type { JobDraft } from "@/core/job.ts";
 /** The engines behind the contract, where their SQL differs. */
 export type Dialect = "sqlite" | "postgres";
 
-/** A message for every node that is not kept: drop a cached principal, wake the job runner. */
+/** A message for every node that is not kept: whose rights moved, or which document did. */
 export type Signal = { kind: string; tenantId: string; id: string };
 
 /** Seqs of a stream, from `first` on. */

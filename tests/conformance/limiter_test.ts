@@ -47,11 +47,6 @@ for (const { name, ignore, run } of BACKENDS) {
     assert.ok((await limiter.take("ada", FAST)).isAllowed);
   });
 
-  test("a take may cost more than one token", async (limiter) => {
-    assert.equal((await limiter.take("ada", SLOW, 4)).remaining, 1);
-    assert.ok(!(await limiter.take("ada", SLOW, 2)).isAllowed);
-  });
-
   test("takes at the same moment never exceed the burst", async (limiter) => {
     const takes = await Promise.all(Array.from({ length: 50 }, () => limiter.take("ada", SLOW)));
     assert.equal(takes.filter(({ isAllowed }) => isAllowed).length, 5);

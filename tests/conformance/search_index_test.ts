@@ -11,9 +11,9 @@ import {
   type SearchEntry,
   SearchIndex,
   SearchIndexer,
-  SearchScope,
   SearchService,
 } from "@/modules/search/mod.ts";
+import { SearchScope } from "@/modules/search/scope.ts";
 import { openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import { SearchStore } from "@/modules/search/store.ts";

@@ -1,0 +1,28 @@
+// Calls that are all under way before the first of them can end.
+import type { Answer, Harness } from "../harness.ts";
+
+/** Answers of calls that have all begun before the first of them can end, since rows that they need are held. */
+export async function atOnce(
+  { app: { store } }: Harness,
+  hold: (tx: Parameters<Parameters<typeof store.write>[0]>[0]) => Promise<unknown>,
+  ...calls: (() => Promise<Answer>)[]
+): Promise<Answer[]> {
+  const held = Promise.withResolvers<void>();
+  const enough = Promise.withResolvers<void>();
+  const holding = store.write(async (tx) => {
+    await hold(tx);
+    held.resolve();
+    await enough.promise;
+  });
+  await held.promise;
+  const answers = calls.map((call) => call());
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  enough.resolve();
+  await holding;
+  return await Promise.all(answers);
+}
+
+/** Statuses in order of size. */
+export function statusesOf(answers: readonly Answer[]): number[] {
+  return answers.map(({ status }) => status).toSorted();
+}
