@@ -67,7 +67,7 @@ export type Time = { machine: Machine } | { clock: Clock };
 export async function createApp(config: Config, time: Time): Promise<App> {
   const { settings } = config;
   keepAddressesOut();
-  if (config.s3 === undefined) await requireWritable(config.dataDir);
+  if (config.s3 === undefined) await requireWritable(settings.SVC_DATA_DIR);
   await using stack = new AsyncDisposableStack();
   const limits = limitsOf(config);
   const metrics = new Metrics();
@@ -86,11 +86,9 @@ export async function createApp(config: Config, time: Time): Promise<App> {
   }
   const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
-  const { jwtSecret, jwtSecretPrevious } = config;
-  const secrets = jwtSecretPrevious === undefined ? [jwtSecret] : [jwtSecret, jwtSecretPrevious];
-  const ledger = new IdempotencyLedger({ store, clock, seal: new Seal(secrets, "idempotency") });
-  const cursors = new Cursors(jwtSecret);
-  const blobs = await openBlobs(config.s3, `${config.dataDir}/files`);
+  const ledger = new IdempotencyLedger({ store, clock, seal: new Seal(config.jwtSecrets, "idempotency") });
+  const cursors = new Cursors(config.jwtSecret);
+  const blobs = await openBlobs(config.s3, `${settings.SVC_DATA_DIR}/files`);
 
   const product = createProduct({
     config,
@@ -232,6 +230,7 @@ export async function createApp(config: Config, time: Time): Promise<App> {
       ? {
         takeGeneral: (key, rate) => limiter.take(key, rate),
         requests: limits.requests,
+        writes: limits.writes,
         unauthenticated: limits.unauthenticated,
       }
       : undefined,

@@ -129,13 +129,11 @@ type Settings = z.output<typeof Environment>;
 
 export type Config = {
   settings: Settings;
-  isProduction: boolean;
-  /** Where the development secret and uploaded files live. */
-  dataDir: string;
   /** Where contents of files go instead of the data folder. */
   s3: S3Options | undefined;
   jwtSecret: Uint8Array;
-  jwtSecretPrevious: Uint8Array | undefined;
+  /** That one, and the one before it where there was one. */
+  jwtSecrets: readonly Uint8Array[];
   metricsToken: string | undefined;
   /** Shared with the TURN server. */
   turnSecret: string | undefined;
@@ -209,15 +207,15 @@ export function readConfig(environ: Environ): Config {
     warnings.push("No SVC_PUBLIC_URL: plain http is redirected to https://localhost");
   }
   warnings.push(...nodeWarnings(settings));
+  const secret = jwtSecret(settings, raw, warnings);
+  const previous = raw.SVC_JWT_SECRET_PREVIOUS;
   return {
     settings,
-    isProduction,
-    dataDir: settings.SVC_DATA_DIR,
     s3: s3Of(settings, raw.SVC_S3_SECRET_ACCESS_KEY),
-    jwtSecret: jwtSecret(settings, raw, warnings),
-    jwtSecretPrevious: raw.SVC_JWT_SECRET_PREVIOUS === undefined
-      ? undefined
-      : secretBytes("SVC_JWT_SECRET_PREVIOUS", raw.SVC_JWT_SECRET_PREVIOUS, settings),
+    jwtSecret: secret,
+    jwtSecrets: previous === undefined
+      ? [secret]
+      : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, settings)],
     metricsToken: raw.SVC_METRICS_TOKEN,
     turnSecret: turnSecret(settings, raw),
     liveKit: liveKit(settings, raw),

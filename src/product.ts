@@ -33,7 +33,7 @@ import {
   ScheduledService,
   UnreadCounter,
 } from "@/modules/message/mod.ts";
-import { notificationModule, NotificationService } from "@/modules/notification/mod.ts";
+import { notificationModule, NotificationService, type Notify } from "@/modules/notification/mod.ts";
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
 import {
   isMuted,
@@ -121,7 +121,7 @@ export function createProduct(
     tenants,
     verifier: new TokenVerifier({
       clock,
-      secrets: [config.jwtSecret, ...config.jwtSecretPrevious === undefined ? [] : [config.jwtSecretPrevious]],
+      secrets: config.jwtSecrets,
       jwksUrl: settings.SVC_JWKS_URL,
       issuer: settings.SVC_JWT_ISSUER,
       audience: settings.SVC_JWT_AUDIENCE,
@@ -145,6 +145,7 @@ export function createProduct(
       events: sees("event"),
     },
   });
+  const notify: Notify = (...drafts) => notifications.notify(...drafts);
   const members = new RoomMembers({
     store,
     clock,
@@ -177,7 +178,7 @@ export function createProduct(
   const fileLinks = new FileLinks();
   const files = new FileService({ store, clock, cursors, gate, blobs });
   const fileWriter = new FileWriter({ store, clock, blobs, limits: limits.files });
-  const messages = new MessageService({ store, clock, gate, tenants, files: fileLinks });
+  const messages = new MessageService({ store, clock, cursors, gate, tenants, files: fileLinks });
   const sender = new MessageSender({
     store,
     clock,
@@ -187,6 +188,7 @@ export function createProduct(
   });
   // Modules whose things can be found put them into `searchIndex` and add a `Searchable` to `searchables`.
   const searchIndex = new SearchIndex(store);
+  const indexed = settings.SVC_SEARCH ? { index: searchIndex } : {};
   const searchables: Searchable[] = [
     new MessageSource({ store, present: (actor, rows) => messages.present(actor, rows) }),
     new TaskSource({ store, clock }),
@@ -213,7 +215,7 @@ export function createProduct(
   });
   modules.push(
     gatewayModule({
-      version: version,
+      version,
       commit: settings.SVC_COMMIT,
       limits: limits.shown,
       modules: () => modules,
@@ -261,8 +263,8 @@ export function createProduct(
     gate,
     identity,
     readMessage: (context, id) => messages.read(context, id),
-    notify: (...drafts) => notifications.notify(...drafts),
-    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+    notify,
+    ...indexed,
   }));
   const meeting = meetingModule({
     store,
@@ -273,7 +275,7 @@ export function createProduct(
     leaseSeconds: settings.SVC_LIMIT_MEETING_LEASE_SECONDS,
     ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
     liveKit: config.liveKit,
-    notify: (draft) => notifications.notify(draft),
+    notify,
   });
   modules.push(calendarModule({
     store,
@@ -282,17 +284,8 @@ export function createProduct(
     gate,
     identity,
     meetings: meeting.linked,
-    notify: ({ tenantId, principalId, roomId, eventId, title, ...data }) =>
-      notifications.notify({
-        tenantId,
-        principalIds: [principalId],
-        kind: "reminder",
-        roomId: roomId ?? undefined,
-        resource: { type: "event", id: eventId },
-        title,
-        data,
-      }),
-    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+    notify,
+    ...indexed,
   }));
   modules.push(meeting.module);
   const documents = documentModule({
@@ -309,7 +302,7 @@ export function createProduct(
       connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
       isShared: settings.SVC_REDIS_URL !== undefined,
     },
-    ...settings.SVC_SEARCH ? { index: searchIndex } : {},
+    ...indexed,
   });
   modules.push(documents.module);
   const transfer = transferModule({
@@ -320,8 +313,8 @@ export function createProduct(
     blobs,
     contents: {
       carrier: documents.carrier,
-      tasks: new TaskCarrier({ store, clock, ...settings.SVC_SEARCH ? { index: searchIndex } : {} }),
-      calendar: new CalendarCarrier({ store, clock, ...settings.SVC_SEARCH ? { index: searchIndex } : {} }),
+      tasks: new TaskCarrier({ store, clock, ...indexed }),
+      calendar: new CalendarCarrier({ store, clock, ...indexed }),
       meetings: new MeetingCarrier({ store, clock, hasSfu: config.liveKit !== undefined }),
       files,
       writer: fileWriter,

@@ -5,8 +5,6 @@ import { appearsOn, type EventType, type StoredEvent } from "@/core/event.ts";
 
 /** Listens to the commits of an app. What it finds is thrown later: a commit is no place to fail. */
 export class EventContract {
-  /** `stream type` of everything checked so far, for tests of coverage. */
-  static readonly seen = new Set<string>();
   readonly #types: ReadonlyMap<string, EventType>;
   readonly #faults: string[] = [];
 
@@ -28,7 +26,6 @@ export class EventContract {
   #check({ stream, type, json }: StoredEvent): void {
     const kind = stream.slice(0, stream.indexOf(":"));
     const name = `${type} on ${kind}:`;
-    EventContract.seen.add(`${kind} ${type}`);
     const declared = this.#types.get(type);
     if (declared === undefined || !appearsOn(declared, kind)) {
       this.#faults.push(`${name} no module declares it`);

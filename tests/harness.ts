@@ -1,5 +1,6 @@
 // The real app in one process: SQLite in memory, memory bus, a clock that stands still, no port. Every JSON answer that passes
 // through here is checked against `/openapi.json`, every committed event against the type that its module declares.
+import { tmpdir } from "node:os";
 import { SignJWT } from "jose";
 import { type App, createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
@@ -102,12 +103,15 @@ export class Harness {
   readonly app: App;
   readonly clock: TestClock;
   readonly #events: EventContract;
+  readonly #folder: string | undefined;
   #contract: Contract | undefined;
 
-  constructor(app: App, clock: TestClock) {
+  /** `folder` goes with the gateway, if there is one by then. */
+  constructor(app: App, clock: TestClock, folder?: string) {
     this.app = app;
     this.clock = clock;
     this.#events = new EventContract(app);
+    this.#folder = folder;
   }
 
   /** A caller with a fresh token. */
@@ -140,6 +144,7 @@ export class Harness {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.app[Symbol.asyncDispose]();
+    if (this.#folder !== undefined) await Deno.remove(this.#folder, { recursive: true }).catch(unlessThere);
     this.#events.assertKept();
   }
 }
@@ -147,12 +152,19 @@ export class Harness {
 /** Opens the app for one test: `await using gateway = await openGateway();`. Limits are off unless set here. */
 export async function openGateway(environment: Record<string, string> = {}): Promise<Harness> {
   const clock = new TestClock();
+  const folder = `${tmpdir()}/gateway-test-${crypto.randomUUID()}`;
   const all: Record<string, string> = {
     SVC_DATABASE_URL: "sqlite::memory:",
+    SVC_DATA_DIR: folder,
     SVC_JWT_SECRET: SECRET,
     SVC_RATE_LIMIT: "off",
     ...environment,
   };
   const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
-  return new Harness(await createApp(config, { clock }), clock);
+  return new Harness(await createApp(config, { clock }), clock, folder);
+}
+
+/** Most tests keep nothing in it, and then it was never made. */
+function unlessThere(error: unknown): void {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

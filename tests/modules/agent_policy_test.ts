@@ -103,6 +103,39 @@ Deno.test("agents hear of agents only when mentioned, unless the room is of mode
   assert.equal(await reply(world.as("member"), { mentions: { principalIds: ["two"] } }), 3);
 });
 
+const TURNS = "agents wake each other as often as maxAgentTurns says, and again when a person wrote or time has passed";
+onEngines(TURNS, async (environment) => {
+  await using world = await RoomWorld.open({ environment });
+  const { roomId, gateway } = world;
+  const [one, two] = [await robot(world, "one"), await robot(world, "two")];
+  const mentions = { principalIds: ["two"] };
+  const told = async (who: Caller, times: number): Promise<number> => {
+    for (let time = 0; time < times; time++) {
+      ok(await who.post("/v1/messages", { roomId, text: "your turn", mentions }), 201);
+      await gateway.runJobs();
+    }
+    return ok(await two.get("/v1/collaboration/notifications?kinds=mention&limit=200")).items.length;
+  };
+  assert.equal(await told(one, 5), 3);
+  assert.equal(await told(world.as("member"), 1), 4);
+  assert.equal(await told(one, 4), 7);
+  gateway.clock.advance(4 * 60_000);
+  assert.equal(await told(one, 1), 7);
+  gateway.clock.advance(61_000);
+  assert.equal(await told(one, 5), 10);
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "all", maxAgentTurns: 4 } }));
+  assert.equal(await told(one, 3), 11);
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 0 } }));
+  assert.equal(await told(world.as("member"), 1), 12);
+  assert.equal(await told(one, 2), 12);
+  // Of another agent, and in another room, it is another count.
+  ok(await one.post("/v1/messages", { roomId, text: "beep" }), 201);
+  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 1 } }));
+  ok(await two.post("/v1/messages", { roomId, text: "one?", mentions: { principalIds: ["one"] } }), 201);
+  await gateway.runJobs();
+  assert.equal(ok(await one.get("/v1/collaboration/notifications?kinds=mention")).items.length, 1);
+});
+
 Deno.test("a muted agent brings no room back either, whatever its role", async () => {
   await using world = await RoomWorld.open();
   const agent = await robot(world, "robo");

@@ -499,7 +499,7 @@ Deno.test("ifFree refuses what it cannot tell, where a calendar holds more than 
   ok(await booking(1), 201);
 });
 
-Deno.test("a guest, who may not ask when others are busy, does not learn it from ifFree either", async () => {
+Deno.test("a guest, or a token, that may not ask when others are busy does not learn it from ifFree either", async () => {
   await using world = await openWorld();
   const start = { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" };
   ok(await world.bob.post(`${CALENDAR}/events`, { title: "Dentist", start }), 201);
@@ -508,6 +508,8 @@ Deno.test("a guest, who may not ask when others are busy, does not learn it from
   refused(await guest.post(`${CALENDAR}/events`, { ...wish, ifFree: true }), 403, "forbidden");
   const { body } = ok(await guest.post(`${CALENDAR}/events`, wish), 201);
   refused(await guest.patch(`${CALENDAR}/events/${body.id}`, { ifFree: true }), 403, "forbidden");
+  const writer = await world.gateway.as("alice", { scope: "calendar.write" });
+  refused(await writer.post(`${CALENDAR}/events`, { ...wish, ifFree: true }), 403, "scope_missing");
 });
 
 Deno.test("events are found by search, and no longer when they are gone", async () => {
@@ -729,4 +731,23 @@ Deno.test("an occurrence with a time of its own that takes the series to another
     (await startsIn(world.alice, ...MARCH)).map((start) => start.slice(8, 13)),
     ["10T07", "11T07", "12T07", "13T07", "14T07"],
   );
+});
+
+Deno.test("a series that begins on another day, and recurs on the days it names, keeps what was left out and edited", async () => {
+  await using world = await openWorld();
+  const at = (dateTime: string) => ({ dateTime, timeZone: "Europe/Vienna" });
+  const rrule = "FREQ=WEEKLY;BYDAY=MO;COUNT=4";
+  const { id } = await series(world, { rrule, exDates: ["2026-03-16T09:00:00"] });
+  const edit = { scope: "this", occurrence: "2026-03-23T09:00:00", title: "Demo" };
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, edit));
+  ok(await world.alice.patch(`${CALENDAR}/events/${id}`, { start: at("2026-03-10T10:00:00") }));
+  assert.deepEqual(await titles(world), ["03-10T09:00 Stand-up", "03-23T09:00 Demo", "03-30T08:00 Stand-up"]);
+  const byHour = await series(world, {
+    title: "Walk",
+    rrule: "FREQ=DAILY;BYHOUR=9;COUNT=3",
+    exDates: ["2026-03-10T09:00:00"],
+  });
+  ok(await world.alice.patch(`${CALENDAR}/events/${byHour.id}`, { start: at("2026-03-09T08:30:00") }));
+  const walks = (await titles(world)).filter((one) => one.includes("Walk"));
+  assert.deepEqual(walks, ["03-09T07:30 Walk", "03-09T08:30 Walk"]);
 });

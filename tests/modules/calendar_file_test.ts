@@ -14,7 +14,7 @@ import ICAL from "ical.js";
 import nodeIcal from "npm:node-ical@0.27.2";
 import { writeCalendar } from "@/modules/calendar/feed_writer.ts";
 import type { EventRow } from "@/modules/calendar/store.ts";
-import { CALENDAR, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
+import { CALENDAR, eventsOf, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
 import { refused } from "./team.ts";
 
 const YEAR = ["2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z"] as const;
@@ -691,4 +691,49 @@ Deno.test("a feed of long texts is written in pieces, and has an end", async () 
   assert.equal(file.getAllSubcomponents("vtimezone").length, 2);
   assert.ok(file.getAllSubcomponents("vevent").length > 400);
   assert.equal(file.getFirstPropertyValue("x-wr-calname"), "Ours");
+});
+
+Deno.test("a reminder that a file adds is for what is still to come", async () => {
+  await using world = await openWorld();
+  const file = (...alarm: string[]): string =>
+    calendarOf("BEGIN:VEVENT", "UID:r@example.org", "SUMMARY:Soon", "DTSTART:20260301T122000Z", ...alarm, "END:VEVENT");
+  await importFile(world, file());
+  const alarm = ["BEGIN:VALARM", "ACTION:DISPLAY", "TRIGGER:-PT15M", "END:VALARM"];
+  world.gateway.clock.advance(10 * 60_000);
+  assert.equal((await importFile(world, file(...alarm))).updated, 1);
+  await world.gateway.runJobs();
+  assert.deepEqual(await eventsOf(world.gateway, "principal:alice", "calendar.event.reminder"), []);
+});
+
+Deno.test("whoever asks for feeds too often is told so, though no token counts what they ask", async () => {
+  await using world = await openWorld({ SVC_RATE_LIMIT: "on" });
+  const { path } = await feedOf(world);
+  const nobody = world.gateway.withToken(undefined);
+  const statuses = new Set<number>();
+  for (let n = 0; n < 101; n++) statuses.add((await nobody.get(path)).status);
+  assert.deepEqual([...statuses], [200, 429]);
+});
+
+Deno.test("a file that says nothing of reminders, as our own feeds do, leaves those that are here", async () => {
+  await using world = await openWorld();
+  const event = {
+    roomId: world.roomId,
+    title: "Review",
+    start: { dateTime: "2026-03-10T09:00:00", timeZone: "Europe/Vienna" },
+    reminders: [{ minutesBefore: 10 }],
+    attendees: [{ principalId: "bob" }],
+  };
+  const { body: { id } } = ok(await world.alice.post(`${CALENDAR}/events`, event), 201);
+  const { path } = await feedOf(world);
+  const { body: text } = await world.gateway.withToken(undefined).get(path);
+  const { updated, unchanged, problems } = await importFile(world, text);
+  assert.deepEqual([updated, unchanged, problems], [0, 1, []]);
+  const { body } = ok(await world.alice.get(`${CALENDAR}/events/${id}`));
+  assert.deepEqual([body.reminders, body.attendees.length], [[{ minutesBefore: 10 }], 1]);
+});
+
+Deno.test("a token that may not read calendars makes no feed that does", async () => {
+  await using world = await openWorld();
+  const writer = await world.gateway.as("alice", { scope: "calendar.write" });
+  refused(await writer.post(`${CALENDAR}/feeds`, { name: "Ours" }), 403, "scope_missing");
 });

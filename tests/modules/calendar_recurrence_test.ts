@@ -270,3 +270,16 @@ Deno.test("a series by a rule that is refused by now goes on as it did", async (
   const path = `${CALENDAR}/events/${body.id}?scope=this&occurrence=${start.dateTime}`;
   ok(await world.alice.patch(path, { title: "y" }));
 });
+
+Deno.test("a series that begins at a time that the clocks skip has its first occurrence by its name and by its instant", async () => {
+  await using world = await openWorld();
+  const start = { dateTime: "2026-03-29T02:30:00", timeZone: "Europe/Vienna" };
+  const { body } = ok(
+    await world.alice.post(`${CALENDAR}/events`, { title: "Backup", start, rrule: "FREQ=DAILY;COUNT=2" }),
+    201,
+  );
+  for (const name of ["2026-03-29T02:30:00", "2026-03-29T01:30:00Z"]) {
+    const found = ok(await world.alice.get(`${CALENDAR}/events/${body.id}?occurrence=${name}`)).body;
+    assert.deepEqual([found.startAt, found.occurrence], ["2026-03-29T01:30:00.000Z", "2026-03-29T02:30:00"]);
+  }
+});

@@ -1,5 +1,6 @@
 // Uploading: what is taken, what is refused and by which name, and that nothing is left of what is refused.
 import assert from "node:assert/strict";
+import { steady } from "@/modules/file/mod.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { download, filesIn, openFileGateway, png, sha256, upload, uploadForm } from "./file_rig.ts";
 import { ok, people, refused } from "./team.ts";
@@ -313,3 +314,26 @@ function zip(name: string, content: Uint8Array): Uint8Array<ArrayBuffer> {
   local.setUint16(26, label.length, true);
   return new Uint8Array(Buffer.concat([new Uint8Array(local.buffer), label, packed]));
 }
+
+Deno.test("a sender who trickles is cut off, and one who is only slow is not", async () => {
+  let isLetGo = false;
+  const sender = (bytes: number, count: number): ReadableStream<Uint8Array> =>
+    new ReadableStream({
+      async pull(controller) {
+        if (count-- <= 0) return controller.close();
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        controller.enqueue(new Uint8Array(bytes));
+      },
+      cancel() {
+        isLetGo = true;
+      },
+    }, { highWaterMark: 0 });
+  const taken = async (body: ReadableStream<Uint8Array>): Promise<number> => {
+    let size = 0;
+    for await (const chunk of steady(body, { silentMs: 100, bytesPerMs: 4 })) size += chunk.length;
+    return size;
+  };
+  assert.equal(await taken(sender(1000, 20)), 20_000);
+  await assert.rejects(taken(sender(1, 1000)), { code: "bad_request", message: /slower than 4 kB a second/ });
+  assert.ok(isLetGo);
+});

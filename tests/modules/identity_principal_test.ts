@@ -1,37 +1,14 @@
 // Principals and their tenant under changes at once, and what becomes of those whose owner is gone.
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { principalStream } from "@/core/event.ts";
 import { onPostgres } from "../engines.ts";
-import { type Answer, type Harness, openGateway } from "../harness.ts";
+import { openGateway } from "../harness.ts";
+import { atOnce, statusesOf } from "./at_once.ts";
 import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
 
 const PRINCIPALS = "/v1/collaboration/principals";
 const TENANT = "/v1/collaboration/tenant";
-
-/** Answers of calls that have all begun before the first of them can end, since rows that they need are held. */
-async function atOnce(
-  { app: { store } }: Harness,
-  hold: (tx: Parameters<Parameters<typeof store.write>[0]>[0]) => Promise<unknown>,
-  ...calls: (() => Promise<Answer>)[]
-): Promise<Answer[]> {
-  const held = Promise.withResolvers<void>();
-  const enough = Promise.withResolvers<void>();
-  const holding = store.write(async (tx) => {
-    await hold(tx);
-    held.resolve();
-    await enough.promise;
-  });
-  await held.promise;
-  const answers = calls.map((call) => call());
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  enough.resolve();
-  await holding;
-  return await Promise.all(answers);
-}
-
-function statusesOf(answers: readonly Answer[]): number[] {
-  return answers.map(({ status }) => status).toSorted();
-}
 
 onPostgres("of two changes of a principal that start from one version, one is refused", async (environment) => {
   await using gateway = await openGateway(environment);
@@ -98,6 +75,37 @@ onPostgres("of two tokens at once that state a role, the newer one counts", asyn
   assert.deepEqual(statusesOf(answers), [200, 200]);
   const { role } = ok(await (await gateway.as("alice")).get("/v1/collaboration/me")).principal;
   assert.equal(role, "guest");
+});
+
+onPostgres("tokens made at once are no more than a principal may have", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice } = await people(gateway, "alice");
+  const make = () => alice.post("/v1/collaboration/tokens", { name: "job", scopes: ["room.read"] });
+  for (let made = 0; made < 49; made++) ok(await make());
+  const answers = await atOnce(
+    gateway,
+    ({ db }) => sql`lock table api_token in share mode`.execute(db),
+    ...Array.from({ length: 3 }, () => make),
+  );
+  assert.deepEqual(statusesOf(answers), [201, 409, 409]);
+});
+
+Deno.test("to disable somebody twice, or to change nothing, is told to nobody", async () => {
+  await using gateway = await openGateway();
+  const boss = await gateway.as("boss", { role: "owner" });
+  await people(gateway, "bob");
+  const told = async (): Promise<string[]> =>
+    (await gateway.app.store.log.read("default", principalStream("bob"), 0, 10)).map(({ type }) => type);
+  for (let time = 0; time < 2; time++) {
+    assert.equal((await boss.delete(`${PRINCIPALS}/bob`)).status, 204);
+    for (const nothing of [{}, { disabled: true }, { displayName: "bob" }]) {
+      assert.equal(ok(await boss.patch(`${PRINCIPALS}/bob`, nothing)).version, 2);
+    }
+    assert.deepEqual(await told(), ["principal.disabled"]);
+  }
+  ok(await boss.patch(`${PRINCIPALS}/bob`, { disabled: false }));
+  assert.equal((await boss.delete(`${PRINCIPALS}/bob`)).status, 204);
+  assert.deepEqual(await told(), ["principal.disabled", "principal.updated", "principal.disabled"]);
 });
 
 Deno.test("the last owner does not go because an agent of theirs is an owner as well", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { jwtVerify } from "jose";
 import { readConfig } from "@/config.ts";
-import { turnCredential } from "@/modules/meeting/mod.ts";
+import { turnCredential } from "@/modules/meeting/media.ts";
 import { SECRET } from "../harness.ts";
 import { type MeetingWorld, openWorld, PATH } from "./meeting_world.ts";
 import { ok } from "./room_world.ts";

@@ -29,6 +29,40 @@ Deno.test("message.read shows a thread whose counts stay right after replies are
   refused(await bob.post("/v1/messages", { roomId, text: "x", threadId: replies[0].id }), 422, "validation_failed");
 });
 
+Deno.test("message.history pages through all versions, and message.read brings the newest of them", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const { id } = await say(alice, await roomOf(alice, []), "v1");
+  for (let version = 2; version <= 60; version++) ok(await alice.patch(`/v1/messages/${id}`, { text: `v${version}` }));
+  const all = Array.from({ length: 60 }, (_, n) => `v${n + 1}`);
+  const texts = (items: { text: string }[]): string[] => items.map(({ text }) => text);
+  for (const limit of [1, 29, 30, 59, 60]) {
+    const found: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null;) {
+      const query: string = `limit=${limit}${cursor === "" ? "" : `&cursor=${cursor}`}`;
+      const { items, hasMore, nextCursor } = ok(await alice.get(`/v1/messages/${id}/history?${query}`));
+      assert.equal(hasMore, nextCursor !== null);
+      assert.ok(items.length <= limit && items.length > 0);
+      found.push(...texts(items));
+      cursor = nextCursor;
+    }
+    assert.deepEqual(found, all);
+  }
+  assert.deepEqual(texts(ok(await alice.get(`/v1/messages/${id}?include=history`)).history), all.slice(-50));
+});
+
+Deno.test("message.list names the second anchor, and finds what the caller sent by `me`", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await say(alice, roomId, "one");
+  await say(bob, roomId, "two");
+  const answer = await bob.get(`/v1/messages?roomId=${roomId}&before=3&around=2`);
+  assert.deepEqual([answer.status, answer.body.errors[0].pointer], [422, "/around"]);
+  const { items } = ok(await bob.get(`/v1/messages?roomId=${roomId}&senderId=me`));
+  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["two"]);
+});
+
 Deno.test("message.send refuses to mention those who are not there or do not see the room, naming them", async () => {
   await using gateway = await openGateway();
   const { alice } = await people(gateway, "alice", "bob", "eve");

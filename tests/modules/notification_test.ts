@@ -1,7 +1,9 @@
 // Notifications through the door: who gets one, who does not, and how they are read.
 import assert from "node:assert/strict";
-import type { Caller, Harness } from "../harness.ts";
-import { openGateway } from "../harness.ts";
+import { principalStream } from "@/core/event.ts";
+import { onPostgres } from "../engines.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { atOnce, statusesOf } from "./at_once.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 
 /** Kinds of unread notifications, newest first. */
@@ -173,4 +175,20 @@ Deno.test("a principal keeps the newest 1000", async () => {
   await Promise.all(Array.from({ length: 1005 }, (_, at) => say(alice, direct, `m${at}`)));
   await gateway.runJobs();
   assert.equal(ok(await bob.get("/v1/collaboration/notifications?limit=1")).unreadCount, 1000);
+});
+
+onPostgres("of two changes of a notification that start from one version, one is refused", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  await roomOf(alice, ["bob"]);
+  const { items: [{ id, version }] } = ok(await bob.get("/v1/collaboration/notifications"));
+  const read = (minute: number) => () =>
+    bob.patch(`/v1/collaboration/notifications/${id}`, { readAt: `2026-03-01T11:0${minute}:00.000Z`, version });
+  const answers = await atOnce(
+    gateway,
+    (tx) => tx.reserve("default", principalStream("bob"), 0),
+    read(1),
+    read(2),
+  );
+  assert.deepEqual(statusesOf(answers), [200, 412]);
 });

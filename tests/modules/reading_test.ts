@@ -1,6 +1,7 @@
 // Read positions and counts through the door; the counts always equal a recount of what can be read.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
+import { onEngines } from "../engines.ts";
 import { type Caller, openGateway } from "../harness.ts";
 import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
 
@@ -128,6 +129,45 @@ Deno.test("counts equal a recount after any edits, deletions, joins, leaves and 
     { numRuns: 12, seed: 20260301 },
   );
 });
+
+onEngines(
+  "counts of many rooms are counted anew where older messages changed, and carried on elsewhere",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await people(gateway, "alice", "bob");
+    const rooms = await Promise.all(Array.from({ length: 9 }, () => roomOf(alice, ["bob"])));
+    const mention = { mentions: { principalIds: ["bob"] } };
+    const [first, second] = [
+      await Promise.all(rooms.map((roomId) => say(alice, roomId, "one", mention))),
+      await Promise.all(rooms.map((roomId) => say(alice, roomId, "two"))),
+    ];
+    const asListed = async (): Promise<Record<string, number[]>> =>
+      Object.fromEntries(
+        ok(await bob.get("/v1/collaboration/unreads")).items
+          .map((item: Counts & { roomId: string }) => [item.roomId, [item.unreadCount, item.mentionCount]]),
+      );
+    const expected = new Map(rooms.map((roomId) => [roomId, [2, 1]]));
+    assert.deepEqual(await asListed(), Object.fromEntries(expected));
+    for (const [n, roomId] of rooms.entries()) {
+      const does = [n % 3 > 0, n % 2 > 0, n > 5];
+      if (does[0]) await say(alice, roomId, "three", mention);
+      if (does[1]) ok(await alice.delete(`/v1/messages/${first[n].id}`));
+      if (does[2]) ok(await alice.patch(`/v1/messages/${second[n].id}`, mention));
+      if (n === 4) await say(bob, roomId, "mine");
+      if (n === 8) ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: second[n].seq }));
+      const [more, less, also] = does.map(Number) as [number, number, number]; // as many as above
+      expected.set(roomId, n === 8 ? [more, more] : [2 + more - less, 1 + more - less + also]);
+    }
+    assert.deepEqual(await asListed(), Object.fromEntries(expected));
+    const { items } = ok(await bob.get("/v1/rooms?limit=200"));
+    assert.deepEqual(
+      Object.fromEntries(
+        items.map((room: Counts & { id: string }) => [room.id, [room.unreadCount, room.mentionCount]]),
+      ),
+      Object.fromEntries(expected),
+    );
+  },
+);
 
 async function countsOf(who: Caller, roomId: string): Promise<Counts> {
   const [{ lastReadSeq, unreadCount, mentionCount }] = ok(

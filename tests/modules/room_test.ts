@@ -4,6 +4,7 @@ import { type Kysely, sql } from "kysely";
 import { MessageStore, type MessageTables } from "@/modules/message/store.ts";
 import { onEngines, onPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
+import { until } from "../transport/ws_rig.ts";
 
 Deno.test("room.create makes a room that its creator owns and reads back", async () => {
   await using gateway = await openGateway();
@@ -318,4 +319,21 @@ Deno.test("a room is made with no more members than it may have, its creator amo
   const refused = await alice.post("/v1/rooms", { name: "a", memberIds: ["bob", "carol"] });
   assert.deepEqual([refused.status, refused.body.code], [409, "limit_reached"]);
   assert.equal((await alice.post("/v1/rooms", { name: "a", memberIds: ["alice", "bob", "bob"] })).status, 201);
+});
+
+Deno.test("rooms that take long to purge keep nobody from being told", async () => {
+  await using gateway = await openGateway();
+  const boss = await gateway.as("boss", { role: "owner" });
+  const bob = await gateway.as("bob");
+  await bob.get("/v1/collaboration/me");
+  const rooms = await Promise.all(
+    Array.from({ length: 5 }, async () => (await boss.post("/v1/rooms", { name: "r", memberIds: ["bob"] })).body.id),
+  );
+  const { log } = gateway.app.store;
+  const purged = Promise.withResolvers<number>();
+  log.trimStream = () => purged.promise;
+  for (const id of rooms.splice(1)) assert.equal((await boss.delete(`/v1/rooms/${id}?purge=true`)).status, 204);
+  await boss.post("/v1/messages", { roomId: rooms[0], text: "bob?", mentions: { principalIds: ["bob"] } });
+  const told = async () => (await bob.get("/v1/collaboration/notifications?kinds=mention")).body.items.length > 0;
+  await until(told, "the mention").finally(() => purged.resolve(0));
 });

@@ -1,8 +1,8 @@
 // Tokens of the index: what a question needs is among what a text has, and how numbers are written.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { fold } from "@/modules/search/fold.ts";
-import { hashGrams, neededGrams, runsOf, tokensOf } from "@/modules/search/gram.ts";
+import { fold, foldText } from "@/modules/search/fold.ts";
+import { hashGrams, neededGrams, runsOf, TOKENS_MAX, tokensOf } from "@/modules/search/gram.ts";
 import { wordsOf } from "@/modules/search/index/store.ts";
 
 const LETTERS = [
@@ -10,6 +10,35 @@ const LETTERS = [
   ..."机器学习の部署カナ회의록ｶﾞ",
   ...["e\u0301", "\ud801\udc37", "क्षि", "🇦🇹", "🇩🇪", "1️⃣", "#️⃣", "❤️", "👩‍👧", "🏳️‍🌈", "👍🏽", "™", "\ufe0f", "\u200d"],
 ];
+
+/** Letters that fold in runs, alone, and together with what stands after them. */
+const MIXED = [
+  ...LETTERS,
+  ..."АйЙёЁがガか학각上㐀𠀀",
+  ..."\u3099\uff9e\u1161\u11a8\u0301\u064b\u200d\u3131\u1100\u05d0",
+];
+
+Deno.test("a text folds as its characters do one by one, with or without the way back", () => {
+  fc.assert(fc.property(fc.array(fc.constantFrom(...MIXED), { maxLength: 60 }), (letters) => {
+    const text = letters.join("");
+    const { text: folded, starts = [], ends = [] } = fold(text);
+    assert.equal(foldText(text), folded);
+    const clusters = text.match(/\P{M}[\p{M}\uff9e\uff9f\u1160-\u11ff]{0,30}|\p{M}{1,30}/gu) ?? [];
+    assert.equal(clusters.map((cluster) => fold(cluster).text).join(""), folded);
+    for (const [unit, start] of starts.entries()) {
+      assert.ok(foldText(text.slice(start, ends[unit])).includes(folded[unit] ?? "none"), text);
+    }
+  }));
+});
+
+Deno.test("a text with more different pieces than any language has is indexed by the first of them", () => {
+  let state = 42;
+  const next = (): number => (state = Math.imul(state, 1_103_515_245) + 12_345 >>> 0) >>> 8;
+  const text = Array.from({ length: 120_000 }, () => String.fromCharCode(0x4e00 + next() % 20_000)).join("");
+  const tokens = new Set(tokensOf("t", text, ["@room"]));
+  assert.ok(tokens.size >= TOKENS_MAX && tokens.size <= TOKENS_MAX + 1, String(tokens.size));
+  for (const token of hashGrams("t", ["@room", ...neededGrams(text.slice(0, 20_000))])) assert.ok(tokens.has(token));
+});
 
 Deno.test("every part of a text's runs needs only tokens that the text has, with those given besides", () => {
   fc.assert(fc.property(

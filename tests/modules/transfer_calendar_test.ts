@@ -5,6 +5,7 @@ import { onEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { ok, people, roomOf } from "./team.ts";
 import {
+  type Any,
   archiveOf,
   assertOnce,
   codesOf,
@@ -21,9 +22,6 @@ import {
 
 const EVENTS = "/v1/collaboration/calendar/events";
 const RANGE = "from=2026-02-01T00:00:00Z&to=2026-06-01T00:00:00Z";
-
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
 
 /** A series with everything, an event of the day, one for its guests only, one that only shows time, and a personal one. */
 async function fill(gateway: Harness) {

@@ -7,15 +7,19 @@ import type { Caller, Harness } from "../harness.ts";
 import { download as downloadFile, FILES, png, sha256, upload } from "./file_rig.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 import {
+  type Any,
+  archiveOf,
   beforeEmit,
   codesOf,
   crash,
   download,
   EXPORTS,
   exportTenant,
+  facts,
   importArchive,
   IMPORTS,
   LEASE_MS,
+  linesOf,
   summary,
   uploadArchive,
   withGateway,
@@ -24,21 +28,10 @@ import {
 const DOCUMENTS = "/v1/collaboration/documents";
 const TEXT = `# Plan\n\n${'A line with "umlauts" äöü and 上海.\n'.repeat(10)}`;
 
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
-
 function noise(bytes: number): Uint8Array<ArrayBuffer> {
   const content = new Uint8Array(bytes);
   for (let at = 0; at < bytes; at += 65_536) crypto.getRandomValues(content.subarray(at, at + 65_536));
   return content;
-}
-
-function linesOf(archive: string): Any[] {
-  return archive.trimEnd().split("\n").map((line) => JSON.parse(line));
-}
-
-function archiveOf(lines: readonly Any[]): string {
-  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
 /** A team with a tree of documents, a private one, and files: one shown twice, one a picture, one deleted, one never shown. */
@@ -80,12 +73,6 @@ async function fill(gateway: Harness) {
   ok(await ann.delete(`${FILES}/${files.deleted}`));
   await gateway.runJobs();
   return { boss, ann, bob, roomId, other, content, files, documents: { parent, child, gone, own } };
-}
-
-/** Lines without what differs by meaning: who brought them in, and the ends. */
-function facts(archive: string): string[] {
-  return linesOf(archive).filter(({ type, id }) => type !== "export" && type !== "end" && id !== "boss")
-    .map((line) => JSON.stringify(line)).sort();
 }
 
 Deno.test("documents and files go out, and come into an empty gateway without a difference", async () => {

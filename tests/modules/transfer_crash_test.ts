@@ -160,7 +160,7 @@ Deno.test("an export that crashes before its end is written anew, and leaves one
   await withGateway(async (gateway, folder) => {
     const boss = await gateway.as("boss", { role: "owner" });
     await boss.post("/v1/rooms", { name: "Room" });
-    await crash(gateway, 3, () => boss.post(EXPORTS, { kind: "tenant" }));
+    await crash(gateway, 4, () => boss.post(EXPORTS, { kind: "tenant" }));
     const { body: { items: [made] } } = await boss.get(EXPORTS);
     const conflict = await download(gateway, boss, made.id);
     assert.equal(conflict.status, 409, "it is running, whatever there is on disk");

@@ -6,6 +6,7 @@ import { onEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
 import {
+  type Any,
   archiveOf,
   assertOnce,
   codesOf,
@@ -25,9 +26,6 @@ import {
 
 const DOCUMENTS = "/v1/collaboration/documents";
 const PARTS = ["revision", "comment", "ban"];
-
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
 
 /** Edits a document as a live editor does. */
 async function editLive(gateway: Harness, who: Caller, id: string, text: string): Promise<void> {

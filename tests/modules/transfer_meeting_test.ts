@@ -5,6 +5,7 @@ import { onEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { eventsOf, ok, people, roomOf } from "./team.ts";
 import {
+  type Any,
   archiveOf,
   codesOf,
   crashEverywhere,
@@ -24,9 +25,6 @@ const SFU = {
   SVC_LIVEKIT_API_KEY: "key-of-livekit",
   SVC_LIVEKIT_API_SECRET: "secret-of-livekit-that-is-long-enough",
 };
-
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
 
 /** A meeting that is over, with a recording asked for and words, one that is to come, and one that goes on. */
 async function fill(gateway: Harness) {

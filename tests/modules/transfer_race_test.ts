@@ -6,6 +6,7 @@ import { onPostgres } from "../engines.ts";
 import type { Harness } from "../harness.ts";
 import { ok, people, refused, roomOf } from "./team.ts";
 import {
+  type Any,
   archiveOf,
   beforeEmit,
   EXPORTS,
@@ -15,9 +16,6 @@ import {
   uploadArchive,
   withGateway,
 } from "./transfer_world.ts";
-
-// deno-lint-ignore no-explicit-any -- events as they are told
-type Any = any;
 
 /** Runs `meanwhile` once, in a transaction that is about to tell of this; and waits for it, unless it waits for us. */
 function during(gateway: Harness, isIt: (draft: Any) => boolean, meanwhile: () => Promise<unknown>): Promise<unknown> {
@@ -80,5 +78,38 @@ onPostgres("who joins a room while an import lets members in is counted", async 
     ok(await joined as Any);
     const { memberCount, members } = ok(await ann.get(`/v1/rooms/${roomId}?include=members`));
     assert.deepEqual([memberCount, members.length], [3, 3]);
+  }, engine);
+});
+
+onPostgres("an import that is cancelled while it sets lines aside leaves none of them", async (engine) => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const lines = [
+      { type: "version", version: 1 },
+      { type: "channel", channel: { team: "t", name: "c", type: "O" } },
+      { type: "post", post: { team: "t", channel: "c", user: "ann", message: "hi", create_at: 1_700_000_000_000 } },
+    ];
+    const id = await uploadArchive(gateway, boss, "mattermost", archiveOf(lines));
+    const { store } = gateway.app;
+    const write = store.write;
+    const outside = AsyncLocalStorage.snapshot();
+    let cancelled: Promise<Any> | undefined;
+    store.write = (work) =>
+      write.call(store, (tx) => {
+        const { insertMany } = tx;
+        tx.insertMany = async (table, rows) => {
+          if (String(table) === "transfer_line") {
+            cancelled = outside(() => boss.post(`${IMPORTS}/${id}/cancel`));
+            await inTime(cancelled, 300);
+          }
+          await insertMany.call(tx, table, rows);
+        };
+        return work(tx);
+      }) as never;
+    await gateway.runJobs();
+    store.write = write;
+    assert.equal(ok(await cancelled).state, "cancelled");
+    const left = await store.db.selectFrom("transfer_line" as never).selectAll().execute();
+    assert.deepEqual(left, []);
   }, engine);
 });

@@ -5,6 +5,7 @@ import { onEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
 import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
 import {
+  type Any,
   archiveOf,
   assertOnce,
   codesOf,
@@ -21,9 +22,6 @@ import {
 
 const TASKS = "/v1/collaboration/tasks";
 const PARTS = ["task", "task_board", "task_activity", "task_relation"];
-
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
 
 /** A board with a tree, a series, a reminder to come, relations also to another room, and something deleted. */
 async function fill(gateway: Harness) {

@@ -77,8 +77,8 @@ export async function exportTenant(gateway: Harness, boss: Caller): Promise<stri
   return await content.text();
 }
 
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
+// deno-lint-ignore no-explicit-any -- lines and answers as they come
+export type Any = any;
 
 /** The lines of an archive. */
 export function linesOf(archive: string): Any[] {
@@ -175,21 +175,20 @@ export function beforeEmit(gateway: Harness, before: (drafts: Any[]) => unknown)
 }
 
 /** What an import left out: how many things by code. */
-// deno-lint-ignore no-explicit-any explicit-module-boundary-types -- the answer of an import
-export function codesOf({ report }: any): Record<string, number> {
+export function codesOf({ report }: Any): Record<string, number> {
   return Object.fromEntries(report.map(({ code, count }: Any) => [code, count]));
 }
 
 /** An import as it is told of, without when. */
-// deno-lint-ignore no-explicit-any explicit-module-boundary-types -- the answer of an import
-export const summary = ({ state, progress, report, failure }: any) => ({
-  state,
-  failure,
-  added: progress.added,
-  present: progress.present,
-  // deno-lint-ignore no-explicit-any -- an item of its report
-  report: report.toSorted((a: any, b: any) => a.code < b.code ? -1 : 1),
-});
+export function summary({ state, progress, report, failure }: Any): Record<string, unknown> {
+  return {
+    state,
+    failure,
+    added: progress.added,
+    present: progress.present,
+    report: report.toSorted((a: Any, b: Any) => a.code < b.code ? -1 : 1),
+  };
+}
 
 /** Brings an archive in with the power going after one write, two, three … until it gets through: it ends as one without. */
 export async function crashEverywhere(archive: string, moreThan: number): Promise<void> {

@@ -178,6 +178,7 @@ Deno.test("rate headers stand on every authenticated answer; past the rate comes
         return Promise.resolve({ isAllowed: left >= 0, limit: burst, remaining: Math.max(0, left), resetMs: 1500 });
       },
       requests: { perSecond: 10, burst: 100 },
+      writes: { perSecond: 10, burst: 100 },
       unauthenticated: { perSecond: 0.5, burst: 30 },
     },
   });
@@ -206,6 +207,7 @@ Deno.test("failed authentications are counted by address, and a /64 is one addre
         return Promise.resolve({ isAllowed: count <= burst, limit: burst, remaining: 0, resetMs: 4000 });
       },
       requests: { perSecond: 10, burst: 100 },
+      writes: { perSecond: 10, burst: 100 },
       unauthenticated: { perSecond: 0.5, burst: 2 },
     },
   });

@@ -122,6 +122,7 @@ Deno.test("the client address is the farthest hop that trusted proxies vouch for
         return Promise.resolve({ isAllowed: true, limit: 1, remaining: 1, resetMs: 0 });
       },
       requests: { perSecond: 1, burst: 1 },
+      writes: { perSecond: 1, burst: 1 },
       unauthenticated: { perSecond: 1, burst: 1 },
     },
   });

@@ -66,6 +66,12 @@ Deno.test("a bearer route gets the actor, the parameters and the address", async
   assert.deepEqual([narrow.status, (await narrow.json()).code], [403, "scope_missing"]);
 });
 
+Deno.test("what no id has is not found, and asked of no store", async () => {
+  const { call } = sampleGateway({ routes: ROUTES });
+  const answer = await call("/v1/files/f%00/content");
+  assert.deepEqual([answer.status, (await answer.json()).code], [404, "not_found"]);
+});
+
 Deno.test("a route reads its own body or gets it parsed", async () => {
   const { call } = sampleGateway({ routes: ROUTES });
   const bytes = await call("/v1/files/f/content", { method: "PUT", body: new Uint8Array(5000) });
@@ -167,4 +173,28 @@ Deno.test("who asks at once for readiness, which takes a write to find out, shar
   assert.equal(asked, 1);
   await ask();
   assert.equal(asked, 2);
+});
+
+Deno.test("a route that writes is counted as operations that write are, and one that reads is not", async () => {
+  const keys: string[] = [];
+  const { call } = sampleGateway({
+    routes: ROUTES,
+    limits: {
+      takeGeneral: (key, { burst }) => {
+        keys.push(key.slice(0, key.indexOf(":")));
+        const isAllowed = keys.filter((one) => one === "writes").length <= burst;
+        return Promise.resolve({ isAllowed, limit: burst, remaining: 0, resetMs: 1500 });
+      },
+      requests: { perSecond: 10, burst: 100 },
+      writes: { perSecond: 1, burst: 1 },
+      unauthenticated: { perSecond: 1, burst: 1 },
+    },
+  });
+  const path = "/v1/files/f/content";
+  await (await call(path)).body?.cancel();
+  assert.deepEqual(keys, ["requests"]);
+  assert.equal((await call(path, { method: "PUT", body: "abc" })).status, 200);
+  const refused = await call(path, { method: "PUT", body: "abc" });
+  assert.deepEqual([refused.status, (await refused.json()).code], [429, "rate_limited"]);
+  assert.equal(refused.headers.get("Retry-After"), "2");
 });

@@ -1,5 +1,5 @@
 // Who may know what of an event: everything, that time is taken, or nothing; and who may change it.
-import { type Actor, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { effectiveRole, type RoomGate, RoomStore, type SeenRoom, seer } from "@/modules/room/mod.ts";
@@ -20,10 +20,18 @@ export class CalendarAccess {
   }
 
   /** What somebody may know of an event; `undefined`: not even that it exists. */
-  async level(who: Who, event: Event): Promise<Level | undefined> {
-    const { row } = event;
-    const room = row.room_id === null ? null : await this.room(who, row.room_id);
-    return levelOf(who, event, room);
+  level(who: Who, event: Event): Promise<Level | undefined> {
+    return this.levels(who)(event);
+  }
+
+  /** The same of many events, whose rooms are looked at once. */
+  levels(who: Who): (event: Event) => Promise<Level | undefined> {
+    const rooms = new Map<string, SeenRoom | undefined>();
+    return async (event) => {
+      const { room_id: id } = event.row;
+      if (id !== null && !rooms.has(id)) rooms.set(id, await this.room(who, id));
+      return levelOf(who, event, id === null ? null : rooms.get(id));
+    };
   }
 
   /** The room as somebody sees it; `undefined` when it is gone. */
@@ -58,7 +66,7 @@ export class CalendarAccess {
 }
 
 /** The same with the room at hand; `null` when the event is of no room. */
-export function levelOf(who: Who, event: Event, room: SeenRoom | null | undefined): Level | undefined {
+function levelOf(who: Who, event: Event, room: SeenRoom | null | undefined): Level | undefined {
   const { row } = event;
   if (room === undefined) return undefined;
   const role = room === null ? undefined : effectiveRole(who, room);
@@ -90,8 +98,11 @@ export async function knowing(rooms: RoomStore, event: Event, ids: readonly stri
 }
 
 /** Throws for who may not ask when others are busy: a refusal because they are tells just that. */
-export function checkMayAsk({ role }: Pick<Actor, "role">): void {
-  if (!isAtLeast(TENANT_ROLES, role, "member")) {
+export function checkMayAsk(actor: Actor): void {
+  if (!hasScope(actor, "calendar.read")) {
+    throw new Fault("scope_missing", "ifFree needs the scope calendar.read, for it tells when others are busy");
+  }
+  if (!isAtLeast(TENANT_ROLES, actor.role, "member")) {
     throw new Fault("forbidden", "ifFree needs the tenant role member, for it tells when others are busy");
   }
 }

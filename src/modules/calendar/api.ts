@@ -8,6 +8,7 @@ import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { Route } from "@/core/route.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { CalendarAccess } from "./access.ts";
@@ -16,7 +17,7 @@ import { CalendarFeeds, FEED_PATH } from "./feeds.ts";
 import { CalendarImports, IMPORT_JOB } from "./imports.ts";
 import { EventMeetings, type Meetings } from "./meetings.ts";
 import { REMINDER_JOB } from "./reminder.ts";
-import { type NotifyReminder, Reminders } from "./reminders.ts";
+import { Reminders } from "./reminders.ts";
 import {
   CALENDAR_EVENTS,
   CalendarEvent,
@@ -46,6 +47,8 @@ const PATH = "/v1/collaboration/calendar";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const EVENT = "cal_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const RANGE = { from: "2026-03-01T00:00:00Z", to: "2026-04-01T00:00:00Z" };
+/** What one address may read of feeds: many people's programs may be behind it, and each reads seldom. */
+const FEED_RATE = { perSecond: 5, burst: 100 };
 const TIME_FAULTS = ["recurrence_too_dense", "invalid_time_zone", "busy_conflict"] as const;
 
 type Deps = {
@@ -56,13 +59,12 @@ type Deps = {
   identity: IdentityService;
   /** Absent when there is no search. */
   index?: CalendarIndex;
-  notify?: NotifyReminder;
-  /** Absent while there are no meetings. */
-  meetings?: Meetings;
+  notify: Notify;
+  meetings: Meetings;
 };
 
 /** The calendar module. */
-export function calendarModule({ index, notify, meetings, ...deps }: Deps): Module {
+export function calendarModule({ index, meetings, ...deps }: Deps): Module {
   const access = new CalendarAccess(deps);
   const eventMeetings = new EventMeetings(meetings);
   const writer = new EventWriter({ clock: deps.clock, index, meetings: eventMeetings });
@@ -70,7 +72,7 @@ export function calendarModule({ index, notify, meetings, ...deps }: Deps): Modu
   const editor = new EventEditor({ ...deps, access, writer, meetings: eventMeetings });
   const feeds = new CalendarFeeds({ ...deps, access });
   const imports = new CalendarImports({ ...deps, writer });
-  const reminders = new Reminders({ ...deps, notify });
+  const reminders = new Reminders(deps);
   return {
     name: "calendar",
     events: CALENDAR_EVENTS,
@@ -197,6 +199,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
     defineOperation({
       name: "feed.create",
       summary: "Make a secret address under which calendar programs read the calendar",
+      description: "Needs the scope `calendar.read` as well.",
       access: { scope: "calendar.write", room: "observer" },
       http: { method: "POST", path: FEED_PATH, status: 201 },
       input: FeedCreate,
@@ -232,7 +235,8 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       name: "import.create",
       summary: "Import an iCalendar file",
       description:
-        "Answers at once; the report tells what came of it. Events are told by their uid, so it may be repeated.",
+        "Answers at once; the report tells what came of it. Events are told by their uid, so it may be repeated; principals " +
+        "who are invited stay so, and reminders where the file has none.",
       access: { scope: "calendar.write", room: "member" },
       // A byte of the file may take two of JSON.
       http: { method: "POST", path: `${PATH}/import`, status: 202, bodyMaxBytes: 2 * IMPORT_MAX_BYTES + 4096 },
@@ -268,7 +272,8 @@ function feedRoute(feeds: CalendarFeeds): Route {
     method: "GET",
     path: `${FEED_PATH}/:id`,
     auth: "public",
-    faults: ["not_found"],
+    rate: FEED_RATE,
+    faults: ["not_found", "rate_limited"],
     document: {
       parameters: [{
         name: "id",

@@ -5,9 +5,9 @@ import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import { settleRule } from "./expansion.ts";
 import type { AttendeeInput, When } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
-import { checkZone, instantOf } from "./zone.ts";
+import { checkZone, instantOf, withSeconds } from "./zone.ts";
 
-const DAY_SECONDS = 86_400;
+export const DAY_SECONDS = 86_400;
 const HOUR_SECONDS = 3600;
 
 export type Timing = Pick<EventRow, "start_local" | "time_zone" | "duration_seconds">;
@@ -59,7 +59,7 @@ export function ruleOf(
   return {
     rrule: settled,
     last_local: lastLocal,
-    ex_dates_json: JSON.stringify([...new Set(exDates.map(full))].sort()),
+    ex_dates_json: JSON.stringify([...new Set(exDates.map(withSeconds))].sort()),
   };
 }
 
@@ -110,18 +110,13 @@ export function named(actor: Actor, attendee: AttendeeInput): AttendeeInput {
 
 /** A 422 that names the field. */
 export function misfit(pointer: string, detail: string): Fault {
-  return new Fault("validation_failed", `${pointer}: ${detail}`, { errors: [{ pointer, code: "invalid", detail }] });
+  return Fault.at(pointer, "invalid", detail);
 }
 
 function placeOf(when: When, pointer: string): Pick<EventRow, "start_local" | "time_zone"> {
   if ("date" in when) return { start_local: when.date, time_zone: null };
   checkZone(when.timeZone, `${pointer}/timeZone`);
-  return { start_local: full(when.dateTime), time_zone: when.timeZone };
-}
-
-/** A wall time with its seconds. */
-function full(local: string): string {
-  return local.length === 16 ? `${local}:00` : local;
+  return { start_local: withSeconds(when.dateTime), time_zone: when.timeZone };
 }
 
 function bounded(seconds: number): number {

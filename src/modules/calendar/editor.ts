@@ -3,11 +3,12 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
 import { askedAgain, attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
-import { countBefore, cutAt, lastBefore, ruleFrom } from "./expansion.ts";
+import { countBefore, cutAt, lastBefore, ruleFrom, shiftOf } from "./expansion.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
@@ -97,9 +98,7 @@ export class EventEditor {
       const event = await new CalendarStore(tx.db).locked(context.actor.tenantId, id);
       if (event === undefined) throw absent();
       await access.enterToWrite(context, event, least);
-      if (version !== undefined && version !== event.row.version) {
-        throw new Fault("version_mismatch", `The event is at version ${event.row.version}, not ${version}`);
-      }
+      checkVersion("event", event.row.version, version);
       const result = await work(tx, event);
       // The room is held by now: a removal that came before is seen, and one to come waits for this.
       await access.enterToWrite(context, event, least);
@@ -128,10 +127,11 @@ export class EventEditor {
     const to = { startLocal: timing.start_local, timeZone: timing.time_zone };
     const rrule = given === row.rrule ? ruleFrom(seriesOf(row), to, occurrence !== undefined) : given;
     const shift = wallMs(timing.start_local) - wallMs(row.start_local);
+    const others = occurrence === undefined ? shiftOf(seriesOf(row), timing.start_local) : shift;
     const own = occurrence === undefined ? 0 : shift;
-    const kept = hasNewRule ? { overrides: [], rsvps: [] } : moved(event, row, shift, own);
+    const kept = hasNewRule ? { overrides: [], rsvps: [] } : moved(event, row, others, own);
     const exDates = input.exDates ??
-      (hasNewRule ? [] : exDatesOf(row).map((date) => shifted(date, shift, row.time_zone)));
+      (hasNewRule ? [] : exDatesOf(row).map((date) => shifted(date, others, row.time_zone)));
     const isMoved = shift !== 0 || hasNewRule || timing.duration_seconds !== row.duration_seconds;
     const after: WholeEvent = {
       ...kept,

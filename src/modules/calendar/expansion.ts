@@ -67,8 +67,9 @@ export function startNamed(series: Series, name: string): Start | undefined {
   const at = isInstant || series.timeZone === null
     ? given
     : instantOf(localOf(given, series.timeZone), series.timeZone);
-  const wall = isInstant ? wallOf(given, series.timeZone) : given;
-  return startsBetween(series, at, at + 1, 1).starts.find((start) => start.wall === wall);
+  const [start] = startsBetween(series, at, at + 1, 1).starts;
+  // The first start may be at a wall time that the zone skips, and is told of by the one that clocks show.
+  return isInstant || start?.wall === given ? start : undefined;
 }
 
 /** How many starts there are before this wall time. */
@@ -135,6 +136,16 @@ export function ruleFrom(
   if (rule.until === undefined || lastLocal === null) return asKept(rule);
   const last = wallMs(lastLocal) + (isWhole ? shift : shift - days * DAY_MS);
   return withEnd(rule, { until: untilAt(last, to.timeZone) });
+}
+
+/** How far the other starts of a series go when it starts elsewhere: not along with what its rule names, days or times of day. */
+export function shiftOf({ startLocal, rrule }: Pick<Series, "startLocal" | "rrule">, to: string): number {
+  const rule = rrule ?? "";
+  const days = /BY(DAY|MONTHDAY|YEARDAY|WEEKNO)=/.test(rule) ? 0 : dayOf(to) - dayOf(startLocal);
+  return ["HOUR", "MINUTE", "SECOND"].reduce((shift, unit, at) => {
+    const part = (local: string): number => Number(local.slice(11 + 3 * at, 13 + 3 * at)) * 3_600_000 / 60 ** at;
+    return rule.includes(`BY${unit}=`) ? shift : shift + part(to) - part(startLocal);
+  }, days);
 }
 
 /** A wall time as UNTIL has it. */

@@ -1,5 +1,6 @@
 // Secret feeds: a calendar as a file behind an address that nobody can guess, with the rights of who made it.
 import { createHash } from "node:crypto";
+import { hasScope } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
@@ -37,6 +38,9 @@ export class CalendarFeeds {
   /** Makes a feed. Its secret is answered this once and kept as a hash. */
   async create(context: Context, { name, roomId }: FeedCreate): Promise<NewFeed> {
     const { tenantId, principalId } = context.actor;
+    if (!hasScope(context.actor, "calendar.read")) {
+      throw new Fault("scope_missing", "A feed shows what the scope calendar.read does, and needs it");
+    }
     return await this.#deps.store.write(async (tx) => {
       if (roomId !== undefined) await this.#deps.gate.enter(context, roomId, "observer");
       const feeds = new CalendarStore(tx.db);
@@ -84,9 +88,10 @@ export class CalendarFeeds {
       { roomId: feed.room_id ?? undefined, principalId: feed.principal_id },
       EVENTS_MAX,
     );
+    const levelOf = this.#deps.access.levels(who);
     const events: WholeEvent[] = [];
     for (const event of await store.wholes(feed.tenant_id, rows)) {
-      if (await this.#deps.access.level(who, event) === "full") events.push(event);
+      if (await levelOf(event) === "full") events.push(event);
     }
     const { writeCalendar } = await import("./feed_writer.ts");
     return await writeCalendar(feed.name, events);

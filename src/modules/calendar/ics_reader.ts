@@ -1,14 +1,13 @@
 // Events out of an iCalendar file, as `ical.js` reads them and as ours are.
 import ICAL from "ical.js";
 import { Fault } from "@/core/fault.ts";
-import { misfit, type Timing } from "./draft.ts";
+import { DAY_SECONDS, misfit, type Timing } from "./draft.ts";
 import { type IcsFile, rawValue } from "./ics_file.ts";
 import { FileZones } from "./ics_zone.ts";
 import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
 import { instantOf, localOf, wallMs, wallOf } from "./zone.ts";
 
-const DAY_SECONDS = 86_400;
 const HOUR_SECONDS = 3600;
 const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,189}$/;
 const ANSWERS: Readonly<Record<string, AttendeeRow["status"]>> = {
@@ -36,7 +35,8 @@ export type IcsEvent = {
   timing: Timing;
   rrule: string | null;
   exDates: string[];
-  reminders: { minutesBefore: number }[];
+  /** Null where the file does not say. */
+  reminders: { minutesBefore: number }[] | null;
   /** Null where the file does not say. */
   visibility: EventRow["visibility"] | null;
   isTransparent: boolean;
@@ -165,8 +165,10 @@ export function inSeries({ local, zone: from }: Place, { start_local, time_zone:
   return localOf(wallOf(instantOf(local, from), zone), zone);
 }
 
-function remindersIn(component: ICAL.Component): { minutesBefore: number }[] {
-  const minutes = component.getAllSubcomponents("valarm").flatMap((alarm) => {
+function remindersIn(component: ICAL.Component): IcsEvent["reminders"] {
+  const alarms = component.getAllSubcomponents("valarm");
+  if (alarms.length === 0) return null;
+  const minutes = alarms.flatMap((alarm) => {
     const trigger = alarm.getFirstPropertyValue("trigger");
     if (!(trigger instanceof ICAL.Duration)) return [];
     const before = Math.round(-trigger.toSeconds() / 60);

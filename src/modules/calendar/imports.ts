@@ -205,6 +205,9 @@ function eventOf(
   if (attendees.length > ATTENDEES_MAX) {
     throw new Fault("limit_reached", `with those invited here it has more than ${ATTENDEES_MAX} attendees`);
   }
+  const reminders_json = master.reminders === null
+    ? before?.row.reminders_json ?? "[]"
+    : JSON.stringify(master.reminders);
   return {
     row: {
       tenant_id: who.tenantId,
@@ -214,7 +217,6 @@ function eventOf(
       room_id: roomId,
       from_at: now,
       to_at: now,
-      reminded_at: now,
       meeting_id: null,
       version: 1,
       created_by: who.principalId,
@@ -227,7 +229,9 @@ function eventOf(
       visibility: master.visibility ?? before?.row.visibility ?? "room",
       is_transparent: master.isTransparent ? 1 : 0,
       ...when,
-      reminders_json: JSON.stringify(master.reminders),
+      reminders_json,
+      // Other reminders are for what is still to come.
+      reminded_at: before?.row.reminders_json === reminders_json ? before.row.reminded_at : now,
     },
     attendees,
     overrides: [...edited].sort(([a], [b]) => a < b ? -1 : 1).map(([name, edit]) => ({

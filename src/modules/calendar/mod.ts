@@ -1,8 +1,6 @@
 // The calendar: events and series of rooms and people, who comes, when who is busy, reminders, feeds and imports.
 export { calendarModule } from "./api.ts";
 export { ANSWERS_MAX, CalendarCarrier } from "./carry/carrier.ts";
-export type { Meetings } from "./meetings.ts";
-export { type NotifyReminder } from "./reminders.ts";
 export {
   ATTENDEE_ROLES,
   ATTENDEES_MAX,

@@ -1,26 +1,16 @@
 // The reminder job: sends what is due and promises the next, in one commit, so that nothing is sent twice or forgotten.
 import { type Clock, iso } from "@/core/clock.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { knowing } from "./access.ts";
 import { dueReminders, remindedOf, reminderEvent, reminderJob } from "./reminder.ts";
 import { CalendarStore, type CalendarTables } from "./store.ts";
 
-/** Tells somebody besides their stream; takes part in the running transaction. */
-export type NotifyReminder = (reminder: {
-  tenantId: string;
-  principalId: string;
-  roomId: string | null;
-  eventId: string;
-  title: string;
-  startAt: string;
-  minutesBefore: number;
-}) => Promise<void>;
-
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
-  notify?: NotifyReminder | undefined;
+  notify: Notify;
 };
 
 export class Reminders {
@@ -40,14 +30,14 @@ export class Reminders {
       for (const due of dueReminders(event, now)) {
         for (const principalId of await knowing(new RoomStore(tx.db), event, remindedOf(event, due.occurrence))) {
           await tx.emit(reminderEvent(event, due, principalId));
-          await this.#deps.notify?.({
+          await this.#deps.notify({
             tenantId,
-            principalId,
-            roomId: event.row.room_id,
-            eventId,
+            principalIds: [principalId],
+            kind: "reminder",
+            roomId: event.row.room_id ?? undefined,
+            resource: { type: "event", id: eventId },
             title: due.occurrence.patch.title ?? event.row.title,
-            startAt: iso(due.occurrence.startAt),
-            minutesBefore: due.minutesBefore,
+            data: { startAt: iso(due.occurrence.startAt), minutesBefore: due.minutesBefore },
           });
         }
       }

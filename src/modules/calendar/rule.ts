@@ -138,14 +138,10 @@ function checkCombination(parts: ReadonlyMap<string, string>, frequency: string)
 
 /** A rule that is not one. */
 export function malformed(detail: string): Fault {
-  return new Fault("validation_failed", `/rrule: ${detail}`, {
-    errors: [{ pointer: "/rrule", code: "invalid_rule", detail }],
-  });
+  return Fault.at("/rrule", "invalid_rule", detail);
 }
 
 /** A rule that is too much work. */
 export function tooDense(detail: string): Fault {
-  return new Fault("recurrence_too_dense", `/rrule: ${detail}`, {
-    errors: [{ pointer: "/rrule", code: "recurrence_too_dense", detail }],
-  });
+  return Fault.at("/rrule", "recurrence_too_dense", detail, "recurrence_too_dense");
 }

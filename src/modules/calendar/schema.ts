@@ -21,7 +21,7 @@ export const REMINDERS_MAX = 5;
 export const EXCEPTIONS_MAX = 500;
 export const RANGE_DAYS_MAX = 366;
 export const OCCURRENCES_MAX = 5000;
-export const FREEBUSY_MAX = 50;
+const FREEBUSY_MAX = 50;
 /** How many occurrences of a series `ifFree` looks at: those of a year, once a day. */
 export const IF_FREE_MAX = 366;
 export const IMPORT_MAX_BYTES = 1024 * 1024;
@@ -84,7 +84,7 @@ const Attendees = z.array(AttendeeInput).max(ATTENDEES_MAX);
 
 const IfFree = z.boolean().default(false).describe(
   "Refuse with busy_conflict when its creator or an attendee is busy then; of a series the occurrences of the first year are " +
-    `looked at, at most ${IF_FREE_MAX}; not for guests of the tenant`,
+    `looked at, at most ${IF_FREE_MAX}; not for guests of the tenant; needs the scope calendar.read`,
 );
 
 export const Attendee = z.object({

@@ -5,9 +5,9 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
-import type { RoomGate, SeenRoom } from "@/modules/room/mod.ts";
+import type { RoomGate } from "@/modules/room/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import { absent, type CalendarAccess, checkMayAsk, levelOf } from "./access.ts";
+import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
 import type { EventMeetings } from "./meetings.ts";
@@ -199,15 +199,12 @@ export class CalendarService {
       },
       OCCURRENCES_MAX + 1,
     );
-    const rooms = new Map<string, SeenRoom | undefined>();
+    const levelOf = this.#deps.access.levels(actor);
     const entries: CalendarEntry[] = [];
     let truncated = rows.length > OCCURRENCES_MAX;
     let spentMs = 0;
     for (const event of await store.wholes(actor.tenantId, rows.slice(0, OCCURRENCES_MAX))) {
-      const { row } = event;
-      const room = row.room_id;
-      if (room !== null && !rooms.has(room)) rooms.set(room, await this.#deps.access.room(actor, room));
-      const level = levelOf(actor, event, room === null ? null : rooms.get(room));
+      const level = await levelOf(event);
       // Whose attendance is asked about is itself something only full readers may know.
       if (level === undefined || (level === "busy" && attendeeId !== undefined)) continue;
       const startedAt = performance.now();

@@ -28,10 +28,11 @@ export class CalendarSource implements Searchable {
 
   async load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
     const store = new CalendarStore(this.#store.db);
+    const levelOf = this.#access.levels(actor);
     const found = new Map<string, Found>();
     for (const event of await store.wholes(actor.tenantId, await store.byIds(actor.tenantId, ids))) {
       const { row } = event;
-      if (await this.#access.level(actor, event) !== "full") continue;
+      if (await levelOf(event) !== "full") continue;
       found.set(row.id, {
         fields: { title: row.title, description: row.description ?? "", location: row.location ?? "" },
         item: presentEntry(event, { principalId: actor.principalId, level: "full" }),

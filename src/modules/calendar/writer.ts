@@ -148,9 +148,10 @@ export class EventWriter {
         drafts.push(draft("cancelled", before, to));
       }
     }
-    // Held also where nothing is told to the room: who is removed from it writes nothing there any more.
-    if (event.row.room_id !== null) await tx.reserve(event.row.tenant_id, roomStream(event.row.room_id), 0);
     await tx.emit(...drafts);
+    // Held also where nothing is told to the room: who is removed from it writes nothing there any more. It comes last in the
+    // order in which streams are held.
+    if (event.row.room_id !== null) await tx.reserve(event.row.tenant_id, roomStream(event.row.room_id), 0);
   }
 
   async #checkFree(
@@ -191,9 +192,7 @@ export class EventWriter {
     if (truncated || own.truncated && items.length < IF_FREE_MAX) {
       const detail =
         "too much stands in these calendars to tell whether everybody is free; book fewer occurrences at once";
-      throw new Fault("recurrence_too_dense", `/ifFree: ${detail}`, {
-        errors: [{ pointer: "/ifFree", code: "recurrence_too_dense", detail }],
-      });
+      throw Fault.at("/ifFree", "recurrence_too_dense", detail, "recurrence_too_dense");
     }
   }
 }

@@ -80,3 +80,8 @@ export function whenOf(instant: number, zone: string | null): When {
   const local = localOf(wallOf(instant, zone), zone);
   return zone === null ? { date: local } : { dateTime: local, timeZone: zone };
 }
+
+/** A wall time with its seconds. */
+export function withSeconds(local: string): string {
+  return local.length === 16 ? `${local}:00` : local;
+}

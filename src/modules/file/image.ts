@@ -23,9 +23,7 @@ export async function dimensionsOf(head: Uint8Array, contentType: string): Promi
     const detail = `The image is ${width} × ${height} pixels; at most ${SIDE_MAX} a side and ${
       PIXELS_MAX / 1e6
     } million in all`;
-    throw new Fault("validation_failed", `/content: ${detail}`, {
-      errors: [{ pointer: "/content", code: "image_too_large", detail }],
-    });
+    throw Fault.at("/content", "image_too_large", detail);
   }
   return { width, height };
 }

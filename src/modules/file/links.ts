@@ -31,10 +31,7 @@ export class FileLinks {
       const isUsable = row?.uploader_id === actor.principalId && row.state !== "deleted" &&
         (row.room_id ?? roomId) === roomId;
       if (row !== undefined && isUsable) return attachmentOf(row);
-      const detail = "No such file of the caller, or not one for this room";
-      throw new Fault("validation_failed", `/fileIds/${place}: ${detail}`, {
-        errors: [{ pointer: `/fileIds/${place}`, code: "not_found", detail }],
-      });
+      throw Fault.at(`/fileIds/${place}`, "not_found", "No such file of the caller, or not one for this room");
     });
   }
 

@@ -19,7 +19,5 @@ export function checkName(raw: string): string {
   const broken = RULES.find(([pattern]) => pattern.test(raw) || pattern.test(name))?.[1] ??
     (isLongerThan(name, NAME_MAX_BYTES) ? `A name has at most ${NAME_MAX_BYTES} bytes of UTF-8` : undefined);
   if (broken === undefined) return name;
-  throw new Fault("validation_failed", `/name: ${broken}`, {
-    errors: [{ pointer: "/name", code: "invalid_name", detail: broken }],
-  });
+  throw Fault.at("/name", "invalid_name", broken);
 }

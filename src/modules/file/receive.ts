@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import { inTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 
-/** Nobody holds an upload open for longer than this without sending anything. */
-const IDLE_MS = 30_000;
+/** Nobody holds an upload open for longer than this without sending anything, nor by sending slower than this for longer. */
+const PATIENCE = { silentMs: 30_000, bytesPerMs: 4 };
 const SHA256_BYTES = 32;
 
 /** The body of a request, in chunks. `length` is its Content-Length. */
@@ -12,18 +12,11 @@ export async function* receive(request: Request, length: number): AsyncGenerator
   const digests = promisedDigests(request.headers);
   const hash = digests.length === 0 ? undefined : createHash("sha256");
   let size = 0;
-  if (request.body !== null) {
-    const reader = request.body.getReader();
-    try {
-      for (let next = await timed(reader); !next.done; next = await timed(reader)) {
-        size += next.value.length;
-        if (size > length) throw new Fault("bad_request", "The body is longer than its Content-Length");
-        hash?.update(next.value);
-        yield next.value;
-      }
-    } finally {
-      await reader.cancel().catch(() => {});
-    }
+  for await (const chunk of request.body === null ? [] : steady(request.body)) {
+    size += chunk.length;
+    if (size > length) throw new Fault("bad_request", "The body is longer than its Content-Length");
+    hash?.update(chunk);
+    yield chunk;
   }
   if (size < length) throw new Fault("bad_request", `The body ended early: ${size} of ${length} bytes came`);
   const actual = hash?.digest("base64");
@@ -48,14 +41,28 @@ export function lengthOf({ headers }: Request, maxBytes: number): number {
   return length;
 }
 
-async function timed(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-): Promise<ReadableStreamReadResult<Uint8Array>> {
-  const read = await inTime(reader.read(), IDLE_MS).catch((cause) => {
-    throw cause instanceof Fault ? cause : new Fault("bad_request", "The body ended early", { cause });
-  });
-  if (read === undefined) throw new Fault("bad_request", `Nothing came for ${IDLE_MS / 1000} s`);
-  return read;
+/** A body in chunks, from a sender who keeps sending. Time that is spent on what came is not the sender's. */
+export async function* steady(
+  body: ReadableStream<Uint8Array>,
+  { silentMs, bytesPerMs } = PATIENCE,
+): AsyncGenerator<Uint8Array> {
+  const reader = body.getReader();
+  let leftMs = silentMs;
+  try {
+    for (;;) {
+      const askedAt = performance.now();
+      const next = await inTime(reader.read(), silentMs).catch((cause) => {
+        throw cause instanceof Fault ? cause : new Fault("bad_request", "The body ended early", { cause });
+      });
+      if (next === undefined) throw new Fault("bad_request", `Nothing came for ${silentMs / 1000} s`);
+      if (next.done) return;
+      leftMs += next.value.length / bytesPerMs - (performance.now() - askedAt);
+      if (leftMs < 0) throw new Fault("bad_request", `The body came slower than ${bytesPerMs} kB a second`);
+      yield next.value;
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
 }
 
 /** SHA-256 digests of the body in base64: RFC 9530's two fields, and RFC 3230's `Digest`. Other algorithms are not checked. */

@@ -56,7 +56,9 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     description:
       "The body is the content, or a form with the optional fields `name` and `roomId` before its one file. " +
       "The type is found out from the content. A JPEG, PNG, WebP or GIF is stored without its metadata and anything else " +
-      "that is not the picture itself, colours and orientation excepted. Attach the file to a message within 24 hours. Needs the scope `file.write`.",
+      "that is not the picture itself, colours and orientation excepted. Attach the file to a message within 24 hours. " +
+      "A sender who falls silent for 30 s, or sends less than 4 kB a second on the whole, is cut off. Needs the scope " +
+      "`file.write`.",
     tag: "file",
     method: "POST",
     path: FILE_PATH,

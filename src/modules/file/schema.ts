@@ -14,7 +14,7 @@ export const StoredFile = z.object({
   id: FileId,
   name: z.string(),
   contentType: z.string().describe("Found out from the content; a claim that does not fit is refused"),
-  size: z.int().describe("Of what is stored: pictures have lost their metadata"),
+  size: z.int().describe("Bytes of what is stored: pictures have lost their metadata"),
   sha256: z.string().describe("Of what is stored, in hex"),
   width: z.int().nullable().describe("Pixels, of images whose first 256 KiB tell"),
   height: z.int().nullable(),

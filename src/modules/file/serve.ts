@@ -1,6 +1,7 @@
 // A content as an HTTP answer: ranges, conditions, and headers that keep a browser from running what people upload.
 import { createHash } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
+import { dispositionOf } from "@/core/route.ts";
 import type { ByteRange } from "@/ports/blob.ts";
 import type { StoredFile } from "./schema.ts";
 
@@ -49,7 +50,7 @@ export function serve(file: Served, request: Headers, refusal: Record<string, st
   const modified = new Date(file.createdAt).toUTCString();
   const headers: Record<string, string> = {
     "Content-Type": file.contentType.startsWith("text/") ? `${file.contentType}; charset=utf-8` : file.contentType,
-    "Content-Disposition": dispositionOf(file),
+    "Content-Disposition": dispositionOf(SHOWN.has(file.contentType) ? "inline" : "attachment", file.name),
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "X-Content-Type-Options": "nosniff",
     // Asked again each time, since the right to read may end; the answer is then a short 304.
@@ -86,13 +87,4 @@ function rangeOf(header: string | null, size: number): ByteRange | "unsatisfiabl
   const [start, end] = [Number(from), to === "" ? size : Math.min(Number(to) + 1, size)];
   if (to !== "" && Number(to) < start) return undefined;
   return start >= size ? "unsatisfiable" : { start, end };
-}
-
-/** RFC 6266: a plain name for old clients, the true one as RFC 8187 wants it. */
-function dispositionOf({ name, contentType }: Served): string {
-  const plain = name.replaceAll(/[^\x20-\x7e]/g, "_").replaceAll(/["\\%]/g, "_");
-  const true8 = encodeURIComponent(name.toWellFormed())
-    .replaceAll(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
-  const kind = SHOWN.has(contentType) ? "inline" : "attachment";
-  return `${kind}; filename="${plain}"; filename*=UTF-8''${true8}`;
 }

@@ -1,4 +1,5 @@
 // Contents on their way in: counted, hashed and checked as they pass, never held.
+import { Buffer } from "node:buffer";
 import { createHash, type Hash } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 

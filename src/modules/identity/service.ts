@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { checkVersion } from "@/core/patch.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
 import type { FamilyService, Turn } from "./family/service.ts";
@@ -80,13 +81,8 @@ export class IdentityService {
   async list(actor: Actor, { limit, cursor, ...filter }: PrincipalList): Promise<Page<Principal>> {
     const { cursors, store } = this.#deps;
     const bind = ["principal.list", actor.tenantId, actor.principalId, filter];
-    const after = cursors.open(cursor, bind)?.[0];
-    const rows = await new IdentityStore(store.db).list(
-      actor.tenantId,
-      filter,
-      after === undefined ? undefined : String(after),
-      limit + 1,
-    );
+    const after = cursors.open(cursor, bind)?.[0]?.toString();
+    const rows = await new IdentityStore(store.db).list(actor.tenantId, filter, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], presentPrincipal);
   }
 
@@ -166,6 +162,8 @@ export class IdentityService {
     }
     const made = await this.#deps.store.write(async (tx): Promise<NewToken | Turn> => {
       const identities = new IdentityStore(tx.db);
+      // One after the other for each principal, so that all of them together are no more than there may be.
+      await tx.reserve(actor.tenantId, principalStream(principalId), 0);
       const target = await this.#row(actor.tenantId, principalId);
       this.#checkManages(actor, target);
       const now = this.#deps.clock.now();
@@ -215,12 +213,12 @@ export class IdentityService {
     const principalId = idOf(actor, ref);
     this.#checkManages(actor, await this.#row(actor.tenantId, principalId));
     const bind = ["token.list", actor.tenantId, principalId];
-    const after = this.#deps.cursors.open(cursor, bind)?.[0];
+    const after = this.#deps.cursors.open(cursor, bind)?.[0]?.toString();
     const rows = await new IdentityStore(this.#deps.store.db).tokens(
       actor.tenantId,
       principalId,
       iso(this.#deps.clock.now()),
-      after === undefined ? undefined : String(after),
+      after,
       limit + 1,
     );
     return this.#deps.cursors.page(rows, limit, bind, (row) => [row.id], presentToken);
@@ -280,11 +278,12 @@ export class IdentityService {
       // Changes of one principal take turns: what is read next is what this one builds on.
       await tx.reserve(tenantId, principalStream(id), 0);
       const before = await this.#row(tenantId, id);
-      if (version !== undefined && version !== before.version) {
-        throw new Fault("version_mismatch", `The principal is at version ${before.version}, not ${version}`);
-      }
+      checkVersion("principal", before.version, version);
+      const wanted = await set(before, tx);
+      // What is so already stays so, and nobody is told: to disable somebody twice is to do it once.
+      if (isSo(before, wanted)) return presentPrincipal(before);
       const changed = {
-        ...await set(before, tx),
+        ...wanted,
         version: before.version + 1,
         updated_at: iso(this.#deps.clock.now()),
       };
@@ -347,6 +346,11 @@ export function idOf(actor: Actor, ref: string): string {
 /** When a role set here counts as set: a token of this very moment does not set it again. */
 function setNow(clock: Clock): string {
   return iso(clock.now() + 1);
+}
+
+/** Whether a row has these values already. */
+function isSo(row: PrincipalRow, set: Partial<PrincipalRow>): boolean {
+  return Object.entries(set).every(([column, value]) => row[column as keyof PrincipalRow] === value); // a column of the one is one of the other
 }
 
 function manages(actor: Actor, target: PrincipalRow): boolean {

@@ -6,6 +6,7 @@ import type { Module } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { type Cursors, pageOf } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { MeetingAttendance } from "./attendance.ts";
@@ -13,7 +14,6 @@ import { MeetingKeeper } from "./keeper.ts";
 import { LinkedMeetings } from "./linked.ts";
 import { END_ATTEMPTS, FEW_ATTEMPTS, LiveKit, type LiveKitSettings } from "./livekit.ts";
 import { type IceSettings, MediaBroker } from "./media.ts";
-import type { Notify } from "./outside.ts";
 import { MeetingRecordings } from "./recording.ts";
 import {
   Consent,
@@ -55,7 +55,7 @@ const WRITE = { scope: "meeting.write", room: "member" } as const;
 /** What ends something is fine in an archived room as well. */
 const END = { ...WRITE, archived: true } as const;
 
-/** What the meeting module is built from; `notify` is absent where nobody listens, `liveKit` where there is no media server. */
+/** What the meeting module is built from; `liveKit` is absent where there is no media server. */
 export type MeetingDeps = {
   store: Store<MeetingTables>;
   clock: Clock;
@@ -65,7 +65,7 @@ export type MeetingDeps = {
   leaseSeconds: number;
   ice: IceSettings;
   liveKit?: LiveKitSettings | undefined;
-  notify?: Notify;
+  notify: Notify;
 };
 
 /** The parts of the meeting module that others are handed: linked meetings, and what reacts to commits. */

@@ -2,8 +2,8 @@
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type { Notify } from "./outside.ts";
 import { presentMeeting, presentParticipant, recordingOf } from "./presenter.ts";
 import { settleRecording, stopRecording } from "./consent.ts";
 import type { Meeting } from "./schema.ts";
@@ -40,7 +40,7 @@ export type HeldDeps = {
   leaseMs: number;
   /** Media goes through a server, which must be told who has to go. */
   hasSfu: boolean;
-  notify?: Notify | undefined;
+  notify: Notify;
 };
 
 /** Nobody else changes the meeting until the transaction ends. All counts in events are of what is held here. */
@@ -236,7 +236,7 @@ export class HeldMeeting {
 
   async #tellMissed(): Promise<void> {
     const { tenant_id: tenantId, id, room_id: roomId, title, created_by: callerId } = this.row;
-    await this.#deps.notify?.({
+    await this.#deps.notify({
       tenantId,
       principalIds: this.#rungIds(),
       kind: "missed_call",

@@ -6,12 +6,13 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import { type HeldMeeting, NOT_BEGUN } from "./held.ts";
 import type { MeetingKeeper } from "./keeper.ts";
-import type { Appointment } from "./outside.ts";
 import type { MeetingService } from "./service.ts";
 import type { MeetingRow } from "./tables.ts";
 
 type Who = Pick<Actor, "tenantId" | "principalId" | "kind">;
 type Deps = { meetings: MeetingService; keeper: MeetingKeeper };
+/** What a meeting takes from what it belongs to. */
+type Appointment = { title: string | null; scheduledFor: string };
 
 /**
  * All take part in the running transaction. Whoever may change the thing changes its meeting with it, host or not: what

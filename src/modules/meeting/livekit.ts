@@ -51,7 +51,7 @@ export class LiveKit {
     return { url, token: await token.toJwt(), expiresAt: iso(Date.now() + TOKEN_SECONDS * 1000) };
   }
 
-  /** Cuts a participant off; fine when they are gone. */
+  /** Cuts a participant off, and takes their token back where the server can; fine when they are gone. */
   async remove(meetingId: string, participantId: string): Promise<void> {
     await unlessAbsent((await this.#rooms()).removeParticipant(meetingId, participantId));
   }

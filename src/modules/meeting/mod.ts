@@ -1,14 +1,6 @@
 // Meetings: calls in a room, with participants under leases, media between peers or through a server, and what was said.
-export { type MeetingDeps, meetingModule, type MeetingParts } from "./api.ts";
-export {
-  type CarriedConsent,
-  type CarriedMeeting,
-  type CarriedParticipant,
-  type CarriedSegment,
-  MeetingCarrier,
-} from "./carry/carrier.ts";
-export { turnCredential } from "./media.ts";
-export { type Appointment, type MeetingNotice, type Notify as NotifyMeeting } from "./outside.ts";
+export { meetingModule } from "./api.ts";
+export { MeetingCarrier } from "./carry/carrier.ts";
 export {
   Capabilities,
   CONSENT_TEXT_MAX,

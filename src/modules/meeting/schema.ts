@@ -13,7 +13,7 @@ export const MEETING_KINDS = ["audio", "video"] as const;
 export const MEETING_ROLES = ["participant", "moderator", "host"] as const;
 export const END_REASONS = ["ended", "empty", "unanswered", "declined", "missed", "cancelled", "room_closed"] as const;
 export const LEAVE_REASONS = ["left", "removed", "expired", "no_access", "ended"] as const;
-export const RECORDING_STATES = ["requested", "starting", "recording", "stopping", "stopped", "failed"] as const;
+const RECORDING_STATES = ["requested", "starting", "recording", "stopping", "stopped", "failed"] as const;
 
 const HEARTBEAT_SECONDS = 15;
 /** Peers of a call that send to each other directly; beyond that their uplinks give out. */
@@ -23,7 +23,7 @@ export const WAITING_MAX = 100;
 export const TITLE_MAX = 255;
 export const CONSENT_TEXT_MAX = 2000;
 export const SIGNAL_MAX_BYTES = 16 * 1024;
-export const SEGMENTS_PER_CALL_MAX = 100;
+const SEGMENTS_PER_CALL_MAX = 100;
 export const SEGMENTS_MAX = 20_000;
 export const SEGMENT_TEXT_MAX = 4000;
 export const TRANSCRIPT_BODY_MAX_BYTES = 256 * 1024;

@@ -5,6 +5,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { type Entry, type RoomGate, RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -89,13 +90,13 @@ export class MeetingService {
     const { store, cursors, gate } = this.#deps;
     if (filter.roomId !== undefined) await gate.enter(context, filter.roomId, "observer");
     const bind = ["meeting.list", actor.tenantId, actor.principalId, filter];
-    const before = cursors.open(cursor, bind)?.[0];
+    const before = cursors.open(cursor, bind)?.[0]?.toString();
     const meetings = new MeetingStore(store.db);
     const rows = await meetings.list(
       actor.tenantId,
       { principalId: actor.principalId, ownerId: actor.ownerId ?? "", isOwned: actor.ownerId !== null },
       filter,
-      before === undefined ? undefined : String(before),
+      before,
       limit + 1,
     );
     const people = Map.groupBy(
@@ -116,9 +117,7 @@ export class MeetingService {
     const { actor } = context;
     return this.#deps.keeper.holdOpen(context, id, async (held, entry) => {
       requireModerator(roleIn(actor, held.row, entry, held.people), "Changing a meeting");
-      if (version !== undefined && version !== held.row.version) {
-        throw new Fault("version_mismatch", `The meeting is at version ${held.row.version}, not ${version}`);
-      }
+      checkVersion("meeting", held.row.version, version);
       if (agentIds !== undefined && actor.kind === "agent") {
         throw new Fault("forbidden", "/agentIds: agents do not let in agents");
       }

@@ -1,9 +1,11 @@
 // Operations on messages.
+import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import { Again } from "@/core/fault.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import { type Context, defineOperation, Outcome, type Rate } from "@/core/operation.ts";
+import { pageOf } from "@/core/page.ts";
 import { type MessageNotifier, NOTIFY_JOB, NotifyPayload } from "./notifier.ts";
 import { pinOperations } from "./pin/api.ts";
 import type { PinService } from "./pin/service.ts";
@@ -21,6 +23,7 @@ import {
   Message,
   MESSAGE_EVENTS,
   MessageDetail,
+  MessageHistory,
   MessageId,
   MessageList,
   MessageRead,
@@ -167,16 +170,14 @@ export function messageModule(deps: Deps): Module {
       }),
       defineOperation({
         name: "message.history",
-        summary: "Read what a message said before it was edited",
+        summary: "Read what a message said before it was edited, and says now",
         access: { scope: "message.read", room: "observer" },
         http: { method: "GET", path: `${PATH}/:id/history`, status: 200 },
-        input: byId,
-        output: z.object({ items: z.array(MessageVersion) }),
-        faults: ["not_found"],
+        input: MessageHistory,
+        output: pageOf(MessageVersion),
+        faults: ["not_found", "invalid_cursor"],
         example: { id: MESSAGE },
-        async run(context, { id }) {
-          return { items: await messages.history(context, id) };
-        },
+        run: (context, input) => messages.history(context, input),
       }),
     ],
   };

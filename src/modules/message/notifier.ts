@@ -18,6 +18,8 @@ import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 export const NOTIFY_JOB = "message.notify";
 /** People looked at and told in one transaction. */
 const PAGE = 200;
+/** How long it counts that an agent has woken another. */
+const TURNS_MS = 5 * 60_000;
 const NOBODY = JSON.stringify({ principalIds: [], room: false });
 
 export const NotifyPayload = z.strictObject({
@@ -127,12 +129,13 @@ export class MessageNotifier {
       const isSeen = ({ my_joined_seq, owner_joined_seq }: Visitor): boolean =>
         row.seq > hiddenUpTo({ room: { ...room, my_joined_seq, owner_joined_seq } });
       const kindOf = (visitor: Visitor): Kind => kinds.get(visitor.id) ?? "mention";
-      const byKind = Map.groupBy(
-        [...seeing.values()].filter((visitor) =>
-          isNew(visitor) && isSeen(visitor) && isWoken(visitor, room, kindOf(visitor), row.sender_kind)
-        ),
-        kindOf,
-      );
+      const told: Visitor[] = [];
+      for (const visitor of seeing.values()) {
+        if (!isNew(visitor) || !isSeen(visitor)) continue;
+        if (!isWoken(visitor, room, kindOf(visitor), row.sender_kind)) continue;
+        if (!await this.#isTired(visitor, room, row)) told.push(visitor);
+      }
+      const byKind = Map.groupBy(told, kindOf);
       await notifications.notify(...[...byKind].map(([kind, visitors]): NotificationDraft => ({
         tenantId: row.tenant_id,
         principalIds: visitors.map((visitor) => visitor.id),
@@ -144,9 +147,29 @@ export class MessageNotifier {
       })));
     });
   }
+
+  /** Whether agents have woken an agent here as often as the room lets them since a person last wrote. */
+  async #isTired(
+    { id, kind }: Visitor,
+    room: Pick<RoomRow, "agent_policy_json">,
+    { tenant_id: tenantId, room_id: roomId, sender_kind: senderKind }: MessageRow,
+  ): Promise<boolean> {
+    if (kind !== "agent" || senderKind !== "agent") return false;
+    const { store, notifications } = this.#deps;
+    const { maxAgentTurns }: AgentPolicy = JSON.parse(room.agent_policy_json);
+    const turns = await notifications.toldOf(
+      { tenantId, principalId: id, roomId, actorKind: "agent" },
+      TURNS_MS,
+      maxAgentTurns,
+    );
+    if (turns.length < maxAgentTurns) return false;
+    // Where none is ever allowed, nobody has written after the first of them.
+    const first = turns.at(-1) ?? Number.MAX_SAFE_INTEGER;
+    return !await new MessageStore(store.db).hasFrom(tenantId, roomId, "human", first);
+  }
 }
 
-/** Whether an agent is to hear of a message: unless the room wants it to, not of what agents write to it without a mention. */
+/** Whether an agent is to hear of a message: not of what agents write to it without a mention, unless the room wants it to. */
 function isWoken(
   { id, kind }: Visitor,
   room: Pick<RoomRow, "agent_policy_json">,

@@ -3,8 +3,9 @@ import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS } from "@/core/actor.ts";
 import { type EventType, HIDDEN_TYPE } from "@/core/event.ts";
 import { Json } from "@/core/json.ts";
+import { pageInput } from "@/core/page.ts";
 import { FileIds } from "@/modules/file/mod.ts";
-import { PrincipalId } from "@/modules/identity/mod.ts";
+import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
 
 export const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as const;
@@ -37,7 +38,7 @@ export const MessageFile = z.object({
   id: z.string(),
   name: z.string(),
   contentType: z.string(),
-  size: z.int(),
+  size: z.int().describe("Bytes"),
   width: z.int().nullable().describe("Pixels, of an image"),
   height: z.int().nullable(),
 }).meta({ id: "MessageFile" });
@@ -108,7 +109,7 @@ export const MessageList = z.strictObject({
   after: Anchor.optional(),
   around: Anchor.optional(),
   threadId: MessageId.optional(),
-  senderId: PrincipalId.optional(),
+  senderId: PrincipalRef.optional(),
   types: z.array(z.enum(MESSAGE_TYPES)).max(5).optional(),
   limit: z.int().min(1).max(200).default(50).describe("Rows wanted, 1 to 200"),
 });
@@ -129,6 +130,9 @@ export const MessageRead = z.strictObject({
   include: z.array(z.enum(["thread", "history"])).max(2).default([]),
 });
 export type MessageRead = z.output<typeof MessageRead>;
+
+export const MessageHistory = z.strictObject({ ...pageInput, id: MessageId });
+export type MessageHistory = z.output<typeof MessageHistory>;
 
 export const MessageUpdate = z.strictObject({
   id: MessageId,
@@ -151,7 +155,9 @@ export type MessageVersion = z.output<typeof MessageVersion>;
 export const MessageDetail = Message.extend({
   thread: z.object({ items: z.array(Message).describe("Ascending by seq"), hasMore: z.boolean() }).optional()
     .describe("With include=thread: the first 200 replies of its thread"),
-  history: z.array(MessageVersion).optional().describe("With include=history: all versions, the current one last"),
+  history: z.array(MessageVersion).optional().describe(
+    "With include=history: the newest 50 versions, the current one last",
+  ),
 }).meta({ id: "MessageDetail" });
 export type MessageDetail = z.output<typeof MessageDetail>;
 

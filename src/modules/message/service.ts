@@ -4,7 +4,10 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { FileLinks } from "@/modules/file/mod.ts";
+import { idOf } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import { retell } from "@/ports/retelling.ts";
@@ -17,6 +20,7 @@ import {
   Mentions,
   type Message,
   type MessageDetail,
+  type MessageHistory,
   type MessageList,
   type MessageRead,
   type Messages,
@@ -24,12 +28,21 @@ import {
   type MessageVersion,
 } from "./schema.ts";
 import { fileOwner } from "./sender.ts";
-import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 const PURGE_BATCH = 500;
 const THREAD_MAX = 200;
+/** How many versions come along with a message; each may be as long as a message can be. */
+const VERSIONS_MAX = 50;
 
-type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate; tenants: TenantService; files: FileLinks };
+type Deps = {
+  store: Store<MessageTables>;
+  clock: Clock;
+  cursors: Cursors;
+  gate: RoomGate;
+  tenants: TenantService;
+  files: FileLinks;
+};
 
 export class MessageService {
   readonly #deps: Deps;
@@ -41,11 +54,11 @@ export class MessageService {
   }
 
   async list(context: Context, input: MessageList): Promise<Messages> {
-    const { roomId, before, after, around, limit, ...filter } = input;
+    const { roomId, before, after, around, limit, senderId: ref, ...rest } = input;
+    const filter = { ...rest, senderId: ref && idOf(context.actor, ref) };
     const show = (rows: readonly MessageRow[]): Promise<Message[]> => this.present(context.actor, rows);
-    if ([before, after, around].filter((anchor) => anchor !== undefined).length > 1) {
-      throw new Fault("validation_failed", "before, after and around exclude each other");
-    }
+    const [, second] = Object.entries({ before, after, around }).filter(([, anchor]) => anchor !== undefined);
+    if (second !== undefined) throw Fault.at(`/${second[0]}`, "one_of", "before, after and around exclude each other");
     const entry = await this.#deps.gate.enter(context, roomId);
     const { tenantId } = context.actor;
     const floor = hiddenUpTo(entry);
@@ -88,12 +101,19 @@ export class MessageService {
     return {
       ...message,
       ...include.includes("thread") ? { thread: await this.#thread(context.actor, row, hiddenUpTo(entry)) } : {},
-      ...include.includes("history") ? { history: await this.#versions(row) } : {},
+      ...include.includes("history") ? { history: await this.#lastVersions(row) } : {},
     };
   }
 
-  async history(context: Context, id: string): Promise<MessageVersion[]> {
-    return await this.#versions((await this.#finder.find(context, id)).row);
+  /** All versions, the current one last. */
+  async history(context: Context, { id, limit, cursor }: MessageHistory): Promise<Page<MessageVersion>> {
+    const { row } = await this.#finder.find(context, id);
+    const { store, cursors } = this.#deps;
+    const bind = ["message.history", row.tenant_id, context.actor.principalId, id];
+    const after = Number(cursors.open(cursor, bind)?.[0] ?? 0);
+    const edits = await new MessageStore(store.db).edits(row.tenant_id, id, after, limit + 1);
+    const versions = [...edits.map(presentEdit), ...row.version > after ? [presentVersion(row)] : []];
+    return cursors.page(versions, limit, bind, ({ version }) => [version], (version) => version);
   }
 
   /** Messages as somebody sees them who may. */
@@ -218,12 +238,10 @@ export class MessageService {
     return { items: await this.present(actor, rows.slice(0, THREAD_MAX)), hasMore: rows.length > THREAD_MAX };
   }
 
-  async #versions(row: MessageRow): Promise<MessageVersion[]> {
-    const edits = await new MessageStore(this.#deps.store.db).edits(row.tenant_id, row.id);
-    return [
-      ...edits.map(({ version, text, editor_id, at }) => ({ version, text, editorId: editor_id, at })),
-      { version: row.version, text: row.text, editorId: row.sender_id, at: row.edited_at ?? row.created_at },
-    ];
+  async #lastVersions(row: MessageRow): Promise<MessageVersion[]> {
+    const messages = new MessageStore(this.#deps.store.db);
+    const edits = await messages.edits(row.tenant_id, row.id, "newest", VERSIONS_MAX - 1);
+    return [...edits.reverse().map(presentEdit), presentVersion(row)];
   }
 
   /**
@@ -261,8 +279,15 @@ export class MessageService {
     if (windowSeconds !== null && this.#deps.clock.now() > Date.parse(row.created_at) + windowSeconds * 1000) {
       throw new Fault("edit_window_closed", `Messages may be edited for ${windowSeconds} s after sending`);
     }
-    if (version !== undefined && version !== row.version) {
-      throw new Fault("version_mismatch", `The message is at version ${row.version}, not ${version}`);
-    }
+    checkVersion("message", row.version, version);
   }
+}
+
+function presentEdit({ version, text, editor_id, at }: MessageEditRow): MessageVersion {
+  return { version, text, editorId: editor_id, at };
+}
+
+/** What the message says now. */
+function presentVersion({ version, text, sender_id, edited_at, created_at }: MessageRow): MessageVersion {
+  return { version, text, editorId: sender_id, at: edited_at ?? created_at };
 }

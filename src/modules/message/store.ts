@@ -1,7 +1,6 @@
 // SQL of messages, their mentions and their history of edits.
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
-import { roomStream } from "@/core/event.ts";
 import { isOneOf, rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -71,8 +70,6 @@ export type MessageTables = RoomTables & FileTables & {
   reaction: ReactionRow;
 };
 
-/** How far counts go; beyond it nobody reads the number. */
-export const COUNT_MAX = 10_000;
 /** Stands in a mention for the whole room. */
 export const EVERYBODY = "*";
 
@@ -109,50 +106,10 @@ const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: numb
     .orderBy("seq", "desc").limit(value("limit"))
 );
 
-/** After every position; a bigint column takes it on both engines. */
-const END = sql.lit(Number.MAX_SAFE_INTEGER);
-
-/** Whose unread messages, where, from which position on: values, or columns of the query around it. */
-type Reading = { tenantId: unknown; roomId: unknown; principalId: unknown; after: unknown; upTo?: unknown };
-
-/** Subquery: how many messages of others are unread, at most `COUNT_MAX`. */
-function unreadOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
-  return sql<number>`(select count(*) from (
-    select 1 from message as unread where unread.tenant_id = ${tenantId} and unread.room_id = ${roomId}
-      and unread.seq > ${after} and unread.seq <= ${upTo} and unread.sender_id <> ${principalId} and unread.deleted_at is null
-      and unread.type <> 'system' limit ${sql.lit(COUNT_MAX)}) as counted)`;
-}
-
-/** Subquery: how many of those mention the reader or everybody. */
-function mentionsOf({ tenantId, roomId, principalId, after, upTo = END }: Reading): RawBuilder<number> {
-  return sql<number>`(select count(*) from (
-    select distinct mention.seq from mention
-      inner join message as unread on unread.tenant_id = mention.tenant_id and unread.id = mention.message_id
-      where mention.tenant_id = ${tenantId} and mention.room_id = ${roomId} and mention.seq > ${after} and mention.seq <= ${upTo}
-        and mention.principal_id in (${principalId}, ${sql.lit(EVERYBODY)}) and unread.sender_id <> ${principalId}
-      limit ${sql.lit(COUNT_MAX)}) as counted)`;
-}
-
-const countUnread = prepared((db: Db, value: Param<Key & { principalId: string; after: number; upTo: number }>) => {
-  const reading = {
-    tenantId: value("tenantId"),
-    roomId: value("roomId"),
-    principalId: value("principalId"),
-    after: value("after"),
-    upTo: value("upTo"),
-  };
-  return db.selectNoFrom([unreadOf(reading).as("unread"), mentionsOf(reading).as("mentions")]);
-});
-
-/** Events after which an older message counts otherwise than before. */
-const CHANGES_OLDER = new Set(["message.updated", "message.deleted", "message.expired"]);
-
-const typesBetween = prepared((
-  db: Kysely<{ event: { tenant_id: string; stream: string; seq: number; type: string } }>,
-  value: Param<{ tenantId: string; stream: string; from: number; to: number }>,
-) =>
-  db.selectFrom("event").select("type").where("tenant_id", "=", value("tenantId")).where("stream", "=", value("stream"))
-    .where("seq", ">", value("from")).where("seq", "<=", value("to"))
+const hasFrom = prepared((db: Db, value: Param<Key & { kind: PrincipalKind; after: number }>) =>
+  db.selectFrom("message").select("seq").where("tenant_id", "=", value("tenantId"))
+    .where("room_id", "=", value("roomId")).where("seq", ">", value("after"))
+    .where("sender_kind", "=", value("kind")).limit(sql.lit(1))
 );
 
 export type PageFilter = {
@@ -242,9 +199,12 @@ export class MessageStore {
     await this.#db.insertInto("message_edit").values(row).execute();
   }
 
-  edits(tenantId: string, messageId: string): Promise<MessageEditRow[]> {
-    return this.#db.selectFrom("message_edit").selectAll().where("tenant_id", "=", tenantId)
-      .where("message_id", "=", messageId).orderBy("version").execute();
+  /** What a message said before, after a version in the order of versions; `newest`: the last of them, newest first. */
+  edits(tenantId: string, messageId: string, after: number | "newest", limit: number): Promise<MessageEditRow[]> {
+    let query = this.#db.selectFrom("message_edit").selectAll().where("tenant_id", "=", tenantId)
+      .where("message_id", "=", messageId);
+    if (after !== "newest") query = query.where("version", ">", after);
+    return query.orderBy("version", after === "newest" ? "desc" : "asc").limit(limit).execute();
   }
 
   async removeEdits(tenantId: string, messageId: string): Promise<void> {
@@ -306,21 +266,9 @@ export class MessageStore {
     return rows.map((row) => row.sender_id);
   }
 
-  /** Unread messages and mentions of a member with `after < seq <= upTo`, each at most `COUNT_MAX`. */
-  async countUnread(
-    tenantId: string,
-    roomId: string,
-    principalId: string,
-    { after, upTo }: { after: number; upTo: number },
-  ): Promise<{ unreadCount: number; mentionCount: number }> {
-    const counts = await countUnread.first(this.#db, { tenantId, roomId, principalId, after, upTo });
-    return { unreadCount: Number(counts?.unread ?? 0), mentionCount: Number(counts?.mentions ?? 0) };
-  }
-
-  /** Whether everything that happened in a room after `from` up to `to` left older messages as they were. */
-  async isOnlyAppended(tenantId: string, roomId: string, from: number, to: number): Promise<boolean> {
-    const events = await typesBetween.all(this.#db, { tenantId, stream: roomStream(roomId), from, to });
-    return events.length === to - from && events.every(({ type }) => !CHANGES_OLDER.has(type));
+  /** Whether anybody of a kind wrote in a room after a position. */
+  async hasFrom(tenantId: string, roomId: string, kind: PrincipalKind, after: number): Promise<boolean> {
+    return await hasFrom.first(this.#db, { tenantId, roomId, kind, after }) !== undefined;
   }
 
   /** The first messages of a room that are there still. */

@@ -1,5 +1,4 @@
 // Notifications: the durable list of what a principal should look at, whichever module says so.
 export { notificationModule } from "./api.ts";
-export { NotificationKind } from "./schema.ts";
-export { type NotificationDraft, NotificationService } from "./service.ts";
+export { type NotificationDraft, NotificationService, type Notify } from "./service.ts";
 export { type NotificationTables } from "./store.ts";

@@ -5,6 +5,7 @@ import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Cursors } from "@/core/page.ts";
+import { checkVersion } from "@/core/patch.ts";
 import { type IdentityService, NotificationPrefs } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import {
@@ -18,7 +19,13 @@ import {
   type NotificationUpdate,
 } from "./schema.ts";
 import { shown, type Sight } from "./sight.ts";
-import { type NotificationRow, NotificationStore, type NotificationTables, type ReadRange } from "./store.ts";
+import {
+  type NotificationRow,
+  NotificationStore,
+  type NotificationTables,
+  type ReadRange,
+  type Told,
+} from "./store.ts";
 
 const REMOVED_AT_ONCE = 200;
 
@@ -37,6 +44,9 @@ export type NotificationDraft = {
   /** What it is made from; a second one of the same source is not made. */
   source?: string | undefined;
 };
+
+/** Makes notifications. Called inside the transaction of a change, it takes part in that. */
+export type Notify = (...drafts: readonly NotificationDraft[]) => Promise<void>;
 
 /** The preference that switches a kind off; the others are always made. */
 const PREFERENCE: Partial<Record<NotificationKind, keyof ReturnType<typeof NotificationPrefs.parse>>> = {
@@ -108,14 +118,8 @@ export class NotificationService {
     const { cursors, store } = this.#deps;
     const notifications = new NotificationStore(store.db);
     const bind = ["notification.list", tenantId, principalId, filter];
-    const before = cursors.open(cursor, bind)?.[0];
-    const rows = await notifications.list(
-      tenantId,
-      principalId,
-      filter,
-      before === undefined ? undefined : String(before),
-      limit + 1,
-    );
+    const before = cursors.open(cursor, bind)?.[0]?.toString();
+    const rows = await notifications.list(tenantId, principalId, filter, before, limit + 1);
     const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
     const items = (await shown(this.#deps.sight, actor, page.items)).map(present);
     return { ...page, items, unreadCount: await notifications.unreadCount(tenantId, principalId) };
@@ -125,12 +129,12 @@ export class NotificationService {
     const { tenantId, principalId } = actor;
     return this.#deps.store.write(async (tx) => {
       const notifications = new NotificationStore(tx.db);
+      // Changes of one's notifications take turns: what is read next is what this one builds on.
+      await tx.reserve(tenantId, principalStream(principalId), 0);
       const found = await notifications.find(tenantId, principalId, id);
       const [row] = await shown(this.#deps.sight, actor, found === undefined ? [] : [found]);
       if (row === undefined) throw new Fault("not_found", "No such notification");
-      if (version !== undefined && version !== row.version) {
-        throw new Fault("version_mismatch", `The notification is at version ${row.version}, not ${version}`);
-      }
+      checkVersion("notification", row.version, version);
       const now = this.#deps.clock.now();
       const read_at = readAt === null ? null : iso(Math.min(now, Date.parse(readAt)));
       if (read_at === row.read_at) return present(row);
@@ -159,6 +163,12 @@ export class NotificationService {
       }
       return count;
     });
+  }
+
+  /** Positions of the last messages, at most so many, that somebody was told of within this time; the newest first. */
+  toldOf(told: Told, withinMs: number, limit: number): Promise<number[]> {
+    const { store, clock } = this.#deps;
+    return new NotificationStore(store.db).toldOf(told, iso(clock.now() - withinMs), limit);
   }
 
   /** Takes back what was told about messages or a room that are gone, some at a time so that nobody waits long. */

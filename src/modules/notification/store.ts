@@ -41,6 +41,15 @@ const oldestKept = prepared((db: Db, value: Param<{ tenantId: string; principalI
     .where("tenant_id", "=", value("tenantId")).where("principal_id", "=", value("principalId"))
     .orderBy("id", "desc").limit(1).offset(value("keep"))
 );
+/** What somebody was told of in a room, of what senders of a kind wrote. */
+export type Told = { tenantId: string; principalId: string; roomId: string; actorKind: PrincipalKind };
+
+const toldOf = prepared((db: Db, value: Param<Told & { after: string; limit: number }>) =>
+  db.selectFrom("notification").select("seq").where("tenant_id", "=", value("tenantId"))
+    .where("principal_id", "=", value("principalId")).where("room_id", "=", value("roomId"))
+    .where("actor_kind", "=", value("actorKind")).where("seq", "is not", null).$narrowType<{ seq: number }>()
+    .where("created_at", ">", value("after")).orderBy("id", "desc").limit(value("limit"))
+);
 
 export type ReadRange = {
   upToId?: string | undefined;
@@ -113,6 +122,11 @@ export class NotificationStore {
 
   async unreadCount(tenantId: string, principalId: string): Promise<number> {
     return Number((await unreadCount.first(this.#db, { tenantId, principalId }))?.n ?? 0);
+  }
+
+  /** Positions of the messages in a room, by senders of a kind, that somebody was told of after a time; the newest first. */
+  async toldOf(told: Told, after: string, limit: number): Promise<number[]> {
+    return (await toldOf.all(this.#db, { ...told, after, limit })).map(({ seq }) => seq);
   }
 
   /** Drops what a principal has beyond the newest `keep`. */

@@ -46,6 +46,7 @@ export function roomModule({ rooms, bin, members, succession, gate }: Deps): Mod
       defineJob({
         kind: "room.purge",
         payload: z.strictObject({ roomId: RoomId }),
+        isLong: true,
         run: ({ tenantId, payload }) => bin.purge(tenantId, payload.roomId),
       }),
       defineJob({

@@ -36,14 +36,8 @@ export class RoomMembers {
     const { gate, store, cursors } = this.#deps;
     await gate.enter(asRead(context), id, "observer");
     const bind = ["member.list", actor.tenantId, actor.principalId, id, filter];
-    const after = cursors.open(cursor, bind)?.[0];
-    const rows = await new RoomStore(store.db).members(
-      actor.tenantId,
-      id,
-      filter,
-      after === undefined ? undefined : String(after),
-      limit + 1,
-    );
+    const after = cursors.open(cursor, bind)?.[0]?.toString();
+    const rows = await new RoomStore(store.db).members(actor.tenantId, id, filter, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => presentMember(actor, row));
   }
 
@@ -123,13 +117,8 @@ export class RoomMembers {
     const { actor } = context;
     await this.#deps.gate.enter(context, id);
     const bind = ["ban.list", actor.tenantId, actor.principalId, id];
-    const after = this.#deps.cursors.open(cursor, bind)?.[0];
-    const rows = await new RoomStore(this.#deps.store.db).bans(
-      actor.tenantId,
-      id,
-      after === undefined ? undefined : String(after),
-      limit + 1,
-    );
+    const after = this.#deps.cursors.open(cursor, bind)?.[0]?.toString();
+    const rows = await new RoomStore(this.#deps.store.db).bans(actor.tenantId, id, after, limit + 1);
     return this.#deps.cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => ({
       principalId: row.principal_id,
       reason: row.reason,

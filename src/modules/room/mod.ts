@@ -16,16 +16,28 @@ export {
 } from "./gate.ts";
 export { RoomMembers } from "./members.ts";
 export {
-  type CountUnread,
   NOTHING_UNREAD,
   presentRoom,
   presentShared,
   readIn,
   type ReadPosition,
+  type ReadRoom,
   type UnreadCount,
   type UnreadCounts,
 } from "./presenter.ts";
-export { AgentPolicy, Metadata, PRESENCE_MAX, RETENTION_DAYS_MAX, Room, RoomEvent, RoomId, Slug } from "./schema.ts";
+export {
+  AgentPolicy,
+  HISTORY_VISIBILITIES,
+  Metadata,
+  PRESENCE_MAX,
+  RETENTION_DAYS_MAX,
+  Room,
+  ROOM_KINDS,
+  RoomEvent,
+  RoomId,
+  Slug,
+  VISIBILITIES,
+} from "./schema.ts";
 export { RoomService } from "./service.ts";
 export {
   isInSeenRoom,

@@ -7,6 +7,11 @@ import type { RoomRow, SeenRoom } from "./store.ts";
 
 /** Up to where a member has read a room, and where the room stands. */
 export type ReadPosition = { id: string; lastReadSeq: number; head: number };
+/** What tells how far somebody has read a room. */
+export type ReadRoom = Pick<
+  SeenRoom,
+  "id" | "history_visibility" | "head" | "my_last_read_seq" | "my_joined_seq" | "owner_joined_seq"
+>;
 export type UnreadCount = { unreadCount: number; mentionCount: number };
 /** By room. */
 export type UnreadCounts = ReadonlyMap<string, UnreadCount>;
@@ -54,7 +59,7 @@ export function presentRoom({ room, role }: Entry, counts: UnreadCounts): Room {
 }
 
 /** How far somebody has read a room; nothing of who is no member. */
-export function readIn(room: SeenRoom): ReadPosition[] {
+export function readIn(room: ReadRoom): ReadPosition[] {
   if (room.my_last_read_seq === null) return [];
   return [{ id: room.id, lastReadSeq: Math.max(room.my_last_read_seq, hiddenUpTo({ room })), head: room.head ?? 0 }];
 }

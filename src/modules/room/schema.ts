@@ -11,7 +11,7 @@ import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 export const ROOM_KINDS = ["channel", "direct", "task", "meeting"] as const;
 export const VISIBILITIES = ["public", "private"] as const;
 export const HISTORY_VISIBILITIES = ["shared", "joined"] as const;
-export const ROOM_STATES = ["active", "archived", "deleted"] as const;
+const ROOM_STATES = ["active", "archived", "deleted"] as const;
 export const DIRECT_MEMBERS_MAX = 8;
 export const NAME_MAX = 120;
 export const RETENTION_DAYS_MAX = 36_500;
@@ -32,7 +32,8 @@ export const AgentPolicy = z.strictObject({
       "all: the same as people; off: none, and agents only read the room",
   ),
   maxAgentTurns: z.int().min(0).max(100).default(3).describe(
-    "For those who run agents: how often agents may answer each other before a person writes; kept here, counted by them",
+    "How often within five minutes an agent is notified of what agents write here; as soon as a person writes, the count " +
+      "begins anew. 0: never",
   ),
   allowedAgentIds: z.array(PrincipalId).max(200).nullish().describe(
     "Agents that may do more than read the room; null or absent: every agent that is a member",

@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
@@ -144,9 +145,7 @@ export class RoomService {
       if (room.state === "archived" && state !== "active") {
         throw new Fault("room_archived", "The room is archived; make it active first");
       }
-      if (version !== undefined && version !== room.version) {
-        throw new Fault("version_mismatch", `The room is at version ${room.version}, not ${version}`);
-      }
+      checkVersion("room", room.version, version);
       if (room.kind === "direct" && input.visibility === "public") {
         throw new Fault("validation_failed", "/visibility: a direct room is private");
       }

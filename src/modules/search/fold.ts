@@ -8,7 +8,14 @@ const ASCII = /^[\0-\x7f]*$/;
  * A character with the marks on it, or with what else makes one character with it: marks of half-width katakana, letters of
  * Korean. No language needs thirty, and to put very many in order takes long.
  */
-const CLUSTER = /\P{M}[\p{M}\uff9e\uff9f\u1160-\u11ff]{0,30}|\p{M}{1,30}/gu;
+const CLUSTER = String.raw`\P{M}[\p{M}\uff9e\uff9f\u1160-\u11ff]{0,30}|\p{M}{1,30}`;
+/**
+ * Characters that fold to their lower case, unit by unit: ASCII, most of Cyrillic, Japanese, Chinese, Korean. Most long texts
+ * are long runs of them, each folded at once.
+ */
+const PLAIN = String
+  .raw`[\0-\x7f\u0410-\u0418\u041a-\u0438\u043a-\u044f\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]`;
+const PIECE = new RegExp(String.raw`(${PLAIN}+(?![\p{M}\uff9e\uff9f\u1160-\u11ff]))|${CLUSTER}`, "gu");
 /**
  * Latin, Greek and Cyrillic diacritics, the points of Hebrew and the vowel signs of Arabic, which few write, with the line that
  * stretches a word; variation selectors, invisible format characters. Marks of other scripts matter.
@@ -33,17 +40,23 @@ const CACHE_MAX = 20_000;
 const CACHED_MAX = 12;
 const cache = new Map<string, string>();
 
-/** Folds a text. Characters are folded one by one, so a text and any part of it fold alike. */
+/** A text, folded. Characters are folded one by one, so a text and any part of it fold alike. */
+export function foldText(text: string): string {
+  if (ASCII.test(text)) return text.toLowerCase();
+  return text.replace(PIECE, (piece, plain?: string) => plain?.toLowerCase() ?? foldCluster(piece));
+}
+
+/** The same with the way back. */
 export function fold(text: string): Folded {
   if (ASCII.test(text)) return { text: text.toLowerCase() };
   let out = "";
   const starts: number[] = [];
   const ends: number[] = [];
-  for (const { 0: cluster, index } of text.matchAll(CLUSTER)) {
-    const folded = foldCluster(cluster);
+  for (const { 0: piece, 1: plain, index } of text.matchAll(PIECE)) {
+    const folded = plain?.toLowerCase() ?? foldCluster(piece);
     for (let unit = 0; unit < folded.length; unit++) {
-      starts.push(index);
-      ends.push(index + cluster.length);
+      starts.push(plain === undefined ? index : index + unit);
+      ends.push(plain === undefined ? index + piece.length : index + unit + 1);
     }
     out += folded;
   }

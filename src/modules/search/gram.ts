@@ -14,6 +14,12 @@ export const SIGN = `[${CJK}${EMOJI}]`;
 /** Characters of words of all other scripts. */
 export const WORD = String.raw`[[\p{L}\p{N}\p{M}]--${CJK}]`;
 
+/**
+ * No text of a language has so many different ones; one that has, a megabyte of random Chinese, would keep SQLite busy for a
+ * second, which has to write all of them at once.
+ */
+export const TOKENS_MAX = 100_000;
+
 const RUN = new RegExp(String.raw`[\p{L}\p{N}\p{M}]+|${EMOJI}+`, "gv");
 const PART = new RegExp(`${WORD}+|(${CJK}+|${EMOJI}+)`, "gv");
 
@@ -57,27 +63,24 @@ export function hashGrams(tenantId: string, grams: Iterable<string>): number[] {
   return [...tokens];
 }
 
-/** The tokens of a folded text and of these grams besides, as indexed. Most of indexing is here: no gram becomes a string. */
+/**
+ * The tokens of a folded text and of these grams besides, as indexed: of a text that has more, the first `TOKENS_MAX`. Most of
+ * indexing is here: no gram becomes a string.
+ */
 export function tokensOf(tenantId: string, text: string, besides: readonly string[]): number[] {
   const seed = fnv1a(tenantId);
   const whole = fnv1a("=", seed);
   const start = fnv1a("^", seed);
   const tokens = new Set(hashGrams(tenantId, besides));
   for (const { 0: part, 1: signs } of text.matchAll(PART)) {
-    if (signs !== undefined) {
-      let last: string | undefined;
-      for (const character of part) {
-        tokens.add(mixed(fnv1a(character, seed)));
-        if (last !== undefined) tokens.add(mixed(fnv1a(character, fnv1a(last, seed))));
-        last = character;
-      }
-    } else if (part.length === 1) {
-      tokens.add(mixed(fnv1a(part, whole)));
-    } else {
+    if (tokens.size >= TOKENS_MAX) break;
+    if (signs !== undefined) addSigns(tokens, part, seed);
+    else if (part.length === 1) tokens.add(mixed(fnv1a(part, whole)));
+    else {
       let first = part.charCodeAt(0);
       let second = part.charCodeAt(1);
       tokens.add(mixed(fnv1aUnit(second, fnv1aUnit(first, start))));
-      for (let at = 2; at < part.length; at++) {
+      for (let at = 2; at < part.length && tokens.size < TOKENS_MAX; at++) {
         const third = part.charCodeAt(at);
         tokens.add(mixed(fnv1aUnit(third, fnv1aUnit(second, fnv1aUnit(first, seed)))));
         first = second;
@@ -86,6 +89,24 @@ export function tokensOf(tenantId: string, text: string, besides: readonly strin
     }
   }
   return [...tokens];
+}
+
+/** Adds the tokens of a run of characters that stand for themselves: of each, and of each with the one before it. */
+function addSigns(tokens: Set<number>, run: string, seed: number): void {
+  let before: number | undefined;
+  for (let at = 0; at < run.length && tokens.size < TOKENS_MAX;) {
+    const first = run.charCodeAt(at);
+    const isPair = (first & 0xfc00) === 0xd800;
+    const after = (from: number): number => {
+      const hash = fnv1aUnit(first, from);
+      return isPair ? fnv1aUnit(run.charCodeAt(at + 1), hash) : hash;
+    };
+    const own = after(seed);
+    tokens.add(mixed(own));
+    if (before !== undefined) tokens.add(mixed(after(before)));
+    before = own;
+    at += isPair ? 2 : 1;
+  }
 }
 
 /** Spreads an FNV-1a hash over all its bits. */

@@ -1,5 +1,5 @@
 // A question, understood once: which texts answer it, how well, and where. The same for every engine.
-import { fold, type Folded, unfold } from "./fold.ts";
+import { fold, type Folded, foldText, unfold } from "./fold.ts";
 import { EMOJI, neededGrams, runsOf, SIGN, WORD } from "./gram.ts";
 
 /** Searched texts of one thing, by field. */
@@ -40,7 +40,7 @@ export class Matcher {
    * be found in that order. With a hyphen before it, the same must not be found.
    */
   constructor(query: string) {
-    const pieces = [...fold(query).text.matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
+    const pieces = [...foldText(query).matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
       isExcluded: (notQuoted ?? notPlain) !== undefined,
       runs: runsOf(quoted ?? plain ?? ""),
     }));
@@ -69,7 +69,7 @@ export class Matcher {
 
   /** How well the fields answer, above 0; `undefined` when they do not. */
   score(fields: Fields): number | undefined {
-    const texts = Object.entries(fields).map(([field, text]) => ({ field, text: fold(text).text }));
+    const texts = Object.entries(fields).map(([field, text]) => ({ field, text: foldText(text) }));
     if (texts.some(({ text }) => this.#excluded.some(({ pattern }) => text.search(pattern) >= 0))) return undefined;
     let sum = 0;
     for (const { pattern } of this.#phrases) {

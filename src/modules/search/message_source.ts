@@ -43,12 +43,9 @@ export class MessageSource implements Searchable {
     const filter = threadId === null ? {} : { threadId };
     const page = (from: number, to: number, isBackward: boolean) =>
       messages.page(actor.tenantId, roomId, { from: Math.max(from, hiddenUpTo), to, isBackward }, filter, size);
-    const older = await page(0, seq, true);
-    const newer = await page(seq, Number.MAX_SAFE_INTEGER, false);
-    return {
-      before: [...await this.#deps.present(actor, older.reverse())],
-      after: [...await this.#deps.present(actor, newer)],
-    };
+    const [older, newer] = await Promise.all([page(0, seq, true), page(seq, Number.MAX_SAFE_INTEGER, false)]);
+    const shown = await this.#deps.present(actor, [...older.reverse(), ...newer]);
+    return { before: shown.slice(0, older.length), after: shown.slice(older.length) };
   }
 
   get #rows(): MessageRows {

@@ -7,13 +7,13 @@ import { MESSAGE_TYPES, MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import type { Searchable } from "./searchable.ts";
 
-export const QUERY_MAX = 500;
+const QUERY_MAX = 500;
 export const TERMS_MAX = 32;
 /** How many candidates relevance ranks, and how far `totalEstimate` counts. */
 export const WINDOW = 1000;
 /** So many times as many are looked at where most are left out for a word that they must not have. */
 export const EXCLUDING_WINDOWS = 5;
-export const MODES = ["keyword", "semantic", "hybrid"] as const;
+const MODES = ["keyword", "semantic", "hybrid"] as const;
 /** What `has` knows. */
 const MARKS = ["link", "file", "reaction"] as const;
 

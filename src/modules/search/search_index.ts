@@ -1,5 +1,5 @@
 // The search index as other modules meet it: they put what can be found, inside the transaction that changes it.
-import { fold } from "./fold.ts";
+import { foldText } from "./fold.ts";
 import { markGram, readerGram, roomGram, tokensOf } from "./gram.ts";
 import { documentsById, documentsOfRoom, indexEngineOf, PLACES_PER_MS, type SearchTables } from "./index/store.ts";
 import type { SearchEntry } from "./searchable.ts";
@@ -80,6 +80,6 @@ function indexed(
       at,
       version,
     },
-    tokens: tokensOf(tenantId, fold(texts.join("\n")).text, besides),
+    tokens: tokensOf(tenantId, foldText(texts.join("\n")), besides),
   };
 }

@@ -23,7 +23,7 @@ export type SearchEntry = {
   at: string;
   /** Grows with every change; an older version never replaces a newer one. */
   version: number;
-  /** Everything that can be found in it: title, text … */
+  /** Everything that can be found in it: title, text …; of more than 100 000 different pieces the first so many. */
   texts: readonly string[];
   /** Properties for the filter `has`, such as `link` and `file`. */
   marks?: readonly string[];

@@ -3,7 +3,7 @@ import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, inTime, iso, turns } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Cursors } from "@/core/page.ts";
+import type { CursorKey, Cursors } from "@/core/page.ts";
 import type { Store } from "@/ports/store.ts";
 import { hashGrams, markGram, roomGram } from "./gram.ts";
 import type { SearchTables, Tokens } from "./index/store.ts";
@@ -35,6 +35,16 @@ const NAMED_ROOMS_MAX = 50;
 const LOAD_MAX = 100;
 
 type Hit = Candidate & { score: number };
+/** A question on its way to its answer: who asks, what the index is asked, whose text decides, and where a page goes on. */
+type Asking = {
+  actor: Actor;
+  scope: SearchScope;
+  filter: CandidateFilter;
+  matcher: Matcher;
+  after: CursorKey | undefined;
+  /** Throws once it has taken too long. */
+  checkTime: () => void;
+};
 type Deps = {
   store: Store<SearchTables>;
   clock: Clock;
@@ -113,17 +123,7 @@ export class SearchService {
       if (performance.now() - startedAt > TIMEOUT_MS) throw tooLate();
     };
     const matcher = new Matcher(question.query);
-    if (matcher.terms > TERMS_MAX) {
-      throw new Fault("validation_failed", `/${field}: at most ${TERMS_MAX} words, this has ${matcher.terms}`, {
-        errors: [{ pointer: `/${field}`, code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
-      });
-    }
-    if (matcher.onlyExcludes) {
-      const detail = "It only says what must not be found, so nothing is asked for";
-      throw new Fault("validation_failed", `/${field}: ${detail}`, {
-        errors: [{ pointer: `/${field}`, code: "only_exclusions", detail }],
-      });
-    }
+    checkWords(matcher, field);
     const { limit, cursor, ...asked } = question;
     const { cursors } = this.#deps;
     const bind = ["search", actor.tenantId, actor.principalId, asked];
@@ -137,34 +137,16 @@ export class SearchService {
     const isLate = (): boolean => performance.now() - startedAt > CATCH_UP_MS;
     const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
     const tokens = matcher.terms === 0 ? undefined : await this.#tokens(scope, matcher, question);
+    const asking = { actor, scope, filter, matcher, after, checkTime };
     const { hits, total } = tokens === undefined
       ? { hits: [], total: 0 }
       : question.sort === "recent"
-      ? await this.#recent(actor, scope, tokens, filter, matcher, after, limit + 1, checkTime)
-      : await this.#relevant(actor, scope, tokens, filter, matcher, after, checkTime);
+      ? await this.#recent(asking, tokens, limit + 1)
+      : await this.#relevant(asking, tokens);
 
     const key = (hit: Hit) => question.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
     const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
-    const found = await this.#load(actor, page.items);
-    // Rights once more, now that the rows have been read: they may have gone meanwhile.
-    const rooms = await this.#store.visible(scope, [...new Set(page.items.flatMap((hit) => hit.room_id ?? []))]);
-    const items: SearchResult[] = [];
-    const rest = turns();
-    for (const hit of page.items) {
-      if (await rest()) checkTime();
-      const shown = found(hit);
-      if (shown === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
-      const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;
-      const source = question.context === 0 ? undefined : this.#sources.get(hit.kind);
-      const around = await source?.around?.(actor, shown.item, question.context, hiddenUpTo);
-      items.push({
-        kind: hit.kind,
-        score: hit.score,
-        highlights: matcher.highlights(shown.fields),
-        ...(around === undefined ? {} : { context: around }),
-        [hit.kind]: shown.item,
-      });
-    }
+    const items = await this.#results(asking, question.context, page.items);
     return {
       items,
       nextCursor: page.nextCursor,
@@ -174,6 +156,35 @@ export class SearchService {
       degraded: question.mode !== "keyword" || !isCaughtUp || lagging.length === LAGGING_MAX,
       tookMs: Math.round(performance.now() - startedAt),
     };
+  }
+
+  /** The hits as they are shown, each with as many messages `around` it. */
+  async #results(
+    { actor, scope, matcher, checkTime }: Asking,
+    around: number,
+    hits: readonly Hit[],
+  ): Promise<SearchResult[]> {
+    const found = await this.#load(actor, hits);
+    // Rights once more, now that the rows have been read: they may have gone meanwhile.
+    const rooms = await this.#store.visible(scope, [...new Set(hits.flatMap((hit) => hit.room_id ?? []))]);
+    const items: SearchResult[] = [];
+    const rest = turns();
+    for (const hit of hits) {
+      if (await rest()) checkTime();
+      const shown = found(hit);
+      if (shown === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
+      const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;
+      const source = around === 0 ? undefined : this.#sources.get(hit.kind);
+      const context = await source?.around?.(actor, shown.item, around, hiddenUpTo);
+      items.push({
+        kind: hit.kind,
+        score: hit.score,
+        highlights: matcher.highlights(shown.fields),
+        ...(context === undefined ? {} : { context }),
+        [hit.kind]: shown.item,
+      });
+    }
+    return items;
   }
 
   async #tokens(scope: SearchScope, matcher: Matcher, { filters }: Question): Promise<Tokens> {
@@ -186,16 +197,8 @@ export class SearchService {
   }
 
   /** Newest first, in steps until `wanted` are found. */
-  async #recent(
-    actor: Actor,
-    scope: SearchScope,
-    tokens: Tokens,
-    filter: CandidateFilter,
-    matcher: Matcher,
-    after: readonly (string | number)[] | undefined,
-    wanted: number,
-    checkTime: () => void,
-  ): Promise<{ hits: Hit[]; total: number }> {
+  async #recent(asking: Asking, tokens: Tokens, wanted: number): Promise<{ hits: Hit[]; total: number }> {
+    const { scope, filter, after, checkTime } = asking;
     const hits: Hit[] = [];
     const step = Math.max(wanted, 50);
     let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
@@ -203,7 +206,7 @@ export class SearchService {
     while (isMore && hits.length < wanted) {
       checkTime();
       const candidates = await this.#store.candidates(scope, tokens, filter, from, step);
-      hits.push(...await this.#match(actor, matcher, candidates, checkTime));
+      hits.push(...await this.#match(asking, candidates));
       from = candidates.at(-1);
       isMore = candidates.length === step;
     }
@@ -212,21 +215,14 @@ export class SearchService {
   }
 
   /** The best of the newest `WINDOW` candidates; of more, where many of them are left out by what must not be found. */
-  async #relevant(
-    actor: Actor,
-    scope: SearchScope,
-    tokens: Tokens,
-    filter: CandidateFilter,
-    matcher: Matcher,
-    after: readonly (string | number)[] | undefined,
-    checkTime: () => void,
-  ): Promise<{ hits: Hit[]; total: number }> {
+  async #relevant(asking: Asking, tokens: Tokens): Promise<{ hits: Hit[]; total: number }> {
+    const { scope, filter, matcher, after } = asking;
     const hits: Hit[] = [];
     let from: Candidate | undefined;
     let isMore = true;
     for (let left = matcher.excludes ? EXCLUDING_WINDOWS : 1; isMore && left > 0 && hits.length < WINDOW; left--) {
       const candidates = await this.#store.candidates(scope, tokens, filter, from, WINDOW);
-      hits.push(...await this.#match(actor, matcher, candidates, checkTime));
+      hits.push(...await this.#match(asking, candidates));
       from = candidates.at(-1);
       isMore = candidates.length === WINDOW;
     }
@@ -238,12 +234,7 @@ export class SearchService {
   }
 
   /** Those candidates whose live text answers the question. */
-  async #match(
-    actor: Actor,
-    matcher: Matcher,
-    candidates: readonly Candidate[],
-    checkTime: () => void,
-  ): Promise<Hit[]> {
+  async #match({ actor, matcher, checkTime }: Asking, candidates: readonly Candidate[]): Promise<Hit[]> {
     const hits: Hit[] = [];
     const rest = turns();
     for (let at = 0; at < candidates.length; at += LOAD_MAX) {
@@ -298,6 +289,19 @@ function filterOf({ filters }: Question, actor: Actor): CandidateFilter {
 /** Reactions come and go, so they are looked up; what a text has is indexed with it. */
 function isIndexed(mark: string): boolean {
   return mark !== "reaction";
+}
+
+/** Throws unless there is something to look for, and not too much of it. */
+function checkWords(matcher: Matcher, field: string): void {
+  if (matcher.terms > TERMS_MAX) {
+    throw new Fault("validation_failed", `/${field}: at most ${TERMS_MAX} words, this has ${matcher.terms}`, {
+      errors: [{ pointer: `/${field}`, code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
+    });
+  }
+  if (matcher.onlyExcludes) {
+    const detail = "It only says what must not be found, so nothing is asked for";
+    throw Fault.at(`/${field}`, "only_exclusions", detail);
+  }
 }
 
 function tooLate(): Fault {

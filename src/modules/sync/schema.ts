@@ -4,7 +4,7 @@ import { Principal, PrincipalId } from "@/modules/identity/mod.ts";
 import { Unread } from "@/modules/message/mod.ts";
 import { PRESENCE_MAX, Room, RoomEvent, RoomId } from "@/modules/room/mod.ts";
 
-export const WAIT_MAX_SECONDS = 30;
+const WAIT_MAX_SECONDS = 30;
 /** A delta larger than this is a fresh start instead. */
 export const EVENTS_MAX = 1000;
 export const EVENT_BYTES_MAX = 4 * 1024 * 1024;

@@ -6,6 +6,7 @@ import type { Module } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { type Cursors, pageInput, pageOf } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store } from "@/ports/store.ts";
@@ -41,14 +42,14 @@ import {
 } from "./schema.ts";
 import { TaskService } from "./service.ts";
 import type { TaskTables } from "./tables.ts";
-import { type Notify, TaskWriter } from "./writer.ts";
+import { TaskWriter } from "./writer.ts";
 
 const PATH = "/v1/collaboration/tasks";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const TASK = "OPS-12";
 const byRef = z.strictObject({ id: TaskRef });
 
-/** What the task module is built from; `notify` and `index` are absent where nobody listens. */
+/** What the task module is built from; without `index` tasks are not found by search. */
 export type TaskModuleDeps = {
   store: Store<TaskTables>;
   clock: Clock;
@@ -56,7 +57,7 @@ export type TaskModuleDeps = {
   gate: RoomGate;
   identity: IdentityService;
   readMessage: ReadMessage;
-  notify?: Notify;
+  notify: Notify;
   index?: Pick<SearchIndex, "put" | "remove">;
 };
 
@@ -64,7 +65,7 @@ export type TaskModuleDeps = {
 export function taskModule(
   { store, clock, cursors, gate, identity, readMessage, notify, index }: TaskModuleDeps,
 ): Module {
-  const people = new TaskPeople({ gate, identity });
+  const people = new TaskPeople({ store, gate, identity });
   const writer = new TaskWriter({ store, clock, gate, people, notify, index });
   const repeater = new TaskRepeater({ clock, writer, people });
   const editor = new TaskEditor({ clock, writer, people, repeater, readMessage });

@@ -3,6 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { Message } from "@/modules/message/mod.ts";
 import { placeBeside } from "./board.ts";
 import { checkLease, unclaimed } from "./claims.ts";
@@ -49,9 +50,7 @@ export class TaskEditor {
   ): Promise<TaskRow> {
     const { clock, writer, repeater } = this.#deps;
     const { tx, tasks, row, entry } = grip;
-    if (version !== undefined && version !== row.version) {
-      throw new Fault("version_mismatch", `The task is at version ${row.version}, not ${version}`);
-    }
+    checkVersion("task", row.version, version);
     if (leaseToken !== undefined) checkLease(row, leaseToken, clock.now());
     let changed = await this.patched(context, tasks, entry.room, row, patch);
     if (position !== undefined) changed = { ...changed, position: await this.#move(context, grip, position) };

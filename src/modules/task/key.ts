@@ -10,19 +10,24 @@ export async function resolve(tasks: TaskStore, tenantId: string, ref: string): 
   return KEY.test(ref) ? await tasks.findByKey(tenantId, ref.toUpperCase()) : await tasks.find(tenantId, ref);
 }
 
+type Boards = Pick<TaskStore, "prefixes" | "addRoom">;
+
 /** The next key of a room, whose prefix is given to it with its first task. The caller holds the room. */
 export async function nextKey(
-  tasks: Pick<TaskStore, "takeNumber" | "prefixes" | "addRoom">,
+  tasks: Boards & Pick<TaskStore, "takeNumber">,
   room: { tenant_id: string; id: string; name: string; slug: string | null },
 ): Promise<string> {
-  const stem = prefixOf(room.slug ?? room.name);
   while (true) {
     const taken = await tasks.takeNumber(room.tenant_id, room.id);
     if (taken !== undefined) return `${taken.prefix}-${taken.last_number}`;
-    const prefix = freeAmong(new Set(await tasks.prefixes(room.tenant_id, stem)), stem);
-    // Another room may take it in the meantime.
-    await tasks.addRoom({ tenant_id: room.tenant_id, room_id: room.id, prefix, last_number: 0 });
+    await tryPrefix(tasks, room.tenant_id, room.id, prefixOf(room.slug ?? room.name));
   }
+}
+
+/** Gives a room this prefix, or one like it that is free; to be looked at, since another room may take it in the meantime. */
+export async function tryPrefix(tasks: Boards, tenantId: string, roomId: string, stem: string): Promise<void> {
+  const prefix = freeAmong(new Set(await tasks.prefixes(tenantId, stem)), stem);
+  await tasks.addRoom({ tenant_id: tenantId, room_id: roomId, prefix, last_number: 0 });
 }
 
 function freeAmong(taken: ReadonlySet<string>, stem: string): string {

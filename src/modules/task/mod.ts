@@ -1,6 +1,6 @@
 // Tasks: what is to be done in a room, by whom and until when, for people and agents alike.
-export { type CarriedActivity, type CarriedRelation, type CarriedTask, TaskCarrier } from "./carry/carrier.ts";
-export { taskModule, type TaskModuleDeps } from "./api.ts";
+export { type CarriedActivity, type CarriedTask, TaskCarrier } from "./carry/carrier.ts";
+export { taskModule } from "./api.ts";
 export {
   ACTIVITY_TYPES,
   ANCHORS,
@@ -11,7 +11,6 @@ export {
   RELATION_KINDS,
   STATUSES,
   Task,
-  TaskRef,
   TITLE_MAX as TASK_TITLE_MAX,
 } from "./schema.ts";
 export { TaskSource } from "./searchable.ts";

@@ -2,24 +2,26 @@
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
+import { type RoomGate, RoomStore } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import type { TaskTables } from "./tables.ts";
+
+type Deps = { store: Store<TaskTables>; gate: RoomGate; identity: IdentityService };
 
 export class TaskPeople {
-  readonly #deps: { gate: RoomGate; identity: IdentityService };
+  readonly #deps: Deps;
 
-  constructor(deps: { gate: RoomGate; identity: IdentityService }) {
+  constructor(deps: Deps) {
     this.#deps = deps;
   }
 
   /** Of these principals, those who are enabled and see the room. */
   async seeing(tenantId: string, ids: readonly string[], roomId: string): Promise<Set<string>> {
-    const rows = [...(await this.#deps.identity.enabled(tenantId, ids)).values()];
-    const entries = await Promise.all(
-      rows.map(({ id: principalId, kind, role, owner_id: ownerId }) =>
-        this.#deps.gate.look({ tenantId, principalId, kind, role, ownerId }, roomId)
-      ),
-    );
-    return new Set(rows.filter((_, index) => entries[index] !== undefined).map((row) => row.id));
+    const { store, gate, identity } = this.#deps;
+    const enabled = await identity.enabled(tenantId, ids);
+    const room = enabled.size === 0 ? undefined : await new RoomStore(store.db).find(tenantId, roomId);
+    if (room === undefined || room.state === "deleted") return new Set();
+    return new Set((await gate.seeing(room, [...enabled.keys()])).keys());
   }
 
   /** The ids behind references, each once; throws for those who cannot be given tasks of the room, unless `known` already. */

@@ -93,9 +93,7 @@ function isDate(text: string): boolean {
 
 /** A rule that is not one. */
 export function malformed(detail: string): Fault {
-  return new Fault("validation_failed", `/recurrence/rrule: ${detail}`, {
-    errors: [{ pointer: "/recurrence/rrule", code: "invalid_rule", detail }],
-  });
+  return Fault.at("/recurrence/rrule", "invalid_rule", detail);
 }
 
 function tooDense(detail: string): Fault {

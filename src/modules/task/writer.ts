@@ -4,7 +4,7 @@ import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import type { NotificationDraft } from "@/modules/notification/mod.ts";
+import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
 import type { Entry, RoomGate } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -24,16 +24,12 @@ const DERIVED: ReadonlySet<string> = new Set(["version", "updatedAt", "completed
 /** Texts too long to be kept in the activity. */
 const LONG: ReadonlySet<string> = new Set(["description", "metadata"]);
 
-/** Notifies principals. Called inside the transaction of the change, which its own writes join. */
-export type Notify = (draft: NotificationDraft) => Promise<void>;
-
 type Deps = {
   store: Store<TaskTables>;
   clock: Clock;
   gate: RoomGate;
   people: TaskPeople;
-  /** Absent = nobody is notified, and no reminders are made. */
-  notify?: Notify | undefined;
+  notify: Notify;
   /** Absent = tasks are not found by search. */
   index?: Pick<SearchIndex, "put" | "remove"> | undefined;
 };
@@ -139,7 +135,7 @@ export class TaskWriter {
       const row = await new TaskStore(tx.db).find(tenantId, taskId);
       if (row === undefined || row.due_at !== dueAt || row.is_open === 0) return;
       const principalIds = [...await this.#deps.people.seeing(tenantId, assigneesOf(row), row.room_id)];
-      await this.#deps.notify?.({
+      await this.#deps.notify({
         ...noticeOf(row),
         kind: "task_due",
         principalIds,
@@ -190,13 +186,13 @@ export class TaskWriter {
     );
     const others = added.filter((id) => id !== actor.principalId);
     if (others.length > 0) {
-      await this.#deps.notify?.({ ...noticeOf(row), kind: "task_assigned", principalIds: others, actor });
+      await this.#deps.notify({ ...noticeOf(row), kind: "task_assigned", principalIds: others, actor });
     }
   }
 
   async #remind(tx: Transaction<TaskTables>, row: TaskRow): Promise<void> {
     const now = this.#deps.clock.now();
-    if (this.#deps.notify === undefined || row.is_open === 0 || row.due_at === null) return;
+    if (row.is_open === 0 || row.due_at === null) return;
     const dueAt = Date.parse(row.due_at);
     if (dueAt <= now) return;
     await tx.enqueue({

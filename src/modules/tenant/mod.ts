@@ -2,5 +2,4 @@
 export { tenantModule } from "./api.ts";
 export { OriginList } from "./origins.ts";
 export { TenantService } from "./service.ts";
-export { type TenantTables } from "./store.ts";
 export { Tenant } from "./schema.ts";

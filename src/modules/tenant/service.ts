@@ -1,6 +1,7 @@
 // Tenants come to be with the first token that names them; their owners and admins may rename and tune them.
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { Store } from "@/ports/store.ts";
 import { type Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
 import { originsOf, type TenantRow, TenantStore, type TenantTables } from "./store.ts";
@@ -42,9 +43,7 @@ export class TenantService {
       const tenants = new TenantStore(tx.db);
       await tx.reserve(tenantId, CHANGES, 0);
       const before = await this.read(tenantId);
-      if (version !== undefined && version !== before.version) {
-        throw new Fault("version_mismatch", `The tenant is at version ${before.version}, not ${version}`);
-      }
+      checkVersion("tenant", before.version, version);
       await tenants.update(tenantId, {
         ...(name === undefined ? {} : { name }),
         settings_json: JSON.stringify({ ...before.settings, ...settings }),

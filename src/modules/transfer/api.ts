@@ -5,6 +5,7 @@ import type { Module } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { Route } from "@/core/route.ts";
+import { steady } from "@/modules/file/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
@@ -88,9 +89,8 @@ function importOperations(imports: ImportService): Operation[] {
         "revisions older than any it has. Who is banned from a room does not come back into it. Tasks keep their keys and " +
         "places on the board where those are free; one that is there stays as it is, and gets the relations it does not " +
         "have. An event whose calendar has one of its uid is left out; series, answers and meetings come in whole. What " +
-        "came in and was deleted here since, or left, does not come in again; of what was made here that is so of " +
-        "messages, documents and tasks, while comments, events, relations and members that are missing come back. " +
-        "Nobody is notified of what comes in, and reminded only of what is still to come.",
+        "came in, or went out with an export, and was deleted here since, or left, does not come in again. Nobody is " +
+        "notified of what comes in, and reminded only of what is still to come.",
       access,
       http: { method: "POST", path: IMPORTS, status: 201 },
       input: ImportCreate,
@@ -158,8 +158,8 @@ function exportOperations(exports: ExportService): Operation[] {
         "occurrences have otherwise (`event_override`) and the answers to those (`event_answer`). The export of a room " +
         "has the events that all of the room may see; that of a tenant has all, and personal ones. Not in it: " +
         "recordings, what was deleted, what is one principal's alone (read positions, notifications, scheduled " +
-        "messages, feeds of calendars, preferences), settings, and tokens of any kind. It is written while others go on: what is moved meanwhile, from " +
-        "one place to another, may be in it twice or not at all.",
+        "messages, feeds of calendars, preferences), settings, and tokens of any kind. It is written while others go on: " +
+        "what is moved meanwhile, from one place to another, may be in it twice or not at all.",
       access,
       http: { method: "POST", path: EXPORTS, status: 202 },
       input: ExportCreate,
@@ -225,7 +225,7 @@ function uploadRoute(imports: ImportService): Route {
     },
     async handle(request, { actor, params }) {
       if (request.body === null) throw new Fault("bad_request", "The archive is empty");
-      const queued = await imports.upload(actor, params.id ?? "", whole(request.body));
+      const queued = await imports.upload(actor, params.id ?? "", steady(request.body));
       return Response.json(queued, { status: 202 });
     },
   };
@@ -263,20 +263,4 @@ function downloadRoute(exports: ExportService): Route {
       });
     },
   };
-}
-
-/** A body that ends early is the sender's fault, not ours. */
-async function* whole(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const reader = body.getReader();
-  try {
-    for (;;) {
-      const next = await reader.read().catch((cause) => {
-        throw new Fault("bad_request", "The body ended early", { cause });
-      });
-      if (next.done) return;
-      yield next.value;
-    }
-  } finally {
-    await reader.cancel().catch(() => {});
-  }
 }

@@ -9,7 +9,7 @@ import {
 } from "@/modules/document/mod.ts";
 import { nextTurn } from "@/core/clock.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { Brought } from "./brought.ts";
+import { Brought, type Part, partOf } from "./brought.ts";
 import type { CommentEntry, RevisionEntry } from "./draft.ts";
 import type { Importer } from "./importer.ts";
 import { idsOf, takePartId } from "./places.ts";
@@ -104,14 +104,15 @@ export class AppendixImport {
   async #putComments(tx: Tx, held: HeldDocument, entries: readonly CommentEntry[]): Promise<void> {
     const { report, people, now } = this.#importer;
     const brought = new Brought(tx, this.#tenantId);
-    const partOf = ({ comment }: NewComment) => ({ whole: held.row.id, name: comment.id });
-    const missing = await brought.fresh(await this.#missing(tx, held, entries), partOf);
+    const part = (id: string): Part => partOf.comment(held.row.id, id);
+    const absent = await this.#missing(tx, held, entries);
+    const missing = await brought.fresh(absent, ({ entry }) => idsOf(entry.ref).map(part));
     const fresh = missing.slice(0, Math.max(0, COMMENTS_MAX - held.comments));
     for (const { entry } of missing.slice(fresh.length)) report.skip("too_many_comments", entry.where);
     const names = fresh.flatMap(({ entry: { authorId, resolvedBy } }) => [authorId, resolvedBy]);
     await people.standIn(tx, names.filter((name) => name !== null), now);
     const added = await this.#appendix.addComments(tx, held, fresh.map(({ comment }) => comment));
-    await brought.note(fresh.map(partOf));
+    await brought.note(fresh.map(({ comment }) => part(comment.id)));
     for (const [at, { entry }] of fresh.entries()) {
       const isUnder = added[at]?.parentId !== null;
       if (entry.parent !== null && !isUnder) report.skip("parent_missing", `${entry.where}: comment`);

@@ -1,11 +1,12 @@
 // Lines of events: each with its attendees, then what single occurrences of it have otherwise, and the answers to those.
 import type { CalendarCarrier } from "@/modules/calendar/mod.ts";
+import { partOf } from "./brought.ts";
 import type { Telling } from "./section.ts";
 
 /** The events of a room, or (null) personal ones; with `isShown` those that all of the room may see. */
 export async function* calendarLines(
   carrier: CalendarCarrier,
-  { tenantId, people, counts }: Telling,
+  { tenantId, people, remember, counts }: Telling,
   roomId: string | null,
   isShown: boolean,
 ): AsyncGenerator<unknown[]> {
@@ -15,6 +16,7 @@ export async function* calendarLines(
       ...event.attendees.flatMap(({ principalId }) => principalId ?? []),
       ...answers.map(({ principalId }) => principalId),
     ]);
+    remember([partOf.event(roomId, event.id)]);
     counts.events++;
     const eventId = event.id;
     yield [

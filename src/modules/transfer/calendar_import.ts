@@ -4,7 +4,7 @@ import { nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { ANSWERS_MAX, type CalendarCarrier, EXCEPTIONS_MAX, type WholeEvent } from "@/modules/calendar/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { Brought, type Part } from "./brought.ts";
+import { Brought, partOf } from "./brought.ts";
 import { AnswerLine, EventLine, OverrideLine } from "./calendar_line.ts";
 import { CarriedStore } from "./carried/store.ts";
 import type { Refs } from "./draft.ts";
@@ -170,7 +170,10 @@ export class CalendarImport implements Section {
       const id = ref === undefined ? undefined : takeId(ref, there, elsewhere);
       return id === undefined ? [] : [{ group, id }];
     });
-    return await new Brought(tx, this.#tenantId).fresh(missing, partOf);
+    return await new Brought(tx, this.#tenantId).fresh(
+      missing,
+      ({ group: { line, roomId } }) => idsOf(this.#refs.event(line.id)).map((id) => partOf.event(roomId, id)),
+    );
   }
 
   async #put(tx: Tx, events: readonly Settled[]): Promise<void> {
@@ -204,7 +207,9 @@ export class CalendarImport implements Section {
         },
       })),
     );
-    await new Brought(tx, this.#tenantId).note(missing.filter(({ id }) => !leftOut.has(id)).map(partOf));
+    await new Brought(tx, this.#tenantId).note(
+      missing.filter(({ id }) => !leftOut.has(id)).map(({ group, id }) => partOf.event(group.roomId, id)),
+    );
     for (const { group: { where }, whole: { row }, id } of missing) {
       if (leftOut.has(id)) {
         report.skip("uid_taken", `${where}: ${row.uid}`);
@@ -228,8 +233,4 @@ export class CalendarImport implements Section {
       return here === undefined ? [] : [[ref.own, here]];
     }));
   }
-}
-
-function partOf({ group: { roomId }, id }: { group: Group; id: string }): Part {
-  return { whole: roomId ?? "", name: `event ${id}` };
 }

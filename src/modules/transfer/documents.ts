@@ -9,7 +9,7 @@ import {
   TITLE_MAX,
 } from "@/modules/document/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { Brought } from "./brought.ts";
+import { Brought, partOf } from "./brought.ts";
 import { Damaged } from "./contents.ts";
 import type { DocumentEntry, Ref } from "./draft.ts";
 import type { Importer } from "./importer.ts";
@@ -42,6 +42,9 @@ export class DocumentImport {
     return await this.#importer.write(async (tx) => {
       const present = await existing(tx, tenantId, entry.ref);
       if (present !== undefined) return present;
+      const brought = new Brought(tx, tenantId);
+      const parts = idsOf(entry.ref).map((id) => partOf.document(roomId, id));
+      if ((await brought.fresh([entry], () => parts)).length === 0) return undefined;
       if (typeof content === "string") {
         report.skip(`document_${content}`, `${entry.where}: ${entry.title}`);
         return undefined;
@@ -49,7 +52,7 @@ export class DocumentImport {
       const { own, derived } = entry.ref;
       const store = new TransferStore(tx.db);
       const isOwnFree = own !== null && !(await store.takenElsewhere(tenantId, "document", [own])).has(own);
-      const readers = roomId === null ? this.#readers(entry) : [];
+      const readers = roomId === null ? await this.#readers(tx, entry) : [];
       const readerIds = readers.map(({ principalId }) => principalId);
       const names = [entry.createdBy, entry.editedBy, ...readerIds, ...entry.origin?.principalIds ?? []];
       await this.#importer.people.standIn(tx, names, this.#importer.now);
@@ -66,7 +69,8 @@ export class DocumentImport {
         content,
       });
       if (parent !== null && document.parentId === null) report.skip("parent_missing", `${where}: ${entry.title}`);
-      await new Brought(tx, tenantId).forget(document.id);
+      await brought.forget(document.id);
+      await brought.note([partOf.document(roomId, document.id)]);
       report.added.documents++;
       return document.id;
     });
@@ -89,13 +93,19 @@ export class DocumentImport {
     return this.#carrier.inspect(new Uint8Array(Buffer.concat(chunks)));
   }
 
-  /** A private document that would be nobody's is that of who brings it in. */
-  #readers({ readers, where }: DocumentEntry): DocumentAccess[] {
+  /** A private document that would be nobody's is that of who brings it in; an agent owns it only as long as its owner does. */
+  async #readers(
+    tx: Transaction<TransferTables>,
+    { readers, where }: DocumentEntry,
+  ): Promise<DocumentAccess[]> {
+    const { people, report } = this.#importer;
     const each = [...new Map(readers.map((reader) => [reader.principalId, reader])).values()];
     // Owners first, so that they are not among those for whom there is no room.
     const kept = each.toSorted((a, b) => Number(b.role === "owner") - Number(a.role === "owner")).slice(0, READERS_MAX);
-    if (kept.length < each.length) this.#importer.report.skip("too_many_readers", where, each.length - kept.length);
-    if (kept.some(({ role }) => role === "owner")) return kept;
+    if (kept.length < each.length) report.skip("too_many_readers", where, each.length - kept.length);
+    const ownerIds = kept.filter(({ role }) => role === "owner").map(({ principalId }) => principalId);
+    await people.learn(tx, ownerIds);
+    if (ownerIds.some((id) => people.isKnown(id) && people.kindOf(id) !== "agent")) return kept;
     const principalId = this.#row.requested_by;
     return [...kept.filter((one) => one.principalId !== principalId).slice(-READERS_MAX + 1), {
       principalId,

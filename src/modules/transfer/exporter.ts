@@ -7,6 +7,7 @@ import { presentPrincipal } from "@/modules/identity/mod.ts";
 import { fileOwner, type MessageRow } from "@/modules/message/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
+import { Brought, type Part, partOf } from "./brought.ts";
 import { calendarLines } from "./calendar_export.ts";
 import { type Contents, pieces } from "./contents.ts";
 import { meetingLines } from "./meeting_export.ts";
@@ -25,6 +26,7 @@ type Room = TransferTables["room"];
 type Deps = { store: Store<TransferTables>; contents: Contents; isStopping: () => boolean };
 
 export class Exporter {
+  readonly #database: Store<TransferTables>;
   readonly #store: TransferStore;
   readonly #rooms: RoomStore;
   readonly #contents: Contents;
@@ -34,10 +36,13 @@ export class Exporter {
   readonly #toldFiles = new Set<string>();
   /** Pictures of principals that were told of, by whose they are. */
   readonly #pictures = new Map<string, string>();
+  /** What was told of, leaves no trace when it is gone, and has yet to be written down. */
+  #parts: Part[] = [];
   readonly counts: Counts = noCounts();
   bytes = 0;
 
   constructor({ store, contents, isStopping }: Deps, row: ExportRow) {
+    this.#database = store;
     this.#store = new TransferStore(store.db);
     this.#rooms = new RoomStore(store.db);
     this.#contents = contents;
@@ -52,7 +57,20 @@ export class Exporter {
       const chunk = new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
       this.bytes += chunk.length;
       yield chunk;
+      if (this.#parts.length >= BATCH) await this.#note();
     }
+    await this.#note();
+  }
+
+  #remember(parts: readonly Part[]): void {
+    this.#parts = [...this.#parts, ...parts];
+  }
+
+  /** Writes down what was told of, before there is an archive that could bring it back. */
+  async #note(): Promise<void> {
+    const parts = this.#parts;
+    this.#parts = [];
+    if (parts.length > 0) await this.#database.write((tx) => new Brought(tx, this.#row.tenant_id).note(parts));
   }
 
   async *#lines(at: string): AsyncGenerator<unknown[]> {
@@ -88,6 +106,7 @@ export class Exporter {
     yield await this.#people([...members.map((member) => member.principal_id), room.created_by]);
     this.counts.rooms++;
     this.counts.members += members.length;
+    this.#remember(members.map((member) => partOf.member(room.id, member.principal_id)));
     yield [
       roomLine(room, room.kind === "direct" ? members.map((member) => member.principal_id) : []),
       ...members.map((member) => ({
@@ -218,6 +237,7 @@ export class Exporter {
       const readerIds = readers.map(({ principalId }) => principalId);
       yield await this.#people([document.createdBy, document.editedBy, ...readerIds, ...origin.principalIds]);
       this.counts.documents++;
+      this.#remember([partOf.document(roomId, id)]);
       // A document that comes in begins a generation of its own.
       const { generation: _generation, deletedAt: _deletedAt, ...rest } = document;
       yield [{ type: "document", ...rest, readers, origin, text }];
@@ -243,18 +263,27 @@ export class Exporter {
         comments.flatMap(({ authorId, resolvedBy }) => resolvedBy === null ? [authorId] : [authorId, resolvedBy]),
       );
       this.counts.comments += comments.length;
+      this.#remember(comments.map((comment) => partOf.comment(id, comment.id)));
       yield comments.map((comment) => ({ type: "comment", documentId: id, ...comment }));
     }
   }
 
   get #telling(): Telling {
-    return { tenantId: this.#row.tenant_id, people: (ids) => this.#people(ids), counts: this.counts };
+    return {
+      tenantId: this.#row.tenant_id,
+      people: (ids) => this.#people(ids),
+      remember: (parts) => this.#remember(parts),
+      counts: this.counts,
+    };
   }
 
-  /** Lines of those not told of yet. */
+  /** Lines of those not told of yet, and of the owners of agents among them. */
   async #people(ids: readonly string[]): Promise<unknown[]> {
     const wanted = [...new Set(ids)].filter((id) => !this.#told.has(id));
-    return (await this.#store.principals(this.#row.tenant_id, wanted)).map((person) => this.#person(person));
+    const people = await this.#store.principals(this.#row.tenant_id, wanted);
+    const lines = people.map((person) => this.#person(person));
+    const owners = people.flatMap(({ owner_id }) => owner_id ?? []);
+    return owners.length === 0 ? lines : [...await this.#people(owners), ...lines];
   }
 
   #person(row: TransferTables["principal"]): unknown {

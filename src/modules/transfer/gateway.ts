@@ -3,7 +3,18 @@
 import type { z } from "@zod/zod";
 import { Lines } from "./contents.ts";
 import type { BanDraft, MemberDraft, MessageDraft, Refs } from "./draft.ts";
-import { Attached, Banned, Head, Joined, Kept, Page, Person, Place, Remark, Said } from "./gateway_line.ts";
+import {
+  BanLine,
+  CommentLine,
+  DocumentLine,
+  FileLine,
+  HeadLine,
+  MemberLine,
+  MessageLine,
+  PrincipalLine,
+  RevisionLine,
+  RoomLine,
+} from "./gateway_line.ts";
 import { BATCH, type Importer, type OpenRoom } from "./importer.ts";
 import type { Line } from "./lines.ts";
 import { ArchiveFault } from "./report.ts";
@@ -42,34 +53,51 @@ export class GatewayReader {
   }
 
   async #read(lines: Lines): Promise<void> {
-    const { report } = this.#importer;
     if (!await isHead(lines)) {
       throw new ArchiveFault("unsupported_version", "The first line is not the head of an export of version 1");
     }
     let hasEnd = false;
     for (let line = await lines.next(); line !== undefined; line = await lines.next()) {
-      const { number, value, bytes } = line;
+      const { value } = line;
       const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
-      const where = `line ${number}`;
-      if (type === "principal") await this.#with(Person, value, where, (person) => this.#person(person));
-      else if (type === "room") await this.#with(Place, value, where, (room) => this.#enter(room));
-      else if (type === "member") await this.#with(Joined, value, where, (member) => this.#member(member, where));
-      else if (type === "ban") await this.#with(Banned, value, where, (ban) => this.#ban(ban, where));
-      else if (type === "message") await this.#with(Said, value, where, (said) => this.#message(said, where, bytes));
-      else if (type === "file") await this.#with(Attached, value, where, (file) => this.#file(file, where, lines));
-      else if (type === "picture") {
-        await this.#with(Attached, value, where, (file) => this.#picture(file, where, lines));
-      } else if (type === "document") await this.#with(Page, value, where, (page) => this.#page(page, where, lines));
-      else if (type === "revision") await this.#with(Kept, value, where, (kept) => this.#revision(kept, where));
-      else if (type === "comment") await this.#with(Remark, value, where, (remark) => this.#comment(remark, where));
-      else if (type === "end") hasEnd = true;
-      // Pieces that are left are of something left out.
-      else if (type !== "content" && !await this.#section(type, value, where)) {
-        report.skip("unknown_type", `${where}: ${String(type)}`);
-      }
+      if (type === "end") hasEnd = true;
+      else await this.#take(type, line, lines);
     }
     await this.#leave();
-    if (!hasEnd) report.skip("archive_truncated", "The last line is not the end of an export");
+    if (!hasEnd) this.#importer.report.skip("archive_truncated", "The last line is not the end of an export");
+  }
+
+  async #take(type: unknown, { number, value, bytes }: Line, lines: Lines): Promise<void> {
+    const where = `line ${number}`;
+    switch (type) {
+      case "principal":
+        return await this.#with(PrincipalLine, value, where, (principal) => this.#person(principal));
+      case "room":
+        return await this.#with(RoomLine, value, where, (room) => this.#enter(room));
+      case "member":
+        return await this.#with(MemberLine, value, where, (member) => this.#member(member, where));
+      case "ban":
+        return await this.#with(BanLine, value, where, (ban) => this.#ban(ban, where));
+      case "message":
+        return await this.#with(MessageLine, value, where, (message) => this.#message(message, where, bytes));
+      case "file":
+        return await this.#with(FileLine, value, where, (file) => this.#file(file, where, lines));
+      case "picture":
+        return await this.#with(FileLine, value, where, (file) => this.#picture(file, where, lines));
+      case "document":
+        return await this.#with(DocumentLine, value, where, (document) => this.#openDocument(document, where, lines));
+      case "revision":
+        return await this.#with(RevisionLine, value, where, (revision) => this.#revision(revision, where));
+      case "comment":
+        return await this.#with(CommentLine, value, where, (comment) => this.#comment(comment, where));
+      case "content":
+        // A piece that is left is of something left out.
+        return;
+      default:
+        if (!await this.#section(type, value, where)) {
+          this.#importer.report.skip("unknown_type", `${where}: ${String(type)}`);
+        }
+    }
   }
 
   async #with<Schema extends z.ZodType>(
@@ -94,11 +122,11 @@ export class GatewayReader {
     return true;
   }
 
-  async #person({ disabled, ...person }: z.output<typeof Person>): Promise<void> {
+  async #person({ disabled, ...person }: z.output<typeof PrincipalLine>): Promise<void> {
     await this.#importer.putPeople([{ ...person, isDisabled: disabled }]);
   }
 
-  async #enter({ id, state, memberIds, ...room }: z.output<typeof Place>): Promise<void> {
+  async #enter({ id, state, memberIds, ...room }: z.output<typeof RoomLine>): Promise<void> {
     await this.#leave();
     const open = await this.#importer.openRoom({
       ...room,
@@ -109,13 +137,13 @@ export class GatewayReader {
     this.#room = { sourceId: id, open, members: new Map(), bans: [] };
   }
 
-  async #ban({ roomId, ...ban }: z.output<typeof Banned>, where: string): Promise<void> {
+  async #ban({ roomId, ...ban }: z.output<typeof BanLine>, where: string): Promise<void> {
     if (this.#room?.sourceId !== roomId) return this.#importer.report.skip("unknown_room", where);
     this.#room.bans.push(ban);
     if (this.#room.bans.length >= BATCH) await this.#flushBans();
   }
 
-  #member({ roomId, ...member }: z.output<typeof Joined>, where: string): Promise<void> {
+  #member({ roomId, ...member }: z.output<typeof MemberLine>, where: string): Promise<void> {
     const { report, membersKept } = this.#importer;
     if (this.#room?.sourceId !== roomId) report.skip("unknown_room", where);
     else if (this.#room.members.size >= membersKept) report.skip("too_many_members", where);
@@ -123,8 +151,8 @@ export class GatewayReader {
     return Promise.resolve();
   }
 
-  async #message(said: z.output<typeof Said>, where: string, bytes: number): Promise<void> {
-    const { id, roomId, kind, threadId, replyToId, createdAt, ...rest } = said;
+  async #message(message: z.output<typeof MessageLine>, where: string, bytes: number): Promise<void> {
+    const { id, roomId, kind, threadId, replyToId, createdAt, ...rest } = message;
     if (this.#room?.sourceId !== roomId) return this.#importer.report.skip("unknown_room", where);
     const ref = (one: string) => this.#refs.message(one, one);
     this.#waiting.push({
@@ -140,7 +168,7 @@ export class GatewayReader {
     if (this.#waiting.length >= BATCH || this.#waitingBytes >= WAITING_MAX_BYTES) await this.#flush();
   }
 
-  async #file({ id, roomId, ...file }: z.output<typeof Attached>, where: string, lines: Lines): Promise<void> {
+  async #file({ id, roomId, ...file }: z.output<typeof FileLine>, where: string, lines: Lines): Promise<void> {
     const room = this.#room;
     if (room === undefined) return this.#importer.report.skip("unknown_room", where);
     if (room.open === undefined) return;
@@ -150,7 +178,7 @@ export class GatewayReader {
 
   /** A file that is the picture of who uploaded it; no room shows it. */
   async #picture(
-    { id, roomId: _roomId, ...file }: z.output<typeof Attached>,
+    { id, roomId: _roomId, ...file }: z.output<typeof FileLine>,
     where: string,
     lines: Lines,
   ): Promise<void> {
@@ -160,8 +188,8 @@ export class GatewayReader {
     await files.showAsPicture(entry);
   }
 
-  async #page(page: z.output<typeof Page>, where: string, lines: Lines): Promise<void> {
-    const { id, roomId, parentId, ...rest } = page;
+  async #openDocument(document: z.output<typeof DocumentLine>, where: string, lines: Lines): Promise<void> {
+    const { id, roomId, parentId, ...rest } = document;
     this.#document = { sourceId: id, id: undefined };
     if (roomId !== null && this.#room?.sourceId !== roomId) {
       return this.#importer.report.skip("unknown_room", where);
@@ -174,13 +202,13 @@ export class GatewayReader {
     this.#document.id = await this.#importer.documents.put(entry, open?.id ?? null, lines.content(id));
   }
 
-  async #revision({ documentId, ...revision }: z.output<typeof Kept>, where: string): Promise<void> {
+  async #revision({ documentId, ...revision }: z.output<typeof RevisionLine>, where: string): Promise<void> {
     const id = this.#documentHere(documentId, where);
     if (id !== undefined) await this.#importer.appendices.revision(id, { ...revision, where });
   }
 
-  async #comment(remark: z.output<typeof Remark>, where: string): Promise<void> {
-    const { documentId, id: sourceId, parentId, ...rest } = remark;
+  async #comment(comment: z.output<typeof CommentLine>, where: string): Promise<void> {
+    const { documentId, id: sourceId, parentId, ...rest } = comment;
     const id = this.#documentHere(documentId, where);
     if (id === undefined) return;
     const ref = (one: string) => this.#refs.comment(documentId, one);
@@ -226,5 +254,5 @@ export class GatewayReader {
 async function isHead(lines: Lines): Promise<boolean> {
   const line = await lines.next();
   if (line === undefined) throw new ArchiveFault("missing_file", "The export is empty");
-  return Head.safeParse(line.value).success;
+  return HeadLine.safeParse(line.value).success;
 }

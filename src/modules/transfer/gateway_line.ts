@@ -16,14 +16,22 @@ import {
 } from "@/modules/document/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
-import { AgentPolicy, RETENTION_DAYS_MAX, RoomId, Slug } from "@/modules/room/mod.ts";
+import {
+  AgentPolicy,
+  HISTORY_VISIBILITIES,
+  RETENTION_DAYS_MAX,
+  ROOM_KINDS,
+  RoomId,
+  Slug,
+  VISIBILITIES,
+} from "@/modules/room/mod.ts";
 import { Counter, Time } from "./line_value.ts";
 
 const Reacted = z.object({ key: z.string(), principalId: PrincipalId, at: Time });
 const Edited = z.object({ version: Counter.min(1), text: z.string().nullable(), editorId: PrincipalId, at: Time });
 
-export const Head = z.object({ type: z.literal("export"), version: z.literal(1) });
-export const Person = z.object({
+export const HeadLine = z.object({ type: z.literal("export"), version: z.literal(1) });
+export const PrincipalLine = z.object({
   id: PrincipalId,
   kind: z.enum(PRINCIPAL_KINDS),
   handle: z.string().nullable(),
@@ -36,15 +44,15 @@ export const Person = z.object({
   disabled: z.boolean(),
   createdAt: Time,
 });
-export const Place = z.object({
+export const RoomLine = z.object({
   id: RoomId,
-  kind: z.enum(["channel", "direct", "task", "meeting"]),
+  kind: z.enum(ROOM_KINDS),
   name: z.string(),
   slug: Slug.nullable(),
   topic: z.string().max(2000).nullable(),
   description: z.string().max(16_000).nullable(),
-  visibility: z.enum(["public", "private"]),
-  historyVisibility: z.enum(["shared", "joined"]),
+  visibility: z.enum(VISIBILITIES),
+  historyVisibility: z.enum(HISTORY_VISIBILITIES),
   state: z.enum(["active", "archived"]),
   agentPolicy: AgentPolicy,
   retentionDays: Counter.min(1).max(RETENTION_DAYS_MAX).nullable(),
@@ -53,15 +61,20 @@ export const Place = z.object({
   createdAt: Time,
   memberIds: z.array(PrincipalId).max(8).default([]).describe("Of direct rooms"),
 });
-export const Joined = z.object({ roomId: RoomId, principalId: PrincipalId, role: z.enum(ROOM_ROLES), joinedAt: Time });
-export const Banned = z.object({
+export const MemberLine = z.object({
+  roomId: RoomId,
+  principalId: PrincipalId,
+  role: z.enum(ROOM_ROLES),
+  joinedAt: Time,
+});
+export const BanLine = z.object({
   roomId: RoomId,
   principalId: PrincipalId,
   reason: z.string().max(500).nullable(),
   createdBy: PrincipalId,
   createdAt: Time,
 });
-export const Said = z.object({
+export const MessageLine = z.object({
   id: MessageId,
   roomId: RoomId,
   senderId: PrincipalId,
@@ -90,7 +103,7 @@ const origin = {
   startedAt: Time,
   at: Time,
 };
-export const Page = z.object({
+export const DocumentLine = z.object({
   id: DocumentId,
   roomId: RoomId.nullable(),
   parentId: DocumentId.nullable(),
@@ -108,14 +121,14 @@ export const Page = z.object({
   readers: z.array(z.object({ principalId: PrincipalId, role: z.enum(ACCESS_ROLES) })),
   origin: z.object(origin).optional(),
 });
-export const Kept = z.object({
+export const RevisionLine = z.object({
   documentId: DocumentId,
   revision: Counter.min(1),
   ...origin,
   text: z.string().refine((text) => !isLongerThan(text, TEXT_MAX_BYTES), `More than ${TEXT_MAX_BYTES} bytes`),
 });
 const Pinned = z.string().max(100);
-export const Remark = z.object({
+export const CommentLine = z.object({
   documentId: DocumentId,
   id: CommentId,
   parentId: CommentId.nullable(),
@@ -131,7 +144,7 @@ export const Remark = z.object({
   ({ resolvedBy, resolvedAt }) => (resolvedBy === null) === (resolvedAt === null),
   "Resolved by nobody, or at no time",
 );
-export const Attached = z.object({
+export const FileLine = z.object({
   // Contents are kept under these ids, and what is made of them under ids made of these.
   id: z.string().regex(/^file_[A-Za-z0-9]{1,59}$/, "no id of a file"),
   name: z.string(),

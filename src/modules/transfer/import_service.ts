@@ -139,10 +139,10 @@ export class ImportService {
 
   /** Ends an import; what came in stays, and importing again goes on from there. */
   async cancel(actor: Actor, id: string): Promise<Import> {
-    const { state } = await this.#ledger.row(actor.tenantId, id);
     const row = await this.#cancel(actor.tenantId, id, ["waiting", "queued", "running"]);
-    if (row === undefined) throw new Fault("conflict", `The import is ${state}`);
-    return presentImport(row);
+    if (row !== undefined) return presentImport(row);
+    const { state } = await this.#ledger.row(actor.tenantId, id);
+    throw new Fault("conflict", `The import is ${state}`);
   }
 
   #cancel(tenantId: string, id: string, from: readonly Import["state"][]): Promise<ImportRow | undefined> {

@@ -5,7 +5,7 @@ import { directKeyOf, type MemberRow, presentShared, RoomStore, successionJob } 
 import type { Store, Transaction } from "@/ports/store.ts";
 import { AppendixImport } from "./appendices.ts";
 import { MessageBatch } from "./batch.ts";
-import { Brought, type Part } from "./brought.ts";
+import { Brought, partOf } from "./brought.ts";
 import { CalendarImport } from "./calendar_import.ts";
 import type { Contents } from "./contents.ts";
 import { DocumentImport } from "./documents.ts";
@@ -87,7 +87,7 @@ export class Importer {
         this.report.skip("room_deleted", `${draft.name} (${present.id})`);
         return undefined;
       }
-      const row = await this.#roomRow(store, draft, directKey ?? null);
+      const row = await this.#roomRow(tx, draft, directKey ?? null);
       await rooms.add(row);
       await tx.emit({
         tenantId,
@@ -142,7 +142,7 @@ export class Importer {
    * to those of a direct room.
    */
   async closeRoom(room: OpenRoom, drafts: readonly MemberDraft[]): Promise<void> {
-    const { tenant_id: tenantId, requested_by: requestedBy } = this.#row;
+    const { tenant_id: tenantId } = this.#row;
     const wanted = [...new Map(drafts.map((draft) => [draft.principalId, draft])).values()];
     await this.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
@@ -158,18 +158,14 @@ export class Importer {
       const free = this.#deps.membersMax - present.length;
       const absent = wanted.filter(({ principalId }) => !before.has(principalId) && !banned.has(principalId));
       const brought = new Brought(tx, tenantId);
-      const partOf = ({ principalId }: MemberDraft): Part => ({ whole: room.id, name: `member ${principalId}` });
-      const fresh = isComplete ? [] : await brought.fresh(absent, partOf);
+      const part = ({ principalId }: MemberDraft) => partOf.member(room.id, principalId);
+      const fresh = isComplete ? [] : await brought.fresh(absent, (draft) => [part(draft)]);
       if (fresh.length > free) this.report.skip("too_many_members", row.name, fresh.length - free);
-      const added = fresh.slice(0, Math.max(0, free));
-      const isOwned = [...present, ...added].some((member) => member.role === "owner");
-      if (!isOwned && row.kind !== "direct") {
-        if (added[0] === undefined) added.push({ principalId: requestedBy, role: "owner", joinedAt: null });
-        else added[0] = { ...added[0], role: "owner" };
-      }
-      await this.people.standIn(tx, added.map(({ principalId }) => principalId), this.now);
+      const admitted = fresh.slice(0, Math.max(0, free));
+      await this.people.standIn(tx, admitted.map(({ principalId }) => principalId), this.now);
+      const added = row.kind === "direct" ? admitted : await this.#owned(tx, present, admitted);
       if (added.length > 0) await this.#admit(tx, rooms, row, added, present.length);
-      await brought.note(added.map(partOf));
+      await brought.note(added.map(part));
       // Who cannot sign in does not manage a room.
       const owners = added.filter(({ role }) => role === "owner").map(({ principalId }) => principalId);
       const disabled = (await store.principals(tenantId, owners)).filter((one) => one.is_disabled === 1);
@@ -200,7 +196,8 @@ export class Importer {
       this.report.restore(standing);
       this.people.forget();
       const imports = new TransferRows(tx.db, "transfer_import");
-      const row = await imports.find(tenantId, id);
+      // Held, so that who cancels it waits for this, and finds all of it.
+      const row = await imports.lock(tenantId, id);
       if (row?.version !== version) throw new Halted(`The import is ${row?.state}, or another run's`);
       const result = await work(tx);
       await imports.update(tenantId, id, {
@@ -213,11 +210,26 @@ export class Importer {
     return result;
   }
 
-  async #roomRow(store: TransferStore, draft: RoomDraft, directKey: string | null): Promise<TransferTables["room"]> {
+  /** Those who come into a room, among them an owner if it would have none, or none but agents, who manage it for nobody else. */
+  async #owned(tx: Tx, present: readonly MemberRow[], added: readonly MemberDraft[]): Promise<readonly MemberDraft[]> {
+    const members = [...present.map(({ principal_id, role }) => ({ principalId: principal_id, role })), ...added];
+    const ownerIds = members.filter(({ role }) => role === "owner").map(({ principalId }) => principalId);
+    await this.people.learn(tx, ownerIds);
+    const isAgent = (id: string): boolean => this.people.kindOf(id) === "agent";
+    if (ownerIds.some((id) => !isAgent(id))) return added;
+    const heir = added.find(({ principalId }) => !isAgent(principalId));
+    if (heir !== undefined) return added.map((one) => one === heir ? { ...one, role: "owner" } : one);
+    const principalId = this.#row.requested_by;
+    if (members.some((one) => one.principalId === principalId)) return added;
+    return [...added, { principalId, role: "owner", joinedAt: null }];
+  }
+
+  async #roomRow(tx: Tx, draft: RoomDraft, directKey: string | null): Promise<TransferTables["room"]> {
     const { tenant_id: tenantId } = this.#row;
     const { own, derived } = draft.ref;
-    const isOwnFree = own !== null && !(await store.takenElsewhere(tenantId, "room", [own])).has(own);
-    const isSlugTaken = draft.slug !== null && await store.isSlugTaken(tenantId, draft.slug);
+    const isOwnFree = own !== null &&
+      !(await new TransferStore(tx.db).takenElsewhere(tenantId, "room", [own])).has(own);
+    const isSlugTaken = draft.slug !== null && await new RoomStore(tx.db).isSlugTaken(tenantId, draft.slug);
     if (isSlugTaken) this.report.skip("slug_taken", `${draft.name}: ${draft.slug}`);
     const at = draft.createdAt ?? this.now;
     const fit = (text: string, max: number, what: string): string =>

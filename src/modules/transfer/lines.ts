@@ -1,4 +1,5 @@
 // Lines of a stream: split as they come, none longer than allowed, each with its number.
+import { Buffer } from "node:buffer";
 import { findUnsafeText, isDeeperThan } from "@/core/text.ts";
 import type { Report } from "./report.ts";
 import { LINE_MAX_BYTES } from "./schema.ts";

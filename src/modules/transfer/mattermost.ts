@@ -51,6 +51,8 @@ const User = z.object({
 
 const DIRECT_MAX = 8;
 const LINES_PER_WRITE = 500;
+/** A post and its replies have places of their own in the order of lines; more replies do not fit into a line. */
+const PLACES_PER_LINE = 1_000_000;
 /** What waits to be written, and what a line may have to wait there, in UTF-16 units: no more of it is ever read at a time. */
 const WAITING_MAX_UNITS = 1024 * 1024;
 const LINE_MAX_UNITS = 256 * 1024;
@@ -196,10 +198,10 @@ export class MattermostReader {
     // The format has no ids: author, time and text are what makes a post the same one.
     const under = this.#refs.messagesUnder(`${room} ${post.create_at} ${post.user} ${post.message}`);
     const rootId = under("").derived;
-    await this.#wait(room, line * 10_000, { post, id: rootId, rootId: null });
+    await this.#wait(room, line * PLACES_PER_LINE, { post, id: rootId, rootId: null });
     for (const [index, reply] of (replies ?? []).entries()) {
       const id = under(` ${reply.create_at} ${reply.user} ${reply.message}`).derived;
-      await this.#wait(room, line * 10_000 + 1 + index, { post: reply, id, rootId });
+      await this.#wait(room, line * PLACES_PER_LINE + 1 + index, { post: reply, id, rootId });
     }
   }
 
@@ -292,7 +294,7 @@ export class MattermostReader {
 
 /** A line of the archive, by that of one of its posts. */
 function whereOf(line: number): string {
-  return `line ${Math.floor(line / 10_000)}`;
+  return `line ${Math.floor(line / PLACES_PER_LINE)}`;
 }
 
 function isoOf(ms: number | undefined, otherwise: string): string {

@@ -1,3 +1,2 @@
 // Transfers: the history of a team brought in from elsewhere, and taken out as a file that comes back in.
-export { type Transfer, transferModule } from "./api.ts";
-export { TRANSFER_EVENTS } from "./schema.ts";
+export { transferModule } from "./api.ts";

@@ -32,8 +32,10 @@ export function takePartId(
   places: Map<string, string>,
   elsewhere: ReadonlySet<string>,
 ): string | undefined {
+  // Its own id may be free by now where it was not when it came in.
+  if (idsOf(ref).some((id) => places.get(id) === wholeId)) return undefined;
   const id = places.has(ref.own) || elsewhere.has(ref.own) ? ref.derived : ref.own;
-  if (places.get(ref.own) === wholeId || places.has(id) || elsewhere.has(id)) return undefined;
+  if (places.has(id) || elsewhere.has(id)) return undefined;
   places.set(id, wholeId);
   return id;
 }

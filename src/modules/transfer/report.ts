@@ -1,6 +1,6 @@
 // What an import says about itself: how far it is, what it added, what it left out and why.
 import { Metadata } from "@/modules/room/mod.ts";
-import { type Counts, EXAMPLES_MAX, type Failure, type Import, type Progress, type SkipCode } from "./schema.ts";
+import { Counts, EXAMPLES_MAX, type Failure, type Import, type Progress, type SkipCode } from "./schema.ts";
 import type { ImportRow } from "./store.ts";
 
 /** What reading an archive finds each time; of everything else only the adding tells, once. */
@@ -129,26 +129,7 @@ export class Report {
 
 /** Nothing, counted. */
 export function noCounts(): Counts {
-  return {
-    principals: 0,
-    rooms: 0,
-    members: 0,
-    bans: 0,
-    messages: 0,
-    reactions: 0,
-    edits: 0,
-    documents: 0,
-    revisions: 0,
-    comments: 0,
-    files: 0,
-    tasks: 0,
-    activities: 0,
-    relations: 0,
-    events: 0,
-    meetings: 0,
-    participants: 0,
-    segments: 0,
-  };
+  return Object.fromEntries(Object.keys(Counts.shape).map((name) => [name, 0])) as Counts; // name by name what it is
 }
 
 /** Names from archives are shown short, and without what a store refuses. */

@@ -13,21 +13,21 @@ export const RATIO_MAX = 100;
 export const ENTRY_MAX_BYTES = 64 * 1024 ** 2;
 /** The longest is that of a document: its text, with every byte escaped. */
 export const LINE_MAX_BYTES = 8 * 1024 ** 2;
-export const MAPPED_PRINCIPALS_MAX = 10_000;
+const MAPPED_PRINCIPALS_MAX = 10_000;
 export const EXPORT_KEPT_HOURS = 72;
 /** Finished ones of a principal. */
 export const EXPORTS_KEPT = 3;
 export const UPLOAD_WITHIN_HOURS = 24;
 export const EXAMPLES_MAX = 5;
 
-export const IMPORT_KINDS = ["slack", "mattermost", "gateway"] as const;
-export const IMPORT_STATES = ["waiting", "queued", "running", "done", "failed", "cancelled"] as const;
-export const EXPORT_STATES = ["queued", "running", "done", "failed", "expired"] as const;
+const IMPORT_KINDS = ["slack", "mattermost", "gateway"] as const;
+const IMPORT_STATES = ["waiting", "queued", "running", "done", "failed", "cancelled"] as const;
+const EXPORT_STATES = ["queued", "running", "done", "failed", "expired"] as const;
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 
 /** Why an archive cannot be imported at all. */
-export const ARCHIVE_FAULTS = [
+const ARCHIVE_FAULTS = [
   "not_a_zip",
   "zip_truncated",
   "zip_encrypted",
@@ -42,7 +42,7 @@ export const ARCHIVE_FAULTS = [
 ] as const;
 
 /** Why a part of an archive was left out, or came in changed. */
-export const SKIP_CODES = [
+const SKIP_CODES = [
   "invalid_json",
   "invalid_record",
   "invalid_text",
@@ -170,7 +170,7 @@ export const Export = z.object({
   files: z.boolean().describe("Whether the contents of files are in it"),
   revisions: z.boolean().describe("Whether earlier revisions of documents are in it"),
   state: z.enum(EXPORT_STATES),
-  size: z.int().nullable(),
+  size: z.int().nullable().describe("Bytes of the archive"),
   counts: Counts,
   failure: Failure.nullable(),
   requestedBy: PrincipalId,

@@ -1,5 +1,6 @@
 // What parts of the reader, and of the writer, of our own exports share.
 import type { z } from "@zod/zod";
+import type { Part } from "./brought.ts";
 import type { OpenRoom } from "./importer.ts";
 import type { Report } from "./report.ts";
 import type { Counts } from "./schema.ts";
@@ -20,6 +21,8 @@ export type Telling = {
   tenantId: string;
   /** Lines of those not told of yet. */
   people: (ids: readonly string[]) => Promise<unknown[]>;
+  /** Parts that are told of do not come in again once they are gone. */
+  remember: (parts: readonly Part[]) => void;
   counts: Counts;
 };
 

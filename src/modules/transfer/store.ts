@@ -231,12 +231,6 @@ export class TransferStore {
       .where("id", ">", after).orderBy("id").limit(limit).execute();
   }
 
-  async isSlugTaken(tenantId: string, slug: string): Promise<boolean> {
-    const row = await this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId)
-      .where("slug", "=", slug).executeTakeFirst();
-    return row !== undefined;
-  }
-
   /** Ids that other tenants use: those are not free here. */
   async takenElsewhere(
     tenantId: string,

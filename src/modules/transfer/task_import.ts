@@ -3,7 +3,7 @@ import type { z } from "@zod/zod";
 import { nextTurn } from "@/core/clock.ts";
 import type { CarriedActivity, CarriedTask, TaskCarrier } from "@/modules/task/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { Brought, type Part } from "./brought.ts";
+import { Brought, partOf } from "./brought.ts";
 import { CarriedStore } from "./carried/store.ts";
 import type { Ref, Refs } from "./draft.ts";
 import type { Importer } from "./importer.ts";
@@ -117,6 +117,8 @@ export class TaskImport implements Section {
     const [first] = drafts;
     await this.#carrier.hold(tx, this.#tenantId, this.#roomId, first?.draft.key.split("-")[0] ?? "");
     const results = await this.#carrier.put(tx, this.#tenantId, this.#roomId, drafts.map(({ draft }) => draft));
+    const added = drafts.filter((_, at) => typeof results[at] === "object");
+    await new Brought(tx, this.#tenantId).note(added.map(({ draft }) => partOf.task(this.#roomId, draft.id)));
     for (const [at, { where, draft }] of drafts.entries()) {
       const result = results[at];
       if (typeof result === "string") report.skip(result, `${where}: ${draft.key}`);
@@ -127,8 +129,12 @@ export class TaskImport implements Section {
   }
 
   /** Tasks that are not there, with the ids of what they name here. */
-  async #missing(tx: Tx, tasks: readonly Task[]): Promise<{ where: string; draft: CarriedTask }[]> {
+  async #missing(tx: Tx, given: readonly Task[]): Promise<{ where: string; draft: CarriedTask }[]> {
     const { report } = this.#importer;
+    const tasks = await new Brought(tx, this.#tenantId).fresh(
+      given,
+      ({ line }) => idsOf(this.#refs.task(line.id)).map((id) => partOf.task(this.#roomId, id)),
+    );
     const taskRef = (id: string): Ref => this.#refs.task(id);
     const messageRef = (id: string): Ref => this.#refs.message(id, id);
     const taskIds = tasks.flatMap(({ line: { id, parentId, nextTaskId } }) => [id, parentId, nextTaskId])
@@ -202,13 +208,10 @@ export class TaskImport implements Section {
       line: { ...line, taskId: here(line.taskId), otherId: here(line.otherId) },
     }));
     const brought = new Brought(tx, this.#tenantId);
-    const partOf = ({ line: { taskId, kind, otherId } }: Relation): Part => ({
-      whole: this.#roomId,
-      name: `${taskId} ${kind} ${otherId}`,
-    });
-    const fresh = await brought.fresh(all, partOf);
+    const part = ({ line }: Relation) => partOf.relation(this.#roomId, line);
+    const fresh = await brought.fresh(all, (one) => [part(one)]);
     const results = await this.#carrier.relate(tx, this.#tenantId, fresh.map(({ line }) => line));
-    await brought.note(fresh.filter((_, at) => results[at] === "added").map(partOf));
+    await brought.note(fresh.filter((_, at) => results[at] === "added").map(part));
     for (const [at, { where }] of fresh.entries()) {
       const result = results[at];
       if (result === "added") report.added.relations++;

@@ -15,6 +15,8 @@ export type HttpLimits = {
   takeGeneral: (key: string, rate: Rate) => Promise<Take>;
   /** Every request of a principal. */
   requests: Rate;
+  /** Those of them that write, by whatever door. */
+  writes: Rate;
   /** Failed authentications from one address. */
   unauthenticated: Rate;
 };
@@ -47,6 +49,12 @@ export async function chargeAddress(
 ): Promise<void> {
   const take = await limits?.takeGeneral(`${door}:${limitKeyOf(exchange.ip)}`, rate);
   if (take?.isAllowed === false) throw tooMany("Too many of these calls from this address", take);
+}
+
+/** Counts a call that writes, as operations that do are counted; throws past the rate. */
+export async function chargeWrite({ tenantId, principalId }: Actor, limits: HttpLimits | undefined): Promise<void> {
+  const take = await limits?.takeGeneral(`writes:${tenantId}/${principalId}`, limits.writes);
+  if (take?.isAllowed === false) throw tooMany("Too many writes of this principal", take);
 }
 
 /** Counts a failed authentication under `/v1`; past the rate the caller hears 429 instead of 401. */

@@ -56,9 +56,7 @@ function objectOf(body: unknown): Record<string, unknown> {
 }
 
 function unknownField(name: string): Fault {
-  return new Fault("unknown_field", `${pointerOf(name)}: The path already says it`, {
-    errors: [{ pointer: pointerOf(name), code: "unknown_field", detail: "The path already says it" }],
-  });
+  return Fault.at(pointerOf(name), "unknown_field", "The path already says it", "unknown_field");
 }
 
 function refuseUnsafeText(values: Readonly<Record<string, unknown>>): void {

@@ -1,6 +1,7 @@
 // Query strings: text becomes the numbers, booleans and lists that the schema of an operation asks for.
 import type { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
+import { jsonPointer } from "@/core/text.ts";
 
 /** How one field of an input is written in a query. */
 export type QueryField = { kind: "text" | "number" | "boolean"; isList: boolean };
@@ -54,7 +55,7 @@ export function readQuery(
 
 /** JSON pointer of a field of the input. */
 export function pointerOf(name: string): string {
-  return `/${name.toWellFormed().replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  return jsonPointer([name.toWellFormed()]);
 }
 
 /** What does not look like the kind stays text, and the schema then says what it expected. */

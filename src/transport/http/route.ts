@@ -2,7 +2,8 @@
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
-import { type Admit, chargeAddress, type HttpLimits } from "./auth.ts";
+import { isSafeText } from "@/core/text.ts";
+import { type Admit, chargeAddress, chargeWrite, type HttpLimits } from "./auth.ts";
 import { readBody } from "./body.ts";
 import type { RequestDeadlines } from "./deadline.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -22,6 +23,11 @@ export function routeEndpoint(
     if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
       throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
     }
+    // No store takes it, and nothing there is has it in its id.
+    if (actor !== undefined && !Object.values(params).every(isSafeText)) {
+      throw new Fault("not_found", "Nothing has this id");
+    }
+    if (actor !== undefined && method !== "GET") await chargeWrite(actor, deps.limits);
     if (route.auth === "public" && route.rate !== undefined) {
       await chargeAddress(exchange, route.name, route.rate, deps.limits);
     }

@@ -2,18 +2,17 @@
 import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { misfit, ruleOf, type Timing } from "../draft.ts";
+import { DAY_SECONDS, misfit, ruleOf, type Timing } from "../draft.ts";
 import { EventMeetings } from "../meetings.ts";
 import { exDatesOf, type Patch, patchOf } from "../occurrence.ts";
 import { type Attendee, type CalendarEvent, EXCEPTIONS_MAX, type When } from "../schema.ts";
 import { calendarOf } from "../service.ts";
 import { CalendarStore, type CalendarTables, type EventRow, type RsvpRow, type WholeEvent } from "../store.ts";
 import { type CalendarIndex, EventWriter } from "../writer.ts";
-import { checkZone } from "../zone.ts";
+import { checkZone, withSeconds } from "../zone.ts";
 import { CalendarCarryStore } from "./store.ts";
 
 const BATCH = 500;
-const DAY_SECONDS = 86_400;
 /** Answers to single occurrences that come in with an event. */
 export const ANSWERS_MAX = 4000;
 /** Working out a rule has little time; a machine that is busy does not make it a bad one. */
@@ -200,7 +199,7 @@ function timingOf(start: When, seconds: number): Timing {
     return { start_local: start.date, time_zone: null, duration_seconds: seconds };
   }
   checkZone(start.timeZone, "/start/timeZone");
-  return { start_local: full(start.dateTime), time_zone: start.timeZone, duration_seconds: seconds };
+  return { start_local: withSeconds(start.dateTime), time_zone: start.timeZone, duration_seconds: seconds };
 }
 
 async function settled(
@@ -234,9 +233,4 @@ function checkPatch(row: EventRow, { occurrence, patch }: CarriedOverride): void
       zone === null ? "a date, as there is no zone" : "a wall time, as there is a zone",
     );
   }
-}
-
-/** A wall time with its seconds. */
-function full(local: string): string {
-  return local.length === 16 ? `${local}:00` : local;
 }

@@ -111,9 +111,7 @@ function keyOf(id: string, box: Box): string {
 }
 
 function none(detail: string): Fault {
-  return new Fault("validation_failed", `/thumbnail: ${detail}`, {
-    errors: [{ pointer: "/thumbnail", code: "no_thumbnail", detail }],
-  });
+  return Fault.at("/thumbnail", "no_thumbnail", detail);
 }
 
 function busy(): Fault {

@@ -10,7 +10,7 @@ import type { Message } from "../schema.ts";
 import { MessageStore, type MessageTables } from "../store.ts";
 
 /** How many a room has at most. */
-export const PINS_MAX = 100;
+const PINS_MAX = 100;
 
 type Deps = { store: Store<MessageTables>; clock: Clock; gate: RoomGate };
 

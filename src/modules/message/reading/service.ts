@@ -8,8 +8,8 @@ import {
   notFound,
   NOTHING_UNREAD,
   readIn,
+  type ReadRoom,
   type RoomGate,
-  type SeenRoom,
   seer,
   type UnreadCounts,
 } from "@/modules/room/mod.ts";
@@ -42,12 +42,9 @@ export class ReadingService {
       const { room } = await gate.enter(context, roomId);
       const head = room.head ?? 0;
       if (seq > head) {
-        const detail = `The room's last position is ${head}`;
-        throw new Fault("validation_failed", `/seq: ${detail}`, {
-          errors: [{ pointer: "/seq", code: "beyond_last", detail }],
-        });
+        throw Fault.at("/seq", "beyond_last", `The room's last position is ${head}`);
       }
-      const readings = new ReadingStore(tx.db);
+      const readings = new ReadingStore(tx.db, store.dialect);
       const hasMoved = await readings.advance(tenantId, roomId, principalId, seq);
       const [unread] = await this.list(actor, [roomId]);
       if (unread === undefined) throw notFound();
@@ -62,14 +59,15 @@ export class ReadingService {
   async list(actor: Actor, roomIds?: readonly string[]): Promise<Unread[]> {
     if (roomIds?.length === 0) return [];
     const who = { ...seer(actor), isOwned: actor.ownerId !== null };
-    const rooms = await new ReadingStore(this.#deps.store.db).rooms(who, roomIds);
+    const { db, dialect } = this.#deps.store;
+    const rooms = await new ReadingStore(db, dialect).rooms(who, roomIds);
     const counts = await this.#deps.unreads.count(actor.tenantId, actor.principalId, rooms.flatMap(readIn));
     return rooms.map((room) => presentUnread(room, counts));
   }
 }
 
 /** What is left to read in a room. */
-export function presentUnread(room: SeenRoom, counts: UnreadCounts): Unread {
+export function presentUnread(room: ReadRoom, counts: UnreadCounts): Unread {
   return {
     roomId: room.id,
     lastReadSeq: room.my_last_read_seq ?? 0,

@@ -43,10 +43,7 @@ export class ScheduledService {
     const at = Date.parse(sendAt);
     const now = clock.now();
     if (at <= now || at > now + SCHEDULED_AHEAD_MS) {
-      const detail = "a time in the future, at most a year ahead";
-      throw new Fault("validation_failed", `/sendAt: ${detail}`, {
-        errors: [{ pointer: "/sendAt", code: "out_of_range", detail }],
-      });
+      throw Fault.at("/sendAt", "out_of_range", "a time in the future, at most a year ahead");
     }
     return store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
@@ -101,12 +98,12 @@ export class ScheduledService {
   async list(actor: Actor, { limit, cursor, roomId }: ScheduledList): Promise<Page<ScheduledMessage>> {
     const { cursors, store } = this.#deps;
     const bind = ["scheduled_message.list", actor.tenantId, actor.principalId, roomId ?? null];
-    const after = cursors.open(cursor, bind)?.[0];
+    const after = cursors.open(cursor, bind)?.[0]?.toString();
     const rows = await new ScheduledStore(store.db).list(
       actor.tenantId,
       actor.principalId,
       roomId,
-      after === undefined ? undefined : String(after),
+      after,
       limit + 1,
     );
     return cursors.page(rows, limit, bind, (row) => [row.id], present);

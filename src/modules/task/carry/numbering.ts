@@ -1,5 +1,6 @@
 // The keys and places that tasks get when they come in: their own where those are free, else new ones.
 import { between } from "../board.ts";
+import { tryPrefix } from "../key.ts";
 import type { TaskStore } from "../store.ts";
 import type { TaskRoomRow } from "../tables.ts";
 import type { TaskCarryStore } from "./store.ts";
@@ -26,11 +27,10 @@ export async function openBoard(
   { tenantId, roomId }: Room,
   prefix: string,
 ): Promise<TaskRoomRow> {
-  for (let attempt = 1;; attempt++) {
+  while (true) {
     const board = await carry.board(tenantId, roomId);
     if (board !== undefined) return board;
-    const wanted = attempt === 1 ? prefix : `${prefix}${attempt}`;
-    await tasks.addRoom({ tenant_id: tenantId, room_id: roomId, prefix: wanted, last_number: 0 });
+    await tryPrefix(tasks, tenantId, roomId, prefix);
   }
 }
 
