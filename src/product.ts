@@ -300,6 +300,7 @@ export function createProduct(
     sync: {
       authTimeoutMs: limits.ws.authTimeoutMs,
       connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
+      isCapped: limits.isOn,
       isShared: settings.SVC_REDIS_URL !== undefined,
     },
     ...indexed,

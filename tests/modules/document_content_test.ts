@@ -340,3 +340,20 @@ Deno.test("the difference of two texts turns the one into the other without cutt
     for (const { insert } of splices) assert.ok(insert.isWellFormed());
   }));
 });
+
+Deno.test("what the comments of a document said is in no event of the room any more that it left", async () => {
+  await using world = await DocumentWorld.open();
+  const { id } = await world.make("text");
+  const { id: other } = await world.make("text");
+  const member = world.as("member");
+  for (const one of [id, other]) await member.post(`${PATH}/${one}/comments`, { text: "secret" });
+  const { body: room } = await member.post("/v1/rooms", { name: "Elsewhere" });
+  assert.equal((await member.patch(`${PATH}/${id}`, { roomId: room.id })).status, 200);
+  const told = (await world.events()).filter(({ type }) => type === "document.commented");
+  assert.deepEqual(told.map(({ data: { documentId, comment } }) => [documentId, comment.text]), [
+    [id, ""],
+    [other, "secret"],
+  ]);
+  const { body: { items } } = await member.get(`${PATH}/${id}/comments`);
+  assert.equal(items[0].text, "secret");
+});

@@ -1,5 +1,6 @@
-// A real editor's client for tests: the provider that TipTap, CodeMirror and the like use, on a document's text.
+// Clients for tests: the provider that TipTap, CodeMirror and the like use, on a document's text, and one that says anything.
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
+import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import type { Harness } from "../harness.ts";
 
@@ -76,6 +77,80 @@ export class Editor {
   close(): void {
     this.provider.destroy();
     this.#socket.destroy();
+  }
+}
+
+/** Kinds of frames. */
+export const KIND = { sync: 0, awareness: 1, auth: 2, close: 7 };
+
+/** A client that says what it is told to say. */
+export class RawEditor {
+  readonly socket: WebSocket;
+  readonly closed: Promise<number>;
+  readonly #name: string;
+  readonly #heard: string[] = [];
+
+  private constructor(url: string, name: string) {
+    this.#name = name;
+    this.socket = new WebSocket(url);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onmessage = ({ data }) => this.#heard.push(new TextDecoder().decode(data));
+    this.closed = new Promise((resolve) => this.socket.onclose = ({ code }) => resolve(code));
+  }
+
+  /** Without a token it stays a stranger. */
+  static async connect(url: string, name: string, token?: string): Promise<RawEditor> {
+    const editor = new RawEditor(url, name);
+    await new Promise((resolve) => editor.socket.onopen = resolve);
+    if (token === undefined) return editor;
+    editor.ask(token);
+    await until(() => editor.#heard.length > 0 || editor.socket.readyState !== WebSocket.OPEN, "answered");
+    return editor;
+  }
+
+  /** Asks for a document. */
+  ask(token: string, name?: string): void {
+    this.say(KIND.auth, (frame) => {
+      enc.writeVarUint(frame, 0);
+      enc.writeVarString(frame, token);
+    }, name);
+  }
+
+  say(kind: number, write: (frame: enc.Encoder) => void, name = this.#name): void {
+    const frame = enc.createEncoder();
+    enc.writeVarString(frame, name);
+    enc.writeVarUint(frame, kind);
+    write(frame);
+    this.socket.send(enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>);
+  }
+
+  /** Claims to be these clients. */
+  claim(clients: readonly number[], clock: number, state: string): void {
+    const update = enc.createEncoder();
+    enc.writeVarUint(update, clients.length);
+    for (const client of clients) {
+      enc.writeVarUint(update, client);
+      enc.writeVarUint(update, clock);
+      enc.writeVarString(update, state);
+    }
+    this.say(KIND.awareness, (frame) => enc.writeVarUint8Array(frame, enc.toUint8Array(update)));
+  }
+
+  update(update: Uint8Array, step = 1): void {
+    this.say(KIND.sync, (frame) => {
+      enc.writeVarUint(frame, step);
+      enc.writeVarUint8Array(frame, update);
+    });
+  }
+
+  /** Whether it was told something that has these words in it. */
+  heard(words: string): boolean {
+    return this.#heard.some((text) => text.includes(words));
+  }
+
+  async close(): Promise<void> {
+    this.socket.close();
+    await this.closed;
   }
 }
 

@@ -4,10 +4,8 @@ import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { onEngines } from "../engines.ts";
-import { aWhile, EditorRoom, until } from "./document_editor.ts";
+import { aWhile, EditorRoom, KIND, RawEditor, until } from "./document_editor.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
-
-const KIND = { sync: 0, awareness: 1, auth: 2, close: 7 };
 
 async function open(text: string, environment: Record<string, string> = {}) {
   const world = await DocumentWorld.open({ environment });
@@ -23,72 +21,6 @@ async function open(text: string, environment: Record<string, string> = {}) {
       await world[Symbol.asyncDispose]();
     },
   };
-}
-
-/** A client that says what it is told to say. */
-class RawEditor {
-  readonly socket: WebSocket;
-  readonly closed: Promise<number>;
-  readonly #name: string;
-  #frames = 0;
-
-  private constructor(url: string, name: string) {
-    this.#name = name;
-    this.socket = new WebSocket(url);
-    this.socket.binaryType = "arraybuffer";
-    this.socket.onmessage = () => this.#frames++;
-    this.closed = new Promise((resolve) => this.socket.onclose = ({ code }) => resolve(code));
-  }
-
-  /** Without a token it stays a stranger. */
-  static async connect(url: string, name: string, token?: string): Promise<RawEditor> {
-    const editor = new RawEditor(url, name);
-    await new Promise((resolve) => editor.socket.onopen = resolve);
-    if (token === undefined) return editor;
-    editor.ask(token);
-    await until(() => editor.#frames > 0 || editor.socket.readyState !== WebSocket.OPEN, "answered");
-    return editor;
-  }
-
-  /** Asks for a document. */
-  ask(token: string, name?: string): void {
-    this.say(KIND.auth, (frame) => {
-      enc.writeVarUint(frame, 0);
-      enc.writeVarString(frame, token);
-    }, name);
-  }
-
-  say(kind: number, write: (frame: enc.Encoder) => void, name = this.#name): void {
-    const frame = enc.createEncoder();
-    enc.writeVarString(frame, name);
-    enc.writeVarUint(frame, kind);
-    write(frame);
-    this.socket.send(enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>);
-  }
-
-  /** Claims to be these clients. */
-  claim(clients: readonly number[], clock: number, state: string): void {
-    const update = enc.createEncoder();
-    enc.writeVarUint(update, clients.length);
-    for (const client of clients) {
-      enc.writeVarUint(update, client);
-      enc.writeVarUint(update, clock);
-      enc.writeVarString(update, state);
-    }
-    this.say(KIND.awareness, (frame) => enc.writeVarUint8Array(frame, enc.toUint8Array(update)));
-  }
-
-  update(update: Uint8Array, step = 1): void {
-    this.say(KIND.sync, (frame) => {
-      enc.writeVarUint(frame, step);
-      enc.writeVarUint8Array(frame, update);
-    });
-  }
-
-  async close(): Promise<void> {
-    this.socket.close();
-    await this.closed;
-  }
 }
 
 Deno.test("nobody fills the presence of a document with clients that are not there", async () => {

@@ -7,7 +7,7 @@ import { DocumentAppendix } from "./appendix.ts";
 import { CommentStore } from "./comment/store.ts";
 import type { ContentLog } from "./content/log.ts";
 import { ContentStore } from "./content/store.ts";
-import { encode, openDocument, relationOf, textOf, updateFault } from "./crdt.ts";
+import { encode, relationOf, textOf, updateFault } from "./crdt.ts";
 import { bytesOf } from "./edit.ts";
 import { presentAccess, ROLES } from "./editor.ts";
 import { presentDocument, presentRevision, tell } from "./presenter.ts";
@@ -23,6 +23,7 @@ import {
 } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
+import { fromSnapshot } from "./weight.ts";
 
 /** A document as it is now, and what follows it. */
 export type Carried = {
@@ -107,7 +108,8 @@ export class DocumentCarrier {
   inspect(update: Uint8Array): CarriedContent | "damaged" | "too_large" {
     if (update.length > STATE_MAX_BYTES) return "too_large";
     if (updateFault(update) !== undefined) return "damaged";
-    const doc = openDocument([update]);
+    const doc = fromSnapshot(update);
+    if (doc === undefined) return "too_large";
     if (relationOf(doc, update) !== "known") return "damaged";
     const text = textOf(doc);
     return bytesOf(text) > TEXT_MAX_BYTES ? "too_large" : { text, snapshot: encode(doc) };

@@ -3,7 +3,9 @@ import { createHash } from "node:crypto";
 import { createDecoder, type Decoder, readUint8, readVarUint, readVarUint8Array } from "lib0/decoding";
 import * as Y from "yjs";
 import { isSafeText } from "@/core/text.ts";
+import { Fault } from "@/core/fault.ts";
 import type { Splice } from "./edit.ts";
+import { boundedDocument } from "./weight.ts";
 
 /** The name editors bind to: `ydoc.getText("content")`. */
 const FIELD = "content";
@@ -18,13 +20,25 @@ const NOT_TEXT = `only plain text in the Y.Text "${FIELD}" is kept here`;
 const [CONTENT, HAS_SUB, HAS_RIGHT, HAS_LEFT] = [0x1f, 0x20, 0x40, 0x80];
 const [DELETED, STRING] = [1, 4];
 
-/** A document with these updates in it. */
+/** A document with these updates in it; throws `limit_reached` where they take too much work. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
-  const doc = new Y.Doc();
-  Y.transact(doc, () => {
-    for (const update of updates) Y.applyUpdate(doc, update);
-  });
-  return doc;
+  const fill = (together: (doc: Y.Doc, work: () => void) => void): Y.Doc => {
+    const doc = boundedDocument();
+    together(doc, () => updates.forEach((update) => Y.applyUpdate(doc, update)));
+    return doc;
+  };
+  try {
+    return fill(Y.transact);
+  } catch (thrown) {
+    if (!(thrown instanceof Fault)) throw thrown;
+    // Only the end of a transaction joins parts that continue each other: one by one, as they came, updates find fewer.
+    return fill((_doc, work) => work());
+  }
+}
+
+/** Puts an update into a document. */
+export function takeUpdate(doc: Y.Doc, update: Uint8Array): void {
+  Y.applyUpdate(doc, update);
 }
 
 /** The Markdown in a document, fit to be stored. */
@@ -154,18 +168,17 @@ export function updateFault(update: Uint8Array): string | undefined {
 /** How an update relates to a document: it has nothing new, it fits, or it builds on something that is missing. */
 export function relationOf(doc: Y.Doc, update: Uint8Array): "known" | "fits" | "foreign" {
   const { structs, ds } = Y.decodeUpdate(update);
-  const vector = Y.decodeStateVector(Y.encodeStateVector(doc));
   const { from, to } = Y.parseUpdateMeta(update);
   let hasNew = false;
   for (const [client, clock] of from) {
-    const known = vector.get(client) ?? 0;
+    const known = Y.getState(doc.store, client);
     const isNew = (to.get(client) ?? 0) > known;
     // What one of our own clients wrote and is not here was written to another document.
     if (clock > known || (isNew && client >= OUR_CLIENTS)) return "foreign";
     hasNew ||= isNew;
   }
   const isThere = (client: number, end: number): boolean =>
-    end <= Math.max(vector.get(client) ?? 0, to.get(client) ?? 0);
+    end <= Math.max(Y.getState(doc.store, client), to.get(client) ?? 0);
   for (const struct of structs) {
     if (!(struct instanceof Y.Item)) continue;
     for (const neighbour of [struct.origin, struct.rightOrigin]) {

@@ -55,7 +55,7 @@ function splicesOfEdit(text: string, edit: Edit, index: number): Splice[] {
   const { find, occurrence } = edit;
   const places = placesOf(text, find, occurrence);
   const fault = (code: "edit_not_matched" | "edit_ambiguous", detail: string): Fault =>
-    new Fault(code, `/edits/${index}/find: ${detail}`, { errors: [{ pointer: `/edits/${index}/find`, code, detail }] });
+    Fault.at(`/edits/${index}/find`, code, detail, code);
   if (places.length === 0) throw fault("edit_not_matched", "The text is not in the document");
   if (occurrence === "only" && indexOf(text, find, (places[0] ?? 0) + 1) >= 0) {
     throw fault("edit_ambiguous", "The text is in the document more than once; give more of it, or say which");
@@ -104,9 +104,7 @@ export function findAnchor(text: string, { text: quote, prefix = "", suffix = ""
     const detail = at < 0
       ? "The text is not in the document"
       : "The text is in the document more than once; give a prefix or a suffix";
-    throw new Fault("anchor_not_found", `/anchor: ${detail}`, {
-      errors: [{ pointer: "/anchor", code: "anchor_not_found", detail }],
-    });
+    throw Fault.at("/anchor", "anchor_not_found", detail, "anchor_not_found");
   }
   return { at: at + prefix.length, remove: quote.length, insert: "" };
 }

@@ -3,11 +3,13 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import { checkVersion } from "@/core/patch.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentEntry, type DocumentGate, isModerator } from "./access.ts";
+import { CommentStore } from "./comment/store.ts";
 import type { ContentLog } from "./content/log.ts";
-import { presentDocument, tell } from "./presenter.ts";
+import { presentDocument, silenceAll, tell } from "./presenter.ts";
 import {
   type AccessPut,
   type AccessRef,
@@ -51,9 +53,7 @@ export class DocumentEditor {
     const isMove = input.parentId !== undefined || input.roomId !== undefined;
     return gate.hold(context, id, async (entry) => {
       const { tx, row } = entry;
-      if (version !== undefined && version !== row.version) {
-        throw new Fault("version_mismatch", `The document is at version ${row.version}, not ${version}`);
-      }
+      checkVersion("document", row.version, version);
       checkChange(entry, input);
       const roomId = input.roomId ?? row.room_id;
       const isLeaving = roomId !== row.room_id;
@@ -172,7 +172,8 @@ export class DocumentEditor {
   }
 
   /** For those it left, it is gone; readers of a private document it is none any more either. */
-  async #tellLeft(tx: Tx, actor: Context["actor"], { tenant_id: tenantId, id, room_id: roomId }: DocumentRow) {
+  async #tellLeft(tx: Tx, actor: Context["actor"], row: DocumentRow) {
+    const { tenant_id: tenantId, id, room_id: roomId } = row;
     const documents = new DocumentStore(tx.db);
     const readers = await documents.readers(tenantId, id);
     const streams = roomId === null
@@ -180,6 +181,8 @@ export class DocumentEditor {
       : [roomStream(roomId)];
     const data = { documentId: id, roomId, reason: "moved" };
     await tx.emit(...streams.map((stream) => ({ tenantId, stream, type: "document.deleted", actor, data })));
+    // Whoever deletes a comment later finds only what was told where the document is by then.
+    if (await new CommentStore(tx.db).count(tenantId, id) > 0) await silenceAll(tx, row, iso(this.#deps.clock.now()));
     for (const reader of readers) await documents.removeReader(tenantId, id, reader.principal_id);
   }
 }

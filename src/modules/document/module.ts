@@ -25,7 +25,7 @@ import {
   DOCUMENT_EVENTS,
   EDITORS_MAX,
   EDITS_MAX,
-  FRAME_MAX_BYTES,
+  PARTS_MAX,
   PLACES_MAX,
   REVISION_DAYS,
   REVISIONS_MAX,
@@ -35,8 +35,10 @@ import {
 } from "./schema.ts";
 import type { DocumentIndex } from "./searchable.ts";
 import { DocumentService, PURGE_JOB } from "./service.ts";
+import { Shares } from "./share.ts";
 import { type SyncOptions, SyncService } from "./sync/service.ts";
 import type { DocumentTables } from "./tables.ts";
+import { countSteps } from "./weight.ts";
 
 /** What the document module is built from; without `index` documents are not found by search. */
 type DocumentModuleDeps = {
@@ -56,15 +58,20 @@ type DocumentModuleDeps = {
 export function documentModule(
   deps: DocumentModuleDeps,
 ): { module: Module; sync: SyncService; carrier: DocumentCarrier } {
+  countSteps();
   const { store, clock, cursors, index } = deps;
   const gate = new DocumentGate(deps);
-  const log = new ContentLog({ store, clock, index });
+  const shares = new Shares(deps.sync);
+  const log = new ContentLog({ store, clock, shares, index });
   const documents = new DocumentService({ store, clock, cursors, gate, log, index });
   const editor = new DocumentEditor({ store, clock, gate, log, identity: deps.identity, index });
-  const contents = new ContentService({ store, cursors, gate, log });
+  const contents = new ContentService({ store, cursors, gate, log, shares });
   const comments = new CommentService({ store, clock, cursors, gate, log });
   const { bus, authenticate, revalidate } = deps;
-  const sync = new SyncService({ store, bus, clock, gate, log, contents, authenticate, revalidate }, deps.sync);
+  const sync = new SyncService(
+    { store, bus, clock, gate, log, contents, shares, authenticate, revalidate },
+    deps.sync,
+  );
   const payload = z.strictObject({ documentId: z.string() });
   const module: Module = {
     name: "document",
@@ -86,9 +93,9 @@ export function documentModule(
       limits: {
         title: TITLE_MAX,
         textBytes: TEXT_MAX_BYTES,
-        updateFrameBytes: FRAME_MAX_BYTES,
         updateBytes: UPDATE_MAX_BYTES,
         editors: EDITORS_MAX,
+        parts: PARTS_MAX,
         edits: EDITS_MAX,
         places: PLACES_MAX,
         revisions: REVISIONS_MAX,

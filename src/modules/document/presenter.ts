@@ -96,14 +96,29 @@ export async function silence(
   { id, created_at }: CommentRow,
   until: string,
 ): Promise<void> {
+  await hush(tx, row, created_at, until, id, (comment) => comment.id === id || comment.parentId === id);
+}
+
+/** The same of all comments of a document that leaves the place in which they were told. */
+export async function silenceAll(tx: Transaction<DocumentTables>, row: DocumentRow, until: string): Promise<void> {
+  await hush(tx, row, row.created_at, until, row.id, () => true);
+}
+
+/** Takes the texts of those comments that `isMeant` out of the events that name `id`. */
+async function hush(
+  tx: Transaction<DocumentTables>,
+  row: DocumentRow,
+  from: string,
+  to: string,
+  id: string,
+  isMeant: (comment: Comment) => boolean,
+): Promise<void> {
   for (const stream of await streamsOf(tx, row)) {
-    const span = { tenantId: row.tenant_id, stream, type: "document.commented", from: created_at, to: until };
     await retell(
       tx.db,
-      span,
+      { tenantId: row.tenant_id, stream, type: "document.commented", from, to },
       id,
-      ({ comment, ...data }) =>
-        comment.id === id || comment.parentId === id ? { ...data, comment: withoutText(comment) } : undefined,
+      ({ comment, ...data }) => isMeant(comment) ? { ...data, comment: withoutText(comment) } : undefined,
     );
   }
 }

@@ -3,11 +3,11 @@ import type { Actor } from "@/core/actor.ts";
 import { readBytes } from "@/core/bytes.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { queryOf, type Route } from "@/core/route.ts";
+import { dispositionOf, queryOf, type Route } from "@/core/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, tooLarge } from "./content/service.ts";
 import { htmlOf } from "./markdown.ts";
-import { DocumentId, FRAME_MAX_BYTES, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
+import { DocumentId, FRAME_MAX_BYTES, PARTS_MAX, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
 import type { DocumentService } from "./service.ts";
 
 export const DOCUMENT_PATH = "/v1/collaboration/documents";
@@ -63,7 +63,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       return new Response(format === "html" ? await htmlOf(title, text) : text, {
         headers: {
           "Content-Type": `text/${format}; charset=utf-8`,
-          "Content-Disposition": disposition(title, format === "html" ? "html" : "md"),
+          "Content-Disposition": dispositionOf("attachment", fileNameOf(title, format === "html" ? "html" : "md")),
           "Content-Security-Policy": "sandbox; default-src 'none'; img-src https: data:",
           "Cache-Control": "private, no-cache",
         },
@@ -117,6 +117,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       "not_found",
       "room_archived",
       "conflict",
+      "limit_reached",
       "payload_too_large",
       "unsupported_media_type",
       "validation_failed",
@@ -153,12 +154,12 @@ export function syncRoute(upgrade: (request: Request, ip: string) => Promise<Res
       "Speaks the Hocuspocus protocol: use `@hocuspocus/provider` with the document's id as `name`, an access " +
       'token as `token`, and bind the editor to `ydoc.getText("content")`, which holds Markdown. Those who may only ' +
       "read get everything and change nothing. With `generation` in the query a copy of another generation is refused. " +
-      `An update has at most ${FRAME_MAX_BYTES / 1024} KiB, the first sync after connecting ${
-        UPDATE_MAX_BYTES / 1024
-      } ` +
-      'KiB. What is not accepted is told by a stateless message `{"type":"document.refused","code","detail"}` and stays ' +
-      "unsaved in the client; larger frames and malformed ones end the socket with 1009 or 4400, more than " +
-      `${VIEWS_MAX} editors of one document on it with 4429.`,
+      `An update has at most ${UPDATE_MAX_BYTES / 1024} KiB, any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
+      'What is not accepted is told by a stateless message `{"type":"document.refused","code","detail"}` and stays ' +
+      `unsaved in the client: \`limit_reached\` is said of what no editor does, which is to write a document in more than ` +
+      `${PARTS_MAX} pieces, or to put pieces between neighbours that lie far apart. Larger frames and malformed ones end ` +
+      `the socket with 1009 or 4400, more than ${VIEWS_MAX} editors of one document on it with 4429, and so does a member ` +
+      "whose updates take the gateway more than a tenth of its time: there is room for seconds of it, and it fills again.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/sync`,
@@ -192,12 +193,8 @@ function vectorOf(text: string | undefined): Uint8Array | undefined {
   }
 }
 
-/** RFC 6266: a plain name for old programs, the real one for the others. */
-function disposition(title: string, extension: string): string {
-  const name = `${
-    [...title.replaceAll(/[\p{C}/\\:*?"<>|]/gu, " ").trim()].slice(0, FILE_NAME_MAX_CHARS).join("")
-  }.${extension}`;
-  const plain = name.replaceAll(/[^\x20-\x7e]/g, "_").replaceAll(/["%]/g, "_");
-  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);
-  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+/** The title without what means something to file systems. */
+function fileNameOf(title: string, extension: string): string {
+  const points = [...title.replaceAll(/[\p{C}/\\:*?"<>|]/gu, " ").trim()];
+  return `${points.slice(0, FILE_NAME_MAX_CHARS).join("")}.${extension}`;
 }

@@ -37,6 +37,8 @@ export const BRANCH_MAX = 2000;
 export const READERS_MAX = 200;
 /** Bytes of the CRDT, which remembers what was deleted: snapshot and updates. */
 export const STATE_MAX_BYTES = 16 * 1024 * 1024;
+/** Pieces that a text is written and deleted in; each takes a few hundred bytes wherever the document is open. */
+export const PARTS_MAX = 100_000;
 export const FRAME_MAX_BYTES = 64 * 1024;
 export const UPDATE_MAX_BYTES = 512 * 1024;
 export const EDITORS_MAX = 100;

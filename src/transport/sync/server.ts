@@ -105,15 +105,13 @@ function open(request: Request, ticket: Ticket): { socket: WebSocket; response: 
 function metaOf(ticket: Ticket, { rate }: WsLimits, mayActIn: MayActIn): SocketMeta {
   const now = Date.now();
   const frames = new Bucket(FRAMES.perSecond, FRAMES.burst, now);
-  const bytes = new Bucket(BYTES.perSecond / 1024, BYTES.burst / 1024, now);
+  const bytes = new Bucket(BYTES.perSecond, BYTES.burst, now);
   return {
     mayActIn,
     onAuthenticated: () => ticket.onAuthenticated(),
     takeFrame(size) {
-      if (rate === undefined) return true;
-      let isAllowed = frames.take(Date.now());
-      for (let left = Math.ceil(size / 1024); left > 0; left--) isAllowed &&= bytes.take(Date.now());
-      return isAllowed;
+      const now = Date.now();
+      return rate === undefined || frames.take(now) && bytes.take(now, size);
     },
   };
 }

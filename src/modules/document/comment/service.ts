@@ -4,6 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { checkVersion } from "@/core/patch.ts";
 import type { Store } from "@/ports/store.ts";
 import type * as Y from "yjs";
 import { type DocumentGate, type Held, isModerator } from "../access.ts";
@@ -37,7 +38,7 @@ export class CommentService {
     const bind = ["document.comments", row.tenant_id, context.actor.principalId, id, resolved ?? null];
     const after = cursors.open(cursor, bind);
     const rows = await new CommentStore(store.db).list(row.tenant_id, id, resolved, after, limit + 1);
-    const { doc } = await log.open(row.tenant_id, id);
+    const { doc } = await log.open(row.tenant_id, id, context.actor);
     const text = textOf(doc);
     return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => presentComment(one, doc, text));
   }
@@ -55,7 +56,7 @@ export class CommentService {
       if (parent !== undefined && anchor !== undefined) {
         throw new Fault("validation_failed", "/anchor: a reply is where its comment is");
       }
-      const { doc } = await log.open(row.tenant_id, id);
+      const { doc } = await log.open(row.tenant_id, id, context.actor);
       const place = anchor === undefined ? undefined : findAnchor(textOf(doc), anchor);
       const now = iso(clock.now());
       const comment: CommentRow = {
@@ -86,9 +87,7 @@ export class CommentService {
       const { tx, row } = held;
       checkOpen(row);
       const before = await find(held, commentId);
-      if (version !== undefined && version !== before.version) {
-        throw new Fault("version_mismatch", `The comment is at version ${before.version}, not ${version}`);
-      }
+      checkVersion("comment", before.version, version);
       if (text !== undefined && before.author_id !== context.actor.principalId) {
         throw new Fault("forbidden", "Only its author changes what a comment says");
       }

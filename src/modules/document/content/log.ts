@@ -1,16 +1,19 @@
 // The log of a document's content: every accepted update is in it before anybody is told that it is saved.
 // The binary CRDT is the truth; texts are derived from it, snapshots only make it shorter.
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
-import { encode, openDocument, textOf } from "../crdt.ts";
+import { encode, openDocument, takeUpdate, textOf } from "../crdt.ts";
 import { bytesOf, tooLong } from "../edit.ts";
 import { presentDocument, tell } from "../presenter.ts";
 import { AUTHORS_MAX, type Origin, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
+import type { Shares } from "../share.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
+import { fromSnapshot } from "../weight.ts";
 import { ContentStore } from "./store.ts";
 
 /** Told on every node when the content of a document moved; the id is `<document>/<revision>`. */
@@ -28,7 +31,7 @@ const DAY_MS = 86_400_000;
 
 export type Opened = { doc: Y.Doc; revision: number };
 type Tx = Transaction<DocumentTables>;
-type Deps = { store: Store<DocumentTables>; clock: Clock; index?: DocumentIndex | undefined };
+type Deps = { store: Store<DocumentTables>; clock: Clock; shares: Shares; index?: DocumentIndex | undefined };
 
 export class ContentLog {
   readonly #deps: Deps;
@@ -55,8 +58,20 @@ export class ContentLog {
     await indexDocument(tx, this.#deps.index, row, text);
   }
 
-  /** The CRDT as it is now. */
-  async open(tenantId: string, id: string): Promise<Opened> {
+  /** The CRDT as it is now, at the cost of `who` where somebody asks. */
+  async open(tenantId: string, id: string, who?: Actor): Promise<Opened> {
+    const share = who === undefined ? undefined : this.#deps.shares.of(who);
+    const retryAfterMs = share?.waitMs ?? 0;
+    if (retryAfterMs > 0) {
+      throw new Fault("rate_limited", "The caller's documents take too much time", { retryAfterMs });
+    }
+    const { updates, revision } = await this.#whole(tenantId, id);
+    const doc = share === undefined ? openDocument(updates) : share.time(() => openDocument(updates));
+    return { doc, revision };
+  }
+
+  /** All that a document is made of, as it came: the snapshot, and the updates since. */
+  async #whole(tenantId: string, id: string): Promise<{ updates: Uint8Array[]; revision: number }> {
     const contents = new ContentStore(this.#deps.store.db);
     // Updates before the snapshot: one that is made in between holds them, and nothing is missed.
     const rows = await contents.updatesAfter(tenantId, id, 0);
@@ -64,14 +79,12 @@ export class ContentLog {
     if (state === undefined) throw new Fault("not_found", "The document is gone");
     const updates = rows.filter(({ revision }) => revision > state.snapshot_revision);
     return {
-      doc: openDocument(
-        [state.snapshot, ...updates.map(({ data }) => data)].map((data) => Uint8Array.fromBase64(data)),
-      ),
+      updates: [state.snapshot, ...updates.map(({ data }) => data)].map((data) => Uint8Array.fromBase64(data)),
       revision: updates.at(-1)?.revision ?? state.snapshot_revision,
     };
   }
 
-  /** Updates after a revision, or the whole state where they are in the snapshot already; and where that leads to. */
+  /** Updates after a revision, or all there are where that is in the snapshot already; and where that leads to. */
   async since(tenantId: string, id: string, after: number): Promise<{ updates: Uint8Array[]; revision: number }> {
     const contents = new ContentStore(this.#deps.store.db);
     const rows = await contents.updatesAfter(tenantId, id, after);
@@ -81,15 +94,14 @@ export class ContentLog {
     }
     const row = await new DocumentStore(this.#deps.store.db).find(tenantId, id);
     if (row?.revision === after) return { updates: [], revision: after };
-    const { doc, revision } = await this.open(tenantId, id);
-    return { updates: [encode(doc)], revision };
+    return await this.#whole(tenantId, id);
   }
 
   /** The text as it is now, read without opening the CRDT where it has been derived. */
-  async text(row: DocumentRow): Promise<{ text: string; revision: number }> {
+  async text(row: DocumentRow, who?: Actor): Promise<{ text: string; revision: number }> {
     const state = await new ContentStore(this.#deps.store.db).state(row.tenant_id, row.id);
     if (state?.text_revision === row.revision) return { text: state.text, revision: row.revision };
-    const { doc, revision } = await this.open(row.tenant_id, row.id);
+    const { doc, revision } = await this.open(row.tenant_id, row.id, who);
     return { text: textOf(doc), revision };
   }
 
@@ -125,8 +137,8 @@ export class ContentLog {
     // As far as is known without opening it, the text has grown by all of the updates.
     if (row.text_bytes + row.loose_bytes + update.length > TEXT_MAX_BYTES) {
       const { doc } = await this.open(row.tenant_id, row.id);
-      const grown = openDocument([encode(doc), update]);
-      const textBytes = bytesOf(textOf(grown));
+      takeUpdate(doc, update);
+      const textBytes = bytesOf(textOf(doc));
       if (textBytes > TEXT_MAX_BYTES) throw tooLong();
       // Appending counts the update once more.
       row = { ...row, text_bytes: textBytes, loose_bytes: -update.length };
@@ -211,6 +223,8 @@ export class ContentLog {
     const bytes = updates.reduce((sum, { data }) => sum + data.length, 0);
     if (updates.length < COMPACT_UPDATES && bytes < COMPACT_BYTES) return row;
     const snapshot = encode(doc);
+    // It has the parts in another order, which somebody may have made to take long: the updates stay, and no more come.
+    if (fromSnapshot(snapshot) === undefined) return { ...row, state_bytes: STATE_MAX_BYTES };
     await contents.setState(tenantId, id, { snapshot: snapshot.toBase64(), snapshot_revision: row.revision });
     await contents.dropUpdates(tenantId, id, row.revision);
     return { ...row, state_bytes: snapshot.length };

@@ -24,11 +24,19 @@ import {
   UPDATE_MAX_BYTES,
 } from "../schema.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
+import type { Shares } from "../share.ts";
 import { DocumentStore } from "../store.ts";
+import { checkParts, partsOf, weigh } from "../weight.ts";
 import type { ContentLog } from "./log.ts";
 import { ContentStore } from "./store.ts";
 
-type Deps = { store: Store<DocumentTables>; cursors: Cursors; gate: DocumentGate; log: ContentLog };
+type Deps = {
+  store: Store<DocumentTables>;
+  cursors: Cursors;
+  gate: DocumentGate;
+  log: ContentLog;
+  shares: Shares;
+};
 
 export class ContentService {
   readonly #deps: Deps;
@@ -43,11 +51,11 @@ export class ContentService {
     const { generation } = row;
     if (format === "yjs") {
       if (wanted !== undefined) throw new Fault("validation_failed", "/revision: yjs only has the present");
-      const { doc, revision } = await log.open(row.tenant_id, id);
+      const { doc, revision } = await log.open(row.tenant_id, id, context.actor);
       return { documentId: id, revision, version: revision, generation, format, update: encode(doc).toBase64() };
     }
     const { text, revision } = wanted === undefined || wanted === row.revision
-      ? await log.text(row)
+      ? await log.text(row, context.actor)
       : await this.#kept(row, wanted);
     const common = { documentId: id, revision, version: revision, generation };
     return format === "markdown" ? { ...common, format, text } : { ...common, format, blocks: await blocksOf(text) };
@@ -61,7 +69,7 @@ export class ContentService {
   ): Promise<{ update: Uint8Array; revision: number }> {
     const { gate, log } = this.#deps;
     const { row } = await gate.enter(context, id);
-    const { doc, revision } = await log.open(row.tenant_id, id);
+    const { doc, revision } = await log.open(row.tenant_id, id, context.actor);
     try {
       return { update: encode(doc, vector), revision };
     } catch (cause) {
@@ -109,10 +117,11 @@ export class ContentService {
     return this.#deps.gate.hold(context, id, async (held) => {
       checkWritable(held);
       const { tx, row } = held;
-      const { doc } = await this.#deps.log.open(row.tenant_id, id);
+      const { doc } = await this.#deps.log.open(row.tenant_id, id, context.actor);
       const relation = relationOf(doc, update);
       if (relation === "known") return presentChange(row, 0);
       if (relation === "foreign") throw foreign();
+      this.#deps.shares.of(context.actor).time(() => weigh(doc, update));
       return presentChange(await this.#deps.log.appendLive(tx, row, update, context.actor.principalId), 1);
     });
   }
@@ -175,15 +184,17 @@ export class ContentService {
   ): Promise<DocumentRow> {
     const { log } = this.#deps;
     const { actor } = context;
-    const { doc } = await log.open(before.tenant_id, before.id);
+    const { doc } = await log.open(before.tenant_id, before.id, actor);
     const text = textOf(doc);
     const { splices, text: wanted } = change(text);
     if (bytesOf(wanted) > TEXT_MAX_BYTES) throw tooLong();
     if (wanted === text) return before;
     const row = await log.settleLive(tx, before, doc);
+    const parts = partsOf(doc);
     const update = applySplices(doc, `${row.generation} ${epoch}`, splices);
     // The text is read again from what will be stored; a change that does not arrive whole does not arrive.
     if (textOf(doc) !== wanted) throw new Error("the text read back is not the text written");
+    checkParts(doc, parts);
     const moved = await log.append(tx, row, update, actor.principalId);
     const settled = await log.settle(tx, moved, doc, kind, [actor.principalId]);
     const data = { document: presentDocument(settled), changed: ["content"], principalIds: [actor.principalId] };

@@ -1,6 +1,7 @@
 // An editor as the engine holds it: one connection to one document, and what we know of who is behind it.
 import type { Connection } from "@hocuspocus/server";
 import type { Actor } from "@/core/actor.ts";
+import type { Share } from "../share.ts";
 import type { SyncSession } from "./session.ts";
 
 /** What a connection to one document carries. */
@@ -8,6 +9,8 @@ export type Editing = {
   session: SyncSession;
   actor: Actor;
   canWrite: boolean;
+  /** What its member may take of the node's time. */
+  share: Share;
   /** Where the client's copy stood when it connected. */
   vector?: Uint8Array;
   /** What it had before it connected, and until it heard from us, has come. */

@@ -31,14 +31,17 @@ const NAME = /^[A-Za-z0-9_-]{1,64}(?:\0[\w.:-]{1,100})?$/;
 export type Frame = {
   /** Of the document, and of the editor. */
   name: string;
-  kind: "auth" | "close" | "ping" | "first_sync" | "other";
+  kind: "auth" | "close" | "ping" | "first_sync" | "update" | "other";
   /** Why the update in it is not taken. */
   refusal?: Fault;
 };
 type FrameFault = "malformed" | "too_large";
 
-/** Reads what the frame is about, or says what is wrong with it. Of what was not `asked` for, no more than its head is read. */
-export function readFrame(data: Uint8Array, asked: ReadonlySet<string>): Frame | FrameFault {
+/**
+ * Reads what the frame is about, or says what is wrong with it. Of what was not `asked` for, and of updates of a stranger, no
+ * more than the head is read.
+ */
+export function readFrame(data: Uint8Array, asked: ReadonlySet<string>, isStranger: boolean): Frame | FrameFault {
   if (data.length > BODY_MAX_BYTES) return "too_large";
   // The one kind that is about no document.
   if (data.length === 1 && (data[0] === KIND.ping || data[0] === KIND.pong)) return { name: "", kind: "ping" };
@@ -53,12 +56,12 @@ export function readFrame(data: Uint8Array, asked: ReadonlySet<string>): Frame |
         const step = readVarUint(decoder);
         if (step > SYNC_MAX) return "malformed";
         const payload = readVarUint8Array(decoder);
-        // All that was typed offline may come at once when a client returns, and is refused by name when it is too much;
-        // while it is connected, edits are small.
-        if (step !== STEP2 && payload.length > FRAME_MAX_BYTES) return "too_large";
-        if (!asked.has(name)) return { name, kind: "other" };
-        if (step === STEP1) return isVector(payload) ? { name, kind: "other" } : "malformed";
-        return readUpdate({ name, kind: step === STEP2 ? "first_sync" : "other" }, payload);
+        // Updates that are too much are refused by name: what was typed offline comes at once, and so does what is pasted.
+        if (step === STEP1 && payload.length > FRAME_MAX_BYTES) return "too_large";
+        const kind = step === STEP1 ? "other" : step === STEP2 ? "first_sync" : "update";
+        if (!asked.has(name) || (isStranger && step !== STEP1)) return { name, kind };
+        if (step === STEP1) return isVector(payload) ? { name, kind } : "malformed";
+        return readUpdate({ name, kind }, payload);
       }
       case KIND.awareness:
         return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };

@@ -1,7 +1,6 @@
 // Live co-editing: the Hocuspocus engine between editors' sockets and the log. The log comes first: an update is on disk
 // before it is in the document, before others see it, and before its editor is told that it is saved.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
@@ -10,8 +9,10 @@ import type { Signal } from "@/ports/store.ts";
 import { type ContentLog, MOVED_SIGNAL } from "../content/log.ts";
 import { type ContentService, foreign } from "../content/service.ts";
 import { isEmptyUpdate, isWithin, relationOf } from "../crdt.ts";
+import { readingMs, weigh } from "../weight.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { RIGHTS_SIGNAL } from "../service.ts";
+import type { Shares } from "../share.ts";
 import { DocumentStore } from "../store.ts";
 import { type Editing, type Editor, type Library, Refusal, type Send } from "./editor.ts";
 import { Follower } from "./follower.ts";
@@ -26,10 +27,12 @@ const STEP = { one: 0, update: 2 };
 /** An editor is one client in a document, and another when it notices that its number is taken. */
 const CLIENTS_MAX = 8;
 
-type Deps = RightsDeps & { bus: Bus; log: ContentLog; contents: ContentService };
+type Deps = RightsDeps & { bus: Bus; log: ContentLog; contents: ContentService; shares: Shares };
 export type SyncOptions = {
   authTimeoutMs: number;
   connectionsPerPrincipal?: number | undefined;
+  /** Members are held to a share of the node's time. */
+  isCapped: boolean;
   /** Other nodes may move a document, and what they say may be lost. */
   isShared: boolean;
 };
@@ -109,9 +112,15 @@ export class SyncService {
       maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
       onAuthenticate: (hook) => this.#authenticate(hook),
       onTokenSync: ({ connection, token }) => this.#rights.renew(connection, token),
-      onLoadDocument: ({ document, context }) => this.#load(document, context.actor),
+      onLoadDocument: ({ document, context }) => this.#load(document, context),
       // Rights may have changed while the document was loaded.
       connected: ({ connection }) => Promise.resolve(this.#rights.recheckSoon(connection)),
+      // What waits in the queue of an editor is not worked off for somebody who has to go.
+      beforeHandleMessage: ({ context: { session, share } }) => {
+        if (share.waitMs === 0) return Promise.resolve();
+        session.end(ENDED.work);
+        return Promise.reject(new Refusal("too-much-work"));
+      },
       beforeSync: ({ connection, document, type, payload }) => this.#accept(connection, document.name, type, payload),
       beforeHandleAwareness: ({ document, connection, states }) => {
         if (connection !== undefined) keepOwn(document, connection, states);
@@ -143,6 +152,8 @@ export class SyncService {
       const principal = `${actor.tenantId}/${actor.principalId}`;
       const others = [...this.#sessions].filter((one) => one !== session && one.principal === principal).length;
       if (others >= (this.#options.connectionsPerPrincipal ?? Infinity)) throw new Refusal("connection-limit");
+      const share = this.#deps.shares.of(actor);
+      if (share.waitMs > 0) throw new Refusal("too-much-work");
       const editing = await this.#deps.gate.editing(actor, documentName);
       if (editing === undefined) throw new Refusal("permission-denied");
       const generation = requestParameters.get("generation");
@@ -150,9 +161,9 @@ export class SyncService {
       if ((instance.documents.get(documentName)?.getConnectionsCount() ?? 0) >= EDITORS_MAX) {
         throw new Refusal("too-many-editors");
       }
-      session.authenticated(principal);
+      session.authenticated(principal, share);
       connectionConfig.readOnly = !editing.canWrite;
-      return { actor, canWrite: editing.canWrite };
+      return { actor, canWrite: editing.canWrite, share };
     } catch (thrown) {
       if (thrown instanceof Refusal) throw thrown;
       const { code, kind } = Fault.from(thrown);
@@ -161,7 +172,7 @@ export class SyncService {
     }
   }
 
-  async #load(document: Follower["document"], actor: Actor): Promise<void> {
+  async #load(document: Follower["document"], { actor, share }: Editing): Promise<void> {
     try {
       const row = await new DocumentStore(this.#deps.store.db).find(actor.tenantId, document.name);
       if (row === undefined) throw new Refusal("permission-denied");
@@ -177,6 +188,8 @@ export class SyncService {
         if (this.#followers.get(document.name) === follower) this.#followers.delete(document.name);
       });
       await follower.load();
+      share.spend(readingMs(document));
+      this.#timeUpdates(document);
     } catch (thrown) {
       if (!(thrown instanceof Refusal)) logger.error("a document could not be loaded", { cause: String(thrown) });
       // The engine drops it without an end, and its presence would be looked after for ever.
@@ -191,7 +204,9 @@ export class SyncService {
    * it so: what is in the log has to get into the document, whatever became of the editor's rights meanwhile.
    */
   async #accept(connection: Editor, name: string, step: number, update: Uint8Array): Promise<void> {
-    const { context } = connection;
+    const { context, document } = connection;
+    // The engine goes over the document to answer these.
+    if (step === STEP.one || !context.canWrite) context.share.spend(readingMs(document));
     if (step === STEP.one) {
       context.vector ??= update;
       return;
@@ -233,15 +248,23 @@ export class SyncService {
     if (isEmptyUpdate(update)) return;
     const follower = this.#followers.get(name);
     if (follower === undefined) throw new Fault("unavailable", "The document is closing");
-    let relation = relationOf(connection.document, update);
+    const { document, context: { actor, share } } = connection;
+    let relation = share.time(() => relationOf(document, update));
     if (relation === "foreign") {
       // Its beginning may have come through another node, which we have not heard of yet.
       await follower.refresh();
-      relation = relationOf(connection.document, update);
+      relation = share.time(() => relationOf(document, update));
     }
     if (relation === "known") return;
     if (relation === "foreign") throw foreign();
-    follower.made(await this.#deps.contents.accept(connection.context.actor, name, update));
+    const ms = share.time(() => weigh(document, update));
+    // Until that is done, and the time it took is counted, so that no others are let in on it.
+    share.spend(ms);
+    try {
+      follower.made(await this.#deps.contents.accept(actor, name, update));
+    } finally {
+      share.spend(-ms);
+    }
   }
 
   /**
@@ -253,6 +276,19 @@ export class SyncService {
     const { context } = connection;
     connection.readOnly = true;
     if (context.vector === undefined || !isWithin(context.vector, update)) context.owed = (context.owed ?? 0) + 1;
+  }
+
+  /** Counts the time that updates of editors take to get into a document. */
+  #timeUpdates(document: Follower["document"]): void {
+    let startedAt = 0;
+    document.on("beforeAllTransactions", () => {
+      startedAt = performance.now();
+    });
+    document.on("afterAllTransactions", (_, [first]) => {
+      const origin: unknown = first?.origin;
+      if (!this.#library?.isTransactionOrigin(origin) || origin.source !== "connection") return;
+      origin.connection.context.share.spend(performance.now() - startedAt);
+    });
   }
 
   #heard({ kind, tenantId, id }: Signal): void {

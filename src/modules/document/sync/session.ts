@@ -1,7 +1,8 @@
 // One socket of an editor, on which it may open several documents: what comes in is checked, and it ends in one way.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import type { Fault } from "@/core/fault.ts";
-import { VIEWS_MAX } from "../schema.ts";
+import { UPDATE_MAX_BYTES, VIEWS_MAX } from "../schema.ts";
+import type { Share } from "../share.ts";
 import { type Frame, readFrame } from "./frame.ts";
 
 /** How a socket or a document on it ends. Clients come back after each of them; a refused token then says why. */
@@ -11,6 +12,7 @@ export const ENDED = {
   forbidden: { code: 4403, reason: "no longer allowed" },
   idle: { code: 4408, reason: "not authenticated in time" },
   flood: { code: 4429, reason: "too many frames" },
+  work: { code: 4429, reason: "too much work" },
   crowd: { code: 4429, reason: "too many documents, or editors of one" },
   tooLarge: { code: 1009, reason: "frame too large" },
   again: { code: 4500, reason: "try again" },
@@ -47,6 +49,9 @@ export class SyncSession {
   readonly #deadline: ReturnType<typeof setTimeout>;
   /** Editors that have asked for their documents; frames of others would only wait in a queue. */
   readonly #asked = new Set<string>();
+  /** Updates from before it was known whose they are: reading them is work. */
+  readonly #early: Uint8Array[] = [];
+  #share: Share | undefined;
   #engine: Engine | undefined;
   #isGone = false;
 
@@ -65,8 +70,15 @@ export class SyncSession {
   receive(data: unknown): void {
     if (this.#isGone || !(data instanceof ArrayBuffer)) return this.end(ENDED.malformed);
     if (!this.#meta.takeFrame(data.byteLength)) return this.end(ENDED.flood);
-    const bytes = new Uint8Array(data);
-    const frame = readFrame(bytes, this.#asked);
+    if (this.#share !== undefined && this.#share.waitMs > 0) return this.end(ENDED.work);
+    this.#take(new Uint8Array(data));
+  }
+
+  #take(bytes: Uint8Array): void {
+    if (this.#isGone) return;
+    const share = this.#share;
+    const read = (): ReturnType<typeof readFrame> => readFrame(bytes, this.#asked, share === undefined);
+    const frame = share === undefined ? read() : share.time(read);
     if (frame === "too_large") return this.end(ENDED.tooLarge);
     if (frame === "malformed") return this.end(ENDED.malformed);
     if (frame.kind === "ping") return;
@@ -75,15 +87,18 @@ export class SyncSession {
       if (this.#asksTooMuch(documentOf(frame.name))) return this.end(ENDED.crowd);
     }
     if (!this.#asked.has(frame.name)) return;
+    if (share === undefined && (frame.kind === "update" || frame.kind === "first_sync")) return this.#putOff(bytes);
     if (frame.refusal !== undefined) return this.#options.onRefused(this, frame, frame.refusal);
     this.#engine?.handleMessage(bytes);
     if (frame.kind === "close") this.#asked.delete(frame.name);
   }
 
   /** A token was good. */
-  authenticated(principal: string): void {
+  authenticated(principal: string, share: Share): void {
     clearTimeout(this.#deadline);
     this.principal = principal;
+    this.#share = share;
+    for (const bytes of this.#early.splice(0)) this.#take(bytes);
     this.#meta.onAuthenticated();
   }
 
@@ -111,6 +126,11 @@ export class SyncSession {
     clearTimeout(this.#deadline);
     this.#engine?.handleClose({ code: 1000, reason: "closed" });
     this.#options.onGone(this);
+  }
+
+  #putOff(bytes: Uint8Array): void {
+    this.#early.push(bytes);
+    if (this.#early.reduce((sum, { length }) => sum + length, 0) > UPDATE_MAX_BYTES) this.end(ENDED.flood);
   }
 
   /** Whether the client has asked for more than any page opens. */
