@@ -125,13 +125,21 @@ export function authorise(operation: Operation, actor: Actor): void {
 }
 
 async function limit(takeRate: TakeRate, writes: Rate, operation: Operation, actor: Actor): Promise<void> {
-  const who = `${actor.tenantId}/${actor.principalId}`;
   const own = operation.rate;
   if (own !== undefined) {
-    await takeRate(`${operation.name}:${who}`, actor.kind === "human" ? own.human : own.agent ?? own.human);
+    await takeRate(keyOf(operation.name, actor), actor.kind === "human" ? own.human : own.agent ?? own.human);
   } else if (!isRead(operation)) {
-    await takeRate(`writes:${who}`, writes);
+    await takeRate(writesOf(actor), writes);
   }
+}
+
+/** What all writes of a principal are counted under, by whatever door they come. */
+export function writesOf(actor: Actor): string {
+  return keyOf("writes", actor);
+}
+
+function keyOf(what: string, { tenantId, principalId }: Actor): string {
+  return `${what}:${tenantId}/${principalId}`;
 }
 
 /** Parses unknown input; throws a Fault that names every field that is wrong. */

@@ -1,5 +1,6 @@
 // Admission: the bearer token becomes an actor, and the call is counted against its general rate.
 import type { Actor } from "@/core/actor.ts";
+import { writesOf } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
 import type { Take } from "@/ports/limiter.ts";
@@ -52,8 +53,8 @@ export async function chargeAddress(
 }
 
 /** Counts a call that writes, as operations that do are counted; throws past the rate. */
-export async function chargeWrite({ tenantId, principalId }: Actor, limits: HttpLimits | undefined): Promise<void> {
-  const take = await limits?.takeGeneral(`writes:${tenantId}/${principalId}`, limits.writes);
+export async function chargeWrite(actor: Actor, limits: HttpLimits | undefined): Promise<void> {
+  const take = await limits?.takeGeneral(writesOf(actor), limits.writes);
   if (take?.isAllowed === false) throw tooMany("Too many writes of this principal", take);
 }
 
