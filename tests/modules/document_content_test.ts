@@ -285,23 +285,16 @@ Deno.test("the CRDT is read and merged as Yjs updates, and only text gets in", a
   const copy = new Y.Doc();
   Y.applyUpdate(copy, Uint8Array.fromBase64(content.update));
   assert.equal(copy.getText("content").toString(), "shared");
-  const send = async (update: Uint8Array, who = "member") => {
-    const response = await world.gateway.app.fetch(
-      new Request(`http://gateway.test${path}`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${world.as(who).token}`, "content-type": "application/octet-stream" },
-        body: update as Uint8Array<ArrayBuffer>,
-      }),
-      "127.0.0.1",
-    );
-    return { status: response.status, headers: response.headers, body: await response.json() };
-  };
   copy.getText("content").insert(6, " text");
   await world.edit(id, { op: "prepend", text: "# " });
-  const merged = await send(Y.encodeStateAsUpdate(copy));
+  const merged = await world.merge(id, Y.encodeStateAsUpdate(copy));
   assert.deepEqual([merged.status, merged.body.revision, merged.body.applied], [200, 3, 1]);
   assert.equal(await world.text(id), "# shared text");
-  assert.equal((await send(Y.encodeStateAsUpdate(copy))).body.applied, 0, "what is known is not counted again");
+  assert.equal(
+    (await world.merge(id, Y.encodeStateAsUpdate(copy))).body.applied,
+    0,
+    "what is known is not counted again",
+  );
 
   const vector = Y.encodeStateVector(copy).toBase64({ alphabet: "base64url" });
   const response = await world.gateway.app.fetch(
@@ -313,20 +306,20 @@ Deno.test("the CRDT is read and merged as Yjs updates, and only text gets in", a
   Y.applyUpdate(copy, new Uint8Array(await response.arrayBuffer()));
   assert.equal(copy.getText("content").toString(), "# shared text");
 
-  refused(await send(Y.encodeStateAsUpdate(copy), "observer"), 403, "forbidden");
-  refused(await send(new Uint8Array([1, 2, 3, 4])), 422, "validation_failed");
+  refused(await world.merge(id, Y.encodeStateAsUpdate(copy), "observer"), 403, "forbidden");
+  refused(await world.merge(id, new Uint8Array([1, 2, 3, 4])), 422, "validation_failed");
   const tree = new Y.Doc();
   tree.getXmlFragment("default").insert(0, [new Y.XmlElement("p")]);
-  refused(await send(Y.encodeStateAsUpdate(tree)), 422, "validation_failed");
+  refused(await world.merge(id, Y.encodeStateAsUpdate(tree)), 422, "validation_failed");
   const rich = new Y.Doc();
   rich.getText("content").insert(0, "bold", { bold: true });
-  refused(await send(Y.encodeStateAsUpdate(rich)), 422, "validation_failed");
+  refused(await world.merge(id, Y.encodeStateAsUpdate(rich)), 422, "validation_failed");
   const ahead = new Y.Doc();
   ahead.getText("content").insert(0, "a");
   const first = Y.encodeStateVector(ahead);
   ahead.getText("content").insert(1, "b");
-  refused(await send(Y.encodeStateAsUpdate(ahead, first)), 409, "conflict");
-  refused(await send(new Uint8Array(512 * 1024 + 1)), 413, "payload_too_large");
+  refused(await world.merge(id, Y.encodeStateAsUpdate(ahead, first)), 409, "conflict");
+  refused(await world.merge(id, new Uint8Array(512 * 1024 + 1)), 413, "payload_too_large");
   assert.equal(await world.text(id), "# shared text");
 });
 

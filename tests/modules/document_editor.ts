@@ -3,6 +3,7 @@ import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import type { Harness } from "../harness.ts";
+import { DocumentWorld } from "./document_world.ts";
 
 export type EditorOptions = {
   url: string;
@@ -189,6 +190,32 @@ export class EditorRoom {
     await this.#server.shutdown();
     // A closing socket is an open resource until the peer has answered.
     await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** A document that says `text`, and editors of it; closed in their order when disposed. */
+export class EditorScene {
+  readonly world: DocumentWorld;
+  readonly room: EditorRoom;
+  readonly id: string;
+
+  private constructor(world: DocumentWorld, id: string) {
+    this.world = world;
+    this.room = new EditorRoom(world.gateway);
+    this.id = id;
+  }
+
+  static async open(text = "", environment: Record<string, string> = {}): Promise<EditorScene> {
+    const world = await DocumentWorld.open({ environment });
+    return new EditorScene(world, (await world.make(text)).id);
+  }
+
+  /** By the name of somebody in the world. */
+  readonly token = (name: string): string => this.world.as(name).token;
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.room[Symbol.asyncDispose]();
+    await this.world[Symbol.asyncDispose]();
   }
 }
 

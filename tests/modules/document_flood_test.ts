@@ -4,27 +4,11 @@ import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { onEngines } from "../engines.ts";
-import { aWhile, EditorRoom, KIND, RawEditor, until } from "./document_editor.ts";
-import { DocumentWorld, PATH } from "./document_world.ts";
-
-async function open(text: string, environment: Record<string, string> = {}) {
-  const world = await DocumentWorld.open({ environment });
-  const room = new EditorRoom(world.gateway);
-  const { id } = await world.make(text);
-  return {
-    world,
-    room,
-    id: id as string,
-    token: (name: string) => world.as(name).token,
-    async [Symbol.asyncDispose]() {
-      await room[Symbol.asyncDispose]();
-      await world[Symbol.asyncDispose]();
-    },
-  };
-}
+import { aWhile, EditorScene, KIND, RawEditor, until } from "./document_editor.ts";
+import { PATH } from "./document_world.ts";
 
 Deno.test("nobody fills the presence of a document with clients that are not there", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { room, id, token } = scene;
   const alice = await room.join(id, token("owner"));
   const crowd = await RawEditor.connect(room.url, id, token("observer"));
@@ -39,7 +23,7 @@ Deno.test("nobody fills the presence of a document with clients that are not the
 });
 
 Deno.test("nobody speaks for another's cursor and name", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { room, id, token } = scene;
   const [alice, bob] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
   bob.provider.setAwarenessField("user", { name: "Bob" });
@@ -55,7 +39,7 @@ Deno.test("nobody speaks for another's cursor and name", async () => {
 });
 
 Deno.test("presence that is no object or nested without end ends the socket", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { room, id, token } = scene;
   for (const state of ["5", `${"[".repeat(4000)}${"]".repeat(4000)}`, "{"]) {
     const hostile = await RawEditor.connect(room.url, id, token("member"));
@@ -65,7 +49,7 @@ Deno.test("presence that is no object or nested without end ends the socket", as
 });
 
 Deno.test("an update that no editor makes is refused, and the document stays open for others", async () => {
-  await using scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   const alice = await room.join(id, token("owner"));
   alice.insert(0, "hello");
@@ -103,7 +87,7 @@ Deno.test("an update that no editor makes is refused, and the document stays ope
 });
 
 Deno.test("names that the engine's own objects have end the socket before the engine sees them", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   for (const name of ["__proto__", "constructor", "a\0b\0c", "ä", "toString"]) {
     const hostile = await RawEditor.connect(scene.room.url, name, scene.token("member"));
     assert.equal(await hostile.closed, 4400, name);
@@ -111,7 +95,7 @@ Deno.test("names that the engine's own objects have end the socket before the en
 });
 
 Deno.test("a paste of more than a frame is saved, one of more than an update is refused by name", async () => {
-  await using scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   const alice = await room.join(id, token("member"));
   alice.insert(0, "x".repeat(200_000));
@@ -129,7 +113,7 @@ Deno.test("a paste of more than a frame is saved, one of more than an update is 
 
 Deno.test("a document larger than the outbox reaches an editor while others type", async () => {
   const text = "x".repeat(1_000_000);
-  await using scene = await open(text, { SVC_LIMIT_OUTBOX_BYTES: "65536" });
+  await using scene = await EditorScene.open(text, { SVC_LIMIT_OUTBOX_BYTES: "65536" });
   const { room, id, token } = scene;
   const alice = await room.join(id, token("owner"));
   const typing = setInterval(() => alice.insert(0, "a"), 1);
@@ -158,7 +142,7 @@ function manyDocuments(bytes: number): Uint8Array {
 }
 
 Deno.test("an update that would weigh hundreds of times its size holds nobody up, whoever sends it", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { room, id, token } = scene;
   const update = manyDocuments(2 * 1024 * 1024);
   for (const name of [undefined, "observer", "member"]) {
@@ -179,7 +163,7 @@ Deno.test("an update that would weigh hundreds of times its size holds nobody up
 });
 
 Deno.test("one socket does not take all the places in a document", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { room, id, token } = scene;
   const crowd = await RawEditor.connect(room.url, id, token("observer"));
   // Those that were closed do not count.
@@ -198,7 +182,7 @@ Deno.test("one socket does not take all the places in a document", async () => {
 onEngines(
   "a document that is closed as soon as it was asked for takes no other on the socket along",
   async (environment) => {
-    await using scene = await open("text", environment);
+    await using scene = await EditorScene.open("text", environment);
     const { world, room, id, token } = scene;
     const other = await world.make("other");
     for (let round = 0; round < 4; round++) {
@@ -213,7 +197,7 @@ onEngines(
 );
 
 Deno.test("who is refused on a socket leaves the others on it as they are", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const editor = await RawEditor.connect(room.url, `${id}\0one`, token("member"));
   editor.ask("not a token", `${id}\0other`);

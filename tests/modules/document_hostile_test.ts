@@ -2,7 +2,6 @@
 // that should not hear.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import type { Answer } from "../harness.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
 import { refused } from "./team.ts";
 
@@ -16,17 +15,6 @@ async function soon<Result>(work: Promise<Result>): Promise<Result> {
   return result;
 }
 
-/** Merges an update as the member, without JSON. */
-async function merge(world: DocumentWorld, id: string, update: Uint8Array): Promise<Answer> {
-  return await world.gateway.send(
-    new Request(`http://gateway.test${PATH}/${id}/yjs`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${world.as("member").token}`, "content-type": "application/octet-stream" },
-      body: update as Uint8Array<ArrayBuffer>,
-    }),
-  );
-}
-
 /** A document two editors have written: clients 7 and 9. */
 async function written(world: DocumentWorld): Promise<{ id: string; text: string }> {
   const { id } = await world.make("");
@@ -38,7 +26,7 @@ async function written(world: DocumentWorld): Promise<{ id: string; text: string
   two.clientID = 9;
   Y.applyUpdate(two, Y.encodeStateAsUpdate(one));
   two.getText("content").insert(4, "XY");
-  const merged = await merge(world, id, Y.encodeStateAsUpdate(two));
+  const merged = await world.merge(id, Y.encodeStateAsUpdate(two));
   assert.equal(merged.status, 200, JSON.stringify(merged.body));
   return { id, text: two.getText("content").toString() };
 }
@@ -56,7 +44,7 @@ Deno.test("document.write_yjs refuses updates after which a document would not o
     "010305000080808080802000ffffffffffffff0f840702016102090103640500",
   ];
   for (const hex of poison) {
-    const { status } = await merge(world, id, Uint8Array.fromHex(hex));
+    const { status } = await world.merge(id, Uint8Array.fromHex(hex));
     assert.ok(status === 422 || status === 409, `${hex}: ${status}`);
     assert.equal(await world.text(id), text);
   }
@@ -68,9 +56,9 @@ Deno.test("document.write_yjs refuses to delete the same text over and over", as
   await using world = await DocumentWorld.open();
   const { id, text } = await written(world);
   const again = [0, 1, 7, 3, 0, 2, 0, 2, 0, 2];
-  refused(await merge(world, id, Uint8Array.from(again)), 422, "validation_failed");
+  refused(await world.merge(id, Uint8Array.from(again)), 422, "validation_failed");
   assert.equal(await world.text(id), text);
-  assert.equal((await merge(world, id, Uint8Array.from([0, 1, 7, 2, 0, 1, 1, 1]))).status, 200, "one after the other");
+  assert.equal((await world.merge(id, Uint8Array.from([0, 1, 7, 2, 0, 1, 1, 1]))).status, 200, "one after the other");
 });
 
 Deno.test("document.write_yjs refuses text next to, and deletions of, what nobody wrote", async () => {
@@ -84,11 +72,11 @@ Deno.test("document.write_yjs refuses text next to, and deletions of, what nobod
   other.clientID = 12;
   Y.applyUpdate(other, Y.encodeStateAsUpdate(elsewhere));
   other.getText("content").insert(2, "in it ");
-  refused(await merge(world, id, Y.encodeStateAsUpdate(other, before)), 409, "conflict");
+  refused(await world.merge(id, Y.encodeStateAsUpdate(other, before)), 409, "conflict");
   elsewhere.getText("content").delete(0, 2);
-  refused(await merge(world, id, Y.encodeStateAsUpdate(elsewhere, before)), 409, "conflict");
+  refused(await world.merge(id, Y.encodeStateAsUpdate(elsewhere, before)), 409, "conflict");
   assert.equal(await world.text(id), text);
-  assert.equal((await merge(world, id, Y.encodeStateAsUpdate(other))).status, 200, "whole, it fits");
+  assert.equal((await world.merge(id, Y.encodeStateAsUpdate(other))).status, 200, "whole, it fits");
 });
 
 Deno.test("document.import finds a title in the longest line", async () => {

@@ -3,23 +3,11 @@ import assert from "node:assert/strict";
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
 import { onPostgres } from "../engines.ts";
-import { aWhile, EditorRoom, until } from "./document_editor.ts";
-import { DocumentWorld, PATH } from "./document_world.ts";
-
-async function open(text = "", environment: Record<string, string> = {}) {
-  const world = await DocumentWorld.open({ environment });
-  const room = new EditorRoom(world.gateway);
-  const document = await world.make(text);
-  return { world, room, id: document.id as string, token: (name: string) => world.as(name).token };
-}
-
-async function closeAll({ room, world }: { room: EditorRoom; world: DocumentWorld }): Promise<void> {
-  await room[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
-}
+import { aWhile, EditorScene, until } from "./document_editor.ts";
+import { PATH } from "./document_world.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {
-  const scene = await open("start\n");
+  await using scene = await EditorScene.open("start\n");
   const { world, room, id, token } = scene;
   const [alice, bob] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
   assert.equal(alice.text, "start\n");
@@ -32,11 +20,10 @@ Deno.test("two editors and a REST editor see each other's changes, and the store
   await until(() => alice.text === "Amiddle\nB" && bob.text === alice.text, "the REST edit arrives");
   await Promise.all([alice.saved(), bob.saved()]);
   assert.equal(await world.text(id), "Amiddle\nB");
-  await closeAll(scene);
 });
 
 Deno.test("what an editor is told is saved is in the store, and what the store refuses is not told as saved", async () => {
-  const scene = await open();
+  await using scene = await EditorScene.open();
   const { world, room, id, token } = scene;
   const alice = await room.join(id, token("member"));
   for (let n = 0; n < 100; n++) alice.insert(alice.text.length, `${n} `);
@@ -50,11 +37,10 @@ Deno.test("what an editor is told is saved is in the store, and what the store r
   assert.equal(bob.isSaved, false);
   await aWhile();
   assert.equal(alice.doc.share.has("default"), false, "others never see it");
-  await closeAll(scene);
 });
 
 Deno.test("a text never grows past its limit in a live editor", async () => {
-  const scene = await open("x".repeat(1024 * 1024 - 10));
+  await using scene = await EditorScene.open("x".repeat(1024 * 1024 - 10));
   const { world, room, id, token } = scene;
   const [alice, bob] = await Promise.all([room.join(id, token("member")), room.join(id, token("owner"))]);
   alice.insert(0, "12345");
@@ -68,11 +54,10 @@ Deno.test("a text never grows past its limit in a live editor", async () => {
   bob.remove(0, 1);
   await bob.saved();
   assert.equal((await world.text(id)).length, 1024 * 1024 - 1);
-  await closeAll(scene);
 });
 
 Deno.test("live edits become one revision and one event, once they come to rest", async () => {
-  const scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   const [alice, bob] = await Promise.all([room.join(id, token("member")), room.join(id, token("owner"))]);
   for (const char of "hello world") alice.insert(alice.text.length, char);
@@ -106,11 +91,10 @@ Deno.test("live edits become one revision and one event, once they come to rest"
     (await world.as("member").get(`${PATH}/${id}/revisions/${later.items[0].revision}`)).body.text,
     alice.text,
   );
-  await closeAll(scene);
 });
 
 Deno.test("many updates are compacted, and an editor that was away syncs all the same", async () => {
-  const scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   const away = await room.join(id, token("owner"));
   await away.offline();
@@ -127,11 +111,10 @@ Deno.test("many updates are compacted, and an editor that was away syncs all the
   await until(() => alice.text === away.text && alice.text.includes("offline "), "they converge");
   assert.equal(alice.text.length, 128);
   assert.equal(await world.text(id), alice.text);
-  await closeAll(scene);
 });
 
 Deno.test("observers see everything and change nothing; strangers and bad tokens get nothing", async () => {
-  const scene = await open("secret\n");
+  await using scene = await EditorScene.open("secret\n");
   const { world, room, id, token } = scene;
   const observer = await room.join(id, token("observer"));
   assert.deepEqual(observer.scopes, ["readonly"]);
@@ -166,11 +149,10 @@ Deno.test("observers see everything and change nothing; strangers and bad tokens
   member.insert(0, "more ");
   await aWhile();
   for (const editor of denied) assert.equal(editor.text, "");
-  await closeAll(scene);
 });
 
 Deno.test("a removed member is cut off at once and gets nothing more", async () => {
-  const scene = await open("start\n");
+  await using scene = await EditorScene.open("start\n");
   const { world, room, id, token } = scene;
   const [alice, bob] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
   const removed = await world.as("owner").delete(`/v1/rooms/${world.roomId}/members/member`);
@@ -181,11 +163,10 @@ Deno.test("a removed member is cut off at once and gets nothing more", async () 
   await aWhile();
   assert.deepEqual([alice.text, bob.text], ["after start\n", "BOB start\n"]);
   assert.equal(await world.as("owner").get(`${PATH}/${id}/content`).then(({ body }) => body.text), "after start\n");
-  await closeAll(scene);
 });
 
 Deno.test("rights that shrink or grow reach open editors: lock, unlock, role, archive", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const [owner, member] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
   const scope = (expected: string) => until(() => member.scopes.at(-1) === expected, `the member is ${expected}`);
@@ -206,11 +187,10 @@ Deno.test("rights that shrink or grow reach open editors: lock, unlock, role, ar
   await scope("read-write");
   await world.as("owner").patch(`/v1/rooms/${world.roomId}`, { state: "archived" });
   await scope("readonly");
-  await closeAll(scene);
 });
 
 Deno.test("editors of a deleted document, a deleted room, or with a revoked token are cut off", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const member = await room.join(id, token("member"));
   await world.as("member").delete(`${PATH}/${id}`);
@@ -225,22 +205,20 @@ Deno.test("editors of a deleted document, a deleted room, or with a revoked toke
   const owner = await room.join(id, token("owner"));
   await world.as("owner").delete(`/v1/rooms/${world.roomId}`);
   await until(() => owner.refusals.length > 0, "cut off with the room");
-  await closeAll(scene);
 });
 
 Deno.test("who loses the tenant role that showed them a public room is cut off from its open documents", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   assert.equal((await world.as("owner").patch(`/v1/rooms/${world.roomId}`, { visibility: "public" })).status, 200);
   const reader = await room.join(id, token("outsider"));
   const boss = await world.gateway.as("boss", { role: "owner" });
   assert.equal((await boss.patch("/v1/collaboration/principals/outsider", { role: "guest" })).status, 200);
   await until(() => reader.refusals.length > 0, "cut off with the role");
-  await closeAll(scene);
 });
 
 Deno.test("an open document that moves to another room obeys that room from then on", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const [owner, observer] = await Promise.all([room.join(id, token("owner")), room.join(id, token("observer"))]);
   const { body: other } = await world.as("owner").post("/v1/rooms", { name: "Other", memberIds: ["member"] });
@@ -254,11 +232,10 @@ Deno.test("an open document that moves to another room obeys that room from then
   await owner.saved();
   await aWhile();
   assert.deepEqual([observer.text, member.text], ["text", "text"]);
-  await closeAll(scene);
 });
 
 Deno.test("an expired token is asked for anew in band, and without one the socket ends", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id } = scene;
   const fresh = await world.gateway.as("member");
   let asked = 0;
@@ -276,11 +253,10 @@ Deno.test("an expired token is asked for anew in band, and without one the socke
   good.insert(0, "still ");
   await good.saved();
   assert.equal(good.closes.length, closes);
-  await closeAll(scene);
 });
 
 Deno.test("editors see who else is there", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { room, id, token } = scene;
   const [alice, bob] = await Promise.all([room.join(id, token("owner")), room.join(id, token("observer"))]);
   alice.provider.setAwarenessField("user", { name: "Alice" });
@@ -288,11 +264,10 @@ Deno.test("editors see who else is there", async () => {
   await until(() => alice.names.join() === "Alice,Bob" && bob.names.join() === "Alice,Bob", "both see both");
   bob.close();
   await until(() => alice.names.join() === "Alice", "who leaves is gone");
-  await closeAll(scene);
 });
 
 Deno.test("hostile frames end the socket and nothing else", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const alice = await room.join(id, token("member"));
   const frames: [string | Uint8Array, number][] = [
@@ -320,11 +295,10 @@ Deno.test("hostile frames end the socket and nothing else", async () => {
   alice.insert(0, "still ");
   await alice.saved();
   assert.equal(await world.text(id), "still text");
-  await closeAll(scene);
 });
 
 Deno.test("a page of another origin is refused before the upgrade, and too many sockets are", async () => {
-  const scene = await open("", { SVC_RATE_LIMIT: "on", SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL: "2" });
+  await using scene = await EditorScene.open("", { SVC_RATE_LIMIT: "on", SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL: "2" });
   const { world, room, id, token } = scene;
   const knock = (headers: Record<string, string>) =>
     world.gateway.send(new Request(room.url.replace("ws:", "http:"), { headers }));
@@ -336,11 +310,10 @@ Deno.test("a page of another origin is refused before the upgrade, and too many 
   const third = room.open(id, token("member"));
   await until(() => third.refusals.length > 0, "one too many");
   assert.equal(third.refusals[0], "connection-limit");
-  await closeAll(scene);
 });
 
 Deno.test("a copy of one document is not merged into another", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const alice = await room.join(id, token("member"));
   alice.insert(4, " kept");
@@ -350,21 +323,19 @@ Deno.test("a copy of one document is not merged into another", async () => {
   await until(() => mixed.refused.length > 0, "the copy of another document is refused");
   assert.equal(mixed.refused[0]?.code, "conflict");
   assert.equal((await world.as("member").get(`${PATH}/${other.id}/content`)).body.text, "else");
-  await closeAll(scene);
 });
 
 Deno.test("the provider in its simplest form, with a url and a token, works", async () => {
-  const scene = await open("simple");
+  await using scene = await EditorScene.open("simple");
   const { room, id, token } = scene;
   const provider = new HocuspocusProvider({ url: room.url, name: id, token: token("member") });
   await until(() => provider.isSynced, "in sync");
   assert.equal(provider.document.getText("content").toString(), "simple");
   provider.destroy();
-  await closeAll(scene);
 });
 
 Deno.test("a document that cannot be loaded is refused, and leaves nothing running", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   await world.gateway.app.store.write(({ db }) =>
     db.deleteFrom("document_state").where("document_id", "=", id).execute()
@@ -372,11 +343,10 @@ Deno.test("a document that cannot be loaded is refused, and leaves nothing runni
   const member = room.open(id, token("member"));
   await until(() => member.refusals.length > 0, "told no");
   assert.equal(member.refusals[0], "unavailable");
-  await closeAll(scene);
 });
 
 onPostgres("what was written while its editor lost the right to write is in every editor", async (environment) => {
-  const scene = await open("start", environment);
+  await using scene = await EditorScene.open("start", environment);
   const { world, room, id, token } = scene;
   const [owner, member] = await Promise.all([room.join(id, token("owner")), room.join(id, token("member"))]);
   const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -395,11 +365,10 @@ onPostgres("what was written while its editor lost the right to write is in ever
   await holding;
   await until(async () => (await world.text(id)) === "mine start", "it was written");
   await until(() => owner.text === "mine start", "others see it");
-  await closeAll(scene);
 });
 
 Deno.test("a page with many documents on one socket opens all of them, at once", async () => {
-  const scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, token } = scene;
   const ids: string[] = [];
   for (let n = 0; n < 40; n++) ids.push((await world.make(`text ${n}`)).id);
@@ -409,5 +378,4 @@ Deno.test("a page with many documents on one socket opens all of them, at once",
   await until(() => providers.every((provider) => provider.isSynced), "all are in sync");
   for (const provider of providers) provider.destroy();
   websocketProvider.destroy();
-  await closeAll(scene);
 });

@@ -2,40 +2,13 @@
 // be borne, and orders that only hurt whoever opens them later. And what honest editors do all day, which is never refused.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import type { Answer } from "../harness.ts";
-import { aWhile, EditorRoom, RawEditor, until } from "./document_editor.ts";
-import { DocumentWorld, PATH } from "./document_world.ts";
+import { aWhile, EditorScene, RawEditor, until } from "./document_editor.ts";
+import { type DocumentWorld, PATH } from "./document_world.ts";
 import { craft, type Crafted } from "./document_update.ts";
 import { refused } from "./team.ts";
 
 /** Nobody is held up for longer by anything here. */
 const STRETCH_MAX_MS = 1000;
-
-async function open(text: string, environment: Record<string, string> = {}) {
-  const world = await DocumentWorld.open({ environment });
-  const room = new EditorRoom(world.gateway);
-  const { id } = await world.make(text);
-  return {
-    world,
-    room,
-    id: id as string,
-    token: (name: string) => world.as(name).token,
-    async [Symbol.asyncDispose]() {
-      await room[Symbol.asyncDispose]();
-      await world[Symbol.asyncDispose]();
-    },
-  };
-}
-
-async function merge(world: DocumentWorld, id: string, update: Uint8Array): Promise<Answer> {
-  return await world.gateway.send(
-    new Request(`http://gateway.test${PATH}/${id}/yjs`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${world.as("member").token}`, "content-type": "application/octet-stream" },
-      body: update as Uint8Array<ArrayBuffer>,
-    }),
-  );
-}
 
 /** Writes a text in so many pieces that none is joined with the next: each stands before the last. Of client 9. */
 async function writeInPieces(world: DocumentWorld, id: string, count: number): Promise<void> {
@@ -45,7 +18,7 @@ async function writeInPieces(world: DocumentWorld, id: string, count: number): P
       const before = clock + n - 1;
       return before < 0 ? { text: "x" } : { right: [9, before], text: "x" };
     });
-    const { status, body } = await merge(world, id, craft(9, clock, parts));
+    const { status, body } = await world.merge(id, craft(9, clock, parts));
     assert.equal(status, 200, JSON.stringify(body));
   }
 }
@@ -69,7 +42,7 @@ async function longestStretch(work: () => Promise<void>): Promise<number> {
 }
 
 Deno.test("a few bytes that would take seconds to merge are refused by name, and hold nobody up", async () => {
-  await using scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   await writeInPieces(world, id, 90_000);
   const before = await world.text(id);
@@ -82,20 +55,20 @@ Deno.test("a few bytes that would take seconds to merge are refused by name, and
     await until(() => hostile.heard("limit_reached"), "told no");
   });
   assert.ok(live < STRETCH_MAX_MS, `${Math.round(live)} ms at a stretch`);
-  const merged = await longestStretch(async () => refused(await merge(world, id, update), 409, "limit_reached"));
+  const merged = await longestStretch(async () => refused(await world.merge(id, update), 409, "limit_reached"));
   assert.ok(merged < STRETCH_MAX_MS, `${Math.round(merged)} ms at a stretch`);
   assert.equal(await world.text(id), before);
   await hostile.close();
 });
 
 Deno.test("what takes long is not taken again and again either: a document bears so much of it in all", async () => {
-  await using scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, id } = scene;
   await writeInPieces(world, id, 30_000);
   let taken = 0;
-  for (let answer = await merge(world, id, farApart(4)); answer.status === 200; taken++) {
+  for (let answer = await world.merge(id, farApart(4)); answer.status === 200; taken++) {
     assert.ok(taken < 30, "still taken");
-    answer = await merge(world, id, farApart(4, 4 * (taken + 1)));
+    answer = await world.merge(id, farApart(4, 4 * (taken + 1)));
   }
   assert.ok(taken > 0, "a few are");
   const startedAt = performance.now();
@@ -104,12 +77,12 @@ Deno.test("what takes long is not taken again and again either: a document bears
 });
 
 Deno.test("a document is written in so many pieces and no more, and can be read all the same", async () => {
-  await using scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   await writeInPieces(world, id, 99_990);
   const member = world.as("member");
   const pieces = Array.from({ length: 20 }, (_, n): Crafted => ({ right: [9, 99_989 - n], text: "y" }));
-  refused(await merge(world, id, craft(7, 0, pieces)), 409, "limit_reached");
+  refused(await world.merge(id, craft(7, 0, pieces)), 409, "limit_reached");
   const { body: { revision } } = await member.get(`${PATH}/${id}`);
   const replace = {
     baseRevision: revision,
@@ -126,7 +99,7 @@ Deno.test("a document is written in so many pieces and no more, and can be read 
 });
 
 Deno.test("parts that wait for each other are refused and not kept", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, id } = scene;
   const one = new Y.Doc();
   one.clientID = 21;
@@ -138,16 +111,16 @@ Deno.test("parts that wait for each other are refused and not kept", async () =>
     craft(21, 0, [{ left: [22, 0], text: "a" }]),
     craft(22, 0, [{ left: [21, 0], text: "b" }]),
   ]);
-  refused(await merge(world, id, whole), 422, "validation_failed");
+  refused(await world.merge(id, whole), 422, "validation_failed");
   assert.equal(await world.text(id), "text");
   assert.equal(
-    (await merge(world, id, Y.mergeUpdates([one, two].map((doc) => Y.encodeStateAsUpdate(doc))))).status,
+    (await world.merge(id, Y.mergeUpdates([one, two].map((doc) => Y.encodeStateAsUpdate(doc))))).status,
     200,
   );
 });
 
 Deno.test("parts that only their order in a snapshot makes heavy stay as they came, and the document can be opened", async () => {
-  await using scene = await open("");
+  await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
   const hostile = await RawEditor.connect(room.url, id, token("member"));
   const [ends, chain] = [700, 5000];
@@ -175,13 +148,13 @@ Deno.test("parts that only their order in a snapshot makes heavy stay as they ca
   assert.equal(await world.text(id), text);
   const { body: { items } } = await world.as("member").get(`${PATH}/${id}/revisions`);
   assert.equal(items[0].bytes, text.length, "what was taken is in a revision");
-  refused(await merge(world, id, craft(7, 0, [{ text: "more" }])), 413, "payload_too_large");
+  refused(await world.merge(id, craft(7, 0, [{ text: "more" }])), 413, "payload_too_large");
   await hostile.close();
 });
 
 Deno.test("two editors who were away for a day come back with thousands of edits, and nothing is refused", async () => {
   const start = "All work and no play makes a dull text.\n".repeat(3000);
-  await using scene = await open(start, { SVC_RATE_LIMIT: "on" });
+  await using scene = await EditorScene.open(start, { SVC_RATE_LIMIT: "on" });
   const { world, room, id, token } = scene;
   const editors = await Promise.all(["owner", "moderator", "member"].map((name) => room.join(id, token(name))));
   const [one, two, here] = editors;
@@ -209,7 +182,7 @@ Deno.test("two editors who were away for a day come back with thousands of edits
 });
 
 Deno.test("who takes more than a member's share of the time is sent away for a while, and others are not", async () => {
-  await using scene = await open("", { SVC_RATE_LIMIT: "on" });
+  await using scene = await EditorScene.open("", { SVC_RATE_LIMIT: "on" });
   const { world, room, id, token } = scene;
   await writeInPieces(world, id, 60_000);
   const alice = await room.join(id, token("owner"));
@@ -227,7 +200,7 @@ Deno.test("who takes more than a member's share of the time is sent away for a w
 });
 
 Deno.test("updates of a stranger are read once it is known who that is", async () => {
-  await using scene = await open("text");
+  await using scene = await EditorScene.open("text");
   const { world, room, id, token } = scene;
   const stranger = await RawEditor.connect(room.url, id);
   stranger.ask("not a token");

@@ -20,6 +20,18 @@ export class DocumentWorld extends RoomWorld {
     return ok(await this.as("member").patch(`${PATH}/${id}/content`, { baseRevision: revision, edits }));
   }
 
+  /** Takes part with the CRDT itself: merges a Yjs update. */
+  merge(id: string, update: Uint8Array, who = "member"): Promise<Answer> {
+    return this.gateway.send(
+      new Request(`http://gateway.test${PATH}/${id}/yjs`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${this.as(who).token}`, "content-type": "application/octet-stream" },
+        // Of bytes that are not shared, which no test's are.
+        body: update as Uint8Array<ArrayBuffer>,
+      }),
+    );
+  }
+
   /** The document events of the room so far. */
   events(): Promise<Answer["body"][]> {
     return this.eventsOf("document");

@@ -1,29 +1,36 @@
 // What is gone stays gone: neither what imports brought in nor what exports took out comes in again once it was deleted here.
 import assert from "node:assert/strict";
 import { onEngines } from "../engines.ts";
+import type { Harness } from "../harness.ts";
 import { ok, people, roomOf } from "./team.ts";
-import { exportTenant, importArchive, withGateway } from "./transfer_world.ts";
+import { type Any, exportTenant, importArchive, withGateway } from "./transfer_world.ts";
 
-// deno-lint-ignore no-explicit-any -- lines as they come
-type Any = any;
+const prefix = "/v1/collaboration";
+const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
+
+/** Ann's and bob's room, with one each of what leaves no trace when it is gone: a comment, a relation, an event. */
+async function furnished(gateway: Harness) {
+  const { ann } = await people(gateway, "ann", "bob");
+  const roomId = await roomOf(ann, ["bob"]);
+  const { id: documentId } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Plan", text: "one\n" }));
+  const comments = `${prefix}/documents/${documentId}/comments`;
+  const comment = `${comments}/${ok(await ann.post(comments, { text: "secret" })).id}`;
+  const [one, two] = [
+    ok(await ann.post(`${prefix}/tasks`, { roomId, title: "A" })).id,
+    ok(await ann.post(`${prefix}/tasks`, { roomId, title: "B" })).id,
+  ];
+  const relation = `${prefix}/tasks/${one}/relations/blocks/${two}`;
+  ok(await ann.put(relation));
+  const { id: eventId } = ok(await ann.post(`${prefix}/calendar/events`, { roomId, title: "Call", start }));
+  return { ann, roomId, comments, comment, relation, event: `${prefix}/calendar/events/${eventId}` };
+}
 
 onEngines(
   "what came in and was deleted since, or left, does not come in again, unless all of the room is gone",
   async (engine) => {
     await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
-      const { ann } = await people(gateway, "ann", "bob");
-      const roomId = await roomOf(ann, ["bob"]);
-      const prefix = "/v1/collaboration";
-      const { id } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Plan", text: "one\n" }));
-      const { id: comment } = ok(await ann.post(`${prefix}/documents/${id}/comments`, { text: "secret" }));
-      const [one, two] = [
-        ok(await ann.post(`${prefix}/tasks`, { roomId, title: "A" })).id,
-        ok(await ann.post(`${prefix}/tasks`, { roomId, title: "B" })).id,
-      ];
-      ok(await ann.put(`${prefix}/tasks/${one}/relations/blocks/${two}`));
-      const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
-      const { id: event } = ok(await ann.post(`${prefix}/calendar/events`, { roomId, title: "Call", start }));
+      const { roomId, comment, relation, event } = await furnished(gateway);
       const out = await exportTenant(gateway, boss);
       await withGateway(async (other) => {
         const newBoss = await other.as("boss", { role: "owner" });
@@ -34,9 +41,7 @@ onEngines(
         };
         assert.deepEqual(await bring(), [1, 1, 1, 1, 2]);
         const newAnn = await other.as("ann", { role: "admin" });
-        ok(await newAnn.delete(`${prefix}/documents/${id}/comments/${comment}`));
-        ok(await newAnn.delete(`${prefix}/tasks/${one}/relations/blocks/${two}`));
-        ok(await newAnn.delete(`${prefix}/calendar/events/${event}`));
+        for (const path of [comment, relation, event]) ok(await newAnn.delete(path));
         ok(await newAnn.delete(`/v1/rooms/${roomId}/members/bob`));
         assert.deepEqual(await bring(), [0, 0, 0, 0, 0]);
         ok(await newAnn.delete(`/v1/rooms/${roomId}?purge=true`));
@@ -52,29 +57,15 @@ onEngines(
   async (engine) => {
     await withGateway(async (gateway) => {
       const boss = await gateway.as("boss", { role: "owner" });
-      const { ann } = await people(gateway, "ann", "bob");
-      const roomId = await roomOf(ann, ["bob"]);
-      const prefix = "/v1/collaboration";
-      const { id } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Plan", text: "one\n" }));
-      const comments = `${prefix}/documents/${id}/comments`;
-      const { id: comment } = ok(await ann.post(comments, { text: "secret" }));
+      const { ann, roomId, comments, comment, relation, event } = await furnished(gateway);
       ok(await ann.post(comments, { text: "kept" }));
-      const [one, two] = [
-        ok(await ann.post(`${prefix}/tasks`, { roomId, title: "A" })).id,
-        ok(await ann.post(`${prefix}/tasks`, { roomId, title: "B" })).id,
-      ];
-      ok(await ann.put(`${prefix}/tasks/${one}/relations/blocks/${two}`));
-      const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
-      const { id: event } = ok(await ann.post(`${prefix}/calendar/events`, { roomId, title: "Call", start }));
       const { id: own } = ok(await ann.post(`${prefix}/calendar/events`, { title: "Dentist", start }));
       const { id: old } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Old", text: "old\n" }));
       const { id: done } = ok(await ann.post(`${prefix}/tasks`, { roomId, title: "C" }));
       const out = await exportTenant(gateway, boss);
       ok(await ann.delete(`${prefix}/documents/${old}`));
       ok(await ann.delete(`${prefix}/tasks/${done}`));
-      ok(await ann.delete(`${comments}/${comment}`));
-      ok(await ann.delete(`${prefix}/tasks/${one}/relations/blocks/${two}`));
-      ok(await ann.delete(`${prefix}/calendar/events/${event}`));
+      for (const path of [comment, relation, event]) ok(await ann.delete(path));
       ok(await ann.delete(`${prefix}/calendar/events/${own}`));
       ok(await ann.delete(`/v1/rooms/${roomId}/members/bob`));
       // By then documents and tasks are purged.
@@ -98,13 +89,11 @@ onEngines("what came in by another id does not come in again by its own, once th
     const boss = await gateway.as("boss", { role: "owner" });
     const { ann } = await people(gateway, "ann");
     const roomId = await roomOf(ann, []);
-    const prefix = "/v1/collaboration";
     const { id } = ok(await ann.post(`${prefix}/documents`, { roomId, title: "Plan", text: "one\n" }));
     const comments = [
       ok(await ann.post(`${prefix}/documents/${id}/comments`, { text: "kept" })).id,
       ok(await ann.post(`${prefix}/documents/${id}/comments`, { text: "gone" })).id,
     ];
-    const start = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
     const { id: event } = ok(await ann.post(`${prefix}/calendar/events`, { roomId, title: "Call", start }));
     const out = await exportTenant(gateway, boss);
     const twin = await gateway.as("boss", { role: "owner", tenant: "twin" });

@@ -634,14 +634,19 @@ Deno.test("a token that ended is no reason to close a connection that has a newe
   await hub.drain();
 });
 
-Deno.test("a newer token that may hear more brings the client back for what it did not hear", async () => {
-  const { hub, connect, emit } = rig({
+/** In which a token "narrow alice" is one of alice that may not hear rooms. */
+function rigWithNarrowTokens(): ReturnType<typeof rig> {
+  return rig({
     authenticate: async (token) => ({
       ...await authenticate(token.replace("narrow ", "")),
       scopes: token.startsWith("narrow ") ? new Set(["task.read"]) : undefined,
     }),
     revalidate: (actor) => Promise.resolve(actor),
   });
+}
+
+Deno.test("a newer token that may hear more brings the client back for what it did not hear", async () => {
+  const { hub, connect, emit } = rigWithNarrowTokens();
   const self = "principal:alice";
   const peer = await connect("narrow alice");
   const { epoch, offset = 0 } = peer.socket.lines[0].connect.subs[self];
@@ -657,13 +662,7 @@ Deno.test("a newer token that may hear more brings the client back for what it d
 });
 
 Deno.test("who comes back with a token that may not hear keeps their place, and hears what they missed once they may", async () => {
-  const { hub, connect, emit } = rig({
-    authenticate: async (token) => ({
-      ...await authenticate(token.replace("narrow ", "")),
-      scopes: token.startsWith("narrow ") ? new Set(["task.read"]) : undefined,
-    }),
-    revalidate: (actor) => Promise.resolve(actor),
-  });
+  const { hub, connect, emit } = rigWithNarrowTokens();
   const self = "principal:alice";
   const first = await connect("alice");
   const { epoch, offset = 0 } = first.socket.lines[0].connect.subs[self];
