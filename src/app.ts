@@ -86,6 +86,7 @@ export async function createApp(config: Config, time: Time): Promise<App> {
   }
   const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
+  metrics.onScrape(metrics.busHealthy, (gauge) => gauge.set(bus.isHealthy ? 1 : 0));
   const ledger = new IdempotencyLedger({ store, clock, seal: new Seal(config.jwtSecrets, "idempotency") });
   const cursors = new Cursors(config.jwtSecret);
   const blobs = await openBlobs(config.s3, `${settings.SVC_DATA_DIR}/files`);
@@ -107,7 +108,9 @@ export async function createApp(config: Config, time: Time): Promise<App> {
   stack.defer(() => watch.stop());
 
   // What a commit leaves to be told goes to the bus, and to the jobs of this node.
-  const jobs = new JobRunner({ store, clock, kinds: modules.flatMap((module) => module.jobs ?? []) });
+  const jobs = new JobRunner({ store, clock, kinds: modules.flatMap((module) => module.jobs ?? []) }, {
+    isAlone: store.dialect === "sqlite",
+  });
   store.onCommit = ({ events, signals, jobs: added }) => {
     for (const run of runsOf(events)) {
       bus.publish(streamKey(run[0].tenantId, run[0].stream), { kind: "events", events: run });

@@ -37,6 +37,11 @@ const proxies = list.refine(
   (all) => all.every(isAddressRange),
   "a comma list of addresses and networks such as 10.0.0.0/8",
 );
+const redisUrl = z.string().refine(
+  // A password that is not encoded ends the host early: the rest of it would be the database, which is a number.
+  (text) => URL.canParse(text) && /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?[^#]*)?$/.test(text),
+  "redis:// or rediss://user:password@host:6379/0, with %2F for a / in the password",
+);
 const databaseUrl = z.string().refine(
   (text) => /^sqlite:(?!\/\/[^/]).+$/.test(text) || isPostgresUrl(text),
   "sqlite:<path> or postgres://user:password@host:5432/name, with %2F for a / in the password",
@@ -69,7 +74,7 @@ const Environment = z.object({
   SVC_S3_BUCKET: z.string().regex(/^[A-Za-z0-9._-]{3,255}$/, "the name of a bucket").optional(),
   SVC_S3_REGION: z.string().min(1).default("us-east-1"),
   SVC_S3_ACCESS_KEY_ID: z.string().min(1).optional(),
-  SVC_REDIS_URL: url(["redis:", "rediss:"]).optional(),
+  SVC_REDIS_URL: redisUrl.optional(),
   SVC_SEARCH: onOff.default(true),
   SVC_RATE_LIMIT: onOff.default(true),
   SVC_LEGACY_QUERY_TOKEN: onOff.default(true),
@@ -170,7 +175,7 @@ function dotenv(): Record<string, string | undefined> {
   }
 }
 
-/** Reads and checks every variable; throws `ConfigError` for the first that is wrong. */
+/** Reads and checks every variable; throws a `ConfigError` that names all whose form is wrong, or the first that lacks another. */
 export function readConfig(environ: Environ): Config {
   const raw: Record<string, string> = {};
   const known = new Set<string>();
@@ -183,8 +188,9 @@ export function readConfig(environ: Environ): Config {
   }
   const parsed = Environment.safeParse(raw);
   if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    throw new ConfigError(`${String(issue?.path[0])} is not valid: it accepts ${issue?.message}`);
+    // One of each, since a value may be wrong in several ways.
+    const told = new Map(parsed.error.issues.map(({ path, message }) => [String(path[0]), message]));
+    throw new ConfigError([...told].map(([name, form]) => `${name} is not valid: it accepts ${form}`).join("\n"));
   }
   const settings = parsed.data;
   const isProduction = settings.SVC_ENV === "production";
@@ -354,6 +360,8 @@ function isOrigin(text: string): boolean {
 function isPostgresUrl(text: string): boolean {
   const url = URL.parse(text.replace(/,[^/?@]*(?=[/?]|$)/, ""));
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false;
+  // The rest of a password that was not encoded, whose first part would be taken for the host and logged.
+  if (url.hash !== "" || url.pathname.includes("@")) return false;
   try {
     decodeURIComponent(`${url.username}${url.password}`);
     return true;

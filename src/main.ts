@@ -11,6 +11,9 @@ const REQUESTS_MS = 20_000;
 const DRAIN_MS = 30_000;
 /** The server's own shutdown would overtake the close frames that were written just before it. */
 const LAST_WORDS_MS = 50;
+/** One Ctrl-C comes twice where `deno task` hands on what the terminal has sent to both. */
+const ECHO_MS = 300;
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 const STORE_WAIT_MS = 30_000;
 const USAGE = "usage: gateway [serve] | token --sub <id> … | health | backup <new file> | restore [<file>]";
 
@@ -48,16 +51,20 @@ async function serve(config: Config): Promise<number> {
   for (const warning of config.warnings) log.warn(warning);
   const app = await whenStoreAnswers(() => createApp(config, { machine: thisMachine }));
   const ended = Promise.withResolvers<void>();
-  const enough = Promise.withResolvers<void>();
-  let isStopping = false;
+  let askedAt: number | undefined;
 
-  async function stop(signal: string): Promise<void> {
-    // Whoever asks twice does not want to wait.
-    if (isStopping) return enough.resolve();
-    isStopping = true;
+  async function stop(signal: keyof typeof EXIT_CODES): Promise<void> {
+    if (askedAt !== undefined) {
+      if (performance.now() - askedAt < ECHO_MS) return;
+      // Whoever asks twice does not want to wait, whatever it is that hangs; what was acknowledged is on disk already.
+      log.warn("ended at once, as it was asked to stop a second time", { signal });
+      Deno.exit(EXIT_CODES[signal]);
+    }
+    askedAt = performance.now();
     log.info("stopping", { signal });
-    // A client that never lets go must not keep the process; what was acknowledged is on disk already.
+    // A client that never lets go must not keep the process.
     const deadline = setTimeout(() => Deno.exit(1), DRAIN_MS);
+    const enough = Promise.withResolvers<void>();
     const patience = setTimeout(enough.resolve, REQUESTS_MS);
     await app.drain();
     await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));

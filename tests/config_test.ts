@@ -4,7 +4,8 @@ import { ConfigError, readConfig } from "@/config.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import { limitsOf } from "@/limits.ts";
 import { openGateway, SECRET } from "./harness.ts";
-import { offsets, rig, SMALL, until } from "./transport/ws_rig.ts";
+import { offsets, rig, SMALL } from "./transport/ws_rig.ts";
+import { until } from "./wait.ts";
 
 function read(environment: Record<string, string>): ReturnType<typeof readConfig> {
   const all: Record<string, string> = { SVC_JWT_SECRET: SECRET, ...environment };
@@ -52,8 +53,15 @@ Deno.test("each bad value is refused by the name of its variable, without the va
       "postgres://user:hunter2@",
       "postgres://user:hunter2/x@localhost/gateway",
       "postgres://user:hunter2%zz@localhost/gateway",
+      "postgres://user:p@hunter2/x@localhost/gateway",
+      "postgres://user:p@hunter2#x@localhost/gateway",
     ],
-    SVC_REDIS_URL: ["http://hunter2"],
+    SVC_REDIS_URL: [
+      "http://hunter2",
+      "redis://localhost/hunter2",
+      "redis://:p@hunter2/x@localhost",
+      "redis://:p@h#unter2",
+    ],
     SVC_COMMIT: ["hunter2".repeat(20)],
     SVC_LIMIT_BODY_BYTES: ["0", "-1", "hunter2"],
   };
@@ -64,6 +72,11 @@ Deno.test("each bad value is refused by the name of its variable, without the va
       assert.ok(!message.includes("hunter2"), message);
     }
   }
+});
+
+Deno.test("all values that are wrong are told at once, each in its own line", () => {
+  const lines = refusal({ SVC_ENV: "prod", SVC_PORT: "80a", SVC_LIMIT_BODY_BYTES: "0" }).split("\n");
+  assert.deepEqual(lines.map((line) => line.split(" ")[0]), ["SVC_ENV", "SVC_PORT", "SVC_LIMIT_BODY_BYTES"]);
 });
 
 Deno.test("addresses of databases and proxies in their usual forms are taken", () => {
@@ -80,6 +93,14 @@ Deno.test("addresses of databases and proxies in their usual forms are taken", (
       "postgres://user:p@ss%25:w$!(rd[1]@localhost/100%",
     ]
   ) assert.equal(read({ SVC_DATABASE_URL: url }).settings.SVC_DATABASE_URL, url);
+  for (
+    const url of [
+      "redis://localhost",
+      "redis://localhost:6379/",
+      "rediss://user:p%2F%40ss@[::1]:6380/15?family=6",
+      "redis://:p@ss@localhost/0",
+    ]
+  ) assert.equal(read({ SVC_REDIS_URL: url }).settings.SVC_REDIS_URL, url);
   const proxies = "10.0.0.0/8, 192.0.2.1,::1, fd00::/8";
   assert.equal(read({ SVC_TRUSTED_PROXIES: proxies }).settings.SVC_TRUSTED_PROXIES.length, 4);
 });

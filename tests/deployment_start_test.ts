@@ -1,5 +1,7 @@
 // What a start refuses, by the name of the variable that has to be mended.
 import assert from "node:assert/strict";
+import postgres from "postgres";
+import { onPostgres } from "./engines.ts";
 import { openGateway } from "./harness.ts";
 
 Deno.test("a start with a data folder that cannot be written is refused, one that is still to be made is not", async () => {
@@ -32,3 +34,39 @@ Deno.test("a start is refused at once with a database below a file, or one that 
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+onPostgres(
+  "a start is refused where a pooler keeps nothing of what a session sets",
+  async ({ SVC_DATABASE_URL: url = "" }) => {
+    await openGateway({ SVC_DATABASE_URL: url }).then((gateway) => gateway[Symbol.asyncDispose]());
+    // A pooler that is told to ignore these leaves the server with its own.
+    for (const lost of ["statement_timeout=0", "default_transaction_read_only=off"]) {
+      await assert.rejects(
+        openGateway({ SVC_DATABASE_URL: `${url}&${lost}` }),
+        (error: Error) => /^SVC_DATABASE_URL /.test(error.message) && /not a pooler/.test(String(error.cause)),
+        lost,
+      );
+    }
+  },
+);
+
+onPostgres(
+  "a start is refused on a database whose encoding lacks characters",
+  async ({ SVC_DATABASE_URL: url = "" }) => {
+    const name = `latin_${crypto.randomUUID().replaceAll("-", "")}`;
+    const latin = new URL(url);
+    latin.pathname = `/${name}`;
+    latin.search = "";
+    const admin = postgres(url, { max: 1, onnotice: () => {} });
+    try {
+      await admin.unsafe(`create database ${name} template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'`);
+      await assert.rejects(
+        openGateway({ SVC_DATABASE_URL: latin.href }),
+        (error: Error) => /^SVC_DATABASE_URL /.test(error.message) && /LATIN1.*UTF8/.test(String(error.cause)),
+      );
+    } finally {
+      await admin.unsafe(`drop database if exists ${name} with (force)`);
+      await admin.end();
+    }
+  },
+);

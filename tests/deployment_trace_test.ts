@@ -1,6 +1,7 @@
 // Tracing as README turns it on: spans of requests reach the collector, and tell nothing of what addresses hold.
 import assert from "node:assert/strict";
-import { openTarget, unique, until } from "./e2e/target.ts";
+import { openTarget, unique } from "./e2e/target.ts";
+import { until } from "./wait.ts";
 
 Deno.test("spans of requests reach the collector without tokens, searches and names from their addresses", async () => {
   let told = "";

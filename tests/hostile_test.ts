@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { Fault, FAULTS } from "@/core/fault.ts";
 import type { Operation } from "@/core/operation.ts";
-import { ask, FakeSocket, settle } from "./transport/ws_rig.ts";
+import { ask, FakeSocket } from "./transport/ws_rig.ts";
 import { type Answer, type Caller, type Harness, openGateway } from "./harness.ts";
+import { pause } from "./wait.ts";
 
 const INPUTS = 11_000;
 const RPCS = 1000;
@@ -105,7 +106,7 @@ Deno.test(`hostile inputs are refused by name and store nothing (seed ${SEED})`,
         tally.accepted++;
         await gateway.runJobs();
         // What follows a deletion is not all done by jobs.
-        if (operation.http.method === "DELETE") await settle(10);
+        if (operation.http.method === "DELETE") await pause(10);
         before = await stored(gateway);
         continue;
       }

@@ -1,5 +1,5 @@
 // Copies of a database, and a database that was brought back from one.
-import { closeSync, existsSync, fsyncSync, openSync, realpathSync, renameSync, rmSync } from "node:fs";
+import { closeSync, existsSync, openSync, realpathSync, renameSync, rmSync, utimesSync } from "node:fs";
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
@@ -7,10 +7,9 @@ import { newSecret } from "@/core/id.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 import { claimDatabase, openStore, SQLITE, sqlitePathOf } from "./open.ts";
+import { ENDS, replace, restoredOf, sync } from "./sqlite_claim.ts";
 
 const FILE_MODE = 0o600;
-/** Ends of the names of a database's files: its log, the index of that, and last itself, without which it would be made anew. */
-const ENDS = ["-wal", "-shm", ""];
 /** More pages than any database has: a copy in several steps would start anew with every commit in between. */
 const AT_ONCE = 2 ** 31 - 1;
 /** Streams that get a new epoch in one transaction. */
@@ -60,18 +59,18 @@ export async function restore(url: string, from: string | undefined, clock: Cloc
   for (const end of ENDS) rmSync(`${fresh}${end}`, { force: true });
   await backUp(`${SQLITE}${from}`, fresh);
   await renewed(`${SQLITE}${fresh}`, clock);
+  utimesSync(fresh, clock.now() / 1000, clock.now() / 1000);
   sync(fresh);
-  const name = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`;
-  let old = name;
-  for (let again = 2; existsSync(old); again++) old = `${name}-${again}`;
-  const hadOld = existsSync(path);
-  // Its log goes with it: read into another database, it would destroy that.
-  for (const end of ENDS) {
-    if (existsSync(`${path}${end}`)) renameSync(`${path}${end}`, `${old}${end}`);
-  }
-  renameSync(fresh, path);
+  // From here on it is decided, whatever becomes of this process.
+  renameSync(fresh, restoredOf(path));
   sync(dirname(path));
-  return hadOld ? old : undefined;
+  try {
+    return replace(path).old;
+  } catch (cause) {
+    // Told as failed, it must not happen later.
+    if (existsSync(path)) rmSync(restoredOf(path));
+    throw cause;
+  }
 }
 
 /** The path of an SQLite database, behind links; `undefined` for any other. */
@@ -123,15 +122,5 @@ async function renewEpochs(store: Store<CoreTables>): Promise<void> {
         ).execute()
     );
     after = last;
-  }
-}
-
-/** Makes what was written to a file, or to a folder, last. */
-function sync(path: string): void {
-  const file = openSync(path, "r");
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
   }
 }

@@ -6,47 +6,68 @@
 // - Several streams that one statement locks are claimed before it runs, all or none: while it waits for one of them it
 //   has others already, of which nobody would know.
 // - A batch that locked a stream after another tells its events after that one has told its own.
+//
+// So that nobody gives way for ever, a writer that did so again has a wish: until a run of it gets through, no batch takes one
+// of its streams anew but for an older wish. It waits for batches, which all end, and for older wishes, so never in a ring;
+// and it holds nothing meanwhile for which another process could wait.
 import type { StoredEvent } from "@/core/event.ts";
 import { type Committed, type Signal, streamKey } from "@/ports/store.ts";
 import type { Frame } from "./frame.ts";
 import { Rerun } from "./session.ts";
 
-/** The writer met a stream held by another batch; it runs again once that batch is done. */
+/** The writer met streams that others have, or have wished for before it; it runs again after them. */
 export class GiveWay extends Rerun {
-  readonly until: Promise<void>;
+  readonly streams: readonly string[];
+  readonly until: Promise<unknown>;
 
-  constructor(until: Promise<void>) {
+  constructor(streams: readonly string[], until: Promise<unknown>) {
     super("Gave way to another batch");
+    this.streams = streams;
     this.until = until;
   }
 }
 
-/** Which batches of this process hold a stream: one has locked it, and others may have claimed it. */
-export type Holders = Map<string, Set<Batch>>;
+/** What a writer gave way for, in all of its runs together. */
+export class Wish {
+  readonly streams = new Set<string>();
+  readonly over = Promise.withResolvers<void>();
+}
+
+/** What the batches of a process know of each other. */
+export class Streams {
+  /** Which batches hold a stream: one has locked it, or is about to, and others may have claimed it. */
+  readonly holders = new Map<string, Set<Batch>>();
+  /** The oldest first. */
+  readonly wishes = new Set<Wish>();
+}
 
 export class Batch {
+  /** That of the writer whose turn it is. */
+  wish: Wish | undefined;
   #events: StoredEvent[] = [];
   #signals: Signal[] = [];
   #jobs = 0;
-  readonly #holders: Holders;
+  readonly #streams: Streams;
   readonly #held = new Set<string>();
   readonly #before = new Set<Promise<void>>();
   readonly #settled = Promise.withResolvers<void>();
   #isEnding = false;
 
-  constructor(holders: Holders) {
-    this.#holders = holders;
+  constructor(streams: Streams) {
+    this.#streams = streams;
   }
 
-  /** To be called before a stream is locked. */
-  approach(stream: string): void {
-    if (this.#held.size > 0) this.#giveWay(stream);
-  }
-
-  /** To be called before one statement locks several streams: they are this batch's from here on, or it gives way. */
+  /** To be called before one statement locks streams: they are this batch's from here on, or it gives way. */
   claim(streams: readonly string[]): void {
-    for (const stream of streams) this.#giveWay(stream);
-    for (const stream of streams) this.#holdersOf(stream);
+    const wanted = streams.filter((stream) => !this.#held.has(stream));
+    // Who waits for one stream and has none is in nobody's way.
+    const mayWait = streams.length === 1 && this.#held.size === 0;
+    const until = this.#olderWishes(wanted);
+    for (const stream of mayWait ? [] : wanted) {
+      for (const other of this.#streams.holders.get(stream) ?? []) until.push(other.#settled.promise);
+    }
+    if (until.length > 0) throw new GiveWay(wanted, Promise.all(until));
+    for (const stream of wanted) this.#holdersOf(stream);
   }
 
   /** To be called once a stream is locked. Whoever had it before has at least sent its commit. */
@@ -82,25 +103,28 @@ export class Batch {
   /** Lets go of the streams, told or undone; and of the events, since frames know their batch. */
   settle(): void {
     for (const stream of this.#held) {
-      const holders = this.#holders.get(stream);
+      const holders = this.#streams.holders.get(stream);
       holders?.delete(this);
-      if (holders?.size === 0) this.#holders.delete(stream);
+      if (holders?.size === 0) this.#streams.holders.delete(stream);
     }
     this.#events = [];
     this.#signals = [];
     this.#settled.resolve();
   }
 
-  #giveWay(stream: string): void {
-    if (this.#held.has(stream)) return;
-    const [holder] = this.#holders.get(stream) ?? [];
-    if (holder !== undefined) throw new GiveWay(holder.#settled.promise);
+  #olderWishes(streams: readonly string[]): Promise<void>[] {
+    const older: Promise<void>[] = [];
+    for (const wish of this.#streams.wishes) {
+      if (wish === this.wish) break;
+      if (streams.some((stream) => wish.streams.has(stream))) older.push(wish.over.promise);
+    }
+    return older;
   }
 
   /** All that hold a stream, this one among them from here on. */
   #holdersOf(stream: string): Set<Batch> {
-    let holders = this.#holders.get(stream);
-    if (holders === undefined) this.#holders.set(stream, holders = new Set());
+    let holders = this.#streams.holders.get(stream);
+    if (holders === undefined) this.#streams.holders.set(stream, holders = new Set());
     this.#held.add(stream);
     return holders.add(this);
   }

@@ -4,13 +4,13 @@ import { Fault } from "@/core/fault.ts";
 import { type Blobs, type ByteRange, checkBlobKey } from "@/ports/blob.ts";
 
 const CHUNK_BYTES = 65_536;
-/** A part file this old belongs to a process that died. */
+/** A part file this old belongs to a process that died; so often they are looked for. */
 const ABANDONED_MS = 86_400_000;
 
 export class DiskBlobs implements Blobs {
   readonly #root: string;
   readonly #incoming: string;
-  #prepared: Promise<void> | undefined;
+  #prepared: { at: number; done: Promise<void> } | undefined;
 
   /** `root` is made when the first content comes. */
   constructor(root: string) {
@@ -20,12 +20,14 @@ export class DiskBlobs implements Blobs {
 
   async put(key: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     const path = this.#pathOf(key);
-    await onDisk(
-      this.#prepared ??= this.#prepare().catch((cause) => {
+    if (Date.now() - (this.#prepared?.at ?? -Infinity) > ABANDONED_MS) {
+      const done = this.#prepare().catch((cause) => {
         this.#prepared = undefined;
         throw cause;
-      }),
-    );
+      });
+      this.#prepared = { at: Date.now(), done };
+    }
+    await onDisk(this.#prepared?.done ?? Promise.resolve());
     const part = join(this.#incoming, crypto.randomUUID());
     const file = await onDisk(Deno.open(part, { write: true, createNew: true, mode: 0o600 }));
     try {

@@ -39,6 +39,8 @@ export type JobRunnerOptions = {
   pollMs?: number;
   /** A job is anybody's again when its runner was silent for this long; default 60 000. */
   leaseMs?: number;
+  /** No other process runs jobs of this database, so that leases found at the start are of one that is gone. */
+  isAlone?: boolean;
 };
 
 const log = logOf("job");
@@ -56,10 +58,11 @@ export class JobRunner {
   #poll: ReturnType<typeof setInterval> | undefined;
   #renewal: ReturnType<typeof setInterval> | undefined;
 
-  constructor(deps: JobRunnerDeps, { concurrency = 4, pollMs = 1000, leaseMs = 60_000 }: JobRunnerOptions = {}) {
+  constructor(deps: JobRunnerDeps, options: JobRunnerOptions = {}) {
+    const { concurrency = 4, pollMs = 1000, leaseMs = 60_000, isAlone = false } = options;
     this.#deps = deps;
     this.#kinds = new Map(deps.kinds.map((kind) => [kind.kind, kind]));
-    this.#options = { concurrency, pollMs, leaseMs };
+    this.#options = { concurrency, pollMs, leaseMs, isAlone };
   }
 
   start(): void {
@@ -120,7 +123,8 @@ export class JobRunner {
     const until = iso(nowMs + this.#options.leaseMs);
     if (nowMs < this.#lookedAt - SET_BACK_MS) {
       const retryBy = iso(nowMs + BACKOFF_MAX_MS);
-      await store.write(({ db }) => bringForward(db, { now, retryBy, leaseBy: until }));
+      const leaseBy = this.#options.isAlone && this.#lookedAt === Infinity ? iso(nowMs - 1) : until;
+      await store.write(({ db }) => bringForward(db, { now, retryBy, leaseBy }));
     }
     this.#lookedAt = nowMs;
     const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));

@@ -39,7 +39,7 @@ export function clockAt(url: string, machine: Machine): Clock {
 export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
   try {
     const store = await storeAt(url, clock);
-    await store.migrate().catch(async (cause) => {
+    await requireServer(store).then(() => store.migrate()).catch(async (cause) => {
       await store.close();
       throw cause;
     });
@@ -50,6 +50,24 @@ export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
     // One that may answer later is waited for; any other was named wrongly.
     if (cause instanceof Fault && cause.code === "unavailable") throw cause;
     refuse(cause);
+  }
+}
+
+/**
+ * What no waiting mends, and what would be found out only under load. A pooler may answer one session's statements from several
+ * sessions of the server: these know nothing of what it has set and prepared.
+ */
+async function requireServer({ db, dialect }: AnyStore): Promise<void> {
+  if (dialect !== "postgres") return;
+  const { rows: [server] } = await sql<{ timeout: string; readonly: string; encoding: string }>`select
+    current_setting('statement_timeout') as timeout,
+    current_setting('default_transaction_read_only') as readonly,
+    current_setting('server_encoding') as encoding`.execute(db);
+  if (server?.timeout === "0" || server?.readonly !== "on") {
+    throw new Error("Settings of a session are lost on the way: name the server itself, not a pooler before it");
+  }
+  if (server.encoding !== "UTF8") {
+    throw new Error(`Its encoding is ${server.encoding}, which has not every character: create it with UTF8`);
   }
 }
 
@@ -102,5 +120,8 @@ export async function openShared(
     import("./presence_redis.ts"),
     import("./limiter_redis.ts"),
   ]);
-  return { bus: new RedisBus(redisUrl), presence: new RedisPresence(redisUrl), limiter: new RedisLimiter(redisUrl) };
+  // A server's databases share its channels.
+  const database = Number(new URL(redisUrl).pathname.slice(1));
+  const bus = database === 0 ? new RedisBus(redisUrl) : new RedisBus(redisUrl, { prefix: `svc:${database}:` });
+  return { bus, presence: new RedisPresence(redisUrl), limiter: new RedisLimiter(redisUrl) };
 }

@@ -51,6 +51,7 @@ export class RedisConnection {
   /** Whether the server took a write over this connection, and refused none since. */
   #isServing = false;
   #isLeaving = false;
+  #lastError: Error | undefined;
 
   constructor(url: string, options: RedisConnectionOptions = {}) {
     const watchMs = options.watchMs ?? WATCH_MS;
@@ -59,7 +60,6 @@ export class RedisConnection {
     absences.set(url, this.#absence);
     this.tried = tried.promise;
     this.#isListener = options.isListener ?? false;
-    let lastError: Error | undefined;
     this.client = new Redis(url, {
       connectTimeout: CONNECT_TIMEOUT_MS,
       disconnectTimeout: watchMs,
@@ -74,7 +74,7 @@ export class RedisConnection {
       retryStrategy: () => null,
       reconnectOnError: (error) => {
         if (!UNFIT.test(error.message)) return false;
-        lastError = error;
+        this.#lastError = error;
         this.#isServing = false;
         const isFirst = !this.#isLeaving;
         this.#isLeaving = true;
@@ -83,7 +83,7 @@ export class RedisConnection {
       ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
     });
     // Each failed attempt is an `error`; without a listener ioredis prints it. `end` below tells the operator.
-    this.client.on("error", (error: Error) => lastError = error);
+    this.client.on("error", (error: Error) => this.#lastError = error);
     this.client.on("ready", async () => {
       this.#isServing = await this.#takesWrites();
       if (!this.#isServing) return this.renew();
@@ -95,7 +95,7 @@ export class RedisConnection {
     this.client.on("end", () => {
       this.#isServing = this.#isLeaving = false;
       if (!this.#isClosed) {
-        const cause = reasonOf(lastError);
+        const cause = reasonOf(this.#lastError);
         if (!this.#absence.causes.has(cause)) log.warn("redis is away", { cause });
         this.#absence.causes.add(cause);
         this.#absence.connections.add(this);
@@ -103,8 +103,8 @@ export class RedisConnection {
         const delayMs = Math.min(this.#failedAttempts * RETRY_STEP_MS, RETRY_MAX_MS);
         this.#retry = setTimeout(() => this.client.connect().catch(() => {}), delayMs);
       }
-      const isUnfit = lastError !== undefined && UNFIT.test(lastError.message);
-      lastError = undefined;
+      const isUnfit = this.#lastError !== undefined && UNFIT.test(this.#lastError.message);
+      this.#lastError = undefined;
       options.onAway?.(isUnfit);
       tried.resolve();
     });
@@ -167,7 +167,11 @@ export class RedisConnection {
   async #takesWrites(): Promise<boolean> {
     return await this.client.del(PROBE_KEY).then(
       () => true,
-      ({ name, message }: Error) => name === "ReplyError" && !UNFIT.test(message) && !SHUT.test(message),
+      (error: Error) => {
+        const isShut = SHUT.test(error.message);
+        if (isShut) this.#lastError ??= error;
+        return error.name === "ReplyError" && !UNFIT.test(error.message) && !isShut;
+      },
     );
   }
 }

@@ -71,7 +71,7 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
   async reserve(tenantId: string, stream: string, count: number): Promise<Reserved> {
     const place = { tenantId, name: stream, count };
     const key = streamKey(tenantId, stream);
-    this.#frame().attempt(() => this.#batch.approach(key));
+    this.#frame().attempt(() => this.#batch.claim([key]));
     const row = await advanceStream.first(this.#core, place) ?? await this.#begin(place);
     this.#batch.hold(key);
     return this.#reserved(row, count);

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { Committed, Transaction } from "@/ports/store.ts";
-import { Batch, GiveWay, type Holders } from "./batch.ts";
+import { Batch, GiveWay, Streams, Wish } from "./batch.ts";
 import { type Connection, Rerun, SessionLost } from "./session.ts";
 import { SqlTransaction, type TransactionDeps } from "./transaction.ts";
 
@@ -24,6 +24,8 @@ type Writer<Tables> = {
   /** Runs the work in the async context of its caller. */
   context: <Result>(run: () => Result) => Result;
   reruns: number;
+  /** Since it first gave way, until a run of it ends otherwise. */
+  wish?: Wish | undefined;
 };
 
 type Done<Tables> = { writer: Writer<Tables>; result: unknown };
@@ -54,7 +56,7 @@ export class WriteQueue<Tables> {
   readonly #idle: Connection[];
   /** Lanes that could not begin since one last could. */
   readonly #failing = new Set<Connection>();
-  readonly #holders: Holders = new Map();
+  readonly #streams = new Streams();
   readonly #outside = AsyncLocalStorage.snapshot();
   #running = 0;
   #unsettled = 0;
@@ -111,7 +113,7 @@ export class WriteQueue<Tables> {
       const gathered = this.#deps.rules.gather();
       if (gathered !== undefined) await gathered;
       this.#running++;
-      const batch = new Batch(this.#holders);
+      const batch = new Batch(this.#streams);
       await this.#runBatch(lane, batch);
       batch.settle();
       this.#running--;
@@ -183,9 +185,11 @@ export class WriteQueue<Tables> {
     const isFirst = done.length === 0;
     if (!isFirst) lane.control(`${this.#deps.rules.beforeSavepoint}savepoint writer`);
     try {
+      batch.wish = writer.wish;
       const transaction = new SqlTransaction(this.#deps, lane, batch);
       const { result, frame } = await writer.context(() => transaction.execute(writer.work));
       if (!isFirst) lane.control("release savepoint writer");
+      this.#endWish(writer);
       done.push({ writer, result });
       batch.absorb(frame);
       return true;
@@ -228,8 +232,15 @@ export class WriteQueue<Tables> {
   /** Puts a writer back in front when another run may help, and it has not had its share of them. */
   #again(writer: Writer<Tables>, cause: unknown): void {
     if (cause instanceof GiveWay) {
+      // Once is nothing: the next run mostly gets through without others having to leave it the streams.
+      if (writer.wish !== undefined) this.#streams.wishes.add(writer.wish);
+      writer.wish ??= new Wish();
+      for (const stream of cause.streams) writer.wish.streams.add(stream);
       cause.until.then(() => this.#requeue(writer));
-    } else if (!(cause instanceof Rerun || cause instanceof SessionLost)) {
+      return;
+    }
+    this.#endWish(writer);
+    if (!(cause instanceof Rerun || cause instanceof SessionLost)) {
       this.#refuse(writer, cause);
     } else if (writer.reruns++ < RERUNS_MAX) {
       pause(Math.random() * RERUN_PAUSE_MS * writer.reruns).then(() => this.#requeue(writer));
@@ -249,7 +260,15 @@ export class WriteQueue<Tables> {
     this.#settled();
   }
 
+  #endWish(writer: Writer<Tables>): void {
+    if (writer.wish === undefined) return;
+    this.#streams.wishes.delete(writer.wish);
+    writer.wish.over.resolve();
+    writer.wish = undefined;
+  }
+
   #refuse(writer: Writer<Tables>, cause: unknown): void {
+    this.#endWish(writer);
     if (cause instanceof Fault && cause.code === "unavailable") this.refusals.last = cause;
     writer.reject(cause);
     this.#settled();

@@ -170,6 +170,13 @@ function fieldFaults(issue: z.core.$ZodIssue): FieldFault[] {
       detail: "Unknown field",
     }));
   }
+  if (issue.code === "invalid_union") {
+    // What is nearest to what was given says best what is wrong with it, unless a field belongs to another form.
+    const [nearest = []] = issue.errors.toSorted((one, other) => one.length - other.length);
+    if (nearest.length > 0 && nearest.every(({ code }) => code !== "unrecognized_keys")) {
+      return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }));
+    }
+  }
   const isTime = issue.code === "invalid_format" && issue.format === "datetime";
   const detail = isTime ? "Expected a time such as 2026-03-01T09:00:00Z" : issue.message;
   return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];

@@ -1,11 +1,12 @@
 // Ids: UUIDv7 (RFC 9562) as 32 hex digits behind a prefix that names the kind, so they sort by time of making.
 import { v7 } from "uuid";
 
-const bytes = new Uint8Array(16);
+/** Written over by each id. */
+const scratch = new Uint8Array(16);
 
 /** A new id such as `msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60`. */
 export function newId(prefix: string): string {
-  return `${prefix}_${v7(undefined, bytes).toHex()}`;
+  return `${prefix}_${v7(undefined, scratch).toHex()}`;
 }
 
 /** `bytes` of randomness as base64url, for secrets that nobody may guess. */

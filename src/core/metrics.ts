@@ -71,6 +71,7 @@ export class Metrics {
     "svc_clock_offset_seconds",
     "How far this machine's clock is ahead of the database's, which counts; 0 with SQLite",
   );
+  readonly busHealthy = this.#gauge("svc_bus_healthy", "1 while this node reaches the others, 0 while Redis is away");
   readonly jobsWaiting = this.#gauge("svc_jobs_waiting", "Jobs in the queue; scheduled ones wait for their time", [
     "state",
   ]);

@@ -5,8 +5,8 @@ import type { Fault, FaultCode } from "./fault.ts";
 
 /** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `room.enter` and `permission.check`. */
 export type Access = {
-  /** Scope the token needs, `<module>.<read|write|manage>`. */
-  scope: string;
+  /** Scope the token needs, `<module>.<read|write|manage>`; `null` = any token will do. */
+  scope: string | null;
   /** Lowest tenant role; default `guest`. */
   tenant?: TenantRole;
   /** Lowest role in the room the call is about; checked by `room.enter` inside the call's own transaction. */
@@ -120,5 +120,5 @@ export function defineOperation<Input extends z.ZodType, Output extends z.ZodTyp
 
 /** Whether the operation changes nothing. */
 export function isRead(operation: Operation): boolean {
-  return operation.http.method === "GET" || operation.access.scope.endsWith(".read");
+  return operation.http.method === "GET" || operation.access.scope?.endsWith(".read") === true;
 }

@@ -1,4 +1,4 @@
-// Pages: keyset cursors that are opaque, signed, and bound to the question they answer.
+// Pages: keyset cursors that are opaque, signed, and bound to the question they answer; and whole lists, read page by page.
 import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "@zod/zod";
@@ -19,6 +19,23 @@ export function pageOf<Item extends z.ZodType>(
     nextCursor: z.string().nullable().describe("Pass as `cursor` for the next page; null on the last"),
     hasMore: z.boolean(),
   });
+}
+
+/**
+ * All rows of a list, page by page: `read` is asked for the `size` rows after the last of the page before, and is at the end
+ * with a page that is shorter. No page is empty.
+ */
+export async function* byPages<Row>(
+  size: number,
+  read: (last: Row | undefined) => Promise<readonly Row[]>,
+): AsyncGenerator<readonly Row[]> {
+  let last: Row | undefined;
+  while (true) {
+    const rows = await read(last);
+    if (rows.length > 0) yield rows;
+    if (rows.length < size) return;
+    last = rows.at(-1);
+  }
 }
 
 export type Page<Item> = { items: Item[]; nextCursor: string | null; hasMore: boolean };
@@ -55,8 +72,9 @@ export class Cursors {
   /** The sort key inside `cursor`; `undefined` for the first page. */
   open(cursor: string | undefined, bind: unknown): CursorKey | undefined {
     if (cursor === undefined) return undefined;
-    const [body = "", mac = ""] = cursor.split(".");
-    const given = Buffer.from(mac);
+    const dot = cursor.indexOf(".");
+    const body = cursor.slice(0, dot);
+    const given = Buffer.from(cursor.slice(dot + 1));
     const expected = Buffer.from(this.#mac(body, bind));
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
       throw new Fault("invalid_cursor", "The cursor does not belong to this list and these filters");

@@ -21,6 +21,8 @@ export type RouteCall = {
    * route that finds out by itself which tenant it serves has to ask.
    */
   assertOrigin(tenantId: string): void;
+  /** Runs `work` once for the request's Idempotency-Key, if it has one; `said` is what of the request is not in its address. */
+  once<Result>(said: string, work: () => Promise<Result>): Promise<Result>;
   /** Ends when the client goes away or the time is up. */
   readonly signal: AbortSignal;
 };

@@ -1,4 +1,5 @@
-// JSON that no store should see, found cheaply at the edge: NUL and lone surrogates in text, text too long, nesting too deep.
+// Texts and JSON at the edge: what no store should see, found cheaply (NUL and lone surrogates, text too long, nesting too
+// deep), and pointers to where it is.
 import { Buffer } from "node:buffer";
 
 /** Whether `text` has neither NUL nor a lone surrogate. */

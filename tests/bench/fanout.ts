@@ -1,8 +1,9 @@
 // Fan-out: one room, many sockets, messages sent durably through `message.send`, beside socket.io and ws that store nothing.
+import { pause } from "../wait.ts";
 import { Gateway } from "./gateway.ts";
 import { Generator } from "./generator.ts";
 import type { Row } from "./report.ts";
-import { pause, Server } from "./server.ts";
+import { Server } from "./server.ts";
 
 const SOCKETS = 1000;
 const BYTES = 200;

@@ -1,8 +1,8 @@
 // Memory of idle sockets, each authenticated and subscribed to one room, and one message to all of them.
+import { pause } from "../wait.ts";
 import { Gateway } from "./gateway.ts";
 import { Generator } from "./generator.ts";
 import type { Row } from "./report.ts";
-import { pause } from "./server.ts";
 
 const BUDGET_KIB = 45;
 

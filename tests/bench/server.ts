@@ -1,4 +1,5 @@
 // A server under load as a process of its own: started, pinned to a core where there are two, its CPU time read from outside.
+import { pause } from "../wait.ts";
 
 const CLOCK_TICKS = 100;
 const PAGE_KIB = 4;
@@ -83,10 +84,6 @@ export function pin(cores: string | number): string[] {
 export async function pinSelf(cores: string): Promise<void> {
   if (CORES === 1) return;
   await new Deno.Command("taskset", { args: ["-acp", cores, String(Deno.pid)], stdout: "null" }).output();
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function task(name: string): string[] {

@@ -2,6 +2,7 @@
 // a word. While the clock runs it only keeps frames and counts; what is in them is read afterwards.
 import type { Buffer } from "node:buffer";
 import { WebSocket } from "npm:ws@8.23.0";
+import { pause } from "../wait.ts";
 import { occurrences } from "./dialect.ts";
 import { answer, orders } from "./orders.ts";
 import { gatewayReturning, type Place, type Returning, socketIoReturning } from "./returning.ts";
@@ -154,10 +155,6 @@ class Storm {
     for (const client of this.#clients) client.check(this.#sent - this.#missed, this.#missed);
     return this.#clients.length * this.#missed;
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function obey(): Promise<void> {

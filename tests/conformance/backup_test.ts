@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { backUp, restore } from "@/adapters/backup.ts";
 import { openStore } from "@/adapters/open.ts";
+import { streamKey } from "@/ports/store.ts";
 import { onPostgres } from "../engines.ts";
 import { openGateway, TestClock } from "../harness.ts";
 import { people, refused, roomOf } from "../modules/team.ts";
@@ -39,6 +40,34 @@ Deno.test("a database that is replaced twice within a second is kept both times"
   await Deno.remove(folder, { recursive: true });
 });
 
+Deno.test("a restore that was killed before its last step is finished by the next start, and keeps the old database whole", async () => {
+  const clock = new TestClock();
+  for (const moved of [[], ["-wal"], ["-wal", ""]]) {
+    const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
+    const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
+    const held = (at: string) => streamsOf(`sqlite:${at}`, clock);
+    const store = await openStore(`sqlite:${path}`, clock);
+    await store.write((tx) => tx.reserve("acme", "room:1", 0));
+    await backUp(`sqlite:${path}`, copy);
+    await store.write((tx) => tx.reserve("acme", "room:2", 0));
+    // As a gateway that was killed leaves it: with its last writes in the log only.
+    for (const end of ["", "-wal"]) await Deno.copyFile(`${path}${end}`, `${folder}/killed${end}`);
+    await store.close();
+    for (const end of ["", "-wal"]) await Deno.rename(`${folder}/killed${end}`, `${path}${end}`);
+    // What a restore has done when it is killed between any two of its steps.
+    await Deno.copyFile(copy, `${path}.restored`);
+    await Deno.utime(`${path}.restored`, clock.now() / 1000, clock.now() / 1000);
+    const old = `${path}.replaced-20260301T120000Z`;
+    for (const end of moved) await Deno.rename(`${path}${end}`, `${old}${end}`);
+
+    {
+      await using _gateway = await openGateway({ SVC_DATABASE_URL: `sqlite:${path}`, SVC_DATA_DIR: folder });
+    }
+    assert.deepEqual([await held(path), await held(old)], [["room:1"], ["room:1", "room:2"]], `${moved}`);
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a database in memory is neither copied nor put back", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
@@ -63,3 +92,12 @@ Deno.test("a database stays in its place, with what it has, for as long as not a
   await again.close();
   await Deno.remove(folder, { recursive: true });
 });
+
+/** Which streams of rooms a database has. */
+async function streamsOf(url: string, clock: TestClock): Promise<string[]> {
+  const store = await openStore(url, clock);
+  const streams = ["room:1", "room:2"].map((stream) => ({ tenantId: "acme", stream }));
+  const heads = await store.log.heads(streams);
+  await store.close();
+  return streams.map(({ stream }) => stream).filter((stream) => heads.has(streamKey("acme", stream)));
+}

@@ -5,6 +5,7 @@ import { DiskBlobs } from "@/adapters/blob_disk.ts";
 import { S3Blobs } from "@/adapters/blob_s3.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
+import { pause } from "../wait.ts";
 import { openS3Server, S3_KEYS } from "./s3.ts";
 
 type Opened = {
@@ -82,7 +83,7 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
             yield randomBytes(100_000);
           })(),
         );
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await pause(50);
         assert.equal(await blobs.get("slow"), undefined);
         release();
         await put;
@@ -132,6 +133,24 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
     }
   });
 }
+
+Deno.test("what a process that died left half-done goes a day later, also while its store runs on", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
+  const { now } = Date;
+  try {
+    const blobs = new DiskBlobs(folder);
+    await blobs.put("first", chunksOf(randomBytes(10)));
+    await Deno.writeTextFile(`${folder}/incoming/left`, "half");
+    await blobs.put("second", chunksOf(randomBytes(10)));
+    assert.equal((await namesIn(`${folder}/incoming`)).length, 1);
+    Date.now = () => now() + 25 * 3_600_000;
+    await blobs.put("third", chunksOf(randomBytes(10)));
+    assert.deepEqual(await namesIn(`${folder}/incoming`), []);
+  } finally {
+    Date.now = now;
+    await Deno.remove(folder, { recursive: true });
+  }
+});
 
 Deno.test("an S3 store that is away or refuses us is unavailable, and its answer stays in the log", async () => {
   const away = new S3Blobs({ endpoint: "http://127.0.0.1:9", ...S3_KEYS });

@@ -1,13 +1,13 @@
 // What every bus promises, and what the Redis one promises besides when Redis goes and comes back.
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { RedisBus } from "@/adapters/bus_redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
 import type { Bus, BusMessage } from "@/ports/bus.ts";
+import { pause, until } from "../wait.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
-import { command, hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
+import { command, hasRedis, hasRedisServer, ownRedis, withRedis } from "./redis_server.ts";
 
 /** Two nodes on one bus; on the memory bus both are the same. */
 type Nodes = { here: Bus; there: Bus };
@@ -170,7 +170,7 @@ redisTest(
       const recoveries = { here: 0, there: 0 };
       await server.demote(master);
       await until(() => !here.isHealthy && !there.isHealthy);
-      for (const end = performance.now() + 1500; performance.now() < end; await sleep(5)) {
+      for (const end = performance.now() + 1500; performance.now() < end; await pause(5)) {
         assert.ok(!here.isHealthy && !there.isHealthy);
       }
       here.publish("room:a", ephemeral("alone"));
@@ -225,7 +225,7 @@ redisTest("what went to a replica before that was known is told as lost", async 
     await elsewhere.close();
   });
   // Told to leave while it is cut off, the package keeps a timer for this long.
-  await sleep(1100);
+  await pause(1100);
 });
 
 redisTest("a Redis that has no memory for more is still one to speak through", async () => {
@@ -234,7 +234,7 @@ redisTest("a Redis that has no memory for more is still one to speak through", a
     const heard = await record(there, "room:a");
     await until(() => here.isHealthy && there.isHealthy);
     await command(server.url, "CONFIG", "SET", "maxmemory", "1");
-    for (const end = performance.now() + 1500; performance.now() < end; await sleep(5)) {
+    for (const end = performance.now() + 1500; performance.now() < end; await pause(5)) {
       assert.ok(here.isHealthy && there.isHealthy);
     }
     here.publish("room:a", ephemeral("small"));
@@ -283,7 +283,7 @@ redisTest(
       await command(server.url, "CONFIG", "SET", "requirepass", "renewed");
       const admin = `redis://:renewed@${url.host}`;
       await command(admin, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
-      await sleep(300);
+      await until(() => records.some(({ properties }) => /WRONGPASS/.test(String(properties["cause"]))));
       await command(admin, "CONFIG", "SET", "requirepass", "outdated");
       await areReady(true);
       await Promise.all(connections.map((connection) => connection.close()));
@@ -309,7 +309,7 @@ redisTest("closing does not wait for a Redis that is away, nor for one that just
     await server.stop();
     await until(() => !connection.isReady);
     if (pauseMs > 0) await server.start();
-    await sleep(pauseMs);
+    await pause(pauseMs);
     await connection.close();
     if (pauseMs === 0) await server.start();
   }
@@ -320,7 +320,7 @@ redisTest("a Redis that hangs for so long that it is given up more than once is 
   const connections = [false, true].map((isListener) => new RedisConnection(server.url, { watchMs: 20, isListener }));
   await until(() => connections.every(({ isReady }) => isReady));
   server.freeze();
-  await sleep(1000);
+  await pause(1000);
   assert.ok(connections.every(({ isReady }) => !isReady));
   server.thaw();
   await until(() => connections.every(({ isReady }) => isReady));

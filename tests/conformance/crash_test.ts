@@ -5,6 +5,7 @@ import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { systemClock } from "@/core/clock.ts";
 import { type Notes, temporarySchema, testMigrations } from "./store_backends.ts";
 import type { SqlStore } from "@/adapters/sql_store.ts";
+import { pause } from "../wait.ts";
 
 const ROUNDS = 3;
 const ACKS_PER_ROUND = 300;
@@ -56,7 +57,7 @@ async function crashAndCheck(place: string, open: () => SqlStore<Notes>): Promis
   for (let round = 1; round <= ROUNDS; round++) {
     acknowledged.push(...await writeAndKill(place));
     // A server may still be finishing what it had been sent.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     const store = open();
     await assertWhole(store, acknowledged);
     await store.close();

@@ -6,6 +6,7 @@ import { JobRunner, type JobRunnerOptions } from "@/adapters/job_runner.ts";
 import { Fault } from "@/core/fault.ts";
 import { defineJob, type JobDraft } from "@/core/job.ts";
 import type { Store } from "@/ports/store.ts";
+import { pause, until } from "../wait.ts";
 import type { Backend, Opened } from "./store_backends.ts";
 import { onStore } from "./store_suite.ts";
 
@@ -35,14 +36,6 @@ function runnerOf(opened: Opened, run: Run, options: JobRunnerOptions = {}): Job
   return runner;
 }
 
-async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 5000;
-  while (!await isTrue()) {
-    if (Date.now() > deadline) throw new Error("Expected it within 5 s");
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
 const jobs = ({ store }: Opened) =>
   coreOf({ store } as Opened).db.selectFrom("job").selectAll().orderBy("id").execute();
 
@@ -68,7 +61,7 @@ export function jobSuite(backend: Backend): void {
     let [running, peak] = [0, 0];
     const runner = runnerOf(opened, async () => {
       peak = Math.max(peak, ++running);
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await pause(2);
       running--;
     }, { concurrency: 3 });
     await opened.store.write((tx) => tx.enqueue(...Array.from({ length: 12 }, (_, n) => draft(n))));
@@ -306,6 +299,23 @@ export function jobSuite(backend: Backend): void {
     assert.deepEqual(seen, [1]);
   });
 
+  on("a runner that is alone takes at once what one that is gone had begun", async (opened) => {
+    const gate = Promise.withResolvers<void>();
+    const attempts: number[] = [];
+    const run: Run = async ({ attempt }) => {
+      attempts.push(attempt);
+      if (attempt === 1) await gate.promise;
+    };
+    const gone = runnerOf(opened, run);
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    await until(() => attempts.length === 1);
+    const next = runnerOf(opened, run, { isAlone: true });
+    await until(() => isEmpty(opened));
+    gate.resolve();
+    await Promise.all([gone.stop(), next.stop()]);
+    assert.deepEqual(attempts, [1, 2]);
+  });
+
   on("a lease given before the clock was set back ends after its length all the same", async (opened) => {
     const gate = Promise.withResolvers<void>();
     const attempts: number[] = [];
@@ -334,7 +344,7 @@ export function jobSuite(backend: Backend): void {
     let runs = 0;
     const runner = runnerOf(opened, async () => {
       runs++;
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await pause(10);
       isDone = true;
     }, { concurrency: 1 });
     await opened.store.write((tx) => tx.enqueue(draft(1), draft(2)));

@@ -1,10 +1,10 @@
 // What every limiter promises, and what the Redis one promises besides: one count for all nodes, and none that waits.
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { MemoryLimiter, windowOf } from "@/adapters/limiter_memory.ts";
 import { RedisLimiter } from "@/adapters/limiter_redis.ts";
 import type { Limiter } from "@/ports/limiter.ts";
-import { hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
+import { pause, until } from "../wait.ts";
+import { hasRedis, hasRedisServer, ownRedis, withRedis } from "./redis_server.ts";
 
 const SLOW = { perSecond: 0.5, burst: 5 };
 const FAST = { perSecond: 3, burst: 3 };
@@ -35,7 +35,7 @@ for (const { name, ignore, run } of BACKENDS) {
     for (let count = 0; count < 3; count++) assert.ok((await limiter.take("ada", FAST)).isAllowed);
     const { isAllowed, resetMs } = await limiter.take("ada", FAST);
     assert.ok(!isAllowed && resetMs <= 1000);
-    await sleep(resetMs + 20);
+    await pause(resetMs + 20);
     for (let count = 0; count < 3; count++) assert.ok((await limiter.take("ada", FAST)).isAllowed);
     assert.ok(!(await limiter.take("ada", FAST)).isAllowed);
   });

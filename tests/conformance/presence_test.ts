@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import { RedisPresence, type RedisPresenceOptions } from "@/adapters/presence_redis.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
-import { command, hasRedis, hasRedisServer, ownRedis, until, withRedis } from "./redis_server.ts";
+import { until } from "../wait.ts";
+import { command, hasRedis, hasRedisServer, ownRedis, withRedis } from "./redis_server.ts";
 
 /** Two nodes that share presence; in memory both are the same. */
 type Nodes = { here: Presence; there: Presence };

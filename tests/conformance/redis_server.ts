@@ -1,8 +1,6 @@
 // A real Redis for tests: the one at TEST_REDIS_URL, or one of our own that can be stopped, frozen and started again.
-import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-
-const WAIT_MS = 10_000;
+import { until } from "../wait.ts";
 
 /** A server of the test's own, on a free port, that keeps nothing on disk. */
 export class RedisServer {
@@ -81,15 +79,6 @@ export async function command(url: string, name: string, ...args: string[]): Pro
   } finally {
     client.disconnect();
     await ended;
-  }
-}
-
-/** Waits for something that happens soon. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!await condition()) {
-    if (performance.now() > deadline) throw new Error(`Not within ${WAIT_MS} ms: ${condition}`);
-    await sleep(5);
   }
 }
 

@@ -6,6 +6,7 @@ import type { EventDraft, StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type Committed, streamKey, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+import { pause } from "../wait.ts";
 import type { Backend, Notes, Opened } from "./store_backends.ts";
 
 export const note = (id: string): Notes["note"] => ({ id, body: `body of ${id}`, stars: 1 });
@@ -55,8 +56,6 @@ async function wholeLog({ store }: Opened, stream: string): Promise<StoredEvent[
   assert.deepEqual(events.map((event) => event.seq), Array.from({ length: head }, (_, index) => index + 1));
   return events;
 }
-
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export function storeSuite(backend: Backend): void {
   const on = (name: string, run: (opened: Opened) => Promise<void>): void => onStore(backend, name, run);
@@ -127,7 +126,7 @@ export function storeSuite(backend: Backend): void {
       store.write(async (tx) => {
         if (n % 2 === 0) await addNote(tx, `n${n}`);
         await tx.emit(draft(streams[n % 3] ?? "", { n }), draft("room:all", { n }));
-        if (n % 5 === 0) await sleep(0);
+        if (n % 5 === 0) await pause(0);
         if (isFailing(n)) throw new Error("refused");
       })));
     const kept = outcomes.flatMap((outcome, n) => outcome.status === "fulfilled" ? [n] : []);
@@ -201,7 +200,7 @@ export function storeSuite(backend: Backend): void {
       const inner = ["a", "b", "c"].map((id) =>
         store.write(async (tx) => {
           await addNote(tx, id);
-          await sleep(1);
+          await pause(1);
           await tx.emit(draft("room:1", id));
           if (id === "b") throw new Error("refused");
         })
@@ -222,7 +221,7 @@ export function storeSuite(backend: Backend): void {
       await addNote(tx, "ghost");
       await tx.emit(draft("room:1"));
       resolve();
-      await sleep(20);
+      await pause(20);
       throw new Error("refused");
     });
     const refused = assert.rejects(failing, { message: "refused" });
@@ -567,7 +566,7 @@ export function storeSuite(backend: Backend): void {
   on("close waits for running writes and refuses new ones", async ({ store }) => {
     let isDone = false;
     const running = store.write(async (tx) => {
-      await sleep(5);
+      await pause(5);
       await addNote(tx, "a");
       isDone = true;
     });

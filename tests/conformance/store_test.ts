@@ -4,6 +4,7 @@ import { systemClock } from "@/core/clock.ts";
 import { openStore } from "@/adapters/open.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
+import { pause } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
 import { type Notes, sqliteFile, sqliteMemory, testMigrations } from "./store_backends.ts";
@@ -15,7 +16,7 @@ for (const backend of [sqliteMemory, sqliteFile]) {
   idempotencySuite(backend);
 
   onStore(backend, "a lone writer commits within the turn it came in", async ({ store }) => {
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await pause(10);
     let turns = 0;
     const counter = setImmediate(() => turns++);
     await store.write((tx) => tx.emit(draft("room:1")));

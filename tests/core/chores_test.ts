@@ -1,6 +1,7 @@
 // Chores that fail: what they must not take with them.
 import assert from "node:assert/strict";
 import { Chores } from "@/core/chores.ts";
+import { pause } from "../wait.ts";
 
 Deno.test("a chore that fails keeps neither the others nor the next time away, and a stop waits for the one that runs", async () => {
   const done: string[] = [];
@@ -13,13 +14,13 @@ Deno.test("a chore that fails keeps neither the others nor the next time away, a
     "fine": async () => {
       done.push("begun");
       if (done.length > 2) twice.resolve();
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await pause(20);
       done.push("ended");
     },
   }, { firstMs: 1, everyMs: 1 });
   await twice.promise;
   await chores.stop();
   assert.deepEqual(done, ["begun", "ended", "begun", "ended"]);
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  await pause(30);
   assert.equal(done.length, 4);
 });

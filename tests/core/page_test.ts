@@ -21,3 +21,29 @@ Deno.test("a list sorted by the longest names there are is read to its end, page
     assert.equal(count, 3, list);
   }
 });
+
+Deno.test("a cursor is refused when anything of it is changed, or who asks, or for what", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  for (const name of ["One", "Two"]) ok(await alice.post("/v1/rooms", { name, visibility: "public" }));
+  const cursor: string = ok(await alice.get("/v1/rooms?limit=1")).nextCursor;
+  const [body = "", mac = ""] = cursor.split(".");
+  const other = `${mac.startsWith("A") ? "B" : "A"}${mac.slice(1)}`;
+  for (
+    const changed of [body, `${body}.`, `.${mac}`, `${body}.${other}`, `${cursor}.`, `${cursor}.x`, `x${cursor}`, "."]
+  ) {
+    const answer = await alice.get(`/v1/rooms?limit=1&cursor=${changed}`);
+    assert.deepEqual([answer.status, answer.body.code], [400, "invalid_cursor"], changed);
+  }
+  const stranger = await gateway.as("alice", { tenant: "elsewhere" });
+  for (
+    const [who, list] of [[bob, "/v1/rooms?limit=1"], [stranger, "/v1/rooms?limit=1"], [
+      alice,
+      "/v1/rooms?q=o",
+    ]] as const
+  ) {
+    assert.equal((await who.get(`${list}&cursor=${cursor}`)).body.code, "invalid_cursor", list);
+  }
+  assert.equal((await alice.get(`/v1/collaboration/tasks?cursor=${cursor}`)).body.code, "invalid_cursor");
+  assert.equal(ok(await alice.get(`/v1/rooms?limit=1&cursor=${cursor}`)).items.length, 1);
+});

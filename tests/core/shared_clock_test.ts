@@ -4,7 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { configure, type LogRecord, reset } from "@logtape/logtape";
 import type { Machine } from "@/core/clock.ts";
 import { SharedClock } from "@/core/shared_clock.ts";
-import { eventually } from "../fault/wait.ts";
+import { eventually, pause } from "../wait.ts";
 
 const HOUR = 3_600_000;
 const START = Date.parse("2026-03-01T12:00:00.000Z");
@@ -92,7 +92,7 @@ Deno.test("the clock counts on while the database is away, follows one that was 
     answer = () => late.promise;
     await asked(1);
     const before = questions;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await pause(20);
     assert.equal(questions, before);
     late.resolve(world.time);
     await eventually(() => assert.equal(clock.now(), world.time));

@@ -1,7 +1,8 @@
 // Backup and restore as an operator does them: while people write, and so that nobody takes new events for those they know.
 import assert from "node:assert/strict";
 import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
-import { openTarget, type Target, until } from "./target.ts";
+import { until } from "../wait.ts";
+import { openTarget, type Target } from "./target.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 

@@ -1,7 +1,8 @@
 // The real npm `centrifuge` client, unmodified, against a running gateway.
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
-import { openTarget, type Target, unique, until } from "./target.ts";
+import { until } from "../wait.ts";
+import { openTarget, type Target, unique } from "./target.ts";
 
 async function openRoom(target: Target, names: string[]) {
   const subs = names.map(unique);

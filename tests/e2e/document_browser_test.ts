@@ -1,6 +1,7 @@
 // Two people type into one document, each in a browser of their own, while a program edits it over REST.
 import assert from "node:assert/strict";
 import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
+import { eventually } from "../wait.ts";
 import { freePort, openTarget, type Target, unique } from "./target.ts";
 
 const CHROMIUM = "/usr/bin/chromium";
@@ -46,15 +47,13 @@ function linesOf(page: Page): Promise<string> {
   );
 }
 
-async function converged(target: Target, token: string, id: string, pages: readonly Page[]): Promise<string> {
-  const until = Date.now() + 15_000;
-  while (true) {
+function converged(target: Target, token: string, id: string, pages: readonly Page[]): Promise<string> {
+  return eventually(async () => {
     const { text } = await target.call(token, "GET", `${PATH}/${id}/content`);
     const shown = await Promise.all(pages.map(linesOf));
-    if (shown.every((lines) => lines === text)) return text;
-    if (Date.now() > until) assert.fail(`not the same: ${JSON.stringify({ text, shown })}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+    assert.ok(shown.every((lines) => lines === text), `not the same: ${JSON.stringify({ text, shown })}`);
+    return text;
+  }, 15_000);
 }
 
 Deno.test({

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { hasRedisServer, ownRedis } from "../conformance/redis_server.ts";
 import { temporarySchema } from "../conformance/store_backends.ts";
-import { Editor, until } from "../modules/document_editor.ts";
+import { Editor } from "../modules/document_editor.ts";
+import { pause, until } from "../wait.ts";
 import { freePort, GatewayProcess, openTarget, Target, unique } from "./target.ts";
 
 const PATH = "/v1/collaboration/documents";
@@ -33,7 +34,7 @@ async function type(
     const word = `<${name}${count}>`;
     editor.insert(count % 2 === 0 ? editor.text.length : 0, word);
     words.push(word);
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    await pause(pauseMs);
   }
 }
 
@@ -54,7 +55,7 @@ async function append(
       await target().call(token, "PATCH", `${PATH}/${id}/content`, { baseRevision: 1, onStale: "rebase", edits });
       answered.add(word);
     } catch {
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await pause(20);
     }
   }
   return answered;
@@ -77,12 +78,12 @@ Deno.test("kill -9 while two editors type and a program edits loses and doubles 
   const typing = editors.map((editor, at) => type(editor, "ab"[at] ?? "", () => isOn, typed[at] ?? []));
   const appending = append(() => target, robot, id, () => isOn, appended);
   for (let kill = 0; kill < KILLS; kill++) {
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await pause(400);
     await target.process?.stop("SIGKILL");
     await target.process?.start();
     await until(() => editors.every((editor) => editor.provider.isSynced), "both are back", 20_000);
   }
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  await pause(200);
   isOn = false;
   await Promise.all(typing);
   const answered = await appending;
@@ -111,12 +112,12 @@ Deno.test("what an editor was told is saved outlives a kill -9, also when that e
     const watching = (async () => {
       while (isOn) {
         if (editor.isSaved) saved = editor.text;
-        await new Promise((resolve) => setTimeout(resolve, 0));
+        await pause(0);
       }
     })();
     const words = (): string[] => saved.match(/<\w+>/g) ?? [];
     const before = words().length;
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await pause(300);
     await until(() => words().length > before + 10, "something was saved", 20_000);
     await target.process?.stop("SIGKILL");
     isOn = false;
@@ -166,7 +167,7 @@ Deno.test({
       let isLeftOn = true;
       const typingLeft = type(left, "a", () => isLeftOn, typed[0] ?? []);
       const typingRight = type(right, "b", () => isOn, typed[1] ?? []);
-      await new Promise((resolve) => setTimeout(resolve, 600));
+      await pause(600);
       await one.process?.stop("SIGKILL");
       isLeftOn = false;
       await typingLeft;
@@ -176,9 +177,9 @@ Deno.test({
       left = new Editor({ url: syncUrl(two), document: id, token: ada, doc });
       isLeftOn = true;
       const typingAgain = type(left, "c", () => isLeftOn, typed[2] ?? []);
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await pause(300);
       await one.process?.start();
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await pause(300);
       isOn = false;
       isLeftOn = false;
       await Promise.all([typingAgain, typingRight]);

@@ -1,6 +1,7 @@
 // Two browsers call each other through the gateway: real pages, fake cameras, the real client, and one that vanishes.
 import assert from "node:assert/strict";
 import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
+import { eventually, pause } from "../wait.ts";
 import { freePort, openTarget, type Target, unique } from "./target.ts";
 
 const CHROMIUM = "/usr/bin/chromium";
@@ -62,17 +63,16 @@ function viewOf(page: Page): Promise<View> {
   return page.evaluate<View>(() => (globalThis as unknown as { view(): Promise<View> }).view());
 }
 
-/** Resolves to the first view that shows a moving picture; throws after `timeoutMs`. */
-async function seeing(page: Page, timeoutMs = 20_000): Promise<View> {
-  const until = Date.now() + timeoutMs;
-  while (true) {
+/** Resolves to the first view that shows a moving picture; throws after 20 s. */
+function seeing(page: Page): Promise<View> {
+  return eventually(async () => {
     const before = await viewOf(page);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await pause(300);
     const after = await viewOf(page);
     const isMoving = after.width > 0 && after.time > before.time && after.frames > before.frames;
-    if (isMoving) return after;
-    if (Date.now() > until) assert.fail(`no picture: ${JSON.stringify([before, after])}`);
-  }
+    assert.ok(isMoving, `no picture: ${JSON.stringify([before, after])}`);
+    return after;
+  }, 20_000);
 }
 
 Deno.test({
@@ -126,21 +126,20 @@ async function callEachOther(): Promise<void> {
     }
 
     // Past the first lease both are still there: heartbeats carried them.
-    await new Promise((resolve) => setTimeout(resolve, LEASE_SECONDS * 1000));
+    await pause(LEASE_SECONDS * 1000);
     assert.equal((await target.call(aliceToken, "GET", `${PATH}/${meeting.id}`)).participantCount, 2);
 
     const closedAt = Date.now();
     await second.page.close({ runBeforeUnload: false });
-    let present = 2;
-    while (present > 1 && Date.now() - closedAt < 20_000) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      present = (await target.call(aliceToken, "GET", `${PATH}/${meeting.id}/participants`)).items.length;
-    }
+    await eventually(async () => {
+      await pause(100);
+      const { items } = await target.call(aliceToken, "GET", `${PATH}/${meeting.id}/participants`);
+      assert.equal(items.length, 1);
+    }, 20_000);
     const goneAfterMs = Date.now() - closedAt;
-    assert.equal(present, 1);
     assert.ok(goneAfterMs <= LEASE_SECONDS * 1000 + 500, `gone after ${goneAfterMs} ms`);
     // The event comes from the sweep, a poll of the job runner later at most; and only once.
-    await new Promise((resolve) => setTimeout(resolve, 2500));
+    await pause(2500);
     const { events } = await target.call(aliceToken, "GET", `/v1/rooms/${room.id}/events?after=0&limit=300`);
     const seen = events.filter(({ type }: { type: string }) => type.startsWith("meeting.participant_"))
       .map(({ type, data }: { type: string; data: { meeting: { participantCount: number }; reason?: string } }) =>

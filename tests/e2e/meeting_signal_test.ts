@@ -1,7 +1,8 @@
 // The signalling relay with real clients: the one addressed hears a signal, and nobody else ever does.
 import assert from "node:assert/strict";
 import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
-import { openTarget, type Target, unique, until } from "./target.ts";
+import { until } from "../wait.ts";
+import { openTarget, type Target, unique } from "./target.ts";
 
 const PATH = "/v1/collaboration/meetings";
 

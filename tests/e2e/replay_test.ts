@@ -1,7 +1,8 @@
 // The main job on real input: a public mail corpus replayed as conversations, through real clients that come and go.
 import assert from "node:assert/strict";
 import type { Centrifuge, PublicationContext } from "npm:centrifuge@5.8.0";
-import { openTarget, type Target, unique, until } from "./target.ts";
+import { openTarget, type Target, unique } from "./target.ts";
+import { until } from "../wait.ts";
 
 const MESSAGES = 3000;
 const CONNECTED_MAX = 25;

@@ -3,6 +3,7 @@
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
+import { pause } from "../wait.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
@@ -50,11 +51,11 @@ export class GatewayProcess {
 
   async start(): Promise<void> {
     this.launch();
-    const until = Date.now() + 20_000;
+    const end = Date.now() + 20_000;
     // Not asked over HTTP: another process may share the port.
     while (!this.#log.includes(`"listening"`)) {
-      if (Date.now() > until) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      if (Date.now() > end) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
+      await pause(10);
     }
   }
 
@@ -173,7 +174,7 @@ export class Target {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.disconnect();
     // A closing socket is an open resource until the peer has answered.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     await this.process?.stop();
     if (this.#folder !== undefined) await Deno.remove(this.#folder, { recursive: true });
   }
@@ -211,13 +212,4 @@ export function freePort(): number {
 /** Names that no earlier run against the same deployment has used. */
 export function unique(name: string): string {
   return `${name}-${crypto.randomUUID().slice(0, 8)}`;
-}
-
-/** Resolves once `isTrue` is, asking every 10 ms; throws after `timeoutMs`. */
-export async function until(isTrue: () => boolean, what: string, timeoutMs = 10_000): Promise<void> {
-  const end = Date.now() + timeoutMs;
-  while (!isTrue()) {
-    if (Date.now() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }

@@ -11,7 +11,7 @@ import { Metrics } from "@/core/metrics.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { authenticate, FakeRooms, FakeSocket, offsets, SMALL, TENANT } from "../transport/ws_rig.ts";
-import { eventually } from "./wait.ts";
+import { eventually } from "../wait.ts";
 
 const STREAM = "room:a";
 const RUNS = 60;

@@ -12,7 +12,7 @@ import { SharedClock } from "@/core/shared_clock.ts";
 import { onPostgres } from "../engines.ts";
 import { Harness, openGateway, SECRET, TestClock } from "../harness.ts";
 import { ask, FakeSocket, offsets } from "../transport/ws_rig.ts";
-import { eventually, pause } from "./wait.ts";
+import { eventually, pause } from "../wait.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -5,6 +5,7 @@ import { WebSocket } from "npm:ws@8.23.0";
 import { hasRedisServer, RedisServer } from "../conformance/redis_server.ts";
 import { temporarySchema } from "../conformance/store_backends.ts";
 import { freePort, GatewayProcess } from "../e2e/target.ts";
+import { pause } from "../wait.ts";
 
 const POSTGRES_URL = Deno.env.get("TEST_POSTGRES_URL");
 
@@ -134,7 +135,7 @@ export class Cluster {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.disconnect();
     // A closing socket is an open resource until the peer has answered.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
     await Promise.all(this.nodes.map((node) => node.stop("SIGKILL")));
     await this.#stack.disposeAsync();
   }

@@ -1,12 +1,12 @@
 // The disk is full under load: clear refusals, readiness says so, nothing acknowledged is lost, and it goes on when there is space.
 import assert from "node:assert/strict";
 import postgres from "postgres";
+import { eventually, pause } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
 import { report } from "./report.ts";
 import { hasSmallDisk, SmallDisk } from "./small_disk.ts";
-import { eventually, pause } from "./wait.ts";
 
 /** A limit on the size of files stands for a full disk; a write beyond it then fails instead of ending the process. */
 const WRAPPER = ["sh", "-c", `trap '' XFSZ; exec "$@"`, "sh"];

@@ -4,8 +4,8 @@ import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import { systemClock } from "@/core/clock.ts";
 import { SECRET } from "../harness.ts";
+import { eventually } from "../wait.ts";
 import { Cluster } from "./cluster.ts";
-import { eventually } from "./wait.ts";
 
 function configOf(settings: Record<string, string>): ReturnType<typeof readConfig> {
   const all: Record<string, string> = { SVC_JWT_SECRET: SECRET, ...settings };

@@ -1,9 +1,8 @@
 // What was acknowledged and what everybody saw, written down as it happens, and whether that agrees with the log.
 import assert from "node:assert/strict";
 import type { Centrifuge, PublicationContext } from "npm:centrifuge@5.8.0";
+import { pause, until } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
-import { until } from "../e2e/target.ts";
-import { pause } from "./wait.ts";
 
 type Seen = { seq: number; id: string };
 type Logged = Seen & { type: string; text: string | undefined };

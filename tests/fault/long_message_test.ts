@@ -1,7 +1,7 @@
 // A message of a socket that is longer than any text can be: the runtime limits a frame, but not the sum of its fragments.
 import assert from "node:assert/strict";
 import { openTarget } from "../e2e/target.ts";
-import { eventually } from "./wait.ts";
+import { eventually } from "../wait.ts";
 
 const MIB = 1024 * 1024;
 /** The longest text is a little below 512 MiB. */

@@ -1,9 +1,9 @@
 // Two nodes as one: a removal holds on every node at once, presence spans them and forgets the dead, and both tell the same.
 import assert from "node:assert/strict";
+import { eventually, pause } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { print, report } from "./report.ts";
-import { eventually, pause } from "./wait.ts";
 
 const PEOPLE: [string, ...string[]] = ["ann", "bob", "cid", "eve"];
 const BURST_MS = 2000;

@@ -1,11 +1,11 @@
 // PostgreSQL is restarted under load: no crash, answers that say "later", recovery by itself, and what was acknowledged is stored.
 import assert from "node:assert/strict";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
+import { eventually, pause } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
 import { report } from "./report.ts";
-import { eventually, pause } from "./wait.ts";
 
 const PEOPLE: [string, ...string[]] = ["ann", "bob", "cid", "dee"];
 const AWAY_MS = 1500;

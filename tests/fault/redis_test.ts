@@ -1,10 +1,10 @@
 // Redis goes and comes back under load, is made a replica, or is not there at the start: nodes serve on, say so, and catch up from the log.
 import assert from "node:assert/strict";
 import { ownRedis } from "../conformance/redis_server.ts";
+import { eventually } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { report } from "./report.ts";
-import { eventually } from "./wait.ts";
 
 const PEOPLE: [string, ...string[]] = ["ann", "bob", "cid", "dee"];
 const OUTAGES = 2;

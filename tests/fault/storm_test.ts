@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { WebSocket } from "npm:ws@8.23.0";
+import { eventually } from "../wait.ts";
 import { Cluster } from "./cluster.ts";
 import { print } from "./report.ts";
-import { eventually } from "./wait.ts";
 
 const CLIENTS = 1000;
 const MISSED = 100;

@@ -1,5 +1,6 @@
 // Calls that are all under way before the first of them can end.
 import type { Answer, Harness } from "../harness.ts";
+import { pause } from "../wait.ts";
 
 /** Answers of calls that have all begun before the first of them can end, since rows that they need are held. */
 export async function atOnce(
@@ -16,7 +17,7 @@ export async function atOnce(
   });
   await held.promise;
   const answers = calls.map((call) => call());
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  await pause(200);
   enough.resolve();
   await holding;
   return await Promise.all(answers);

@@ -1,7 +1,8 @@
 // A ban hides a room from who is banned, a public one as well, on every way in.
 import assert from "node:assert/strict";
 import { onEngines } from "../engines.ts";
-import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
+import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { ok, RoomWorld } from "./room_world.ts";
 import { refused } from "./team.ts";
 

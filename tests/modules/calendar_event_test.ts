@@ -87,6 +87,20 @@ Deno.test("event.create refuses what makes no sense and names the field", async 
   }
 });
 
+Deno.test("event.create says what is wrong with the form of time that is nearest to what was given", async () => {
+  await using world = await openWorld();
+  const wrong: [unknown, string, RegExp][] = [
+    [{ dateTime: "2026-03-09T09:00:00Z", timeZone: "UTC" }, "/start/dateTime", /without offset/],
+    [{ date: "9 March" }, "/start/date", /such as 2026-03-29/],
+    ["2026-03-09", "/start", /expected object/],
+  ];
+  for (const [start, pointer, detail] of wrong) {
+    const { body } = await world.alice.post(`${CALENDAR}/events`, { title: "x", start });
+    assert.equal(body.errors[0].pointer, pointer, body.detail);
+    assert.match(body.errors[0].detail, detail);
+  }
+});
+
 Deno.test("event.update with scope this changes one occurrence and leaves the others", async () => {
   await using world = await openWorld();
   const { id } = await series(world);
@@ -350,10 +364,13 @@ Deno.test("event.rsvp records the caller's answer, to the series or to one occur
   ]);
   refused(await rsvp(world.alice, { status: "accepted" }), 403, "forbidden");
   const heard = await eventsOf(world.gateway, `room:${world.roomId}`, "calendar.event.rsvp");
-  assert.deepEqual(heard.map(({ data }) => [data.principalId, data.status, data.occurrence]), [
-    ["bob", "accepted", null],
-    ["bob", "declined", "2026-03-11T09:00:00"],
+  assert.deepEqual(heard.map(({ data }) => [data.principalId, data.status, data.occurrence, data.comment]), [
+    ["bob", "accepted", null, "Gladly"],
+    ["bob", "declined", "2026-03-11T09:00:00", null],
   ]);
+  // Whoever follows the events has the version that a change has to name.
+  const { version } = ok(await world.alice.get(`${CALENDAR}/events/${id}`)).body;
+  assert.deepEqual(heard.map(({ data }) => data.version), [version - 1, version]);
   // Another time is another question.
   const moved = ok(
     await world.alice.patch(`${CALENDAR}/events/${id}`, {

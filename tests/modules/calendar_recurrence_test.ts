@@ -182,6 +182,22 @@ Deno.test("pages of a range put together are the range", async () => {
   assert.deepEqual(seen, whole.items);
 });
 
+Deno.test("a series may have 2500 starts, however far they lie apart", async () => {
+  await using world = await openWorld();
+  const starts = ["DAILY", "WEEKLY", "WEEKLY;BYDAY=MO,TU,WE,TH,FR", "MONTHLY", "DAILY;BYHOUR=8,10,12,14,16,18"];
+  for (const often of starts) {
+    const { body } = ok(
+      await world.alice.post(`${CALENDAR}/events`, {
+        title: "x",
+        start: { dateTime: "2026-01-01T08:00:00", timeZone: "Europe/Vienna" },
+        rrule: `FREQ=${often};COUNT=${often === "MONTHLY" ? 2400 : 2500}`,
+      }),
+      201,
+    );
+    assert.match(body.rrule, /COUNT=2[45]00$/);
+  }
+});
+
 Deno.test("hostile rules are refused in less than 50 ms", async () => {
   await using world = await openWorld();
   const many = (from: number, to: number): string =>

@@ -38,6 +38,30 @@ Deno.test("document.edit replaces, inserts, appends and prepends, in order", asy
   assert.equal(await world.text(id), "# T\nThe bees the\nend 😀\n");
 });
 
+Deno.test("whatever changes or deletes something does so once for an Idempotency-Key", async () => {
+  await using world = await DocumentWorld.open();
+  const { id } = await world.make("a\n");
+  const member = world.as("member");
+  const key = { "idempotency-key": "once" };
+  const edit = { baseRevision: 1, onStale: "rebase", edits: [{ op: "append", text: "b\n" }] };
+  const [first, again] = [
+    await member.patch(`${PATH}/${id}/content`, edit, key),
+    await member.patch(`${PATH}/${id}/content`, edit, key),
+  ];
+  assert.deepEqual([again.status, again.body, again.headers.get("idempotency-replayed")], [200, first.body, "true"]);
+  assert.equal(await world.text(id), "a\nb\n");
+  refused(
+    await member.patch(`${PATH}/${id}/content`, { ...edit, baseRevision: 2 }, key),
+    422,
+    "idempotency_key_reused",
+  );
+  const own = (await member.post(PATH, { title: "Own" })).body;
+  for (const replayed of [null, "true"]) {
+    const { status, headers } = await member.delete(`${PATH}/${own.id}`, key);
+    assert.deepEqual([status, headers.get("idempotency-replayed")], [204, replayed]);
+  }
+});
+
 Deno.test("document.edit makes all edits or none, and says which does not fit", async () => {
   await using world = await DocumentWorld.open();
   const { id } = await world.make("a b a aaa\n");

@@ -3,6 +3,7 @@ import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import type { Harness } from "../harness.ts";
+import { pause, until } from "../wait.ts";
 import { DocumentWorld } from "./document_world.ts";
 
 export type EditorOptions = {
@@ -189,7 +190,7 @@ export class EditorRoom {
     await this.#gateway.app.drain();
     await this.#server.shutdown();
     // A closing socket is an open resource until the peer has answered.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await pause(50);
   }
 }
 
@@ -219,20 +220,7 @@ export class EditorScene {
   }
 }
 
-/** Resolves once `isTrue` is, asking every few milliseconds; throws after `timeoutMs`. */
-export async function until(
-  isTrue: () => boolean | Promise<boolean>,
-  what: string,
-  timeoutMs = 8000,
-): Promise<void> {
-  const end = Date.now() + timeoutMs;
-  while (!await isTrue()) {
-    if (Date.now() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
 /** Time for something that must not happen to happen. */
 export function aWhile(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 150));
+  return pause(150);
 }

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import { onEngines } from "../engines.ts";
-import { aWhile, EditorScene, KIND, RawEditor, until } from "./document_editor.ts";
+import { until } from "../wait.ts";
+import { aWhile, EditorScene, KIND, RawEditor } from "./document_editor.ts";
 import { PATH } from "./document_world.ts";
 
 Deno.test("nobody fills the presence of a document with clients that are not there", async () => {

@@ -119,6 +119,20 @@ Deno.test("document.export writes no reference out until it is ten thousand time
   assert.equal((await html(`[x](/${"ä".repeat(500_000)})`)).status, 200, "all that stands in the text");
 });
 
+Deno.test("document.export and document.content leave others their turns, whatever the parser has to read", async () => {
+  await using world = await DocumentWorld.open();
+  const member = world.as("member");
+  const { id } = await world.make("![".repeat(250_000));
+  const { id: deep } = await world.make("- > - > - > - > - > a\n".repeat(20_000));
+  for (const path of [`${id}/export?format=html`, `${deep}/content?format=json`]) {
+    let isOver = false;
+    const reading = member.get(`${PATH}/${path}`).finally(() => isOver = true);
+    for (let calls = 0; calls < 20; calls++) assert.equal((await member.get("/v1/collaboration/me")).status, 200);
+    assert.equal(isOver, false, path);
+    assert.equal((await reading).status, 200, path);
+  }
+});
+
 Deno.test("document.edit is refused when it would be made in too many places or grow the text without end", async () => {
   await using world = await DocumentWorld.open();
   const { id } = await world.make("a".repeat(300_000));

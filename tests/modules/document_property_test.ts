@@ -1,7 +1,8 @@
 // Whatever three editors and a REST editor do in whatever order, connected or not, all end with the same text, and so does the store.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
-import { type Editor, EditorRoom, until } from "./document_editor.ts";
+import { pause, until } from "../wait.ts";
+import { type Editor, EditorRoom } from "./document_editor.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
 
 type Step =
@@ -79,5 +80,5 @@ async function take(world: DocumentWorld, id: string, editors: readonly Editor[]
     assert.ok(put.status === 200 || put.status === 412, JSON.stringify(put.body));
   } else if (step.kind === "offline") await editor?.offline();
   else if (step.kind === "online") await editor?.online();
-  else await new Promise((resolve) => setTimeout(resolve, step.ms));
+  else await pause(step.ms);
 }

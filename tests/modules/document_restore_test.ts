@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import * as Y from "yjs";
 import { backUp, restore } from "@/adapters/backup.ts";
 import { openGateway } from "../harness.ts";
-import { aWhile, EditorRoom, until } from "./document_editor.ts";
+import { until } from "../wait.ts";
+import { aWhile, EditorRoom } from "./document_editor.ts";
 import { PATH } from "./document_world.ts";
 import { ok, people, roomOf } from "./team.ts";
 

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as Y from "yjs";
 import { onPostgres } from "../engines.ts";
-import { aWhile, EditorScene, until } from "./document_editor.ts";
+import { until } from "../wait.ts";
+import { aWhile, EditorScene } from "./document_editor.ts";
 import { PATH } from "./document_world.ts";
 
 Deno.test("two editors and a REST editor see each other's changes, and the store has them all", async () => {

@@ -1,14 +1,22 @@
 // Documents against those who make them heavy: updates of a few bytes that take seconds to merge, texts in more pieces than can
 // be borne, and orders that only hurt whoever opens them later. And what honest editors do all day, which is never refused.
 import assert from "node:assert/strict";
+import process from "node:process";
 import * as Y from "yjs";
-import { aWhile, EditorScene, RawEditor, until } from "./document_editor.ts";
+import { pause, until } from "../wait.ts";
+import { aWhile, EditorScene, RawEditor } from "./document_editor.ts";
 import { type DocumentWorld, PATH } from "./document_world.ts";
 import { craft, type Crafted } from "./document_update.ts";
 import { refused } from "./team.ts";
 
-/** Nobody is held up for longer by anything here. */
+/** Nobody is held up for longer by anything here, of the time that this program works. */
 const STRETCH_MAX_MS = 1000;
+
+/** How long this program has worked; unlike a clock it stands still while others have the machine. */
+function workedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
 
 /** Writes a text in so many pieces that none is joined with the next: each stands before the last. Of client 9. */
 async function writeInPieces(world: DocumentWorld, id: string, count: number): Promise<void> {
@@ -30,13 +38,14 @@ function farApart(count: number, clock = 0): Uint8Array {
 
 /** The longest that the event loop stood still while `work` ran. */
 async function longestStretch(work: () => Promise<void>): Promise<number> {
-  let [longest, last] = [0, performance.now()];
+  let [longest, last] = [0, workedMs()];
   const watch = setInterval(() => {
-    longest = Math.max(longest, performance.now() - last);
-    last = performance.now();
+    const now = workedMs();
+    longest = Math.max(longest, now - last);
+    last = now;
   }, 2);
   await work();
-  await new Promise((resolve) => setTimeout(resolve, 5));
+  await pause(5);
   clearInterval(watch);
   return longest;
 }
@@ -71,9 +80,9 @@ Deno.test("what takes long is not taken again and again either: a document bears
     answer = await world.merge(id, farApart(4, 4 * (taken + 1)));
   }
   assert.ok(taken > 0, "a few are");
-  const startedAt = performance.now();
+  const before = workedMs();
   assert.equal((await world.as("member").get(`${PATH}/${id}/content?format=yjs`)).status, 200);
-  assert.ok(performance.now() - startedAt < STRETCH_MAX_MS);
+  assert.ok(workedMs() - before < STRETCH_MAX_MS);
 });
 
 Deno.test("a document is written in so many pieces and no more, and can be read all the same", async () => {
@@ -142,9 +151,9 @@ Deno.test("parts that only their order in a snapshot makes heavy stay as they ca
   const text = await world.text(id);
   world.gateway.clock.advance(20_000);
   await world.gateway.runJobs();
-  const startedAt = performance.now();
+  const before = workedMs();
   assert.equal((await world.as("member").get(`${PATH}/${id}/content?format=yjs`)).status, 200);
-  assert.ok(performance.now() - startedAt < STRETCH_MAX_MS);
+  assert.ok(workedMs() - before < STRETCH_MAX_MS);
   assert.equal(await world.text(id), text);
   const { body: { items } } = await world.as("member").get(`${PATH}/${id}/revisions`);
   assert.equal(items[0].bytes, text.length, "what was taken is in a revision");
@@ -187,12 +196,19 @@ Deno.test("who takes more than a member's share of the time is sent away for a w
   await writeInPieces(world, id, 60_000);
   const alice = await room.join(id, token("owner"));
   const hostile = await RawEditor.connect(room.url, id, token("member"));
+  const printed: unknown[] = [];
+  const { error } = console;
+  // deno-lint-ignore no-console -- the engine would print there
+  console.error = (...values) => printed.push(...values);
+  // deno-lint-ignore no-console -- as above
+  using _printing = { [Symbol.dispose]: () => void (console.error = error) };
   // Of somebody who has everything, again and again.
   for (let n = 0; n < 300; n++) hostile.update(Uint8Array.of(1, 9, 0xe0, 0xd4, 0x03), 0);
   assert.equal(await hostile.closed, 4429);
   const again = room.open(id, token("member"));
   await until(() => again.refusals.length > 0, "told no");
   assert.equal(again.refusals[0], "too-much-work");
+  assert.deepEqual(printed, [], "the log is the only place for what happens");
   alice.insert(0, "still ");
   await alice.saved();
   await aWhile();

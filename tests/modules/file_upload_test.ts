@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { steady } from "@/modules/file/mod.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
-import { download, filesIn, openFileGateway, png, sha256, upload, uploadForm } from "./file_rig.ts";
+import { pause } from "../wait.ts";
+import { download, FILES, filesIn, openFileGateway, png, sha256, upload, uploadForm } from "./file_rig.ts";
 import { ok, people, refused } from "./team.ts";
 
 Deno.test("file.upload stores a raw body with its type, size and hash, and tells the uploader", async () => {
@@ -321,7 +322,7 @@ Deno.test("a sender who trickles is cut off, and one who is only slow is not", a
     new ReadableStream({
       async pull(controller) {
         if (count-- <= 0) return controller.close();
-        await new Promise((resolve) => setTimeout(resolve, 10));
+        await pause(10);
         controller.enqueue(new Uint8Array(bytes));
       },
       cancel() {
@@ -336,4 +337,20 @@ Deno.test("a sender who trickles is cut off, and one who is only slow is not", a
   assert.equal(await taken(sender(1000, 20)), 20_000);
   await assert.rejects(taken(sender(1, 1000)), { code: "bad_request", message: /slower than 4 kB a second/ });
   assert.ok(isLetGo);
+});
+
+Deno.test("file.upload with an Idempotency-Key stores a file once, whatever comes of the answer", async () => {
+  await using rig = await openFileGateway();
+  const { alice, bob } = await people(rig.gateway, "alice", "bob");
+  const key = { "idempotency-key": "once" };
+  const first = await upload(rig.gateway, alice, { name: "a.txt" }, "content", key);
+  const again = await upload(rig.gateway, alice, { name: "a.txt" }, "content", key);
+  assert.deepEqual(ok(again), ok(first));
+  assert.deepEqual([again.status, again.headers.get("idempotency-replayed")], [201, "true"]);
+  refused(await upload(rig.gateway, alice, { name: "a.txt" }, "another", key), 422, "idempotency_key_reused");
+  assert.notEqual(ok(await upload(rig.gateway, bob, { name: "a.txt" }, "content", key)).id, first.body.id);
+  assert.deepEqual(ok(await alice.get(FILES)).items.map(({ id }: { id: string }) => id), [first.body.id]);
+  assert.equal((await filesIn(`${rig.folder}/files`)).length, 2);
+  const used = await rig.gateway.app.store.db.selectFrom("file_usage").select("bytes").executeTakeFirstOrThrow();
+  assert.equal(Number(used.bytes), 2 * "content".length);
 });

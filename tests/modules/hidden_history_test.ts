@@ -1,7 +1,8 @@
 // Rooms that hide what was before one joined: nothing that happens later to an older message tells of it, on any way out.
 import assert from "node:assert/strict";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { ask, FakeSocket, pushes, until } from "../transport/ws_rig.ts";
+import { ask, FakeSocket, pushes } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { openFileGateway, upload } from "./file_rig.ts";
 import { eventsOf, ok, people, roomOf, say } from "./team.ts";
 

@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { principalStream } from "@/core/event.ts";
 import { onPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
+import { pause } from "../wait.ts";
 import { atOnce, statusesOf } from "./at_once.ts";
 import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
 
@@ -68,7 +69,7 @@ onPostgres("of two tokens at once that state a role, the newer one counts", asyn
     },
     () => newer.get(TENANT),
     async () => {
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await pause(50);
       return await older.get(TENANT);
     },
   );
@@ -130,7 +131,9 @@ Deno.test("what an agent left behind ends with its owner: feeds and messages for
   ok(await (await gateway.as("boss", { role: "owner" })).delete(`${PRINCIPALS}/bob`));
   gateway.clock.advance(60_000);
   await gateway.runJobs();
-  refused(await gateway.withToken(undefined).get(path), 404, "not_found");
+  const gone = await gateway.withToken(undefined).get(path);
+  refused(gone, 404, "not_found");
+  assert.equal(gone.body.detail, "No such feed", "as of an address that never was one");
   assert.ok((await eventsOf(alice, roomId)).every(({ type }) => type !== "message.created"));
 });
 

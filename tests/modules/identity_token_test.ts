@@ -7,7 +7,8 @@ import { systemClock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { Claims, TokenVerifier } from "@/modules/identity/mod.ts";
 import { type Harness, openGateway, SECRET } from "../harness.ts";
-import { FakeSocket, settle, until } from "../transport/ws_rig.ts";
+import { FakeSocket } from "../transport/ws_rig.ts";
+import { pause, until } from "../wait.ts";
 
 const ME = "/v1/collaboration/me";
 
@@ -190,7 +191,7 @@ Deno.test("a token is logged out whatever its jti looks like, and lives until th
   connection.receive(JSON.stringify({ id: 1, connect: { token: caller.token } }));
   await until(() => socket.lines.length > 0);
   gateway.app.hub.rightsMoved("default", "alice");
-  await settle(20);
+  await pause(20);
   assert.equal(connection.isClosed, false);
   assert.equal((await caller.post("/v1/collaboration/auth/logout")).status, 204);
   assert.equal((await caller.get(ME)).body.code, "token_revoked");

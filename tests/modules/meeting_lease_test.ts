@@ -4,7 +4,8 @@ import fc from "npm:fast-check@4.10.2";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import { Harness, SECRET, TestClock } from "../harness.ts";
-import { MeetingWorld, openWorld, PATH, until } from "./meeting_world.ts";
+import { until } from "../wait.ts";
+import { MeetingWorld, openWorld, PATH } from "./meeting_world.ts";
 import { ok } from "./room_world.ts";
 
 Deno.test("a participant who vanishes is gone 45 s after the last heartbeat, not before, and told once", async () => {

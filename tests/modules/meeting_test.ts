@@ -78,6 +78,21 @@ Deno.test("a call nobody answers ends after 90 seconds and is told as missed", a
   );
 });
 
+Deno.test("who leaves a direct room while it rings hears no more of the call", async () => {
+  await using world = await openWorld();
+  const [caller, leaver] = [world.as("member"), world.as("moderator")];
+  const { id: roomId } = ok(await caller.post("/v1/rooms", { kind: "direct", memberIds: ["other", "moderator"] }), 201);
+  const start = async () => ok(await caller.post(PATH, { roomId }), 201);
+  const first = await start();
+  ok(await leaver.delete(`/v1/rooms/${roomId}/members/me`), 204);
+  ok(await caller.patch(`${PATH}/${first.id}`, { title: "About who left" }));
+  await world.pass(91);
+  const tell = async (name: string) => (await heardBy(world, name)).map(({ type }) => type);
+  assert.deepEqual(await tell("other"), ["meeting.started", "meeting.ended"]);
+  assert.deepEqual(await tell("moderator"), ["meeting.started"]);
+  assert.deepEqual(ok(await leaver.get("/v1/collaboration/notifications?kinds=missed_call")).items, []);
+});
+
 Deno.test("the one who is called declines by ending; in a call that was answered that takes a host", async () => {
   await using world = await openWorld();
   const room = await direct(world);

@@ -50,12 +50,3 @@ export class MeetingWorld extends RoomWorld {
 export function openWorld(environment: Record<string, string> = {}): Promise<MeetingWorld> {
   return MeetingWorld.open({ environment, names: ["other"] });
 }
-
-/** Resolves once `isTrue` is; throws after two seconds. */
-export async function until(isTrue: () => Promise<boolean>, what: string): Promise<void> {
-  const end = Date.now() + 2000;
-  while (!await isTrue()) {
-    if (Date.now() > end) throw new Error(`did not happen: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

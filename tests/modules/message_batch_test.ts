@@ -1,12 +1,12 @@
 // The queue behind message.send.
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import type { Actor } from "@/core/actor.ts";
 import { nextTurn } from "@/core/clock.ts";
 import { fnv1a } from "@/core/hash.ts";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
 import { onPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
+import { pause } from "../wait.ts";
 import { ok } from "./team.ts";
 
 /** PostgreSQL waits for so long before it looks for a ring. */

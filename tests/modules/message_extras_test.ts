@@ -173,6 +173,21 @@ Deno.test("a scheduled message of somebody removed since is not sent, and its se
   assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
 });
 
+Deno.test("a message for later that is asked for again when it has been sent is answered with what was sent", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const roomId = await roomOf(alice, []);
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  const body = { roomId, text: "late", sendAt, clientMessageId: "once" };
+  ok(await alice.post("/v1/messages", body));
+  // The answer was lost, and its time has come meanwhile.
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  const answer = await alice.post("/v1/messages", body);
+  assert.deepEqual([answer.status, answer.body.text, answer.body.clientMessageId], [200, "late", "once"]);
+  assert.equal(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.length, 1);
+});
+
 Deno.test("message.send refuses a sendAt in the past or far away, and what could not be sent now", async () => {
   await using gateway = await openGateway();
   const { alice, eve } = await people(gateway, "alice", "eve");

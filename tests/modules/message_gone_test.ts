@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { onEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { ask, FakeSocket, pushes, until } from "../transport/ws_rig.ts";
+import { ask, FakeSocket, pushes } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { openFileGateway, upload } from "./file_rig.ts";
 import { eventsOf, ok, people, roomOf, say } from "./team.ts";
 

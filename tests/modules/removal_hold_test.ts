@@ -4,6 +4,7 @@ import postgres from "postgres";
 import type { Answer } from "../harness.ts";
 import { openGateway } from "../harness.ts";
 import { onPostgres } from "../engines.ts";
+import { until } from "../wait.ts";
 import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
 
 const API = "/v1/collaboration";
@@ -33,7 +34,13 @@ onPostgres("what waits for the room while its writer is removed is not written",
         await sql`update stream set head = head where name = ${`room:${roomId}`}`;
         await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
         const calling = call();
-        await new Promise((resolve) => setTimeout(resolve, 300));
+        // The call is under way once it waits for what is held here.
+        await until(async () => {
+          await sql`select pg_stat_clear_snapshot()`;
+          const waiting = await sql`select 1 from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'`;
+          return waiting.length > 0;
+        }, `${name} waits`);
         return { calling };
       });
       refused(await answer.calling, 404, "not_found");

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { openGateway } from "../harness.ts";
 import { onEngines } from "../engines.ts";
+import { pause } from "../wait.ts";
 import { eventsOf, ok, people, roomOf } from "./team.ts";
 
 const ROUNDS = 12;
@@ -13,10 +14,10 @@ async function race(environment: Record<string, string>): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) {
     const roomId = await roomOf(alice, ["bob"]);
     const sends = Array.from({ length: 40 }, async (_, n) => {
-      await new Promise((resolve) => setTimeout(resolve, n / 4));
+      await pause(n / 4);
       return await bob.post("/v1/messages", { roomId, text: `message ${n}` });
     });
-    await new Promise((resolve) => setTimeout(resolve, round));
+    await pause(round);
     ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
     const answers = await Promise.all(sends);
     const events = await eventsOf(alice, roomId);

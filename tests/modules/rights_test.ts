@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { onPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
+import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { pause, until } from "../wait.ts";
 import { ok, people, refused, roomOf } from "./team.ts";
 
 /** A socket on which somebody was let in, and a way to call operations over it. */
@@ -203,7 +204,7 @@ onPostgres("what was read of a principal just before it was disabled is not reme
     const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => gateway.as(sub, { jti: `${n}` })));
     for (const first of tokens.slice(0, 1)) ok(await first.get("/v1/collaboration/me"));
     const calls = tokens.map(async (token, n) => {
-      await new Promise((resolve) => setTimeout(resolve, n / 4));
+      await pause(n / 4);
       await token.get("/v1/collaboration/me");
     });
     ok(await boss.patch(`/v1/collaboration/principals/${sub}`, { disabled: true }));

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { onEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { ask, FakeSocket, until } from "../transport/ws_rig.ts";
+import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
 
 type World = { gateway: Harness; alice: Caller; bob: Caller; robo: Caller; roomId: string };

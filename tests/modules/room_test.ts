@@ -4,7 +4,7 @@ import { type Kysely, sql } from "kysely";
 import { MessageStore, type MessageTables } from "@/modules/message/store.ts";
 import { onEngines, onPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { until } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 
 Deno.test("room.create makes a room that its creator owns and reads back", async () => {
   await using gateway = await openGateway();
@@ -310,6 +310,29 @@ onEngines("a room that is being purged is not brought back half", async (environ
   assert.equal((await boss.delete(`/v1/rooms/${room.id}?purge=true`)).status, 204);
   const refused = await boss.post(`/v1/rooms/${room.id}/restore`);
   assert.deepEqual([refused.status, refused.body.code], [410, "gone"]);
+});
+
+onEngines("a deleted room is purged at once by who may purge rooms, and by nobody else", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const boss = await gateway.as("boss", { role: "owner" });
+  const bob = await gateway.as("bob", { role: "admin" });
+  const eve = await gateway.as("eve", { role: "admin" });
+  for (const who of [bob, eve]) assert.equal((await who.get("/v1/collaboration/me")).status, 200);
+  const { body: room } = await boss.post("/v1/rooms", { name: "a", visibility: "public", memberIds: ["bob"] });
+  const path = `/v1/rooms/${room.id}`;
+  assert.equal((await boss.delete(path)).status, 204);
+  const answers = [
+    await boss.delete(path),
+    await eve.delete(`${path}?purge=true`),
+    await bob.delete(`${path}?purge=true`),
+  ];
+  assert.deepEqual(answers.map(({ status }) => status), [404, 404, 403]);
+  const log = await gateway.app.store.log.read("default", `room:${room.id}`, 0, 100);
+  await gateway.app.jobs.stop();
+  assert.equal((await boss.delete(`${path}?purge=true`)).status, 204);
+  assert.deepEqual(await gateway.app.store.log.read("default", `room:${room.id}`, 0, 100), log);
+  assert.equal((await boss.post(`${path}/restore`)).body.code, "gone");
+  assert.equal((await boss.delete(`${path}?purge=true`)).status, 404);
 });
 
 Deno.test("a room is made with no more members than it may have, its creator among them", async () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { testSearch } from "../conformance/search_engines.ts";
 import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+import { until } from "../wait.ts";
 
 async function makeRoom(owner: Caller, fields: Record<string, unknown> = {}): Promise<string> {
   const { status, body } = await owner.post("/v1/rooms", { name: "Kitchen", ...fields });
@@ -470,5 +471,23 @@ testSearch(
     assert.equal((await search(alice, { query: "papaya", sort: "recent", limit: 100 })).totalEstimate, 301);
     assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["message"] })).status, 202);
     await gateway.app.jobs.settled();
+  },
+);
+
+testSearch(
+  "search.status sees the one room that is behind among many in which nobody has said anything",
+  async (gateway) => {
+    const { alice } = await trio(gateway);
+    const admin = await gateway.as("root", { role: "owner" });
+    for (let at = 0; at < 100; at++) await makeRoom(alice);
+    await say(alice, await makeRoom(alice), "papaya");
+    assert.equal((await find(alice, "papaya")).length, 1);
+    gateway.clock.advance(5000);
+    await until(async () => {
+      // Indexing goes on in the background, and so may be done again before the question.
+      await gateway.app.store.write((tx) => tx.db.deleteFrom("search_cursor").execute());
+      const { pendingRooms, lagMs } = (await admin.get("/v1/collaboration/search/status")).body;
+      return pendingRooms === 1 && lagMs === 5000;
+    });
   },
 );

@@ -1,9 +1,10 @@
 // Who is there now, as a sync tells it: the same people as the command `presence`, on one node and on many.
 import assert from "node:assert/strict";
 import { RedisPresence } from "@/adapters/presence_redis.ts";
-import { hasRedisServer, ownRedis, until } from "../conformance/redis_server.ts";
+import { hasRedisServer, ownRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { pause, until } from "../wait.ts";
 import { ok, people, roomOf, say } from "./team.ts";
 
 const SYNC = "/v1/collaboration/sync";
@@ -104,7 +105,7 @@ Deno.test("a waiting sync is not woken by who comes and goes", async () => {
   let isOver = false;
   waiting.then(() => isOver = true);
   const leave = await arrive(gateway, bob, roomId);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pause(50);
   assert.equal(isOver, false);
   await say(bob, roomId, "now");
   const { events, presence } = ok(await waiting);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
+import { pause } from "../wait.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 
 // deno-lint-ignore no-explicit-any -- answers as they come
@@ -50,7 +51,7 @@ Deno.test("a bot that only polls gets every message once and in order, while oth
     [alice, bob].map(async (who, at) => {
       for (let turn = 0; turn < 40; turn++) {
         await say(who, roomIds[(turn + at) % 2] ?? "", `${at}:${turn}`);
-        if (turn % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+        if (turn % 5 === 0) await pause(1);
       }
     }),
   );
@@ -80,14 +81,14 @@ Deno.test("sync.read with wait answers as soon as something happens, and empty w
   const { cursor } = await start(bob);
   const startedAt = performance.now();
   const waiting = since(bob, cursor, 20);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pause(50);
   await say(alice, roomId, "wake up");
   const first = ok(await waiting);
   assert.deepEqual(texts(first), ["wake up"]);
   assert.ok(performance.now() - startedAt < 5000);
   // A new room is heard of on the principal's own stream.
   const next = since(bob, first.cursor, 20);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pause(50);
   const other = await roomOf(alice, ["bob"]);
   assert.deepEqual(ok(await next).rooms.map((room: Any) => room.id), [other]);
   await gateway.runJobs();
@@ -109,7 +110,7 @@ Deno.test("a waiting caller who goes away, or a gateway that stops, ends the wai
     }),
   );
   const waiting = since(bob, cursor, 30);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pause(50);
   leaving.abort();
   await abandoned;
   await gateway.app.drain();
@@ -125,7 +126,7 @@ Deno.test("somebody removed is told so while waiting, and hears nothing of the r
   await gateway.runJobs();
   const { cursor } = await start(bob);
   const waiting = since(bob, cursor, 20);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pause(50);
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
   await say(alice, roomId, "now we can talk");
   const gone = ok(await waiting);
@@ -157,6 +158,22 @@ Deno.test("an agent's sync ends where its owner's rights end", async () => {
   const after = ok(await since(bot, sync.cursor));
   assert.deepEqual([after.leftRoomIds, texts(after)], [[roomId], []]);
   assert.deepEqual(after.rooms, []);
+});
+
+Deno.test("an agent whose owner is disabled while it waits is told nothing more", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice", "bob");
+  const boss = await gateway.as("boss", { role: "owner" });
+  const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
+  ok(await bot.get("/v1/collaboration/me"));
+  const roomId = await roomOf(alice, ["bob", "bot"]);
+  await gateway.runJobs();
+  const { cursor } = await start(bot);
+  const waiting = since(bot, cursor, 20);
+  await pause(50);
+  ok(await boss.delete("/v1/collaboration/principals/bob"));
+  await say(alice, roomId, "without bob");
+  refused(await waiting, 401, "token_revoked");
 });
 
 Deno.test("sync.read starts over when too much has happened", async () => {

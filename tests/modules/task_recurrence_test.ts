@@ -53,6 +53,19 @@ Deno.test("completing a recurring task makes the next one once, with what was se
   assert.equal(events.filter(({ type }) => type === "task.created").length, 2);
 });
 
+Deno.test("a recurring task is completed, and followed, in a room with as many open tasks as there may be", async () => {
+  await using world = await openTaskWorld();
+  const { app } = world.gateway;
+  const first = await world.make("again", { dueAt: "2026-03-02T09:00:00Z", recurrence: { rrule: "FREQ=DAILY" } });
+  const row = await app.store.db.selectFrom("task").selectAll().executeTakeFirstOrThrow();
+  const others = Array.from({ length: 9999 }, (_, n) => ({ ...row, id: `task_${n}`, key: `OPS-X${n}` }));
+  await app.store.write((tx) => tx.insertMany("task", others));
+  refused(await world.member.post(PATH, { roomId: world.roomId, title: "one more" }), 409, "limit_reached");
+  assert.equal((await complete(world, first.id)).dueAt, "2026-03-03T09:00:00.000Z");
+  assert.equal((await world.read(first.id)).status, "done");
+  refused(await world.member.post(PATH, { roomId: world.roomId, title: "one more" }), 409, "limit_reached");
+});
+
 Deno.test("a series that reaches the end of the year 9999 stays there", async () => {
   await using world = await openTaskWorld();
   const input = { dueAt: "9999-12-31T12:00:00Z", timezone: "UTC", recurrence: { rrule: "FREQ=DAILY" } };

@@ -4,7 +4,7 @@ import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus
 import type { WebSocket } from "npm:ws@8.23.0";
 import { onEngines, onPostgres } from "../engines.ts";
 import { type Answer, type Harness, openGateway } from "../harness.ts";
-import { until } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { pageSocket, serveGateway } from "./served.ts";
 import { ok, refused } from "./team.ts";
 import { REFRESH, TOKENS } from "./token_family_world.ts";

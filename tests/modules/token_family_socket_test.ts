@@ -1,7 +1,7 @@
 // A family's access tokens on a living connection: the SDK asks for the next one at the end of each, and is never let go.
 import assert from "node:assert/strict";
 import { Centrifuge } from "npm:centrifuge@5.8.0";
-import { until } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { serveGateway } from "./served.ts";
 import { Family, SECOND, TOKENS } from "./token_family_world.ts";
 import { ok } from "./team.ts";

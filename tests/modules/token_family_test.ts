@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { SignJWT } from "jose";
 import { onEngines } from "../engines.ts";
 import { openGateway, SECRET } from "../harness.ts";
-import { FakeSocket, until } from "../transport/ws_rig.ts";
+import { FakeSocket } from "../transport/ws_rig.ts";
+import { until } from "../wait.ts";
 import { DAY, Family, ME, REFRESH, refresh, said, SECOND, TOKENS } from "./token_family_world.ts";
 import { ok, refused } from "./team.ts";
 
@@ -119,7 +120,8 @@ onEngines("who is disabled, logged out or without the token's entry gets no new 
   refused(await family.use(pair.refreshToken), 401, "unauthenticated");
   assert.equal(await family.says(pair), "401 token_revoked");
 
-  const session = await Family.of(gateway);
+  // Whatever else the token is good for.
+  const session = await Family.of(gateway, "alice", { scopes: ["room.read"] });
   ok(await gateway.withToken(session.first.accessToken).post("/v1/collaboration/auth/logout"));
   refused(await session.use(session.first.refreshToken), 401, "unauthenticated");
   assert.equal(await session.says(session.first), "401 token_revoked");

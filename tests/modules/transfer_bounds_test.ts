@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import * as Y from "yjs";
 import type { Caller } from "../harness.ts";
+import { pause } from "../wait.ts";
 import { download as downloadFile, png, sha256, upload } from "./file_rig.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 import {
@@ -315,6 +316,32 @@ Deno.test("a message that was edited often goes out with its last texts, in a li
   });
 });
 
+Deno.test("a message with more reactions than a line can hold goes out in one that comes in again", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const { ann } = await people(gateway, "ann");
+    const { id } = await say(ann, await roomOf(ann, []), "Do you agree?");
+    const rows = Array.from({ length: 36_000 }, (_, n) => ({
+      tenant_id: "default",
+      message_id: id,
+      key: `:${"x".repeat(60)}${10 + n % 50}:`,
+      principal_id: `p${Math.floor(n / 50)}`.padEnd(128, "x"),
+      created_at: AT,
+    }));
+    await gateway.app.store.write((tx) => tx.insertMany("reaction", rows));
+    const out = await exportTenant(gateway, boss);
+    const [line] = ofType(out, "message");
+    const count = line.reactions.length;
+    assert.ok(count > 25_000 && count < rows.length, String(count));
+    assert.equal(linesOf(out).at(-1).counts.reactions, count);
+    await withGateway(async (other) => {
+      const root = await other.as("root", { role: "owner" });
+      const done = await importArchive(other, root, "gateway", out);
+      assert.equal(done.progress.added.messages, 1, JSON.stringify(done.report));
+    });
+  });
+});
+
 Deno.test("who is named in an archive may be more than one statement can ask for", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
@@ -397,7 +424,7 @@ Deno.test("an import notices that it is cancelled also where an archive has noth
     const running = gateway.runJobs();
     let body: Any;
     do {
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await pause(1);
       body = (await boss.get(`${IMPORTS}/${id}`)).body;
     } while (body.state === "queued" || (body.state === "running" && body.progress.done === 0));
     assert.equal(body.state, "running", "how far it is, is told meanwhile");

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { JobRunner } from "@/adapters/job_runner.ts";
 import type { Harness } from "../harness.ts";
 import { openGateway } from "../harness.ts";
+import { pause } from "../wait.ts";
 import {
   crash,
   cutPower,
@@ -296,7 +297,7 @@ for (
         return awake.then(() => write.call(store, work)) as never;
       };
       const running = gateway.runJobs();
-      while (!isAsleep) await new Promise((resolve) => setTimeout(resolve, 1));
+      while (!isAsleep) await pause(1);
       gateway.clock.advance(LEASE_MS);
       const kinds = gateway.app.modules.flatMap((module) => module.jobs ?? []);
       const other = new JobRunner({ store, kinds, clock: gateway.clock });
@@ -304,7 +305,7 @@ for (
       for (;;) {
         const { body } = await (await gateway.as("boss", { role: "owner" })).get(`${IMPORTS}/${id}`);
         if (body.progress.added.messages > 600) break;
-        await new Promise((resolve) => setTimeout(resolve, 1));
+        await pause(1);
       }
       wake();
       await running;
@@ -347,7 +348,7 @@ Deno.test("a gateway that stops leaves a running import to the next, however oft
       const before = last.messages;
       // Each start gets through a batch or two.
       while (last.state !== "done" && last.messages <= before) {
-        await new Promise((resolve) => setTimeout(resolve, 1));
+        await pause(1);
         const { body } = await boss.get(`${IMPORTS}/${id}`);
         assert.ok(["queued", "running", "done"].includes(body.state), JSON.stringify(body));
         last = { state: body.state, messages: body.progress.added.messages };

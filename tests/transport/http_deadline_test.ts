@@ -4,6 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { Fault } from "@/core/fault.ts";
 import { RequestDeadlines } from "@/transport/http/deadline.ts";
 import { Exchange } from "@/transport/http/exchange.ts";
+import { pause } from "../wait.ts";
 
 function exchange(): Exchange {
   return new Exchange(new Request("http://localhost/"), "127.0.0.1", false);
@@ -13,13 +14,13 @@ function exchange(): Exchange {
 const lasting = fc.constantFrom(0, 1, 2, 3, Infinity);
 
 Deno.test("of requests that come and go in any order each is answered, and those that last are ended in turn", async () => {
-  const many = fc.array(fc.record({ lasts: lasting, fails: fc.boolean(), pause: fc.boolean() }), { maxLength: 12 });
+  const many = fc.array(fc.record({ lasts: lasting, fails: fc.boolean(), isApart: fc.boolean() }), { maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(many, async (requests) => {
       const deadlines = new RequestDeadlines(10);
       const ended: number[] = [];
       const outcomes = [];
-      for (const [index, { lasts, fails, pause }] of requests.entries()) {
+      for (const [index, { lasts, fails, isApart }] of requests.entries()) {
         const { promise, resolve, reject } = Promise.withResolvers<Response>();
         const done = (): void => fails ? reject(new Error(`${index}`)) : resolve(new Response(null));
         if (lasts === 0) done();
@@ -35,7 +36,7 @@ Deno.test("of requests that come and go in any order each is answered, and those
             return error.code;
           }),
         );
-        if (pause) await new Promise((resolve) => setTimeout(resolve, 1));
+        if (isApart) await pause(1);
       }
       const expected = requests.map(({ lasts, fails }, index) =>
         lasts === Infinity ? "unavailable" : fails ? `${index}` : 200

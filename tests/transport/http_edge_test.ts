@@ -4,6 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
 import { createHttp } from "@/transport/http/server.ts";
 import { logged } from "../logged.ts";
+import { pause } from "../wait.ts";
 import { json, sampleGateway } from "./http_sample.ts";
 
 const APP = "https://app.example";
@@ -168,7 +169,7 @@ Deno.test("the signal ends when the client goes away, and that is no error of ou
   const { call, sample, metrics } = sampleGateway();
   const client = new AbortController();
   const pending = call("/v1/collaboration/sync?wait=1", { signal: client.signal });
-  await new Promise((resolve) => setTimeout(resolve, 5));
+  await pause(5);
   client.abort();
   const response = await pending;
   assert.ok(sample.signals[0]?.aborted);

@@ -1,8 +1,10 @@
 // `/openapi.json`: complete, consistent in itself, and true to what the server does.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
+import { Ajv2020 } from "npm:ajv@8.20.0/dist/2020.js";
 import { parse } from "@/core/dispatch.ts";
 import { defineOperation } from "@/core/operation.ts";
+import { jsonPointer } from "@/core/text.ts";
 import { propertiesOf, Schemas } from "@/transport/http/openapi_schema.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
 import { openGateway } from "../harness.ts";
@@ -39,6 +41,47 @@ Deno.test("the document has every operation and every route, each with its own o
   const tags = new Set(document.tags.map(({ name }: Json) => name));
   const described = Object.values(document.paths).flatMap((path: Json) => Object.values(path));
   for (const operation of described as Json[]) assert.ok(tags.has(operation.tags[0]), operation.operationId);
+});
+
+Deno.test("no two paths of the document differ only in the names of their parameters", async () => {
+  await using gateway = await openGateway();
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  const shapes = Object.keys(document.paths).map((path) => path.replaceAll(/\{\w+\}/g, "{}"));
+  assert.equal(new Set(shapes).size, shapes.length);
+});
+
+Deno.test("what the document gives as a default or an example is what its schema takes", async () => {
+  await using gateway = await openGateway();
+  const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
+  // Patterns are read as by those who know no classes such as \p{Cc}.
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, unicodeRegExp: false, logger: false });
+  ajv.addSchema({ $id: "document", ...document });
+  const refused: string[] = [];
+  let count = 0;
+  const check = (pointer: string, value: Json): void => {
+    count++;
+    const validate = ajv.compile({ $ref: `document#${encodeURI(pointer)}` });
+    if (!validate(value)) refused.push(`${pointer}: ${ajv.errorsText(validate.errors)}`);
+  };
+  const walk = (at: Json, pointer: string): void => {
+    if (typeof at !== "object" || at === null) return;
+    if ("default" in at && ("type" in at || "anyOf" in at)) check(pointer, at.default);
+    if ("example" in at && typeof at.schema === "object") check(`${pointer}/schema`, at.example);
+    for (const [name, inner] of Object.entries(at)) {
+      if (name !== "example" && name !== "examples") walk(inner, pointer + jsonPointer([name]));
+    }
+  };
+  walk(document, "");
+  assert.deepEqual(refused, []);
+  assert.ok(count > 100);
+});
+
+Deno.test("an integer with no bound of its own is one of 64 bits, which clients would else make of 32", () => {
+  const schema = new Schemas().of(z.object({ seq: z.int(), limit: z.int().min(1).max(200) }), "output");
+  assert.deepEqual(propertiesOf(new Schemas(), schema).properties, {
+    seq: { type: "integer", format: "int64" },
+    limit: { type: "integer", minimum: 1, maximum: 200 },
+  });
 });
 
 Deno.test("every reference in the document leads somewhere", async () => {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
 import { upgradeRoute } from "@/transport/http/upgrade.ts";
+import { pause } from "../wait.ts";
 import { json, sampleGateway } from "./http_sample.ts";
 
 const document = { responses: { 200: { description: "Fine" } } };
@@ -164,7 +165,7 @@ Deno.test("who asks at once for readiness, which takes a write to find out, shar
   const { call } = sampleGateway({
     async ready() {
       asked++;
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await pause(5);
       return { isReady: true, checks: {} };
     },
   });

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
 import type { StoredEvent } from "@/core/event.ts";
 import { streamKey } from "@/ports/store.ts";
-import { type FakeSocket, type Rig, rig, settle, SMALL, TENANT } from "./ws_rig.ts";
+import { pause } from "../wait.ts";
+import { type FakeSocket, type Rig, rig, SMALL, TENANT } from "./ws_rig.ts";
 
 const room = "room:a";
 const CLIENTS = 3;
@@ -92,7 +93,7 @@ Deno.test("whatever bursts, losses, stalls and evictions come, each client hears
         if (one.kind === "burst") {
           tell(Array.from({ length: one.count }, () => own.log.append(room, "x".repeat(one.length))));
         } else if (one.kind === "lost") own.log.append(room);
-        else if (one.kind === "wait") await settle(one.ms);
+        else if (one.kind === "wait") await pause(one.ms);
         else if (one.kind === "evict") {
           own.emit(room, null, { kind: "evict", principalIds: "*", reason: "asked anew", resubscribe: true });
         } else if (one.kind === "cut") clients[one.who]?.cut();
@@ -103,7 +104,7 @@ Deno.test("whatever bursts, losses, stalls and evictions come, each client hears
       for (let tries = 0; tries < 500 && clients.some(({ seen }) => seen.at(-1) !== head); tries++) {
         for (const { socket } of clients) if (socket !== undefined) read(socket, false);
         for (const client of clients) await client.hear();
-        await settle(tries < 20 ? 0 : 3);
+        await pause(tries < 20 ? 0 : 3);
       }
       for (const { seen, isUnrecovered } of clients) {
         assert.deepEqual(seen, Array.from({ length: head }, (_, at) => at + 1));
@@ -114,7 +115,7 @@ Deno.test("whatever bursts, losses, stalls and evictions come, each client hears
     { numRuns: 60 },
   );
   // Readers that were behind when it ended are looked at once more.
-  await settle(25);
+  await pause(25);
 });
 
 /** Has a client read what it got, and from now on, or no longer. */

@@ -4,7 +4,8 @@ import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import type { TenantRole } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { streamKey } from "@/ports/store.ts";
-import { ask, authenticate, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
+import { pause, until } from "../wait.ts";
+import { ask, authenticate, offsets, pushes, rig, SMALL, TENANT } from "./ws_rig.ts";
 
 const room = "room:a";
 
@@ -110,7 +111,7 @@ Deno.test("what is published while a recovery reads the log comes after the repl
   const peer = await connect();
   log.beforeRead = async () => {
     emit(room, "during 1");
-    await settle(1);
+    await pause(1);
     emit(room, "during 2");
   };
   const { subscribe } = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
@@ -248,9 +249,8 @@ Deno.test("a removal between the end of the checks and the reply is not missed",
       return Promise.resolve();
     };
     const reply = await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
-    await settle();
-    const wasTold = reply.error?.code === 103 || pushes(peer.socket, room, "unsubscribe").length === 1;
-    assert.ok(wasTold, `after ${hops} turns of the microtask queue`);
+    const isTold = () => reply.error?.code === 103 || pushes(peer.socket, room, "unsubscribe").length === 1;
+    await until(isTold, `what is told after ${hops} turns of the microtask queue`);
     assert.equal(peer.connection.subscriptions.size, 1);
   }
   await hub.drain();
@@ -315,9 +315,9 @@ Deno.test("of two looks at somebody's rights that cross each other, what is so n
     hub.rightsMoved(TENANT, "alice");
     if (isReversed) looks = looks.toReversed();
     await until(() => (answer(), connection.actor?.role === "guest"));
-    await settle();
+    await pause(5);
     answer();
-    await settle();
+    await pause(5);
     assert.equal(connection.actor?.role, "guest");
   }
   await hub.drain();
@@ -463,7 +463,7 @@ Deno.test("who goes while a subscribe is being checked leaves nobody behind, wha
   await until(() => rooms.checks === 1);
   peer.connection.gone();
   resolve();
-  await settle();
+  await pause(5);
   assert.deepEqual(hub.stats().channels, { principal: 0 });
   assert.deepEqual(await presence.list(`${TENANT}/${room}`), []);
   await hub.drain();
@@ -562,7 +562,7 @@ Deno.test("of the log hardly more is read than a reply may hold", async () => {
   assert.equal(subscribe.recovered, true);
   assert.ok(events <= 100, `${events} events for a recovery`);
   await hub.drain();
-  await settle(25);
+  await pause(25);
 });
 
 Deno.test("history is of one moment: nothing in it lies beyond the position that it tells", async () => {
@@ -587,7 +587,7 @@ Deno.test("who loses a right while its recovery is being read is not let in", as
   log.beforeRead = async () => {
     rooms.banned.add("alice");
     hub.rightsMoved(TENANT, "alice");
-    await settle();
+    await pause(5);
   };
   assert.equal((await ask(peer, 2, { subscribe: { channel: room, recover: true } })).error?.code, 103);
   await hub.drain();
@@ -606,7 +606,7 @@ Deno.test("everybody's rights are looked at again in turn, however many there ar
   for (let tick = 0; tick < 3; tick++) {
     now += 100_000;
     hub.tick();
-    await settle();
+    await pause(5);
   }
   assert.equal(looked.size, 250);
   await hub.drain();
@@ -629,7 +629,7 @@ Deno.test("a token that ended is no reason to close a connection that has a newe
   await until(() => look !== undefined);
   await ask(peer, 2, { refresh: { token: "alice/90" } });
   look?.();
-  await settle();
+  await pause(5);
   assert.equal(peer.socket.closedWith, undefined);
   await hub.drain();
 });
@@ -651,7 +651,7 @@ Deno.test("a newer token that may hear more brings the client back for what it d
   const peer = await connect("narrow alice");
   const { epoch, offset = 0 } = peer.socket.lines[0].connect.subs[self];
   emit(self, "unheard");
-  await settle();
+  await pause(5);
   assert.deepEqual(offsets(peer.socket, self), []);
   await ask(peer, 2, { refresh: { token: "alice" } });
   await until(() => !peer.socket.isOpen);
@@ -668,7 +668,7 @@ Deno.test("who comes back with a token that may not hear keeps their place, and 
   const { epoch, offset = 0 } = first.socket.lines[0].connect.subs[self];
   first.socket.close();
   emit(self, "missed");
-  await settle();
+  await pause(5);
   const narrow = await connect("narrow alice", { subs: { [self]: { recover: true, offset, epoch } } });
   const { publications, ...kept } = narrow.socket.lines[0].connect.subs[self];
   assert.equal(publications, undefined);
@@ -696,12 +696,12 @@ Deno.test("who may not see the past hears nothing of it from a node that has yet
   log.append(room, "first");
   const ahead = await connect("carol");
   const asked = ask(ahead, 2, { subscribe: { channel: room, recover: true, offset: 1 } });
-  await settle();
+  await pause(5);
   const events = [log.append(room, "secret"), log.append(room, "secret")];
   rooms.hiddenUpTo = 3;
   const peer = await connect("alice");
   const subscribed = ask(peer, 2, { subscribe: { channel: room } });
-  await settle();
+  await pause(5);
   resolve();
   await Promise.all([asked, subscribed]);
   bus.publish(streamKey(TENANT, room), { kind: "events", events });

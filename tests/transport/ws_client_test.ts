@@ -4,7 +4,8 @@ import { Centrifuge, type PublicationContext, UnauthorizedError } from "npm:cent
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { Admission } from "@/transport/ws/admission.ts";
 import { openGateway } from "../harness.ts";
-import { SMALL, until } from "./ws_rig.ts";
+import { pause, until } from "../wait.ts";
+import { SMALL } from "./ws_rig.ts";
 import { serve, type Served } from "./ws_served.ts";
 
 const room = "room:a";
@@ -210,7 +211,7 @@ Deno.test("an address has so many sockets, and so many that have not said who th
     await new Promise((resolve) => socket.onmessage = resolve);
   }
   sockets.push(await open(`{"id":1,"connect":{"token":"p2"}}`));
-  assert.deepEqual(await ended(served.url), { code: 3504, reason: "connection limit" });
+  assert.deepEqual(await ended(served.url), { code: 4429, reason: "connection limit" });
   sockets[0]?.close();
   await until(() => served.hub.stats().connections === 2);
   sockets.push(await open(`{"id":1,"connect":{"token":"p3"}}`));
@@ -252,7 +253,7 @@ Deno.test("a peer that does not let go is dropped, with the unfinished message t
   await assert.rejects(async () => {
     for (const end = performance.now() + 2000; performance.now() < end;) {
       await connection.write(more);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await pause(5);
     }
   });
   await until(() => served.hub.stats().zombies === 0);
@@ -276,6 +277,53 @@ Deno.test("who comes to /ws without an upgrade gets a problem like everywhere", 
   const { status, body } = await gateway.withToken(undefined).get("/ws");
   assert.deepEqual([status, body.code, body.instance], [400, "bad_request", "/ws"]);
   assert.ok(body.requestId);
+});
+
+Deno.test("the SDK over the cap of its principal or its address is told so and comes in by itself once there is room", async () => {
+  for (
+    const [cap, word] of [
+      [{ connectionsPerPrincipal: 2 }, "limit exceeded: 2 connections"],
+      // Closed before it has connected, the SDK shows nothing but that.
+      [{ connectionsPerAddress: 2 }, "connection closed"],
+    ] as const
+  ) {
+    await using served = serve(Centrifuge, { ...SMALL, ...cap });
+    // Those of a network that is gone count until they miss a pong.
+    const old = [served.client(), served.client()];
+    for (const client of old) client.connect();
+    await Promise.all(old.map((client) => client.ready(2000)));
+    const client = served.client();
+    const errors: string[] = [];
+    client.on("error", ({ error }) => errors.push(error.message));
+    client.connect();
+    await until(() => client.state === "disconnected" || errors.length > 1, "tries in vain");
+    assert.equal(errors[0], word);
+    old[0]?.disconnect();
+    await client.ready(2000);
+  }
+});
+
+Deno.test("the SDK that asks for more channels than it may have is told so for each, stays, and leaves them all at once", async () => {
+  await using served = serve(Centrifuge, { ...SMALL, subscriptionsMax: 100 });
+  const client = served.client();
+  const connecting: number[] = [];
+  client.on("connecting", ({ code }) => connecting.push(code));
+  client.connect();
+  await client.ready(2000);
+  // Most SDKs ask for the first time here, in a frame for each channel, and so again whenever they come back.
+  const refused: number[] = [];
+  const subs = Array.from({ length: 300 }, (_, at) => {
+    const sub = client.newSubscription(`room:${at}`);
+    sub.on("unsubscribed", ({ code }) => refused.push(code));
+    sub.subscribe();
+    return sub;
+  });
+  await until(() => connecting.length > 1 || subs.every(({ state }) => state !== "subscribing"), "an answer for each");
+  assert.deepEqual(new Set(refused), new Set([106]));
+  assert.equal(refused.length, 200);
+  for (const sub of subs) sub.unsubscribe();
+  assert.deepEqual((await client.rpc("test.echo", { text: "still here" })).data, { text: "still here" });
+  assert.deepEqual(connecting, [0]);
 });
 
 Deno.test("a client over its rate gets its replies and the reason, though it has written more at once", async () => {

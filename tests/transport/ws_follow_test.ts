@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
 import { streamKey } from "@/ports/store.ts";
-import { ask, authenticate, offsets, pushes, rig, settle, SMALL, TENANT, until } from "./ws_rig.ts";
+import { pause, until } from "../wait.ts";
+import { ask, authenticate, offsets, pushes, rig, SMALL, TENANT } from "./ws_rig.ts";
 
 const room = "room:a";
 const limits = { ...SMALL, replyMaxEvents: 3, replyMaxBytes: 2000 };
@@ -27,7 +28,7 @@ Deno.test("the rest of a long recovery follows the reply, and what is published 
           // Of what the bus loses, the next message tells.
           if (isTold) emit(room);
           else log.append(room);
-          await settle(0);
+          await pause(0);
         }
         const { subscribe } = await asked;
         emit(room);
@@ -73,7 +74,7 @@ Deno.test("a reader that is behind gets the rest of its recovery only as it read
   let most = 0;
   for (let rounds = 0; offsets(peer.socket, room).at(-1) !== 300; rounds++) {
     assert.ok(rounds < 200, "it goes on");
-    await settle(25);
+    await pause(25);
     most = Math.max(most, peer.socket.bufferedAmount);
     peer.socket.bufferedAmount = 0;
   }
@@ -113,7 +114,7 @@ Deno.test("a member removed while the rest of its recovery is on its way hears n
   await ask(peer, 2, { subscribe: { channel: room, recover: true, offset: 0 } });
   await until(() => pushes(peer.socket, room, "unsubscribe").length === 1);
   const heard = offsets(peer.socket, room);
-  await settle(20);
+  await pause(20);
   assert.deepEqual(heard, line(4, 103));
   assert.deepEqual(offsets(peer.socket, room), heard);
   await hub.drain();
@@ -129,9 +130,9 @@ Deno.test("a newer token that may hear nothing ends the rest of a recovery", asy
   await until(() => log.reads === 2);
   connection.renew({ ...await authenticate("alice"), scopes: new Set(["task.read"]) });
   hub.tick();
-  await settle();
+  await pause(5);
   resolve();
-  await settle(20);
+  await pause(20);
   assert.deepEqual(offsets(socket, self), []);
   assert.ok(socket.isOpen);
   await hub.drain();

@@ -6,7 +6,8 @@ import { z } from "@zod/zod";
 import { BODIES, parseLine } from "@/transport/ws/frame.ts";
 import { decodeFrame, encodeFrame, Protobuf } from "@/transport/ws/protobuf.ts";
 import { Command, type Kind, Message, Reply } from "@/transport/ws/protobuf_message.ts";
-import { ask, rig, SMALL, until } from "./ws_rig.ts";
+import { until } from "../wait.ts";
+import { ask, rig, SMALL } from "./ws_rig.ts";
 import { serve } from "./ws_served.ts";
 
 const room = "room:a";

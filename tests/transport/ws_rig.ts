@@ -14,6 +14,7 @@ import { type EventLog, streamKey } from "@/ports/store.ts";
 import type { Connection, SocketLike } from "@/transport/ws/connection.ts";
 import { Hub, type HubDeps } from "@/transport/ws/hub.ts";
 import { WS_LIMITS, type WsLimits } from "@/transport/ws/limits.ts";
+import { until } from "../wait.ts";
 
 export const TENANT = "t";
 
@@ -331,20 +332,6 @@ export function rig(options: Partial<HubDeps> & { log?: FakeLog } = {}): Rig {
       return { socket, connection };
     },
   };
-}
-
-/** Waits until something holds; fails after two seconds. */
-export async function until(isTrue: () => boolean | Promise<boolean>, what = "the condition"): Promise<void> {
-  for (let tries = 0; tries < 1000; tries++) {
-    if (await isTrue()) return;
-    await new Promise((resolve) => setTimeout(resolve, tries < 20 ? 0 : 2));
-  }
-  throw new Error(`${what} did not come about`);
-}
-
-/** Lets everything that is due happen. */
-export function settle(ms = 5): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Sends a command and waits for its reply. */

@@ -6,7 +6,8 @@ import type { StoredEvent } from "@/core/event.ts";
 import { streamKey } from "@/ports/store.ts";
 import { Canary } from "@/transport/ws/canary.ts";
 import { Sequence } from "@/transport/ws/sequence.ts";
-import { ask, FakeLog, offsets, pushes, rig, SMALL, TENANT, until } from "./ws_rig.ts";
+import { until } from "../wait.ts";
+import { ask, FakeLog, offsets, pushes, rig, SMALL, TENANT } from "./ws_rig.ts";
 
 const room = "room:a";
 

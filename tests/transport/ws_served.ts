@@ -3,7 +3,8 @@ import type { Centrifuge, Options } from "npm:centrifuge@5.8.0";
 import { Fault } from "@/core/fault.ts";
 import type { WsLimits } from "@/transport/ws/limits.ts";
 import { createUpgrade } from "@/transport/ws/server.ts";
-import { type Rig, rig, SMALL, until } from "./ws_rig.ts";
+import { until } from "../wait.ts";
+import { type Rig, rig, SMALL } from "./ws_rig.ts";
 
 /** A client of one of the SDK's builds, which declare the same class each for itself. */
 type Client = Pick<Centrifuge, "disconnect">;

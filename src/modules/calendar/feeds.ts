@@ -72,15 +72,18 @@ export class CalendarFeeds {
     const isGone = await this.#deps.store.write((tx) =>
       new CalendarStore(tx.db).removeFeed(actor.tenantId, actor.principalId, id)
     );
-    if (!isGone) throw new Fault("not_found", "No such feed");
+    if (!isGone) throw absent();
   }
 
   /** The file behind a secret: what its maker may see now. Throws `not_found` for an unknown secret or a maker who is gone. */
   async feed(secret: string): Promise<string> {
     const store = new CalendarStore(this.#deps.store.db);
     const feed = await store.feedByHash(hashOf(secret));
-    if (feed === undefined) throw new Fault("not_found", "No such feed");
-    const who = await this.#deps.identity.subject(feed.tenant_id, feed.principal_id);
+    if (feed === undefined) throw absent();
+    const who = await this.#deps.identity.subject(feed.tenant_id, feed.principal_id).catch((thrown) => {
+      // Whose feed it was is not for whoever has its address to know.
+      throw Fault.from(thrown).code === "not_found" ? absent() : thrown;
+    });
     const now = this.#deps.clock.now();
     const rows = await store.lastInWindow(
       feed.tenant_id,
@@ -96,6 +99,10 @@ export class CalendarFeeds {
     const { writeCalendar } = await import("./feed_writer.ts");
     return await writeCalendar(feed.name, events);
   }
+}
+
+function absent(): Fault {
+  return new Fault("not_found", "No such feed");
 }
 
 function hashOf(secret: string): string {

@@ -176,7 +176,7 @@ export class CalendarService {
         stream,
         type: "calendar.event.rsvp",
         actor,
-        data: { eventId: id, occurrence: key, principalId: actor.principalId, status },
+        data: { eventId: id, occurrence: key, principalId: actor.principalId, status, comment, version: row.version },
       })));
       return presentEvent(after, { principalId: actor.principalId, level }, occurrence);
     });

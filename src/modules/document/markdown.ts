@@ -1,6 +1,7 @@
 // What is made of Markdown on its way out: HTML that is safe to open, and the list of blocks. The parser loads on first use.
 import { Fault } from "@/core/fault.ts";
-import { type Block, LINES_MAX, TEXT_MAX_BYTES } from "./schema.ts";
+import { LINES_MAX, TEXT_MAX_BYTES } from "./bounds.ts";
+import type { Block } from "./schema.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
   heading_open: "heading",
@@ -67,7 +68,7 @@ export async function blocksOf(markdown: string): Promise<Block[]> {
 }
 
 /** The lines as the parser counts them; throws for too many. */
-function linesOf(markdown: string): string[] {
+export function linesOf(markdown: string): string[] {
   const lines = normalized(markdown).split("\n");
   if (lines.length <= LINES_MAX) return lines;
   throw new Fault(

@@ -6,7 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import { dispositionOf, queryOf, type Route } from "@/core/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, tooLarge } from "./content/service.ts";
-import { htmlOf } from "./markdown.ts";
+import { renderHtml } from "./rendering.ts";
 import { DocumentId, FRAME_MAX_BYTES, PARTS_MAX, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
 import type { DocumentService } from "./service.ts";
 
@@ -60,7 +60,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       const { title } = await documents.read(context, id);
       const content = await contents.read(context, { id, format: "markdown" });
       const text = content.format === "markdown" ? content.text : "";
-      return new Response(format === "html" ? await htmlOf(title, text) : text, {
+      return new Response(format === "html" ? await renderHtml(title, text) : text, {
         headers: {
           "Content-Type": `text/${format}; charset=utf-8`,
           "Content-Disposition": dispositionOf("attachment", fileNameOf(title, format === "html" ? "html" : "md")),

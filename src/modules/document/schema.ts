@@ -5,7 +5,9 @@ import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
+import { TEXT_MAX_BYTES } from "./bounds.ts";
 
+export { LINES_MAX, TEXT_MAX_BYTES } from "./bounds.ts";
 export const DOCUMENT_STATES = ["active", "archived"] as const;
 export const REVISION_KINDS = ["created", "written", "live", "restored"] as const;
 export const ACCESS_ROLES = ["reader", "editor", "owner"] as const;
@@ -13,10 +15,6 @@ const SORTS = ["-updatedAt", "updatedAt", "title", "-createdAt", "createdAt"] as
 export type DocumentSort = (typeof SORTS)[number];
 
 export const TITLE_MAX = 200;
-/** Bytes of the text in UTF-8. */
-export const TEXT_MAX_BYTES = 1024 * 1024;
-/** Lines of a text that is taken apart into blocks, or made HTML of; each may become a block. */
-export const LINES_MAX = 50_000;
 /** A text of that size as JSON, every second byte escaped. */
 export const BODY_MAX_BYTES = 2 * TEXT_MAX_BYTES + 64 * 1024;
 export const COMMENT_MAX = 4000;

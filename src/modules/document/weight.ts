@@ -40,7 +40,7 @@ export function boundedDocument(bound = OPENING_STEPS_MAX): Y.Doc {
 }
 
 /** Steps a document has taken so far. */
-export function stepsOf(doc: Y.Doc): number {
+function stepsOf(doc: Y.Doc): number {
   return taken.get(doc) ?? 0;
 }
 

@@ -3,7 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { queryOf, type Route } from "@/core/route.ts";
+import { queryOf, type Route, type RouteCall } from "@/core/route.ts";
 import { type RoomGate, RoomId } from "@/modules/room/mod.ts";
 import { z } from "@zod/zod";
 import { FORM_OVERHEAD_BYTES, readForm } from "./multipart.ts";
@@ -17,7 +17,7 @@ import type { FileWriter } from "./writer.ts";
 export const FILE_PATH = "/v1/collaboration/files";
 
 type Deps = { files: FileService; writer: FileWriter; gate: RoomGate };
-type Upload = { actor: Actor; requestId: string; request: Request };
+type Upload = { actor: Actor; requestId: string; request: Request; once: RouteCall["once"] };
 
 const binary = { schema: { type: "string", format: "binary" } };
 const Query = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
@@ -27,7 +27,7 @@ const ContentQuery = z.strictObject({
 
 /** Upload and content. */
 export function fileRoutes({ files, writer, gate }: Deps): Route[] {
-  async function upload({ actor, requestId, request }: Upload): Promise<StoredFile> {
+  async function upload({ actor, requestId, request, once }: Upload): Promise<StoredFile> {
     const query = queryOf(request, Query);
     const type = request.headers.get("Content-Type") ?? undefined;
     const isForm = /^multipart\/form-data\b/i.test(type ?? "");
@@ -44,7 +44,7 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
         roomId: roomId ?? null,
         maxBytes: Math.min(length, fileMaxBytes),
       };
-      return await writer.write(actor, draft, form?.content ?? body);
+      return await writer.write(actor, draft, form?.content ?? body, once);
     } finally {
       form?.cancel();
     }
@@ -77,9 +77,12 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
       "validation_failed",
       "unknown_field",
       "quota_exceeded",
+      "idempotency_in_flight",
+      "idempotency_key_reused",
     ],
     document: {
       parameters: [
+        { $ref: "#/components/parameters/IdempotencyKey" },
         {
           name: "name",
           in: "query",
@@ -107,8 +110,13 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
           "multipart/form-data": {
             schema: {
               type: "object",
-              properties: { name: { type: "string" }, roomId: { type: "string" }, file: binary.schema },
+              properties: {
+                name: { type: "string", maxLength: 255 },
+                roomId: { type: "string" },
+                file: binary.schema,
+              },
               required: ["file"],
+              additionalProperties: false,
             },
           },
         },
@@ -120,8 +128,8 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
         },
       },
     },
-    async handle(request, { actor, requestId }) {
-      const file = await upload({ actor, requestId, request });
+    async handle(request, { actor, requestId, once }) {
+      const file = await upload({ actor, requestId, request, once });
       return Response.json(file, { status: 201, headers: { Location: `${FILE_PATH}/${file.id}` } });
     },
   }, {

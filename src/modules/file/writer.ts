@@ -4,6 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { RouteCall } from "@/core/route.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
 import { contentTypeOf } from "./content_type.ts";
@@ -54,11 +55,15 @@ export class FileWriter {
     return this.#deps.limits;
   }
 
-  /** Stores a file, unlinked. Not to be called inside a transaction. What `source` throws leaves nothing behind. */
+  /**
+   * Stores a file, unlinked. Not to be called inside a transaction. What `source` throws leaves nothing behind, nor does
+   * what `once` finds stored already.
+   */
   async write(
     owner: Pick<Actor, "tenantId" | "principalId" | "kind">,
     draft: FileDraft,
     source: AsyncIterable<Uint8Array>,
+    once: RouteCall["once"] = (_said, work) => work(),
   ): Promise<StoredFile> {
     const { blobs, limits } = this.#deps;
     const row = await this.#begin(owner, draft);
@@ -75,7 +80,10 @@ export class FileWriter {
         await blobs.put(row.id, measured);
         const { size } = measured;
         const facts = { content_type: contentType, size, sha256: measured.sha256(), ...dimensions };
-        return await this.#finish(owner, row, facts);
+        const said = JSON.stringify([row.name, row.room_id, facts.sha256]);
+        const file = await once(said, () => this.#finish(owner, row, facts));
+        if (file.id !== row.id) await this.#abandon(row, mayBeWritten);
+        return file;
       } finally {
         await close();
       }

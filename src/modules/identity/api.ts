@@ -185,8 +185,8 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       defineOperation({
         name: "session.end",
         summary: "Log out: revoke the token of this call",
-        description: "A JWT needs a `jti`; sockets opened with the token close.",
-        access: { scope: "principal.write" },
+        description: "Whoever holds a token may end it. A JWT needs a `jti`; sockets opened with the token close.",
+        access: { scope: null },
         http: { method: "POST", path: `${PATH}/auth/logout`, status: 204 },
         input: z.strictObject({}),
         output: z.void(),

@@ -3,6 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { presentMeeting, presentParticipant, recordingOf } from "./presenter.ts";
 import { settleRecording, stopRecording } from "./consent.ts";
@@ -91,7 +92,7 @@ export class HeldMeeting {
     this.row = { ...this.row, ...changed };
   }
 
-  /** Tells the room, and those who are rung when `isForRung`. */
+  /** Tells the room, which it holds from then on; and those who are rung, as far as they are in it still, when `isForRung`. */
   async emit(
     type: string,
     actor: Who | undefined,
@@ -106,8 +107,9 @@ export class HeldMeeting {
       data: { meeting: this.present(), ...data },
       ...(actor === undefined ? {} : { actor }),
     };
-    const rung = isForRung ? this.#rungIds() : [];
-    await this.tx.emit(draft, ...rung.map((id) => ({ ...draft, stream: principalStream(id) })));
+    await this.tx.emit(draft);
+    if (!isForRung) return;
+    await this.tx.emit(...(await this.#rungMembers()).map((id) => ({ ...draft, stream: principalStream(id) })));
   }
 
   /** The meeting begins; with `ringIds` it rings at these principals until somebody answers. */
@@ -234,11 +236,17 @@ export class HeldMeeting {
     return this.row.ring_ids_json === null ? [] : JSON.parse(this.row.ring_ids_json);
   }
 
+  /** Who has left the room since, or was put out, is not told what goes on there. */
+  async #rungMembers(): Promise<string[]> {
+    const memberIds = new Set(await new RoomStore(this.tx.db).memberIds(this.row.tenant_id, this.row.room_id));
+    return this.#rungIds().filter((id) => memberIds.has(id));
+  }
+
   async #tellMissed(): Promise<void> {
     const { tenant_id: tenantId, id, room_id: roomId, title, created_by: callerId } = this.row;
     await this.#deps.notify({
       tenantId,
-      principalIds: this.#rungIds(),
+      principalIds: await this.#rungMembers(),
       kind: "missed_call",
       roomId,
       resource: { type: "meeting", id },

@@ -1,6 +1,7 @@
 // Who is notified of a message: those it mentions, the others of a direct room, those who take part in its thread.
 import { z } from "@zod/zod";
 import type { JobDraft } from "@/core/job.ts";
+import { byPages } from "@/core/page.ts";
 import type { NotificationDraft, NotificationService } from "@/modules/notification/mod.ts";
 import {
   type AgentPolicy,
@@ -65,7 +66,8 @@ export class MessageNotifier {
   /** Tells of a message as it is now. Safe to repeat: one source makes one notification. */
   async run(tenantId: string, { messageId, mentioned }: NotifyPayload): Promise<void> {
     const row = await this.#find(tenantId, messageId);
-    if (row === undefined) return;
+    // An earlier run may have told of it, and been cut off before it looked again.
+    if (row === undefined) return await this.#deps.notifications.retract(tenantId, "message_id", messageId);
     const kinds = await this.#concerned(row, mentioned);
     const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
     if (mentions.room) await this.#tellEverybody(row, kinds, mentioned !== undefined);
@@ -88,13 +90,11 @@ export class MessageNotifier {
   /** Tells all members, page by page, and takes them out of `kinds`. */
   async #tellEverybody(row: MessageRow, kinds: Map<string, Kind>, isEdit: boolean): Promise<void> {
     const rooms = new RoomStore(this.#deps.store.db);
-    let after: string | undefined;
-    while (true) {
-      const page = await rooms.members(row.tenant_id, row.room_id, {}, after, PAGE);
+    const read = (last?: { principal_id: string }) =>
+      rooms.members(row.tenant_id, row.room_id, {}, last?.principal_id, PAGE);
+    for await (const page of byPages(PAGE, read)) {
       await this.#tell(row, new Map(page.map((member) => [member.principal_id, "mention"])), isEdit);
       for (const member of page) kinds.delete(member.principal_id);
-      if (page.length < PAGE) return;
-      after = page.at(-1)?.principal_id;
     }
   }
 

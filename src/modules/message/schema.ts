@@ -15,7 +15,7 @@ export const MENTIONS_MAX = 50;
 
 export const MessageId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
 
-const Text = z.string().min(1).superRefine((text, context) => {
+const Text = z.string().superRefine((text, context) => {
   // Bytes first: most texts are short, and only long ones are worth counting in code points.
   if (text.length * 3 <= TEXT_MAX_CODE_POINTS) return;
   const bytes = new TextEncoder().encode(text).length;
@@ -24,7 +24,10 @@ const Text = z.string().min(1).superRefine((text, context) => {
   if (codePoints > TEXT_MAX_CODE_POINTS) {
     context.addIssue(`at most ${TEXT_MAX_CODE_POINTS} characters, this has ${codePoints}`);
   }
-}).describe(`At most ${TEXT_MAX_CODE_POINTS} characters and ${TEXT_MAX_BYTES} bytes`);
+}).meta({
+  description: `At most ${TEXT_MAX_CODE_POINTS} characters and ${TEXT_MAX_BYTES} bytes`,
+  maxLength: TEXT_MAX_CODE_POINTS,
+});
 
 const Format = z.enum(["markdown", "plain"]);
 
@@ -136,7 +139,7 @@ export type MessageHistory = z.output<typeof MessageHistory>;
 
 export const MessageUpdate = z.strictObject({
   id: MessageId,
-  text: Text.optional(),
+  text: Text.min(1).optional(),
   format: Format.optional(),
   mentions: Mentions.optional(),
   metadata: Metadata.optional(),

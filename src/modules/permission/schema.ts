@@ -18,7 +18,7 @@ export const PermissionResult = z.object({
   reason: z.enum(["allowed", "unknown_action", "scope_missing", "tenant_role", "room_role", "agent_muted", "not_found"])
     .describe("What decided"),
   needs: z.object({
-    scope: z.string(),
+    scope: z.string().nullable(),
     tenantRole: z.string(),
     roomRole: z.string().nullable(),
   }).nullable().describe("What the action asks for; null when the action is unknown"),

@@ -119,7 +119,9 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: z.strictObject({
         id: RoomId,
-        purge: z.boolean().default(false).describe("Remove it for good now; needs the tenant role admin as well"),
+        purge: z.boolean().default(false).describe(
+          "Remove it for good now, also when it is deleted; needs the tenant role admin as well",
+        ),
       }),
       output: z.void(),
       faults: ["not_found"],

@@ -29,7 +29,7 @@ export class RoomBin {
     this.#deps = deps;
   }
 
-  /** Hides the room for 30 days, then removes it; `purge` removes it now and takes a tenant admin. */
+  /** Hides the room for 30 days, then removes it; `purge` removes it now, hidden or not, and takes a tenant admin. */
   async delete(context: Context, id: string, purge: boolean): Promise<void> {
     const { actor } = context;
     if (purge && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
@@ -37,16 +37,27 @@ export class RoomBin {
     }
     const { store, clock, gate } = this.#deps;
     await store.write(async (tx) => {
-      const abandoned = purge ? await this.#abandoned(tx, actor.tenantId, id) : undefined;
-      const { slug, state } = abandoned ?? (await gate.enterToChange(tx, context, id)).room;
-      const undo: Undo = { slug, state };
-      const rooms = new RoomStore(tx.db);
+      const purged = purge
+        ? await this.#abandoned(tx, actor.tenantId, id) ?? await this.#hidden(tx, context, id)
+        : undefined;
+      const room = purged ?? (await gate.enterToChange(tx, context, id)).room;
       const now = clock.now();
+      await tx.enqueue({
+        tenantId: actor.tenantId,
+        kind: "room.purge",
+        payload: { roomId: id },
+        key: id,
+        runAt: purge ? now : now + UNDO_MS,
+      });
+      const rooms = new RoomStore(tx.db);
+      // What is purged has had its days: nobody brings back half of it.
+      const deleted_at = iso(purge ? now - UNDO_MS : now);
+      if (room.state === "deleted") return await rooms.update(actor.tenantId, id, { deleted_at });
+      const undo: Undo = { slug: room.slug, state: room.state };
       const memberIds = await rooms.memberIds(actor.tenantId, id);
       await rooms.update(actor.tenantId, id, {
         state: "deleted",
-        // What is purged has had its days: nobody brings back half of it.
-        deleted_at: iso(purge ? now - UNDO_MS : now),
+        deleted_at,
         updated_at: iso(now),
         slug: null,
         direct_key: null,
@@ -57,13 +68,6 @@ export class RoomBin {
         { ...deleted, effect: { kind: "evict", principalIds: "*", reason: "room deleted" } },
         ...memberIds.map((principalId) => ({ ...deleted, stream: principalStream(principalId) })),
       );
-      await tx.enqueue({
-        tenantId: actor.tenantId,
-        kind: "room.purge",
-        payload: { roomId: id },
-        key: id,
-        runAt: purge ? now : now + UNDO_MS,
-      });
     });
   }
 
@@ -81,7 +85,7 @@ export class RoomBin {
       admitted(context, { room: row, role }, "owner");
       if (row.state !== "deleted") throw new Fault("conflict", "The room is not deleted");
       const now = clock.now();
-      if (Date.parse(row.deleted_at ?? "") + UNDO_MS <= now) throw new Fault("gone", "The room was purged");
+      if (this.#isPurged(row)) throw new Fault("gone", "The room was purged");
       const memberIds = await rooms.memberIds(actor.tenantId, id);
       const { slug, state }: Undo = row.undo_json === null
         ? { slug: null, state: "active" }
@@ -123,13 +127,28 @@ export class RoomBin {
     await store.write((tx) => new RoomStore(tx.db).purge(tenantId, roomId));
   }
 
-  /** The room, held, if nobody is left to manage it: an admin of the tenant clears it away without getting to see it. */
+  /**
+   * Holds the room, and answers it if nobody is left to manage it: an admin of the tenant clears it away without getting to
+   * see it.
+   */
   async #abandoned(tx: Transaction<RoomTables>, tenantId: string, id: string): Promise<RoomRow | undefined> {
     const rooms = new RoomStore(tx.db);
     if (await rooms.find(tenantId, id) === undefined) return undefined;
     await tx.reserve(tenantId, roomStream(id), 0);
     const room = await rooms.find(tenantId, id);
-    if (room === undefined || room.state === "deleted") return undefined;
+    if (room === undefined || this.#isPurged(room)) return undefined;
     return await this.#deps.succession.isAbandoned(tx, tenantId, id) ? room : undefined;
+  }
+
+  /** A room that is held and deleted, but not purged yet; for its owner. */
+  async #hidden(tx: Transaction<RoomTables>, context: Context, id: string): Promise<RoomRow | undefined> {
+    const room = await new RoomStore(tx.db).seen(seer(context.actor), id);
+    if (room === undefined || room.state !== "deleted" || this.#isPurged(room)) return undefined;
+    const role = room.my_role === null ? undefined : effectiveRole(context.actor, room);
+    return role === undefined ? undefined : admitted(context, { room, role }, "owner").room;
+  }
+
+  #isPurged({ deleted_at }: RoomRow): boolean {
+    return deleted_at !== null && Date.parse(deleted_at) + UNDO_MS <= this.#deps.clock.now();
   }
 }

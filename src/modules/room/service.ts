@@ -66,8 +66,10 @@ export class RoomService {
       const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
       const ids = [actor.principalId, ...others];
       await rooms.add(row);
+      const { epoch } = await tx.reserve(actor.tenantId, roomStream(row.id), 0);
+      const shared = presentShared(row, epoch);
       const events = await tx.emit(
-        roomEvent(actor, row.id, "room.created", { room: presentShared(row, "") }),
+        roomEvent(actor, row.id, "room.created", { room: shared }),
         ...ids.map((principalId) => roomEvent(actor, row.id, "member.joined", this.#joined(row, principalId, actor))),
       );
       await rooms.addMembers(ids.map((principalId): MemberRow => ({
@@ -79,7 +81,6 @@ export class RoomService {
         joined_seq: 0,
         last_read_seq: events.at(-1)?.seq ?? 0,
       })));
-      const shared = presentShared(row, events[0]?.epoch ?? "");
       const lastReadSeq = events.at(-1)?.seq ?? 0;
       await tx.emit(...ids.map((principalId): EventDraft => ({
         ...roomEvent(actor, row.id, "member.joined", {

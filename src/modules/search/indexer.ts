@@ -216,7 +216,7 @@ export class SearchIndexer {
   async #findWork(): Promise<void> {
     try {
       const { store } = this.#deps;
-      for (const room of await new SearchStore(store.db, store.dialect).laggingAnywhere(undefined, ROOMS_PER_SWEEP)) {
+      for (const room of await new SearchStore(store.db, store.dialect).laggingAnywhere(ROOMS_PER_SWEEP)) {
         this.#add(room);
       }
     } catch (cause) {

@@ -140,7 +140,7 @@ export const SearchStatus = z.object({
   modes: z.array(z.enum(MODES)),
   types: z.array(z.string()),
   documents: z.int().describe("Things of the tenant in the index"),
-  pendingRooms: z.int().describe("Rooms with events that are not indexed yet, counted up to 100"),
+  pendingRooms: z.int().describe("Rooms with messages that are not indexed yet"),
   lagMs: z.int().describe(
     "Age of the oldest message that is not indexed yet; 0 = none. A search indexes what it needs",
   ),

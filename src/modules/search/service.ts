@@ -97,14 +97,12 @@ export class SearchService {
   /** How far the index of a tenant is. */
   async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes">> {
     const search = this.#store;
-    const lagging = await search.laggingAnywhere(tenantId, 100);
-    const oldest = await Promise.all(lagging.map(({ roomId }) => search.oldestUnindexed(tenantId, roomId)));
-    const times = oldest.flatMap((at) => at === undefined ? [] : [Date.parse(at)]);
+    const { rooms, oldest } = await search.lag(tenantId);
     return {
       types: [...this.#sources.keys()],
       documents: await search.documents(tenantId),
-      pendingRooms: times.length,
-      lagMs: times.length === 0 ? 0 : Math.max(1, this.#deps.clock.now() - Math.min(...times)),
+      pendingRooms: rooms,
+      lagMs: oldest === null ? 0 : Math.max(1, this.#deps.clock.now() - Date.parse(oldest)),
       lastError: this.#deps.indexer.lastError,
     };
   }

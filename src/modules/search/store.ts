@@ -151,9 +151,28 @@ export class SearchStore {
     return rows.map(({ id, head, seq }) => ({ tenantId: scope.tenantId, roomId: id, behind: head - seq }));
   }
 
-  /** The same for all rooms of one tenant, or of all of them. A room that was purged has its line still, and nothing to index. */
-  async laggingAnywhere(tenantId: string | undefined, limit: number): Promise<RoomLag[]> {
-    let query = this.#db.selectFrom("room")
+  /** The same for all rooms of all tenants. A room that was purged has its line still, and nothing to index. */
+  async laggingAnywhere(limit: number): Promise<RoomLag[]> {
+    const rows = await this.#lagging()
+      .select(["room.tenant_id", "room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
+      .limit(limit).execute();
+    return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
+  }
+
+  /** In how many rooms of a tenant messages are not in the index yet, and when the oldest of them was sent. */
+  async lag(tenantId: string): Promise<{ rooms: number; oldest: string | null }> {
+    const first = this.#lagging().where("room.tenant_id", "=", tenantId).select(({ selectFrom }) =>
+      selectFrom("message").select("message.created_at").whereRef("message.tenant_id", "=", "room.tenant_id")
+        .whereRef("message.room_id", "=", "room.id").where("message.seq", ">", sql<number>`coalesce(c.seq, 0)`)
+        .orderBy("message.seq").limit(1).as("at")
+    );
+    const { rooms, oldest } = await this.#db.selectFrom(first.as("first"))
+      .select(({ fn }) => [fn.count<number>("at").as("rooms"), fn.min("at").as("oldest")]).executeTakeFirstOrThrow();
+    return { rooms: Number(rooms), oldest };
+  }
+
+  #lagging() {
+    return this.#db.selectFrom("room")
       .innerJoin(
         "stream",
         (join) =>
@@ -164,24 +183,6 @@ export class SearchStore {
         (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
       )
       .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
-    if (tenantId !== undefined) query = query.where("room.tenant_id", "=", tenantId);
-    const rows = await query
-      .select(["room.tenant_id", "room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
-      .limit(limit).execute();
-    return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
-  }
-
-  /** When the oldest message of a room that is not in the index was sent. */
-  async oldestUnindexed(tenantId: string, roomId: string): Promise<string | undefined> {
-    const row = await this.#db.selectFrom("message").select("created_at").where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId)
-      .where(
-        "seq",
-        ">",
-        sql<number>`coalesce((select seq from search_cursor where tenant_id = ${tenantId} and room_id = ${roomId}), 0)`,
-      )
-      .orderBy("seq").limit(1).executeTakeFirst();
-    return row?.created_at;
   }
 
   /** Documents of a tenant in the index. */

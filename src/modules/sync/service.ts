@@ -67,7 +67,15 @@ export class SyncService {
     const from = this.#open(actor, since);
     if (wait > 0) await this.#wait(actor, from, wait * 1000, context.signal);
     const delta = await this.#delta(actor, from);
-    return delta === undefined ? await this.#start(actor, true) : await this.#answer(actor, from, delta);
+    const sync = delta === undefined ? await this.#start(actor, true) : await this.#answer(actor, from, delta);
+    if (wait > 0) await this.#assertStands(actor);
+    return sync;
+  }
+
+  /** Asked after a wait and once all has been read: the caller, or an agent's owner, may have been disabled meanwhile. */
+  async #assertStands({ tenantId, principalId }: Actor): Promise<void> {
+    if ((await this.#deps.identity.enabled(tenantId, [principalId])).has(principalId)) return;
+    throw new Fault("token_revoked", "The principal, or its owner, was disabled");
   }
 
   async #start(actor: Actor, limited: boolean): Promise<Sync> {

@@ -33,6 +33,8 @@ import type { Grip, TaskWriter } from "./writer.ts";
 /** How long a deleted task can be restored. */
 const UNDO_MS = 30 * 86_400_000;
 const PURGE_BATCH = 500;
+/** What lies under it: nothing, found in the same way as nothing that the caller may see. */
+const NO_TASK = "";
 
 type Deps = {
   store: Store<TaskTables>;
@@ -106,7 +108,6 @@ export class TaskService {
     const bind = ["task.list", actor.tenantId, actor.principalId, sort, filter];
     const after = cursors.open(cursor, bind);
     const parent = filter.parentId === undefined ? undefined : await resolve(tasks, actor.tenantId, filter.parentId);
-    if (filter.parentId !== undefined && parent === undefined) return { items: [], nextCursor: null, hasMore: false };
     const rows = await tasks.list(
       actor.tenantId,
       readerOf(actor),
@@ -117,7 +118,7 @@ export class TaskService {
         label: nonEmpty(filter.label),
         priority: nonEmpty(filter.priority)?.map((name) => PRIORITIES.indexOf(name)),
         assigneeId: filter.assigneeId === undefined ? undefined : idOf(actor, filter.assigneeId),
-        parentId: parent?.id,
+        parentId: filter.parentId && (parent?.id ?? NO_TASK),
         dueBefore: normal(filter.dueBefore),
         dueAfter: normal(filter.dueAfter),
         updatedSince: normal(filter.updatedSince),

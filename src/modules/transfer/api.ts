@@ -145,8 +145,8 @@ function exportOperations(exports: ExportService): Operation[] {
       name: "transfer_export.create",
       summary: "Export a room one owns, or the tenant one runs, as NDJSON that an import takes back",
       description:
-        "A line each for principals, rooms, members, bans, messages (with their reactions, and the last of what they said " +
-        "before they were edited, up to 4 MiB of it), documents (with their text in Markdown), files that messages show " +
+        "A line each for principals, rooms, members, bans, messages (with the last of what they said before they were " +
+        "edited, up to 4 MiB of it, and their reactions, the first that fit into a line of 8 MiB), documents (with their text in Markdown), files that messages show " +
         "and pictures of principals; lines of type `content` follow the document or file they are `of`, with its Yjs " +
         "state or its bytes, in base64 pieces. After a document come its kept revisions, if they are wanted, the newest " +
         "first, and its comments, replies after what they reply to, anchored by places in its Yjs state. That of a " +

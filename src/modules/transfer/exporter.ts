@@ -2,6 +2,7 @@
 // files before the messages that show them.
 import { Buffer } from "node:buffer";
 import { Fault } from "@/core/fault.ts";
+import { byPages } from "@/core/page.ts";
 import type { Carried } from "@/modules/document/mod.ts";
 import { presentPrincipal } from "@/modules/identity/mod.ts";
 import { fileOwner, type MessageRow } from "@/modules/message/mod.ts";
@@ -21,6 +22,8 @@ const BATCH = 500;
 /** Earlier texts of a message, which are in its line with everything else of it. */
 const EDITS_MAX = 1000;
 const EDITS_MAX_BYTES = LINE_MAX_BYTES / 2;
+/** What is in the line besides those and the reactions comes to less. */
+const REST_BYTES = 1024 ** 2;
 type Room = TransferTables["room"];
 
 type Deps = { store: Store<TransferTables>; contents: Contents; isStopping: () => boolean };
@@ -77,22 +80,14 @@ export class Exporter {
     const { tenant_id: tenantId, kind, room_id: roomId } = this.#row;
     yield [{ type: "export", version: 1, kind, at }];
     if (kind === "tenant") {
-      for (let after = "";;) {
-        const people = await this.#store.principalsAfter(tenantId, after, BATCH);
-        yield people.map((person) => this.#person(person));
-        after = people.at(-1)?.id ?? "";
-        if (people.length < BATCH) break;
-      }
+      const read = (last?: { id: string }) => this.#store.principalsAfter(tenantId, last?.id ?? "", BATCH);
+      for await (const people of byPages(BATCH, read)) yield people.map((person) => this.#person(person));
     }
     if (roomId !== null) {
       for (const room of await this.#store.rooms(tenantId, [roomId])) yield* this.#room(room);
     } else {
-      for (let after = "";;) {
-        const rooms = await this.#store.roomsAfter(tenantId, after, BATCH);
-        for (const room of rooms) yield* this.#room(room);
-        after = rooms.at(-1)?.id ?? "";
-        if (rooms.length < BATCH) break;
-      }
+      const read = (last?: Room) => this.#store.roomsAfter(tenantId, last?.id ?? "", BATCH);
+      for await (const rooms of byPages(BATCH, read)) for (const room of rooms) yield* this.#room(room);
       yield* this.#documents(null);
       yield* calendarLines(this.#contents.calendar, this.#telling, null, false);
     }
@@ -118,12 +113,9 @@ export class Exporter {
       })),
     ];
     yield* this.#bans(room.id);
-    for (let after = this.#row.hidden_up_to;;) {
-      const rows = await this.#store.messagesAfter(tenantId, room.id, after, BATCH);
-      yield* this.#messages(rows);
-      after = Number(rows.at(-1)?.seq ?? after);
-      if (rows.length < BATCH) break;
-    }
+    const read = (last?: MessageRow) =>
+      this.#store.messagesAfter(tenantId, room.id, Number(last?.seq ?? this.#row.hidden_up_to), BATCH);
+    for await (const messages of byPages(BATCH, read)) yield* this.#messages(messages);
     yield* this.#documents(room.id);
     const isAlone = this.#row.kind === "room";
     yield* taskLines(this.#contents.tasks, this.#telling, room.id, isAlone);
@@ -135,8 +127,9 @@ export class Exporter {
   /** Who is kept out. */
   async *#bans(roomId: string): AsyncGenerator<unknown[]> {
     const { tenant_id: tenantId } = this.#row;
-    for (let after = "";;) {
-      const bans = await this.#rooms.bans(tenantId, roomId, after, BATCH);
+    const read = (last?: { principal_id: string }) =>
+      this.#rooms.bans(tenantId, roomId, last?.principal_id ?? "", BATCH);
+    for await (const bans of byPages(BATCH, read)) {
       yield await this.#people(bans.flatMap((ban) => [ban.principal_id, ban.created_by]));
       this.counts.bans += bans.length;
       yield bans.map((ban) => ({
@@ -147,8 +140,6 @@ export class Exporter {
         createdBy: ban.created_by,
         createdAt: ban.created_at,
       }));
-      after = bans.at(-1)?.principal_id ?? "";
-      if (bans.length < BATCH) break;
     }
   }
 
@@ -164,12 +155,13 @@ export class Exporter {
     ]);
     let lines: unknown[] = [];
     for (const row of rows) {
-      const own = (reactions.get(row.id) ?? []).map(({ key, principal_id, created_at }) => ({
+      const before = row.version > 1 ? await this.#edits(row) : [];
+      const reacted = (reactions.get(row.id) ?? []).map(({ key, principal_id, created_at }) => ({
         key,
         principalId: principal_id,
         at: created_at,
       }));
-      const before = row.version > 1 ? await this.#edits(row) : [];
+      const own = fitting(reacted, LINE_MAX_BYTES - REST_BYTES - Buffer.byteLength(JSON.stringify(before)));
       this.counts.messages++;
       this.counts.reactions += own.length;
       this.counts.edits += before.length;
@@ -184,15 +176,13 @@ export class Exporter {
 
   /** What a message said before: the last of it, as far as that fits into its line. */
   async #edits({ tenant_id: tenantId, id }: MessageRow): Promise<unknown[]> {
-    const kept: unknown[] = [];
-    let bytes = 0;
-    for (const { version, text, editor_id, at } of await this.#store.editsOf(tenantId, id, EDITS_MAX)) {
-      const edit = { version, text, editorId: editor_id, at };
-      bytes += Buffer.byteLength(JSON.stringify(edit));
-      if (bytes > EDITS_MAX_BYTES) break;
-      kept.push(edit);
-    }
-    return kept.reverse();
+    const edits = (await this.#store.editsOf(tenantId, id, EDITS_MAX)).map(({ version, text, editor_id, at }) => ({
+      version,
+      text,
+      editorId: editor_id,
+      at,
+    }));
+    return fitting(edits, EDITS_MAX_BYTES).reverse();
   }
 
   /** Files that these messages show, before them: whoever reads on has them by then. */
@@ -294,6 +284,13 @@ export class Exporter {
     const { avatarFileId: _avatarFileId, version: _version, updatedAt: _updatedAt, ...person } = presentPrincipal(row);
     return { type: "principal", ...person };
   }
+}
+
+/** The first of them, as many as fit into so many bytes of a line. */
+function fitting<Item>(items: readonly Item[], bytes: number): Item[] {
+  let left = bytes;
+  const end = items.findIndex((item) => (left -= Buffer.byteLength(JSON.stringify(item)) + 1) < 0);
+  return items.slice(0, end < 0 ? items.length : end);
 }
 
 /** A content that went meanwhile is none to be told of. */

@@ -1,6 +1,7 @@
 // Reads a Mattermost bulk export: posts come in any order, so they wait in a table until they can be read by room and time.
 import { z } from "@zod/zod";
 import { iso } from "@/core/clock.ts";
+import { byPages } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type MessageDraft, plainMessage, plainPerson, plainRoom, type Refs, type RoomDraft } from "./draft.ts";
@@ -232,15 +233,11 @@ export class MattermostReader {
     for (const [key, { draft, members }] of this.#places) {
       const room = await this.#importer.openRoom(draft);
       if (room === undefined) continue;
-      let after = { room_key: key, at: "", line: 0 };
-      for (;;) {
-        const rows = await store.lines(this.#row.tenant_id, this.#row.id, after, BATCH);
-        const own = rows.filter((row) => row.room_key === key);
-        await this.#put(room, own);
-        const last = own.at(-1);
-        if (last === undefined || own.length < BATCH) break;
-        after = last;
-      }
+      const read = async (last = { room_key: key, at: "", line: 0 }) => {
+        const rows = await store.lines(this.#row.tenant_id, this.#row.id, last, BATCH);
+        return rows.filter((row) => row.room_key === key);
+      };
+      for await (const rows of byPages(BATCH, read)) await this.#put(room, rows);
       await this.#importer.closeRoom(
         room,
         [...members].map(([principalId, role]) => ({ principalId, role, joinedAt: null })),

@@ -17,6 +17,24 @@ export function idempotencyKeyOf(request: Request): string | undefined {
   return key;
 }
 
+/** What `work` resolved to for this key first; what it throws is not kept. */
+export async function resultOnce<Result>(
+  runOnce: RunOnce,
+  { request: { method }, path, query }: Exchange,
+  { tenantId, principalId }: Actor,
+  key: string,
+  said: string,
+  work: () => Promise<Result>,
+): Promise<{ result: Result; isReplay: boolean }> {
+  const fingerprint = createHash("sha256").update(`${method} ${path}?${query}\n${said}`).digest("hex");
+  const { answer, isReplay } = await runOnce(
+    { tenantId, principalId, method, path, key },
+    fingerprint,
+    async () => ({ status: 200, headers: {}, body: JSON.stringify(await work()) }),
+  );
+  return { result: JSON.parse(answer.body ?? "null"), isReplay };
+}
+
 /** The first answer to this key. A refusal that passes by itself (429, 5xx) is told, not kept. */
 export async function answerOnce(
   runOnce: RunOnce,

@@ -33,7 +33,7 @@ const PARAMETERS = {
     in: "header",
     description:
       'ETag of the version the change is based on, such as `"3.Zk2b9tq1Lw0x"`; another version answers 412. `*` asks for none.',
-    schema: { type: "string", pattern: `^\\*$|${IF_MATCH.source}` },
+    schema: { type: "string", pattern: `^(?:\\*|${IF_MATCH.source.slice(1, -1)})$` },
   },
   IfNoneMatch: {
     name: "If-None-Match",
@@ -74,7 +74,9 @@ function openapiDocument({ operations, routes, version }: DocumentSource): strin
       title: "Collaboration Gateway API",
       version,
       description:
-        "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields.",
+        "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields. " +
+        "Where there is `GET` there is `HEAD`; a method that a path has not answers 405. Text has neither NUL nor lone surrogates. " +
+        "Bodies and answers are not compressed here; what stands before may compress answers.",
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
     // Relative to this document, so that a prefix which a proxy puts before all paths is kept.

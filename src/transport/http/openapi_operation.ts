@@ -64,9 +64,9 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
     summary: operation.summary,
     description: [
       ...operation.description === undefined ? [] : [operation.description],
-      `Needs the scope \`${access.scope}\`${access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`}${
-        access.room === undefined ? "" : `, the room role ${access.room}`
-      }.`,
+      `Needs ${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
+        access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`
+      }${access.room === undefined ? "" : `, the room role ${access.room}`}.`,
     ].join("\n\n"),
     parameters: parametersOf(operation, pathNames, properties, required, isVersioned),
     ...bodyOf(operation, schemas, input, pathNames),

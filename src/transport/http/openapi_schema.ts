@@ -95,7 +95,11 @@ export class Schemas {
 
 /** Takes out what tells a reader nothing, and lets answers grow. */
 function tidy(json: JsonSchema, side: Side): void {
-  if (json["maximum"] === Number.MAX_SAFE_INTEGER) delete json["maximum"];
+  if (json["maximum"] === Number.MAX_SAFE_INTEGER) {
+    delete json["maximum"];
+    // Without it generators of clients make it a number of 32 bits, which sizes and times outgrow.
+    json["format"] = "int64";
+  }
   if (json["minimum"] === Number.MIN_SAFE_INTEGER) delete json["minimum"];
   if (json["format"] !== undefined) {
     // The format alone would allow any offset, and many a client writes +00:00.

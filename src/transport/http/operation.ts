@@ -14,6 +14,8 @@ import { answerOnce, idempotencyKeyOf } from "./idempotent.ts";
 import { createReadInput } from "./input.ts";
 import { fieldsOf } from "./query.ts";
 
+const NOTHING = new Uint8Array();
+
 /** What operations need to be answered over HTTP. */
 export type OperationDeps = {
   admit: Admit;
@@ -31,7 +33,7 @@ export function hasBody({ http }: Operation): boolean {
 
 /** Whether an `Idempotency-Key` means something to the operation. */
 export function isOnceable(operation: Operation): boolean {
-  return operation.http.method === "POST" && !isRead(operation);
+  return !isRead(operation);
 }
 
 /** The endpoint of an operation. */
@@ -60,9 +62,9 @@ export function operationEndpoint(
     const run = async (): Promise<Answer> => answerOf(await dispatch(operation, call), status);
     // A kept answer does not pass the dispatcher; and a refusal for want of a scope is not one to keep.
     if (key !== undefined) authorise(operation, actor);
-    const result = once === undefined || key === undefined || body === undefined
+    const result = once === undefined || key === undefined
       ? await run()
-      : await answerOnce(once, exchange, actor, key, body.bytes, run, operation.isSecret === true);
+      : await answerOnce(once, exchange, actor, key, body?.bytes ?? NOTHING, run, operation.isSecret === true);
     return exchange.respond(method === "GET" ? conditional(request, result) : result);
   }
 

@@ -1,6 +1,7 @@
 // An ordinary route as an endpoint: the same admission, limits, time-out and problems as operations have.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
+import type { RunOnce } from "@/core/idempotency.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { isSafeText } from "@/core/text.ts";
 import { type Admit, chargeAddress, chargeWrite, type HttpLimits } from "./auth.ts";
@@ -8,11 +9,18 @@ import { readBody } from "./body.ts";
 import type { RequestDeadlines } from "./deadline.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Exchange } from "./exchange.ts";
+import { idempotencyKeyOf, resultOnce } from "./idempotent.ts";
 
 /** The endpoint of a route. */
 export function routeEndpoint(
   route: Route,
-  deps: { admit: Admit; limits: HttpLimits | undefined; deadlines: RequestDeadlines; bodyMaxBytes: number },
+  deps: {
+    admit: Admit;
+    limits: HttpLimits | undefined;
+    runOnce: RunOnce;
+    deadlines: RequestDeadlines;
+    bodyMaxBytes: number;
+  },
 ): Endpoint {
   const { method, path } = route;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
@@ -32,7 +40,13 @@ export function routeEndpoint(
       await chargeAddress(exchange, route.name, route.rate, deps.limits);
     }
     const body = isJsonBody ? (await readBody(request, deps.bodyMaxBytes)).value : undefined;
-    const call = new HttpRouteCall(exchange, params, body);
+    const call = new HttpRouteCall(exchange, params, body, async (said, work) => {
+      const key = actor === undefined ? undefined : idempotencyKeyOf(request);
+      if (actor === undefined || key === undefined) return await work();
+      const { result, isReplay } = await resultOnce(deps.runOnce, exchange, actor, key, said, work);
+      if (isReplay) call.headers["Idempotency-Replayed"] = "true";
+      return result;
+    });
     const response = await handled(request, call, actor);
     return exchange.dress(request.method === "HEAD" ? await withoutBody(response) : response);
   }
@@ -65,14 +79,21 @@ class HttpRouteCall implements RouteCall {
   readonly requestId: string;
   readonly headers: Record<string, string>;
   readonly ip: string;
+  readonly once: RouteCall["once"];
   readonly #exchange: Exchange;
 
-  constructor(exchange: Exchange, params: Readonly<Record<string, string>>, body: unknown) {
+  constructor(
+    exchange: Exchange,
+    params: Readonly<Record<string, string>>,
+    body: unknown,
+    once: RouteCall["once"],
+  ) {
     this.params = params;
     this.body = body;
     this.requestId = exchange.requestId;
     this.headers = exchange.headers;
     this.ip = exchange.ip;
+    this.once = once;
     this.#exchange = exchange;
   }
 

@@ -4,8 +4,8 @@ import { RegExpRouter } from "@hono/hono/router/reg-exp-router";
 import { SmartRouter } from "@hono/hono/router/smart-router";
 import { TrieRouter } from "@hono/hono/router/trie-router";
 
-/** Methods that a route can have; Hono's tables are plain objects, where other names may find what is no route. */
-export const ROUTED_METHODS: readonly string[] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/** The method that all routes are added under: which ones a path takes is told where the path was found. */
+export const ROUTED_AS = "GET";
 
 /** The first route added that matches is the one that answers. */
 export class FirstMatchRouter<T> implements Router<T> {
@@ -16,9 +16,8 @@ export class FirstMatchRouter<T> implements Router<T> {
     this.#inner.add(method, path, handler);
   }
 
-  match(method: string, path: string): Result<T> {
-    if (!ROUTED_METHODS.includes(method)) return [[], []];
-    const result = this.#inner.match(method, path);
+  match(_method: string, path: string): Result<T> {
+    const result = this.#inner.match(ROUTED_AS, path);
     if (result[0].length <= 1) return result;
     // Both shapes of a result start with the matches, in the order in which they were added.
     return [result[0].slice(0, 1), ...result.slice(1)] as Result<T>;

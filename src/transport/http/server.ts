@@ -24,7 +24,7 @@ import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { problemAnswer } from "./problem.ts";
 import { routeEndpoint } from "./route.ts";
-import { FirstMatchRouter, ROUTED_METHODS } from "./router.ts";
+import { FirstMatchRouter, ROUTED_AS } from "./router.ts";
 
 /** What the composition root hands in. */
 export type HttpDeps = {
@@ -55,6 +55,8 @@ export type HttpDeps = {
 export type HttpHandler = (request: Request, ip: string) => Promise<Response>;
 
 const UNMATCHED = "_unmatched";
+/** Methods that endpoints may take, in the order in which `Allow` names them. */
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 /** Origins of requests that were found valid; the same few come again and again. */
 const origins = new RecentMap<string, true>(100);
 const ORIGIN_MAX = 300;
@@ -76,21 +78,19 @@ export function createHttp(deps: HttpDeps): HttpHandler {
     ...operations.map((operation) =>
       operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines, bodyMaxBytes })
     ),
-    ...routes.map((route) => routeEndpoint(route, { admit, limits, deadlines, bodyMaxBytes })),
+    ...routes.map((route) => routeEndpoint(route, { admit, limits, runOnce: deps.runOnce, deadlines, bodyMaxBytes })),
     docsRedirect,
   ], meters);
 
   async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {
     const fault = await chargeRefusal(exchange, faultOf(exchange, thrown), limits);
-    const headers: Record<string, string> = {};
-    if (fault.code === "method_not_allowed") headers["Allow"] = methodsAt(app, exchange).join(", ");
     // What dispatch threw is in the log already; a caller who is gone is no failure.
     const isCancelled = !(thrown instanceof Fault) && exchange.isAborted;
     if (fault.kind.status >= 500 && !isCancelled) {
       const { requestId, request: { method }, meter } = exchange;
       logFailure(log, fault, { requestId, method, path: meter?.path ?? UNMATCHED });
     }
-    return exchange.respond(problemAnswer(exchange, fault, headers));
+    return exchange.respond(problemAnswer(exchange, fault));
   }
 
   return async function handle(request, peer) {
@@ -135,22 +135,26 @@ export function createHttp(deps: HttpDeps): HttpHandler {
 
 type App = Hono<{ Bindings: Exchange }>;
 
-/** Registers endpoints; whatever is thrown passes on to the wrapper. */
+/** Registers endpoints by their paths, of which the first that matches answers, whatever the method; what is thrown passes on. */
 function mount(endpoints: readonly Endpoint[], meters: Meters): App {
   const app: App = new Hono({ router: new FirstMatchRouter() });
-  for (const endpoint of endpoints.toSorted(byPrecedence)) {
-    const { method, path } = endpoint;
-    app.on(method, path, (context) => {
+  for (const [path, group] of Map.groupBy(endpoints.toSorted(byPrecedence), ({ path }) => path)) {
+    const byMethod = new Map(group.map((endpoint) => [endpoint.method, endpoint]));
+    app.on(ROUTED_AS, path, (context) => {
       const exchange = context.env;
-      exchange.meter = meters.of(exchange.request.method, path);
+      const { method } = exchange.request;
+      const endpoint = byMethod.get(method === "HEAD" ? "GET" : method);
+      if (endpoint === undefined) {
+        exchange.headers["Allow"] = METHODS.filter((one) => byMethod.has(one === "HEAD" ? "GET" : one)).join(", ");
+        throw new Fault("method_not_allowed", `This path does not take ${method.slice(0, 32)}`);
+      }
+      exchange.meter = meters.of(method, path);
       exchange.meter.begin();
       return endpoint.answer(exchange, context.req.param());
     });
   }
-  app.notFound((context) => {
-    const { method } = context.env.request;
-    if (methodsAt(app, context.env).length === 0) throw new Fault("route_not_found", "There is nothing at this path");
-    throw new Fault("method_not_allowed", `This path does not take ${method.slice(0, 32)}`);
+  app.notFound(() => {
+    throw new Fault("route_not_found", "There is nothing at this path");
   });
   app.onError((error) => {
     throw error;
@@ -168,13 +172,6 @@ function requireAddress({ url, headers }: Request): void {
     throw new Fault("bad_request", "The host of the request is not valid");
   }
   if (origin.length <= ORIGIN_MAX && !origins.has(origin)) origins.set(origin, true);
-}
-
-/** Methods that the path of a request takes. */
-function methodsAt(app: App, { request }: Exchange): string[] {
-  const path = app.getPath(request);
-  return ROUTED_METHODS.filter((method) => app.router.match(method, path)[0].length > 0)
-    .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
 }
 
 /** Literal segments before parameters, so that `/rooms/unread` is not taken for the room `unread`. */

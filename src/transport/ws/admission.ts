@@ -6,8 +6,8 @@ import type { WsLimits } from "./limits.ts";
 
 type Counts = { open: number; unauthenticated: number };
 
-/** `later`: refused before the upgrade, worth another try. `never`: accepted only to be told that it is one too many. */
-export type Refusal = "later" | "never";
+/** `unheard`: refused before the upgrade, where no client shows why. `told`: accepted only to be told that it is one too many. */
+export type Refusal = "unheard" | "told";
 
 /** Sockets over a cap that may exist for as long as it takes to tell them. */
 const REFUSED_MAX = 64;
@@ -28,9 +28,9 @@ export class Admission {
     const { unauthenticatedPerAddress, connectionsPerAddress, connectionsPerNode } = this.#limits;
     const key = limitKeyOf(ip);
     const counts = this.#addresses.get(key) ?? { open: 0, unauthenticated: 0 };
-    if (counts.unauthenticated >= (unauthenticatedPerAddress ?? Infinity)) return "later";
+    if (counts.unauthenticated >= (unauthenticatedPerAddress ?? Infinity)) return "unheard";
     if (counts.open >= (connectionsPerAddress ?? Infinity) || this.#open >= (connectionsPerNode ?? Infinity)) {
-      return this.#refused < REFUSED_MAX ? "never" : "later";
+      return this.#refused < REFUSED_MAX ? "told" : "unheard";
     }
     this.#addresses.set(key, counts);
     counts.open++;

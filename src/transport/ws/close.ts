@@ -23,7 +23,7 @@ const back = (code: number, reason: string, metric?: Verdict["metric"]): Verdict
 const final = (code: number, reason: string, metric?: Verdict["metric"]): Verdict =>
   verdict(code, reason, false, metric);
 
-/** Clients reconnect after 3000–3499 and stay away after 3500–3999 and 1009. */
+/** Clients reconnect after 3000–3499 and 4000–4499, and stay away after 3500–3999 and 1009. */
 export const CLOSE = {
   shutdown: back(3001, "shutdown"),
   internal: back(3004, "internal server error", "internal"),
@@ -36,7 +36,8 @@ export const CLOSE = {
   badRequest: final(3501, "bad request", "protocol"),
   stale: final(3502, "not authenticated in time", "auth_timeout"),
   forced: final(3503, "force disconnect"),
-  connectionLimit: final(3504, "connection limit"),
+  // Terminal it would be for whoever comes back while the sockets of a network that is gone still count.
+  connectionLimit: back(4429, "connection limit"),
   permissionDenied: final(3507, "permission denied", "auth_failed"),
   notAvailable: final(3508, "not available", "protocol"),
   tooLarge: final(1009, "message too large", "too_large"),

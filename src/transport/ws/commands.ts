@@ -26,7 +26,9 @@ import type { Subscriber } from "./subscribe.ts";
 
 const EPHEMERAL_MAX_BYTES = 1024;
 /** What a reply is around its data. */
-const ENVELOPE_BYTES = 40;
+const ENVELOPE_BYTES = 35;
+/** More than a reply has without data of its own. */
+const REPLY_BYTES = 256;
 /** How soon a client that has yet to read other replies is looked at again. */
 const PATIENCE_MS = 20;
 
@@ -66,6 +68,7 @@ export class Commands {
     try {
       await this.#do(connection, command);
     } catch (thrown) {
+      await this.#room(connection, REPLY_BYTES);
       connection.fail(command.id, this.#errorOf(connection, command, thrown));
     }
   }
@@ -99,6 +102,8 @@ export class Commands {
 
   async #subscribe(connection: Connection, { id, body }: CommandOf<"subscribe">): Promise<void> {
     const opened = await this.#deps.subscriber.subscribe(connection, body);
+    // What it missed is left out of the reply, and follows it, where little else fits.
+    await this.#room(connection, REPLY_BYTES);
     opened.subscription.assertOpen();
     connection.reply(id, "subscribe", opened.body());
     opened.subscription.goLive();
@@ -140,7 +145,7 @@ export class Commands {
       infoJson: JSON.stringify(connection.info()),
       ...(principalIds === undefined ? {} : { principalIds }),
     });
-    connection.reply(id, "publish", "{}");
+    await this.#answer(connection, id, "publish", "{}");
   }
 
   #head(type: string, actor: Actor): Record<string, unknown> {
@@ -156,11 +161,10 @@ export class Commands {
     const { feed } = subscription;
     const clients = feed.hasPresence ? await this.#deps.presence.list(feed.key) : [];
     if (!feed.hasPresence || clients.length > feed.rules.presenceMax) throw new WireFault(ERRORS.notAvailable);
-    await this.#look(connection, body.channel);
     const result = method === "presence"
       ? { presence: Object.fromEntries(clients.map((info) => [info.client, info])) }
       : { num_clients: clients.length, num_users: new Set(clients.map((info) => info.user)).size };
-    connection.reply(id, method, JSON.stringify(result));
+    await this.#answer(connection, id, method, JSON.stringify(result), () => this.#look(connection, body.channel));
   }
 
   async #history(connection: Connection, { id, body }: CommandOf<"history">): Promise<void> {
@@ -172,8 +176,8 @@ export class Commands {
       : await this.#look(connection, body.channel);
     if (!isDurable) throw new WireFault(ERRORS.notAvailable);
     const page = await this.#deps.history.read(actor.tenantId, body, hiddenUpTo);
-    if (subscription?.isServerSide !== true) await this.#look(connection, body.channel);
-    connection.reply(id, "history", page);
+    const look = subscription?.isServerSide === true ? undefined : () => this.#look(connection, body.channel);
+    await this.#answer(connection, id, "history", page, look);
   }
 
   /**
@@ -198,14 +202,35 @@ export class Commands {
       via: "ws",
       signal: connection.signal,
     });
-    if (output === undefined || output === null) return connection.reply(id, "rpc", "{}");
-    const bytes = ENVELOPE_BYTES + Buffer.byteLength(json);
+    await this.#answer(connection, id, "rpc", output === undefined || output === null ? "{}" : `{"data":${json}}`);
+  }
+
+  /**
+   * Replies once there is room: what the client listens to may have filled its outbox while the reply was made. `look` is
+   * asked last, and throws unless the client may still have it.
+   */
+  async #answer(
+    connection: Connection,
+    id: number,
+    method: string,
+    body: string,
+    look?: () => Promise<unknown>,
+  ): Promise<void> {
+    const bytes = ENVELOPE_BYTES + Buffer.byteLength(body);
     if (bytes > this.#deps.outboxMaxBytes) {
       const detail = `It is done, but its answer of ${bytes} bytes is too long for a socket; read it over HTTP`;
       throw new Fault("payload_too_large", detail);
     }
+    do {
+      await this.#room(connection, bytes);
+      await look?.();
+    } while (!connection.isClosed && !connection.takes(bytes));
+    connection.reply(id, method, body);
+  }
+
+  /** Waits until so many bytes fit, or nothing will any more. */
+  async #room(connection: Connection, bytes: number): Promise<void> {
     while (!connection.isClosed && !connection.takes(bytes)) await new Promise((go) => setTimeout(go, PATIENCE_MS));
-    connection.reply(id, "rpc", `{"data":${json}}`);
   }
 
   #errorOf(connection: Connection, command: Command, thrown: unknown): WireError {

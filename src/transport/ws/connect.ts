@@ -7,7 +7,7 @@ import { logFailure, logOf } from "@/core/log.ts";
 import { CLOSE, ORIGIN_REFUSED, type Verdict } from "./close.ts";
 import type { Connection } from "./connection.ts";
 import type { Feeds } from "./feeds.ts";
-import { type CommandOf, wireErrorOf, WireFault } from "./frame.ts";
+import { type CommandOf, ERRORS, wireErrorOf, WireFault } from "./frame.ts";
 import type { WsLimits } from "./limits.ts";
 import type { Opened, Subscriber } from "./subscribe.ts";
 
@@ -58,8 +58,10 @@ export class Entrance {
       if (connection.isClosed) return;
       if (!mayAct(connection, actor)) return connection.close(ORIGIN_REFUSED);
       const self = principalStream(actor.principalId);
-      if (feeds.sizeOf(actor.tenantId, self) >= (limits.connectionsPerPrincipal ?? Infinity)) {
-        return connection.close(CLOSE.connectionLimit);
+      const { connectionsPerPrincipal = Infinity } = limits;
+      if (feeds.sizeOf(actor.tenantId, self) >= connectionsPerPrincipal) {
+        // Sockets of a network that is gone count until they miss a pong: who comes back from there tries again.
+        throw new WireFault({ ...ERRORS.limitExceeded, temporary: true }, `${connectionsPerPrincipal} connections`);
       }
       connection.actor = actor;
       const recovery = body.subs[self] ?? { recover: false, offset: 0, epoch: "" };

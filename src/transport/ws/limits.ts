@@ -85,23 +85,36 @@ export function withoutCaps(limits: WsLimits): WsLimits {
   return rest;
 }
 
-/** What one connection may send. Subscribing counts by itself, as clients ask for all their channels at once; so does publishing. */
+/**
+ * Who asks for this many times the channels they may have is answered for each and not closed: closed, a client comes back
+ * and asks for all of them again.
+ */
+const ASKING = 5;
+
+/**
+ * What one connection may send. Coming to channels and leaving them counts by itself, as clients do it with all of theirs at
+ * once; so does publishing.
+ */
 export class Allowance {
   readonly #commands: Bucket | undefined;
-  readonly #subscribes: Bucket | undefined;
+  readonly #channels: Bucket | undefined;
   readonly #publishes: Bucket | undefined;
 
   constructor({ rate, publishRate = rate, subscriptionsMax }: WsLimits, now: number) {
     if (rate === undefined || publishRate === undefined) return;
     this.#commands = new Bucket(rate.perSecond, rate.burst, now);
-    this.#subscribes = new Bucket(rate.perSecond, Math.max(rate.burst, subscriptionsMax), now);
+    this.#channels = new Bucket(rate.perSecond, Math.max(rate.burst, ASKING * subscriptionsMax), now);
     this.#publishes = new Bucket(publishRate.perSecond, publishRate.burst, now);
   }
 
   /** Whether one more of these is allowed. */
   take(method: string, now: number): boolean {
-    const bucket = method === "subscribe" ? this.#subscribes : method === "publish" ? this.#publishes : this.#commands;
-    return bucket?.take(now) ?? true;
+    return this.#bucketOf(method)?.take(now) ?? true;
+  }
+
+  #bucketOf(method: string): Bucket | undefined {
+    if (method === "publish") return this.#publishes;
+    return method === "subscribe" || method === "unsubscribe" ? this.#channels : this.#commands;
   }
 }
 

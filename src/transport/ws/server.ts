@@ -44,10 +44,10 @@ export function createUpgrade({ hub, limits, metrics, acceptsLegacyToken = true,
     const details = { ...detailsOf(request, acceptsLegacyToken), ...(mayActIn === undefined ? {} : { mayActIn }) };
     if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", LATER);
     const admitted = admission.admit(ip);
-    if (admitted === "later") {
+    if (admitted === "unheard") {
       throw new Fault("rate_limited", "Too many sockets from this address or on this node", LATER);
     }
-    if (admitted === "never") return refuse(request, protocol, admission.refuse(), limits.lingerMs);
+    if (admitted === "told") return refuse(request, protocol, admission.refuse(), limits.lingerMs);
     return attach(hub, request, { protocol, protobuf }, Object.assign(admitted, details), limits.lingerMs);
   }
 }
@@ -132,7 +132,7 @@ class ProtobufLine extends Line {
   }
 }
 
-/** Lets a socket in only to tell it why it cannot stay. */
+/** Lets a socket in only to tell it why it cannot stay now. */
 function refuse(request: Request, protocol: string | undefined, gone: () => void, lingerMs: number): Response {
   const { code, reason } = CLOSE.connectionLimit;
   const { socket, response } = open(request, protocol, gone);

@@ -1,6 +1,7 @@
 // Events on their way out of a gateway and into one: each whole, with its series, what differs in it, who comes and reminders.
 import { type Clock, iso, nextTurn } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { byPages } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { DAY_SECONDS, misfit, ruleOf, type Timing } from "../draft.ts";
 import { EventMeetings } from "../meetings.ts";
@@ -55,14 +56,13 @@ export class CalendarCarrier {
   /** Events of a room, or (null) personal ones, one at a time; with `isShown` those that all of the room may see. */
   async *events(tenantId: string, roomId: string | null, isShown: boolean): AsyncGenerator<WholeCarried> {
     const { store } = this.#deps;
-    for (let after = "";;) {
-      const ids = await new CalendarCarryStore(store.db).ids(tenantId, roomId, isShown, after, BATCH);
+    const carry = new CalendarCarryStore(store.db);
+    const read = (last = "") => carry.ids(tenantId, roomId, isShown, last, BATCH);
+    for await (const ids of byPages(BATCH, read)) {
       for (const id of ids) {
         const whole = await new CalendarStore(store.db).whole(tenantId, id);
         if (whole !== undefined && whole.row.room_id === roomId) yield carried(whole);
       }
-      after = ids.at(-1) ?? "";
-      if (ids.length < BATCH) return;
     }
   }
 

@@ -8,7 +8,7 @@ import type { Store } from "@/ports/store.ts";
 import { checkWritable, type DocumentGate, editorContext, type Held, lockDocument } from "../access.ts";
 import { applySplices, encode, relationOf, textOf, updateFault } from "../crdt.ts";
 import { bytesOf, type Change, changeOf, difference, tooLong } from "../edit.ts";
-import { blocksOf } from "../markdown.ts";
+import { renderBlocks } from "../rendering.ts";
 import { presentChange, presentDocument, presentRevision, tell } from "../presenter.ts";
 import {
   type Content,
@@ -58,7 +58,9 @@ export class ContentService {
       ? await log.text(row, context.actor)
       : await this.#kept(row, wanted);
     const common = { documentId: id, revision, version: revision, generation };
-    return format === "markdown" ? { ...common, format, text } : { ...common, format, blocks: await blocksOf(text) };
+    return format === "markdown"
+      ? { ...common, format, text }
+      : { ...common, format, blocks: await renderBlocks(text) };
   }
 
   /** What is new to an editor that has `vector`, as a Yjs update. */

@@ -115,11 +115,14 @@ export class SyncService {
       onLoadDocument: ({ document, context }) => this.#load(document, context),
       // Rights may have changed while the document was loaded.
       connected: ({ connection }) => Promise.resolve(this.#rights.recheckSoon(connection)),
-      // What waits in the queue of an editor is not worked off for somebody who has to go.
-      beforeHandleMessage: ({ context: { session, share } }) => {
-        if (share.waitMs === 0) return Promise.resolve();
-        session.end(ENDED.work);
-        return Promise.reject(new Refusal("too-much-work"));
+      // What waits in the queue of an editor is not worked off for somebody who has to go, but for the frame at hand: the
+      // engine prints whatever stops one.
+      beforeHandleMessage: ({ connection, context: { session, share } }) => {
+        if (share.waitMs > 0) {
+          session.end(ENDED.work);
+          connection["messageQueue"].length = 0;
+        }
+        return Promise.resolve();
       },
       beforeSync: ({ connection, document, type, payload }) => this.#accept(connection, document.name, type, payload),
       beforeHandleAwareness: ({ document, connection, states }) => {

@@ -2,6 +2,7 @@
 // when they go out has ended where they come in.
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
+import { byPages } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { MISSED_MS, NOT_BEGUN } from "../held.ts";
 import { type KeptRecording, presentMeeting, presentParticipant, presentSegment, recordingOf } from "../presenter.ts";
@@ -15,7 +16,7 @@ import {
   type TranscriptSegment,
 } from "../schema.ts";
 import { MeetingStore } from "../store.ts";
-import type { MeetingRow, MeetingTables, ParticipantRow } from "../tables.ts";
+import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "../tables.ts";
 import { MeetingCarryStore } from "./store.ts";
 
 const BATCH = 200;
@@ -59,15 +60,14 @@ export class MeetingCarrier {
   /** Meetings of a room, each followed by who came, who agreed to be recorded, and what was said. */
   async *meetings(tenantId: string, roomId: string): AsyncGenerator<MeetingPage> {
     const { store, clock } = this.#deps;
-    for (let after = "";;) {
-      const rows = await new MeetingCarryStore(store.db).meetings(tenantId, roomId, after, BATCH);
+    const carry = new MeetingCarryStore(store.db);
+    const read = (last?: MeetingRow) => carry.meetings(tenantId, roomId, last?.id ?? "", BATCH);
+    for await (const rows of byPages(BATCH, read)) {
       for (const row of rows) {
         const now = iso(clock.now());
         yield { meetings: [carried(row, now)] };
         yield* this.#parts(row, now);
       }
-      after = rows.at(-1)?.id ?? "";
-      if (rows.length < BATCH) return;
     }
   }
 
@@ -179,15 +179,12 @@ export class MeetingCarrier {
     const { tenant_id: tenantId, id: meetingId } = row;
     const { db } = this.#deps.store;
     const carry = new MeetingCarryStore(db);
-    for (let after = "";;) {
-      const people = await carry.participants(tenantId, meetingId, after, BATCH);
-      yield { participants: people.map((person) => participantOf(person, now)) };
-      after = people.at(-1)?.id ?? "";
-      if (people.length < BATCH) break;
+    const people = (last?: ParticipantRow) => carry.participants(tenantId, meetingId, last?.id ?? "", BATCH);
+    for await (const page of byPages(BATCH, people)) {
+      yield { participants: page.map((person) => participantOf(person, now)) };
     }
-    let last: { recording_id: string; principal_id: string } | undefined;
-    for (;;) {
-      const consents = await carry.consents(tenantId, meetingId, last, BATCH);
+    const given = (last?: ConsentRow) => carry.consents(tenantId, meetingId, last, BATCH);
+    for await (const consents of byPages(BATCH, given)) {
       yield {
         consents: consents.map((one) => ({
           meetingId,
@@ -196,16 +193,11 @@ export class MeetingCarrier {
           givenAt: one.given_at,
         })),
       };
-      last = consents.at(-1);
-      if (consents.length < BATCH) break;
     }
-    let said: { startMs: number; id: string } | undefined;
-    for (;;) {
-      const segments = await new MeetingStore(db).segments(tenantId, meetingId, said, BATCH);
+    const said = (last?: SegmentRow) =>
+      new MeetingStore(db).segments(tenantId, meetingId, last && { startMs: last.start_ms, id: last.id }, BATCH);
+    for await (const segments of byPages(BATCH, said)) {
       yield { segments: segments.map((segment) => ({ meetingId, ...presentSegment(segment) })) };
-      const end = segments.at(-1);
-      if (end === undefined || segments.length < BATCH) return;
-      said = { startMs: end.start_ms, id: end.id };
     }
   }
 

@@ -2,6 +2,7 @@
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
+import { byPages } from "@/core/page.ts";
 import type { FileLinks } from "@/modules/file/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
@@ -45,11 +46,10 @@ export class RetentionService {
   async sweep(): Promise<void> {
     const { store, clock } = this.#deps;
     const retention = new RetentionStore(store.db);
-    let rooms = await retention.keeping("", ROOMS_AT_ONCE);
-    for (let last = rooms.at(-1); last !== undefined; last = rooms.at(-1)) {
+    const read = (last?: { id: string }) => retention.keeping(last?.id ?? "", ROOMS_AT_ONCE);
+    for await (const rooms of byPages(ROOMS_AT_ONCE, read)) {
       const jobs = rooms.filter((room) => isDue(room, clock.now())).map((room) => expiry(room.tenant_id, room.id));
       if (jobs.length > 0) await store.write((tx) => tx.enqueue(...jobs));
-      rooms = await retention.keeping(last.id, ROOMS_AT_ONCE);
     }
   }
 

@@ -42,9 +42,6 @@ export class ScheduledService {
     const { store, clock, sender } = this.#deps;
     const at = Date.parse(sendAt);
     const now = clock.now();
-    if (at <= now || at > now + SCHEDULED_AHEAD_MS) {
-      throw Fault.at("/sendAt", "out_of_range", "a time in the future, at most a year ahead");
-    }
     return store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
       // One after the other of each sender, so that a repeat meets what it repeats.
@@ -67,6 +64,10 @@ export class ScheduledService {
         if (before !== undefined) {
           throw new Fault("client_message_id_conflict", `The clientMessageId belongs to ${before.id}`);
         }
+      }
+      // A repeat may come when the time has passed.
+      if (at <= now || at > now + SCHEDULED_AHEAD_MS) {
+        throw Fault.at("/sendAt", "out_of_range", "a time in the future, at most a year ahead");
       }
       if ((await scheduled.list(tenantId, principalId, undefined, undefined, SCHEDULED_MAX)).length >= SCHEDULED_MAX) {
         throw new Fault("limit_reached", `A principal has at most ${SCHEDULED_MAX} messages for later`);

@@ -2,6 +2,7 @@
 import type { RoomRole } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
+import { byPages } from "@/core/page.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { RoomStore, type RoomTables } from "../store.ts";
 import { SuccessionStore } from "./store.ts";
@@ -27,12 +28,9 @@ export class RoomSuccession {
 
   /** Passes on every room that somebody owns and no enabled owner is left in. Safe to repeat. */
   async passOn(tenantId: string, principalId: string): Promise<void> {
-    const page = (after: string): Promise<string[]> =>
-      new SuccessionStore(this.#store.db).ownedBy(tenantId, principalId, after, ROOMS_AT_ONCE);
-    let roomIds = await page("");
-    for (let last = roomIds.at(-1); last !== undefined; last = roomIds.at(-1)) {
+    const read = (last = "") => new SuccessionStore(this.#store.db).ownedBy(tenantId, principalId, last, ROOMS_AT_ONCE);
+    for await (const roomIds of byPages(ROOMS_AT_ONCE, read)) {
       for (const roomId of roomIds) await this.#passOne(tenantId, roomId, principalId);
-      roomIds = await page(last);
     }
   }
 

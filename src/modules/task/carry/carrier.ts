@@ -2,6 +2,7 @@
 import { type Clock, isTimeZone } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import { byPages } from "@/core/page.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { lockRelations, lockRoom } from "../lock.ts";
@@ -63,24 +64,20 @@ export class TaskCarrier {
   /** Tasks of a room, without deleted ones: a page under none, all that lies under it, then the next. */
   async *tasks(tenantId: string, roomId: string, parentIds: readonly string[] | null = null): AsyncGenerator<TaskPage> {
     const carry = new TaskCarryStore(this.#deps.store.db);
-    for (let after = "";;) {
-      const rows = await carry.under(tenantId, roomId, parentIds, after, BATCH);
-      if (rows.length === 0) return;
+    const read = (last?: TaskRow) => carry.under(tenantId, roomId, parentIds, last?.id ?? "", BATCH);
+    for await (const rows of byPages(BATCH, read)) {
       const ids = rows.map(({ id }) => id);
       yield { tasks: rows.map(carried) };
       yield* this.#activity(carry, tenantId, ids);
       yield* this.tasks(tenantId, roomId, ids);
-      if (rows.length < BATCH) return;
-      after = ids.at(-1) ?? "";
     }
   }
 
   /** Relations of a room's tasks, each once: those within it, and unless `isAlone` those with rooms before it by id. */
   async *relations(tenantId: string, roomId: string, isAlone: boolean): AsyncGenerator<CarriedRelation[]> {
     const carry = new TaskCarryStore(this.#deps.store.db);
-    let after: RelationRow | undefined;
-    for (;;) {
-      const rows = await carry.relations(tenantId, roomId, isAlone, after, BATCH);
+    const read = (last?: RelationRow) => carry.relations(tenantId, roomId, isAlone, last, BATCH);
+    for await (const rows of byPages(BATCH, read)) {
       yield rows.map((row) => ({
         taskId: row.task_id,
         kind: row.kind,
@@ -88,8 +85,6 @@ export class TaskCarrier {
         createdBy: row.created_by,
         createdAt: row.created_at,
       }));
-      after = rows.at(-1);
-      if (rows.length < BATCH) return;
     }
   }
 
@@ -279,12 +274,8 @@ export class TaskCarrier {
   }
 
   async *#activity(carry: TaskCarryStore, tenantId: string, taskIds: readonly string[]): AsyncGenerator<TaskPage> {
-    let after: ActivityRow | undefined;
-    for (;;) {
-      const rows = await carry.activity(tenantId, taskIds, after, BATCH);
-      if (rows.length > 0) yield { activity: rows.map((row) => ({ taskId: row.task_id, ...presentActivity(row) })) };
-      after = rows.at(-1);
-      if (rows.length < BATCH) return;
+    for await (const rows of byPages<ActivityRow>(BATCH, (last) => carry.activity(tenantId, taskIds, last, BATCH))) {
+      yield { activity: rows.map((row) => ({ taskId: row.task_id, ...presentActivity(row) })) };
     }
   }
 }

@@ -1,0 +1,127 @@
+// Writers of one node that meet at the same streams, on several lanes of PostgreSQL: none waits without end, none locks
+// another up, and what they tell stays in order.
+import assert from "node:assert/strict";
+import fc from "npm:fast-check@4.10.2";
+import { PostgresConnection } from "@/adapters/postgres_connection.ts";
+import type { Rows } from "@/adapters/session.ts";
+import { SqlStore } from "@/adapters/sql_store.ts";
+import { systemClock } from "@/core/clock.ts";
+import type { Committed, Transaction } from "@/ports/store.ts";
+import { pause } from "../wait.ts";
+import { type Notes, temporarySchema, testMigrations } from "./store_backends.ts";
+import { draft } from "./store_suite.ts";
+
+const url = Deno.env.get("TEST_POSTGRES_URL");
+const ROOMS = ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
+
+/** A lane that counts the statements the database refused, as it does those that wait too long or in a ring. */
+class Lane extends PostgresConnection {
+  refused = 0;
+
+  override run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+    const answered = super.run(sql, parameters);
+    answered.catch(() => this.refused++);
+    return answered;
+  }
+}
+
+/** A store on a schema of its own that notes what it tells; `refused` says how many statements were. */
+async function openCounted(url: string) {
+  const schema = await temporarySchema(url);
+  const options = { url: schema.url, connectTimeoutMs: 3000, answerTimeoutMs: 15_000 };
+  const lanes = Array.from({ length: 4 }, () => new Lane(options));
+  const store = new SqlStore<Notes>({
+    dialect: "postgres",
+    lanes,
+    rules: { beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
+  }, { clock: systemClock, migrations: testMigrations });
+  await store.migrate();
+  const told: Committed[] = [];
+  store.onCommit = (committed) => told.push(committed);
+  return {
+    store,
+    refused: () => lanes.reduce((sum, lane) => sum + lane.refused, 0),
+    /** The seqs of a stream in the order in which they were told. */
+    seqs: (stream: string) =>
+      told.flatMap(({ events }) => events).filter((event) => event.stream === stream).map(({ seq }) => seq),
+    async [Symbol.asyncDispose]() {
+      await store.close();
+      await schema.drop();
+    },
+  };
+}
+
+/** Takes all the streams with one statement, and writes an event to each. */
+async function writeAll(tx: Transaction<Notes>, streams: readonly string[]): Promise<void> {
+  const places = await tx.reserveAll("acme", new Map(streams.map((stream) => [stream, 1])));
+  const events = [...places].map(([stream, { epoch, first }]) => ({
+    tenantId: "acme",
+    stream,
+    epoch,
+    seq: first,
+    type: "note.made",
+    json: "{}",
+  }));
+  await tx.append(events);
+}
+
+if (url !== undefined) {
+  Deno.test("postgres: who needs every stream at once has its turn while others keep writing to each", async () => {
+    await using opened = await openCounted(url);
+    const { store } = opened;
+    await store.write((tx) => writeAll(tx, ROOMS));
+    let isOver = false;
+    const crowd = Array.from({ length: 40 }, async (_, n) => {
+      while (!isOver) await store.write((tx) => tx.emit(draft(ROOMS[n % ROOMS.length] ?? "")));
+    });
+    let most = 0;
+    for (let round = 0; round < 10; round++) {
+      let runs = 0;
+      await store.write(async (tx) => {
+        runs++;
+        await writeAll(tx, ROOMS);
+      });
+      most = Math.max(most, runs);
+    }
+    isOver = true;
+    await Promise.all(crowd);
+    assert.ok(most <= 6, `it ran ${most} times`);
+    for (const room of ROOMS) assert.deepEqual(opened.seqs(room), opened.seqs(room).toSorted((a, b) => a - b));
+    assert.equal(opened.refused(), 0);
+  });
+
+  Deno.test("postgres: whatever streams writers take, all are done after few runs, and each stream is told whole", async () => {
+    const Writer = fc.record({
+      streams: fc.uniqueArray(fc.constantFrom(...ROOMS), { minLength: 1, maxLength: ROOMS.length }),
+      how: fc.constantFrom("one", "emit", "each", "all", "all"),
+      pauseMs: fc.constantFrom(undefined, undefined, 0, 2),
+    });
+    await using opened = await openCounted(url);
+    const { store } = opened;
+    let round = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(Writer, { minLength: 10, maxLength: 60 }), async (writers) => {
+        const prefix = `round${++round}-`;
+        const runs = writers.map(() => 0);
+        const counts = new Map<string, number>();
+        await Promise.all(writers.map(({ streams, how, pauseMs }, n) => {
+          const own = (how === "one" ? streams.slice(0, 1) : streams).map((stream) => prefix + stream);
+          for (const stream of own) counts.set(stream, (counts.get(stream) ?? 0) + 1);
+          return store.write(async (tx) => {
+            runs[n] = (runs[n] ?? 0) + 1;
+            if (how === "all") await writeAll(tx, own);
+            else if (how === "each") { for (const stream of own) await tx.emit(draft(stream)); }
+            else await tx.emit(...own.map((stream) => draft(stream)));
+            if (pauseMs !== undefined) await pause(pauseMs);
+          });
+        }));
+        for (const [stream, count] of counts) {
+          assert.deepEqual(opened.seqs(stream), Array.from({ length: count }, (_, index) => index + 1));
+        }
+        assert.ok(Math.max(...runs) <= 12, `they ran ${runs.join(", ")} times`);
+        assert.equal(opened.refused(), 0);
+      }),
+      { numRuns: 12, endOnFailure: true },
+    );
+  });
+}

@@ -1,0 +1,33 @@
+// Waiting: for what is to happen, and for nothing at all.
+
+/** Resolves once `isTrue` is; throws after `timeoutMs`, naming `what` was waited for, else the condition itself. */
+export async function until(
+  isTrue: () => boolean | Promise<boolean>,
+  what = `${isTrue}`,
+  timeoutMs = 20_000,
+): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  for (let tries = 0; !await isTrue(); tries++) {
+    if (performance.now() > end) throw new Error(`did not happen in ${timeoutMs} ms: ${what}`);
+    // Most of it is a few turns away; what is not is asked for seldom enough to come.
+    await pause(tries < 20 ? 0 : 5);
+  }
+}
+
+/** Asks again until `check` throws no more; throws what it threw last after `timeoutMs`. */
+export async function eventually<Result>(check: () => Result | Promise<Result>, timeoutMs = 20_000): Promise<Result> {
+  const end = performance.now() + timeoutMs;
+  for (let tries = 0;; tries++) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+    await pause(tries < 20 ? 0 : 25);
+  }
+}
+
+/** Time for something that must not happen to happen, or between the steps of a race. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
