@@ -36,6 +36,17 @@ function runnerOf(opened: Opened, run: Run, options: JobRunnerOptions = {}): Job
   return runner;
 }
 
+/** A run whose first attempt goes silent until the gate opens. */
+function silentAtFirst() {
+  const gate = Promise.withResolvers<void>();
+  const attempts: number[] = [];
+  const run: Run = async ({ attempt }) => {
+    attempts.push(attempt);
+    if (attempt === 1) await gate.promise;
+  };
+  return { gate, attempts, run };
+}
+
 const jobs = ({ store }: Opened) =>
   coreOf({ store } as Opened).db.selectFrom("job").selectAll().orderBy("id").execute();
 
@@ -300,12 +311,7 @@ export function jobSuite(backend: Backend): void {
   });
 
   on("a runner that is alone takes at once what one that is gone had begun", async (opened) => {
-    const gate = Promise.withResolvers<void>();
-    const attempts: number[] = [];
-    const run: Run = async ({ attempt }) => {
-      attempts.push(attempt);
-      if (attempt === 1) await gate.promise;
-    };
+    const { gate, attempts, run } = silentAtFirst();
     const gone = runnerOf(opened, run);
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     await until(() => attempts.length === 1);
@@ -317,12 +323,7 @@ export function jobSuite(backend: Backend): void {
   });
 
   on("a lease given before the clock was set back ends after its length all the same", async (opened) => {
-    const gate = Promise.withResolvers<void>();
-    const attempts: number[] = [];
-    const run: Run = async ({ attempt }) => {
-      attempts.push(attempt);
-      if (attempt === 1) await gate.promise;
-    };
+    const { gate, attempts, run } = silentAtFirst();
     const silent = runnerOf(opened, run);
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     await until(() => attempts.length === 1);

@@ -1,5 +1,6 @@
 // Markdown made into HTML or blocks: short texts at once, long ones in a worker, where the parser may take its seconds.
 import { Fault, type FaultCode } from "@/core/fault.ts";
+import { askWorker } from "@/core/worker.ts";
 import { blocksOf, htmlOf, linesOf } from "./markdown.ts";
 import type { Block } from "./schema.ts";
 
@@ -11,6 +12,7 @@ export type Rendered = { made: string | Block[] } | { code: FaultCode; detail: s
 const SHORT = { html: 8192, blocks: 65_536 };
 const WAITING_MAX = 20;
 const RETRY_MS = 2000;
+const WORKER = new URL("./rendering_worker.ts", import.meta.url);
 
 let waiting = 0;
 let last: Promise<unknown> = Promise.resolve();
@@ -50,23 +52,7 @@ async function inTurn(order: Order): Promise<Rendered> {
     throw new Fault("unavailable", "Other documents are being rendered", { retryAfterMs: RETRY_MS });
   }
   waiting++;
-  const turn = last.then(() => inWorker(order)).finally(() => waiting--);
+  const turn = last.then(() => askWorker<Rendered>(WORKER, "rendering", order)).finally(() => waiting--);
   last = turn.catch(() => {});
   return await turn;
-}
-
-async function inWorker(order: Order): Promise<Rendered> {
-  const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
-  const worker = new Worker(new URL("./rendering_worker.ts", import.meta.url), { type: "module", name: "rendering" });
-  worker.onmessage = ({ data }: MessageEvent<Rendered>) => resolve(data);
-  worker.onerror = (event) => {
-    event.preventDefault();
-    reject(new Error(`The worker failed: ${event.message}`));
-  };
-  try {
-    worker.postMessage(order);
-    return await promise;
-  } finally {
-    worker.terminate();
-  }
 }

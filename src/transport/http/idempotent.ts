@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Actor } from "@/core/actor.ts";
 import { Again, Fault } from "@/core/fault.ts";
-import type { RunOnce } from "@/core/idempotency.ts";
+import type { IdempotencyScope, RunOnce } from "@/core/idempotency.ts";
 import type { Answer } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
 import { problemAnswer } from "./problem.ts";
@@ -20,16 +20,15 @@ export function idempotencyKeyOf(request: Request): string | undefined {
 /** What `work` resolved to for this key first; what it throws is not kept. */
 export async function resultOnce<Result>(
   runOnce: RunOnce,
-  { request: { method }, path, query }: Exchange,
-  { tenantId, principalId }: Actor,
+  exchange: Exchange,
+  actor: Actor,
   key: string,
   said: string,
   work: () => Promise<Result>,
 ): Promise<{ result: Result; isReplay: boolean }> {
-  const fingerprint = createHash("sha256").update(`${method} ${path}?${query}\n${said}`).digest("hex");
   const { answer, isReplay } = await runOnce(
-    { tenantId, principalId, method, path, key },
-    fingerprint,
+    scopeOf(exchange, actor, key),
+    fingerprintOf(exchange, said),
     async () => ({ status: 200, headers: {}, body: JSON.stringify(await work()) }),
   );
   return { result: JSON.parse(answer.body ?? "null"), isReplay };
@@ -45,15 +44,11 @@ export async function answerOnce(
   work: () => Promise<Answer>,
   isSecret: boolean,
 ): Promise<Answer> {
-  const { method } = exchange.request;
-  const { tenantId, principalId } = actor;
   // What a secret opens was bounded by the rights of whoever asked for it; to ask with others is another request.
   const rights = isSecret ? `${actor.role} ${[...actor.scopes ?? []].toSorted().join(" ")}\n` : "";
-  const fingerprint = createHash("sha256").update(`${method} ${exchange.path}?${exchange.query}\n${rights}`)
-    .update(body).digest("hex");
   const { answer, isReplay } = await runOnce(
-    { tenantId, principalId, method, path: exchange.path, key },
-    fingerprint,
+    scopeOf(exchange, actor, key),
+    fingerprintOf(exchange, rights, body),
     async () => {
       try {
         return await work();
@@ -67,4 +62,20 @@ export async function answerOnce(
     isSecret,
   );
   return isReplay ? { ...answer, headers: { ...answer.headers, "Idempotency-Replayed": "true" } } : answer;
+}
+
+/** What a key belongs to: the same one of another caller, or for something else, is another. */
+function scopeOf(
+  { request: { method }, path }: Exchange,
+  { tenantId, principalId }: Actor,
+  key: string,
+): IdempotencyScope {
+  return { tenantId, principalId, method, path, key };
+}
+
+/** What tells one request from another that comes with the same key. */
+function fingerprintOf({ request: { method }, path, query }: Exchange, ...said: (string | Uint8Array)[]): string {
+  const hash = createHash("sha256").update(`${method} ${path}?${query}\n`);
+  for (const part of said) hash.update(part);
+  return hash.digest("hex");
 }

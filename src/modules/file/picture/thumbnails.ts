@@ -1,6 +1,7 @@
 // Small pictures of pictures: made when first asked for, kept beside the file, gone with it.
 import { inTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { askWorker } from "@/core/worker.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { StoredFile } from "../schema.ts";
 import { type Order, PIXELS_MAX, type Rendered } from "./render.ts";
@@ -18,6 +19,7 @@ const RETRY_MS = 2000;
 /** The largest pictures take a second or two; one that takes this long is treated as one that cannot be decoded. */
 const TIME_MAX_MS = 30_000;
 const WAITING_MAX = 20;
+const WORKER = new URL("./worker.ts", import.meta.url);
 
 type Source = { file: StoredFile; box: Box; isThere: () => Promise<boolean> };
 
@@ -76,33 +78,15 @@ export class Thumbnails {
     const content = await this.#blobs.get(file.id);
     if (content === undefined) throw new Fault("gone", "The content is no longer there");
     const bytes = await new Response(content).bytes();
-    const small = await inWorker({ bytes, box, timeMaxMs: this.#timeMaxMs }) ?? new Uint8Array();
+    const order: Order = { bytes, box, timeMaxMs: this.#timeMaxMs };
+    // The worker itself keeps the time.
+    const small = await askWorker<Rendered>(WORKER, "thumbnail", order, [bytes.buffer]) ?? new Uint8Array();
     const key = keyOf(file.id, box);
     // Should two nodes make it at once, both put the same.
     await this.#blobs.put(key, ReadableStream.from([small]));
     // Whoever deletes the file from now on erases this too; who did before knew nothing of it.
     if (!await isThere()) await this.#blobs.delete(key);
     return small;
-  }
-}
-
-/**
- * Runs in a worker of its own, so that its memory goes with it. Ended only when it is done: to end one that computes does not
- * stop its thread, but would let the next one start beside it. So the worker itself keeps the time.
- */
-async function inWorker(order: Order): Promise<Rendered> {
-  const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
-  const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "thumbnail" });
-  worker.onmessage = ({ data }: MessageEvent<Rendered>) => resolve(data);
-  worker.onerror = (event) => {
-    event.preventDefault();
-    reject(new Error(`The worker failed: ${event.message}`));
-  };
-  try {
-    worker.postMessage(order, [order.bytes.buffer]);
-    return await promise;
-  } finally {
-    worker.terminate();
   }
 }
 
