@@ -55,8 +55,6 @@ export class TaskEditor {
     let changed = await this.patched(context, tasks, entry.room, row, patch);
     if (position !== undefined) changed = { ...changed, position: await this.#move(context, grip, position) };
     if (changed.status === "done" && row.status !== "done") {
-      // What is done makes place for what follows, also where there are as many open tasks as there may be.
-      await tasks.update(row.tenant_id, row.id, { is_open: 0 });
       changed = { ...changed, next_task_id: await repeater.follow(context, grip, changed) };
     }
     return await writer.save(context, tx, row, changed);

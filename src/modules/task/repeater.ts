@@ -32,6 +32,8 @@ export class TaskRepeater {
     const assigned = new Set([row, ...rows].flatMap(assigneesOf));
     const present = await this.#deps.people.seeing(row.tenant_id, [...assigned], row.room_id);
     const dates = { start_at: next.start_at, due_at: next.due_at, recurrence_json: JSON.stringify(next.series) };
+    // What is done makes place for what follows, also where there are as many open tasks as there may be.
+    await grip.tasks.update(row.tenant_id, row.id, { is_open: 0 });
     const root = await this.#copy(context, grip, row, present, { ...dates, parent_id: row.parent_id });
     const by = row.due_at === null
       ? undefined
