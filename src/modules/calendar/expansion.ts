@@ -10,8 +10,8 @@ import { instantOf, localOf, WallClock, wallMs, wallOf } from "./zone.ts";
 export const BUDGET_MS = 50;
 /** Checking a new rule searches in vain for so long at most, so that also the answer is there within the budget. */
 const VAIN_MS = 20;
-/** While it finds starts it may take longer: 2500 in a row take half of this on a slow machine. */
-const CHECK_MS = 250;
+/** While it finds starts it may take longer: 2500 in a row take an eighth of this on a slow machine that does nothing else. */
+const CHECK_MS = 1000;
 /** Starts of one series in one answer. */
 export const SERIES_MAX = 1000;
 const DAY_MS = 86_400_000;
