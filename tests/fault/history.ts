@@ -4,6 +4,9 @@ import type { Centrifuge, PublicationContext } from "npm:centrifuge@5.8.0";
 import { pause, until } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 
+/** Between two sends of one sender: as much load as leaves a node that starts its share of two cores. */
+const PAUSE_MS = 10;
+
 type Seen = { seq: number; id: string };
 type Logged = Seen & { type: string; text: string | undefined };
 
@@ -66,14 +69,14 @@ export class History {
   }
 
   /** Sends through a client, one message after the other, each again until it is acknowledged. */
-  sendThrough(client: Centrifuge, name: string, pauseMs = 2): void {
+  sendThrough(client: Centrifuge, name: string, pauseMs = PAUSE_MS): void {
     this.#sending.push(this.#send(name, pauseMs, async (text) => {
       return (await client.rpc("message.send", { roomId: this.roomId, text, clientMessageId: text })).data.seq;
     }));
   }
 
   /** Sends over HTTP to whichever node answers. */
-  sendOver(sub: string, name: string, pauseMs = 2): void {
+  sendOver(sub: string, name: string, pauseMs = PAUSE_MS): void {
     let node = 0;
     this.#sending.push(this.#send(name, pauseMs, async (text) => {
       const body = { roomId: this.roomId, text, clientMessageId: text };
