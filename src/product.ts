@@ -255,7 +255,10 @@ export function createProduct(
     purgeRoom: (tenantId, roomId) => indexer.purgeRoom(tenantId, roomId),
   }));
   const watch = new StreamWatch(bus);
-  modules.push(syncModule(new SyncService({ store, cursors, identity, watch, presence, unreads })));
+  const revalidate = (actor: Actor) => authenticator.current(actor);
+  modules.push(
+    syncModule(new SyncService({ store, clock, cursors, identity, revalidate, watch, presence, unreads })),
+  );
   modules.push(taskModule({
     store,
     clock,

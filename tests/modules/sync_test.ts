@@ -176,6 +176,27 @@ Deno.test("an agent whose owner is disabled while it waits is told nothing more"
   refused(await waiting, 401, "token_revoked");
 });
 
+Deno.test("a token that is revoked while its caller waits tells nothing more, and no wait is longer than its token", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  await gateway.runJobs();
+  const device = ok(await bob.post("/v1/collaboration/tokens", { name: "device", scopes: ["*"] }));
+  for (const away of [await gateway.as("bob", { jti: "phone" }), gateway.withToken(device.token)]) {
+    const { cursor } = await start(away);
+    const waiting = since(away, cursor, 20);
+    await pause(50);
+    ok(await away.post("/v1/collaboration/auth/logout", {}));
+    await say(alice, roomId, "without that device");
+    refused(await waiting, 401, "token_revoked");
+  }
+  const brief = await gateway.as("bob", { exp: Math.floor(gateway.clock.now() / 1000) + 1 });
+  const { cursor } = await start(brief);
+  const startedAt = performance.now();
+  assert.deepEqual(ok(await since(brief, cursor, 20)).events, []);
+  assert.ok(performance.now() - startedAt < 5000);
+});
+
 Deno.test("sync.read starts over when too much has happened", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await people(gateway, "alice", "bob");

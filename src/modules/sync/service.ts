@@ -1,5 +1,6 @@
 // Sync: a snapshot with the positions it is true for, then everything after those positions, whole or started over.
 import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
 import { principalStream, roomStream, shownTo, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -37,8 +38,11 @@ const PAGE = 100;
 
 type Deps = {
   store: Store<SyncTables>;
+  clock: Clock;
   cursors: Cursors;
-  identity: IdentityService;
+  identity: Pick<IdentityService, "read">;
+  /** The caller with the rights left to it; `undefined` when its token counts no more. */
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
   watch: Pick<StreamWatch, "open">;
   presence: Pick<Presence, "listMany">;
   unreads: Pick<UnreadCounter, "count">;
@@ -72,10 +76,10 @@ export class SyncService {
     return sync;
   }
 
-  /** Asked after a wait and once all has been read: the caller, or an agent's owner, may have been disabled meanwhile. */
-  async #assertStands({ tenantId, principalId }: Actor): Promise<void> {
-    if ((await this.#deps.identity.enabled(tenantId, [principalId])).has(principalId)) return;
-    throw new Fault("token_revoked", "The principal, or its owner, was disabled");
+  /** Asked after a wait and once all has been read: the token may have been revoked meanwhile, the caller or its owner disabled. */
+  async #assertStands(actor: Actor): Promise<void> {
+    if (await this.#deps.revalidate(actor) !== undefined) return;
+    throw new Fault("token_revoked", "The token was revoked, or the principal or its owner disabled");
   }
 
   async #start(actor: Actor, limited: boolean): Promise<Sync> {
@@ -204,9 +208,10 @@ export class SyncService {
     return events;
   }
 
-  /** Waits until there is something after the cursor, or for as long as the caller wants. */
+  /** Waits until there is something after the cursor, or for as long as the caller wants and its token lasts. */
   async #wait(actor: Actor, from: Since, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
-    const endsAt = performance.now() + waitMs;
+    const leftMs = (actor.expiresAt ?? Infinity) - this.#deps.clock.now();
+    const endsAt = performance.now() + Math.min(waitMs, leftMs);
     const before = await this.#now(actor);
     if (!isQuiet(actor, from, before)) return;
     const rooms = before.rooms.filter((room) => isSeen(actor, room));
