@@ -287,6 +287,45 @@ Deno.test("an S3 store that is busy is asked again, and no answer of it is left 
   await server.shutdown();
 });
 
+Deno.test("an S3 store that sends us elsewhere, or the whole for a part, is unavailable: what answers then is not our content", async () => {
+  const asked: string[] = [];
+  let answer = (): Response => new Response();
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    await request.bytes();
+    const { pathname } = new URL(request.url);
+    asked.push(`${request.method} ${pathname}`);
+    return pathname === "/elsewhere" ? new Response("somebody else's") : answer();
+  });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  for (const status of [301, 302, 303, 307, 308]) {
+    answer = () => new Response(null, { status, headers: { Location: "/elsewhere" } });
+    await assert.rejects(async () => await bytesOf(await blobs.get("x")), isUnavailable);
+    await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
+    await assert.rejects(blobs.delete("x"), isUnavailable);
+  }
+  assert.deepEqual(new Set(asked), new Set(["GET /files/x", "PUT /files/x", "DELETE /files/x"]));
+  answer = () => new Response("0123456789");
+  await assert.rejects(async () => await bytesOf(await blobs.get("x", { start: 2, end: 4 })), isUnavailable);
+  await server.shutdown();
+});
+
+Deno.test("of an error of S3 that does not end only the start is read", async () => {
+  let sent = 0;
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, () => {
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(new Uint8Array(65_536));
+        if (++sent === 500) controller.close();
+      },
+    });
+    return new Response(endless, { status: 403 });
+  });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  await assert.rejects(async () => await blobs.get("x"), isUnavailable);
+  assert.ok(sent < 500, `${sent} pieces were taken`);
+  await server.shutdown();
+});
+
 Deno.test("a disk that could not be prepared is tried again", async () => {
   const folder = await Deno.makeTempDir({ prefix: "blob-disk-" });
   await Deno.writeTextFile(`${folder}/files`, "in the way");
