@@ -149,6 +149,22 @@ Deno.test("a feed describes every zone that it names, however it was spelled, an
   assert.match(text, /^SUMMARY:Bell\\, escape and\ttab\r$/m);
 });
 
+Deno.test("no text makes a line of its own in a feed, however a program tells where lines end", async () => {
+  await using world = await openWorld();
+  const breaks = ["\r\n", "\n", "\r", "\u2028", "\u2029", "\u0085", "\u000b", "\u000c", "\u001c"];
+  const start = { dateTime: "2026-03-20T09:00:00", timeZone: "Europe/Vienna" };
+  for (const end of breaks) {
+    const text = `Tea${end}ATTACH:https://example.com/`;
+    const event = { roomId: world.roomId, title: text, location: text, description: text, start };
+    ok(await world.alice.post(`${CALENDAR}/events`, event), 201);
+  }
+  const { path } = await feedOf(world);
+  const { body } = ok(await world.gateway.withToken(undefined).get(path));
+  const lines = breaks.reduce((found, end) => found.flatMap((line) => line.split(end)), [String(body)]);
+  assert.equal(lines.filter((line) => line.startsWith("SUMMARY:")).length, breaks.length);
+  assert.deepEqual(lines.filter((line) => line.startsWith("ATTACH")), []);
+});
+
 Deno.test("a feed shows what its maker may see now, and nothing once it is revoked or the maker is gone", async () => {
   await using world = await openWorld();
   const anyone = world.gateway.withToken(undefined);

@@ -69,7 +69,9 @@ function plain(text: string): string {
   return Object.entries(OCCURRENCE_IDS)
     .reduce((text, [mark, name]) => text.replaceAll(new RegExp(`^${mark}`, "gm"), name), text)
     // Texts of calendars have no other control characters (RFC 5545 3.3.11).
-    .replaceAll(/[^\P{Cc}\r\n\t]/gu, "");
+    .replaceAll(/[^\P{Cc}\r\n\t]/gu, "")
+    // These they may have, and some programs take what follows for the next line of the file.
+    .replaceAll(/[\u2028\u2029]/g, "\\n");
 }
 
 type EventData = ICalEventData & { timezone: string | null };
