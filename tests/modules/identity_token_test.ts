@@ -1,6 +1,6 @@
 // Forged, broken and strange tokens: exactly what was configured is believed, and nothing makes an error of ours.
 import assert from "node:assert/strict";
-import { createHmac } from "node:crypto";
+import { createHmac, createSign, generateKeyPairSync } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { systemClock } from "@/core/clock.ts";
@@ -135,6 +135,13 @@ Deno.test({
     assert.equal(await outcome(await sign()), "alice");
     assert.equal(await outcome(forge({ alg: "HS256", kid: "k1" }, payload, JSON.stringify(jwk))), "unauthenticated");
     assert.equal(await outcome(`${(await sign()).slice(0, -4)}AAAA`), "unauthenticated");
+    // A key too short to be believed is no failure to fetch it, whoever names it.
+    const short = generateKeyPairSync("rsa", { modulusLength: 1024 });
+    answer = () => Response.json({ keys: [jwk, { ...short.publicKey.export({ format: "jwk" }), kid: "k2" }] });
+    const signed = forge({ alg: "RS256", kid: "k2" }, payload).replace(/\.[^.]*$/, "");
+    const signature = createSign("sha256").update(signed).sign(short.privateKey, "base64url");
+    assert.equal(await outcome(`${signed}.${signature}`), "unauthenticated");
+    assert.equal(await outcome(await sign()), "alice");
   },
 });
 

@@ -1,5 +1,5 @@
 // Checks of JSON Web Tokens (RFC 7519, RFC 8725): exactly the configured algorithm and keys, every time claim, nothing else.
-import { compactVerify, createRemoteJWKSet, errors } from "jose";
+import { compactVerify, type CompactVerifyGetKey, createRemoteJWKSet, errors } from "jose";
 import type { Clock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { Claims } from "./schema.ts";
@@ -61,13 +61,13 @@ export class TokenVerifier {
     for (const key of keys) {
       try {
         const { payload } = typeof key === "function"
-          ? await compactVerify(token, key, { algorithms })
+          ? await compactVerify(token, fetched(key), { algorithms })
           : await compactVerify(token, key, { algorithms });
         return payload;
       } catch (error) {
-        if (error instanceof errors.JWSSignatureVerificationFailed) continue;
-        if (error instanceof errors.JOSEError && !WITHOUT_KEYS.includes(error.code)) break;
-        throw new Fault("unavailable", "The identity provider's keys cannot be fetched", { cause: error });
+        if (error instanceof Fault) throw error;
+        // Anything else is of the token, or of the key that it names.
+        if (!(error instanceof errors.JWSSignatureVerificationFailed)) break;
       }
     }
     throw new Fault("unauthenticated", "The token's signature or algorithm is not accepted");
@@ -90,6 +90,18 @@ export class TokenVerifier {
       throw new Fault("unauthenticated", "The token's aud is not accepted");
     }
   }
+}
+
+/** The provider's keys, whose failure to come is told from what is wrong with a token. */
+function fetched(jwks: CompactVerifyGetKey): CompactVerifyGetKey {
+  return async (header, token) => {
+    try {
+      return await jwks(header, token);
+    } catch (error) {
+      if (error instanceof errors.JOSEError && !WITHOUT_KEYS.includes(error.code)) throw error;
+      throw new Fault("unavailable", "The identity provider's keys cannot be fetched", { cause: error });
+    }
+  };
 }
 
 function headerOf(token: string): { alg?: unknown } {
