@@ -49,8 +49,9 @@ export async function inTime<Result>(work: Promise<Result>, ms: number): Promise
   }
 }
 
-/** Whether this names a time zone: an IANA name, or an offset such as +02:00. */
+/** Whether this is an IANA name of a time zone; offsets such as +02:00 are none, they know no daylight saving. */
 export function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z]/.test(name)) return false;
   try {
     new Intl.DateTimeFormat("en", { timeZone: name });
     // Which knows a few names more than Temporal does, such as PST.

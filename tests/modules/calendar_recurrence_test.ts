@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import ICAL from "ical.js";
 import { tzlib_get_ical_block } from "timezones-ical-library";
 import { CALENDAR, ok, openWorld, startsIn } from "./calendar_world.ts";
+import { affordableMs, quickest } from "./recurrence_cost.ts";
 import { refused } from "./team.ts";
 
 const ZONES = ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"];
@@ -198,7 +199,7 @@ Deno.test("a series may have 2500 starts, however far they lie apart", async () 
   }
 });
 
-Deno.test("hostile rules are refused in less than 50 ms", async () => {
+Deno.test("hostile rules are refused at little cost", async () => {
   await using world = await openWorld();
   const many = (from: number, to: number): string =>
     Array.from({ length: to - from + 1 }, (_, i) => from + i).join(",");
@@ -237,20 +238,15 @@ Deno.test("hostile rules are refused in less than 50 ms", async () => {
     "__proto__=1",
     `FREQ=DAILY;BYDAY=${"MO,".repeat(300)}`,
   ];
+  const affordable = await affordableMs();
   for (const rrule of [...dense, ...senseless]) {
-    let ms = Infinity;
     let answer = await post(rrule);
-    // The best of three: a neighbour on the machine is no cost of the rule.
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const startedAt = performance.now();
-      answer = await post(rrule);
-      ms = Math.min(ms, performance.now() - startedAt);
-    }
+    const ms = await quickest(async () => answer = await post(rrule));
     // What is refused by trying may be either: that it names no date, or that finding out takes too long.
     assert.equal(answer.status, 422, rrule);
     assert.ok(["recurrence_too_dense", "validation_failed"].includes(answer.body.code), rrule);
     if (dense.includes(rrule)) assert.equal(answer.body.code, "recurrence_too_dense", rrule);
-    assert.ok(ms < 50, `${rrule.slice(0, 60)} took ${ms} ms`);
+    assert.ok(ms < affordable, `${rrule.slice(0, 60)} took ${ms} ms`);
   }
 });
 

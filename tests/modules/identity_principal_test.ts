@@ -171,3 +171,12 @@ Deno.test("rights in another tenant are none", async () => {
   const { allowed, reason } = await ask("elsewhere");
   assert.deepEqual([allowed, reason], [false, "not_found"]);
 });
+
+Deno.test("the time zone of a principal has a name that knows daylight saving", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  for (const timezone of ["+02:00", "+23:59", "PST", "Europe/Nowhere", ""]) {
+    refused(await alice.patch("/v1/collaboration/me", { timezone }), 422, "validation_failed");
+  }
+  assert.equal(ok(await alice.patch("/v1/collaboration/me", { timezone: "Europe/Vienna" })).timezone, "Europe/Vienna");
+});

@@ -2,7 +2,7 @@
 import { findIana } from "windows-iana";
 import { DefinedZones } from "./ics_definition.ts";
 import type { IcsFile } from "./ics_file.ts";
-import { isZone } from "./zone.ts";
+import { isTimeZone } from "@/core/clock.ts";
 
 /** The zones of one file. */
 export class FileZones {
@@ -28,7 +28,7 @@ export class FileZones {
       windowsName(plain),
     ];
     const definition = this.#file.definitions.get(plain);
-    return candidates.find((name) => name !== undefined && isZone(name)) ??
+    return candidates.find((name) => name !== undefined && isTimeZone(name)) ??
       (definition === undefined ? fixedName(plain) : this.#defined.find(definition, year));
   }
 }

@@ -7,15 +7,10 @@ const EDGE_MS = 2 * 86_400_000;
 
 /** Throws `invalid_time_zone` unless the runtime knows the zone by this IANA name. */
 export function checkZone(name: string, pointer: string): void {
-  if (isZone(name)) return;
+  if (isTimeZone(name)) return;
   throw new Fault("invalid_time_zone", `${pointer}: ${name.slice(0, 64)} is no IANA time zone`, {
     errors: [{ pointer, code: "invalid_time_zone", detail: "An IANA name such as Europe/Vienna" }],
   });
-}
-
-/** Whether this is an IANA name; offsets such as +02:00 are none, they know no daylight saving. */
-export function isZone(name: string): boolean {
-  return /^[A-Za-z]/.test(name) && isTimeZone(name);
 }
 
 /** A wall time or date as milliseconds, as if it were UTC. */

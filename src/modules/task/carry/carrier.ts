@@ -92,7 +92,7 @@ export class TaskCarrier {
   faultOf(task: Omit<CarriedTask, "key" | "id">): string | undefined {
     const { timezone, position, recurrence, startAt, dueAt } = task;
     // Offsets know no change of clocks.
-    if (!/^[A-Za-z]/.test(timezone) || !isTimeZone(timezone)) return `${timezone} is no time zone`;
+    if (!isTimeZone(timezone)) return `${timezone} is no time zone`;
     if (!isPosition(position)) return "The position is none of a board";
     if (startAt !== null && dueAt !== null && startAt > dueAt) return "It starts after it is due";
     if (recurrence === null) return undefined;
