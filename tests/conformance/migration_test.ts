@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Kysely } from "kysely";
 import type { CoreTables } from "@/adapters/core_tables.ts";
 import { eventAbout } from "@/adapters/migrations/0013_event_about.ts";
+import { goneUntold } from "@/adapters/migrations/0022_gone_untold.ts";
 import { eventsOf, ok, people, roomOf, say } from "../modules/team.ts";
 import { engines } from "./search_engines.ts";
 
@@ -34,6 +35,41 @@ for (const engine of engines) {
     await store.write(({ db }) => eventAbout.up(db as unknown as Kysely<unknown>, store.dialect));
     assert.deepEqual(await effects(), before);
     assert.deepEqual(await eventsOf(bob, roomId), expected);
+  });
+
+  Deno.test(`0022_gone_untold takes out of older logs what was deleted, and nothing else (${engine.name})`, async () => {
+    await using opened = await engine.open();
+    const { gateway } = opened;
+    const { alice } = await people(gateway, "alice");
+    const roomId = await roomOf(alice, []);
+    const gone = await say(alice, roomId, "secret", { metadata: { key: "secret" } });
+    const kept = await say(alice, roomId, "kept", { replyToId: gone.id, metadata: { data: { message: gone } } });
+    for (const { id } of [gone, kept]) ok(await alice.patch(`/v1/messages/${id}`, { text: "secret, if gone" }));
+    const notes: string[] = [];
+    for (const place of [{ roomId }, {}]) {
+      const { id } = ok(await alice.post("/v1/collaboration/documents", { title: "x", ...place }));
+      const comments = `/v1/collaboration/documents/${id}/comments`;
+      const secret = ok(await alice.post(comments, { text: "secret" })).id;
+      ok(await alice.post(comments, { text: "secret, too", parentId: secret }));
+      ok(await alice.post(comments, { text: "kept" }));
+      notes.push(`${comments}/${secret}`);
+    }
+    const { store } = gateway.app;
+    const rows = () => tables(store.db).selectFrom("event").selectAll().orderBy("stream").orderBy("seq").execute();
+    const told = async () => (await rows()).map(({ json, ...row }) => ({ ...row, event: JSON.parse(json) }));
+    const before = await rows();
+    for (const path of [`/v1/messages/${gone.id}`, ...notes]) ok(await alice.delete(path));
+    const expected = await told();
+    // As it was left by those before.
+    await store.write(async ({ db }) => {
+      for (const { stream, seq, json } of before) {
+        await tables(db).updateTable("event").set({ json }).where("stream", "=", stream).where("seq", "=", seq)
+          .execute();
+      }
+    });
+    assert.notDeepEqual(await told(), expected);
+    await store.write(({ db }) => goneUntold.up(db as unknown as Kysely<unknown>, store.dialect));
+    assert.deepEqual(await told(), expected);
   });
 }
 

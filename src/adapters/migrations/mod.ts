@@ -23,6 +23,7 @@ import { exportFiles } from "./0018_export_files.ts";
 import { roomMinute } from "./0019_room_minute.ts";
 import { exportRevisions } from "./0020_export_revisions.ts";
 import { transferBrought } from "./0021_transfer_brought.ts";
+import { goneUntold } from "./0022_gone_untold.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -48,6 +49,7 @@ export const migrations: readonly Migration[] = [
   roomMinute,
   exportRevisions,
   transferBrought,
+  goneUntold,
 ];
 
 /** Any number that no other user of the database locks. */
