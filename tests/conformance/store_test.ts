@@ -1,9 +1,11 @@
 // The store's suites on SQLite.
 import assert from "node:assert/strict";
 import { systemClock } from "@/core/clock.ts";
+import type { Migration } from "@/adapters/migrations/migration.ts";
 import { openStore } from "@/adapters/open.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
+import { logged } from "../logged.ts";
 import { pause } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
@@ -71,6 +73,27 @@ Deno.test("a file that is no database is refused by the name of its variable", a
   );
   await assert.rejects(openStore(`sqlite:${file}`, systemClock), /SVC_DATABASE_URL/);
   await Deno.remove(file);
+});
+
+Deno.test("a database of before tells by name what it is brought up to date with, a new one and one of today nothing", async () => {
+  const folder = await Deno.makeTempDir();
+  const added: Migration = {
+    name: "9999_added",
+    async up(db) {
+      await db.schema.alterTable("note").addColumn("added", "text").execute();
+    },
+  };
+  const said = (steps: readonly Migration[]) =>
+    logged(["gateway", "store"], async () => {
+      const store = openSqliteStore<Notes>(`${folder}/gateway.db`, { clock: systemClock, migrations: steps });
+      await store.migrate();
+      await store.close();
+    });
+  assert.deepEqual(await said(testMigrations), []);
+  const [begun, ended, ...rest] = await said([...testMigrations, added]);
+  assert.deepEqual([begun?.properties.migration, typeof ended?.properties.ms, rest], ["9999_added", "number", []]);
+  assert.deepEqual(await said([...testMigrations, added]), []);
+  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test({

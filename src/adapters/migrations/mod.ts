@@ -1,5 +1,6 @@
 // Every migration in order, and the one function that applies those a database lacks.
 import { type Kysely, sql } from "kysely";
+import { logOf } from "@/core/log.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables } from "../core_tables.ts";
 import { core } from "./0001_core.ts";
@@ -55,6 +56,8 @@ export const migrations: readonly Migration[] = [
 /** Any number that no other user of the database locks. */
 const LOCK = 5_170_321;
 
+const log = logOf("store");
+
 /** Applies what is missing. Run inside one transaction, so a step that fails leaves nothing behind. */
 export async function applyMigrations(
   db: Kysely<CoreTables>,
@@ -79,10 +82,16 @@ export async function applyMigrations(
   if (unknown !== undefined) {
     throw new Error(`The database is newer than this program: it has migration ${unknown}, which is not known here`);
   }
-  for (const step of steps) {
-    if (applied.has(step.name)) continue;
+  const missing = steps.filter((step) => !applied.has(step.name));
+  const startedAt = performance.now();
+  for (const step of missing) {
+    // Until all are done nobody is answered, which may take a while where there is much to change.
+    if (applied.size > 0) log.info("bringing the database up to date", { migration: step.name });
     // A step sees no table types: it is older than the types of today.
     await step.up(db as unknown as Kysely<unknown>, dialect);
     await db.insertInto("migration").values({ name: step.name, at }).execute();
+  }
+  if (applied.size > 0 && missing.length > 0) {
+    log.info("the database is up to date", { ms: Math.round(performance.now() - startedAt) });
   }
 }
