@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
 import { onEngines } from "../engines.ts";
+import { applySplices } from "@/modules/document/crdt.ts";
 import { difference, spliced } from "@/modules/document/edit.ts";
 import { DocumentWorld, PATH } from "./document_world.ts";
 import { refused } from "./team.ts";
@@ -347,7 +348,17 @@ Deno.test("the CRDT is read and merged as Yjs updates, and only text gets in", a
   assert.equal(await world.text(id), "# shared text");
 });
 
-const line = fc.constantFrom("", "a\n", "b\n", "c", "😀\n", "😁", "long line\n", "\n");
+const line = fc.constantFrom(
+  "",
+  "a\n",
+  "b\n",
+  "c",
+  "😀\n",
+  "😁",
+  "long line of words\n",
+  "long line of 😀 words\n",
+  "\n",
+);
 const textArbitrary = fc.array(line, { maxLength: 12 }).map((lines) => lines.join(""));
 
 Deno.test("the difference of two texts turns the one into the other without cutting a character", () => {
@@ -356,6 +367,46 @@ Deno.test("the difference of two texts turns the one into the other without cutt
     assert.equal(spliced(before, splices), after);
     for (const { insert } of splices) assert.ok(insert.isWellFormed());
   }));
+});
+
+Deno.test("words of a line that are in both texts stay untouched, but not the few of a line that is new", () => {
+  const changed = (before: string, after: string): [string, string][] =>
+    difference(before, after).map(({ at, remove, insert }) => [before.slice(at, at + remove), insert]).toReversed() as [
+      string,
+      string,
+    ][];
+  assert.deepEqual(changed("Ann: The quick brown red fox jumps over it.\n", "The quick brown fox jumps over that.\n"), [
+    ["Ann: ", ""],
+    ["red ", ""],
+    ["i", "tha"],
+  ]);
+  const [before, after] = ["All of it is the same to me.\n", "Nothing there was of it at once.\n"];
+  assert.equal(changed(before, after).length, 1);
+});
+
+Deno.test("document.write keeps the place of a comment between two changes of one line", async () => {
+  await using world = await DocumentWorld.open();
+  const { id } = await world.make(
+    "The quick brown fox jumps over the lazy dog, and that is all there is to say of it.\n",
+  );
+  const member = world.as("member");
+  await member.post(`${PATH}/${id}/comments`, { text: "Which?", anchor: { text: "brown fox" } });
+  const text = "A quick brown fox jumps over the lazy cat, and that is all there is to say of it.\n";
+  assert.equal((await member.put(`${PATH}/${id}/content`, { text, revision: 1 })).status, 200);
+  const { body: { items: [comment] } } = await member.get(`${PATH}/${id}/comments`);
+  assert.deepEqual([comment.anchor.text, comment.anchor.start], ["brown fox", 8]);
+});
+
+Deno.test("what is typed at the end of a word while it is replaced comes after the new word", () => {
+  const [ours, theirs] = [new Y.Doc(), new Y.Doc()];
+  ours.getText("content").insert(0, "a colour\n");
+  Y.applyUpdate(theirs, Y.encodeStateAsUpdate(ours));
+  theirs.getText("content").insert("a colour".length, "s");
+  const update = applySplices(ours, "gateway", difference("a colour\n", "a tint\n"));
+  Y.applyUpdate(theirs, update);
+  Y.applyUpdate(ours, Y.encodeStateAsUpdate(theirs));
+  assert.equal(ours.getText("content").toString(), "a tints\n");
+  assert.equal(theirs.getText("content").toString(), "a tints\n");
 });
 
 Deno.test("what the comments of a document said is in no event of the room any more that it left", async () => {

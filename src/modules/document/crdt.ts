@@ -60,8 +60,9 @@ export function applySplices(doc: Y.Doc, writer: string, splices: readonly Splic
   doc.on("update", collect);
   doc.transact(() => {
     for (const { at, remove, insert } of splices) {
-      if (remove > 0) text.delete(at, remove);
+      // New text first: what others type right after the old one meanwhile then comes after the new one.
       if (insert !== "") text.insert(at, insert);
+      if (remove > 0) text.delete(at + insert.length, remove);
     }
   });
   doc.off("update", collect);

@@ -2,11 +2,13 @@
 import { Fault } from "@/core/fault.ts";
 import { type Anchor, type Edit, PLACES_MAX, TEXT_MAX_BYTES } from "./schema.ts";
 
-/** Remove `remove` UTF-16 units at `at`, then insert there. */
+/** Put `insert` in the place of the `remove` UTF-16 units at `at`. */
 export type Splice = { at: number; remove: number; insert: string };
 
-/** Lines compared with lines at most; beyond that the changed middle is replaced as a whole. */
+/** Lines compared with lines at most, and words with words; beyond that the changed middle is replaced as a whole. */
 const COMPARISONS_MAX = 1_000_000;
+/** Runs of lines up to this long are compared word by word. */
+const WORDS_OF_MAX = 20_000;
 /** Texts up to this long are found in linear time by the engine's own search; longer ones it may compare over and over. */
 const NATIVE_SEARCH_MAX = 250;
 
@@ -109,28 +111,52 @@ export function findAnchor(text: string, { text: quote, prefix = "", suffix = ""
   return { at: at + prefix.length, remove: quote.length, insert: "" };
 }
 
-/** Splices that turn `before` into `after` and leave lines alone that are in both, from the end to the start. */
+/**
+ * Splices that turn `before` into `after` and leave alone what is in both, from the end to the start: whole lines, and in
+ * changed ones the words, as a paragraph of Markdown is one line.
+ */
 export function difference(before: string, after: string): Splice[] {
   if (before === after) return [];
-  const [a, b] = [linesOf(before), linesOf(after)];
-  const head = commonLength(a, b, Math.min(a.length, b.length), (list, at) => list[at]);
-  const tail = commonLength(a, b, Math.min(a.length, b.length) - head, (list, at) => list[list.length - 1 - at]);
-  const runs = runsOf(a.slice(head, a.length - tail), b.slice(head, b.length - tail));
   const splices: Splice[] = [];
-  let at = a.slice(0, head).join("").length;
-  for (const { removed, inserted, kept } of runs) {
-    const splice = trimmed(at, removed, inserted);
-    if (splice !== undefined) splices.push(splice);
-    at += removed.length + kept.length;
+  let at = 0;
+  let comparisons = COMPARISONS_MAX;
+  for (const run of runsOf(linesOf(before), linesOf(after), COMPARISONS_MAX)) {
+    let runs: readonly Run[] = [run];
+    if (comparisons > 0 && run.removed.length <= WORDS_OF_MAX && run.inserted.length <= WORDS_OF_MAX) {
+      const [removed, inserted] = [wordsOf(run.removed), wordsOf(run.inserted)];
+      runs = wordRuns(run, runsOf(removed, inserted, comparisons));
+      comparisons -= removed.length * inserted.length;
+    }
+    for (const { removed, inserted, kept } of runs) {
+      const splice = trimmed(at, removed, inserted);
+      if (splice !== undefined) splices.push(splice);
+      at += removed.length + kept.length;
+    }
   }
   return splices.reverse();
 }
 
 type Run = { removed: string; inserted: string; kept: string };
 
-/** Runs of changed lines, each with the unchanged ones after it: the longest common subsequence, where that is affordable. */
-function runsOf(a: readonly string[], b: readonly string[]): Run[] {
-  if (a.length * b.length > COMPARISONS_MAX) return [{ removed: a.join(""), inserted: b.join(""), kept: "" }];
+/** The words that change in a run of lines, with the unchanged lines after it; the run where few words would be left of it. */
+function wordRuns(run: Run, words: readonly Run[]): readonly Run[] {
+  const kept = words.reduce((sum, word) => sum + word.kept.length, 0);
+  if (kept * 2 < Math.max(run.removed.length, run.inserted.length)) return [run];
+  return [...words, { removed: "", inserted: "", kept: run.kept }];
+}
+
+/** Runs of changed pieces, each with the unchanged ones after it; the first may have changed nothing. */
+function runsOf(a: readonly string[], b: readonly string[], comparisonsMax: number): Run[] {
+  const head = commonLength(a, b, Math.min(a.length, b.length), (list, at) => list[at]);
+  const tail = commonLength(a, b, Math.min(a.length, b.length) - head, (list, at) => list[list.length - 1 - at]);
+  const runs = changedRuns(a.slice(head, a.length - tail), b.slice(head, b.length - tail), comparisonsMax);
+  const last = { removed: "", inserted: "", kept: a.slice(a.length - tail).join("") };
+  return [{ removed: "", inserted: "", kept: a.slice(0, head).join("") }, ...runs, last];
+}
+
+/** The same by the longest common subsequence, where that is affordable. */
+function changedRuns(a: readonly string[], b: readonly string[], comparisonsMax: number): Run[] {
+  if (a.length * b.length > comparisonsMax) return [{ removed: a.join(""), inserted: b.join(""), kept: "" }];
   const width = b.length + 1;
   const lengths = new Uint32Array((a.length + 1) * width);
   const length = (i: number, j: number): number => lengths[i * width + j] ?? 0;
@@ -177,6 +203,11 @@ function trimmed(at: number, removed: string, inserted: string): Splice | undefi
 
 function linesOf(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
+/** Words and signs, each with the space after it. */
+function wordsOf(text: string): string[] {
+  return text.match(/[\p{L}\p{N}_]+\s*|[^\p{L}\p{N}_]\s*/gu) ?? [];
 }
 
 function commonLength(
