@@ -22,6 +22,7 @@ import {
 } from "@/modules/identity/mod.ts";
 import { MeetingCarrier, meetingModule } from "@/modules/meeting/mod.ts";
 import {
+  MessageFinder,
   messageModule,
   MessageNotifier,
   MessageSender,
@@ -143,6 +144,7 @@ export function createProduct(
       },
       tasks: sees("task"),
       events: sees("event"),
+      texts: (actor, ids) => new MessageFinder({ store, gate }).texts(actor, ids),
     },
   });
   const notify: Notify = (...drafts) => notifications.notify(...drafts);

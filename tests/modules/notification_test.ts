@@ -51,6 +51,33 @@ Deno.test("a mention, a direct message, a reply and an invitation notify those c
   assert.deepEqual(await kindsOf(gateway, alice), []);
 });
 
+Deno.test("a listed notification shows how its message begins now, to those who may read it", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  const direct = await roomOf(alice, ["bob"], { kind: "direct" });
+  await clear(gateway, bob);
+  const toBob = { mentions: { principalIds: ["bob"] } };
+  const mention = await say(alice, roomId, "bob, pleas", toBob);
+  await say(alice, direct, `${"a".repeat(199)}😀 and so on`);
+  const previews = async (who: Caller): Promise<(string | null)[]> => {
+    await gateway.runJobs();
+    const { items } = ok(await who.get("/v1/collaboration/notifications?unread=true"));
+    return items.map((item: { preview: string | null }) => item.preview);
+  };
+  assert.deepEqual(await previews(bob), ["a".repeat(199), "bob, pleas"]);
+  ok(await alice.patch(`/v1/messages/${mention.id}`, { text: "bob, please" }));
+  assert.deepEqual(await previews(bob), ["a".repeat(199), "bob, please"]);
+  const narrow = await gateway.as("bob", { scope: "notification.read" });
+  assert.deepEqual(await previews(narrow), [null, null]);
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  assert.equal((await previews(bob)).at(-1), null);
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, {}));
+  assert.deepEqual((await previews(bob)).slice(1), ["a".repeat(199), "bob, please"]);
+  ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility: "joined" }));
+  assert.equal((await previews(bob)).at(-1), null);
+});
+
 Deno.test("a plain message in a channel and a notice notify nobody and leave no job", async () => {
   await using gateway = await openGateway();
   const { alice, bob } = await people(gateway, "alice", "bob");

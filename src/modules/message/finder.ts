@@ -1,4 +1,5 @@
 // Messages by id, for those who see them; and for those who change them, with the room's line to themselves.
+import type { Actor } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -26,7 +27,20 @@ export class MessageFinder {
     return { row, entry: await this.#deps.gate.enter(context, row.room_id) };
   }
 
-  /** The same, read again once no other writer can be at work in the room: what is read then stays until the commit. */
+  /** The texts of those that are still there and that the actor sees, by id. */
+  async texts(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const rows = await new MessageStore(this.#deps.store.db).byIds(actor.tenantId, ids);
+    const roomIds = [...new Set(rows.map((row) => row.room_id))];
+    const rooms = new Map(
+      await Promise.all(roomIds.map(async (id) => [id, await this.#deps.gate.look(actor, id)] as const)),
+    );
+    return new Map(rows.flatMap((row) => {
+      const seen = rooms.get(row.room_id);
+      return row.text === null || seen === undefined || row.seq <= hiddenUpTo(seen) ? [] : [[row.id, row.text]];
+    }));
+  }
+
+  /** One as `find` finds it, read again once no other writer can be at work in the room: what is read then stays until the commit. */
   async findToChange(tx: Transaction<MessageTables>, context: Context, id: string): Promise<Found> {
     const { row } = await this.find(context, id);
     await tx.reserve(context.actor.tenantId, roomStream(row.room_id), 0);

@@ -1,5 +1,6 @@
 // Messages: what people and agents say in rooms, each at one place of the room's line; with all that hangs on them.
 export { messageModule } from "./api.ts";
+export { MessageFinder } from "./finder.ts";
 export { MessageNotifier } from "./notifier.ts";
 export { PinService } from "./pin/service.ts";
 export { mentionRows, presentMessage } from "./presenter.ts";

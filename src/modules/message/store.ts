@@ -80,6 +80,10 @@ type AskedId = { n: number; room_id: string; sender_id: string; id: string };
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
+const byIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
+  db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
+    .where(isOneOf(dialect, "id", value("ids")))
+);
 const byClientId = prepared((db: Db, value: Param<Key & { senderId: string; clientMessageId: string }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("room_id", "=", value("roomId")).where("sender_id", "=", value("senderId"))
@@ -127,6 +131,10 @@ export class MessageStore {
 
   find(tenantId: string, id: string): Promise<MessageRow | undefined> {
     return byId.first(this.#db, { tenantId, id });
+  }
+
+  byIds(tenantId: string, ids: readonly string[]): Promise<MessageRow[]> {
+    return byIds.all(this.#db, { tenantId, ids: JSON.stringify(ids) });
   }
 
   byClientId(tenantId: string, roomId: string, senderId: string, id: string): Promise<MessageRow | undefined> {

@@ -31,7 +31,9 @@ export const Notification = z.object({
   kind: NotificationKind.describe("More kinds may come; show those you do not know by their title"),
   actor: z.object({ id: PrincipalId, kind: z.enum(PRINCIPAL_KINDS) }).nullable().describe("null: the gateway itself"),
   roomId: Id.nullable(),
-  messageId: Id.nullable().describe("Read the message for its text: it may have changed since"),
+  messageId: Id.nullable().describe(
+    "Read the message for its text, or see the preview in lists: it may have changed since",
+  ),
   seq: z.int().nullable().describe("Position of the message; reading the room that far reads the notification"),
   resource: z.object({ type: z.string(), id: z.string() }).nullable().describe("What it is about when not a message"),
   title: z.string().nullable().describe("null as well when what it names is gone, or no longer the caller's to see"),
@@ -50,7 +52,18 @@ export const NotificationList = z.strictObject({
 });
 export type NotificationList = z.output<typeof NotificationList>;
 
-export const Notifications = pageOf(Notification).extend({
+/** How many UTF-16 units of a message a preview has at most. */
+export const PREVIEW_MAX = 200;
+
+const ListedNotification = Notification.extend({
+  preview: z.string().nullable().describe(
+    `How the message begins now, at most ${PREVIEW_MAX} UTF-16 units; null without one, or where the caller may not read it. ` +
+      "Takes the scope `message.read`",
+  ),
+}).meta({ id: "ListedNotification" });
+export type ListedNotification = z.output<typeof ListedNotification>;
+
+export const Notifications = pageOf(ListedNotification).extend({
   unreadCount: z.int().describe("Unread ones of every kind and room"),
 }).meta({ id: "Notifications" });
 export type Notifications = z.output<typeof Notifications>;

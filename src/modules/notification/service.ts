@@ -18,7 +18,7 @@ import {
   type NotificationsRead,
   type NotificationUpdate,
 } from "./schema.ts";
-import { shown, type Sight } from "./sight.ts";
+import { previews, shown, type Sight } from "./sight.ts";
 import {
   type NotificationRow,
   NotificationStore,
@@ -121,7 +121,11 @@ export class NotificationService {
     const before = cursors.open(cursor, bind)?.[0]?.toString();
     const rows = await notifications.list(tenantId, principalId, filter, before, limit + 1);
     const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
-    const items = (await shown(this.#deps.sight, actor, page.items)).map(present);
+    const [seen, texts] = await Promise.all([
+      shown(this.#deps.sight, actor, page.items),
+      previews(this.#deps.sight, actor, page.items),
+    ]);
+    const items = seen.map((row) => ({ ...present(row), preview: texts.get(row.message_id ?? "") || null }));
     return { ...page, items, unreadCount: await notifications.unreadCount(tenantId, principalId) };
   }
 

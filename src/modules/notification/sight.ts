@@ -1,5 +1,7 @@
 // What may be shown of a notification now: its words are of something that may be gone, or hidden from its reader, since.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
+import { startOf } from "@/core/text.ts";
+import { PREVIEW_MAX } from "./schema.ts";
 import type { NotificationRow } from "./store.ts";
 
 type Seen = (actor: Actor, ids: readonly string[]) => Promise<ReadonlySet<string>>;
@@ -10,6 +12,8 @@ export type Sight = {
   /** Of tasks in rooms that the actor sees. */
   tasks: Seen;
   events: Seen;
+  /** The texts of messages that the actor may read now. */
+  texts(actor: Actor, messageIds: readonly string[]): Promise<ReadonlyMap<string, string>>;
 };
 
 /** The rows without the words of what their reader may not know any more. */
@@ -29,6 +33,17 @@ export async function shown(sight: Sight, actor: Actor, rows: readonly Notificat
     return (room_id === null || rooms.has(room_id)) && (resource_type !== "task" || tasks.has(id));
   };
   return rows.map((row) => row.title === null || isKnown(row) ? row : { ...row, title: null, data_json: "{}" });
+}
+
+/** How the messages that these are about begin now, by message id. */
+export async function previews(
+  sight: Sight,
+  actor: Actor,
+  rows: readonly NotificationRow[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = idsOf(rows.map((row) => row.message_id));
+  const texts = hasScope(actor, "message.read") && ids.length > 0 ? await sight.texts(actor, ids) : new Map();
+  return new Map([...texts].map(([id, text]) => [id, startOf(text, PREVIEW_MAX)]));
 }
 
 function idsOf(ids: readonly (string | null)[]): string[] {

@@ -23,7 +23,7 @@ export class MessageSource implements Searchable {
   }
 
   async load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
-    const rows = (await this.#rows.byIds(actor.tenantId, ids)).filter(isLive);
+    const rows = (await new MessageStore(this.#deps.store.db).byIds(actor.tenantId, ids)).filter(isLive);
     const messages = await this.#deps.present(actor, rows);
     return new Map(messages.map((item) => [item.id, { fields: { text: item.text ?? "" }, item }]));
   }

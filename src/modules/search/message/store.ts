@@ -25,10 +25,6 @@ export type IndexedMessage = Pick<MessageRow, (typeof INDEXED)[number]>;
 
 type Range = { tenantId: string; roomId: string; from: number; to: number };
 
-const wholeByIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
-  db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
-    .where(isOneOf(dialect, "id", value("ids")))
-);
 const indexedByIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("message").select(INDEXED).where("tenant_id", "=", value("tenantId"))
     .where(isOneOf(dialect, "id", value("ids")))
@@ -43,10 +39,6 @@ export class MessageRows {
 
   constructor(db: Db) {
     this.#db = db;
-  }
-
-  byIds(tenantId: string, ids: readonly string[]): Promise<MessageRow[]> {
-    return wholeByIds.all(this.#db, { tenantId, ids: JSON.stringify(ids) });
   }
 
   indexedByIds(tenantId: string, ids: readonly string[]): Promise<IndexedMessage[]> {
