@@ -281,3 +281,22 @@ onEngines("a message that is deleted while everybody is told of it is told to no
   const rows = await store.db.selectFrom("notification").select("principal_id").where("message_id", "=", id).execute();
   assert.deepEqual(rows, []);
 });
+
+Deno.test("an agent that writes its answer bit by bit edits as often as it may send, whatever else it writes", async () => {
+  await using gateway = await openGateway({
+    SVC_RATE_LIMIT: "on",
+    SVC_LIMIT_WRITES_PER_MINUTE: "5",
+    SVC_LIMIT_WRITES_BURST: "5",
+  });
+  const alice = await gateway.as("alice");
+  const agent = await gateway.as("agent", { kind: "agent" });
+  ok(await agent.get("/v1/collaboration/me"));
+  const roomId = await roomOf(alice, ["agent"]);
+  const { id } = await say(agent, roomId, "…");
+  for (let at = 0; at < 50; at++) ok(await agent.patch(`/v1/messages/${id}`, { text: `so far ${at}` }));
+  const late = await agent.patch(`/v1/messages/${id}`, { text: "too much" });
+  refused(late, 429, "rate_limited");
+  assert.ok(Number(late.headers.get("retry-after")) <= 5);
+  for (let at = 0; at < 5; at++) ok(await agent.put(`/v1/rooms/${roomId}/read`, { seq: at }));
+  refused(await agent.put(`/v1/rooms/${roomId}/read`, { seq: 5 }), 429, "rate_limited");
+});

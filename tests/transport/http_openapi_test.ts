@@ -30,6 +30,15 @@ function* valuesOf(value: Json, key: string): Generator<Json> {
   }
 }
 
+Deno.test("an operation with a rate of its own says how many calls it takes in what time", async () => {
+  await using gateway = await openGateway();
+  const { body: { paths } } = await (await gateway.as("alice")).get("/openapi.json");
+  assert.match(paths["/v1/rooms"].post.description, /\n\nAt most 10 calls in 100 s\.$/);
+  const edits = /\n\nAt most 20 calls in 4 s, of agents and services 50 in 5 s\.$/;
+  assert.match(paths["/v1/messages/{id}"].patch.description, edits);
+  assert.ok(!paths["/v1/rooms"].get.description.includes("At most"));
+});
+
 Deno.test("the document has every operation and every route, each with its own operationId", async () => {
   const gateway = sampleGateway({ routes: [upgradeRoute(() => new Response())] });
   const document = await documentOf(gateway);

@@ -154,6 +154,8 @@ export function messageModule(deps: Deps): Module {
         output: Message,
         faults: ["not_found", "room_archived", "edit_window_closed", "version_mismatch"],
         example: { id: MESSAGE, text: "Hello, world!" },
+        // Agents show their answers while they write them.
+        rate,
         run: (context, input) => messages.update(context, input),
       }),
       defineOperation({

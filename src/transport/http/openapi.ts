@@ -76,7 +76,9 @@ function openapiDocument({ operations, routes, version }: DocumentSource): strin
       description:
         "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields. " +
         "Where there is `GET` there is `HEAD`; a method that a path has not answers 405. Text has neither NUL nor lone surrogates. " +
-        "Bodies and answers are not compressed here; what stands before may compress answers.",
+        "Bodies and answers are not compressed here; what stands before may compress answers. Calls are counted from the first " +
+        "one on until the time is over, and all are there again: `RateLimit-*` say how it stands, and a 429 when in `Retry-After`. " +
+        "`GET /v1/collaboration/me` has the limits; an operation with one of its own says so.",
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
     // Relative to this document, so that a prefix which a proxy puts before all paths is kept.

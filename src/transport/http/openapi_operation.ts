@@ -1,6 +1,6 @@
 // One operation or route as the OpenAPI document tells it.
 import type { FaultCode } from "@/core/fault.ts";
-import { isRead, type Operation } from "@/core/operation.ts";
+import { isRead, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
 import { headerRefs, problemResponses } from "./openapi_response.ts";
 import { type JsonSchema, omit, propertiesOf, type Schemas } from "./openapi_schema.ts";
@@ -67,6 +67,7 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
       `Needs ${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
         access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`
       }${access.room === undefined ? "" : `, the room role ${access.room}`}.`,
+      ...operation.rate === undefined ? [] : [inWords(operation.rate)],
     ].join("\n\n"),
     parameters: parametersOf(operation, pathNames, properties, required, isVersioned),
     ...bodyOf(operation, schemas, input, pathNames),
@@ -77,6 +78,13 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
     "x-access": access,
     ...http.bodyMaxBytes === undefined ? {} : { "x-body-max-bytes": http.bodyMaxBytes },
   };
+}
+
+function inWords({ human, agent }: NonNullable<Operation["rate"]>): string {
+  const calls = ({ burst, perSecond }: Rate): string => `${burst} calls in ${Math.ceil(burst / perSecond)} s`;
+  return `At most ${calls(human)}${
+    agent === undefined ? "" : `, of agents and services ${calls(agent).replace(" calls", "")}`
+  }.`;
 }
 
 /** The operation object of a route. */
