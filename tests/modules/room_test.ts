@@ -5,6 +5,7 @@ import { MessageStore, type MessageTables } from "@/modules/message/store.ts";
 import { onEngines, onPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
+import { eventsOf, ok, people, roomOf } from "./team.ts";
 
 Deno.test("room.create makes a room that its creator owns and reads back", async () => {
   await using gateway = await openGateway();
@@ -359,4 +360,19 @@ Deno.test("rooms that take long to purge keep nobody from being told", async () 
   await boss.post("/v1/messages", { roomId: rooms[0], text: "bob?", mentions: { principalIds: ["bob"] } });
   const told = async () => (await bob.get("/v1/collaboration/notifications?kinds=mention")).body.items.length > 0;
   await until(told, "the mention").finally(() => purged.resolve(0));
+});
+
+Deno.test("who joins a room is told of with name and kind, so that a list of members needs no look-up", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  ok(await bob.patch("/v1/collaboration/me", { displayName: "Bob B" }));
+  ok(await (await gateway.as("helper", { kind: "agent", name: "Helper" })).get("/v1/collaboration/me"));
+  const roomId = await roomOf(alice, ["bob"]);
+  ok(await alice.put(`/v1/rooms/${roomId}/members/helper`, {}));
+  const joined = (await eventsOf(alice, roomId)).filter(({ type }) => type === "member.joined");
+  assert.deepEqual(joined.map(({ data: { principalId, kind, displayName } }) => [principalId, kind, displayName]), [
+    ["alice", "human", "alice"],
+    ["bob", "human", "Bob B"],
+    ["helper", "agent", "Helper"],
+  ]);
 });

@@ -5,5 +5,5 @@ export { FamilyService } from "./family/service.ts";
 export { AccessTokenSigner } from "./family/signer.ts";
 export { Claims, NotificationPrefs, Principal, PrincipalId, PrincipalRef } from "./schema.ts";
 export { IdentityService, idOf, presentPrincipal } from "./service.ts";
-export { type IdentityTables, newPrincipal } from "./store.ts";
+export { type IdentityTables, newPrincipal, type PrincipalRow } from "./store.ts";
 export { TokenVerifier } from "./verifier.ts";

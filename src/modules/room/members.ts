@@ -5,7 +5,7 @@ import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
+import { type IdentityService, idOf, type PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type Entry, type RoomGate, seer } from "./gate.ts";
@@ -158,13 +158,13 @@ export class RoomMembers {
     if (!isAtLeast(ROOM_ROLES, own ?? "member", role)) {
       throw new Fault("forbidden", `/role: a ${own ?? "new member"} cannot give the role ${role}`);
     }
-    const { owner_id: ownerId } = await this.#principal(actor, principalId);
+    const { owner_id: ownerId, kind, display_name: displayName } = await this.#principal(actor, principalId);
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
       throw new Fault("conflict", blindWithout(principalId, ownerId));
     }
     const memberCount = room.member_count + 1;
     this.checkFits(memberCount);
-    const data = { roomId: room.id, principalId, role, memberCount };
+    const data = { roomId: room.id, principalId, role, memberCount, kind, displayName };
     const joined = roomEvent(actor, room.id, "member.joined", data);
     const [stored] = await tx.emit(joined);
     await rooms.addMembers([{
@@ -274,7 +274,7 @@ export class RoomMembers {
     await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });
   }
 
-  async #principal(actor: Actor, id: string): Promise<{ owner_id: string | null }> {
+  async #principal(actor: Actor, id: string): Promise<PrincipalRow> {
     const principal = (await this.#deps.identity.enabled(actor.tenantId, [id])).get(id);
     if (principal === undefined) throw new Fault("not_found", `No principal ${id}`);
     return principal;

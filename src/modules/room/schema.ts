@@ -227,7 +227,12 @@ export const ROOM_EVENTS: readonly EventType[] = [
     type: "member.joined",
     streams: ["room", "principal"],
     summary: "Someone became a member (principal: with the room, and where reading starts)",
-    data: memberData.extend({ room: SharedRoom.optional(), lastReadSeq: z.int().optional() }),
+    data: memberData.extend({
+      kind: z.enum(PRINCIPAL_KINDS).optional(),
+      displayName: z.string().optional().describe("At that time; absent when an import brought the member"),
+      room: SharedRoom.optional(),
+      lastReadSeq: z.int().optional(),
+    }),
   },
   {
     type: "member.updated",

@@ -7,7 +7,7 @@ import { newId } from "@/core/id.ts";
 import { asRead, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { checkVersion } from "@/core/patch.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { checkDirect, keyOf, nameOf } from "./direct.ts";
@@ -70,7 +70,9 @@ export class RoomService {
       const shared = presentShared(row, epoch);
       const events = await tx.emit(
         roomEvent(actor, row.id, "room.created", { room: shared }),
-        ...ids.map((principalId) => roomEvent(actor, row.id, "member.joined", this.#joined(row, principalId, actor))),
+        ...ids.map((principalId) =>
+          roomEvent(actor, row.id, "member.joined", this.#joined(row, principalId, actor, known))
+        ),
       );
       await rooms.addMembers(ids.map((principalId): MemberRow => ({
         tenant_id: actor.tenantId,
@@ -84,7 +86,7 @@ export class RoomService {
       const lastReadSeq = events.at(-1)?.seq ?? 0;
       await tx.emit(...ids.map((principalId): EventDraft => ({
         ...roomEvent(actor, row.id, "member.joined", {
-          ...this.#joined(row, principalId, actor),
+          ...this.#joined(row, principalId, actor, known),
           room: shared,
           lastReadSeq,
         }),
@@ -212,7 +214,7 @@ export class RoomService {
   }
 
   /** Those who come along with the caller; throws unless each exists, and agents come with their owners. */
-  async #checkExist(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, { display_name: string }>> {
+  async #checkExist(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, PrincipalRow>> {
     const known = await this.#deps.identity.enabled(actor.tenantId, ids);
     const missing = ids.filter((id) => !known.has(id));
     if (missing.length > 0) {
@@ -256,8 +258,20 @@ export class RoomService {
     };
   }
 
-  #joined(row: RoomRow, principalId: string, actor: Actor): Record<string, unknown> {
-    return { roomId: row.id, principalId, role: roleAtStart(principalId, actor), memberCount: row.member_count };
+  #joined(
+    row: RoomRow,
+    principalId: string,
+    actor: Actor,
+    known: ReadonlyMap<string, PrincipalRow>,
+  ): Record<string, unknown> {
+    return {
+      roomId: row.id,
+      principalId,
+      role: roleAtStart(principalId, actor),
+      memberCount: row.member_count,
+      kind: known.get(principalId)?.kind ?? actor.kind,
+      displayName: known.get(principalId)?.display_name ?? actor.displayName,
+    };
   }
 
   async #write<Result>(work: (tx: Transaction<RoomTables>) => Promise<Result>): Promise<Result> {
