@@ -1,5 +1,6 @@
 // Events through the door: made, read, edited as this, following and all; rights, answers, free and busy.
 import assert from "node:assert/strict";
+import type { Answer, Caller } from "../harness.ts";
 import { CALENDAR, eventsOf, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
 import { refused } from "./team.ts";
 
@@ -767,4 +768,39 @@ Deno.test("a series that begins on another day, and recurs on the days it names,
   ok(await world.alice.patch(`${CALENDAR}/events/${byHour.id}`, { start: at("2026-03-09T08:30:00") }));
   const walks = (await titles(world)).filter((one) => one.includes("Walk"));
   assert.deepEqual(walks, ["03-09T07:30 Walk", "03-09T08:30 Walk"]);
+});
+
+Deno.test("who is invited to an event finds that in the inbox, once, and nobody else does", async () => {
+  await using world = await openWorld();
+  const { gateway, alice, bob, carol, roomId } = world;
+  const inbox = async (who: Caller): Promise<unknown[]> => {
+    await gateway.runJobs();
+    const { body } = await who.get("/v1/collaboration/notifications");
+    return body.items.filter((item: Answer["body"]) => item.resource?.type === "event")
+      .map((item: Answer["body"]) => [item.kind, item.resource.id, item.title, item.roomId]);
+  };
+  const attendees = [{ principalId: "alice" }, { principalId: "bob" }];
+  const start = { dateTime: "2026-03-02T09:00:00", timeZone: "Europe/Vienna" };
+  const { body: event } = ok(
+    await alice.post(`${CALENDAR}/events`, {
+      roomId,
+      title: "Stand-up",
+      start,
+      durationMinutes: 15,
+      rrule: "FREQ=DAILY;COUNT=5",
+      attendees,
+    }),
+    201,
+  );
+  const path = `${CALENDAR}/events/${event.id}`;
+  assert.deepEqual(await inbox(bob), [["invitation", event.id, "Stand-up", roomId]]);
+  assert.deepEqual(await inbox(alice), []);
+  ok(await alice.patch(path, { attendees: [...attendees, { principalId: "carol" }] }));
+  assert.deepEqual(await inbox(carol), [["invitation", event.id, "Stand-up", roomId]]);
+  ok(await alice.patch(path, { title: "Daily" }));
+  ok(await alice.patch(path, { scope: "this", occurrence: "2026-03-03T09:00:00", title: "Other" }));
+  ok(await alice.patch(path, { scope: "following", occurrence: "2026-03-04T09:00:00", title: "Later" }));
+  assert.equal((await inbox(bob)).length, 1);
+  ok(await alice.delete(path), 204);
+  assert.deepEqual(await inbox(bob), [["invitation", event.id, null, roomId]]);
 });

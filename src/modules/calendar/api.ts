@@ -67,7 +67,7 @@ type Deps = {
 export function calendarModule({ index, meetings, ...deps }: Deps): Module {
   const access = new CalendarAccess(deps);
   const eventMeetings = new EventMeetings(meetings);
-  const writer = new EventWriter({ clock: deps.clock, index, meetings: eventMeetings });
+  const writer = new EventWriter({ clock: deps.clock, index, meetings: eventMeetings, notify: deps.notify });
   const calendar = new CalendarService({ ...deps, access, writer, meetings: eventMeetings });
   const editor = new EventEditor({ ...deps, access, writer, meetings: eventMeetings });
   const feeds = new CalendarFeeds({ ...deps, access });
@@ -99,7 +99,10 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
     defineOperation({
       name: "event.create",
       summary: "Put an event, or a series of them, in a calendar",
-      description: "Times are wall times in a zone, so a series stays at its hour when clocks change.",
+      description:
+        "Times are wall times in a zone, so a series stays at its hour when clocks change. Each occurrence lasts as long as the " +
+        "first, by the clock that does not change; one at a time that the clocks skip is left out, and COUNT does not count it " +
+        "(RFC 5545). Who is invited is told by a notification `invitation`.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "POST", path: `${PATH}/events`, status: 201 },
       input: EventCreate,

@@ -229,7 +229,7 @@ export class EventEditor {
     const after: WholeEvent = { ...tail, row: newRow, attendees };
     newRow.meeting_id = await this.#deps.meetings.ofPart(actor, event, after);
     await this.#deps.writer.put(tx, head, { actor, scope: "following", occurrence }, event);
-    return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree });
+    return await this.#deps.writer.put(tx, after, { actor, scope: "all", ifFree: input.ifFree, invited: event });
   }
 
   /** Attendees as they are after the change; when the time is another, everybody is asked again. */

@@ -113,7 +113,7 @@ export class CalendarImports {
       }
       const after = eventOf(reader, who, roomId, { master, edits }, before, iso(clock.now()));
       if (before !== undefined && isSame(before, after)) return "unchanged";
-      await writer.put(tx, after, { actor: who, scope: "all" }, before);
+      await writer.put(tx, after, { actor: who, scope: "all", invited: after }, before);
       // The room is held by now: a removal that came before is seen, and one to come waits for this.
       if (roomId !== null) await this.#checkRoom(who, roomId);
       return before === undefined ? "created" : "updated";

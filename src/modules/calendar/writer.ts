@@ -3,6 +3,7 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -27,7 +28,13 @@ export type CalendarIndex = {
   remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void>;
 };
 
-type Deps = { clock: Clock; index: CalendarIndex | undefined; meetings: EventMeetings };
+type Deps = {
+  clock: Clock;
+  index: CalendarIndex | undefined;
+  meetings: EventMeetings;
+  /** Absent where events come in as they were elsewhere, which is no invitation. */
+  notify?: Notify;
+};
 type Tx = Transaction<CalendarTables>;
 /** What a change is about. */
 export type Change = {
@@ -35,6 +42,8 @@ export type Change = {
   scope: (typeof SCOPES)[number];
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
+  /** Whose attendees know already that they are invited; else those of the event before the change. */
+  invited?: Pick<WholeEvent, "attendees"> | undefined;
 };
 /** The same of what nobody here does. */
 type Told = Pick<Change, "scope" | "occurrence"> & { actor?: Change["actor"] };
@@ -75,7 +84,25 @@ export class EventWriter {
     await this.#deps.index?.put(searchEntry(after));
     const job = reminderJob(after);
     if (job !== undefined) await tx.enqueue(job);
+    await this.#invite(tx, after, change, before);
     return after;
+  }
+
+  /** Those who were not invited before find it in their inbox; their streams are held, as they were told of the event. */
+  async #invite(tx: Tx, event: WholeEvent, { actor, invited }: Change, before?: WholeEvent): Promise<void> {
+    const { row, attendees } = event;
+    const known = new Set((invited ?? before)?.attendees.map(({ principal_id }) => principal_id));
+    const fresh = attendees.flatMap(({ principal_id }) => known.has(principal_id) ? [] : principal_id ?? []);
+    if (fresh.length === 0) return;
+    await this.#deps.notify?.({
+      tenantId: row.tenant_id,
+      principalIds: await knowing(new RoomStore(tx.db), event, fresh),
+      kind: "invitation",
+      actor,
+      roomId: row.room_id ?? undefined,
+      resource: { type: KIND, id: row.id },
+      title: row.title,
+    });
   }
 
   /** Adds events as they were elsewhere; their ids and uids are free. */

@@ -52,7 +52,9 @@ const Time = z.iso.datetime();
 const TimeZone = z.string().min(1).max(64).describe("IANA zone that dates and recurrence are meant in");
 
 export const Recurrence = z.strictObject({
-  rrule: z.string().min(1).max(500).describe("RFC 5545 rule without DTSTART, such as FREQ=WEEKLY;BYDAY=MO"),
+  rrule: z.string().min(1).max(500).describe(
+    "RFC 5545 rule without DTSTART, such as FREQ=WEEKLY;BYDAY=MO; what falls on a time that the clocks skip is left out",
+  ),
   anchor: z.enum(ANCHORS).default("due")
     .describe("due: the next due date follows this one; completion: it follows the moment of completion"),
 }).meta({ id: "TaskRecurrence" });
