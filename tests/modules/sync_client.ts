@@ -39,7 +39,8 @@ export class SyncClient {
     const client = new SyncClient(me, caller);
     await client.#take(ok(await caller.get("/v1/collaboration/sync")));
     const { items } = ok(await caller.get("/v1/collaboration/notifications?limit=200"));
-    for (const item of items) client.notifications.set(item.id, item);
+    // The preview is read with the list, and no event tells it.
+    for (const { preview: _, ...item } of items) client.notifications.set(item.id, item);
     return client;
   }
 
