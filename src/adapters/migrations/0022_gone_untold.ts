@@ -26,24 +26,34 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
   "document.commented": "comment",
 };
 
+/** Those that stand elsewhere than what they tell of. */
+const LATER = ["message.updated", "document.commented"];
+
 export const goneUntold: Migration = {
   name: "0022_gone_untold",
   async up(unknownDb) {
     const db = unknownDb as unknown as Db;
-    // What was sent stands at the place of its message. One scan of each table: in order, it would be read row by row.
-    const sent = await db.selectFrom("message").select(["tenant_id", "room_id", "seq"])
+    // Line by line, since there may be more of them than fit into memory. What was sent stands at the place of its message.
+    const sent = await db.selectFrom("message").select(["tenant_id", "room_id"]).distinct()
       .where("deleted_at", "is not", null).execute();
-    const later = await db.selectFrom("event").select(["tenant_id", "stream", "seq"])
-      .where("type", "in", ["message.updated", "document.commented"]).execute();
-    const places = [...sent.map(({ room_id, ...place }) => ({ ...place, stream: `room:${room_id}` })), ...later];
-    const byLine = Map.groupBy(places, ({ tenant_id, stream }) => `${tenant_id} ${stream}`);
-    for (const [first, ...rest] of byLine.values()) {
-      if (first === undefined) continue;
-      const seqs = [first, ...rest].map(({ seq }) => seq);
-      for (let at = 0; at < seqs.length; at += PAGE) await silence(db, first, seqs.slice(at, at + PAGE));
+    const later = await db.selectFrom("event").select(["tenant_id", "stream"]).distinct()
+      .where("type", "in", LATER).execute();
+    const lines = [...sent.map(({ tenant_id, room_id }) => ({ tenant_id, stream: `room:${room_id}` })), ...later];
+    for (const line of new Map(lines.map((line) => [`${line.tenant_id} ${line.stream}`, line])).values()) {
+      const seqs = await placesIn(db, line);
+      for (let at = 0; at < seqs.length; at += PAGE) await silence(db, line, seqs.slice(at, at + PAGE));
     }
   },
 };
+
+/** Where in a line something may be told that is gone. */
+async function placesIn(db: Db, { tenant_id, stream }: Line): Promise<number[]> {
+  const sent = await db.selectFrom("message").select("seq").where("tenant_id", "=", tenant_id)
+    .where("room_id", "=", stream.slice("room:".length)).where("deleted_at", "is not", null).execute();
+  const later = await db.selectFrom("event").select("seq")
+    .where("tenant_id", "=", tenant_id).where("stream", "=", stream).where("type", "in", LATER).execute();
+  return [...sent, ...later].map(({ seq }) => seq);
+}
 
 /** Empties those events of a line at these places that told of what is gone. */
 async function silence(db: Db, { tenant_id, stream }: Line, seqs: readonly number[]): Promise<void> {
