@@ -53,7 +53,8 @@ async function longestStretch(work: () => Promise<void>): Promise<number> {
 Deno.test("a few bytes that would take seconds to merge are refused by name, and hold nobody up", async () => {
   await using scene = await EditorScene.open("");
   const { world, room, id, token } = scene;
-  await writeInPieces(world, id, 90_000);
+  // Tests beside this one work at the same time, here as well as below; what is refused would take several times as long.
+  const honest = await longestStretch(() => writeInPieces(world, id, 90_000));
   const before = await world.text(id);
   const update = farApart(100);
   assert.ok(update.length < 1000, `${update.length} bytes`);
@@ -63,9 +64,9 @@ Deno.test("a few bytes that would take seconds to merge are refused by name, and
     hostile.update(update, 1);
     await until(() => hostile.heard("limit_reached"), "told no");
   });
-  assert.ok(live < STRETCH_MAX_MS, `${Math.round(live)} ms at a stretch`);
+  assert.ok(live < honest, `${Math.round(live)} ms at a stretch, honest writing ${Math.round(honest)}`);
   const merged = await longestStretch(async () => refused(await world.merge(id, update), 409, "limit_reached"));
-  assert.ok(merged < STRETCH_MAX_MS, `${Math.round(merged)} ms at a stretch`);
+  assert.ok(merged < honest, `${Math.round(merged)} ms at a stretch, honest writing ${Math.round(honest)}`);
   assert.equal(await world.text(id), before);
   await hostile.close();
 });
