@@ -92,7 +92,7 @@ Deno.test({
         const start = performance.now();
         const takes = [];
         for (let count = 0; count < 6; count++) takes.push(await here.take("ada", SLOW));
-        assert.ok(performance.now() - start < 300, `${performance.now() - start} ms`);
+        assert.ok(performance.now() - start < 50, `${performance.now() - start} ms`);
         assert.deepEqual(takes.map(({ isAllowed }) => isAllowed), [true, true, true, true, true, false]);
         assert.ok((await there.take("ada", SLOW)).isAllowed);
         await server.start();
@@ -129,7 +129,7 @@ Deno.test({
       server.freeze();
       const start = performance.now();
       for (let count = 0; count < 20; count++) await limiter.take("ada", SLOW);
-      assert.ok(performance.now() - start < 1000, `${performance.now() - start} ms`);
+      assert.ok(performance.now() - start < 250, `${performance.now() - start} ms`);
       server.thaw();
     });
   },
