@@ -138,10 +138,7 @@ export function createProduct(
     cursors,
     identity,
     sight: {
-      async rooms(actor, ids) {
-        const seen = await Promise.all(ids.map((id) => gate.look(actor, id)));
-        return new Set(seen.flatMap((entry) => entry?.room.id ?? []));
-      },
+      rooms: async (actor, ids) => new Set((await gate.lookAll(actor, ids)).keys()),
       tasks: sees("task"),
       events: sees("event"),
       texts: (actor, ids) => new MessageFinder({ store, gate }).texts(actor, ids),

@@ -30,10 +30,7 @@ export class MessageFinder {
   /** The texts of those that are still there and that the actor sees, by id. */
   async texts(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
     const rows = await new MessageStore(this.#deps.store.db).byIds(actor.tenantId, ids);
-    const roomIds = [...new Set(rows.map((row) => row.room_id))];
-    const rooms = new Map(
-      await Promise.all(roomIds.map(async (id) => [id, await this.#deps.gate.look(actor, id)] as const)),
-    );
+    const rooms = await this.#deps.gate.lookAll(actor, rows.map((row) => row.room_id));
     return new Map(rows.flatMap((row) => {
       const seen = rooms.get(row.room_id);
       return row.text === null || seen === undefined || row.seq <= hiddenUpTo(seen) ? [] : [[row.id, row.text]];

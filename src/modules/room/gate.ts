@@ -89,6 +89,12 @@ export class RoomGate {
     return entryOf(who, await new RoomStore(this.#store.db).seen(seer(who), roomId));
   }
 
+  /** Those of the rooms that somebody sees, by id. */
+  async lookAll(who: Who, roomIds: Iterable<string>): Promise<ReadonlyMap<string, Entry>> {
+    const entries = await Promise.all([...new Set(roomIds)].map((id) => this.look(who, id)));
+    return new Map(entries.flatMap((entry) => entry === undefined ? [] : [[entry.room.id, entry]]));
+  }
+
   /** Of these principals, those who are enabled and see the room. */
   async seeing(
     room: Pick<RoomRow, "tenant_id" | "id" | "visibility">,

@@ -136,9 +136,7 @@ export class TaskService {
     const { row } = await writer.find(context, ref);
     const tasks = new TaskStore(store.db);
     const related = await tasks.relations(row.tenant_id, row.id);
-    const roomIds = [...new Set(related.map(({ other }) => other.room_id))];
-    const entries = await Promise.all(roomIds.map((id) => gate.look(context.actor, id)));
-    const visible = new Set(roomIds.filter((_, index) => entries[index] !== undefined));
+    const visible = await gate.lookAll(context.actor, related.map(({ other }) => other.room_id));
     return {
       ...writer.present(row),
       relations: related.filter(({ other }) => visible.has(other.room_id))
