@@ -12,7 +12,6 @@ type Tables = {
 };
 type Db = Kysely<Tables>;
 type Line = { tenant_id: string; stream: string };
-type Told = { seq: number; type: string; json: string };
 
 /** What deleting leaves of a thing in the events that told it, by the name that it has in their data. */
 const EMPTIED = {
@@ -20,6 +19,8 @@ const EMPTIED = {
   comment: { text: "", anchor: null },
 };
 type Subject = keyof typeof EMPTIED;
+/** An event, read: `id` is that of the thing it tells. */
+type Told = { seq: number; subject: Subject; id: string; event: { data: { [name in Subject]?: object } } };
 const SUBJECTS: Readonly<Record<string, Subject>> = {
   "message.created": "message",
   "message.updated": "message",
@@ -57,15 +58,18 @@ async function placesIn(db: Db, { tenant_id, stream }: Line): Promise<number[]> 
 
 /** Empties those events of a line at these places that told of what is gone. */
 async function silence(db: Db, { tenant_id, stream }: Line, seqs: readonly number[]): Promise<void> {
-  const page = await db.selectFrom("event").select(["seq", "type", "json"])
+  const rows = await db.selectFrom("event").select(["seq", "type", "json"])
     .where("tenant_id", "=", tenant_id).where("stream", "=", stream)
     .where("seq", "in", seqs).where("type", "in", Object.keys(SUBJECTS)).execute();
-  const gone = { message: await deletedMessages(db, page), comment: await deletedComments(db, page) };
-  for (const { seq, type, json } of page) {
+  const page = rows.flatMap(({ seq, type, json }): Told[] => {
     const [subject, event] = [SUBJECTS[type], JSON.parse(json)];
-    const told = subject === undefined ? undefined : event.data[subject];
-    if (subject === undefined || !gone[subject].has(told?.id)) continue;
-    event.data[subject] = { ...told, ...EMPTIED[subject] };
+    const id = subject === undefined ? undefined : event.data[subject]?.id;
+    return subject === undefined || typeof id !== "string" ? [] : [{ seq, subject, id, event }];
+  });
+  const gone = { message: await deletedMessages(db, page), comment: await deletedComments(db, page) };
+  for (const { seq, subject, id, event } of page) {
+    if (!gone[subject].has(id)) continue;
+    Object.assign(event.data[subject] ?? {}, EMPTIED[subject]);
     await db.updateTable("event").set({ json: JSON.stringify(event) })
       .where("tenant_id", "=", tenant_id).where("stream", "=", stream).where("seq", "=", seq).execute();
   }
@@ -88,6 +92,5 @@ async function deletedComments(db: Db, page: readonly Told[]): Promise<ReadonlyS
 }
 
 function idsIn(page: readonly Told[], subject: Subject): string[] {
-  return page.filter(({ type }) => SUBJECTS[type] === subject).map(({ json }) => JSON.parse(json).data[subject]?.id)
-    .filter((id) => typeof id === "string");
+  return page.filter((told) => told.subject === subject).map(({ id }) => id);
 }
