@@ -6,7 +6,7 @@ import { pin, Server } from "./server.ts";
 const CONNECTIONS = 64;
 const SECONDS = 5;
 /** Until the runtime has compiled what is hot, on both sides. */
-const WARM_UP_SECONDS = 3;
+const WARM_UP_SECONDS = 10;
 
 type Shot = { method: string; path: string; token: string; body?: unknown };
 
