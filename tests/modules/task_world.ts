@@ -35,6 +35,9 @@ export class TaskWorld extends RoomWorld {
   }
 }
 
-export function openTaskWorld(room: Record<string, unknown> = {}): Promise<TaskWorld> {
-  return TaskWorld.open({ room: { slug: "ops", visibility: "private", ...room } });
+export function openTaskWorld(
+  room: Record<string, unknown> = {},
+  environment: Record<string, string> = {},
+): Promise<TaskWorld> {
+  return TaskWorld.open({ environment, room: { slug: "ops", visibility: "private", ...room } });
 }

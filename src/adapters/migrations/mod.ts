@@ -25,6 +25,7 @@ import { roomMinute } from "./0019_room_minute.ts";
 import { exportRevisions } from "./0020_export_revisions.ts";
 import { transferBrought } from "./0021_transfer_brought.ts";
 import { goneUntold } from "./0022_gone_untold.ts";
+import { taskViews } from "./0024_task_views.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -51,6 +52,7 @@ export const migrations: readonly Migration[] = [
   exportRevisions,
   transferBrought,
   goneUntold,
+  taskViews,
 ];
 
 /** Any number that no other user of the database locks. */

@@ -159,16 +159,25 @@ export const TaskUpdate = z.strictObject({
 });
 export type TaskUpdate = z.output<typeof TaskUpdate>;
 
+/** Any of some principals; one alone needs no list. */
+const Principals = z.preprocess(
+  (value) => typeof value === "string" ? [value] : value,
+  z.array(PrincipalRef).max(ASSIGNEES_MAX),
+);
+
 export const TaskList = z.strictObject({
   ...pageInput,
   roomId: z.array(RoomId).max(50).optional().describe("Default: every room the caller can see"),
-  assigneeId: PrincipalRef.optional(),
+  assigneeId: Principals.optional().describe("Assigned to any of these; `me` is the caller"),
+  unassigned: z.boolean().optional().describe("true: only tasks that nobody is assigned to, false: only the others"),
+  createdBy: Principals.optional().describe("Made by any of these; `me` is the caller"),
   status: z.array(z.enum(STATUSES)).max(STATUSES.length).optional(),
   priority: z.array(z.enum(PRIORITIES)).max(PRIORITIES.length).optional(),
   label: z.array(Label).max(LABELS_MAX).optional().describe("Any of these"),
   dueBefore: Time.optional().describe("Due before this time"),
   dueAfter: Time.optional().describe("Due at this time or later"),
   parentId: TaskRef.optional().describe("Subtasks of this task"),
+  topLevel: z.boolean().optional().describe("true: only tasks that are no subtasks, false: only subtasks"),
   sourceMessageId: MessageId.optional().describe("Made from this message"),
   q: z.string().trim().min(1).max(100).optional().describe("Part of title, description or key"),
   updatedSince: Time.optional(),

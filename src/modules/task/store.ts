@@ -10,13 +10,16 @@ import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from 
 
 export type TaskFilter = {
   roomId?: readonly string[] | undefined;
-  assigneeId?: string | undefined;
+  assigneeId?: readonly string[] | undefined;
+  unassigned?: boolean | undefined;
+  createdBy?: readonly string[] | undefined;
   status?: readonly TaskRow["status"][] | undefined;
   priority?: readonly number[] | undefined;
   label?: readonly string[] | undefined;
   dueBefore?: string | undefined;
   dueAfter?: string | undefined;
   parentId?: string | undefined;
+  topLevel?: boolean | undefined;
   sourceMessageId?: string | undefined;
   q?: string | undefined;
   updatedSince?: string | undefined;
@@ -24,6 +27,9 @@ export type TaskFilter = {
 };
 
 type Db = Kysely<TaskTables>;
+
+/** What tasks are ordered by when by due date; word for word as in their index. */
+const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(NEVER)})`;
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
@@ -106,20 +112,28 @@ export class TaskStore {
     if (filter.roomId !== undefined) query = query.where("task.room_id", "in", filter.roomId);
     if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);
     if (filter.priority !== undefined) query = query.where("task.priority", "in", filter.priority);
-    if (filter.dueBefore !== undefined) query = query.where("task.due_at", "<", filter.dueBefore);
-    if (filter.dueAfter !== undefined) query = query.where("task.due_at", ">=", filter.dueAfter);
+    if (filter.dueBefore !== undefined) query = query.where(dueOrder, "<", filter.dueBefore);
+    if (filter.dueAfter !== undefined) {
+      query = query.where(dueOrder, ">=", filter.dueAfter).where("task.due_at", "is not", null);
+    }
+    if (filter.createdBy !== undefined) query = query.where("task.created_by", "in", filter.createdBy);
+    if (filter.unassigned !== undefined) {
+      // Said in the query itself: as a value to come it would not show that the index of such tasks serves.
+      query = query.where("task.assignee_ids_json", filter.unassigned ? "=" : "<>", sql.lit("[]"));
+    }
     if (filter.parentId !== undefined) query = query.where("task.parent_id", "=", filter.parentId);
+    if (filter.topLevel !== undefined) query = query.where("task.parent_id", filter.topLevel ? "is" : "is not", null);
     if (filter.sourceMessageId !== undefined) {
       query = query.where("task.source_message_id", "=", filter.sourceMessageId);
     }
     if (filter.updatedSince !== undefined) query = query.where("task.updated_at", ">=", filter.updatedSince);
     const { assigneeId, label, q } = filter;
     if (assigneeId !== undefined) {
-      query = query.where(({ exists, selectFrom }) =>
-        exists(
-          selectFrom("task_assignee").select("task_assignee.task_id").where("task_assignee.tenant_id", "=", tenantId)
-            .where("task_assignee.principal_id", "=", assigneeId).whereRef("task_assignee.task_id", "=", "task.id"),
-        )
+      query = query.where(
+        "task.id",
+        "in",
+        this.#db.selectFrom("task_assignee").select("task_id").where("tenant_id", "=", tenantId)
+          .where("principal_id", "in", assigneeId),
       );
     }
     if (label !== undefined) {
@@ -295,7 +309,7 @@ function sortColumns(sort: Sort) {
       return [sql.ref("task.room_id"), sql.ref("task.position"), id];
     case "dueAt":
     case "-dueAt":
-      return [sql`coalesce(task.due_at, ${sql.lit(NEVER)})`, id];
+      return [dueOrder, id];
     case "priority":
     case "-priority":
       return [sql.ref("task.priority"), id];
