@@ -146,3 +146,83 @@ Deno.test("a muted agent brings no room back either, whatever its role", async (
   refused(await agent.post(`${room}/restore`), 403, "agent_muted");
   ok(await owner.post(`${room}/restore`));
 });
+
+const CALENDAR = "/v1/collaboration/calendar/events";
+const TASKS = "/v1/collaboration/tasks";
+const START = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
+
+/** What somebody was told of: kinds of notifications, and what came on their own line besides room and read state. */
+async function toldTo(gateway: Harness, id: string): Promise<[kinds: string[], lines: string[]]> {
+  const rows = await gateway.app.store.log.read("default", `principal:${id}`, 0, 1000);
+  const lines = rows.map(({ type }) => type).filter((type) => type === "task.assigned" || type.endsWith(".reminder"));
+  const kinds = rows.filter(({ type }) => type === "notification.created")
+    .map(({ json }) => JSON.parse(json).data.notification.kind);
+  return [kinds.sort(), lines.sort()];
+}
+
+for (const agentPolicy of [{ mode: "off" }, { allowedAgentIds: ["other"] }]) {
+  const [rule] = Object.keys(agentPolicy);
+  onEngines(
+    `no message, task, event or reminder is brought to an agent that may only read by ${rule}`,
+    async (environment) => {
+      await using world = await RoomWorld.open({ environment: { ...environment, SVC_SEARCH: "off" } });
+      const { roomId, gateway } = world;
+      const [owner, member, room] = [world.as("owner"), world.as("member"), `/v1/rooms/${roomId}`];
+      ok(await owner.patch(room, { agentPolicy }));
+      await robot(world, "robo");
+      // An agent knows of a private event what its owner does.
+      const attendees = ["robo", "observer", "owner"].map((principalId) => ({ principalId }));
+      const event = { roomId, title: "Review", start: START, durationMinutes: 30, reminders: [{ minutesBefore: 10 }] };
+      ok(await member.post(CALENDAR, { ...event, attendees }), 201);
+      const { id } = ok(await member.post(CALENDAR, { ...event, visibility: "private" }), 201);
+      ok(await member.patch(`${CALENDAR}/${id}`, { attendees }));
+      const task = { roomId, title: "x", dueAt: "2026-03-02T09:00:00.000Z" };
+      ok(await member.post(TASKS, { ...task, assigneeIds: ["robo", "observer"] }), 201);
+      const { key } = ok(await member.post(TASKS, task), 201);
+      ok(await member.patch(`${TASKS}/${key}`, { assigneeIds: ["observer", "robo"] }));
+      const mentions = { principalIds: ["robo", "observer"] };
+      ok(await member.post("/v1/messages", { roomId, text: "look", mentions }), 201);
+      gateway.clock.advance(Date.parse("2026-03-02T08:55:00.000Z") - gateway.clock.now());
+      await gateway.runJobs();
+      assert.deepEqual(await toldTo(gateway, "robo"), [[], []]);
+      const kinds = ["invitation", "invitation", "invitation", "mention", "reminder", "reminder"];
+      const lines = ["calendar.event.reminder", "calendar.event.reminder", "task.assigned", "task.assigned"];
+      assert.deepEqual(await toldTo(gateway, "observer"), [
+        [...kinds, "task_assigned", "task_assigned", "task_due", "task_due"],
+        lines,
+      ]);
+
+      // It is invited and assigned all the same, as it may read, and is told once the room lets it do more.
+      const agent = await gateway.as("robo", { kind: "agent", owner: "owner" });
+      assert.equal(ok(await agent.get(`${TASKS}?assigneeId=me`)).items.length, 2);
+      assert.equal(ok(await agent.get(`${CALENDAR}/${id}`)).myStatus, "needs_action");
+      const people = { owner: await gateway.as("owner"), member: await gateway.as("member") };
+      ok(await people.owner.patch(room, { agentPolicy: { mode: "mention", allowedAgentIds: null } }));
+      ok(await people.member.post(TASKS, { roomId, title: "y", assigneeIds: ["robo"] }), 201);
+      ok(
+        await people.member.post(CALENDAR, {
+          ...event,
+          start: { ...START, dateTime: "2026-03-03T09:00:00" },
+          attendees,
+        }),
+        201,
+      );
+      assert.deepEqual(await toldTo(gateway, "robo"), [["invitation", "task_assigned"], ["task.assigned"]]);
+    },
+  );
+}
+
+onEngines("a room that mutes an agent from its beginning does not call it in either", async (environment) => {
+  await using world = await RoomWorld.open({ environment });
+  const { gateway } = world;
+  await robot(world, "robo");
+  const before = await toldTo(gateway, "robo");
+  const owner = world.as("owner");
+  const room = { name: "Quiet", memberIds: ["robo", "member"], agentPolicy: { mode: "off" } };
+  const { id } = ok(await owner.post("/v1/rooms", room), 201);
+  assert.deepEqual(await toldTo(gateway, "robo"), before);
+  assert.deepEqual((await toldTo(gateway, "member"))[0], ["invitation", "invitation"]);
+  assert.ok(ok(await owner.get(`/v1/rooms/${id}/members`)).items.length === 3);
+  ok(await owner.post("/v1/rooms", { name: "Loud", memberIds: ["robo"] }), 201);
+  assert.deepEqual((await toldTo(gateway, "robo"))[0], [...before[0], "invitation"]);
+});

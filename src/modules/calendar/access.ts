@@ -2,7 +2,16 @@
 import { type Actor, hasScope, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { effectiveRole, type RoomGate, RoomStore, type SeenRoom, seer } from "@/modules/room/mod.ts";
+import {
+  effectiveRole,
+  isMuted,
+  type RoomGate,
+  type RoomRow,
+  RoomStore,
+  type SeenRoom,
+  seer,
+  type Visitor,
+} from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AttendeeRow, CalendarTables, EventRow } from "./store.ts";
 
@@ -87,14 +96,30 @@ function levelOf(who: Who, event: Event, room: SeenRoom | null | undefined): Lev
 
 /** Of these principals, those who may know everything of an event; not who is disabled, or banned from its room. */
 export async function knowing(rooms: RoomStore, event: Event, ids: readonly string[]): Promise<string[]> {
+  return (await meet(rooms, event, ids)).knowers.map(({ id }) => id);
+}
+
+/** Of those, whom the event is brought to: not agents that its room lets do nothing but read. */
+export async function addressed(rooms: RoomStore, event: Event, ids: readonly string[]): Promise<string[]> {
+  const { knowers, room } = await meet(rooms, event, ids);
+  return knowers.map(({ id: principalId, kind }) => ({ principalId, kind }))
+    .filter((who) => !room || !isMuted(who, room)).map(({ principalId }) => principalId);
+}
+
+async function meet(
+  rooms: RoomStore,
+  event: Event,
+  ids: readonly string[],
+): Promise<{ knowers: Visitor[]; room: RoomRow | null | undefined }> {
   const { tenant_id: tenantId, room_id: roomId } = event.row;
   const found = roomId === null ? null : await rooms.find(tenantId, roomId);
   const room = found?.state === "deleted" ? undefined : found;
   const visitors = await rooms.visitors(tenantId, roomId ?? "", ids);
-  return visitors.filter(({ id: principalId, kind, role, owner_id: ownerId, my_role, owner_role }) => {
+  const knowers = visitors.filter(({ id: principalId, kind, role, owner_id: ownerId, my_role, owner_role }) => {
     const met = room && { ...room, my_role, owner_role };
     return levelOf({ tenantId, principalId, kind, role, ownerId }, event, met) === "full";
-  }).map(({ id }) => id);
+  });
+  return { knowers, room };
 }
 
 /** Throws for who may not ask when others are busy: a refusal because they are tells just that. */

@@ -3,7 +3,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { knowing } from "./access.ts";
+import { addressed } from "./access.ts";
 import { dueReminders, remindedOf, reminderEvent, reminderJob } from "./reminder.ts";
 import { CalendarStore, type CalendarTables } from "./store.ts";
 
@@ -28,7 +28,7 @@ export class Reminders {
       if (event === undefined) return;
       const now = this.#deps.clock.now();
       for (const due of dueReminders(event, now)) {
-        for (const principalId of await knowing(new RoomStore(tx.db), event, remindedOf(event, due.occurrence))) {
+        for (const principalId of await addressed(new RoomStore(tx.db), event, remindedOf(event, due.occurrence))) {
           await tx.emit(reminderEvent(event, due, principalId));
           await this.#deps.notify({
             tenantId,

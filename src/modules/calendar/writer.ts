@@ -7,7 +7,7 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { knowing, type Level } from "./access.ts";
+import { addressed, knowing, type Level } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
@@ -96,7 +96,7 @@ export class EventWriter {
     if (fresh.length === 0) return;
     await this.#deps.notify?.({
       tenantId: row.tenant_id,
-      principalIds: await knowing(new RoomStore(tx.db), event, fresh),
+      principalIds: await addressed(new RoomStore(tx.db), event, fresh),
       kind: "invitation",
       actor,
       roomId: row.room_id ?? undefined,

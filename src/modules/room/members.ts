@@ -8,7 +8,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { type IdentityService, idOf, type PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type Entry, type RoomGate, seer } from "./gate.ts";
+import { type Entry, isMuted, type RoomGate, seer } from "./gate.ts";
 import { presentShared, roomEvent } from "./presenter.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
 import { type MemberRow, RoomStore, type RoomTables } from "./store.ts";
@@ -185,7 +185,7 @@ export class RoomMembers {
     });
     await this.#deps.notifications.notify({
       tenantId: actor.tenantId,
-      principalIds: [principalId],
+      principalIds: isMuted({ kind, principalId }, room) ? [] : [principalId],
       kind: "invitation",
       actor,
       roomId: room.id,

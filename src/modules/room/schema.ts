@@ -29,14 +29,14 @@ export const Metadata = z.record(z.string().max(128), Json).refine(
 export const AgentPolicy = z.strictObject({
   mode: z.enum(["mention", "all", "off"]).default("mention").describe(
     "Which messages agents are notified of. mention: those that mention them, and what people write to them; " +
-      "all: the same as people; off: none, and agents only read the room",
+      "all: the same as people; off: none, nor of tasks and events, and agents only read the room",
   ),
   maxAgentTurns: z.int().min(0).max(100).default(3).describe(
     "How often within five minutes an agent is notified of what agents write here; as soon as a person writes, the count " +
       "begins anew. 0: never",
   ),
   allowedAgentIds: z.array(PrincipalId).max(200).nullish().describe(
-    "Agents that may do more than read the room; null or absent: every agent that is a member",
+    "Agents that may do more than read the room, and are notified of what is there; null or absent: every agent that is a member",
   ),
 }).meta({ id: "AgentPolicy" });
 export type AgentPolicy = z.output<typeof AgentPolicy>;

@@ -134,7 +134,7 @@ export class TaskWriter {
     await this.#deps.store.write(async (tx) => {
       const row = await new TaskStore(tx.db).find(tenantId, taskId);
       if (row === undefined || row.due_at !== dueAt || row.is_open === 0) return;
-      const principalIds = [...await this.#deps.people.seeing(tenantId, assigneesOf(row), row.room_id)];
+      const principalIds = await this.#deps.people.addressed(tenantId, assigneesOf(row), row.room_id);
       await this.#deps.notify({
         ...noticeOf(row),
         kind: "task_due",
@@ -168,7 +168,7 @@ export class TaskWriter {
     });
   }
 
-  /** Those who came or went hear it on their own stream, unless they no longer see the room. */
+  /** Those who came or went hear it on their own stream: who came unless the room mutes them, who went if they see it still. */
   async #tellAssignees(
     tx: Transaction<TaskTables>,
     actor: Context["actor"],
@@ -180,11 +180,12 @@ export class TaskWriter {
     if (added.length === 0 && removed.length === 0) return;
     const assigned = event(actor, row, "task.assigned", { task, added, removed });
     const stillThere = await this.#deps.people.seeing(row.tenant_id, removed, row.room_id);
+    const addressed = await this.#deps.people.addressed(row.tenant_id, added, row.room_id);
     await tx.emit(
       assigned,
-      ...[...added, ...stillThere].map((id) => ({ ...assigned, stream: principalStream(id) })),
+      ...[...addressed, ...stillThere].map((id) => ({ ...assigned, stream: principalStream(id) })),
     );
-    const others = added.filter((id) => id !== actor.principalId);
+    const others = addressed.filter((id) => id !== actor.principalId);
     if (others.length > 0) {
       await this.#deps.notify({ ...noticeOf(row), kind: "task_assigned", principalIds: others, actor });
     }
