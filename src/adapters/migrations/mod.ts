@@ -26,6 +26,7 @@ import { exportRevisions } from "./0020_export_revisions.ts";
 import { transferBrought } from "./0021_transfer_brought.ts";
 import { goneUntold } from "./0022_gone_untold.ts";
 import { taskViews } from "./0024_task_views.ts";
+import { meetingHand } from "./0025_meeting_hand.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -53,6 +54,7 @@ export const migrations: readonly Migration[] = [
   transferBrought,
   goneUntold,
   taskViews,
+  meetingHand,
 ];
 
 /** Any number that no other user of the database locks. */

@@ -268,7 +268,7 @@ function moderationOperations(attendance: MeetingAttendance) {
     }),
     defineOperation({
       name: "meeting.update_participant",
-      summary: "Mute somebody, give a role, or let somebody in from the lobby",
+      summary: "Mute somebody, raise or lower a hand, give a role, or let somebody in from the lobby",
       access: WRITE,
       http: { method: "PATCH", path: `${PATH}/:id/participants/:participantId`, status: 200 },
       input: ParticipantUpdate,

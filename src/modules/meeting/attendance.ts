@@ -104,8 +104,9 @@ export class MeetingAttendance {
     return people.filter((person) => isPresent(person, clock.now())).map(presentParticipant);
   }
 
-  /** Mutes, gives a role, or lets somebody in from the lobby. */
-  update(context: Context, { id, participantId, muted, role, admitted }: ParticipantUpdate): Promise<Participant> {
+  /** Mutes, raises or lowers a hand, gives a role, or lets somebody in from the lobby. */
+  update(context: Context, input: ParticipantUpdate): Promise<Participant> {
+    const { id, participantId, muted, handRaised, role, admitted } = input;
     const { actor } = context;
     return this.#deps.keeper.holdOpen(context, id, async (held, entry) => {
       const own = roleIn(actor, held.row, entry, held.people);
@@ -115,12 +116,17 @@ export class MeetingAttendance {
         requireModerator(own, "Letting somebody in");
         person = await letIn(held, person, actor);
       }
-      if (muted === undefined && role === undefined) return presentParticipant(person);
+      if (handRaised !== undefined) checkHand(own, person, handRaised, isSelf);
+      const hand = handRaised === undefined || handRaised === (person.hand_raised_at !== null) ? undefined : handRaised;
+      if (muted === undefined && role === undefined && hand === undefined) return presentParticipant(person);
       if (muted !== undefined && !isSelf) {
         requireRank(own, person.role, "Muting somebody");
         if (!muted) throw new Fault("forbidden", "/muted: everybody unmutes only themselves");
       }
-      const set: Partial<ParticipantRow> = muted === undefined ? {} : { is_muted: muted ? 1 : 0 };
+      const set: Partial<ParticipantRow> = {
+        ...(muted === undefined ? {} : { is_muted: muted ? 1 : 0 }),
+        ...(hand === undefined ? {} : { hand_raised_at: hand ? held.handTime : null }),
+      };
       if (role !== undefined && role !== person.role) {
         requireRank(own, person.role, "Giving a role");
         requireRank(own, role, "Giving a role");
@@ -176,6 +182,7 @@ export class MeetingAttendance {
       role: role === "host" && held.row.host_id !== actor.principalId ? "moderator" : role,
       state: isWaiting ? "waiting" : "joined",
       is_muted: 0,
+      hand_raised_at: null,
       capabilities_json: JSON.stringify(input.capabilities),
       lease_expires_at: held.leaseEnd,
       joined_at: isWaiting ? null : iso(held.now),
@@ -219,6 +226,15 @@ export class MeetingAttendance {
     for (const host of held.people.filter((one) => one.role === "host")) await held.change(host, { role: "moderator" });
     await held.save({ host_id: person.principal_id });
   }
+}
+
+/** Throws unless somebody of this role may raise or lower the hand of this person. */
+function checkHand(own: MeetingRole, person: ParticipantRow, isRaised: boolean, isSelf: boolean): void {
+  if (!isSelf) {
+    requireRank(own, person.role, "Lowering a hand");
+    if (isRaised) throw new Fault("forbidden", "/handRaised: everybody raises only their own hand");
+  }
+  if (isRaised && person.state === "waiting") throw new Fault("conflict", "/handRaised: not before they are let in");
 }
 
 function hasSeat({ joined, row }: HeldMeeting): boolean {

@@ -34,6 +34,9 @@ export const NOT_BEGUN = {
   version: 1,
 } as const satisfies Partial<MeetingRow>;
 
+/** What everybody is like who is not in a meeting any more. */
+const GONE = { state: "left", hand_raised_at: null } as const satisfies Partial<ParticipantRow>;
+
 type Who = Pick<Actor, "principalId" | "kind">;
 
 export type HeldDeps = {
@@ -74,6 +77,12 @@ export class HeldMeeting {
 
   get joined(): ParticipantRow[] {
     return this.people.filter((person) => person.state === "joined");
+  }
+
+  /** When a hand goes up that goes up now: after all that are up, also on nodes whose clocks differ and within a millisecond. */
+  get handTime(): string {
+    const latest = Math.max(...this.people.map(({ hand_raised_at: at }) => at === null ? 0 : Date.parse(at)));
+    return iso(Math.max(this.now, latest + 1));
   }
 
   /** When a lease given now runs out. */
@@ -160,7 +169,7 @@ export class HeldMeeting {
     reason: Exclude<ParticipantRow["left_reason"], null | "ended">,
     actor?: Who,
   ): Promise<void> {
-    const gone = await this.change(person, { state: "left", left_at: iso(this.now), left_reason: reason });
+    const gone = await this.change(person, { ...GONE, left_at: iso(this.now), left_reason: reason });
     const participant = presentParticipant(gone);
     if (this.people.length === 0) await this.#desert();
     if (person.state === "waiting") return await this.emit("meeting.updated", actor, { participant });
@@ -173,7 +182,7 @@ export class HeldMeeting {
   async end(reason: Exclude<MeetingRow["end_reason"], null>, actor?: Who): Promise<void> {
     const wasRinging = this.row.state === "ringing";
     const wasOpen = this.row.is_open === 1;
-    const left = { state: "left", left_at: iso(this.now), left_reason: "ended" } as const;
+    const left = { ...GONE, left_at: iso(this.now), left_reason: "ended" } as const;
     for (const person of [...this.people]) await this.change(person, left);
     await stopRecording(this);
     await this.save({ state: "ended", is_open: 0, close_at: null, ended_at: iso(this.now), end_reason: reason });

@@ -49,6 +49,7 @@ export function presentParticipant(row: ParticipantRow): Participant {
     role: row.role,
     state: row.state,
     muted: row.is_muted === 1,
+    handRaisedAt: row.hand_raised_at,
     capabilities: JSON.parse(row.capabilities_json),
     joinedAt: row.joined_at,
     leftAt: row.left_at,

@@ -92,6 +92,9 @@ export const Participant = z.object({
   role: z.enum(MEETING_ROLES),
   state: z.enum(["waiting", "joined", "left"]).describe("waiting: in the lobby"),
   muted: z.boolean(),
+  handRaisedAt: Time.nullable().describe(
+    "null: the hand is down. No two in a meeting are alike; the first comes first",
+  ),
   capabilities: Capabilities,
   joinedAt: Time.nullable(),
   leftAt: Time.nullable(),
@@ -184,6 +187,7 @@ export const ParticipantUpdate = z.strictObject({
   id: MeetingId,
   participantId: ParticipantId,
   muted: z.boolean().optional().describe("Moderators mute others; only oneself unmutes"),
+  handRaised: z.boolean().optional().describe("Everybody raises their own hand; moderators lower those of others"),
   role: z.enum(MEETING_ROLES).optional().describe("host: hands the meeting over"),
   admitted: z.literal(true).optional().describe("Lets somebody in from the lobby"),
 });
@@ -240,7 +244,7 @@ export const MEETING_EVENTS: readonly EventType[] = [
   },
   {
     type: "meeting.updated",
-    summary: "A meeting was scheduled or changed, somebody waits, was muted or given a role",
+    summary: "A meeting was scheduled or changed, somebody waits, was muted or given a role, raised or lowered a hand",
     data: z.object({ meeting, participant: Participant.optional() }),
   },
   {

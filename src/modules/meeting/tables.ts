@@ -1,4 +1,4 @@
-// The rows of meetings, as made by migration 0011.
+// The rows of meetings, as made by migrations 0011 and 0025.
 import type { PrincipalKind } from "@/core/actor.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { END_REASONS, LEAVE_REASONS, MEETING_KINDS, MEETING_ROLES, MEETING_STATES } from "./schema.ts";
@@ -45,6 +45,8 @@ export type ParticipantRow = {
   role: (typeof MEETING_ROLES)[number];
   state: "waiting" | "joined" | "left";
   is_muted: number;
+  /** Null while it is down. Of two in a meeting the one raised first is less. */
+  hand_raised_at: string | null;
   capabilities_json: string;
   lease_expires_at: string;
   joined_at: string | null;

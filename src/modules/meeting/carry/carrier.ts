@@ -29,7 +29,7 @@ export type CarriedMeeting = Omit<Meeting, Passing> & {
     | (Omit<Recording, "consentedIds" | "pendingIds" | "state"> & { id: string; state: "stopped" | "failed" })
     | null;
 };
-export type CarriedParticipant = Omit<Participant, "state"> & {
+export type CarriedParticipant = Omit<Participant, "state" | "handRaisedAt"> & {
   meetingId: string;
   leftReason: ParticipantRow["left_reason"];
   createdAt: string;
@@ -126,6 +126,7 @@ export class MeetingCarrier {
           role: one.role,
           state: "left",
           is_muted: one.muted ? 1 : 0,
+          hand_raised_at: null,
           capabilities_json: JSON.stringify(one.capabilities),
           lease_expires_at: leftAt,
           joined_at: one.joinedAt,
@@ -255,7 +256,7 @@ function recordingNow({ egressId: _egressId, ...recording }: KeptRecording, now:
 }
 
 function participantOf(row: ParticipantRow, now: string): CarriedParticipant {
-  const { state, ...participant } = presentParticipant(row);
+  const { state, handRaisedAt: _hand, ...participant } = presentParticipant(row);
   const shared = { meetingId: row.meeting_id, createdAt: row.created_at };
   return state === "left"
     ? { ...participant, ...shared, leftReason: row.left_reason }
