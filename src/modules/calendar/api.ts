@@ -239,7 +239,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       summary: "Import an iCalendar file",
       description:
         "Answers at once; the report tells what came of it. Events are told by their uid, so it may be repeated; principals " +
-        "who are invited stay so, and reminders where the file has none.",
+        "who are invited stay so, and reminders where the file has none. Attendees with an email address are those of the file.",
       access: { scope: "calendar.write", room: "member" },
       // A byte of the file may take two of JSON.
       http: { method: "POST", path: `${PATH}/import`, status: 202, bodyMaxBytes: 2 * IMPORT_MAX_BYTES + 4096 },
@@ -287,7 +287,7 @@ function feedRoute(feeds: CalendarFeeds): Route {
       }],
       responses: {
         "200": {
-          description: "The calendar (RFC 5545)",
+          description: "The calendar (RFC 5545), with who attends and what they answered",
           content: { "text/calendar": { schema: { type: "string" } } },
         },
       },

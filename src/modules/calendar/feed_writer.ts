@@ -3,6 +3,7 @@ import ical, { foldLines, ICalEvent, ICalEventClass, type ICalEventData, ICalEve
 import { tzlib_get_ical_block } from "timezones-ical-library";
 import { nextTurn } from "@/core/clock.ts";
 import { cutAt } from "./expansion.ts";
+import { type People, peopleLines } from "./feed_people.ts";
 import { exDatesOf, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import type { EventRow, WholeEvent } from "./store.ts";
 import { instantOf, localOf, wallMs } from "./zone.ts";
@@ -21,12 +22,19 @@ const CLASSES = { room: null, busy_only: ICalEventClass.CONFIDENTIAL, private: I
 
 /** What a file holds at most, in UTF-16 units; events beyond that are left out. */
 const FILE_MAX = 8_000_000;
+/** Of that what tells who attends: the events of a feed matter more. */
+const PEOPLE_MAX = FILE_MAX / 2;
 /** Written before others get their turn. */
 const PIECE = 50_000;
 const BEGIN = "BEGIN:VEVENT\r\n";
+const END = "END:VEVENT";
 
-/** Writes the calendar, piece by piece: it may be large. */
-export async function writeCalendar(name: string, events: readonly WholeEvent[]): Promise<string> {
+/** Writes the calendar, piece by piece: it may be large. Who is not among `people` is called by their id. */
+export async function writeCalendar(
+  name: string,
+  events: readonly WholeEvent[],
+  people: People = new Map(),
+): Promise<string> {
   const calendar = ical({
     name,
     prodId: "//Collaboration Gateway//Calendar//EN",
@@ -36,12 +44,12 @@ export async function writeCalendar(name: string, events: readonly WholeEvent[])
   const written: string[] = [];
   let size = 0;
   let turnAt = PIECE;
-  for (const data of dataOf(events)) {
+  for (const { data, lines } of dataOf(events, people)) {
     // One event of each zone is enough for the calendar to describe it.
     const zone = data.timezone ?? "";
     const event = zones.has(zone) ? new ICalEvent(data, calendar) : calendar.createEvent(data);
     zones.add(zone);
-    const text = plain(foldLines(event.toString()));
+    const text = plain(foldLines(withLines(event.toString(), lines)));
     if ((size += text.length) > FILE_MAX) break;
     written.push(text);
     if (size < turnAt) continue;
@@ -53,16 +61,31 @@ export async function writeCalendar(name: string, events: readonly WholeEvent[])
   return at < 2 ? outline : `${outline.slice(0, at)}${written.join("")}END:VCALENDAR`;
 }
 
-function* dataOf(events: readonly WholeEvent[]): Generator<EventData> {
-  for (const { row, overrides } of events) {
-    yield { ...describe(row, {}), repeating: row.rrule === null ? null : recurrence(row) };
+function* dataOf(events: readonly WholeEvent[], people: People): Generator<{ data: EventData; lines: string[] }> {
+  let size = 0;
+  const linesOf = (event: WholeEvent, name?: string): string[] => {
+    const lines = size > PEOPLE_MAX ? [] : peopleLines(event, people, name === undefined ? undefined : { name });
+    for (const line of lines) size += line.length;
+    return lines;
+  };
+  for (const event of events) {
+    const { row, overrides } = event;
+    const data = { ...describe(row, {}), repeating: row.rrule === null ? null : recurrence(row) };
+    yield { data, lines: linesOf(event) };
     for (const override of overrides) {
-      yield {
+      const data = {
         ...describe(row, patchOf(override), override.occurrence),
         x: [occurrenceId(override.occurrence, row.time_zone)],
       };
+      yield { data, lines: linesOf(event, override.occurrence) };
     }
   }
+}
+
+/** An event with some more lines: the library takes nobody without an address. */
+function withLines(event: string, lines: readonly string[]): string {
+  const at = event.lastIndexOf(END);
+  return `${event.slice(0, at)}${lines.map((line) => `${line}\r\n`).join("")}${event.slice(at)}`;
 }
 
 function plain(text: string): string {

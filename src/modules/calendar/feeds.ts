@@ -5,10 +5,11 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
+import type { People } from "./feed_people.ts";
 import type { Feed, FeedCreate, NewFeed } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type FeedRow, type WholeEvent } from "./store.ts";
 
@@ -19,13 +20,14 @@ const EVENTS_MAX = 2000;
 const DAY_MS = 86_400_000;
 const PAST_DAYS = 180;
 const FUTURE_DAYS = 400;
+const NAMES_AT_ONCE = 1000;
 
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
   gate: RoomGate;
   access: CalendarAccess;
-  identity: Pick<IdentityService, "subject">;
+  identity: Pick<IdentityService, "subject" | "enabled">;
 };
 
 export class CalendarFeeds {
@@ -97,7 +99,20 @@ export class CalendarFeeds {
       if (await levelOf(event) === "full") events.push(event);
     }
     const { writeCalendar } = await import("./feed_writer.ts");
-    return await writeCalendar(feed.name, events);
+    return await writeCalendar(feed.name, events, await this.#people(feed.tenant_id, events));
+  }
+
+  async #people(tenantId: string, events: readonly WholeEvent[]): Promise<People> {
+    const ids = new Set(
+      events.flatMap(({ row, attendees }) =>
+        attendees.length === 0 ? [] : [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
+      ),
+    );
+    const found: (readonly [string, PrincipalRow])[] = [];
+    for (const rest = [...ids]; rest.length > 0;) {
+      found.push(...await this.#deps.identity.enabled(tenantId, rest.splice(0, NAMES_AT_ONCE)));
+    }
+    return new Map(found);
   }
 }
 

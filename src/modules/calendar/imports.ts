@@ -266,7 +266,8 @@ function comparable({ row, overrides, attendees }: WholeEvent): unknown {
     [row.title, row.description, row.location, row.visibility, row.is_transparent, row.reminders_json],
     [row.start_local, row.time_zone, row.duration_seconds, row.rrule, row.last_local, row.ex_dates_json],
     overrides.map(({ occurrence, patch_json }) => [occurrence, patch_json]),
-    attendees.map(({ principal_id, email, role }) => [principal_id, email, role]),
+    // Who is invited by address comes out of the file, and so behind the others.
+    attendees.map(({ principal_id, email, role }) => JSON.stringify([principal_id, email, role])).sort(),
   ];
 }
 
