@@ -131,6 +131,9 @@ Deno.test("a scheduled message is sent at its time, once, in the sender's name",
   assert.deepEqual(ok(await bob.get(`/v1/messages?roomId=${roomId}`)).items, []);
   assert.equal(ok(await alice.get("/v1/messages/scheduled")).items.length, 1);
   assert.equal(ok(await bob.get("/v1/messages/scheduled")).items.length, 0);
+  const location = answer.headers.get("location") ?? "";
+  assert.deepEqual(ok(await alice.get(location)), answer.body);
+  refused(await bob.get(location), 404, "not_found");
   gateway.clock.advance(3_600_000);
   const later = await gateway.as("alice");
   await gateway.runJobs();
@@ -139,6 +142,7 @@ Deno.test("a scheduled message is sent at its time, once, in the sender's name",
     ["good morning", "alice"],
   ]);
   assert.deepEqual(ok(await later.get("/v1/messages/scheduled")).items, []);
+  refused(await later.get(location), 404, "not_found");
   const repeated = await later.post("/v1/messages", { roomId, text: "good morning", clientMessageId: "later-1" });
   assert.deepEqual([repeated.status, repeated.body.id], [200, items[0].id]);
 });

@@ -1,10 +1,12 @@
 // Operations on the caller's messages for later.
 import { z } from "@zod/zod";
 import { defineOperation, type Operation } from "@/core/operation.ts";
-import { ScheduledId, ScheduledList, ScheduledMessages } from "./schema.ts";
+import { ScheduledId, ScheduledList, ScheduledMessage, ScheduledMessages } from "./schema.ts";
 import type { ScheduledService } from "./service.ts";
 
 const PATH = "/v1/messages/scheduled";
+const byId = z.strictObject({ id: ScheduledId });
+const example = { id: "sch_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
 
 /** The operations, for the message module. */
 export function scheduledOperations(scheduled: ScheduledService): Operation[] {
@@ -20,14 +22,25 @@ export function scheduledOperations(scheduled: ScheduledService): Operation[] {
       run: ({ actor }, input) => scheduled.list(actor, input),
     }),
     defineOperation({
+      name: "scheduled_message.read",
+      summary: "Read one's message for later, or one that could not be sent",
+      access: { scope: "message.read" },
+      http: { method: "GET", path: `${PATH}/:id`, status: 200 },
+      input: byId,
+      output: ScheduledMessage,
+      faults: ["not_found"],
+      example,
+      run: ({ actor }, { id }) => scheduled.read(actor, id),
+    }),
+    defineOperation({
       name: "scheduled_message.cancel",
       summary: "Cancel a message for later",
       access: { scope: "message.write" },
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
-      input: z.strictObject({ id: ScheduledId }),
+      input: byId,
       output: z.void(),
       faults: ["not_found"],
-      example: { id: "sch_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+      example,
       run: ({ actor }, { id }) => scheduled.cancel(actor, id),
     }),
   ];

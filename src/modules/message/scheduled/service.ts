@@ -110,12 +110,16 @@ export class ScheduledService {
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }
 
+  async read({ tenantId, principalId }: Actor, id: string): Promise<ScheduledMessage> {
+    const row = await new ScheduledStore(this.#deps.store.db).find(tenantId, id);
+    if (row?.sender_id !== principalId) throw absent();
+    return present(row);
+  }
+
   async cancel(actor: Actor, id: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const row = await new ScheduledStore(tx.db).find(actor.tenantId, id);
-      if (row?.sender_id !== actor.principalId || !await this.#drop(tx, row)) {
-        throw new Fault("not_found", "No such message for later; it may have been sent");
-      }
+      if (row?.sender_id !== actor.principalId || !await this.#drop(tx, row)) throw absent();
     });
   }
 
@@ -196,6 +200,10 @@ export class ScheduledService {
       isRead: false,
     };
   }
+}
+
+function absent(): Fault {
+  return new Fault("not_found", "No such message for later; it may have been sent");
 }
 
 function fileOwner(scheduledId: string): string {
