@@ -177,6 +177,28 @@ Deno.test("a scheduled message of somebody removed since is not sent, and its se
   assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
 });
 
+Deno.test("a purged room takes the messages for later along, and tells those who wanted to send them", async () => {
+  await using gateway = await openGateway();
+  const { bob } = await people(gateway, "bob");
+  const boss = await gateway.as("boss", { role: "owner" });
+  const roomId = await roomOf(boss, ["bob"]);
+  const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
+  const ids: string[] = [];
+  for (const text of ["one", "two"]) ids.push(ok(await bob.post("/v1/messages", { roomId, text, sendAt })).id);
+  const kept = ok(await bob.post("/v1/messages", { roomId: await roomOf(bob, []), text: "elsewhere", sendAt })).id;
+  const { cursor } = ok(await bob.get("/v1/collaboration/sync"));
+  ok(await boss.delete(`/v1/rooms/${roomId}?purge=true`));
+  await gateway.runJobs();
+  const { items } = ok(await bob.get("/v1/messages/scheduled"));
+  assert.deepEqual(items.map(({ id }: { id: string }) => id), [kept]);
+  const { events } = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}`));
+  const removed = events.filter(({ type }: { type: string }) => type === "scheduled_message.removed");
+  assert.deepEqual(
+    removed.map(({ data }: { data: unknown }) => data),
+    ids.map((scheduledMessageId) => ({ scheduledMessageId, messageId: null })),
+  );
+});
+
 Deno.test("a message for later that is asked for again when it has been sent is answered with what was sent", async () => {
   await using gateway = await openGateway();
   const { alice } = await people(gateway, "alice");

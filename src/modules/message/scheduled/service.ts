@@ -18,6 +18,7 @@ import { SCHEDULED_AHEAD_MS, SCHEDULED_MAX, type ScheduledList, type ScheduledMe
 import { type ScheduledRow, ScheduledStore, type ScheduledTables } from "./store.ts";
 
 export const SEND_JOB = "message.send_scheduled";
+const PURGE_BATCH = 100;
 
 type Deps = {
   store: Store<ScheduledTables>;
@@ -156,8 +157,16 @@ export class ScheduledService {
     });
   }
 
-  purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    return this.#deps.store.write((tx) => new ScheduledStore(tx.db).purgeRoom(tenantId, roomId));
+  /** Drops those for a purged room, batch by batch so that nobody waits long. */
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    let dropped: number;
+    do {
+      dropped = await this.#deps.store.write(async (tx) => {
+        const rows = await new ScheduledStore(tx.db).ofRoom(tenantId, roomId, PURGE_BATCH);
+        for (const row of rows) await this.#drop(tx, row);
+        return rows.length;
+      });
+    } while (dropped > 0);
   }
 
   /** Removes one that is not sent, and tells its sender; whether it was there. */

@@ -68,8 +68,9 @@ export class ScheduledStore {
     return rows.length > 0;
   }
 
-  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    await this.#db.deleteFrom("scheduled_message").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
-      .execute();
+  /** Some of a room's, the first ones made. */
+  ofRoom(tenantId: string, roomId: string, limit: number): Promise<ScheduledRow[]> {
+    return this.#db.selectFrom("scheduled_message").selectAll().where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).orderBy("id").limit(limit).execute();
   }
 }
