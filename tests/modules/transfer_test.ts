@@ -90,6 +90,45 @@ Deno.test("a Slack export comes in once, is found, goes out, and comes into anot
   });
 });
 
+Deno.test("what was pinned in Slack or Mattermost is pinned here, in the order it was", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const ts = (n: number) => `160000000${n}.000100`;
+    const channel = { id: "C1", name: "general", members: ["U1"], creator: "U1" };
+    const pins = [{ id: ts(3), type: "C", created: 1600000100 }, { id: ts(1), type: "C", created: 1600000200 }];
+    const slack = zipOf({
+      "users.json": JSON.stringify([{ id: "U1", name: "ann" }]),
+      "channels.json": JSON.stringify([{ ...channel, pins: [...pins, { id: "F1", type: "F", created: 1600000300 }] }]),
+      "general/2020-09-13.json": JSON.stringify(
+        [1, 2, 3].map((n) => ({ type: "message", user: "U1", text: `said ${n}`, ts: ts(n) })),
+      ),
+    });
+    const post = (create_at: number, message: string, is_pinned?: boolean) => ({
+      type: "post",
+      post: { team: "t", channel: "c", user: "bob", message, create_at, is_pinned },
+    });
+    const mattermost = [
+      { type: "version", version: 1 },
+      { type: "channel", channel: { team: "t", name: "c", display_name: "C", type: "O" } },
+      { type: "user", user: { username: "bob", teams: [{ name: "t", channels: [{ name: "c" }] }] } },
+      post(1000, "said 1", true),
+      post(2000, "said 2", false),
+      post(3000, "said 3"),
+    ].map((line) => JSON.stringify(line)).join("\n");
+    const cases = [["slack", "slack:U1", slack, ["said 1", "said 3"]], ["mattermost", "mattermost:bob", mattermost, [
+      "said 1",
+    ]]] as const;
+    for (const [kind, reader, archive, pinned] of cases) {
+      const { state, report } = await importArchive(gateway, boss, kind, archive);
+      assert.deepEqual([state, report], ["done", []]);
+      const member = await gateway.as(reader);
+      const { body: rooms } = await member.get("/v1/rooms?member=me");
+      const { body } = await member.get(`/v1/rooms/${rooms.items[0].id}/pins`);
+      assert.deepEqual(body.items.map(({ text }: { text: string }) => text), pinned);
+    }
+  });
+});
+
 Deno.test("archives that are unsafe, broken or no archives are refused by name", async () => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });

@@ -82,7 +82,7 @@ function importOperations(imports: ImportService): Operation[] {
       name: "transfer_import.create",
       summary: "Ask for an import; upload the archive to its content next",
       description: "What an archive holds gets ids that follow from its source, so importing again adds only what is " +
-        "missing. Original times, authors, threads and order are kept; everything is read for everybody. Ids of our own " +
+        "missing. Original times, authors, threads, pins and order are kept; everything is read for everybody. Ids of our own " +
         "exports are kept where they are free, else they map to others, always the same. Documents and contents of " +
         "files come in with our own exports, within the limits that are here; of others' exports messages keep the " +
         "names and links of files. A document that is there stays as it is, and gets the comments it does not have and " +

@@ -19,6 +19,7 @@ const Reply = z.object({
   type: z.string().nullish(),
   create_at: Ms,
   edit_at: Ms.nullish(),
+  is_pinned: z.boolean().nullish(),
   reactions: z.array(Reaction).nullish(),
   attachments: z.array(z.object({ path: z.string() })).nullish(),
 });
@@ -279,6 +280,8 @@ export class MattermostReader {
         return principalId === undefined ? [] : [{ key, principalId, at: isoOf(create_at, at) }];
       }),
       metadata: { importedFrom: "mattermost" },
+      // Mattermost does not say since when.
+      pinnedAt: post.is_pinned === true ? at : null,
       ...(post.edit_at ? { editedAt: isoOf(post.edit_at, at), editCount: 1, version: 2 } : {}),
     };
   }

@@ -28,6 +28,8 @@ const Conversation = z.looseObject({
   members: z.array(z.string()).default([]),
   topic: z.looseObject({ value: z.string() }).optional(),
   purpose: z.looseObject({ value: z.string() }).optional(),
+  /** The `ts` of messages; of files something else. */
+  pins: z.array(z.looseObject({ id: z.string(), created: z.number().optional() })).nullish(),
 });
 const Posted = z.looseObject({
   type: z.string().optional(),
@@ -134,9 +136,16 @@ export class SlackReader {
       createdAt: rest.created === undefined ? null : isoOf(rest.created),
     }));
     if (room === undefined) return;
+    const pins = new Map((rest.pins ?? []).map((pin) => [pin.id, pin.created]));
     for (const file of files) {
       const posts = (await this.#list(file, Posted) ?? []).toSorted((a, b) => compareTs(a.ts, b.ts));
-      await this.#importer.putMessages(room, posts.flatMap((post) => this.#message(id, file, post) ?? []));
+      const drafts = posts.flatMap((post): MessageDraft[] => {
+        const draft = this.#message(id, file, post);
+        if (draft === undefined) return [];
+        if (draft.deletedAt !== null || !pins.has(post.ts)) return [draft];
+        return [{ ...draft, pinnedAt: isoOf(pins.get(post.ts) ?? Number(post.ts)) }];
+      });
+      await this.#importer.putMessages(room, drafts);
     }
     const creator = rest.creator ? this.#principal(rest.creator) : undefined;
     await this.#importer.closeRoom(
