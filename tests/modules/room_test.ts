@@ -169,11 +169,13 @@ Deno.test("message.list around a message has it in its middle, however few are a
   const { body: room } = await alice.post("/v1/rooms", { name: "a" });
   const ids: string[] = [];
   for (const text of "01234") ids.push((await alice.post("/v1/messages", { roomId: room.id, text })).body.id);
-  const around = async (limit: number) => {
-    const { body } = await alice.get(`/v1/messages?roomId=${room.id}&around=${ids[2]}&limit=${limit}`);
+  const around = async (limit: number, place = 2) => {
+    const { body } = await alice.get(`/v1/messages?roomId=${room.id}&around=${ids[place]}&limit=${limit}`);
     return body.items.map((item: { text: string }) => item.text).join("");
   };
-  assert.deepEqual(await Promise.all([1, 2, 3, 5].map(around)), ["2", "12", "123", "01234"]);
+  assert.deepEqual(await Promise.all([1, 2, 3, 5].map((limit) => around(limit))), ["2", "12", "123", "01234"]);
+  // At an end there is more on the other side.
+  assert.deepEqual(await Promise.all([4, 3, 0, 1].map((place) => around(4, place))), ["1234", "1234", "0123", "0123"]);
 });
 
 async function takesExtremes(environment: Record<string, string>): Promise<void> {

@@ -70,12 +70,12 @@ export class MessageService {
 
     if (around !== undefined) {
       const seq = await this.#seqOf(tenantId, roomId, around, floor);
-      const half = Math.floor(limit / 2);
-      const older = await page(0, seq, true, half + 1);
-      const newer = await page(seq - 1, end, false, limit - Math.min(half, older.length) + 1);
-      const room = limit - Math.min(half, older.length);
-      const items = await show([...older.slice(0, half).reverse(), ...newer.slice(0, room)]);
-      const [hasBefore, hasAfter] = [older.length > half, newer.length > room];
+      const [older, newer] = [await page(0, seq, true, limit + 1), await page(seq - 1, end, false, limit + 1)];
+      // Half before it; where one side has less than its half, the other fills the page.
+      const earlier = Math.min(older.length, Math.max(Math.floor(limit / 2), limit - newer.length));
+      const later = Math.min(newer.length, limit - earlier);
+      const items = await show([...older.slice(0, earlier).reverse(), ...newer.slice(0, later)]);
+      const [hasBefore, hasAfter] = [older.length > earlier, newer.length > later];
       return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...position };
     }
     if (after !== undefined) {
