@@ -358,7 +358,9 @@ Deno.test("publish takes the ephemeral kinds of a channel and says so about ever
   assert.equal((await publish({ type: "typing", data: {} }, "nowhere:b")).error.code, 102);
   const misfit = (await publish({ type: "typing", data: { isTyping: 1 } })).error;
   assert.equal(misfit.code, 107);
-  assert.match(misfit.message, /^bad request: isTyping: Invalid input: [^\n]+$/);
+  assert.match(misfit.message, /^bad request: data\.isTyping: Invalid input: [^\n]+$/);
+  const missing = (await publish({ type: "typing" })).error;
+  assert.match(missing.message, /^bad request: data: Invalid input: expected object, [^\n]+$/);
   assert.equal((await publish({ type: "signal", data: { to: "bob", text: "x".repeat(80) } })).error.code, 106);
   rooms.banned.add("alice");
   assert.equal((await publish({ type: "typing", data: { isTyping: true } })).error.code, 103);

@@ -130,7 +130,7 @@ export class Commands {
       );
     }
     const parsed = ephemeral.data.safeParse(publication.data?.data);
-    if (!parsed.success) throw new WireFault(ERRORS.badRequest, issueOf(parsed.error));
+    if (!parsed.success) throw new WireFault(ERRORS.badRequest, issueOf(parsed.error, "data"));
     const maxBytes = ephemeral.maxBytes ?? EPHEMERAL_MAX_BYTES;
     const encoded = JSON.stringify(parsed.data) ?? "null";
     if (isLongerThan(encoded, maxBytes)) {

@@ -180,9 +180,10 @@ function invalid(id: number, length: number, error: WireError, detail?: string):
   return { method: "invalid", id, length, body: new WireFault(error, detail).error };
 }
 
-/** What is wrong first: where, and in words. */
-export function issueOf(error: z.ZodError): string {
+/** What is wrong first: where, below `place`, and in words. */
+export function issueOf(error: z.ZodError, ...place: string[]): string {
   const issue = error.issues[0];
   if (issue === undefined) return "it does not fit";
-  return issue.path.length === 0 ? issue.message : `${issue.path.join(".")}: ${issue.message}`;
+  const path = [...place, ...issue.path];
+  return path.length === 0 ? issue.message : `${path.join(".")}: ${issue.message}`;
 }
