@@ -35,7 +35,11 @@ export type HttpBinding = {
   ifMatch?: string;
   /** Longest body in bytes, when not the general limit. */
   bodyMaxBytes?: number;
+  /** A body of this type is the text of this field of the input, as it is; the others then stand in the query. */
+  text?: TextBody;
 };
+
+export type TextBody = { type: string; field: string };
 
 /** What every call of `run` is told besides its input. */
 export type Context = {

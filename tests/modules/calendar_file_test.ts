@@ -417,6 +417,46 @@ Deno.test("what a feed writes an import reads, to the same calendar", async () =
   assert.deepEqual(after.map(shape), before.map(shape));
 });
 
+Deno.test("import.create takes a file as it is, with the room in the query", async (t) => {
+  await using world = await openWorld();
+  const text = calendarOf("BEGIN:VEVENT", "UID:raw", "DTSTART:20260310T080000Z", "SUMMARY:Café", "END:VEVENT");
+  const post = (body: string, query = `?roomId=${world.roomId}`, type = "text/calendar; charset=utf-8") =>
+    world.alice.post(`${CALENDAR}/import${query}`, body, { "content-type": type });
+
+  await t.step("into the room, as often as it is sent", async () => {
+    const { status, body } = await post(text);
+    assert.deepEqual([status, body.roomId], [202, world.roomId]);
+    await world.gateway.runJobs();
+    const { report } = ok(await world.alice.get(`${CALENDAR}/import/${body.id}`)).body;
+    assert.deepEqual([report.created, report.problems], [1, []]);
+    assert.deepEqual((await list(world.alice, ...YEAR, `&roomId=${world.roomId}`)).map(({ title }) => title), ["Café"]);
+  });
+
+  await t.step("without a room: into one's own calendar", async () => {
+    const { body } = ok(await post(text, ""), 202);
+    assert.equal(body.roomId, null);
+  });
+
+  await t.step("what is no file, too large, or of another type is refused", async () => {
+    refused(await post("hello"), 422, "validation_failed");
+    refused(await post(text.replace("Café", "\0")), 422, "validation_failed");
+    refused(await post(`BEGIN:VCALENDAR\r\n${"x".repeat(1024 * 1024)}`), 422, "validation_failed");
+    refused(await post("x".repeat(3 * 1024 * 1024)), 413, "payload_too_large");
+    refused(await post(text, `?roomId=${world.roomId}&text=x`), 400, "unknown_parameter");
+    refused(await post(text, "", "text/calendar; charset=iso-8859-1"), 415, "unsupported_media_type");
+    refused(await post(text, "", "text/plain"), 415, "unsupported_media_type");
+    const title = { method: "POST", headers: { "content-type": "text/calendar" } };
+    refused(await world.alice.call(title.method, "/v1/rooms", text, title.headers), 415, "unsupported_media_type");
+  });
+
+  await t.step("the document names both types", async () => {
+    const { body } = await world.alice.get("/openapi.json");
+    const { requestBody, parameters } = body.paths[`${CALENDAR}/import`].post;
+    assert.deepEqual(Object.keys(requestBody.content), ["application/json", "text/calendar"]);
+    assert.ok(parameters.some(({ name, in: where }: Record<string, string>) => name === "roomId" && where === "query"));
+  });
+});
+
 Deno.test("one bad event is reported and does not keep the others out", async () => {
   await using world = await openWorld();
   const event = (uid: string, ...lines: string[]): string[] => ["BEGIN:VEVENT", `UID:${uid}`, ...lines, "END:VEVENT"];

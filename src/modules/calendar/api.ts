@@ -239,10 +239,17 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       summary: "Import an iCalendar file",
       description:
         "Answers at once; the report tells what came of it. Events are told by their uid, so it may be repeated; principals " +
-        "who are invited stay so, and reminders where the file has none. Attendees with an email address are those of the file.",
+        "who are invited stay so, and reminders where the file has none. Attendees with an email address are those of the " +
+        "file. The file may be the body itself; the room is then told in the query.",
       access: { scope: "calendar.write", room: "member" },
       // A byte of the file may take two of JSON.
-      http: { method: "POST", path: `${PATH}/import`, status: 202, bodyMaxBytes: 2 * IMPORT_MAX_BYTES + 4096 },
+      http: {
+        method: "POST",
+        path: `${PATH}/import`,
+        status: 202,
+        bodyMaxBytes: 2 * IMPORT_MAX_BYTES + 4096,
+        text: { type: "text/calendar", field: "text" },
+      },
       input: ImportStart,
       output: Import,
       faults: ["not_found", "room_archived"],

@@ -1,7 +1,8 @@
-// JSON bodies: read no further than the limit, decoded strictly, parsed once.
+// Bodies of JSON, or of text as it is: read no further than the limit, decoded strictly, parsed once.
 import { readBytes } from "@/core/bytes.ts";
 import { Fault } from "@/core/fault.ts";
-import { findUnsafeText, isDeeperThan } from "@/core/text.ts";
+import type { TextBody } from "@/core/operation.ts";
+import { findUnsafeText, isDeeperThan, isSafeText } from "@/core/text.ts";
 
 /** A request body: its bytes for a fingerprint, its value for the operation (`undefined` when there was none). */
 export type Body = { bytes: Uint8Array; value: unknown };
@@ -16,13 +17,15 @@ export async function refuseBody(request: Request): Promise<void> {
   await readBytes(request, 0, () => new Fault("bad_request", detail));
 }
 
-/** Reads a body of at most `maxBytes`; an empty one needs no content type. */
-export async function readBody(request: Request, maxBytes: number): Promise<Body> {
+/** Reads a body of at most `maxBytes`; an empty one needs no content type. `text`: what it may be instead of JSON. */
+export async function readBody(request: Request, maxBytes: number, text?: TextBody): Promise<Body> {
   if (!hasBody(request)) return EMPTY;
   const { headers } = request;
   const type = headers.get("Content-Type");
-  if (type !== null && !isJsonType(type)) {
-    throw new Fault("unsupported_media_type", "Expected Content-Type: application/json in UTF-8");
+  const isText = type !== null && text !== undefined && isOfType(type, text.type);
+  if (type !== null && !isText && !isOfType(type, "application/json")) {
+    const types = text === undefined ? "application/json" : `application/json or ${text.type}`;
+    throw new Fault("unsupported_media_type", `Expected Content-Type: ${types} in UTF-8`);
   }
   if ((headers.get("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
     throw new Fault("unsupported_media_type", "Compressed bodies are not accepted");
@@ -34,13 +37,24 @@ export async function readBody(request: Request, maxBytes: number): Promise<Body
   );
   if (bytes.length === 0) return EMPTY;
   if (type === null) throw new Fault("unsupported_media_type", "Expected Content-Type: application/json");
-  return { bytes, value: parseJson(bytes) };
+  return { bytes, value: isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes) };
 }
 
 function hasBody(request: Request): boolean {
   const length = request.headers.get("Content-Length");
   // Only looked at where it is needed: from then on a body is a stream, which the engine reads far slower.
   return length === null ? request.body !== null : length !== "0";
+}
+
+function textOf(bytes: Uint8Array, field: string): string {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch (error) {
+    throw new Fault("bad_request", "The body is not valid UTF-8", { cause: error });
+  }
+  if (!isSafeText(text)) throw unsafeText(`/${field}`);
+  return text;
 }
 
 function parseJson(bytes: Uint8Array): unknown {
@@ -67,8 +81,8 @@ export function unsafeText(pointer: string): Fault {
   });
 }
 
-function isJsonType(type: string): boolean {
+function isOfType(type: string, wanted: string): boolean {
   const [essence = "", ...parameters] = type.toLowerCase().split(";").map((part) => part.trim());
-  return essence === "application/json" &&
+  return essence === wanted &&
     parameters.every((parameter) => !parameter.startsWith("charset=") || /^charset="?utf-?8"?$/.test(parameter));
 }

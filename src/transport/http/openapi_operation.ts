@@ -131,9 +131,11 @@ function parametersOf(
       ...Object.hasOwn(example, name) ? { example: example[name] } : {},
     };
   };
-  const queryNames = hasBody(operation)
+  const queryNames = hasBody(operation) && http.text === undefined
     ? []
-    : Object.keys(properties).filter((name) => !pathNames.includes(name) && name !== http.ifMatch);
+    : Object.keys(properties).filter((name) =>
+      !pathNames.includes(name) && name !== http.ifMatch && name !== http.text?.field
+    );
   const ref = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
   return [
     ...pathNames.map((name) => parameter(name, "path")),
@@ -150,6 +152,7 @@ function bodyOf(operation: Operation, schemas: Schemas, input: JsonSchema, pathN
   const schema = omit(schemas, input, pathNames);
   const { properties, required } = propertiesOf(schemas, schema);
   if (Object.keys(properties).length === 0) return {};
+  const { text } = operation.http;
   const example = Object.entries((operation.example ?? {}) as Json).filter(([name]) => !pathNames.includes(name)); // an object, as inputs are
   return {
     requestBody: {
@@ -159,6 +162,7 @@ function bodyOf(operation: Operation, schemas: Schemas, input: JsonSchema, pathN
           schema,
           ...operation.example === undefined ? {} : { example: Object.fromEntries(example) },
         },
+        ...text === undefined ? {} : { [text.type]: { schema: properties[text.field] ?? { type: "string" } } },
       },
     },
   };

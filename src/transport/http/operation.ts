@@ -41,7 +41,7 @@ export function operationEndpoint(
   operation: Operation,
   { admit, dispatch, runOnce, deadlines, ...deps }: OperationDeps,
 ): Endpoint {
-  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes } = operation.http;
+  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes, text } = operation.http;
   const readInput = createReadInput(operation);
   const isWithBody = hasBody(operation);
   const once = isOnceable(operation) ? runOnce : undefined;
@@ -56,7 +56,7 @@ export function operationEndpoint(
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // What it says would be ignored, and more be deleted than was meant.
     if (method === "DELETE") await refuseBody(request);
-    const body = isWithBody ? await readBody(request, bodyMaxBytes) : undefined;
+    const body = isWithBody ? await readBody(request, bodyMaxBytes, text) : undefined;
     const input = readInput(exchange, params, body?.value);
     const call = new HttpCall(exchange, actor, input);
     const run = async (): Promise<Answer> => answerOf(await dispatch(operation, call), status);
