@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { nextAfter, parseRule } from "@/modules/task/recurrence.ts";
 import { affordableMs, quickest } from "./recurrence_cost.ts";
 import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { ok } from "./room_world.ts";
 import { refused } from "./team.ts";
 
 /** Completes a task and reads the one that follows it. */
@@ -52,6 +53,28 @@ Deno.test("completing a recurring task makes the next one once, with what was se
   assert.equal((await world.titles("")).length, 2);
   const events = await world.events();
   assert.equal(events.filter(({ type }) => type === "task.created").length, 2);
+});
+
+Deno.test("a series stays whose it is, whoever completes a task of it", async () => {
+  await using world = await openTaskWorld();
+  const { moderator, member, owner } = world;
+  const first = ok(
+    await owner.post(PATH, {
+      roomId: world.roomId,
+      title: "Report",
+      dueAt: "2026-03-02T09:00:00Z",
+      recurrence: { rrule: "FREQ=WEEKLY" },
+    }),
+    201,
+  );
+  ok(await moderator.post(PATH, { roomId: world.roomId, title: "Numbers", parentId: first.id }), 201);
+  const next = await complete(world, first.id);
+  const [copy] = ok(await member.get(`${PATH}?parentId=${next.id}`)).items;
+  assert.deepEqual([next.createdBy, copy.createdBy], ["owner", "moderator"]);
+  // Who completed it gets no right to delete what follows.
+  refused(await member.delete(`${PATH}/${next.id}`), 403, "forbidden");
+  const { items } = ok(await member.get(`${PATH}/${next.id}/activity`));
+  assert.deepEqual(items.map(({ type, actorId }: Record<string, string>) => [type, actorId]), [["created", "member"]]);
 });
 
 Deno.test("a recurring task is completed, and followed, in a room with as many open tasks as there may be", async () => {

@@ -76,7 +76,6 @@ export class TaskRepeater {
       next_task_id: null,
       completed_at: null,
       version: 1,
-      created_by: context.actor.principalId,
       created_at: now,
       updated_at: now,
       ...set,
