@@ -260,6 +260,31 @@ Deno.test("event.delete cancels one occurrence, all that follow, or the series",
   ]);
 });
 
+Deno.test("event.delete of the last occurrence that is left deletes the event", async () => {
+  await using world = await openWorld();
+  const remove = (id: string, scope: string, day: string) =>
+    world.alice.delete(`${CALENDAR}/events/${id}?scope=${scope}&occurrence=2026-03-${day}T09:00:00`);
+  const one = await series(world, { rrule: "FREQ=DAILY;COUNT=2" });
+  const moved = { start: { dateTime: "2026-03-20T09:00:00", timeZone: "Europe/Vienna" } };
+  ok(
+    await world.alice.patch(`${CALENDAR}/events/${one.id}`, {
+      scope: "this",
+      occurrence: "2026-03-10T09:00:00",
+      ...moved,
+    }),
+  );
+  ok(await remove(one.id, "this", "09"), 204);
+  assert.deepEqual(await startsIn(world.alice, ...MARCH), ["2026-03-20T08:00:00.000Z"]);
+  ok(await remove(one.id, "this", "10"), 204);
+  refused(await world.alice.get(`${CALENDAR}/events/${one.id}`), 404, "not_found");
+  // What comes before the day is left out already.
+  const other = await series(world, { exDates: ["2026-03-09T09:00:00"] });
+  ok(await remove(other.id, "following", "10"), 204);
+  refused(await world.alice.get(`${CALENDAR}/events/${other.id}`), 404, "not_found");
+  const cancelled = await eventsOf(world.gateway, `room:${world.roomId}`, "calendar.event.cancelled");
+  assert.deepEqual(cancelled.map(({ data }) => data.scope), ["this", "all", "all"]);
+});
+
 Deno.test("members of the room see its events; visibility decides what; strangers see nothing", async () => {
   await using world = await openWorld();
   const open = await series(world, { rrule: null });

@@ -10,7 +10,7 @@ import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
 import { askedAgain, attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
 import { countBefore, cutAt, lastBefore, ruleFrom, shiftOf } from "./expansion.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { exDatesOf, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
+import { exDatesOf, firstOccurrence, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
 import { presentEvent } from "./presenter.ts";
 import { asKept, parseRule, withEnd } from "./rule.ts";
 import { type CalendarEvent, type EventDelete, type EventUpdate, EXCEPTIONS_MAX } from "./schema.ts";
@@ -64,25 +64,11 @@ export class EventEditor {
       if (input.scope === "all" || occurrence === undefined || occurrence.name === null) {
         return await writer.remove(tx, event, { actor, scope: "all" });
       }
-      const change = { actor, scope: input.scope, occurrence };
-      if (input.scope === "this") {
-        const { name } = occurrence;
-        const exDates = [...exDatesOf(event.row), name].sort();
-        checkExceptions(exDates.length);
-        await writer.tellCancelled(tx, event, change);
-        const row = { ...event.row, ex_dates_json: JSON.stringify(exDates) };
-        await writer.put(
-          tx,
-          { ...event, row, ...without(event, (other) => other === name) },
-          { actor, scope: "all" },
-          event,
-        );
-        return;
-      }
-      const head = headOf(event, occurrence.name);
-      if (head === undefined) return await writer.remove(tx, event, { actor, scope: "all" });
-      await writer.tellCancelled(tx, event, change);
-      await writer.put(tx, head, { actor, scope: "all" }, event);
+      const rest = input.scope === "this" ? lessOne(event, occurrence.name) : headOf(event, occurrence.name);
+      // An event that takes place no more is in no list, from which it could be deleted.
+      if (rest === undefined || isOver(rest)) return await writer.remove(tx, event, { actor, scope: "all" });
+      await writer.tellCancelled(tx, event, { actor, scope: input.scope, occurrence });
+      await writer.put(tx, rest, { actor, scope: "all" }, event);
     });
   }
 
@@ -276,6 +262,20 @@ function occurrenceOf(
 
 function firstName({ row }: WholeEvent): string | null {
   return row.rrule === null ? null : row.start_local;
+}
+
+/** The series without one of its occurrences. */
+function lessOne(event: WholeEvent, name: string): WholeEvent {
+  const exDates = [...exDatesOf(event.row), name].sort();
+  checkExceptions(exDates.length);
+  const row = { ...event.row, ex_dates_json: JSON.stringify(exDates) };
+  return { ...event, row, ...without(event, (other) => other === name) };
+}
+
+/** Whether nothing is left of a series. */
+function isOver(event: WholeEvent): boolean {
+  const { items, truncated } = firstOccurrence(event);
+  return items.length === 0 && !truncated;
 }
 
 /** The series up to before this occurrence; `undefined` when nothing comes before it. */
