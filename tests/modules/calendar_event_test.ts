@@ -285,6 +285,20 @@ Deno.test("event.delete of the last occurrence that is left deletes the event", 
   assert.deepEqual(cancelled.map(({ data }) => data.scope), ["this", "all", "all"]);
 });
 
+Deno.test("the capabilities say what a calendar holds, and one more is refused", async () => {
+  await using world = await openWorld();
+  const { limits } = ok(await world.alice.get("/v1/collaboration/capabilities")).body.modules.calendar;
+  assert.deepEqual([limits.rangeDays, limits.occurrencesPerSeries, limits.importBytes], [366, 1000, 1024 * 1024]);
+  const many = (count: number) => ({
+    roomId: world.roomId,
+    title: "x",
+    start: { date: "2026-03-09" },
+    reminders: Array.from({ length: count }, (_, minutesBefore) => ({ minutesBefore })),
+  });
+  ok(await world.alice.post(`${CALENDAR}/events`, many(limits.reminders)), 201);
+  refused(await world.alice.post(`${CALENDAR}/events`, many(limits.reminders + 1)), 422, "validation_failed");
+});
+
 Deno.test("members of the room see its events; visibility decides what; strangers see nothing", async () => {
   await using world = await openWorld();
   const open = await series(world, { rrule: null });

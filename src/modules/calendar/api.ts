@@ -13,14 +13,17 @@ import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { CalendarAccess } from "./access.ts";
 import { EventEditor } from "./editor.ts";
-import { CalendarFeeds, FEED_PATH } from "./feeds.ts";
+import { SERIES_MAX } from "./expansion.ts";
+import { CalendarFeeds, FEED_PATH, FEEDS_MAX } from "./feeds.ts";
 import { CalendarImports, IMPORT_JOB } from "./imports.ts";
 import { EventMeetings, type Meetings } from "./meetings.ts";
 import { REMINDER_JOB } from "./reminder.ts";
 import { Reminders } from "./reminders.ts";
 import {
+  ATTENDEES_MAX,
   CALENDAR_EVENTS,
   CalendarEvent,
+  DESCRIPTION_MAX,
   EventCreate,
   EventDelete,
   EventId,
@@ -28,6 +31,7 @@ import {
   EventPage,
   EventRead,
   EventUpdate,
+  EXCEPTIONS_MAX,
   Feed,
   FeedCreate,
   FreeBusy,
@@ -36,7 +40,11 @@ import {
   IMPORT_MAX_BYTES,
   ImportStart,
   NewFeed,
+  OCCURRENCES_MAX,
+  RANGE_DAYS_MAX,
+  REMINDERS_MAX,
   Rsvp,
+  TITLE_MAX,
 } from "./schema.ts";
 import { CalendarService } from "./service.ts";
 import { purgeCalendar } from "./source.ts";
@@ -91,6 +99,21 @@ export function calendarModule({ index, meetings, ...deps }: Deps): Module {
       }),
     ],
     purgeRoom: (tenantId, roomId) => purgeCalendar(deps.store, tenantId, roomId),
+    capability: () => ({
+      enabled: true,
+      limits: {
+        title: TITLE_MAX,
+        description: DESCRIPTION_MAX,
+        attendees: ATTENDEES_MAX,
+        reminders: REMINDERS_MAX,
+        exceptions: EXCEPTIONS_MAX,
+        rangeDays: RANGE_DAYS_MAX,
+        occurrences: OCCURRENCES_MAX,
+        occurrencesPerSeries: SERIES_MAX,
+        feeds: FEEDS_MAX,
+        importBytes: IMPORT_MAX_BYTES,
+      },
+    }),
   };
 }
 

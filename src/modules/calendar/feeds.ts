@@ -15,7 +15,7 @@ import { CalendarStore, type CalendarTables, type FeedRow, type WholeEvent } fro
 
 /** Where feeds are served. */
 export const FEED_PATH = "/v1/collaboration/calendar/feeds";
-const FEEDS_MAX = 20;
+export const FEEDS_MAX = 20;
 const EVENTS_MAX = 2000;
 const DAY_MS = 86_400_000;
 const PAST_DAYS = 180;
