@@ -58,6 +58,16 @@ Deno.test("docker-compose.yml holds no secret: each is asked for by name", () =>
   for (const [line, value] of secrets) assert.match(value ?? "", /^(\$\{\w+:\?.+\}|"")$/, line);
 });
 
+Deno.test("docker-compose.yml runs the gateway in production unless told otherwise, so it takes no example for a secret", () => {
+  const given = compose.services["gateway"]?.environment ?? {};
+  const [, name, usual = ""] = /^\$\{(\w+):-(\w+)\}$/.exec(given["SVC_ENV"] ?? "") ?? [];
+  assert.deepEqual([name, usual], ["SVC_ENV", "production"]);
+  const example = /^# SVC_JWT_SECRET=(.+)$/m.exec(file(".env.example"))?.[1] ?? "";
+  const values: Record<string, string> = { SVC_ENV: usual, SVC_JWT_SECRET: example };
+  const read = () => readConfig({ get: (name) => values[name], readFile: () => "" });
+  assert.throws(read, /SVC_JWT_SECRET is not valid/);
+});
+
 Deno.test("what docker-compose.yml tells Prometheus of the gateway, it tells the gateway as well", () => {
   const given = compose.services["gateway"]?.environment ?? {};
   const names = [...content("prometheus").matchAll(/\$\{(SVC_\w+)/g)].map(([, name = ""]) => name);
