@@ -208,7 +208,7 @@ export function createProduct(
     operations: () => operations,
     async standingInRoom(who, roomId) {
       const entry = await gate.look(who, roomId);
-      return entry && { role: entry.role, isMuted: isMuted(who, entry.room) };
+      return entry && { kind: entry.room.kind, role: entry.role, isMuted: isMuted(who, entry.room) };
     },
     subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
   });

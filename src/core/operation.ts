@@ -11,11 +11,18 @@ export type Access = {
   tenant?: TenantRole;
   /** Lowest role in the room the call is about; checked by `room.enter` inside the call's own transaction. */
   room?: RoomRole;
+  /** The same in a direct room, where it differs: there nobody is above the other. */
+  direct?: RoomRole;
   /** The call is also fine in an archived room (reads always are). */
   archived?: true;
   /** The call is also fine for an agent the room has muted (reads always are): it takes itself out, or says what it read. */
   muted?: true;
 };
+
+/** Lowest role in a room of this kind. */
+export function roomRoleIn(kind: string | undefined, { room, direct = room }: Access): RoomRole | undefined {
+  return kind === "direct" ? direct : room;
+}
 
 /**
  * A rate rule: `burst` calls within the time that so many take at `perSecond`, counted from the first of them; when it is

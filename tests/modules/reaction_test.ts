@@ -69,6 +69,21 @@ Deno.test("reaction.add refuses the 51st kind, but not one more of a kind that i
   assert.equal(ok(await bob.get(`/v1/messages/${id}`)).reactions.length, 50);
 });
 
+Deno.test("in a direct room everybody pins, and nobody deletes what the other said", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"], { kind: "direct" });
+  const { id } = await say(bob, roomId, "mine");
+  ok(await bob.put(`/v1/messages/${id}/pin`));
+  const checks = [{ action: "pin.add", resource: { type: "room", id: roomId } }];
+  const { results: [may] } = ok(await bob.post("/v1/collaboration/permissions/check", { checks }));
+  assert.deepEqual([may.allowed, may.needs.roomRole], [true, "member"]);
+  assert.deepEqual(ok(await alice.get(`/v1/rooms/${roomId}/pins`)).items.map(({ id }: { id: string }) => id), [id]);
+  ok(await alice.delete(`/v1/messages/${id}/pin`));
+  refused(await alice.delete(`/v1/messages/${id}`), 403, "forbidden");
+  ok(await bob.delete(`/v1/messages/${id}`));
+});
+
 Deno.test("reactions and pins are for those inside, on messages that are there", async () => {
   await using gateway = await openGateway();
   const { alice, bob, eve } = await people(gateway, "alice", "bob", "eve");

@@ -174,8 +174,12 @@ export class MessageService {
     const { tenantId } = actor;
     await this.#deps.store.write(async (tx) => {
       const { row, entry } = await this.#finder.findToChange(tx, context, id);
-      if (row.sender_id !== actor.principalId && entry.role !== "moderator" && entry.role !== "owner") {
-        throw new Fault("forbidden", "Messages of others are deleted by moderators of the room");
+      const { room, role } = entry;
+      if (row.sender_id !== actor.principalId && (room.kind === "direct" || role !== "moderator" && role !== "owner")) {
+        throw new Fault(
+          "forbidden",
+          "Messages of others are deleted by moderators of the room, in a direct room by nobody",
+        );
       }
       if (row.deleted_at !== null) throw new Fault("not_found", "The message is deleted already");
       const messages = new MessageStore(tx.db);

@@ -1,7 +1,7 @@
 // Answers "may they?" from the operations' own access declarations: tenant role ∧ room role ∧ token scope.
 import { type Actor, hasScope, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { isRead, type Operation } from "@/core/operation.ts";
+import { isRead, type Operation, roomRoleIn } from "@/core/operation.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
@@ -13,7 +13,7 @@ type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "ki
 type StandingInRoom = (
   who: Subject,
   roomId: string,
-) => Promise<{ role: RoomRole | null; isMuted: boolean } | undefined>;
+) => Promise<{ kind: string; role: RoomRole | null; isMuted: boolean } | undefined>;
 
 type Deps = {
   operations: () => ReadonlyMap<string, Operation>;
@@ -32,8 +32,8 @@ export class PermissionService {
   async check(actor: Actor, check: PermissionCheck): Promise<PermissionResult> {
     const operation = this.#deps.operations().get(check.action);
     if (operation === undefined) return { allowed: false, reason: "unknown_action", needs: null };
-    const { scope, tenant = "guest", room = null } = operation.access;
-    const needs = { scope, tenantRole: tenant, roomRole: room };
+    const { scope, tenant = "guest", room: usual = null } = operation.access;
+    let needs = { scope, tenantRole: tenant, roomRole: usual };
     const isSelf = check.principalId === "me" || check.principalId === actor.principalId;
     if (!isSelf && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
       throw new Fault("forbidden", "The rights of others may be asked with the tenant role admin");
@@ -45,11 +45,13 @@ export class PermissionService {
       return { allowed: false, reason: "not_found", needs };
     }
     if (check.resource?.type !== "room") {
-      return { allowed: room === null, reason: room === null ? "allowed" : "room_role", needs };
+      return { allowed: usual === null, reason: usual === null ? "allowed" : "room_role", needs };
     }
     const standing = await this.#deps.standingInRoom(subject, check.resource.id);
     if (standing === undefined) return { allowed: false, reason: "not_found", needs };
-    const { role, isMuted } = standing;
+    const { kind, role, isMuted } = standing;
+    const room = roomRoleIn(kind, operation.access) ?? null;
+    needs = { ...needs, roomRole: room };
     const isReading = isRead(operation);
     const isAllowed = room === null ||
       (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));

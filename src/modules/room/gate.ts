@@ -2,7 +2,7 @@
 import { type Actor, isAtLeast, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Context } from "@/core/operation.ts";
+import { type Context, roomRoleIn } from "@/core/operation.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DoorRoom, DoorStore } from "./door/store.ts";
 import type { AgentPolicy } from "./schema.ts";
@@ -29,13 +29,13 @@ export class RoomGate {
   }
 
   /**
-   * Lets the caller into a room with the room role that the running operation declares (or `least`).
+   * Lets the caller into a room with the room role that the running operation declares for its kind (or `least`).
    * Throws `not_found` for a room the caller does not see, `forbidden` for a role too low, `agent_muted` for an agent that
    * may only read, `room_archived` for a write there.
    */
-  async enter(context: Context, roomId: string, least: RoomRole = context.access.room ?? "observer"): Promise<Entry> {
+  async enter(context: Context, roomId: string, least?: RoomRole): Promise<Entry> {
     const entry = await this.look(context.actor, roomId);
-    return admitted(context, entry, least);
+    return admitted(context, entry, least ?? roomRoleIn(entry?.room.kind, context.access) ?? "observer");
   }
 
   /** The same for a caller that needs little of the room. Cheap: what it reads seldom changes, unlike the room's head. */

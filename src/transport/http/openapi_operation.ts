@@ -66,7 +66,9 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
       ...operation.description === undefined ? [] : [operation.description],
       `Needs ${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
         access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`
-      }${access.room === undefined ? "" : `, the room role ${access.room}`}.`,
+      }${access.room === undefined ? "" : `, the room role ${access.room}`}${
+        access.direct === undefined ? "" : `, in a direct room ${access.direct}`
+      }.`,
       ...operation.rate === undefined ? [] : [inWords(operation.rate)],
     ].join("\n\n"),
     parameters: parametersOf(operation, pathNames, properties, required, isVersioned),

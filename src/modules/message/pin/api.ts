@@ -14,7 +14,7 @@ export function pinOperations(pins: PinService): Operation[] {
     defineOperation({
       name: "pin.add",
       summary: "Pin a message; at most 100 in a room",
-      access: { scope: "message.write", room: "moderator" },
+      access: { scope: "message.write", room: "moderator", direct: "member" },
       http: { method: "PUT", path: PATH, status: 204 },
       input: z.strictObject({ id: MessageId }),
       output: z.void(),
@@ -25,7 +25,7 @@ export function pinOperations(pins: PinService): Operation[] {
     defineOperation({
       name: "pin.remove",
       summary: "Unpin a message",
-      access: { scope: "message.write", room: "moderator" },
+      access: { scope: "message.write", room: "moderator", direct: "member" },
       http: { method: "DELETE", path: PATH, status: 204 },
       input: z.strictObject({ id: MessageId }),
       output: z.void(),
