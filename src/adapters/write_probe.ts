@@ -39,12 +39,20 @@ export class WriteProbe {
     if (refusals.last === refusal) refusals.last = undefined;
   }
 
-  /** The mark differs each time: SQLite skips a write that changes nothing. */
+  /**
+   * The mark differs each time: SQLite skips a write that changes nothing. Where nodes share a database each writes a row of
+   * its own, so that none waits for one that was cut off in the middle of its probe.
+   */
   async #mark(epoch: string): Promise<void> {
-    await this.#deps.store.write(({ db }) =>
-      db.insertInto("stream").values({ tenant_id: "", name: "probe", epoch, head: 0, floor: 0 })
-        .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ epoch })).execute()
-    );
+    const isShared = this.#deps.store.dialect === "postgres";
+    const row = { tenant_id: "", name: isShared ? `probe:${epoch}` : "probe", epoch, head: 0, floor: 0 };
+    await this.#deps.store.write(async ({ db }) => {
+      await db.insertInto("stream").values(row)
+        .onConflict((conflict) => conflict.columns(["tenant_id", "name"]).doUpdateSet({ epoch })).execute();
+      if (isShared) {
+        await db.deleteFrom("stream").where("tenant_id", "=", row.tenant_id).where("name", "=", row.name).execute();
+      }
+    });
   }
 
   async #takeSpace(): Promise<void> {

@@ -6,13 +6,15 @@ import type { Migration } from "@/adapters/migrations/migration.ts";
 import { openStore } from "@/adapters/open.ts";
 import { PostgresConnection, PostgresPool } from "@/adapters/postgres_connection.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
-import { systemClock } from "@/core/clock.ts";
+import { inTime, systemClock } from "@/core/clock.ts";
 import { until } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
 import { type Notes, postgresServer, temporarySchema, testMigrations } from "./store_backends.ts";
 import { draft, note, onStore, storeSuite } from "./store_suite.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
+
+const PROMPT_MS = 2000;
 
 const url = Deno.env.get("TEST_POSTGRES_URL");
 if (url !== undefined) {
@@ -129,6 +131,26 @@ if (url !== undefined) {
     await until(() => store.probe().then(() => true, () => false));
     assert.deepEqual(await tablesLike(schema.url, "readiness%"), []);
     await store.close();
+    await schema.drop();
+  });
+
+  Deno.test("postgres: a node that hears no answer in the middle of its probe leaves the probes of others alone", async () => {
+    await using proxy = new TcpProxy(url);
+    const schema = await temporarySchema(url);
+    const through = new URL(schema.url);
+    through.host = new URL(proxy.url).host;
+    const deaf = openPostgresStore<Notes>(through.href, { clock: systemClock, writeLanes: 1 });
+    const fine = openPostgresStore<Notes>(schema.url, { clock: systemClock });
+    await deaf.migrate();
+    for (const store of [deaf, fine]) await store.probe();
+    proxy.mute();
+    const unheard = deaf.probe().catch(() => {});
+    await until(() => isWritten(schema.url, "stream"));
+    assert.ok(await inTime(fine.probe().then(() => true), PROMPT_MS), "waits for the node that hears nothing");
+    proxy.refuse();
+    proxy.accept();
+    await unheard;
+    await Promise.all([deaf.close(), fine.close()]);
     await schema.drop();
   });
 
@@ -307,4 +329,12 @@ async function tablesLike(url: string, pattern: string): Promise<unknown[]> {
   const rows = await admin`select tablename from pg_tables where tablename like ${pattern}`;
   await admin.end();
   return [...rows];
+}
+
+/** Whether a transaction that is open has written to a table. */
+async function isWritten(url: string, table: string): Promise<boolean> {
+  const admin = postgres(url, { max: 1 });
+  const rows = await admin`select 1 from pg_locks where relation = ${table}::regclass and mode = 'RowExclusiveLock'`;
+  await admin.end();
+  return rows.length > 0;
 }

@@ -1,6 +1,6 @@
 // A TCP proxy before a server, for tests of what a broken network does.
 
-type Link = { isCut: boolean; isSwallowing: boolean };
+type Link = { isCut: boolean; isSwallowing: boolean; isMute: boolean };
 
 export class TcpProxy {
   readonly url: string;
@@ -44,6 +44,11 @@ export class TcpProxy {
     this.#links.clear();
   }
 
+  /** Swallows from now on what the server answers over the connections there are; it still gets what it is sent. */
+  mute(): void {
+    for (const link of this.#links) link.isMute = true;
+  }
+
   /** Cuts the next connection whose client sends `text`, once the server has had it and before the client hears. */
   cutAfter(text: string): void {
     this.#cutAfter = text;
@@ -64,7 +69,7 @@ export class TcpProxy {
       }
       const server = await Deno.connect(this.#target);
       this.#open.add(client).add(server);
-      const link: Link = { isCut: false, isSwallowing: false };
+      const link: Link = { isCut: false, isSwallowing: false, isMute: false };
       this.#links.add(link);
       this.#track(this.#pipe(client, server, link, true));
       this.#track(this.#pipe(server, client, link, false));
@@ -89,7 +94,7 @@ export class TcpProxy {
         }
         // The server's answer is what gets lost.
         if (link.isCut && !isRequest) break;
-        if (link.isSwallowing) continue;
+        if (link.isSwallowing || link.isMute && !isRequest) continue;
         for (let sent = 0; sent < count;) sent += await to.write(bytes.subarray(sent));
       }
     } catch {
