@@ -107,13 +107,14 @@ async function renewEpochs(store: Store<CoreTables>): Promise<void> {
   let after = { tenant_id: "", name: "" };
   while (true) {
     const page = await store.db.selectFrom("stream").select(["tenant_id", "name"])
+      .where("tenant_id", "<>", "")
       .where(({ refTuple, tuple, eb }) => eb(refTuple("tenant_id", "name"), ">", tuple(after.tenant_id, after.name)))
       .orderBy("tenant_id").orderBy("name").limit(RENEWED_AT_ONCE).execute();
     const last = page.at(-1);
     if (last === undefined) return;
     const from = after;
     await store.write(({ db }) =>
-      db.updateTable("stream").set({ epoch })
+      db.updateTable("stream").set({ epoch }).where("tenant_id", "<>", "")
         .where(({ refTuple, tuple, eb, and }) =>
           and([
             eb(refTuple("tenant_id", "name"), ">", tuple(from.tenant_id, from.name)),

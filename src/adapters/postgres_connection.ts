@@ -30,6 +30,8 @@ export type PostgresOptions = {
   connectTimeoutMs: number;
   /** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */
   answerTimeoutMs: number;
+  /** Runs at the beginning of a new session's first transaction; true when what it did is to be committed by itself. */
+  onSession?: (connection: PostgresConnection) => Promise<boolean>;
 };
 
 /** An option that the package has and its types lack. */
@@ -149,11 +151,17 @@ export class PostgresConnection implements Connection {
     const sql = this.#sql ??= connect(this.#options, 1, () => this.#lose(sql));
     this.#isLost = false;
     if (this.#isProven) return this.control(BEGIN);
-    await this.#send(BEGIN, []).catch((cause) => {
+    try {
+      await this.#send(BEGIN, []);
+      if (await this.#options.onSession?.(this)) {
+        await this.commit();
+        this.control(BEGIN);
+      }
+    } catch (cause) {
       // A server that begins nothing, such as a standby, is left: its name may be another's by the next time.
       this.#lose(sql);
       throw cause;
-    });
+    }
     this.#isProven = true;
   }
 

@@ -1,5 +1,6 @@
 // The store on PostgreSQL, for any number of gateways on one database.
 import { PostgresConnection, PostgresPool } from "./postgres_connection.ts";
+import { renewAfterTakeover } from "./postgres_timeline.ts";
 import { SqlStore, type StoreOptions } from "./sql_store.ts";
 
 const ANSWER_TIMEOUT_MS = 15_000;
@@ -20,7 +21,10 @@ export function openPostgresStore<Tables>(url: string, options: PostgresStoreOpt
   const connection = { url, connectTimeoutMs, answerTimeoutMs: ANSWER_TIMEOUT_MS };
   return new SqlStore<Tables>({
     dialect: "postgres",
-    lanes: Array.from({ length: writeLanes }, () => new PostgresConnection(connection)),
+    lanes: Array.from(
+      { length: writeLanes },
+      () => new PostgresConnection({ ...connection, onSession: renewAfterTakeover }),
+    ),
     // A writer that waits for a lock keeps waiting those before it in the batch; better it runs first in the next one.
     rules: { beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
     reads: new PostgresPool(connection, readConnections),

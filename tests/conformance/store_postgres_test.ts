@@ -284,6 +284,9 @@ if (url !== undefined) {
       writeLanes: 1,
     });
     await store.migrate();
+    const other = openPostgresStore(schema.url, { clock: systemClock });
+    await other.probe();
+    await other.close();
     let runs = 0;
     proxy.cutAfter("commit\0");
     await assert.rejects(

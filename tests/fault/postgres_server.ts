@@ -40,6 +40,21 @@ export class PostgresServer {
     return server;
   }
 
+  /** A copy that follows it, and takes over what it commits a moment later. */
+  async standby(): Promise<PostgresServer> {
+    const folder = await Deno.makeTempDir({ prefix: "gateway-postgres-", dir: "/tmp" });
+    if (Deno.uid() === 0) await run("chown", "postgres", folder);
+    await asPostgres(`${bin}/pg_basebackup`, "-D", `${folder}/data`, "-d", this.url, "-R", "-c", "fast", "--no-sync");
+    const standby = new PostgresServer(folder, freePort());
+    await standby.start();
+    return standby;
+  }
+
+  /** Makes a standby the server that counts. */
+  async promote(): Promise<void> {
+    await asPostgres(`${bin}/pg_ctl`, "promote", "-w", "-D", `${this.#folder}/data`);
+  }
+
   async start(): Promise<void> {
     const options = `-p ${this.#port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c max_connections=100`;
     await asPostgres(

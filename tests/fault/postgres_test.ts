@@ -1,7 +1,9 @@
 // PostgreSQL is restarted under load: no crash, answers that say "later", recovery by itself, and what was acknowledged is stored.
 import assert from "node:assert/strict";
+import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
+import postgres from "postgres";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
-import { eventually, pause } from "../wait.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
@@ -12,6 +14,7 @@ const AWAY_MS = 1500;
 const PROMPT_MS = 5000;
 const LANES = 4;
 const SILENT_MS = 40_000;
+const LOST = 5;
 
 Deno.test({
   name: "postgres restarted under load: no crash, unavailable while it is away, nothing acknowledged is lost",
@@ -80,3 +83,63 @@ Deno.test({
     }, SILENT_MS);
   },
 });
+
+Deno.test({
+  name: "postgres.promote of a standby that lacks the last commits: nobody goes on as if it had them",
+  ignore: !hasServers || !hasPostgresServer,
+  async fn() {
+    await using server = await PostgresServer.open();
+    await using standby = await server.standby();
+    await using proxy = new TcpProxy(server.url);
+    await using cluster = await Cluster.shared({ nodes: 1, databaseUrl: proxy.url });
+    const roomId = await cluster.room(["ann"]);
+    const say = (text: string) => cluster.call(0, "ann", "POST", "/v1/messages", { roomId, text });
+    const follow = async (since?: StreamPosition) => {
+      const client = await cluster.connect("ann");
+      const heard: SubscribedContext[] = [];
+      const subscription = client.newSubscription(`room:${roomId}`, since === undefined ? {} : { since });
+      subscription.on("subscribed", (context) => heard.push(context));
+      subscription.subscribe();
+      await subscription.ready(10_000);
+      return { client, heard };
+    };
+    await say("kept");
+    // What it has been sent it would still take up.
+    await until(() => follows(server, standby));
+    await asked(standby, "alter system set primary_conninfo = ''");
+    await asked(standby, "select pg_reload_conf()");
+    await until(async () => (await asked(server, "select 1 from pg_stat_replication")).length === 0);
+    for (let lost = 0; lost < LOST; lost++) await say("lost");
+    const [away, there] = await Promise.all([follow(), follow()]);
+    const since = away.heard[0]?.streamPosition;
+    assert.ok(since);
+    away.client.disconnect();
+
+    proxy.refuse();
+    await server.stop("immediate");
+    await standby.promote();
+    proxy.lead(standby.url);
+    proxy.accept();
+    await eventually(async () => assert.equal((await cluster.readiness(0)).status, 200));
+    // The line is longer than it was by the time that anybody comes back.
+    for (let next = 0; next < 2 * LOST; next++) await say("new");
+    const again = await follow(since);
+    assert.deepEqual(again.heard.map(({ wasRecovering, recovered }) => [wasRecovering, recovered]), [[true, false]]);
+    await eventually(() => assert.deepEqual(there.heard.map(({ recovered }) => recovered), [false, false]));
+    assert.match(cluster.node(0).log, /another server/);
+  },
+});
+
+/** Whether a standby has taken up all that its server has written. */
+async function follows(server: PostgresServer, standby: PostgresServer): Promise<boolean> {
+  const [written] = await asked(server, "select pg_current_wal_lsn()::text as place");
+  const [row] = await asked(standby, `select pg_last_wal_replay_lsn() >= '${written?.place}' as "isThere"`);
+  return row?.isThere === true;
+}
+
+async function asked(server: PostgresServer, statement: string): Promise<postgres.Row[]> {
+  const admin = postgres(server.url, { max: 1 });
+  const rows = await admin.unsafe(statement);
+  await admin.end();
+  return [...rows];
+}
