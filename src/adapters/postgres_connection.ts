@@ -19,6 +19,9 @@ import {
 
 const BEGIN = "begin isolation level read committed read write";
 const CLOSE_TIMEOUT_SECONDS = 5;
+/** So long a read is tried again that found no connection, and with pauses of up to so much. */
+const AGAIN_MAX_MS = 1000;
+const AGAIN_PAUSE_MS = 100;
 /**
  * A statement with more has a list in it, and so as many texts as lists have lengths. Each that is prepared is kept, here and
  * by the server, for as long as its connection lasts.
@@ -104,16 +107,23 @@ export class PostgresPool implements Pick<Session, "run"> {
     this.#sql = this.#open();
   }
 
+  /** A connection that ends, or that the server has no place for, costs no answer while there are others. */
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
-    const on = this.#sql;
-    try {
-      return await answer(on, sql, values, this.#deadlines);
-    } catch (thrown) {
-      if (thrown instanceof NoAnswer) this.#leave(on);
-      const failure = translate(thrown);
-      if (!(failure instanceof SessionLost || failure instanceof Rerun)) throw failure;
-      throw new Fault("unavailable", "The database cannot be reached now", { cause: thrown });
+    const patience = performance.now() + AGAIN_MAX_MS;
+    while (true) {
+      const on = this.#sql;
+      try {
+        return await answer(on, sql, values, this.#deadlines);
+      } catch (thrown) {
+        if (thrown instanceof NoAnswer) this.#leave(on);
+        const failure = translate(thrown);
+        if (!(failure instanceof SessionLost || failure instanceof Rerun)) throw failure;
+        if (thrown instanceof NoAnswer || performance.now() > patience) {
+          throw new Fault("unavailable", "The database cannot be reached now", { cause: thrown });
+        }
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * AGAIN_PAUSE_MS));
+      }
     }
   }
 

@@ -174,6 +174,25 @@ if (url !== undefined) {
     await admin.end();
   });
 
+  Deno.test("postgres: where the server takes too few connections, everybody reads over those there are", async () => {
+    await using own = await ownDatabase(url);
+    await own.role("connection limit 1");
+    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: 3000, answerTimeoutMs: 5000 }, 4);
+    const read = () => pool.run("select 1 as one", []);
+    for (let round = 0; round < 20; round++) await Promise.all(Array.from({ length: 10 }, read));
+    await pool.close();
+  });
+
+  Deno.test("postgres: a reader whose connection is ended reads over another", async () => {
+    await using own = await ownDatabase(url);
+    const pool = new PostgresPool({ url: own.url, connectTimeoutMs: 3000, answerTimeoutMs: 5000 }, 4);
+    const slow = Array.from({ length: 4 }, () => pool.run("select pg_sleep(0.5)", []));
+    await until(async () => await own.sessions() >= 4);
+    await own.role("login");
+    await Promise.all(slow);
+    await pool.close();
+  });
+
   Deno.test("postgres: a server that will not let us in is told at once, by the name of the variable", async () => {
     await using own = await ownDatabase(url);
     const missing = new URL(own.url);
@@ -317,6 +336,7 @@ async function ownDatabase(url: string) {
   [own.username, own.pathname] = [name, `/${name}`];
   return {
     url: own.href,
+    sessions: async () => (await admin`select 1 from pg_stat_activity where datname = ${name}`).length,
     role: (attribute: string) => change(`alter role ${name} ${attribute}`),
     database: (option: string) => change(`alter database ${name} ${option}`),
     async [Symbol.asyncDispose]() {
