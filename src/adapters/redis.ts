@@ -14,12 +14,22 @@ const UNFIT = /^(READONLY|MASTERDOWN|LOADING)\b/;
 /** A server that does not let us in. */
 const SHUT = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
 
+/** A server that lives and lets us in, but not do what we need: for want of memory, of its disk or of a right. */
+const UNABLE = /^(OOM|MISCONF|NOPERM)\b/;
+/** Told again after so long. */
+const UNABLE_TOLD_MS = 300_000;
+
 /** Who misses the server at a URL, and why, as far as the log has it: of several connections it is told once. */
 const absences = new Map<string, Absence>();
 
 const log = logOf("redis");
 
-type Absence = { connections: Set<RedisConnection>; causes: Set<string> };
+type Absence = {
+  connections: Set<RedisConnection>;
+  causes: Set<string>;
+  /** When it was last told that the server does not do what it is asked, by the reason. */
+  refusals: Map<string, number>;
+};
 
 export type RedisConnectionOptions = {
   /** Longest wait for one reply; absent = until the connection is given up. */
@@ -56,7 +66,7 @@ export class RedisConnection {
   constructor(url: string, options: RedisConnectionOptions = {}) {
     const watchMs = options.watchMs ?? WATCH_MS;
     const tried = Promise.withResolvers<void>();
-    this.#absence = absences.get(url) ?? { connections: new Set(), causes: new Set() };
+    this.#absence = absences.get(url) ?? { connections: new Set(), causes: new Set(), refusals: new Map() };
     absences.set(url, this.#absence);
     this.tried = tried.promise;
     this.#isListener = options.isListener ?? false;
@@ -73,6 +83,7 @@ export class RedisConnection {
       // Reconnecting is ours: a client that waits to do it by itself cannot be closed cleanly.
       retryStrategy: () => null,
       reconnectOnError: (error) => {
+        this.#tellRefusal(error);
         if (!UNFIT.test(error.message)) return false;
         this.#lastError = error;
         this.#isServing = false;
@@ -139,6 +150,17 @@ export class RedisConnection {
     if (!connections.delete(this) || connections.size > 0) return false;
     causes.clear();
     return true;
+  }
+
+  /** Each node then counts and knows who is there by itself, which is not to be seen from outside. */
+  #tellRefusal(error: Error): void {
+    const cause = UNABLE.exec(error.message)?.[0];
+    if (cause === undefined) return;
+    const { refusals } = this.#absence;
+    const now = performance.now();
+    if (now - (refusals.get(cause) ?? -Infinity) < UNABLE_TOLD_MS) return;
+    refusals.set(cause, now);
+    log.warn("redis refuses what nodes share through it: limits and presence are each node's own", { cause });
   }
 
   /** Once a connection: the client, told twice, forgets one of its timers. */

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import { RedisPresence, type RedisPresenceOptions } from "@/adapters/presence_redis.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
-import { eventually, until } from "../wait.ts";
+import { logged } from "../logged.ts";
+import { eventually, pause, until } from "../wait.ts";
 import { command, hasRedis, hasRedisServer, ownRedis, withRedis } from "./redis_server.ts";
 
 /** Two nodes that share presence; in memory both are the same. */
@@ -123,6 +124,25 @@ redisTest("while Redis is a replica a node lists its own, and tells the others w
     await until(async () => (await there.list("room:a")).length > 0);
     assert.deepEqual(await there.list("room:a"), [BOB]);
   });
+});
+
+redisTest("a Redis that refuses what it is sent is told of once, and gets it when it takes it again", async () => {
+  await using server = await ownRedis();
+  const records = await logged(
+    ["gateway", "redis"],
+    () =>
+      withNodes(server.url, { beatMs: 100 }, async ({ here, there }) => {
+        await command(server.url, "CONFIG", "SET", "maxmemory", "1");
+        here.add("room:a", ADA);
+        there.add("room:a", BOB);
+        await pause(300);
+        assert.deepEqual(await there.list("room:a"), [BOB]);
+        await command(server.url, "CONFIG", "SET", "maxmemory", "0");
+        await until(async () => (await there.list("room:a")).length === 2);
+      }),
+  );
+  const refusals = records.filter(({ level }) => level === "warning");
+  assert.deepEqual(refusals.map(({ properties }) => properties.cause), ["OOM"]);
 });
 
 redisTest("who left while the connection was cut does not stay behind", async () => {
