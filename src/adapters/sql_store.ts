@@ -70,8 +70,9 @@ export class SqlStore<Tables> implements Store<Tables> {
     return transaction === undefined ? this.#queue.write(work) : transaction.nested(work);
   }
 
-  probe(): Promise<void> {
-    return this.#probe.run();
+  async probe(): Promise<void> {
+    // Where reads have connections of their own, those may fail by themselves.
+    await Promise.all([this.#probe.run(), this.#engine.reads?.run("select 1", [])]);
   }
 
   async migrate(): Promise<void> {

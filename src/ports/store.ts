@@ -62,7 +62,7 @@ export interface Store<Tables> {
   readonly isInTransaction: boolean;
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>;
   readonly log: EventLog;
-  /** Writes something of no account; rejects when the database takes no writes, or was full and has no more space yet. */
+  /** Writes something of no account, and reads; rejects when the database does not take that, or was full and has no more space yet. */
   probe(): Promise<void>;
   /** Called after each commit that has something to tell; set once, by the composition root. */
   onCommit: (committed: Committed) => void;

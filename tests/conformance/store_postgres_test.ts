@@ -183,6 +183,20 @@ if (url !== undefined) {
     await pool.close();
   });
 
+  Deno.test("postgres: the probe fails where nothing can be read, though writes go on", async () => {
+    await using own = await ownDatabase(url);
+    const store = openPostgresStore<Notes>(own.url, { clock: systemClock, migrations: testMigrations, writeLanes: 1 });
+    await store.migrate();
+    await store.probe();
+    await own.role("connection limit 1");
+    await store.write((tx) => tx.insertMany("note", [note("a")]));
+    await assert.rejects(store.probe(), { code: "unavailable" });
+    await store.write((tx) => tx.insertMany("note", [note("b")]));
+    await own.role("connection limit -1");
+    await store.probe();
+    await store.close();
+  });
+
   Deno.test("postgres: a reader whose connection is ended reads over another", async () => {
     await using own = await ownDatabase(url);
     const pool = new PostgresPool({ url: own.url, connectTimeoutMs: 3000, answerTimeoutMs: 5000 }, 4);
