@@ -120,6 +120,7 @@ export async function createApp(config: Config, time: Time): Promise<App> {
     indexer.heard(events);
     meeting.keeper.heard(events);
   };
+  store.onTakeover = () => documents.sync.startOver();
   if (settings.SVC_SEARCH) indexer.start();
   stack.defer(() => indexer.stop());
   stack.defer(() => meeting.keeper.settled());

@@ -26,21 +26,25 @@ const log = logOf("store");
 /**
  * To be called at the beginning of a session's first transaction, before anybody writes by it. Every stream gets a new epoch
  * where another server answers than before, so that nobody goes on from a place that this one may never have had. That none
- * of it is lacking cannot be told from here. True when there is something to commit.
+ * of it is lacking cannot be told from here. True when there is something to commit; `heard` is told which server it is.
  */
-export async function renewAfterTakeover(connection: Session & { control(sql: string): void }): Promise<boolean> {
+export async function renewAfterTakeover(
+  connection: Session & { control(sql: string): void },
+  heard: (life: string) => void,
+): Promise<boolean> {
   connection.control("savepoint life");
-  let life: unknown;
+  let life: string;
   let known: unknown;
   try {
     const { rows: [row] } = await connection.run(LIFE, []);
-    ({ life, known } = row ?? {});
+    [life, known] = [String(row?.life), row?.known];
   } catch (thrown) {
     if (thrown instanceof SessionLost) throw thrown;
     // A server that does not say, or has no tables yet.
     connection.control("rollback to savepoint life");
     return false;
   }
+  heard(life);
   if (life === known) return false;
   if (known === null) return (await connection.run(BEGIN, [life])).changed > 0;
   // Another node or another lane may have been at it meanwhile.

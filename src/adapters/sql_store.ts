@@ -36,6 +36,7 @@ export class SqlStore<Tables> implements Store<Tables> {
   readonly db: Kysely<Tables>;
   readonly log: EventLog;
   onCommit: (committed: Committed) => void = () => {};
+  onTakeover: () => void = () => {};
   readonly #engine: Engine;
   readonly #options: StoreOptions;
   readonly #queue: WriteQueue<Tables>;

@@ -19,15 +19,23 @@ export type PostgresStoreOptions = StoreOptions & {
 export function openPostgresStore<Tables>(url: string, options: PostgresStoreOptions): SqlStore<Tables> {
   const { writeLanes = 4, readConnections = 4, connectTimeoutMs = 3000 } = options;
   const connection = { url, connectTimeoutMs, answerTimeoutMs: ANSWER_TIMEOUT_MS };
-  return new SqlStore<Tables>({
+  let known: string | undefined;
+  const onSession = (lane: PostgresConnection): Promise<boolean> =>
+    renewAfterTakeover(lane, (life) => {
+      const isOther = known !== undefined && life !== known;
+      known = life;
+      if (isOther) store.onTakeover();
+    });
+  const store = new SqlStore<Tables>({
     dialect: "postgres",
     lanes: Array.from(
       { length: writeLanes },
-      () => new PostgresConnection({ ...connection, onSession: renewAfterTakeover }),
+      () => new PostgresConnection({ ...connection, onSession }),
     ),
     // A writer that waits for a lock keeps waiting those before it in the batch; better it runs first in the next one.
     rules: { beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
     reads: new PostgresPool(connection, readConnections),
     migrationLane: () => new PostgresConnection({ ...connection, answerTimeoutMs: MIGRATION_TIMEOUT_MS }),
   }, options);
+  return store;
 }

@@ -66,6 +66,11 @@ export interface Store<Tables> {
   probe(): Promise<void>;
   /** Called after each commit that has something to tell; set once, by the composition root. */
   onCommit: (committed: Committed) => void;
+  /**
+   * Called when this node finds another server in the database's place, which may lack what the last one had; set once, by the
+   * composition root.
+   */
+  onTakeover: () => void;
   /** Brings the schema up to date; throws when the database is newer than this program. */
   migrate(): Promise<void>;
   /** Waits for running writes, then lets go of the database. */

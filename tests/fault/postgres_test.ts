@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
 import postgres from "postgres";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
+import { Editor } from "../modules/document_editor.ts";
 import { eventually, pause, until } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
@@ -85,7 +86,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "postgres.promote of a standby that lacks the last commits: nobody goes on as if it had them",
+  name:
+    "postgres.promote of a standby that lacks the last commits: nobody goes on as if it had them, and editors bring them back",
   ignore: !hasServers || !hasPostgresServer,
   async fn() {
     await using server = await PostgresServer.open();
@@ -104,12 +106,19 @@ Deno.test({
       return { client, heard };
     };
     await say("kept");
+    const documents = "/v1/collaboration/documents";
+    const made = await cluster.call(0, "ann", "POST", documents, { roomId, title: "Notes", text: "kept " });
+    const url = `ws://127.0.0.1:${cluster.node(0).port}${documents}/sync`;
+    const editor = new Editor({ url, document: made.id, token: await cluster.token("ann") });
+    await until(() => editor.provider.isSynced);
     // What it has been sent it would still take up.
     await until(() => follows(server, standby));
     await asked(standby, "alter system set primary_conninfo = ''");
     await asked(standby, "select pg_reload_conf()");
     await until(async () => (await asked(server, "select 1 from pg_stat_replication")).length === 0);
     for (let lost = 0; lost < LOST; lost++) await say("lost");
+    editor.insert(editor.text.length, "lost ");
+    await editor.saved();
     const [away, there] = await Promise.all([follow(), follow()]);
     const since = away.heard[0]?.streamPosition;
     assert.ok(since);
@@ -125,8 +134,14 @@ Deno.test({
     for (let next = 0; next < 2 * LOST; next++) await say("new");
     const again = await follow(since);
     assert.deepEqual(again.heard.map(({ wasRecovering, recovered }) => [wasRecovering, recovered]), [[true, false]]);
-    await eventually(() => assert.deepEqual(there.heard.map(({ recovered }) => recovered), [false, false]));
+    await eventually(() => assert.deepEqual(there.heard.slice(0, 2).map(({ recovered }) => recovered), [false, false]));
     assert.match(cluster.node(0).log, /another server/);
+    editor.insert(editor.text.length, "new");
+    await eventually(async () => {
+      const { text } = await cluster.call(0, "ann", "GET", `${documents}/${made.id}/content`);
+      assert.equal(text, "kept lost new");
+    });
+    editor.close();
   },
 });
 

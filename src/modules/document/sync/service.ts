@@ -82,6 +82,14 @@ export class SyncService {
     return this.#isClosing;
   }
 
+  /**
+   * Lets go of all documents, which may have more than the store by now: their editors come back and bring what it lacks, and
+   * do not go on with what builds on that.
+   */
+  startOver(): void {
+    for (const session of [...this.#sessions]) session.end(ENDED.again);
+  }
+
   /** Closes every socket and lets running work end. */
   async close(): Promise<void> {
     this.#isClosing = true;
