@@ -45,6 +45,49 @@ Deno.test("/docs/ leads to /docs, behind a path prefix too", async () => {
   assert.equal(new URL("../docs", "https://host.test/prefix/docs/").pathname, "/prefix/docs");
 });
 
+Deno.test("/docs, its files and the documents are answered again with 304, and packed for who takes gzip", async () => {
+  const { call } = sampleGateway({ corsOrigins: ["https://app.test"] });
+  const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
+    call(path, { token: null, method, headers });
+  const files = ["swagger-ui.css", "swagger-ui-bundle.js", "page.css", "init.js", "favicon.svg"];
+  for (const path of ["/docs", "/openapi.json", ...files.map((file) => `/docs/${file}`)]) {
+    const plain = await get(path);
+    const text = await plain.text();
+    const isLong = text.length > 2000;
+    const packed = await get(path, { "accept-encoding": "br, gzip;q=0.5" });
+    assert.equal(packed.headers.get("Content-Encoding"), isLong ? "gzip" : null, path);
+    const bytes = await packed.bytes();
+    const stream = new Blob([bytes]).stream();
+    const unpacked = isLong ? stream.pipeThrough(new DecompressionStream("gzip")) : stream;
+    assert.equal(await new Response(unpacked).text(), text, path);
+    assert.ok(!isLong || bytes.length < text.length / 2, path);
+    const tags = [plain, packed].map(({ headers }) => headers.get("ETag") ?? "");
+    assert.equal(new Set(tags).size, isLong ? 2 : 1, "bytes that differ have tags that differ");
+    for (const [n, tag] of tags.entries()) {
+      assert.match(tag, /^"[\w-]+"$/, path);
+      const accept: Record<string, string> = n === 0 ? {} : { "accept-encoding": "gzip" };
+      for (const method of ["GET", "HEAD"]) {
+        const again = await get(path, { ...accept, "if-none-match": `W/${tag}` }, method);
+        assert.deepEqual([again.status, await again.text()], [304, ""], path);
+        assert.deepEqual([again.headers.get("ETag"), again.headers.get("Cache-Control")], [tag, "no-cache"]);
+        assert.equal(again.headers.get("Vary"), "Accept-Encoding, Origin");
+        assert.equal(again.headers.get("Content-Encoding"), null);
+      }
+      assert.equal((await get(path, { ...accept, "if-none-match": '"another"' })).status, 200);
+    }
+    const head = await get(path, { "accept-encoding": "gzip" }, "HEAD");
+    assert.equal(head.headers.get("Content-Length"), String(bytes.length), path);
+  }
+  for (const header of ["gzip;q=0", "identity", "br, *;q=0", "gzip;q=0, *", "gzipped"]) {
+    const { headers } = await get("/docs/swagger-ui.css", { "accept-encoding": header });
+    assert.equal(headers.get("Content-Encoding"), null, header);
+  }
+  for (const header of ["*", "GZIP", "deflate , gzip ; q=1.0"]) {
+    const { headers } = await get("/docs/swagger-ui.css", { "accept-encoding": header });
+    assert.equal(headers.get("Content-Encoding"), "gzip", header);
+  }
+});
+
 Deno.test({
   name: isMissing
     ? `ignored, as there is no ${CHROMIUM}: /docs works in a browser`

@@ -1,6 +1,7 @@
 // `/docs`: Swagger UI from the installed package, loaded on first use, under a policy that allows no inline script and no CDN.
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
+import { Asset, ASSET_PARAMETERS, ASSET_RESPONSES } from "./asset.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 const POLICY =
@@ -28,25 +29,27 @@ nav { padding: 10px 20px; font: 14px sans-serif; background: #1b1b1b }
 nav a { color: #fff; margin-right: 16px }
 `;
 
-type Asset = { type: string; load: () => Promise<string> };
+const CSS = "text/css; charset=utf-8";
+const SCRIPT = "text/javascript; charset=utf-8";
 
-const ASSETS: Readonly<Record<string, Asset>> = {
+const FILES: Readonly<Record<string, { type: string; load: () => string | Promise<string> }>> = {
   "swagger-ui.css": {
-    type: "text/css; charset=utf-8",
+    type: CSS,
     load: async () => (await import("swagger-ui-dist/swagger-ui.css", { with: { type: "text" } })).default,
   },
   "swagger-ui-bundle.js": {
-    type: "text/javascript; charset=utf-8",
+    type: SCRIPT,
     load: async () => (await import("swagger-ui-dist/swagger-ui-bundle.js", { with: { type: "text" } })).default,
   },
-  "page.css": { type: "text/css; charset=utf-8", load: () => Promise.resolve(STYLE) },
-  "init.js": { type: "text/javascript; charset=utf-8", load: () => Promise.resolve(INIT) },
-  "favicon.svg": { type: "image/svg+xml", load: () => Promise.resolve(ICON) },
+  "page.css": { type: CSS, load: () => STYLE },
+  "init.js": { type: SCRIPT, load: () => INIT },
+  "favicon.svg": { type: "image/svg+xml", load: () => ICON },
 };
 
 /** The page and its files; `documents` are the paths of the machine-readable documents it links to. */
 export function docsRoutes(documents: readonly string[]): Route[] {
-  const page = pageOf(documents);
+  const page = assetOf("text/html; charset=utf-8", () => pageOf(documents));
+  const files = new Map(Object.entries(FILES).map(([name, { type, load }]) => [name, assetOf(type, load)]));
   return [{
     name: "docs.get",
     summary: "Interactive documentation",
@@ -54,8 +57,11 @@ export function docsRoutes(documents: readonly string[]): Route[] {
     method: "GET",
     path: "/docs",
     auth: "public",
-    document: { responses: { 200: fileResponse("Swagger UI page", "text/html") } },
-    handle: () => file(page, "text/html; charset=utf-8"),
+    document: {
+      parameters: ASSET_PARAMETERS,
+      responses: { 200: fileResponse("Swagger UI page", "text/html"), ...ASSET_RESPONSES },
+    },
+    handle: (request) => page.answer(request),
   }, {
     name: "docs.asset",
     summary: "Files of the interactive documentation",
@@ -70,20 +76,20 @@ export function docsRoutes(documents: readonly string[]): Route[] {
         in: "path",
         required: true,
         description: "Name of the file",
-        schema: { type: "string", enum: Object.keys(ASSETS) },
-      }],
+        schema: { type: "string", enum: Object.keys(FILES) },
+      }, ...ASSET_PARAMETERS],
       responses: {
         200: fileResponse(
           "The file",
-          ...new Set(Object.values(ASSETS).map(({ type }) => type.split(";", 1)[0] ?? type)),
+          ...new Set(Object.values(FILES).map(({ type }) => type.split(";", 1)[0] ?? type)),
         ),
+        ...ASSET_RESPONSES,
       },
     },
-    async handle(_request, { params }) {
-      const name = params["asset"] ?? "";
-      const asset = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
-      if (asset === undefined) throw new Fault("route_not_found", "No such file of the documentation");
-      return file(await asset.load(), asset.type);
+    handle(request, { params }) {
+      const file = files.get(params["asset"] ?? "");
+      if (file === undefined) throw new Fault("route_not_found", "No such file of the documentation");
+      return file.answer(request);
     },
   }];
 }
@@ -96,10 +102,8 @@ export const docsRedirect: Endpoint = {
     Promise.resolve(exchange.respond({ status: 308, headers: { Location: "../docs" }, body: null })),
 };
 
-function file(body: string, type: string): Response {
-  return new Response(body, {
-    headers: { "Content-Type": type, "Content-Security-Policy": POLICY, "Cache-Control": "no-cache" },
-  });
+function assetOf(type: string, load: () => string | Promise<string>): Asset {
+  return new Asset(type, load, { "Content-Security-Policy": POLICY });
 }
 
 function fileResponse(description: string, ...types: string[]): Record<string, unknown> {

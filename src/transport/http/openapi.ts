@@ -1,6 +1,7 @@
 // `/openapi.json`: OpenAPI 3.1 from the very values that the server mounts, made once when first asked for.
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
+import { Asset, ASSET_PARAMETERS, ASSET_RESPONSES } from "./asset.ts";
 import { IF_MATCH } from "./etag.ts";
 import {
   type Collected,
@@ -76,8 +77,9 @@ function openapiDocument({ operations, routes, version }: DocumentSource): strin
       description:
         "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields. " +
         "Where there is `GET` there is `HEAD`; a method that a path has not answers 405. Text has neither NUL nor lone surrogates. " +
-        "Bodies and answers are not compressed here; what stands before may compress answers. Calls are counted from the first " +
-        "one on until the time is over, and all are there again: `RateLimit-*` say how it stands, and a 429 when in `Retry-After`. " +
+        "Bodies and answers are not compressed here, but for this page and its documents; what stands before may compress " +
+        "answers. Calls are counted from the first one on until the time is over, and all are there again: `RateLimit-*` say " +
+        "how it stands, and a 429 when in `Retry-After`. " +
         "`GET /v1/collaboration/me` has the limits; an operation with one of its own says so.",
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
@@ -99,7 +101,7 @@ function openapiDocument({ operations, routes, version }: DocumentSource): strin
 
 /** The route that serves the document. */
 export function openapiRoute(source: DocumentSource): Route {
-  let text: string | undefined;
+  const asset = new Asset("application/json", () => openapiDocument(source));
   return {
     name: "openapi.get",
     summary: "This document",
@@ -108,16 +110,15 @@ export function openapiRoute(source: DocumentSource): Route {
     path: "/openapi.json",
     auth: "public",
     document: {
+      parameters: ASSET_PARAMETERS,
       responses: {
         200: {
           description: "OpenAPI 3.1 document of the gateway",
           content: { "application/json": { schema: { type: "object" } } },
         },
+        ...ASSET_RESPONSES,
       },
     },
-    handle() {
-      text ??= openapiDocument(source);
-      return new Response(text, { headers: { "Content-Type": "application/json", "Cache-Control": "no-cache" } });
-    },
+    handle: (request) => asset.answer(request),
   };
 }

@@ -3,6 +3,7 @@ import type { ChannelKind } from "@/core/channel.ts";
 import { appearsOn, type EventType } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
 import type { Route } from "@/core/route.ts";
+import { Asset, ASSET_PARAMETERS, ASSET_RESPONSES } from "../http/asset.ts";
 import { Schemas } from "../http/openapi_schema.ts";
 import { commandFrame, COMMANDS, errorFrame, pushFrames, rpcFrames } from "./asyncapi_frame.ts";
 import { ephemeralFrame, eventFrame, type Json, publishFrame } from "./asyncapi_frame.ts";
@@ -51,7 +52,7 @@ function asyncapiDocument({ modules, version }: AsyncDocumentSource): string {
 
 /** The route that serves the document. */
 export function asyncapiRoute(source: AsyncDocumentSource): Route {
-  let text: string | undefined;
+  const asset = new Asset("application/json", () => asyncapiDocument(source));
   return {
     name: "asyncapi.get",
     summary: "The document of `/ws`",
@@ -60,17 +61,16 @@ export function asyncapiRoute(source: AsyncDocumentSource): Route {
     path: "/asyncapi.json",
     auth: "public",
     document: {
+      parameters: ASSET_PARAMETERS,
       responses: {
         200: {
           description: "AsyncAPI 3.0 document of the gateway",
           content: { "application/json": { schema: { type: "object" } } },
         },
+        ...ASSET_RESPONSES,
       },
     },
-    handle() {
-      text ??= asyncapiDocument(source);
-      return new Response(text, { headers: { "Content-Type": "application/json", "Cache-Control": "no-cache" } });
-    },
+    handle: (request) => asset.answer(request),
   };
 }
 
