@@ -38,10 +38,12 @@ import { notificationModule, NotificationService, type Notify } from "@/modules/
 import { permissionModule, PermissionService } from "@/modules/permission/mod.ts";
 import {
   isMuted,
+  profileJob,
   RoomBin,
   RoomGate,
   RoomMembers,
   roomModule,
+  RoomProfiles,
   RoomService,
   RoomSuccession,
   successionJob,
@@ -114,7 +116,9 @@ export function createProduct(
     clock,
     cursors,
     families,
-    jobsOfDisabled: (tenantId, principalId) => [successionJob(tenantId, principalId)],
+    jobsOf: (change, tenantId, principalId) => [
+      change === "disabled" ? successionJob(tenantId, principalId) : profileJob(tenantId, principalId),
+    ],
   });
   const authenticator = new Authenticator({
     store,
@@ -223,7 +227,7 @@ export function createProduct(
     identityModule({ identity, families, tenants, limits: limits.shown, refreshes: limits.refreshes }),
     permissionModule(permissions),
     notificationModule(notifications),
-    roomModule({ rooms, bin, members, succession, gate }),
+    roomModule({ rooms, bin, members, succession, profiles: new RoomProfiles(store), gate }),
     fileModule({ files, writer: fileWriter, links: fileLinks, gate }),
     messageModule({
       sender,

@@ -80,7 +80,7 @@ async function outcome(way: Way): Promise<{ outcome: unknown; kinds: string[] }>
 async function busyDays(gateway: Harness): Promise<void> {
   const { clock } = gateway;
   const later = (ms: number): string => new Date(clock.now() + ms).toISOString();
-  const { alice } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await people(gateway, "alice", "bob");
   const roomId = await roomOf(alice, ["bob"]);
   const mentions = { principalIds: ["bob"], room: false };
   await say(alice, roomId, "to bob", { mentions });
@@ -98,6 +98,7 @@ async function busyDays(gateway: Harness): Promise<void> {
   const { id: directId } = ok(await alice.post("/v1/rooms", { kind: "direct", memberIds: ["bob"] }));
   ok(await alice.post(`${API}/meetings`, { roomId: directId }));
   await documents(gateway, alice, roomId);
+  ok(await bob.patch(`${API}/me`, { displayName: "Bobby" }));
   const files = [];
   for (const name of ["shown.txt", "loose.txt", "dropped.txt"]) {
     files.push(ok(await upload(gateway, alice, { name }, name)).id);

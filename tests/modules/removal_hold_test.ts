@@ -54,6 +54,7 @@ onPostgres("what waits for the room while its writer is removed is not written",
           joined_at: "2026-03-01T12:00:00.000Z",
           joined_seq: 0,
           last_read_seq: 0,
+          told_version: 0,
         })
       }`;
     }

@@ -231,6 +231,12 @@ export class SyncClient {
         return;
       case "member.updated":
         Object.assign(members.get(data.principalId), { role: data.role });
+        if (data.displayName !== undefined) {
+          Object.assign(members.get(data.principalId), {
+            displayName: data.displayName,
+            avatarFileId: data.avatarFileId,
+          });
+        }
         if (data.principalId === this.me) room.myRole = data.role;
         return;
       case "member.left":

@@ -25,6 +25,7 @@ import { roomMinute } from "./0019_room_minute.ts";
 import { exportRevisions } from "./0020_export_revisions.ts";
 import { transferBrought } from "./0021_transfer_brought.ts";
 import { goneUntold } from "./0022_gone_untold.ts";
+import { memberTold } from "./0023_member_told.ts";
 import { taskViews } from "./0024_task_views.ts";
 import { meetingHand } from "./0025_meeting_hand.ts";
 import type { Migration } from "./migration.ts";
@@ -53,6 +54,7 @@ export const migrations: readonly Migration[] = [
   exportRevisions,
   transferBrought,
   goneUntold,
+  memberTold,
   taskViews,
   meetingHand,
 ];

@@ -28,7 +28,6 @@ export type FileTables = RoomTables & {
   file: FileRow;
   file_link: FileLinkRow;
   file_usage: { tenant_id: string; bytes: number };
-  principal: RoomTables["principal"] & { avatar_file_id: string | null };
 };
 
 type Db = Kysely<FileTables>;

@@ -11,6 +11,7 @@ import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts"
 import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
 import type { FamilyService, Turn } from "./family/service.ts";
 import { isKept } from "./family/signer.ts";
+import { presentPrincipal, presentToken } from "./presenter.ts";
 import {
   type MeUpdate,
   type NewToken,
@@ -22,7 +23,7 @@ import {
   type Token,
   type TokenCreate,
 } from "./schema.ts";
-import { IdentityStore, type IdentityTables, type ListedToken, newPrincipal, type PrincipalRow } from "./store.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow } from "./store.ts";
 import { tellTokenEnded } from "./token_end.ts";
 
 type Deps = {
@@ -30,8 +31,8 @@ type Deps = {
   clock: Clock;
   cursors: Cursors;
   families: FamilyService;
-  /** What other modules do once somebody is disabled, promised in the transaction that disables. */
-  jobsOfDisabled: (tenantId: string, principalId: string) => readonly JobDraft[];
+  /** What other modules do once somebody is disabled, or others see another name or picture; promised with the change. */
+  jobsOf: (change: "disabled" | "profile", tenantId: string, principalId: string) => readonly JobDraft[];
 };
 type Tx = Transaction<IdentityTables>;
 
@@ -298,7 +299,8 @@ export class IdentityService {
         data: isEnding ? {} : { principal: presentPrincipal(after) },
         ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
       });
-      if (isEnding) await tx.enqueue(...this.#deps.jobsOfDisabled(tenantId, id));
+      if (isEnding) await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
+      if (looksNew(before, after)) await tx.enqueue(...this.#deps.jobsOf("profile", tenantId, id));
       tx.signal({ kind: "principal", tenantId, id });
       return presentPrincipal(after);
     });
@@ -353,6 +355,11 @@ function isSo(row: PrincipalRow, set: Partial<PrincipalRow>): boolean {
   return Object.entries(set).every(([column, value]) => row[column as keyof PrincipalRow] === value); // a column of the one is one of the other
 }
 
+/** Whether somebody is called or looks different now. */
+function looksNew(before: PrincipalRow, after: PrincipalRow): boolean {
+  return before.display_name !== after.display_name || before.avatar_file_id !== after.avatar_file_id;
+}
+
 function manages(actor: Actor, target: PrincipalRow): boolean {
   if (target.id === actor.principalId || target.owner_id === actor.principalId) return true;
   return isAtLeast(TENANT_ROLES, actor.role, "admin") && isAtLeast(TENANT_ROLES, actor.role, target.role);
@@ -362,37 +369,4 @@ function manages(actor: Actor, target: PrincipalRow): boolean {
 function covers(actor: Actor, scope: string): boolean {
   if (actor.scopes === undefined || actor.scopes.has("*")) return true;
   return scope === "*" ? false : hasScope(actor, scope);
-}
-
-/** A principal as others see it. */
-export function presentPrincipal(row: PrincipalRow): Principal {
-  return {
-    id: row.id,
-    kind: row.kind,
-    handle: row.handle,
-    displayName: row.display_name,
-    role: row.role,
-    ownerId: row.owner_id,
-    externalId: row.external_id,
-    avatarFileId: row.avatar_file_id,
-    timezone: row.timezone,
-    locale: row.locale,
-    disabled: row.is_disabled === 1,
-    version: row.version,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-function presentToken(row: ListedToken): Token {
-  return {
-    id: row.id,
-    principalId: row.principal_id,
-    name: row.name,
-    scopes: row.scopes.split(" "),
-    createdAt: row.created_at,
-    expiresAt: row.access_expires_at ?? row.expires_at,
-    refreshExpiresAt: row.access_expires_at === null ? null : row.expires_at,
-    lastUsedAt: row.last_used_at,
-  };
 }

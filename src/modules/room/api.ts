@@ -11,6 +11,7 @@ import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import type { RoomBin } from "./bin.ts";
 import { checkHears, hiddenUpTo, type RoomGate } from "./gate.ts";
 import type { RoomMembers } from "./members.ts";
+import { PROFILE_JOB, type RoomProfiles } from "./profile/service.ts";
 import {
   Bans,
   Member,
@@ -33,10 +34,17 @@ const PATH = "/v1/rooms";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const byId = z.strictObject({ id: RoomId });
 
-type Deps = { rooms: RoomService; bin: RoomBin; members: RoomMembers; succession: RoomSuccession; gate: RoomGate };
+type Deps = {
+  rooms: RoomService;
+  bin: RoomBin;
+  members: RoomMembers;
+  succession: RoomSuccession;
+  profiles: RoomProfiles;
+  gate: RoomGate;
+};
 
 /** The room module. */
-export function roomModule({ rooms, bin, members, succession, gate }: Deps): Module {
+export function roomModule({ rooms, bin, members, succession, profiles, gate }: Deps): Module {
   return {
     name: "room",
     operations: [...roomOperations(rooms, bin), ...memberOperations(members)],
@@ -53,6 +61,12 @@ export function roomModule({ rooms, bin, members, succession, gate }: Deps): Mod
         kind: SUCCESSION_JOB,
         payload: z.strictObject({ principalId: PrincipalId }),
         run: ({ tenantId, payload }) => succession.passOn(tenantId, payload.principalId),
+      }),
+      defineJob({
+        kind: PROFILE_JOB,
+        payload: z.strictObject({ principalId: PrincipalId }),
+        isLong: true,
+        run: ({ tenantId, payload }) => profiles.tell(tenantId, payload.principalId),
       }),
     ],
   };

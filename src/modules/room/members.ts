@@ -11,7 +11,7 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import { type Entry, isMuted, type RoomGate, seer } from "./gate.ts";
 import { presentShared, roomEvent } from "./presenter.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
-import { type MemberRow, RoomStore, type RoomTables } from "./store.ts";
+import { type ListedMember, type MemberRow, RoomStore, type RoomTables } from "./store.ts";
 import { SuccessionStore } from "./succession/store.ts";
 
 type Deps = {
@@ -158,13 +158,14 @@ export class RoomMembers {
     if (!isAtLeast(ROOM_ROLES, own ?? "member", role)) {
       throw new Fault("forbidden", `/role: a ${own ?? "new member"} cannot give the role ${role}`);
     }
-    const { owner_id: ownerId, kind, display_name: displayName } = await this.#principal(actor, principalId);
+    const principal = await this.#principal(actor, principalId);
+    const { owner_id: ownerId, kind, display_name: displayName, avatar_file_id: avatarFileId } = principal;
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
       throw new Fault("conflict", blindWithout(principalId, ownerId));
     }
     const memberCount = room.member_count + 1;
     this.checkFits(memberCount);
-    const data = { roomId: room.id, principalId, role, memberCount, kind, displayName };
+    const data = { roomId: room.id, principalId, role, memberCount, kind, displayName, avatarFileId };
     const joined = roomEvent(actor, room.id, "member.joined", data);
     const [stored] = await tx.emit(joined);
     await rooms.addMembers([{
@@ -175,6 +176,7 @@ export class RoomMembers {
       joined_at: iso(this.#deps.clock.now()),
       joined_seq: (stored?.seq ?? 1) - 1,
       last_read_seq: stored?.seq ?? 0,
+      told_version: principal.version,
     }]);
     await rooms.recount(actor.tenantId, room.id);
     const shared = presentShared({ ...room, member_count: memberCount }, room.epoch ?? "");
@@ -294,14 +296,12 @@ export function blindWithout(agentId: string, ownerId: string): string {
   return `Agent ${agentId} sees only what its owner sees; add ${ownerId} first`;
 }
 
-function presentMember(
-  actor: Actor,
-  row: MemberRow & { kind: Member["kind"]; display_name: string },
-): Member {
+function presentMember(actor: Actor, row: ListedMember): Member {
   return {
     principalId: row.principal_id,
     kind: row.kind,
     displayName: row.display_name,
+    avatarFileId: row.avatar_file_id,
     role: row.role,
     joinedAt: row.joined_at,
     lastReadSeq: row.principal_id === actor.principalId ? row.last_read_seq : null,

@@ -52,4 +52,5 @@ export {
   seenRooms,
   type Visitor,
 } from "./store.ts";
+export { profileJob, RoomProfiles } from "./profile/service.ts";
 export { RoomSuccession, successionJob } from "./succession/service.ts";

@@ -55,6 +55,7 @@ export const Member = z.object({
   principalId: PrincipalId,
   kind: z.enum(PRINCIPAL_KINDS),
   displayName: z.string(),
+  avatarFileId: z.string().nullable().describe("Its picture, whose content everybody in the tenant may read"),
   role: z.enum(ROOM_ROLES),
   joinedAt: z.iso.datetime(),
   lastReadSeq: z.int().nullable().describe("Only of oneself; null for others"),
@@ -230,6 +231,7 @@ export const ROOM_EVENTS: readonly EventType[] = [
     data: memberData.extend({
       kind: z.enum(PRINCIPAL_KINDS).optional(),
       displayName: z.string().optional().describe("At that time; absent when an import brought the member"),
+      avatarFileId: z.string().nullable().optional(),
       room: SharedRoom.optional(),
       lastReadSeq: z.int().optional(),
     }),
@@ -237,8 +239,14 @@ export const ROOM_EVENTS: readonly EventType[] = [
   {
     type: "member.updated",
     streams: ["room", "principal"],
-    summary: "A member's role changed (principal); by nobody when the room passed on because its owner was disabled",
-    data: memberData,
+    summary:
+      "A member's role changed (principal), or a member has a new name or picture. By nobody: the room passed on " +
+      "because its owner was disabled, or the name or picture changed, which is told soon after, the last of several at once",
+    data: memberData.extend({
+      kind: z.enum(PRINCIPAL_KINDS).optional(),
+      displayName: z.string().optional().describe("With `kind` and `avatarFileId`; absent when only the role changed"),
+      avatarFileId: z.string().nullable().optional(),
+    }),
   },
   {
     type: "member.left",

@@ -82,6 +82,7 @@ export class RoomService {
         joined_at: row.created_at,
         joined_seq: 0,
         last_read_seq: events.at(-1)?.seq ?? 0,
+        told_version: known.get(principalId)?.version ?? 0,
       })));
       const lastReadSeq = events.at(-1)?.seq ?? 0;
       await tx.emit(...ids.map((principalId): EventDraft => ({
@@ -216,9 +217,9 @@ export class RoomService {
     };
   }
 
-  /** Those who come along with the caller; throws unless each exists, and agents come with their owners. */
+  /** The caller and those who come along; throws unless each exists, and agents come with their owners. */
   async #checkExist(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, PrincipalRow>> {
-    const known = await this.#deps.identity.enabled(actor.tenantId, ids);
+    const known = await this.#deps.identity.enabled(actor.tenantId, [actor.principalId, ...ids]);
     const missing = ids.filter((id) => !known.has(id));
     if (missing.length > 0) {
       throw new Fault("validation_failed", `/memberIds: no such principal ${missing.slice(0, 5).join(", ")}`, {
@@ -226,7 +227,7 @@ export class RoomService {
       });
     }
     for (const { id, owner_id: ownerId } of known.values()) {
-      if (ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
+      if (id === actor.principalId || ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
       throw new Fault("validation_failed", `/memberIds: ${blindWithout(id, ownerId)}`);
     }
     return known;
@@ -274,6 +275,7 @@ export class RoomService {
       memberCount: row.member_count,
       kind: known.get(principalId)?.kind ?? actor.kind,
       displayName: known.get(principalId)?.display_name ?? actor.displayName,
+      avatarFileId: known.get(principalId)?.avatar_file_id ?? null,
     };
   }
 

@@ -52,7 +52,12 @@ export type MemberRow = {
   /** Head of the stream when they joined. */
   joined_seq: number;
   last_read_seq: number;
+  /** Version of the principal that the room has heard of: as they joined, or by `member.updated` since. */
+  told_version: number;
 };
+
+/** A member with what others see of the principal. */
+export type ListedMember = MemberRow & Pick<RoomTables["principal"], "kind" | "display_name" | "avatar_file_id">;
 
 export type BanRow = {
   tenant_id: string;
@@ -72,6 +77,7 @@ export type RoomTables = {
     id: string;
     kind: PrincipalKind;
     display_name: string;
+    avatar_file_id: string | null;
     role: TenantRole;
     owner_id: string | null;
     is_disabled: number;
@@ -255,12 +261,12 @@ export class RoomStore {
     after: string | undefined,
     limit: number,
     only?: string,
-  ): Promise<(MemberRow & { kind: PrincipalKind; display_name: string })[]> {
+  ): Promise<ListedMember[]> {
     let query = this.#db.selectFrom("member")
       .innerJoin("principal", (join) =>
         join.onRef("principal.tenant_id", "=", "member.tenant_id")
           .onRef("principal.id", "=", "member.principal_id"))
-      .selectAll("member").select(["principal.kind", "principal.display_name"])
+      .selectAll("member").select(["principal.kind", "principal.display_name", "principal.avatar_file_id"])
       .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId);
     if (filter.role !== undefined) query = query.where("member.role", "=", filter.role);
     if (filter.kind !== undefined) query = query.where("principal.kind", "=", filter.kind);

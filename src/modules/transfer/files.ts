@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import type { FileLinks, FileWriter } from "@/modules/file/mod.ts";
 import { presentPrincipal } from "@/modules/identity/mod.ts";
 import { fileOwner, type MessageFile } from "@/modules/message/mod.ts";
+import { profileJob } from "@/modules/room/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { Damaged } from "./contents.ts";
 import type { FileEntry } from "./draft.ts";
@@ -91,6 +92,7 @@ export class FileImport {
         type: "principal.updated",
         data: { principal: presentPrincipal({ ...principal, ...set }) },
       });
+      await tx.enqueue(profileJob(tenantId, uploaderId));
       tx.signal({ kind: "principal", tenantId, id: uploaderId });
       if (file.state === "unlinked") this.#importer.report.added.files++;
       await store.dateFile(tenantId, file.id, carried.createdAt);

@@ -288,6 +288,8 @@ export class Importer {
         ? await store.positionAt(tenantId, row.id, draft.joinedAt)
         : 0,
       last_read_seq: 0,
+      // Here the event of joining says nothing of them.
+      told_version: 0,
     })));
     const events = await tx.emit(...added.map(joined));
     const lastReadSeq = events.at(-1)?.seq ?? 0;
