@@ -7,10 +7,11 @@ import type { Metrics } from "@/core/metrics.ts";
 import type { Module } from "@/core/module.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
+import { Stamp } from "@/core/seal.ts";
 import type { Limits } from "@/limits.ts";
 import { CalendarCarrier, calendarModule, CalendarSource } from "@/modules/calendar/mod.ts";
 import { documentModule, DocumentSource } from "@/modules/document/mod.ts";
-import { FileLinks, fileModule, FileService, FileWriter } from "@/modules/file/mod.ts";
+import { FileLinks, fileModule, FileService, FileWriter, LinkService } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import {
   AccessTokenSigner,
@@ -228,7 +229,19 @@ export function createProduct(
     permissionModule(permissions),
     notificationModule(notifications),
     roomModule({ rooms, bin, members, succession, profiles: new RoomProfiles(store), gate }),
-    fileModule({ files, writer: fileWriter, links: fileLinks, gate }),
+    fileModule({
+      files,
+      writer: fileWriter,
+      links: fileLinks,
+      addresses: new LinkService({
+        clock,
+        stamp: new Stamp(config.jwtSecrets, "file link"),
+        files,
+        identity,
+        revalidate: (standing) => authenticator.current(standing),
+      }),
+      gate,
+    }),
     messageModule({
       sender,
       messages,

@@ -1,10 +1,13 @@
-// Sealing what must not lie readable: encrypted with keys derived from the gateway's secret, of whom each use has its own.
+// Sealing what must not lie readable, and stamping what must not be made up: with keys derived from the gateway's secret, of
+// whom each use has its own.
 import { Buffer } from "node:buffer";
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 
 const CIPHER = "aes-256-gcm";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+/** 132 bits. */
+const STAMP_CHARS = 22;
 
 /** Seals with the first secret, opens with any: those before it are of earlier days. */
 export class Seal {
@@ -12,7 +15,7 @@ export class Seal {
 
   /** `label` says what it is for; a seal of another label opens nothing of this one. */
   constructor(secrets: readonly Uint8Array[], label: string) {
-    this.#keys = secrets.map((secret) => new Uint8Array(hkdfSync("sha256", secret, "", label, 32)));
+    this.#keys = keysOf(secrets, label);
   }
 
   /** The text, readable only by `open` with the same `about`. */
@@ -45,4 +48,38 @@ export class Seal {
     }
     return undefined;
   }
+}
+
+/** Stamps with the first secret, takes the stamps of any: those before it are of earlier days. */
+export class Stamp {
+  readonly #keys: readonly Uint8Array[];
+
+  /** `label` says what it is for; a stamp of another label is none of this one. */
+  constructor(secrets: readonly Uint8Array[], label: string) {
+    this.#keys = keysOf(secrets, label);
+  }
+
+  /** What only the gateway can say of the text; always the same. */
+  stamp(text: string): string {
+    const [key] = this.#keys;
+    if (key === undefined) throw new TypeError("Expected a secret to stamp with");
+    return macOf(key, text);
+  }
+
+  /** Whether it is the stamp of the text. */
+  isOf(stamp: string, text: string): boolean {
+    const given = Buffer.from(stamp);
+    return this.#keys.some((key) => {
+      const expected = Buffer.from(macOf(key, text));
+      return given.length === expected.length && timingSafeEqual(given, expected);
+    });
+  }
+}
+
+function keysOf(secrets: readonly Uint8Array[], label: string): Uint8Array[] {
+  return secrets.map((secret) => new Uint8Array(hkdfSync("sha256", secret, "", label, 32)));
+}
+
+function macOf(key: Uint8Array, text: string): string {
+  return createHmac("sha256", key).update(text).digest("base64url").slice(0, STAMP_CHARS);
 }

@@ -6,11 +6,11 @@ import type { Context } from "@/core/operation.ts";
 import { queryOf, type Route, type RouteCall } from "@/core/route.ts";
 import { type RoomGate, RoomId } from "@/modules/room/mod.ts";
 import { z } from "@zod/zod";
+import { answerContent, binary, CONTENT_FAULTS, CONTENT_PARAMETERS, CONTENT_RESPONSES } from "./content.ts";
 import { FORM_OVERHEAD_BYTES, readForm } from "./multipart.ts";
 import { BOXES } from "./picture/thumbnails.ts";
 import { lengthOf, receive } from "./receive.ts";
 import { FileId, type StoredFile } from "./schema.ts";
-import { asThumbnail, serve } from "./serve.ts";
 import type { FileService } from "./service.ts";
 import type { FileWriter } from "./writer.ts";
 
@@ -19,7 +19,6 @@ export const FILE_PATH = "/v1/collaboration/files";
 type Deps = { files: FileService; writer: FileWriter; gate: RoomGate };
 type Upload = { actor: Actor; requestId: string; request: Request; once: RouteCall["once"] };
 
-const binary = { schema: { type: "string", format: "binary" } };
 const Query = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
 const ContentQuery = z.strictObject({
   thumbnail: z.enum(BOXES.map(String)).transform((text) => BOXES.find((box) => String(box) === text)).optional(),
@@ -138,14 +137,15 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     description:
       "Answers HEAD, single ranges, If-Range and If-None-Match. Needs the scope `file.read`. A thumbnail, of a " +
       "JPEG, PNG, GIF or WebP of up to 25 million pixels, is a JPEG, or a PNG where something shines through: the right way " +
-      "up, never larger than the picture. Where there can be none the answer is 422, while too many are being made 503.",
+      "up, never larger than the picture. Where there can be none the answer is 422, while too many are being made 503. " +
+      "What cannot send a token, such as an `<img>`, follows a link of `file.link` instead.",
     tag: "file",
     method: "GET",
     path: `${FILE_PATH}/:id/content`,
     auth: "bearer",
     scope: "file.read",
     isLong: true,
-    faults: ["unknown_parameter", "not_found", "gone", "range_not_satisfiable", "validation_failed", "unavailable"],
+    faults: ["unknown_parameter", ...CONTENT_FAULTS],
     document: {
       parameters: [
         { name: "id", in: "path", required: true, schema: { type: "string" } },
@@ -155,27 +155,15 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
           description: "Side of the square that the small picture fits into",
           schema: { type: "integer", enum: BOXES },
         },
-        { name: "Range", in: "header", schema: { type: "string" }, example: "bytes=0-1023" },
-        { name: "If-Range", in: "header", schema: { type: "string" } },
-        { name: "If-None-Match", in: "header", schema: { type: "string" } },
+        ...CONTENT_PARAMETERS,
       ],
-      responses: {
-        200: { description: "The content", content: { "*/*": binary } },
-        206: { description: "The range asked for", content: { "*/*": binary } },
-        304: { description: "Not changed" },
-      },
+      responses: CONTENT_RESPONSES,
     },
-    async handle(request, { actor, params, headers: refusal }) {
+    handle(request, { actor, params, headers: refusal }) {
       const id = FileId.safeParse(params["id"]);
       if (!id.success) throw new Fault("not_found", "No such file, or not visible to the caller");
       const { thumbnail } = queryOf(request, ContentQuery);
-      const file = await files.read(actor, id.data);
-      const small = thumbnail === undefined ? undefined : await files.thumbnail(actor, file, thumbnail);
-      const served = small === undefined ? file : asThumbnail(file, small);
-      const { status, headers, range } = serve(served, request.headers, refusal);
-      if (request.method === "HEAD" || status === 304) return new Response(null, { status, headers });
-      const body = small?.subarray(range?.start, range?.end) ?? await files.open(file, range);
-      return new Response(body, { status, headers });
+      return answerContent({ request, refusal, files }, { actor, id: id.data, thumbnail });
     },
   }];
 }

@@ -4,6 +4,7 @@ import type { EventType } from "@/core/event.ts";
 import { pageInput, pageOf } from "@/core/page.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
+import { BOXES } from "./picture/thumbnails.ts";
 
 /** What one message can carry. */
 const FILES_PER_MESSAGE_MAX = 10;
@@ -32,6 +33,30 @@ export const FileList = z.strictObject({
 export type FileList = z.output<typeof FileList>;
 
 export const StoredFiles = pageOf(StoredFile);
+
+/** How long a link is good. */
+const LINK_SECONDS = { least: 60, usual: 900, most: 21_600 };
+/** A page shows so many pictures at once, and seldom more. */
+const LINKS_MAX = 100;
+
+export const LinkMake = z.strictObject({
+  ids: z.array(FileId).min(1).max(LINKS_MAX).refine((ids) => new Set(ids).size === ids.length, "each file once"),
+  thumbnail: z.literal(BOXES).optional()
+    .describe("Links to small pictures of the files: the side of the square that they fit into"),
+  download: z.boolean().default(false).describe("A browser that follows them saves the file and does not show it"),
+  expiresInSeconds: z.int().min(LINK_SECONDS.least).max(LINK_SECONDS.most).default(LINK_SECONDS.usual)
+    .describe(
+      "How long they are good at most, and at least half of that: links made soon after each other are the same",
+    ),
+});
+export type LinkMake = z.output<typeof LinkMake>;
+
+export const FileLink = z.object({
+  id: FileId,
+  url: z.string().describe("Address of the content below that of the gateway; keep it as secret as the content"),
+  expiresAt: z.iso.datetime(),
+}).meta({ id: "FileLink" });
+export type FileLink = z.output<typeof FileLink>;
 
 /** Ids of files to attach. */
 export const FileIds = z.array(FileId).min(1).max(FILES_PER_MESSAGE_MAX)

@@ -36,6 +36,15 @@ export class FileService {
     return presentFile(row);
   }
 
+  /** Those of the files that the caller may read the content of, in the order asked for. */
+  async readable(actor: Actor, ids: readonly string[]): Promise<string[]> {
+    const rows = await new FileStore(this.#deps.store.db).many(actor.tenantId, ids);
+    const there = rows.filter(({ state }) => state !== "deleted");
+    const isReadable = await Promise.all(there.map((row) => this.#isReadable(actor, row)));
+    const readable = new Set(there.flatMap(({ id }, place) => isReadable[place] === true ? [id] : []));
+    return ids.filter((id) => readable.has(id));
+  }
+
   /** The content of a file that was read before, or the part of it in a range. */
   async open({ id }: Pick<StoredFile, "id">, range?: { start: number; end: number }): Promise<NonNullable<Content>> {
     const content = await this.#deps.blobs.get(id, range);

@@ -25,6 +25,8 @@ const NAME_MAX = 100;
 const log = logOf("identity");
 
 type Deps = { store: Store<IdentityTables>; clock: Clock; verifier: TokenVerifier; tenants: TenantService };
+/** What is to be known of a connected actor, or of whoever made a link, to tell what rights are left to it. */
+export type Standing = Pick<Actor, "tenantId" | "principalId" | "role" | "scopes" | "tokenId" | "expiresAt">;
 type Remembered = { actor: Actor; checkedAt: number };
 
 /** Verified tokens are remembered, bounded, until they expire, are revoked, or their principal changes. */
@@ -61,13 +63,12 @@ export class Authenticator {
    * A connected actor with the rights left to it, `undefined` when it may not stay: it or its owner is disabled, its token
    * revoked. Rights it gained come with its next token.
    */
-  async current(actor: Actor): Promise<Actor | undefined> {
-    const { tenantId, scopes, tokenId, expiresAt } = actor;
+  async current({ tenantId, principalId, role, scopes, tokenId, expiresAt }: Standing): Promise<Actor | undefined> {
     const identities = new IdentityStore(this.#deps.store.db);
-    const row = await identities.principal(tenantId, actor.principalId);
+    const row = await identities.principal(tenantId, principalId);
     if (row === undefined || tokenId !== undefined && await this.#isEnded(tenantId, tokenId)) return undefined;
     try {
-      return await this.#actor(row, actor.role, { scopes, tokenId, expiresAt });
+      return await this.#actor(row, role, { scopes, tokenId, expiresAt });
     } catch (thrown) {
       if (thrown instanceof Fault && thrown.code === "token_revoked") return undefined;
       throw thrown;

@@ -1,6 +1,6 @@
 // Identity: who calls, by which token, and which principals there are.
 export { identityModule } from "./api.ts";
-export { Authenticator } from "./authenticator.ts";
+export { Authenticator, type Standing } from "./authenticator.ts";
 export { FamilyService } from "./family/service.ts";
 export { AccessTokenSigner } from "./family/signer.ts";
 export { presentPrincipal } from "./presenter.ts";

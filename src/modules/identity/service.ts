@@ -251,6 +251,13 @@ export class IdentityService {
     });
   }
 
+  /** When what the caller's token came of ends, unless it is ended before: a family lives on by its refresh tokens. */
+  async endOf({ tenantId, tokenId, expiresAt }: Actor): Promise<number | undefined> {
+    if (tokenId === undefined || !isKept(tokenId)) return expiresAt;
+    const family = await new IdentityStore(this.#deps.store.db).family(tenantId, tokenId);
+    return family === undefined ? expiresAt : Date.parse(family.expires_at);
+  }
+
   /** Forgets revocations and tokens whose time is over. */
   async housekeep(): Promise<void> {
     const now = iso(this.#deps.clock.now());
