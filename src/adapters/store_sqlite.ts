@@ -1,6 +1,7 @@
 // The store on SQLite: the embedded default. One connection writes, another reads what is committed.
 import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
+import { nextTurn } from "@/core/clock.ts";
 import { KeptAnswers } from "./kept.ts";
 import { SqliteConnection } from "./sqlite_connection.ts";
 import { SqlStore, type StoreOptions } from "./sql_store.ts";
@@ -30,14 +31,20 @@ export function openSqliteStore<Tables>(path: string, options: StoreOptions): Sq
 
 /**
  * SQLite answers without leaving the current turn of the event loop, so writers whose requests have arrived would each
- * commit alone. Under load a batch therefore waits one turn; a lone writer never does.
+ * commit alone. Under load a batch therefore waits one turn; a lone writer never does. For the same reason a writer that
+ * begins again as soon as it is done, as for the next page of a long list, would keep everybody waiting to the end of it.
  */
 function gatherWhenBusy(): () => Promise<void> | undefined {
   let last = -Infinity;
+  let isTurnOver = true;
+  const begin = (): void => {
+    isTurnOver = false;
+    setImmediate(() => isTurnOver = true);
+  };
   return () => {
     const now = performance.now();
-    const isBusy = now - last < BUSY_MS;
+    const mustWait = now - last < BUSY_MS || !isTurnOver;
     last = now;
-    return isBusy ? new Promise((resolve) => setImmediate(resolve)) : undefined;
+    return mustWait ? nextTurn().then(begin) : void begin();
   };
 }

@@ -1,6 +1,6 @@
 // The store's suites on SQLite.
 import assert from "node:assert/strict";
-import { systemClock } from "@/core/clock.ts";
+import { nextTurn, systemClock } from "@/core/clock.ts";
 import type { Migration } from "@/adapters/migrations/migration.ts";
 import { openStore } from "@/adapters/open.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
@@ -24,6 +24,24 @@ for (const backend of [sqliteMemory, sqliteFile]) {
     await store.write((tx) => tx.emit(draft("room:1")));
     clearImmediate(counter);
     assert.equal(turns, 0);
+  });
+
+  onStore(backend, "who writes page after page leaves everybody a turn between two of them", async ({ store }) => {
+    const pages = 8;
+    let [turns, isOver] = [0, false];
+    const counting = (async () => {
+      for (; !isOver; turns++) await nextTurn();
+    })();
+    for (let page = 0; page < pages; page++) {
+      await store.write(async (tx) => {
+        // As long as a page with much on it.
+        for (const startedAt = performance.now(); performance.now() - startedAt < 5;);
+        await tx.emit(draft("room:1"));
+      });
+    }
+    isOver = true;
+    await counting;
+    assert.ok(turns >= pages - 1, `${turns} turns`);
   });
 }
 
