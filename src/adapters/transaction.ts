@@ -50,15 +50,12 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     const at = iso(this.#deps.clock.now());
     const groups = Map.groupBy(drafts.keys(), (index) => keyOf(drafts[index]));
     const events: StoredEvent[] = [];
-    // Streams are locked in the same order by everybody.
-    for (const key of [...groups.keys()].sort()) {
-      const indexes = groups.get(key) ?? [];
-      let position: Reserved | undefined;
+    const positions = await this.#positions(drafts);
+    for (const [key, indexes] of groups) {
       for (const index of indexes) {
-        const draft = drafts[index];
-        if (draft === undefined) continue;
+        const [draft, position] = [drafts[index], positions.get(key)];
+        if (draft === undefined || position === undefined) continue;
         const { tenantId, stream, type, effect } = draft;
-        position ??= await this.reserve(tenantId, stream, indexes.length);
         const json = encode(draft, at);
         events[index] = { tenantId, stream, epoch: position.epoch, seq: position.first++, type, json };
         if (effect !== undefined) events[index].effect = effect;
@@ -66,6 +63,22 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     }
     await this.append(events);
     return events;
+  }
+
+  /** Where the events of each line go. Lines are locked in the same order by everybody. */
+  async #positions(drafts: readonly EventDraft[]): Promise<ReadonlyMap<string, Reserved>> {
+    const positions = new Map<string, Reserved>();
+    const tenants = Map.groupBy(drafts, ({ tenantId }) => tenantId);
+    for (const tenantId of [...tenants.keys()].sort()) {
+      const lines = Map.groupBy(tenants.get(tenantId) ?? [], ({ stream }) => stream);
+      const counts = new Map([...lines].map(([stream, own]) => [stream, own.length]));
+      const [only] = counts.keys();
+      const reserved = counts.size > 1 || only === undefined
+        ? await this.reserveAll(tenantId, counts)
+        : [[only, await this.reserve(tenantId, only, counts.get(only) ?? 0)] as const];
+      for (const [stream, position] of reserved) positions.set(streamKey(tenantId, stream), { ...position });
+    }
+    return positions;
   }
 
   async reserve(tenantId: string, stream: string, count: number): Promise<Reserved> {

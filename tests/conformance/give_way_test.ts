@@ -14,18 +14,20 @@ import { draft } from "./store_suite.ts";
 const url = Deno.env.get("TEST_POSTGRES_URL");
 const ROOMS = ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
 
-/** A lane that counts the statements the database refused, as it does those that wait too long or in a ring. */
+/** A lane that counts its statements, and those the database refused, as it does when they wait too long or in a ring. */
 class Lane extends PostgresConnection {
+  asked = 0;
   refused = 0;
 
   override run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
+    this.asked++;
     const answered = super.run(sql, parameters);
     answered.catch(() => this.refused++);
     return answered;
   }
 }
 
-/** A store on a schema of its own that notes what it tells; `refused` says how many statements were. */
+/** A store on a schema of its own that notes what it tells; `asked` and `refused` say how many statements were. */
 async function openCounted(url: string) {
   const schema = await temporarySchema(url);
   const options = { url: schema.url, connectTimeoutMs: 3000, answerTimeoutMs: 15_000 };
@@ -40,6 +42,7 @@ async function openCounted(url: string) {
   store.onCommit = (committed) => told.push(committed);
   return {
     store,
+    asked: () => lanes.reduce((sum, lane) => sum + lane.asked, 0),
     refused: () => lanes.reduce((sum, lane) => sum + lane.refused, 0),
     /** The seqs of a stream in the order in which they were told. */
     seqs: (stream: string) =>
@@ -66,6 +69,21 @@ async function writeAll(tx: Transaction<Notes>, streams: readonly string[]): Pro
 }
 
 if (url !== undefined) {
+  Deno.test("postgres: what all members of a room are told takes as many statements as what one is told", async () => {
+    await using opened = await openCounted(url);
+    const { store } = opened;
+    const everybody = Array.from({ length: 300 }, (_, n) => `principal:p${n}`);
+    await store.write((tx) => tx.emit(...everybody.map((stream) => draft(stream))));
+    const costs: number[] = [];
+    for (const streams of [everybody.slice(0, 2), everybody]) {
+      const before = opened.asked();
+      await store.write((tx) => tx.emit(draft("room:1"), ...streams.map((stream) => draft(stream))));
+      costs.push(opened.asked() - before);
+    }
+    assert.ok((costs[1] ?? Infinity) <= (costs[0] ?? 0), `${costs}`);
+    assert.deepEqual(opened.seqs("principal:p7"), [1, 2]);
+  });
+
   Deno.test("postgres: who needs every stream at once has its turn while others keep writing to each", async () => {
     await using opened = await openCounted(url);
     const { store } = opened;
