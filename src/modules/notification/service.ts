@@ -106,7 +106,9 @@ export class NotificationService {
             data: { notification: present(row) },
           })),
         );
-        for (const principalId of new Set(fresh.map((row) => row.principal_id))) {
+        const told = new Set(fresh.map((row) => row.principal_id));
+        if (told.size === 0) return;
+        for (const principalId of await notifications.full(tenantId, [...told], NOTIFICATIONS_MAX)) {
           await notifications.trim(tenantId, principalId, NOTIFICATIONS_MAX);
         }
       });

@@ -129,6 +129,14 @@ export class NotificationStore {
     return (await toldOf.all(this.#db, { ...told, after, limit })).map(({ seq }) => seq);
   }
 
+  /** Which of these principals have more than `keep`. */
+  async full(tenantId: string, principalIds: readonly string[], keep: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("notification").select("principal_id").where("tenant_id", "=", tenantId)
+      .where("principal_id", "in", principalIds).groupBy("principal_id")
+      .having(({ fn }) => fn.countAll<number>(), ">", keep).execute();
+    return rows.map((row) => row.principal_id);
+  }
+
   /** Drops what a principal has beyond the newest `keep`. */
   async trim(tenantId: string, principalId: string, keep: number): Promise<void> {
     const cut = await oldestKept.first(this.#db, { tenantId, principalId, keep });
