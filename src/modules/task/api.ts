@@ -133,7 +133,7 @@ function taskOperations(tasks: TaskService) {
       input: TaskList,
       output: pageOf(Task),
       faults: ["invalid_cursor"],
-      example: { assigneeId: "me", status: ["todo", "in_progress"], sort: "dueAt" },
+      example: { assigneeId: ["me"], status: ["todo", "in_progress"], sort: "dueAt" },
       run: (context, input) => tasks.list(context, input),
     }),
     defineOperation({
