@@ -3,6 +3,7 @@
 // The rule engine runs on wall time as if it were UTC, where it is fast and knows no gaps; each start then becomes an
 // instant by the zone of the event. So a meeting at nine stays at nine whatever the clocks do.
 import { RRuleTemporal } from "rrule-temporal";
+import { plainStarts } from "./plain_rule.ts";
 import { asKept, malformed, movedRule, parseRule, type Rule, tooDense, withEnd } from "./rule.ts";
 import { instantOf, localOf, WallClock, wallMs, wallOf } from "./zone.ts";
 
@@ -214,11 +215,13 @@ function* pieces(series: Series, from: number, to: number): Generator<number[]> 
   if (from <= first) yield [first];
   if (series.rrule === null) return;
   const rule = parseRule(series.rrule);
-  const engine = engineOf(rule.endless, first);
+  let engine: RRuleTemporal | undefined;
   const last = Math.min(to, first + HORIZON_MS, series.lastLocal === null ? Infinity : wallMs(series.lastLocal));
   const step = Math.max(1, Math.min(10 * 366, Math.floor(STARTS_PER_PIECE / rule.perDay))) * DAY_MS;
   for (let at = Math.max(from, first + 1); at <= last; at += step) {
-    yield engineRun(engine, at, Math.min(at + step - 1, last)).filter((wall) => wall !== first);
+    const until = Math.min(at + step - 1, last);
+    yield plainStarts(rule.endless, first, at, until) ??
+      engineRun(engine ??= engineOf(rule.endless, first), at, until).filter((wall) => wall !== first);
   }
 }
 
