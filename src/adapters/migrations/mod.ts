@@ -28,6 +28,7 @@ import { goneUntold } from "./0022_gone_untold.ts";
 import { memberTold } from "./0023_member_told.ts";
 import { taskViews } from "./0024_task_views.ts";
 import { meetingHand } from "./0025_meeting_hand.ts";
+import { agenda } from "./0026_agenda.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -57,6 +58,7 @@ export const migrations: readonly Migration[] = [
   memberTold,
   taskViews,
   meetingHand,
+  agenda,
 ];
 
 /** Any number that no other user of the database locks. */

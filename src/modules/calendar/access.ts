@@ -29,18 +29,17 @@ export class CalendarAccess {
   }
 
   /** What somebody may know of an event; `undefined`: not even that it exists. */
-  level(who: Who, event: Event): Promise<Level | undefined> {
-    return this.levels(who)(event);
+  async level(who: Who, event: Event): Promise<Level | undefined> {
+    const { room_id: id } = event.row;
+    return levelOf(who, event, id === null ? null : await this.room(who, id));
   }
 
-  /** The same of many events, whose rooms are looked at once. */
-  levels(who: Who): (event: Event) => Promise<Level | undefined> {
-    const rooms = new Map<string, SeenRoom | undefined>();
-    return async (event) => {
-      const { room_id: id } = event.row;
-      if (id !== null && !rooms.has(id)) rooms.set(id, await this.room(who, id));
-      return levelOf(who, event, id === null ? null : rooms.get(id));
-    };
+  /** The same of many events, whose rooms are looked at together. */
+  async levels(who: Who, events: readonly Event[]): Promise<(event: Event) => Level | undefined> {
+    const ids = new Set(events.flatMap(({ row }) => row.room_id ?? []));
+    const seen = await new RoomStore(this.#store.db).seenAll(seer(who), [...ids]);
+    const rooms = new Map(seen.flatMap((room) => room.state === "deleted" ? [] : [[room.id, room]]));
+    return (event) => levelOf(who, event, event.row.room_id === null ? null : rooms.get(event.row.room_id));
   }
 
   /** The room as somebody sees it; `undefined` when it is gone. */

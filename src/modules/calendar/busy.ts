@@ -2,6 +2,8 @@
 import { iso } from "@/core/clock.ts";
 import { type Occurrence, occurrencesBetween } from "./occurrence.ts";
 import { answerOf } from "./presenter.ts";
+import { reaching } from "./agenda/reach.ts";
+import type { AgendaStore } from "./agenda/store.ts";
 import type { CalendarStore, WholeEvent } from "./store.ts";
 import { instantOf, localOf } from "./zone.ts";
 
@@ -15,34 +17,34 @@ type Question = {
   timeZone: string;
   /** The event that asks does not stand in its own way. */
   except?: string;
-  /** Lets others have their turn; absent inside a transaction, which waits for nothing else. */
-  breathe?: () => Promise<unknown>;
+  /** Lets others have their turn now and then; absent inside a transaction, which waits for nothing else. */
+  rest?: () => Promise<unknown>;
 };
 
 const EVENTS_MAX = 5000;
 const DAY_MS = 86_400_000;
-/** An expansion that took longer is followed by a pause. */
-const LONG_MS = 5;
 /** All expansions of one question together. */
 const QUESTION_MS = 200;
 
 /** Busy times that overlap the range, merged, by principal and start. */
 export async function busyTimes(
-  store: CalendarStore,
+  { events, agenda }: { events: CalendarStore; agenda: AgendaStore },
   question: Question,
 ): Promise<{ busy: Busy[]; truncated: boolean }> {
-  const { tenantId, principalIds, from, to, timeZone, except, breathe } = question;
+  const { tenantId, principalIds, from, to, timeZone, except, rest } = question;
   const window = { from: iso(from - DAY_MS), to: iso(to + DAY_MS) };
-  const rows = await store.busy(tenantId, window, principalIds, EVENTS_MAX + 1);
+  const outlines = await agenda.busy(tenantId, window, principalIds, EVENTS_MAX + 1);
+  const range = [from - DAY_MS, to + DAY_MS] as const;
+  const ids = await reaching(agenda, tenantId, outlines.slice(0, EVENTS_MAX), range, rest);
   const found: Busy[] = [];
-  let truncated = rows.length > EVENTS_MAX;
+  let truncated = outlines.length > EVENTS_MAX;
   let spentMs = 0;
-  for (const event of await store.wholes(tenantId, rows.slice(0, EVENTS_MAX))) {
+  for (const event of await events.wholesOf(tenantId, ids, rest)) {
     const { row } = event;
     if (row.id === except) continue;
     if (spentMs > QUESTION_MS) return { busy: merged(found, principalIds), truncated: true };
     const startedAt = performance.now();
-    const occurrences = occurrencesBetween(event, from - DAY_MS, to + DAY_MS);
+    const occurrences = occurrencesBetween(event, ...range);
     truncated ||= occurrences.truncated;
     for (const occurrence of occurrences.items) {
       const isAllDay = (occurrence.patch.timeZone === undefined ? row.time_zone : occurrence.patch.timeZone) === null;
@@ -55,7 +57,7 @@ export async function busyTimes(
       }
     }
     spentMs += performance.now() - startedAt;
-    if (performance.now() - startedAt > LONG_MS) await breathe?.();
+    await rest?.();
   }
   return { busy: merged(found, principalIds), truncated };
 }

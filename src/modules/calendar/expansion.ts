@@ -40,7 +40,7 @@ export function startsBetween(
   budgetMs = BUDGET_MS,
 ): Starts {
   const deadline = performance.now() + budgetMs;
-  const clock = new WallClock(series.timeZone);
+  const clock = WallClock.of(series.timeZone);
   const starts: Start[] = [];
   // Offsets differ by less than two days, whatever a zone did.
   try {
@@ -60,6 +60,23 @@ export function startsBetween(
   return { starts, truncated: false };
 }
 
+/** Whether it takes no more than arithmetic to see that a series has no start at or after `from` and before `to`. */
+export function isSurelyIdle(series: Series, from: number, to: number): boolean {
+  const { startLocal, timeZone, rrule, lastLocal } = series;
+  if (rrule === null) return false;
+  const first = wallMs(startLocal);
+  const until = Math.min(to + 2 * DAY_MS, first + HORIZON_MS, lastLocal === null ? Infinity : wallMs(lastLocal));
+  const since = from - 2 * DAY_MS;
+  // The first start stands whatever the rule says.
+  if (first >= since && first <= until) return false;
+  const clock = WallClock.of(timeZone);
+  // As it is kept, its end last; to read it with care would take longer than all the rest.
+  return plainStarts(rrule.replace(/;(COUNT|UNTIL)=[^;]*$/, ""), first, since, until)?.every((wall) => {
+    const at = clock.instantOf(wall);
+    return at === undefined || at < from || at >= to;
+  }) ?? false;
+}
+
 /** The start that an occurrence is named by (its wall time, date, or instant in UTC); `undefined` when there is none. */
 export function startNamed(series: Series, name: string): Start | undefined {
   // Years of more digits are beyond what calendars can tell.
@@ -77,7 +94,7 @@ export function startNamed(series: Series, name: string): Start | undefined {
 
 /** How many starts there are before this wall time. */
 export function countBefore(series: Series, wall: number): number {
-  const clock = new WallClock(series.timeZone);
+  const clock = WallClock.of(series.timeZone);
   let count = 0;
   for (const piece of pieces(series, wallMs(series.startLocal), wall)) {
     count += piece.filter((at) => at < wall && instantIn(series, clock, at) !== undefined).length;
@@ -87,7 +104,7 @@ export function countBefore(series: Series, wall: number): number {
 
 /** The last start before this wall time. */
 export function lastBefore(series: Series, wall: number): number | undefined {
-  const clock = new WallClock(series.timeZone);
+  const clock = WallClock.of(series.timeZone);
   let last: number | undefined;
   // Backwards in growing steps: the one before is near, unless the series has a hole.
   for (let reach = 8 * DAY_MS; last === undefined; reach *= 4) {
@@ -168,7 +185,7 @@ function endOf(rule: Rule, series: Series): number | null {
   let foundAt = performance.now();
   const deadline = foundAt + CHECK_MS;
   const first = wallMs(series.startLocal);
-  const clock = new WallClock(series.timeZone);
+  const clock = WallClock.of(series.timeZone);
   let seen = 0;
   let last = first;
   try {

@@ -1,7 +1,7 @@
 // Secret feeds: a calendar as a file behind an address that nobody can guess, with the rights of who made it.
 import { createHash } from "node:crypto";
 import { hasScope } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, iso, turns } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -9,6 +9,7 @@ import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
+import { AgendaStore } from "./agenda/store.ts";
 import type { People } from "./feed_people.ts";
 import type { Feed, FeedCreate, NewFeed } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type FeedRow, type WholeEvent } from "./store.ts";
@@ -87,17 +88,16 @@ export class CalendarFeeds {
       throw Fault.from(thrown).code === "not_found" ? absent() : thrown;
     });
     const now = this.#deps.clock.now();
-    const rows = await store.lastInWindow(
+    const outlines = await new AgendaStore(this.#deps.store.db).last(
       feed.tenant_id,
       { from: iso(now - PAST_DAYS * DAY_MS), to: iso(now + FUTURE_DAYS * DAY_MS) },
       { roomId: feed.room_id ?? undefined, principalId: feed.principal_id },
       EVENTS_MAX,
     );
-    const levelOf = this.#deps.access.levels(who);
-    const events: WholeEvent[] = [];
-    for (const event of await store.wholes(feed.tenant_id, rows)) {
-      if (await levelOf(event) === "full") events.push(event);
-    }
+    const ids = outlines.map(({ id }) => id);
+    const found = await store.wholesOf(feed.tenant_id, ids, turns());
+    const levelOf = await this.#deps.access.levels(who, found);
+    const events = found.filter((event) => levelOf(event) === "full");
     const { writeCalendar } = await import("./feed_writer.ts");
     return await writeCalendar(feed.name, events, await this.#people(feed.tenant_id, events));
   }

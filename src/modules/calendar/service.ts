@@ -1,5 +1,5 @@
 // Events made, read, listed and answered, and when people are busy.
-import { type Clock, iso, nextTurn } from "@/core/clock.ts";
+import { type Clock, iso, turns } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
@@ -8,11 +8,13 @@ import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
+import { reaching } from "./agenda/reach.ts";
+import { AgendaStore } from "./agenda/store.ts";
 import { busyTimes } from "./busy.ts";
 import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { type Occurrence, occurrenceNamed, occurrencesBetween } from "./occurrence.ts";
-import { presentEntry, presentEvent } from "./presenter.ts";
+import { presentEntry, presentEvent, type Reader } from "./presenter.ts";
 import {
   type CalendarEntry,
   type CalendarEvent,
@@ -28,13 +30,14 @@ import {
 } from "./schema.ts";
 import { CalendarStore, type CalendarTables, type EventRow, type WholeEvent } from "./store.ts";
 import type { EventWriter } from "./writer.ts";
-import { checkZone } from "./zone.ts";
+import { checkZone, instantOf } from "./zone.ts";
 
 const DAY_MS = 86_400_000;
 /** All expansions of one answer together. */
 const ANSWER_MS = 200;
-/** An expansion that took longer is followed by a pause. */
-const LONG_MS = 5;
+
+/** What stands in a list: an event, or one occurrence, that is presented once it is on the page. */
+type Line = { startAt: string; id: string; occurrence: string; entry: () => CalendarEntry };
 
 type Deps = {
   store: Store<CalendarTables>;
@@ -112,10 +115,10 @@ export class CalendarService {
     if (question.roomId !== undefined) await this.#deps.gate.enter(context, question.roomId);
     const bind = ["event.list", actor.tenantId, actor.principalId, question];
     const after = this.#deps.cursors.open(cursor, bind)?.join(" ");
-    const { entries, truncated } = await this.#entries(context, question, from, to);
-    const keyOf = (entry: CalendarEntry): [string, string, string] => [entry.startAt, entry.id, entry.occurrence ?? ""];
-    const rest = after === undefined ? entries : entries.filter((entry) => keyOf(entry).join(" ") > after);
-    const page = this.#deps.cursors.page(rest.slice(0, limit + 1), limit, bind, keyOf, (entry) => entry);
+    const { lines, truncated } = await this.#lines(context, question, from, to);
+    const keyOf = ({ startAt, id, occurrence }: Line): [string, string, string] => [startAt, id, occurrence];
+    const rest = after === undefined ? lines : lines.filter((line) => keyOf(line).join(" ") > after);
+    const page = this.#deps.cursors.page(rest.slice(0, limit + 1), limit, bind, keyOf, ({ entry }) => entry());
     return { ...page, truncated };
   }
 
@@ -126,9 +129,10 @@ export class CalendarService {
     const known = await this.#deps.identity.enabled(actor.tenantId, ids);
     const unknown = ids.find((id) => !known.has(id));
     if (unknown !== undefined) throw misfit("/principalIds", `no principal ${unknown}`);
-    const store = new CalendarStore(this.#deps.store.db);
-    const { busy, truncated } = await busyTimes(store, {
-      breathe: nextTurn,
+    const { db } = this.#deps.store;
+    const stores = { events: new CalendarStore(db), agenda: new AgendaStore(db) };
+    const { busy, truncated } = await busyTimes(stores, {
+      rest: turns(),
       tenantId: actor.tenantId,
       principalIds: ids,
       from,
@@ -182,50 +186,48 @@ export class CalendarService {
     });
   }
 
-  async #entries(
+  async #lines(
     { actor }: Context,
     { roomId, attendeeId, expand }: Pick<EventList, "roomId" | "attendeeId" | "expand">,
     from: number,
     to: number,
-  ): Promise<{ entries: CalendarEntry[]; truncated: boolean }> {
-    const store = new CalendarStore(this.#deps.store.db);
-    const rows = await store.inWindow(
-      actor.tenantId,
+  ): Promise<{ lines: Line[]; truncated: boolean }> {
+    const { tenantId, principalId } = actor;
+    const { db } = this.#deps.store;
+    const rest = turns();
+    const agenda = new AgendaStore(db);
+    const outlines = await agenda.first(
+      tenantId,
       { from: iso(from), to: iso(to) },
-      {
-        roomId,
-        attendeeId: attendeeId === undefined ? undefined : idOf(actor, attendeeId),
-        principalId: actor.principalId,
-      },
+      { roomId, attendeeId: attendeeId === undefined ? undefined : idOf(actor, attendeeId), principalId },
       OCCURRENCES_MAX + 1,
     );
-    const levelOf = this.#deps.access.levels(actor);
-    const entries: CalendarEntry[] = [];
-    let truncated = rows.length > OCCURRENCES_MAX;
+    const ids = await reaching(agenda, tenantId, outlines.slice(0, OCCURRENCES_MAX), [from, to], rest);
+    const events = await new CalendarStore(db).wholesOf(tenantId, ids, rest);
+    const levelOf = await this.#deps.access.levels(actor, events);
+    const lines: Line[] = [];
+    let truncated = outlines.length > OCCURRENCES_MAX;
     let spentMs = 0;
-    for (const event of await store.wholes(actor.tenantId, rows.slice(0, OCCURRENCES_MAX))) {
-      const level = await levelOf(event);
+    for (const event of events) {
+      const level = levelOf(event);
       // Whose attendance is asked about is itself something only full readers may know.
       if (level === undefined || (level === "busy" && attendeeId !== undefined)) continue;
       const startedAt = performance.now();
       const found = occurrencesBetween(event, from, to, expand ? undefined : 1);
-      const reader = { principalId: actor.principalId, level };
-      if (expand) entries.push(...found.items.map((item) => presentEntry(event, reader, item)));
-      else if (found.items.length > 0) entries.push(presentEntry(event, reader));
+      const reader = { principalId, level };
+      if (expand) lines.push(...found.items.map((item) => lineOf(event, reader, item)));
+      else if (found.items.length > 0) lines.push(lineOf(event, reader));
       truncated ||= expand && found.truncated;
-      const tookMs = performance.now() - startedAt;
-      spentMs += tookMs;
-      if (tookMs > LONG_MS) await nextTurn();
-      if (spentMs > ANSWER_MS || entries.length > 2 * OCCURRENCES_MAX) {
+      spentMs += performance.now() - startedAt;
+      await rest();
+      if (spentMs > ANSWER_MS || lines.length > 2 * OCCURRENCES_MAX) {
         truncated = true;
         break;
       }
     }
-    entries.sort((a, b) =>
-      compare(a.startAt, b.startAt) || compare(a.id, b.id) || compare(a.occurrence ?? "", b.occurrence ?? "")
-    );
-    if (entries.length > OCCURRENCES_MAX) truncated = true;
-    return { entries: entries.slice(0, OCCURRENCES_MAX), truncated };
+    lines.sort((a, b) => compare(a.startAt, b.startAt) || compare(a.id, b.id) || compare(a.occurrence, b.occurrence));
+    if (lines.length > OCCURRENCES_MAX) truncated = true;
+    return { lines: lines.slice(0, OCCURRENCES_MAX), truncated };
   }
 
   async #write<Result>(work: (tx: Transaction<CalendarTables>) => Promise<Result>): Promise<Result> {
@@ -238,6 +240,17 @@ export class CalendarService {
       throw error;
     }
   }
+}
+
+function lineOf(event: WholeEvent, reader: Reader, occurrence?: Occurrence): Line {
+  const startAt = occurrence?.startAt ?? instantOf(event.row.start_local, event.row.time_zone);
+  const name = occurrence?.name ?? "";
+  return {
+    startAt: iso(startAt),
+    id: event.row.id,
+    occurrence: name,
+    entry: () => presentEntry(event, reader, occurrence),
+  };
 }
 
 /** The calendar an event is in: of a room, or of a principal. */

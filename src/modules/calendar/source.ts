@@ -28,11 +28,12 @@ export class CalendarSource implements Searchable {
 
   async load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
     const store = new CalendarStore(this.#store.db);
-    const levelOf = this.#access.levels(actor);
+    const events = await store.wholesOf(actor.tenantId, ids);
+    const levelOf = await this.#access.levels(actor, events);
     const found = new Map<string, Found>();
-    for (const event of await store.wholes(actor.tenantId, await store.byIds(actor.tenantId, ids))) {
+    for (const event of events) {
       const { row } = event;
-      if (await levelOf(event) !== "full") continue;
+      if (levelOf(event) !== "full") continue;
       found.set(row.id, {
         fields: { title: row.title, description: row.description ?? "", location: row.location ?? "" },
         item: presentEntry(event, { principalId: actor.principalId, level: "full" }),

@@ -1,5 +1,6 @@
 // SQL of calendars.
 import type { Kysely } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES } from "./schema.ts";
 
@@ -92,8 +93,6 @@ export type CalendarTables = RoomTables & {
 
 /** What belongs to a batch of events. */
 export type Parts = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps: RsvpRow[] };
-export type Window = { from: string; to: string };
-export type EventFilter = { roomId?: string | undefined; attendeeId?: string | undefined; principalId: string };
 
 /** An event with everything that belongs to it. */
 export type WholeEvent = Parts & { row: EventRow };
@@ -101,8 +100,6 @@ export type WholeEvent = Parts & { row: EventRow };
 const PARTS = ["calendar_override", "calendar_attendee", "calendar_rsvp"] as const;
 const IDS_PER_QUERY = 500;
 const ROWS_PER_INSERT = 1000;
-/** Later than the end of every event that has one. */
-const NEVER = "9999-12-31T23:59:59.999Z";
 
 export class CalendarStore {
   readonly #db: Kysely<CalendarTables>;
@@ -135,27 +132,15 @@ export class CalendarStore {
       .where("calendar", "=", calendar).where("uid", "=", uid).executeTakeFirst();
   }
 
-  /** Events that may have something in the window: those of a room, or of everything that concerns a principal. */
-  inWindow(tenantId: string, window: Window, filter: EventFilter, limit: number): Promise<EventRow[]> {
-    return this.#concerning(tenantId, window, filter).orderBy("from_at").orderBy("id").limit(limit).execute();
-  }
-
-  /** The same, where there are too many those that end last. */
-  lastInWindow(tenantId: string, window: Window, filter: EventFilter, limit: number): Promise<EventRow[]> {
-    return this.#concerning(tenantId, window, filter)
-      .orderBy(({ fn, val }) => fn.coalesce("to_at", val(NEVER)), "desc").orderBy("id").limit(limit).execute();
-  }
-
-  /** Events in the window that may make these principals busy. */
-  busy(tenantId: string, window: Window, principalIds: readonly string[], limit: number): Promise<EventRow[]> {
-    const rooms = this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId)
-      .where("state", "<>", "deleted");
-    return this.#touching(tenantId, window).where("is_transparent", "=", 0)
-      .where(({ eb, or }) => or([eb("room_id", "is", null), eb("room_id", "in", rooms)]))
-      .where(({ eb, or }) =>
-        or([eb("created_by", "in", principalIds), eb("id", "in", this.#attended(tenantId, principalIds))])
-      )
-      .orderBy("from_at").orderBy("id").limit(limit).execute();
+  /** The events of these ids with all their parts, in the same order. `rest` lets others have a turn in between. */
+  async wholesOf(tenantId: string, ids: readonly string[], rest?: () => Promise<unknown>): Promise<WholeEvent[]> {
+    const whole = new Map<string, WholeEvent>();
+    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
+      const rows = await this.byIds(tenantId, ids.slice(at, at + IDS_PER_QUERY));
+      for (const event of await this.wholes(tenantId, rows)) whole.set(event.row.id, event);
+      await rest?.();
+    }
+    return ids.flatMap((id) => whole.get(id) ?? []);
   }
 
   /** The events of these rows with all their parts. */
@@ -236,8 +221,8 @@ export class CalendarStore {
 
   async byIds(tenantId: string, ids: readonly string[]): Promise<EventRow[]> {
     if (ids.length === 0) return [];
-    return await this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
-      .where("id", "in", ids).execute();
+    return await this.#db.selectFrom("calendar_event").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
+      .execute();
   }
 
   async addFeed(row: FeedRow): Promise<void> {
@@ -283,36 +268,6 @@ export class CalendarStore {
     for (const table of ["calendar_feed", "calendar_import"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
     }
-  }
-
-  /** Events that may have something in the window. */
-  #touching(tenantId: string, { from, to }: Window) {
-    return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId)
-      .where("from_at", "<", to).where(({ eb, or }) => or([eb("to_at", "is", null), eb("to_at", ">=", from)]));
-  }
-
-  /** Those of a room, or of everything that concerns a principal. */
-  #concerning(tenantId: string, window: Window, { roomId, attendeeId, principalId }: EventFilter) {
-    let query = this.#touching(tenantId, window);
-    if (roomId !== undefined) query = query.where("room_id", "=", roomId);
-    else {
-      const rooms = this.#db.selectFrom("member").select("room_id").where("tenant_id", "=", tenantId)
-        .where("principal_id", "=", principalId);
-      query = query.where(({ eb, or }) =>
-        or([
-          eb("created_by", "=", principalId),
-          eb("room_id", "in", rooms),
-          eb("id", "in", this.#attended(tenantId, [principalId])),
-        ])
-      );
-    }
-    return attendeeId === undefined ? query : query.where("id", "in", this.#attended(tenantId, [attendeeId]));
-  }
-
-  /** Ids of the events that one of these attends. */
-  #attended(tenantId: string, principalIds: readonly string[]) {
-    return this.#db.selectFrom("calendar_attendee").select("event_id").where("tenant_id", "=", tenantId)
-      .where("principal_id", "in", principalIds);
   }
 
   async #clear(table: (typeof PARTS)[number], tenantId: string, eventId: string): Promise<void> {

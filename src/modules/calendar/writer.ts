@@ -7,6 +7,7 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { SearchEntry } from "@/modules/search/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
+import { AgendaStore } from "./agenda/store.ts";
 import { addressed, knowing, type Level } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import type { EventMeetings } from "./meetings.ts";
@@ -77,7 +78,7 @@ export class EventWriter {
     // Events come first: they lock the participants' streams, so two who want the same time ask one after the other.
     await this.#tell(tx, after, before === undefined ? "created" : "updated", change, before);
     const events = new CalendarStore(tx.db);
-    if (change.ifFree === true) await this.#checkFree(events, after, now, change);
+    if (change.ifFree === true) await this.#checkFree({ events, agenda: new AgendaStore(tx.db) }, after, now, change);
     if (before === undefined) await events.add(row);
     else await events.update(row.tenant_id, row.id, row);
     await events.replaceParts(row.tenant_id, row.id, after);
@@ -182,7 +183,7 @@ export class EventWriter {
   }
 
   async #checkFree(
-    events: CalendarStore,
+    stores: { events: CalendarStore; agenda: AgendaStore },
     event: WholeEvent,
     now: number,
     { scope, occurrence }: Pick<Change, "scope" | "occurrence">,
@@ -200,7 +201,7 @@ export class EventWriter {
     const declined = new Set(attendees.flatMap((one) => one.status === "declined" ? [one.principal_id] : []));
     const ids = [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
       .filter((id) => !declined.has(id));
-    const { busy, truncated } = await busyTimes(events, {
+    const { busy, truncated } = await busyTimes(stores, {
       tenantId: row.tenant_id,
       principalIds: [...new Set(ids)],
       from,

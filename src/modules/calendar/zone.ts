@@ -1,8 +1,10 @@
 // Wall times and instants: the one place that asks the time-zone database.
 import { isTimeZone } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { RecentMap } from "@/core/recent_map.ts";
 import type { When } from "./schema.ts";
 
+const CLOCKS_MAX = 600;
 const EDGE_MS = 2 * 86_400_000;
 
 /** Throws `invalid_time_zone` unless the runtime knows the zone by this IANA name. */
@@ -34,13 +36,23 @@ export function instantOf(local: string, zone: string | null): number {
  * database is asked.
  */
 export class WallClock {
+  static readonly #known = new RecentMap<string, WallClock>(CLOCKS_MAX);
   readonly #zone: string | null;
   #from = Infinity;
   #to = -Infinity;
   #offset = 0;
 
-  constructor(zone: string | null) {
+  private constructor(zone: string | null) {
     this.#zone = zone;
+  }
+
+  /** The clock of a zone, one for all: it is slow to learn, and events are mostly of few zones and about the same time. */
+  static of(zone: string | null): WallClock {
+    const known = WallClock.#known.get(zone ?? "");
+    if (known !== undefined) return known;
+    const clock = new WallClock(zone);
+    WallClock.#known.set(zone ?? "", clock);
+    return clock;
   }
 
   /** The instant of a wall time that a rule made; `undefined` where the zone skips it, which RFC 5545 3.3.10 leaves out. */

@@ -174,6 +174,8 @@ export type ListFilter = {
   sort: "-lastMessageAt" | "name";
 };
 
+const IDS_PER_QUERY = 500;
+
 export class RoomStore {
   readonly #db: Kysely<RoomTables>;
 
@@ -183,6 +185,18 @@ export class RoomStore {
 
   async seen(who: Who, id: string): Promise<SeenRoom | undefined> {
     return await seenRoomById.first(this.#db, { ...who, id });
+  }
+
+  /** Those of these rooms that are there. */
+  async seenAll({ tenantId, principalId, ownerId }: Who, ids: readonly string[]): Promise<SeenRoom[]> {
+    const rooms: SeenRoom[] = [];
+    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
+      rooms.push(
+        ...await seenRooms(this.#db, principalId, ownerId).where("room.tenant_id", "=", tenantId)
+          .where("room.id", "in", ids.slice(at, at + IDS_PER_QUERY)).execute(),
+      );
+    }
+    return rooms;
   }
 
   /** The room as it is, for what the gateway does by itself: nobody's rights are in it. */
