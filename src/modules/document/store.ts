@@ -1,5 +1,6 @@
 // SQL of documents: their rows, their tree, and who may read private ones.
 import { type Kysely, sql } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { isInSeenRoom, type Reader } from "@/modules/room/mod.ts";
 import { contains } from "@/ports/like.ts";
@@ -47,7 +48,7 @@ export class DocumentStore {
   }
 
   async update(tenantId: string, ids: readonly string[], set: Partial<DocumentRow>): Promise<void> {
-    await this.#db.updateTable("document").set(set).where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    await this.#db.updateTable("document").set(set).where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 
   list(
@@ -95,8 +96,9 @@ export class DocumentStore {
     tenantId: string,
     which: { ids: readonly string[] } | { after: string; limit: number },
   ): Promise<DocumentRow[]> {
-    const query = this.#db.selectFrom("document").selectAll().where("tenant_id", "=", tenantId)
-      .where("deleted_at", "is", null);
+    const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null).where(
+      isOfTenant(tenantId),
+    );
     if ("after" in which) return await query.where("id", ">", which.after).orderBy("id").limit(which.limit).execute();
     return which.ids.length === 0 ? [] : await query.where("id", "in", which.ids).execute();
   }
@@ -133,9 +135,7 @@ export class DocumentStore {
     const found = new Map<string, Pick<DocumentRow, "revision" | "version">>();
     for (const [tenantId, group] of Map.groupBy(ids, (one) => one.tenantId)) {
       const rows = await this.#db.selectFrom("document").select(["id", "revision", "version"]).where(
-        "tenant_id",
-        "=",
-        tenantId,
+        isOfTenant(tenantId),
       )
         .where("id", "in", group.map(({ id }) => id)).execute();
       for (const { id, ...head } of rows) found.set(id, head);
@@ -220,6 +220,6 @@ export class DocumentStore {
     ) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("document_id", "in", ids).execute();
     }
-    await this.#db.deleteFrom("document").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("document").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 }

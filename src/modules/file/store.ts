@@ -1,5 +1,6 @@
 // SQL of files, of where they are attached, and of what each tenant uses.
 import { type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 
 /** `deleted`: its content is gone, but something still shows it. */
@@ -84,7 +85,7 @@ export class FileStore {
 
   async many(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
     if (ids.length === 0) return [];
-    return await this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+    return await this.#db.selectFrom("file").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
       .where("state", "<>", "receiving").orderBy("id").execute();
   }
 
@@ -126,7 +127,7 @@ export class FileStore {
   /** Marks files as attached, locking them until the commit; returns how many were there to be marked. */
   async markLinked(tenantId: string, ids: readonly string[]): Promise<number> {
     const { numUpdatedRows } = await this.#db.updateTable("file").set({ state: "linked" })
-      .where("tenant_id", "=", tenantId).where("id", "in", ids).where("state", "in", ["unlinked", "linked"])
+      .where(isOfTenant(tenantId)).where("id", "in", ids).where("state", "in", ["unlinked", "linked"])
       .executeTakeFirst();
     return Number(numUpdatedRows);
   }
@@ -162,7 +163,7 @@ export class FileStore {
     ids: readonly string[],
     place: { owners: readonly string[] } | { roomId: string },
   ): Promise<void> {
-    await this.#db.deleteFrom("file_link").where("tenant_id", "=", tenantId).where("file_id", "in", ids)
+    await this.#db.deleteFrom("file_link").where(isOfTenant(tenantId)).where("file_id", "in", ids)
       .$if("owners" in place, (query) => query.where("owner", "in", "owners" in place ? place.owners : []))
       .$if("roomId" in place, (query) => query.where("room_id", "=", "roomId" in place ? place.roomId : ""))
       .execute();
@@ -171,9 +172,9 @@ export class FileStore {
   /** Those of the files that are attached nowhere; locked until the commit. */
   async loose(tenantId: string, ids: readonly string[]): Promise<(FileRow & { is_avatar: SqlBool })[]> {
     await this.#db.updateTable("file").set((expression) => ({ state: expression.ref("state") }))
-      .where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+      .where(isOfTenant(tenantId)).where("id", "in", ids).execute();
     return await this.#db.selectFrom("file").selectAll().select((expression) => isAvatar(expression).as("is_avatar"))
-      .where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .where(isOfTenant(tenantId)).where("id", "in", ids)
       .where((expression) =>
         expression.not(expression.exists(
           expression.selectFrom("file_link").select("file_link.owner")
@@ -191,6 +192,6 @@ export class FileStore {
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#db.deleteFrom("file").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("file").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 }

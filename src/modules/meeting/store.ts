@@ -1,5 +1,6 @@
 // SQL of meetings, their participants, consents and transcripts.
 import { type Kysely, sql } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
 
@@ -192,6 +193,6 @@ export class MeetingStore {
     for (const table of ["meeting_segment", "meeting_consent", "meeting_participant"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("meeting_id", "in", ids).execute();
     }
-    await this.#db.deleteFrom("meeting").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("meeting").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 }

@@ -1,7 +1,7 @@
 // SQL of messages, their mentions and their history of edits.
 import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
-import { isOneOf, rowsOf } from "@/ports/list.ts";
+import { isOfTenant, isOneOf, rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
@@ -81,7 +81,7 @@ const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
 const byIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
-  db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
+  db.selectFrom("message").selectAll().where(isOfTenant(value("tenantId")))
     .where(isOneOf(dialect, "id", value("ids")))
 );
 const byClientId = prepared((db: Db, value: Param<Key & { senderId: string; clientMessageId: string }>) =>
@@ -102,7 +102,7 @@ const byClientIds = prepared((db: Db, value: Param<{ tenantId: string; asked: st
 );
 const touchRooms = prepared((db: Db, value: Param<{ tenantId: string; roomIds: string; at: string }>, dialect) =>
   db.updateTable("room").set({ last_message_at: value("at"), active_at: value("at") })
-    .where("tenant_id", "=", value("tenantId")).where(isOneOf(dialect, "id", value("roomIds")))
+    .where(isOfTenant(value("tenantId"))).where(isOneOf(dialect, "id", value("roomIds")))
 );
 const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: number; limit: number }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
@@ -296,7 +296,7 @@ export class MessageStore {
     await this.#db.deleteFrom("message_edit").where("tenant_id", "=", tenantId).where("message_id", "in", ids)
       .execute();
     await this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
-    const { numDeletedRows } = await this.#db.deleteFrom("message").where("tenant_id", "=", tenantId)
+    const { numDeletedRows } = await this.#db.deleteFrom("message").where(isOfTenant(tenantId))
       .where("id", "in", ids).executeTakeFirstOrThrow();
     return Number(numDeletedRows);
   }

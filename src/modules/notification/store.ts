@@ -1,5 +1,6 @@
 // SQL of notifications.
 import type { Kysely } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { NotificationKind } from "./schema.ts";
@@ -157,6 +158,6 @@ export class NotificationStore {
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#db.deleteFrom("notification").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("notification").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 }

@@ -1,5 +1,6 @@
 // SQL of rooms, members and bans.
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import {
   type Actor,
   isAtLeast,
@@ -192,7 +193,7 @@ export class RoomStore {
     const rooms: SeenRoom[] = [];
     for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
       rooms.push(
-        ...await seenRooms(this.#db, principalId, ownerId).where("room.tenant_id", "=", tenantId)
+        ...await seenRooms(this.#db, principalId, ownerId).where(isOfTenant(tenantId, "room.tenant_id"))
           .where("room.id", "in", ids.slice(at, at + IDS_PER_QUERY)).execute(),
       );
     }

@@ -1,6 +1,7 @@
 // SQL of searching: who sees which rooms, candidates for a question within that, and how far indexing has come.
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
+import { isOfTenant } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { EVERYBODY } from "@/modules/message/mod.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
@@ -120,7 +121,7 @@ export class SearchStore {
   /** Of these rooms, those the scope sees now, with the last position that is hidden from it. */
   async visible(scope: SearchScope, roomIds: readonly string[]): Promise<Map<string, number>> {
     if (roomIds.length === 0) return new Map();
-    const rows = await this.#rooms(scope).where("room.id", "in", roomIds)
+    const rows = await this.#rooms(scope, roomIds)
       .select(["room.id", "room.history_visibility", "me.joined_seq as mine", "boss.joined_seq as owners"])
       .execute();
     return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hidden(row)]));
@@ -134,7 +135,7 @@ export class SearchStore {
 
   /** Rooms the scope sees whose newest events are not in the index yet. */
   async lagging(scope: SearchScope, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
-    let query = this.#rooms(scope)
+    const query = this.#rooms(scope, roomIds)
       .innerJoin(
         "stream",
         (join) =>
@@ -145,7 +146,6 @@ export class SearchStore {
         (join) => join.onRef("c.tenant_id", "=", "room.tenant_id").onRef("c.room_id", "=", "room.id"),
       )
       .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
-    if (roomIds !== undefined) query = query.where("room.id", "in", roomIds);
     const rows = await query.select(["room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
       .orderBy("room.id").limit(limit).execute();
     return rows.map(({ id, head, seq }) => ({ tenantId: scope.tenantId, roomId: id, behind: head - seq }));
@@ -276,8 +276,8 @@ export class SearchStore {
     return query.where((eb) => eb.and(messageConditions(eb, scope.tenantId, filter)));
   }
 
-  /** Rooms that the scope may read now. */
-  #rooms(scope: SearchScope) {
+  /** Rooms that the scope may read now, of these ids if any are given. */
+  #rooms(scope: SearchScope, ids?: readonly string[]) {
     return this.#db.selectFrom("room")
       .leftJoin(
         "member as me",
@@ -291,8 +291,12 @@ export class SearchStore {
           join.onRef("boss.room_id", "=", "room.id").onRef("boss.tenant_id", "=", "room.tenant_id")
             .on("boss.principal_id", "=", scope.ownerId),
       )
-      .where("room.tenant_id", "=", scope.tenantId).where("room.state", "<>", "deleted")
-      .where(sees(scope));
+      .$if(ids === undefined, (query) => query.where("room.tenant_id", "=", scope.tenantId))
+      .$if(
+        ids !== undefined,
+        (query) => query.where(isOfTenant(scope.tenantId, "room.tenant_id")).where("room.id", "in", ids ?? []),
+      )
+      .where("room.state", "<>", "deleted").where(sees(scope));
   }
 }
 

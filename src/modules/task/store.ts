@@ -1,5 +1,6 @@
 // SQL of tasks, their relations and activity, and of the numbering of rooms.
 import { type Kysely, sql } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
@@ -162,8 +163,7 @@ export class TaskStore {
     tenantId: string,
     which: { ids: readonly string[] } | { after: string; limit: number },
   ): Promise<TaskRow[]> {
-    const query = this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId)
-      .where("deleted_at", "is", null);
+    const query = this.#db.selectFrom("task").selectAll().where("deleted_at", "is", null).where(isOfTenant(tenantId));
     if ("after" in which) return await query.where("id", ">", which.after).orderBy("id").limit(which.limit).execute();
     return which.ids.length === 0 ? [] : await query.where("id", "in", which.ids).execute();
   }
@@ -274,7 +274,7 @@ export class TaskStore {
     await this.#db.deleteFrom("task_activity").where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
     await this.#db.updateTable("task").set({ parent_id: null }).where("tenant_id", "=", tenantId)
       .where("parent_id", "in", ids).where("id", "not in", ids).execute();
-    await this.#db.deleteFrom("task").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("task").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 
   async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {

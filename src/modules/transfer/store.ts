@@ -1,5 +1,6 @@
 // SQL of imports and exports, and the bulk queries they need of principals, rooms and messages.
 import { type Kysely, sql } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { TenantRole } from "@/core/actor.ts";
 import type { CalendarTables } from "@/modules/calendar/mod.ts";
 import type { DocumentTables } from "@/modules/document/mod.ts";
@@ -222,7 +223,7 @@ export class TransferStore {
 
   /** Rooms of the tenant among these ids, deleted ones too. */
   rooms(tenantId: string, ids: readonly string[]): Promise<TransferTables["room"][]> {
-    return this.#db.selectFrom("room").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    return this.#db.selectFrom("room").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 
   /** Rooms in the order of their ids, without deleted ones. */
@@ -250,13 +251,13 @@ export class TransferStore {
   ): Promise<PlacedMessage[]> {
     if (ids.length === 0) return Promise.resolve([]);
     return this.#db.selectFrom("message").select(["tenant_id", "id", "room_id", "seq", "thread_id", "files_json"])
-      .where("tenant_id", "=", tenantId)
+      .where(isOfTenant(tenantId))
       .where("id", "in", ids).execute();
   }
 
   /** Which of these documents exist, deleted ones too. */
   async documents(tenantId: string, ids: readonly string[]): Promise<Set<string>> {
-    const rows = await this.#db.selectFrom("document").select("id").where("tenant_id", "=", tenantId)
+    const rows = await this.#db.selectFrom("document").select("id").where(isOfTenant(tenantId))
       .where("id", "in", ids).execute();
     return new Set(rows.map((row) => row.id));
   }
@@ -265,14 +266,14 @@ export class TransferStore {
   async comments(tenantId: string, ids: readonly string[]): Promise<Map<string, string>> {
     if (ids.length === 0) return new Map();
     const rows = await this.#db.selectFrom("document_comment").select(["id", "document_id"])
-      .where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+      .where(isOfTenant(tenantId)).where("id", "in", ids).execute();
     return new Map(rows.map((row) => [row.id, row.document_id]));
   }
 
   /** Files of the tenant among these ids, whatever became of them. */
   files(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
     if (ids.length === 0) return Promise.resolve([]);
-    return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    return this.#db.selectFrom("file").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 
   /** Files with a content that are attached to these owners, each once. */
@@ -290,7 +291,7 @@ export class TransferStore {
 
   /** Takes back what a run that died had begun to write under one of these ids. */
   async dropUnfinished(tenantId: string, ids: readonly string[]): Promise<void> {
-    const rows = await this.#db.deleteFrom("file").where("tenant_id", "=", tenantId).where("id", "in", ids)
+    const rows = await this.#db.deleteFrom("file").where(isOfTenant(tenantId)).where("id", "in", ids)
       .where("state", "=", "receiving").returning("size").execute();
     const bytes = rows.reduce((sum, row) => sum + Number(row.size), 0);
     if (bytes === 0) return;
@@ -323,7 +324,7 @@ export class TransferStore {
         and reply.thread_id = message.id and reply.deleted_at is null)`,
       last_reply_at: sql<string>`(select max(created_at) from message as reply
         where reply.tenant_id = message.tenant_id and reply.thread_id = message.id and reply.deleted_at is null)`,
-    }).where("tenant_id", "=", tenantId).where("id", "in", rootIds)
+    }).where(isOfTenant(tenantId)).where("id", "in", rootIds)
       .returning(["id", "seq", "reply_count", "last_reply_at"]).execute();
   }
 

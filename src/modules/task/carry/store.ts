@@ -1,5 +1,6 @@
 // SQL of tasks on their way out of a gateway and into one: a room's board page by page, and what of it is there already.
 import type { Kysely } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "../tables.ts";
 
 type Db = Kysely<TaskTables>;
@@ -105,7 +106,7 @@ export class TaskCarryStore {
   /** Tasks among these ids, deleted ones too. */
   async some(tenantId: string, ids: readonly string[]): Promise<Map<string, TaskRow>> {
     if (ids.length === 0) return new Map();
-    const rows = await this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+    const rows = await this.#db.selectFrom("task").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
       .execute();
     return new Map(rows.map((row) => [row.id, row]));
   }

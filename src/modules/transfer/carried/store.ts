@@ -1,5 +1,6 @@
 // SQL of imports: what of an archive's tasks, events and meetings is there already, and what came in before.
 import type { Kysely } from "kysely";
+import { isOfTenant } from "@/ports/list.ts";
 import { byChunks } from "../chunks.ts";
 import type { BroughtRow, TransferTables } from "../store.ts";
 
@@ -13,7 +14,7 @@ export class CarriedStore {
   /** In which rooms these meetings are, by their ids. */
   async meetings(tenantId: string, ids: readonly string[]): Promise<Map<string, string>> {
     if (ids.length === 0) return new Map();
-    const rows = await this.#db.selectFrom("meeting").select(["id", "room_id"]).where("tenant_id", "=", tenantId)
+    const rows = await this.#db.selectFrom("meeting").select(["id", "room_id"]).where(isOfTenant(tenantId))
       .where("id", "in", ids).execute();
     return new Map(rows.map((row) => [row.id, row.room_id]));
   }
@@ -25,14 +26,14 @@ export class CarriedStore {
     ids: readonly string[],
   ): Promise<Map<string, string>> {
     if (ids.length === 0) return new Map();
-    const rows = await this.#db.selectFrom(table).select(["id", "meeting_id"]).where("tenant_id", "=", tenantId)
+    const rows = await this.#db.selectFrom(table).select(["id", "meeting_id"]).where(isOfTenant(tenantId))
       .where("id", "in", ids).execute();
     return new Map(rows.map((row) => [row.id, row.meeting_id]));
   }
 
   /** Which of these events exist. */
   async events(tenantId: string, ids: readonly string[]): Promise<Set<string>> {
-    const rows = await this.#db.selectFrom("calendar_event").select("id").where("tenant_id", "=", tenantId)
+    const rows = await this.#db.selectFrom("calendar_event").select("id").where(isOfTenant(tenantId))
       .where("id", "in", ids).execute();
     return new Set(rows.map((row) => row.id));
   }
@@ -40,7 +41,7 @@ export class CarriedStore {
   /** Which of these tasks exist, deleted ones too. */
   async tasks(tenantId: string, ids: readonly string[]): Promise<Set<string>> {
     if (ids.length === 0) return new Set();
-    const rows = await this.#db.selectFrom("task").select("id").where("tenant_id", "=", tenantId).where("id", "in", ids)
+    const rows = await this.#db.selectFrom("task").select("id").where(isOfTenant(tenantId)).where("id", "in", ids)
       .execute();
     return new Set(rows.map((row) => row.id));
   }
