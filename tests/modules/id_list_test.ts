@@ -1,5 +1,6 @@
 // Rows asked for by their ids: SQLite reads those, however few a tenant seems to have.
 import assert from "node:assert/strict";
+import { CompiledQuery } from "kysely";
 import { DocumentStore } from "@/modules/document/store.ts";
 import { FileStore } from "@/modules/file/store.ts";
 import { MessageStore } from "@/modules/message/store.ts";
@@ -33,4 +34,13 @@ Deno.test("a list of ids is not looked for among all rows of the tenant", async 
     assert.ok(named.length > 0, table);
     for (const statement of named) await readsNoTenant(gateway, statement, table);
   }
+});
+
+Deno.test("what is pinned in a room is not looked for among all its messages", async () => {
+  await using gateway = await openGateway();
+  const statements = await asked(() => new MessageStore(gateway.app.store.db).pinned("default", "room_a", 0, 100));
+  const plan = await gateway.app.store.db.executeQuery<{ detail: string }>(
+    CompiledQuery.raw(`explain query plan ${statements[0]?.sql}`, [...statements[0]?.parameters ?? []]),
+  );
+  assert.match(plan.rows[0]?.detail ?? "", /message_pinned/);
 });

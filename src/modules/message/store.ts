@@ -262,7 +262,8 @@ export class MessageStore {
   /** Pinned messages of a room, those pinned last first. */
   pinned(tenantId: string, roomId: string, hiddenUpTo: number, limit: number): Promise<MessageRow[]> {
     return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
-      .where("pinned_at", "is not", null).where("seq", ">", hiddenUpTo).orderBy("pinned_at", "desc")
+      // A range, or SQLite would rather read all messages of the room.
+      .where("pinned_at", ">", "").where("seq", ">", hiddenUpTo).orderBy("pinned_at", "desc")
       .orderBy("seq", "desc").limit(limit).execute();
   }
 
