@@ -1,11 +1,12 @@
 // Secret feeds: a calendar as a file behind an address that nobody can guess, with the rights of who made it.
 import { createHash } from "node:crypto";
 import { hasScope } from "@/core/actor.ts";
+import { byChunks } from "@/core/chunks.ts";
 import { type Clock, iso, turns } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { RoomGate } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
@@ -21,7 +22,6 @@ const EVENTS_MAX = 2000;
 const DAY_MS = 86_400_000;
 const PAST_DAYS = 180;
 const FUTURE_DAYS = 400;
-const NAMES_AT_ONCE = 1000;
 
 type Deps = {
   store: Store<CalendarTables>;
@@ -108,11 +108,9 @@ export class CalendarFeeds {
         attendees.length === 0 ? [] : [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
       ),
     );
-    const found: (readonly [string, PrincipalRow])[] = [];
-    for (const rest = [...ids]; rest.length > 0;) {
-      found.push(...await this.#deps.identity.enabled(tenantId, rest.splice(0, NAMES_AT_ONCE)));
-    }
-    return new Map(found);
+    return new Map(
+      await byChunks([...ids], async (some) => [...await this.#deps.identity.enabled(tenantId, some)]),
+    );
   }
 }
 

@@ -1,5 +1,6 @@
 // SQL of calendars.
 import type { Kysely } from "kysely";
+import { byChunks } from "@/core/chunks.ts";
 import { isOfTenant } from "@/ports/list.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES } from "./schema.ts";
@@ -98,7 +99,8 @@ export type Parts = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps:
 export type WholeEvent = Parts & { row: EventRow };
 
 const PARTS = ["calendar_override", "calendar_attendee", "calendar_rsvp"] as const;
-const IDS_PER_QUERY = 500;
+/** Read with their parts before others may have a turn. */
+const EVENTS_AT_ONCE = 500;
 const ROWS_PER_INSERT = 1000;
 
 export class CalendarStore {
@@ -134,34 +136,32 @@ export class CalendarStore {
 
   /** The events of these ids with all their parts, in the same order. `rest` lets others have a turn in between. */
   async wholesOf(tenantId: string, ids: readonly string[], rest?: () => Promise<unknown>): Promise<WholeEvent[]> {
-    const whole = new Map<string, WholeEvent>();
-    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
-      const rows = await this.byIds(tenantId, ids.slice(at, at + IDS_PER_QUERY));
-      for (const event of await this.wholes(tenantId, rows)) whole.set(event.row.id, event);
+    const events = await byChunks(ids, async (some) => {
+      const wholes = await this.wholes(tenantId, await this.#byIds(tenantId, some));
       await rest?.();
-    }
+      return wholes;
+    }, EVENTS_AT_ONCE);
+    const whole = new Map(events.map((event) => [event.row.id, event]));
     return ids.flatMap((id) => whole.get(id) ?? []);
   }
 
-  /** The events of these rows with all their parts. */
+  /** The events of these rows, of which one statement takes the ids, with all their parts. */
   async wholes(tenantId: string, rows: readonly EventRow[]): Promise<WholeEvent[]> {
     const whole = new Map(rows.map((row): [string, WholeEvent] => [
       row.id,
       { row, overrides: [], attendees: [], rsvps: [] },
     ]));
     const ids = [...whole.keys()];
-    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
-      const some = ids.slice(at, at + IDS_PER_QUERY);
-      const overrides = await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
-        .where("event_id", "in", some).orderBy("occurrence").execute();
-      const attendees = await this.#db.selectFrom("calendar_attendee").selectAll().where("tenant_id", "=", tenantId)
-        .where("event_id", "in", some).orderBy("position").execute();
-      const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
-        .where("event_id", "in", some).execute();
-      for (const part of overrides) whole.get(part.event_id)?.overrides.push(part);
-      for (const part of attendees) whole.get(part.event_id)?.attendees.push(part);
-      for (const part of rsvps) whole.get(part.event_id)?.rsvps.push(part);
-    }
+    if (ids.length === 0) return [];
+    const overrides = await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
+      .where("event_id", "in", ids).orderBy("occurrence").execute();
+    const attendees = await this.#db.selectFrom("calendar_attendee").selectAll().where("tenant_id", "=", tenantId)
+      .where("event_id", "in", ids).orderBy("position").execute();
+    const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
+      .where("event_id", "in", ids).execute();
+    for (const part of overrides) whole.get(part.event_id)?.overrides.push(part);
+    for (const part of attendees) whole.get(part.event_id)?.attendees.push(part);
+    for (const part of rsvps) whole.get(part.event_id)?.rsvps.push(part);
     return [...whole.values()];
   }
 
@@ -219,9 +219,8 @@ export class CalendarStore {
       .orderBy("id").limit(limit).execute();
   }
 
-  async byIds(tenantId: string, ids: readonly string[]): Promise<EventRow[]> {
-    if (ids.length === 0) return [];
-    return await this.#db.selectFrom("calendar_event").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
+  #byIds(tenantId: string, ids: readonly string[]): Promise<EventRow[]> {
+    return this.#db.selectFrom("calendar_event").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
       .execute();
   }
 

@@ -1,6 +1,5 @@
 // SQL of rooms, members and bans.
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
 import {
   type Actor,
   isAtLeast,
@@ -9,7 +8,9 @@ import {
   TENANT_ROLES,
   type TenantRole,
 } from "@/core/actor.ts";
+import { byChunks } from "@/core/chunks.ts";
 import { contains } from "@/ports/like.ts";
+import { isOfTenant } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { facing } from "./door/store.ts";
 
@@ -175,8 +176,6 @@ export type ListFilter = {
   sort: "-lastMessageAt" | "name";
 };
 
-const IDS_PER_QUERY = 500;
-
 export class RoomStore {
   readonly #db: Kysely<RoomTables>;
 
@@ -189,15 +188,13 @@ export class RoomStore {
   }
 
   /** Those of these rooms that are there. */
-  async seenAll({ tenantId, principalId, ownerId }: Who, ids: readonly string[]): Promise<SeenRoom[]> {
-    const rooms: SeenRoom[] = [];
-    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
-      rooms.push(
-        ...await seenRooms(this.#db, principalId, ownerId).where(isOfTenant(tenantId, "room.tenant_id"))
-          .where("room.id", "in", ids.slice(at, at + IDS_PER_QUERY)).execute(),
-      );
-    }
-    return rooms;
+  seenAll({ tenantId, principalId, ownerId }: Who, ids: readonly string[]): Promise<SeenRoom[]> {
+    return byChunks(
+      ids,
+      (some) =>
+        seenRooms(this.#db, principalId, ownerId).where(isOfTenant(tenantId, "room.tenant_id"))
+          .where("room.id", "in", some).execute(),
+    );
   }
 
   /** The room as it is, for what the gateway does by itself: nobody's rights are in it. */

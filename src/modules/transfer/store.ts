@@ -10,7 +10,7 @@ import type { MeetingTables } from "@/modules/meeting/mod.ts";
 import type { MessageRow, MessageTables } from "@/modules/message/mod.ts";
 import type { MemberRow } from "@/modules/room/mod.ts";
 import type { TaskTables } from "@/modules/task/mod.ts";
-import { byChunks } from "./chunks.ts";
+import { byChunks } from "@/core/chunks.ts";
 import type { Export, Import } from "./schema.ts";
 
 export type ImportRow = {

@@ -1,5 +1,6 @@
 // SQL of agendas: which events may have something in a stretch of time, and no more of each than what tells when it is.
 import { type Kysely, sql } from "kysely";
+import { byChunks } from "@/core/chunks.ts";
 import type { CalendarTables, EventRow } from "../store.ts";
 
 const OUTLINE = [
@@ -24,7 +25,6 @@ export type EventFilter = { roomId?: string | undefined; attendeeId?: string | u
 /** Later than the end of every event that has one; as the indexes have it. */
 const NEVER = "9999-12-31T23:59:59.999Z";
 const endsAt = sql<string>`coalesce(calendar_event.to_at, ${sql.lit(NEVER)})`;
-const IDS_PER_QUERY = 500;
 
 export class AgendaStore {
   readonly #db: Kysely<CalendarTables>;
@@ -79,13 +79,13 @@ export class AgendaStore {
 
   /** Of these events, those with edits of single occurrences. */
   async edited(tenantId: string, ids: readonly string[]): Promise<Set<string>> {
-    const edited = new Set<string>();
-    for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
-      const rows = await this.#db.selectFrom("calendar_override").select("event_id").where("tenant_id", "=", tenantId)
-        .where("event_id", "in", ids.slice(at, at + IDS_PER_QUERY)).execute();
-      for (const row of rows) edited.add(row.event_id);
-    }
-    return edited;
+    const rows = await byChunks(
+      ids,
+      (some) =>
+        this.#db.selectFrom("calendar_override").select("event_id").where("tenant_id", "=", tenantId)
+          .where("event_id", "in", some).execute(),
+    );
+    return new Set(rows.map((row) => row.event_id));
   }
 
   /** A query for each way to be concerned: with "or" between them an engine reads the calendars of the whole tenant. */

@@ -1,7 +1,7 @@
 // SQL of imports: what of an archive's tasks, events and meetings is there already, and what came in before.
 import type { Kysely } from "kysely";
 import { isOfTenant } from "@/ports/list.ts";
-import { byChunks } from "../chunks.ts";
+import { byChunks } from "@/core/chunks.ts";
 import type { BroughtRow, TransferTables } from "../store.ts";
 
 export class CarriedStore {

@@ -7,8 +7,9 @@ const CHUNK = 1000;
 export async function byChunks<Item, Row>(
   items: readonly Item[],
   ask: (some: readonly Item[]) => Promise<readonly Row[]>,
+  size = CHUNK,
 ): Promise<Row[]> {
   const rows: Row[] = [];
-  for (let at = 0; at < items.length; at += CHUNK) rows.push(...await ask(items.slice(at, at + CHUNK)));
+  for (let at = 0; at < items.length; at += size) rows.push(...await ask(items.slice(at, at + size)));
   return rows;
 }
