@@ -3,17 +3,13 @@ import { closeSync, existsSync, openSync, realpathSync, renameSync, rmSync, utim
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
-import { newSecret } from "@/core/id.ts";
-import type { Store } from "@/ports/store.ts";
-import type { CoreTables } from "./core_tables.ts";
+import { renewEpochs } from "./epochs.ts";
 import { claimDatabase, openStore, SQLITE, sqlitePathOf } from "./open.ts";
 import { ENDS, replace, restoredOf, sync } from "./sqlite_claim.ts";
 
 const FILE_MODE = 0o600;
 /** More pages than any database has: a copy in several steps would start anew with every commit in between. */
 const AT_ONCE = 2 ** 31 - 1;
-/** Streams that get a new epoch in one transaction. */
-const RENEWED_AT_ONCE = 5000;
 
 /**
  * Writes what is committed in the SQLite database at `url` to the new file `to`; a gateway may go on writing meanwhile.
@@ -95,33 +91,8 @@ function hasTables(path: string): boolean {
 async function renewed(url: string, clock: Clock): Promise<undefined> {
   const store = await openStore(url, clock);
   try {
-    await renewEpochs(store);
+    await renewEpochs(store.db, (part) => store.write(({ db }) => part(db)));
   } finally {
     await store.close();
-  }
-}
-
-/** Gives every stream a new epoch, a part of them in one transaction: with very many, all at once would take too long. */
-async function renewEpochs(store: Store<CoreTables>): Promise<void> {
-  const epoch = newSecret(9);
-  let after = { tenant_id: "", name: "" };
-  while (true) {
-    const page = await store.db.selectFrom("stream").select(["tenant_id", "name"])
-      .where("tenant_id", "<>", "")
-      .where(({ refTuple, tuple, eb }) => eb(refTuple("tenant_id", "name"), ">", tuple(after.tenant_id, after.name)))
-      .orderBy("tenant_id").orderBy("name").limit(RENEWED_AT_ONCE).execute();
-    const last = page.at(-1);
-    if (last === undefined) return;
-    const from = after;
-    await store.write(({ db }) =>
-      db.updateTable("stream").set({ epoch }).where("tenant_id", "<>", "")
-        .where(({ refTuple, tuple, eb, and }) =>
-          and([
-            eb(refTuple("tenant_id", "name"), ">", tuple(from.tenant_id, from.name)),
-            eb(refTuple("tenant_id", "name"), "<=", tuple(last.tenant_id, last.name)),
-          ])
-        ).execute()
-    );
-    after = last;
   }
 }

@@ -1,8 +1,9 @@
 // Whether the server is still the one that clients know the streams of. One that took its place, such as a standby that
 // followed at a distance or a copy that was put back, may lack what that one told, and gives the places anew.
-import { newSecret } from "@/core/id.ts";
 import { logOf } from "@/core/log.ts";
-import { type Session, SessionLost } from "./session.ts";
+import type { CoreTables } from "./core_tables.ts";
+import { renewEpochs } from "./epochs.ts";
+import { kyselyOver, type Session, SessionLost } from "./session.ts";
 
 /** Which of the server's lives this is: a standby begins a new one when it takes over. */
 const LIFE = `select concat(
@@ -12,14 +13,6 @@ const BEGIN = `insert into stream (tenant_id, name, epoch, head, floor) values (
   on conflict do nothing`;
 const HOLD = "select epoch as known from stream where tenant_id = '' and name = 'server' for update";
 const SET = "update stream set epoch = $1 where tenant_id = '' and name = 'server'";
-/** Some at a time, so that no statement takes too long. */
-const RENEW = `with page as (
-    select tenant_id, name from stream where tenant_id <> '' and (tenant_id, name) > ($2, $3)
-    order by tenant_id, name limit 5000
-  ), renewed as (
-    update stream set epoch = $1 from page where stream.tenant_id = page.tenant_id and stream.name = page.name
-  )
-  select tenant_id, name from page order by tenant_id desc, name desc limit 1`;
 
 const log = logOf("store");
 
@@ -50,10 +43,8 @@ export async function renewAfterTakeover(
   // Another node or another lane may have been at it meanwhile.
   const { rows: [held] } = await connection.run(HOLD, []);
   if (held?.known === life) return false;
-  const epoch = newSecret(9);
-  for (let last: Record<string, unknown> | undefined = { tenant_id: "", name: "" }; last !== undefined;) {
-    ({ rows: [last] } = await connection.run(RENEW, [epoch, last.tenant_id, last.name]));
-  }
+  const db = kyselyOver<CoreTables>("postgres", connection);
+  await renewEpochs(db, (part) => part(db));
   await connection.run(SET, [life]);
   log.warn("another server has taken the place of the database's: clients read anew what they know", {});
   return true;
