@@ -48,19 +48,14 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
 
   async emit(...drafts: EventDraft[]): Promise<StoredEvent[]> {
     const at = iso(this.#deps.clock.now());
-    const groups = Map.groupBy(drafts.keys(), (index) => keyOf(drafts[index]));
-    const events: StoredEvent[] = [];
     const positions = await this.#positions(drafts);
-    for (const [key, indexes] of groups) {
-      for (const index of indexes) {
-        const [draft, position] = [drafts[index], positions.get(key)];
-        if (draft === undefined || position === undefined) continue;
-        const { tenantId, stream, type, effect } = draft;
-        const json = encode(draft, at);
-        events[index] = { tenantId, stream, epoch: position.epoch, seq: position.first++, type, json };
-        if (effect !== undefined) events[index].effect = effect;
-      }
-    }
+    const events = drafts.map((draft): StoredEvent => {
+      const { tenantId, stream, type, effect } = draft;
+      const position = positions.get(streamKey(tenantId, stream));
+      if (position === undefined) throw new TypeError(`No position was reserved on ${stream}`);
+      const event = { tenantId, stream, epoch: position.epoch, seq: position.first++, type, json: encode(draft, at) };
+      return effect === undefined ? event : { ...event, effect };
+    });
     await this.append(events);
     return events;
   }
@@ -69,14 +64,14 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
   async #positions(drafts: readonly EventDraft[]): Promise<ReadonlyMap<string, Reserved>> {
     const positions = new Map<string, Reserved>();
     const tenants = Map.groupBy(drafts, ({ tenantId }) => tenantId);
-    for (const tenantId of [...tenants.keys()].sort()) {
-      const lines = Map.groupBy(tenants.get(tenantId) ?? [], ({ stream }) => stream);
-      const counts = new Map([...lines].map(([stream, own]) => [stream, own.length]));
-      const [only] = counts.keys();
-      const reserved = counts.size > 1 || only === undefined
-        ? await this.reserveAll(tenantId, counts)
-        : [[only, await this.reserve(tenantId, only, counts.get(only) ?? 0)] as const];
-      for (const [stream, position] of reserved) positions.set(streamKey(tenantId, stream), { ...position });
+    for (const [tenantId, own] of [...tenants].sort(([a], [b]) => a < b ? -1 : 1)) {
+      const counts = new Map<string, number>();
+      for (const { stream } of own) counts.set(stream, (counts.get(stream) ?? 0) + 1);
+      const [only = ""] = counts.keys();
+      const reserved = counts.size === 1
+        ? [[only, await this.reserve(tenantId, only, own.length)] as const]
+        : await this.reserveAll(tenantId, counts);
+      for (const [stream, position] of reserved) positions.set(streamKey(tenantId, stream), position);
     }
     return positions;
   }
@@ -239,10 +234,6 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     frame.assertUsable();
     return frame;
   }
-}
-
-function keyOf(draft: EventDraft | undefined): string {
-  return draft === undefined ? "" : streamKey(draft.tenantId, draft.stream);
 }
 
 /** The publication, in the one encoding that every listener gets. */
