@@ -96,11 +96,14 @@ export class DocumentStore {
     tenantId: string,
     which: { ids: readonly string[] } | { after: string; limit: number },
   ): Promise<DocumentRow[]> {
-    const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null).where(
-      isOfTenant(tenantId),
-    );
-    if ("after" in which) return await query.where("id", ">", which.after).orderBy("id").limit(which.limit).execute();
-    return which.ids.length === 0 ? [] : await query.where("id", "in", which.ids).execute();
+    const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null);
+    if ("ids" in which) {
+      return which.ids.length === 0
+        ? []
+        : await query.where(isOfTenant(tenantId)).where("id", "in", which.ids).execute();
+    }
+    return await query.where("tenant_id", "=", tenantId).where("id", ">", which.after).orderBy("id").limit(which.limit)
+      .execute();
   }
 
   /** Children of any of these, deleted ones included. */
@@ -134,10 +137,8 @@ export class DocumentStore {
   ): Promise<Map<string, Pick<DocumentRow, "revision" | "version">>> {
     const found = new Map<string, Pick<DocumentRow, "revision" | "version">>();
     for (const [tenantId, group] of Map.groupBy(ids, (one) => one.tenantId)) {
-      const rows = await this.#db.selectFrom("document").select(["id", "revision", "version"]).where(
-        isOfTenant(tenantId),
-      )
-        .where("id", "in", group.map(({ id }) => id)).execute();
+      const rows = await this.#db.selectFrom("document").select(["id", "revision", "version"])
+        .where(isOfTenant(tenantId)).where("id", "in", group.map(({ id }) => id)).execute();
       for (const { id, ...head } of rows) found.set(id, head);
     }
     return found;

@@ -163,9 +163,14 @@ export class TaskStore {
     tenantId: string,
     which: { ids: readonly string[] } | { after: string; limit: number },
   ): Promise<TaskRow[]> {
-    const query = this.#db.selectFrom("task").selectAll().where("deleted_at", "is", null).where(isOfTenant(tenantId));
-    if ("after" in which) return await query.where("id", ">", which.after).orderBy("id").limit(which.limit).execute();
-    return which.ids.length === 0 ? [] : await query.where("id", "in", which.ids).execute();
+    const query = this.#db.selectFrom("task").selectAll().where("deleted_at", "is", null);
+    if ("ids" in which) {
+      return which.ids.length === 0
+        ? []
+        : await query.where(isOfTenant(tenantId)).where("id", "in", which.ids).execute();
+    }
+    return await query.where("tenant_id", "=", tenantId).where("id", ">", which.after).orderBy("id").limit(which.limit)
+      .execute();
   }
 
   /** Tasks next to a position of the board, nearest first; deleted ones count, for they may come back. */
