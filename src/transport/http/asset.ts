@@ -2,6 +2,7 @@
 // once for whoever takes gzip. Nothing secret may be in them, since length would tell of it.
 import { createHash } from "node:crypto";
 import type { RouteDocument } from "@/core/route.ts";
+import { wishesOf } from "./endpoint.ts";
 import { isNoneMatch } from "./etag.ts";
 
 /** Fewer bytes go in one packet anyway. */
@@ -60,11 +61,6 @@ export class Asset {
 
 /** Whether an `Accept-Encoding` takes gzip: by name, or as anything not named. */
 function takesGzip(header: string | null): boolean {
-  const codings = new Map(
-    (header ?? "").toLowerCase().split(",").map((coding) => {
-      const [name = "", ...parameters] = coding.split(";").map((part) => part.trim());
-      return [name, !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))];
-    }),
-  );
+  const codings = wishesOf(header ?? "");
   return codings.get("gzip") ?? codings.get("*") ?? false;
 }

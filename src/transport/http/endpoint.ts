@@ -20,12 +20,17 @@ const JSON_RANGES = ["application/json", "application/*", "*/*"];
 export function requireAcceptsJson(request: Request): void {
   const accept = request.headers.get("Accept");
   if (accept === null || accept === "*/*" || accept === "application/json" || accept === "") return;
-  const isWanted = new Map(
-    accept.toLowerCase().split(",").map((range) => {
-      const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
-      return [type, !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))];
-    }),
-  );
+  const isWanted = wishesOf(accept);
   if (JSON_RANGES.map((range) => isWanted.get(range)).find((wanted) => wanted !== undefined) === true) return;
   throw new Fault("not_acceptable", "Answers are application/json; the Accept header excludes it");
+}
+
+/** What a header such as `Accept` names, in lower case, and whether it is wanted: of weight 0 it is not. */
+export function wishesOf(header: string): ReadonlyMap<string, boolean> {
+  return new Map(
+    header.toLowerCase().split(",").map((wish) => {
+      const [name = "", ...parameters] = wish.split(";").map((part) => part.trim());
+      return [name, !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))];
+    }),
+  );
 }
