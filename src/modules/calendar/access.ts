@@ -3,8 +3,8 @@ import { type Actor, hasScope, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/cor
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import {
+  addressedIn,
   effectiveRole,
-  isMuted,
   type RoomGate,
   type RoomRow,
   RoomStore,
@@ -101,8 +101,7 @@ export async function knowing(rooms: RoomStore, event: Event, ids: readonly stri
 /** Of those, whom the event is brought to: not agents that its room lets do nothing but read. */
 export async function addressed(rooms: RoomStore, event: Event, ids: readonly string[]): Promise<string[]> {
   const { knowers, room } = await meet(rooms, event, ids);
-  return knowers.map(({ id: principalId, kind }) => ({ principalId, kind }))
-    .filter((who) => !room || !isMuted(who, room)).map(({ principalId }) => principalId);
+  return (room ? addressedIn(room, knowers) : knowers).map(({ id }) => id);
 }
 
 async function meet(

@@ -91,8 +91,11 @@ export class RoomGate {
 
   /** Those of the rooms that somebody sees, by id. */
   async lookAll(who: Who, roomIds: Iterable<string>): Promise<ReadonlyMap<string, Entry>> {
-    const entries = await Promise.all([...new Set(roomIds)].map((id) => this.look(who, id)));
-    return new Map(entries.flatMap((entry) => entry === undefined ? [] : [[entry.room.id, entry]]));
+    const rooms = await new RoomStore(this.#store.db).seenAll(seer(who), [...new Set(roomIds)]);
+    return new Map(rooms.flatMap((room) => {
+      const entry = entryOf(who, room);
+      return entry === undefined ? [] : [[room.id, entry]];
+    }));
   }
 
   /** Of these principals, those who are enabled and see the room. */
@@ -169,6 +172,14 @@ export function isMuted(
   if (kind !== "agent") return false;
   const { mode, allowedAgentIds }: AgentPolicy = JSON.parse(room.agent_policy_json);
   return mode === "off" || allowedAgentIds?.includes(principalId) === false;
+}
+
+/** Of these principals, those whom what happens in the room is brought to: not agents that it lets do nothing but read. */
+export function addressedIn<One extends Pick<Visitor, "id" | "kind">>(
+  room: Pick<RoomRow, "agent_policy_json">,
+  principals: readonly One[],
+): One[] {
+  return principals.filter(({ id: principalId, kind }) => !isMuted({ kind, principalId }, room));
 }
 
 /** A fault as a value; anything else is thrown on. */

@@ -4,6 +4,7 @@ export { RoomBin } from "./bin.ts";
 export { keyOf as directKeyOf } from "./direct.ts";
 export { isNotBanned } from "./door/store.ts";
 export {
+  addressedIn,
   checkHears,
   effectiveRole,
   type Entry,

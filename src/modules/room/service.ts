@@ -11,7 +11,7 @@ import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import { checkDirect, keyOf, nameOf } from "./direct.ts";
-import { effectiveRole, hiddenUpTo, isMuted, type RoomGate, seer } from "./gate.ts";
+import { addressedIn, effectiveRole, hiddenUpTo, type RoomGate, seer } from "./gate.ts";
 import { blindWithout, type RoomMembers } from "./members.ts";
 import { type CountUnread, presentShared, roomEvent, RoomPresenter } from "./presenter.ts";
 import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
@@ -94,10 +94,8 @@ export class RoomService {
         stream: principalStream(principalId),
       })));
       // A direct room speaks for itself with its first message.
-      const principalIds = isDirect ? [] : others.filter((principalId) => {
-        const kind = known.get(principalId)?.kind;
-        return kind === undefined || !isMuted({ kind, principalId }, row);
-      });
+      const invited = isDirect ? [] : addressedIn(row, others.flatMap((id) => known.get(id) ?? []));
+      const principalIds = invited.map(({ id }) => id);
       const { tenantId } = actor;
       await this.#deps.notifications.notify({ tenantId, principalIds, kind: "invitation", actor, roomId: row.id });
       return { id: row.id, isNew: true };

@@ -2,11 +2,11 @@
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
-import { isMuted, type RoomGate, type RoomRow, RoomStore } from "@/modules/room/mod.ts";
+import { addressedIn, type RoomGate, type RoomRow, RoomStore, type Visitor } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { TaskTables } from "./tables.ts";
 
-type Met = Pick<Actor, "principalId" | "kind"> & { room: RoomRow };
+type Met = { visitors: Visitor[]; room: RoomRow | undefined };
 type Deps = { store: Store<TaskTables>; gate: RoomGate; identity: IdentityService };
 
 export class TaskPeople {
@@ -18,22 +18,21 @@ export class TaskPeople {
 
   /** Of these principals, those who are enabled and see the room. */
   async seeing(tenantId: string, ids: readonly string[], roomId: string): Promise<Set<string>> {
-    return new Set((await this.#meet(tenantId, ids, roomId)).map(({ principalId }) => principalId));
+    return new Set((await this.#meet(tenantId, ids, roomId)).visitors.map(({ id }) => id));
   }
 
   /** Of those, whom tasks are brought to: not agents that the room lets do nothing but read. */
   async addressed(tenantId: string, ids: readonly string[], roomId: string): Promise<string[]> {
-    const met = await this.#meet(tenantId, ids, roomId);
-    return met.filter((who) => !isMuted(who, who.room)).map(({ principalId }) => principalId);
+    const { visitors, room } = await this.#meet(tenantId, ids, roomId);
+    return room === undefined ? [] : addressedIn(room, visitors).map(({ id }) => id);
   }
 
-  async #meet(tenantId: string, ids: readonly string[], roomId: string): Promise<Met[]> {
+  async #meet(tenantId: string, ids: readonly string[], roomId: string): Promise<Met> {
     const { store, gate, identity } = this.#deps;
     const enabled = await identity.enabled(tenantId, ids);
     const room = enabled.size === 0 ? undefined : await new RoomStore(store.db).find(tenantId, roomId);
-    if (room === undefined || room.state === "deleted") return [];
-    const visitors = await gate.seeing(room, [...enabled.keys()]);
-    return [...visitors.values()].map(({ id: principalId, kind }) => ({ principalId, kind, room }));
+    if (room === undefined || room.state === "deleted") return { visitors: [], room: undefined };
+    return { visitors: [...(await gate.seeing(room, [...enabled.keys()])).values()], room };
   }
 
   /** The ids behind references, each once; throws for those who cannot be given tasks of the room, unless `known` already. */
