@@ -9,7 +9,7 @@ import { type IdentityService, idOf, type PrincipalRow } from "@/modules/identit
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type Entry, isMuted, type RoomGate, seer } from "./gate.ts";
-import { presentShared, roomEvent } from "./presenter.ts";
+import { looksOf, presentShared, roomEvent } from "./presenter.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
 import { type ListedMember, type MemberRow, RoomStore, type RoomTables } from "./store.ts";
 import { SuccessionStore } from "./succession/store.ts";
@@ -159,13 +159,13 @@ export class RoomMembers {
       throw new Fault("forbidden", `/role: a ${own ?? "new member"} cannot give the role ${role}`);
     }
     const principal = await this.#principal(actor, principalId);
-    const { owner_id: ownerId, kind, display_name: displayName, avatar_file_id: avatarFileId } = principal;
+    const { owner_id: ownerId, kind } = principal;
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
       throw new Fault("conflict", blindWithout(principalId, ownerId));
     }
     const memberCount = room.member_count + 1;
     this.checkFits(memberCount);
-    const data = { roomId: room.id, principalId, role, memberCount, kind, displayName, avatarFileId };
+    const data = { roomId: room.id, principalId, role, memberCount, ...looksOf(principal) };
     const joined = roomEvent(actor, room.id, "member.joined", data);
     const [stored] = await tx.emit(joined);
     await rooms.addMembers([{
@@ -299,9 +299,7 @@ export function blindWithout(agentId: string, ownerId: string): string {
 function presentMember(actor: Actor, row: ListedMember): Member {
   return {
     principalId: row.principal_id,
-    kind: row.kind,
-    displayName: row.display_name,
-    avatarFileId: row.avatar_file_id,
+    ...looksOf(row),
     role: row.role,
     joinedAt: row.joined_at,
     lastReadSeq: row.principal_id === actor.principalId ? row.last_read_seq : null,

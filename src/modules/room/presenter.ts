@@ -2,8 +2,8 @@
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
 import { type Entry, hiddenUpTo } from "./gate.ts";
-import type { Room, SharedRoom } from "./schema.ts";
-import type { RoomRow, SeenRoom } from "./store.ts";
+import type { Member, Room, SharedRoom } from "./schema.ts";
+import type { ListedMember, RoomRow, SeenRoom } from "./store.ts";
 
 /** Up to where a member has read a room, and where the room stands. */
 export type ReadPosition = { id: string; lastReadSeq: number; head: number };
@@ -87,6 +87,13 @@ export function presentShared(row: RoomRow, epoch: string): SharedRoom {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/** What events about a member say of the principal. */
+export function looksOf(
+  { kind, display_name, avatar_file_id }: Pick<ListedMember, "kind" | "display_name" | "avatar_file_id">,
+): Pick<Member, "kind" | "displayName" | "avatarFileId"> {
+  return { kind, displayName: display_name, avatarFileId: avatar_file_id };
 }
 
 /** What somebody did, on the line of the room. */

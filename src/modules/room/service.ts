@@ -13,7 +13,7 @@ import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts"
 import { checkDirect, keyOf, nameOf } from "./direct.ts";
 import { addressedIn, effectiveRole, hiddenUpTo, type RoomGate, seer } from "./gate.ts";
 import { blindWithout, type RoomMembers } from "./members.ts";
-import { type CountUnread, presentShared, roomEvent, RoomPresenter } from "./presenter.ts";
+import { type CountUnread, looksOf, presentShared, roomEvent, RoomPresenter } from "./presenter.ts";
 import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
 import { looksIntoPublic, type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
 
@@ -266,14 +266,14 @@ export class RoomService {
     actor: Actor,
     known: ReadonlyMap<string, PrincipalRow>,
   ): Record<string, unknown> {
+    const { kind, displayName } = actor;
+    const principal = known.get(principalId);
     return {
       roomId: row.id,
       principalId,
       role: roleAtStart(principalId, actor),
       memberCount: row.member_count,
-      kind: known.get(principalId)?.kind ?? actor.kind,
-      displayName: known.get(principalId)?.display_name ?? actor.displayName,
-      avatarFileId: known.get(principalId)?.avatar_file_id ?? null,
+      ...(principal === undefined ? { kind, displayName, avatarFileId: null } : looksOf(principal)),
     };
   }
 

@@ -4,6 +4,7 @@ import { roomStream } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
 import { byPages } from "@/core/page.ts";
 import type { Store } from "@/ports/store.ts";
+import { looksOf } from "../presenter.ts";
 import { ProfileStore, type ProfileTables } from "./store.ts";
 
 export const PROFILE_JOB = "room.profile";
@@ -44,8 +45,8 @@ export class RoomProfiles {
       const profile = await profiles.untold(tenantId, principalId, roomId);
       if (profile === undefined) return;
       await profiles.markTold(tenantId, principalId, roomId, profile.version);
-      const { role, kind, display_name: displayName, avatar_file_id: avatarFileId } = profile;
-      const data = { roomId, principalId, role, memberCount: profile.member_count, kind, displayName, avatarFileId };
+      const { role, member_count: memberCount } = profile;
+      const data = { roomId, principalId, role, memberCount, ...looksOf(profile) };
       await tx.emit({ tenantId, stream: roomStream(roomId), type: "member.updated", data });
     });
   }
