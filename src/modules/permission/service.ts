@@ -33,7 +33,7 @@ export class PermissionService {
     const operation = this.#deps.operations().get(check.action);
     if (operation === undefined) return { allowed: false, reason: "unknown_action", needs: null };
     const { scope, tenant = "guest", room: usual = null } = operation.access;
-    let needs = { scope, tenantRole: tenant, roomRole: usual };
+    const needs = { scope, tenantRole: tenant, roomRole: usual };
     const isSelf = check.principalId === "me" || check.principalId === actor.principalId;
     if (!isSelf && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
       throw new Fault("forbidden", "The rights of others may be asked with the tenant role admin");
@@ -51,13 +51,13 @@ export class PermissionService {
     if (standing === undefined) return { allowed: false, reason: "not_found", needs };
     const { kind, role, isMuted } = standing;
     const room = roomRoleIn(kind, operation.access) ?? null;
-    needs = { ...needs, roomRole: room };
+    const here = { ...needs, roomRole: room };
     const isReading = isRead(operation);
     const isAllowed = room === null ||
       (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));
     if (isAllowed && isMuted && room !== null && !isReading && operation.access.muted !== true) {
-      return { allowed: false, reason: "agent_muted", needs };
+      return { allowed: false, reason: "agent_muted", needs: here };
     }
-    return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs };
+    return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs: here };
   }
 }

@@ -7,11 +7,12 @@ import type { Stamp } from "@/core/seal.ts";
 import type { IdentityService, Standing } from "@/modules/identity/mod.ts";
 import type { Wanted } from "../content.ts";
 import type { Box } from "../picture/thumbnails.ts";
+import { FILE_PATH } from "../routes.ts";
 import type { FileLink, LinkMake } from "../schema.ts";
 import type { FileService } from "../service.ts";
 
 /** Where links are followed. */
-export const LINKED_PATH = "/v1/collaboration/files/linked";
+export const LINKED_PATH = `${FILE_PATH}/linked`;
 
 const FORM = /^([A-Za-z0-9_-]{1,4000})\.([A-Za-z0-9_-]{22})$/;
 /** Whoever follows a link reads a content, and does nothing else. */
