@@ -6,7 +6,7 @@ import { fnv1a } from "@/core/hash.ts";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
 import { onPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
-import { pause } from "../wait.ts";
+import { pause, until } from "../wait.ts";
 import { ok } from "./team.ts";
 
 /** PostgreSQL waits for so long before it looks for a ring. */
@@ -21,7 +21,7 @@ async function batches(clients: number, patience: number): Promise<number[]> {
     await late.promise;
     await pause(20);
     return [...items];
-  }, patience);
+  }, { patience });
   const client = async (id: number): Promise<void> => {
     assert.equal(await queue.push(id), id);
     await nextTurn();
@@ -36,12 +36,76 @@ async function batches(clients: number, patience: number): Promise<number[]> {
 }
 
 Deno.test("under load a patient queue waits for those who were just answered", async () => {
-  assert.deepEqual(await batches(100, 0.3), [100, 101]);
+  assert.deepEqual(await batches(100, 0.6), [100, 101]);
   assert.deepEqual(await batches(100, 0), [100, 1]);
 });
 
 Deno.test("a queue without load does not wait, however patient it is", async () => {
-  assert.deepEqual(await batches(10, 0.3), [10, 1]);
+  assert.deepEqual(await batches(5, 0.6), [5, 1]);
+});
+
+/** A queue of two shards, even and odd numbers, whose batches end when told, by the order in which they started. */
+function halves(): { queue: BatchQueue<number, number>; started: number[][]; end: (batch: number) => Promise<void> } {
+  const started: number[][] = [];
+  const ends: (() => void)[] = [];
+  const queue = new BatchQueue<number, number>(async (items) => {
+    started.push([...items]);
+    await new Promise<void>((resolve) => ends.push(resolve));
+    return [...items];
+  }, { shards: 2, shardOf: (item) => item % 2 });
+  const end = async (batch: number): Promise<void> => {
+    ends[batch]?.();
+    await pause(5);
+  };
+  return { queue, started, end };
+}
+
+const numbers = (count: number, from = 0): number[] => Array.from({ length: count }, (_, n) => from + n);
+
+Deno.test("little in several shards is one batch, and what comes during it the next", async () => {
+  const { queue, started, end } = halves();
+  const first = [1, 2, 3].map((item) => queue.push(item));
+  await pause(5);
+  const second = [4, 6, 5].map((item) => queue.push(item));
+  await pause(5);
+  assert.deepEqual(started, [[2, 1, 3]]);
+  await end(0);
+  assert.deepEqual(started, [[2, 1, 3], [4, 6, 5]]);
+  await end(1);
+  assert.deepEqual(await Promise.all([...first, ...second]), [1, 2, 3, 4, 6, 5]);
+});
+
+Deno.test("much in several shards is a batch for each, side by side, and none overtakes what is before it in its shard", async () => {
+  const { queue, started, end } = halves();
+  const all = numbers(200).map((item) => queue.push(item));
+  await pause(5);
+  const [even, odd] = [numbers(200).filter((item) => item % 2 === 0), numbers(200).filter((item) => item % 2 === 1)];
+  assert.deepEqual(started, [even, odd]);
+  const late = numbers(200, 200).map((item) => queue.push(item));
+  await pause(5);
+  assert.equal(started.length, 2);
+  await end(1);
+  assert.deepEqual(started[2], odd.map((item) => item + 200));
+  await end(0);
+  assert.deepEqual(started[3], even.map((item) => item + 200));
+  await end(2);
+  await end(3);
+  assert.deepEqual(await Promise.all([...all, ...late]), numbers(400));
+});
+
+Deno.test("nobody waits for a batch of another shard that is held up", async () => {
+  const { queue, started, end } = halves();
+  const held = queue.push(2);
+  await pause(5);
+  const [same, other] = [queue.push(4), queue.push(1)];
+  await until(() => started.length === 2, "the other shard's batch");
+  assert.deepEqual(started, [[2], [1]]);
+  await end(1);
+  assert.equal(await other, 1);
+  assert.equal(started.length, 2);
+  await end(0);
+  await end(2);
+  assert.deepEqual(await Promise.all([held, same]), [2, 4]);
 });
 
 onPostgres(

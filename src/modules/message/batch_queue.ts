@@ -1,11 +1,16 @@
-// A queue whose items are worked off in batches, in order, one batch after the other: what arrives together shares a commit.
+// A queue whose items are worked off in batches: what arrives together shares a commit. Items of one shard keep their order, one
+// batch after the other; those of several run side by side when there is much to do, else in one batch.
 import { Fault } from "@/core/fault.ts";
 
 const BATCH_MAX = 1000;
-/** A batch of this many is under load: it waits while more keeps coming, since a commit costs the same for all of it. */
-const LOADED_MIN = 32;
+/** A batch of this many is under load: what comes next waits a little for more, since a commit costs the same for all of it. */
+const LOADED_MIN = 8;
 const GATHER_MAX_MS = 5;
-const PATIENCE_MAX_MS = 10;
+const PATIENCE_MAX_MS = 20;
+/** So many are worth a commit of their own beside one that is under way. */
+const OVERLAP_MIN = 64;
+/** A batch this old may have met somebody who holds it up: nobody of another shard waits for it any longer. */
+const OVERLAP_AFTER_MS = 50;
 
 /** Works off a batch: a result or a fault for each item. When it throws, nothing of the batch has happened. */
 type Work<Item, Result> = (items: readonly Item[]) => Promise<(Result | Fault)[]>;
@@ -16,29 +21,60 @@ type Waiting<Item, Result> = {
   reject: (reason: unknown) => void;
 };
 
+export type BatchQueueOptions<Item> = {
+  /** How many batches may be under way side by side; default 1. */
+  shards?: number;
+  /** Items of one shard, a number below `shards`, keep their order. */
+  shardOf?: (item: Item) => number;
+  /**
+   * The share of the time a batch took that the next one of its shards waits under load; default 0. Those who just got their
+   * answers come back in the meantime, and where others use the processors this costs nothing but saves half of the commits.
+   */
+  patience?: number;
+};
+
 export class BatchQueue<Item, Result> {
   readonly #work: Work<Item, Result>;
+  readonly #shardOf: (item: Item) => number;
   readonly #patience: number;
-  #waiting: Waiting<Item, Result>[] = [];
-  #isScheduled = false;
+  readonly #shards: Waiting<Item, Result>[][];
+  /** Shards whose batch is under way, or that rest after it. */
+  readonly #busy = new Set<number>();
+  /** Batches that others wait for. */
+  readonly #young = new Set<readonly Waiting<Item, Result>[]>();
+  #isGathering = false;
 
-  /**
-   * `patience` is the share of the time a batch took that the next one waits under load. Those who just got their answers come
-   * back in the meantime, and where others use the processors this costs nothing but saves half of the commits.
-   */
-  constructor(work: Work<Item, Result>, patience = 0) {
+  constructor(work: Work<Item, Result>, { shards = 1, shardOf = () => 0, patience = 0 }: BatchQueueOptions<Item> = {}) {
     this.#work = work;
+    this.#shardOf = shardOf;
     this.#patience = patience;
+    this.#shards = Array.from({ length: shards }, () => []);
   }
 
   /** Resolves to what became of the item; rejects with its fault. */
   push(item: Item): Promise<Result> {
+    const shard = this.#shards[this.#shardOf(item)];
+    if (shard === undefined) throw new RangeError(`Expected one of ${this.#shards.length} shards`);
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject });
-      if (this.#isScheduled) return;
-      this.#isScheduled = true;
-      this.#gather(performance.now(), 0);
+      shard.push({ item, resolve, reject });
+      this.#wake();
     });
+  }
+
+  #wake(): void {
+    if (this.#isGathering || this.#busy.size === this.#shards.length || this.#ready().length === 0) return;
+    this.#isGathering = true;
+    this.#gather(performance.now(), 0);
+  }
+
+  /** Shards from which a batch may start now: anything when none is under way, else what is worth its commit. */
+  #ready(): number[] {
+    const least = this.#young.size === 0 ? 1 : OVERLAP_MIN;
+    return [...this.#shards.keys()].filter((at) => !this.#busy.has(at) && this.#countOf([at]) >= least);
+  }
+
+  #countOf(shards: readonly number[]): number {
+    return shards.reduce((count, at) => count + (this.#shards[at]?.length ?? 0), 0);
   }
 
   /**
@@ -47,30 +83,41 @@ export class BatchQueue<Item, Result> {
    */
   #gather(startedAt: number, before: number): void {
     setImmediate(() => {
-      const count = this.#waiting.length;
+      const ready = this.#ready();
+      const count = this.#countOf(ready);
       const isGrowing = count > before && count >= LOADED_MIN && count < BATCH_MAX;
-      if (isGrowing && performance.now() - startedAt < GATHER_MAX_MS) this.#gather(startedAt, count);
-      else void this.#drain();
+      if (isGrowing && performance.now() - startedAt < GATHER_MAX_MS) return this.#gather(startedAt, count);
+      this.#isGathering = false;
+      if (count < ready.length * OVERLAP_MIN) void this.#drain(ready);
+      else for (const at of ready) void this.#drain([at]);
     });
   }
 
-  async #drain(): Promise<void> {
+  async #drain(shards: readonly number[]): Promise<void> {
+    for (const at of shards) this.#busy.add(at);
     const startedAt = performance.now();
-    const batch = this.#waiting.slice(0, BATCH_MAX);
-    this.#waiting = this.#waiting.slice(BATCH_MAX);
+    const batch = shards.flatMap((at) => this.#shards[at]?.splice(0, BATCH_MAX) ?? []);
     const items = batch.map(({ item }) => item);
+    this.#young.add(batch);
+    const aging = this.#shards.length > 1 ? setTimeout(() => this.#leave(batch), OVERLAP_AFTER_MS) : undefined;
     const results = await this.#work(items).catch((error) => this.#oneByOne(items, error));
     batch.forEach(({ resolve, reject }, index) => {
       const result = results[index];
       if (result instanceof Fault || result === undefined) reject(result);
       else resolve(result);
     });
-    this.#isScheduled = this.#waiting.length > 0;
-    if (!this.#isScheduled) return;
-    const now = performance.now();
-    const waitMs = batch.length < LOADED_MIN ? 0 : Math.min((now - startedAt) * this.#patience, PATIENCE_MAX_MS);
-    if (waitMs < 1) this.#gather(now, 0);
-    else setTimeout(() => this.#gather(performance.now(), 0), waitMs);
+    const tookMs = performance.now() - startedAt;
+    const restMs = batch.length < LOADED_MIN ? 0 : Math.min(tookMs * this.#patience, PATIENCE_MAX_MS);
+    if (restMs >= 1) await new Promise((resolve) => setTimeout(resolve, restMs));
+    clearTimeout(aging);
+    for (const at of shards) this.#busy.delete(at);
+    this.#leave(batch);
+  }
+
+  /** Nobody waits for a batch from here on. */
+  #leave(batch: readonly Waiting<Item, Result>[]): void {
+    this.#young.delete(batch);
+    this.#wake();
   }
 
   /** A batch that failed as a whole is tried item by item, so that one cannot take the others with it. */

@@ -18,9 +18,11 @@ import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
 import type { Message, MessageSend } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
-/** Queues on PostgreSQL; a room belongs to one of them. More would overlap more and make smaller batches: two did best. */
-const POSTGRES_QUEUES = 2;
-const POSTGRES_PATIENCE = 0.3;
+/**
+ * A room belongs to one shard. SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also
+ * those of other nodes; more of them would overlap more and be smaller: two did best.
+ */
+const QUEUE = { sqlite: { shards: 1, patience: 0 }, postgres: { shards: 2, patience: 0.6 } };
 
 /** What is sent, whenever it is. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
@@ -53,22 +55,20 @@ const NO_FILES: readonly Attachment[] = [];
  */
 export class MessageSender {
   readonly #deps: Deps;
-  readonly #queues: readonly BatchQueue<Item, Sent>[];
+  readonly #queue: BatchQueue<Item, Sent>;
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    // SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also those of other nodes.
-    const [count, patience] = deps.store.dialect === "sqlite" ? [1, 0] : [POSTGRES_QUEUES, POSTGRES_PATIENCE];
-    this.#queues = Array.from({ length: count }, () => new BatchQueue((items) => this.#commit(items), patience));
+    const { shards, patience } = QUEUE[deps.store.dialect];
+    const shardOf = ({ input }: Item): number => shards === 1 ? 0 : (fnv1a(input.roomId) >>> 0) % shards;
+    this.#queue = new BatchQueue((items) => this.#commit(items), { shards, shardOf, patience });
   }
 
   send(context: Context, input: MessageContent): Promise<Sent> {
     const item = { context, input };
     // Inside somebody's transaction the message belongs to it; waiting for a batch there would wait for ourselves.
     if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));
-    const queue = this.#queues[(fnv1a(input.roomId) >>> 0) % this.#queues.length];
-    if (queue === undefined) throw new Error("a room without a queue");
-    return queue.push(item);
+    return this.#queue.push(item);
   }
 
   /** Throws what sending this now would throw, clientMessageId aside. */
