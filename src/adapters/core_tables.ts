@@ -1,5 +1,15 @@
 // The tables every store has, as made by `migrations/0001_core.ts`.
-export type StreamRow = { tenant_id: string; name: string; epoch: string; head: number; floor: number };
+import type { Generated } from "kysely";
+
+/** `rights` is on PostgreSQL only. */
+export type StreamRow = {
+  tenant_id: string;
+  name: string;
+  epoch: string;
+  head: number;
+  floor: number;
+  rights: Generated<number>;
+};
 
 /** `effect` holds an `EventEffect` as JSON. */
 export type EventRow = {

@@ -202,9 +202,9 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     return row;
   }
 
-  #reserved({ epoch, head }: StreamHead, count: number): Reserved {
+  #reserved({ epoch, head, rights }: StreamHead, count: number): Reserved {
     this.#frame().owed += count;
-    return { epoch, first: head - count + 1 };
+    return { epoch, first: head - count + 1, rights };
   }
 
   #insert(table: string, rows: readonly Row[]): Promise<void> {

@@ -4,7 +4,7 @@ import { rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { CoreTables, JobRow, StreamRow } from "./core_tables.ts";
 
-export type StreamHead = Pick<StreamRow, "epoch" | "head">;
+export type StreamHead = Pick<StreamRow, "epoch" | "head"> & { rights?: number };
 
 /** Moves a stream's head by `count`; nothing for a stream that is new. */
 export const advanceStream = prepared((
@@ -32,7 +32,7 @@ export const advanceStreams = prepared((
 export const holdStreams = prepared((
   db: Kysely<CoreTables>,
   param: Param<{ tenantId: string; wanted: string }>,
-) => lockedStreams(db, param).select(["stream.epoch", "stream.head"]));
+) => lockedStreams(db, param).select(["stream.epoch", "stream.head", "stream.rights"]));
 
 // The return type is inferred: it is a query under construction.
 function lockedStreams(db: QueryCreator<CoreTables>, param: Param<{ tenantId: string; wanted: string }>) {

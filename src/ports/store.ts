@@ -21,8 +21,11 @@ export type Dialect = "sqlite" | "postgres";
 /** A message for every node that is not kept: whose rights moved, or which document did. */
 export type Signal = { kind: string; tenantId: string; id: string };
 
-/** Seqs of a stream, from `first` on. */
-export type Reserved = { epoch: string; first: number };
+/**
+ * Seqs of a stream, from `first` on. `rights` comes with streams of rooms that are only held: as long as it is the same, so is
+ * what decides who may come in. Never on SQLite.
+ */
+export type Reserved = { epoch: string; first: number; rights?: number | undefined };
 
 /** One running transaction. */
 export interface Transaction<Tables> {

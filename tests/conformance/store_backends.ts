@@ -3,6 +3,7 @@ import type { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import type { Kysely } from "kysely";
 import postgres from "postgres";
 import { core } from "@/adapters/migrations/0001_core.ts";
+import { streamRights } from "@/adapters/migrations/0027_stream_rights.ts";
 import type { Migration } from "@/adapters/migrations/migration.ts";
 import { manyRows } from "@/adapters/postgres_rows.ts";
 import { translate } from "@/adapters/postgres_sql.ts";
@@ -26,7 +27,7 @@ const notes: Migration = {
   },
 };
 
-export const testMigrations: readonly Migration[] = [core, notes];
+export const testMigrations: readonly Migration[] = [core, streamRights, notes];
 
 /** A clock that tests move by hand. */
 export class HandClock implements Clock {

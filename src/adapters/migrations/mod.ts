@@ -29,6 +29,8 @@ import { memberTold } from "./0023_member_told.ts";
 import { taskViews } from "./0024_task_views.ts";
 import { meetingHand } from "./0025_meeting_hand.ts";
 import { agenda } from "./0026_agenda.ts";
+import { streamRights } from "./0027_stream_rights.ts";
+import { roomRights } from "./0028_room_rights.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -59,6 +61,8 @@ export const migrations: readonly Migration[] = [
   taskViews,
   meetingHand,
   agenda,
+  streamRights,
+  roomRights,
 ];
 
 /** Any number that no other user of the database locks. */

@@ -82,9 +82,10 @@ export class MessageSender {
     return this.#deps.store.write(async (tx) => {
       const results: Result[] = new Array(items.length);
       const messages = new MessageStore(tx.db);
+      const holding = this.#hold(tx, items);
       const [held, passes, twins] = await Promise.all([
-        this.#hold(tx, items),
-        this.#passes(items),
+        holding,
+        this.#passes(items, holding),
         this.#twins(messages, items),
       ]);
       const drafts = await this.#admit(messages, items, passes, twins, results);
@@ -168,7 +169,10 @@ export class MessageSender {
   }
 
   /** What the gate says of each item, asked once for all that one actor sends to one room. */
-  async #passes(items: readonly Item[]): Promise<(Pass | Fault | undefined)[]> {
+  async #passes(
+    items: readonly Item[],
+    holding: Promise<ReadonlyMap<string, Reserved>>,
+  ): Promise<(Pass | Fault | undefined)[]> {
     const asked: { context: Context; roomId: string }[] = [];
     const places = new Map<Actor, Map<string, number>>();
     const at = items.map(({ context, input: { roomId } }) => {
@@ -178,7 +182,7 @@ export class MessageSender {
       if (place === undefined) rooms.set(roomId, place = asked.push({ context, roomId }) - 1);
       return place;
     });
-    const answers = await this.#deps.gate.passAll(asked);
+    const answers = await this.#deps.gate.passAll(asked, holding);
     return at.map((place) => answers[place]);
   }
 

@@ -3,7 +3,8 @@ import { type Actor, isAtLeast, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole 
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type Context, roomRoleIn } from "@/core/operation.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { Reserved, Store, Transaction } from "@/ports/store.ts";
+import { KeptDoors } from "./door/kept.ts";
 import { type DoorRoom, DoorStore } from "./door/store.ts";
 import type { AgentPolicy } from "./schema.ts";
 import { looksIntoPublic, type RoomRow, RoomStore, type RoomTables, type SeenRoom, type Visitor } from "./store.ts";
@@ -23,6 +24,7 @@ export function checkHears(actor: Actor): void {
 
 export class RoomGate {
   readonly #store: Store<RoomTables>;
+  readonly #doors = new KeptDoors();
 
   constructor(store: Store<RoomTables>) {
     this.#store = store;
@@ -45,29 +47,30 @@ export class RoomGate {
     return admitted(context, entryOf(actor, room), access.room ?? "observer");
   }
 
-  /** Many of these at once, in the same order; who is not let in finds the fault in place of the pass. */
-  async passAll(asked: readonly { context: Context; roomId: string }[]): Promise<(Pass | Fault)[]> {
+  /**
+   * Many of these at once, in the same order; who is not let in finds the fault in place of the pass. On PostgreSQL it is asked
+   * within a transaction that holds the rooms' streams, or is `holding` them.
+   */
+  async passAll(
+    asked: readonly { context: Context; roomId: string }[],
+    holding: Promise<ReadonlyMap<string, Reserved>>,
+  ): Promise<(Pass | Fault)[]> {
     // On SQLite each answer is likely to be kept; elsewhere every question is a way to the database and back.
     if (this.#store.dialect === "sqlite") {
       return await Promise.all(asked.map(({ context, roomId }) => this.pass(context, roomId).catch(faultOf)));
     }
-    const answers: (Pass | Fault)[] = new Array(asked.length);
-    for (const [tenantId, places] of Map.groupBy(asked.keys(), (at) => asked[at]?.context.actor.tenantId ?? "")) {
-      const questions = places.flatMap((at) => asked[at] ?? []);
-      const rooms = await new DoorStore(this.#store.db).many(
-        tenantId,
-        questions.map(({ context, roomId }) => ({ ...seer(context.actor), id: roomId })),
-      );
-      for (const [n, { context }] of questions.entries()) {
-        try {
-          const entry = entryOf(context.actor, rooms[n]);
-          answers[places[n] ?? 0] = admitted(context, entry, context.access.room ?? "observer");
-        } catch (thrown) {
-          answers[places[n] ?? 0] = faultOf(thrown);
-        }
+    const rooms = await this.#doors.all(
+      new DoorStore(this.#store.db),
+      asked.map(({ context, roomId }) => ({ ...seer(context.actor), id: roomId })),
+      holding,
+    );
+    return asked.map(({ context }, n) => {
+      try {
+        return admitted(context, entryOf(context.actor, rooms[n]), context.access.room ?? "observer");
+      } catch (thrown) {
+        return faultOf(thrown);
       }
-    }
-    return answers;
+    });
   }
 
   /**

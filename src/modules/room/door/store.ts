@@ -50,13 +50,15 @@ export function facing(db: Kysely<RoomTables>, me: string, owner: string) {
 }
 
 const doorById = prepared(
-  (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
+  (db: Kysely<RoomTables>, value: Param<Question>) =>
     facing(db, value("principalId"), value("ownerId"))
       .select(DOOR)
       .where("room.tenant_id", "=", value("tenantId")).where("room.id", "=", value("id")),
   { mayKeep: true },
 );
 
+/** Who stands before which room. */
+export type Question = Who & { id: string };
 type Asked = { n: number; room_id: string; me: string; owner: string };
 
 /** Many doors at once, each question an `Asked`; PostgreSQL only. */
@@ -94,7 +96,7 @@ export class DoorStore {
   }
 
   /** The doors of one tenant that are asked for, in the same order, by one query; PostgreSQL only. */
-  async many(tenantId: string, asked: readonly (Who & { id: string })[]): Promise<(DoorRoom | undefined)[]> {
+  async many(tenantId: string, asked: readonly Question[]): Promise<(DoorRoom | undefined)[]> {
     const questions = asked.map(({ principalId, ownerId, id }, n): Asked => ({
       n,
       room_id: id,
