@@ -1,13 +1,14 @@
 // The queue behind message.send.
 import assert from "node:assert/strict";
+import postgres from "postgres";
 import type { Actor } from "@/core/actor.ts";
 import { nextTurn } from "@/core/clock.ts";
 import { fnv1a } from "@/core/hash.ts";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
 import { onPostgres } from "../engines.ts";
-import { type Harness, openGateway } from "../harness.ts";
+import { type Answer, type Harness, openGateway } from "../harness.ts";
 import { pause, until } from "../wait.ts";
-import { ok } from "./team.ts";
+import { ok, roomOf } from "./team.ts";
 
 /** PostgreSQL waits for so long before it looks for a ring. */
 const DEADLOCK_MS = 1000;
@@ -21,7 +22,7 @@ async function batches(clients: number, patience: number): Promise<number[]> {
     await late.promise;
     await pause(20);
     return [...items];
-  }, { patience });
+  }, { keyOf: String, patience });
   const client = async (id: number): Promise<void> => {
     assert.equal(await queue.push(id), id);
     await nextTurn();
@@ -44,15 +45,15 @@ Deno.test("a queue without load does not wait, however patient it is", async () 
   assert.deepEqual(await batches(5, 0.6), [5, 1]);
 });
 
-/** A queue of two shards, even and odd numbers, whose batches end when told, by the order in which they started. */
-function halves(): { queue: BatchQueue<number, number>; started: number[][]; end: (batch: number) => Promise<void> } {
-  const started: number[][] = [];
+/** A queue of texts of two shards, by their first letter, whose batches end when told, by the order in which they started. */
+function halves(): { queue: BatchQueue<string, string>; started: string[][]; end: (batch: number) => Promise<void> } {
+  const started: string[][] = [];
   const ends: (() => void)[] = [];
-  const queue = new BatchQueue<number, number>(async (items) => {
+  const queue = new BatchQueue<string, string>(async (items) => {
     started.push([...items]);
     await new Promise<void>((resolve) => ends.push(resolve));
     return [...items];
-  }, { shards: 2, shardOf: (item) => item % 2 });
+  }, { shards: 2, keyOf: (item) => item[0] ?? "" });
   const end = async (batch: number): Promise<void> => {
     ends[batch]?.();
     await pause(5);
@@ -60,52 +61,66 @@ function halves(): { queue: BatchQueue<number, number>; started: number[][]; end
   return { queue, started, end };
 }
 
-const numbers = (count: number, from = 0): number[] => Array.from({ length: count }, (_, n) => from + n);
+/** Texts `a 0`, `a 1` and so on. */
+const many = (key: string, count: number, from = 0): string[] =>
+  Array.from({ length: count }, (_, n) => `${key} ${from + n}`);
+
+Deno.test("the keys of these tests are of both shards", () => {
+  assert.deepEqual([..."acbd"].map((key) => (fnv1a(key) >>> 0) % 2), [0, 0, 1, 1]);
+});
 
 Deno.test("little in several shards is one batch, and what comes during it the next", async () => {
   const { queue, started, end } = halves();
-  const first = [1, 2, 3].map((item) => queue.push(item));
+  const [first, second] = [["b1", "a1", "b2"], ["a2", "b3", "a3"]];
+  const answers = first.map((item) => queue.push(item));
   await pause(5);
-  const second = [4, 6, 5].map((item) => queue.push(item));
+  answers.push(...second.map((item) => queue.push(item)));
   await pause(5);
-  assert.deepEqual(started, [[2, 1, 3]]);
+  assert.deepEqual(started, [["a1", "b1", "b2"]]);
   await end(0);
-  assert.deepEqual(started, [[2, 1, 3], [4, 6, 5]]);
+  assert.deepEqual(started, [["a1", "b1", "b2"], ["a2", "a3", "b3"]]);
   await end(1);
-  assert.deepEqual(await Promise.all([...first, ...second]), [1, 2, 3, 4, 6, 5]);
+  assert.deepEqual(await Promise.all(answers), [...first, ...second]);
 });
 
-Deno.test("much in several shards is a batch for each, side by side, and none overtakes what is before it in its shard", async () => {
+Deno.test("much in several shards is a batch for each, side by side, and nothing overtakes within a shard", async () => {
   const { queue, started, end } = halves();
-  const all = numbers(200).map((item) => queue.push(item));
+  const push = (...items: string[]): Promise<string>[] => items.map((item) => queue.push(item));
+  const answers = push(...many("a", 100), ...many("b", 100));
   await pause(5);
-  const [even, odd] = [numbers(200).filter((item) => item % 2 === 0), numbers(200).filter((item) => item % 2 === 1)];
-  assert.deepEqual(started, [even, odd]);
-  const late = numbers(200, 200).map((item) => queue.push(item));
+  assert.deepEqual(started, [many("a", 100), many("b", 100)]);
+  answers.push(...push(...many("a", 100, 100), ...many("b", 100, 100)));
   await pause(5);
   assert.equal(started.length, 2);
   await end(1);
-  assert.deepEqual(started[2], odd.map((item) => item + 200));
+  assert.deepEqual(started[2], many("b", 100, 100));
   await end(0);
-  assert.deepEqual(started[3], even.map((item) => item + 200));
+  assert.deepEqual(started[3], many("a", 100, 100));
   await end(2);
   await end(3);
-  assert.deepEqual(await Promise.all([...all, ...late]), numbers(400));
+  assert.deepEqual(await Promise.all(answers), [
+    ...started[0] ?? [],
+    ...started[1] ?? [],
+    ...many("a", 100, 100),
+    ...many("b", 100, 100),
+  ]);
 });
 
-Deno.test("nobody waits for a batch of another shard that is held up", async () => {
+Deno.test("who is held up keeps nobody waiting but those of the same key, and these in their order", async () => {
   const { queue, started, end } = halves();
-  const held = queue.push(2);
+  const answers = ["a1", "b1"].map((item) => queue.push(item));
   await pause(5);
-  const [same, other] = [queue.push(4), queue.push(1)];
-  await until(() => started.length === 2, "the other shard's batch");
-  assert.deepEqual(started, [[2], [1]]);
+  answers.push(...["a2", "c1", "b2", "d1", "a3"].map((item) => queue.push(item)));
+  await until(() => started.length === 2, "a batch beside the one that is held up");
+  assert.deepEqual(started, [["a1", "b1"], ["c1", "d1"]]);
+  answers.push(...["a4", "d2"].map((item) => queue.push(item)));
   await end(1);
-  assert.equal(await other, 1);
-  assert.equal(started.length, 2);
+  assert.deepEqual(started[2], ["d2"]);
   await end(0);
   await end(2);
-  assert.deepEqual(await Promise.all([held, same]), [2, 4]);
+  assert.deepEqual(started[3], ["a2", "a3", "a4", "b2"]);
+  await end(3);
+  assert.deepEqual(await Promise.all(answers), ["a1", "b1", "a2", "c1", "b2", "d1", "a3", "a4", "d2"]);
 });
 
 onPostgres(
@@ -140,5 +155,32 @@ onPostgres(
       longest = Math.max(longest, performance.now() - startedAt);
     }
     assert.ok(longest < DEADLOCK_MS, `${longest} ms`);
+  },
+);
+
+onPostgres(
+  "what another node holds keeps sends to that room waiting, in their order, and to no other",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const alice = await gateway.as("alice");
+    const [held = "", ...others] = await Promise.all(Array.from({ length: 7 }, () => roomOf(alice, [])));
+    const send = (roomId: string): Promise<Answer> => alice.post("/v1/messages", { roomId, text: "x" });
+    const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
+    try {
+      const { waiting } = await node.begin(async (sql) => {
+        await sql`select from stream where name = ${`room:${held}`} for update`;
+        const first = send(held);
+        await pause(50);
+        const waiting = [first, send(held), send(held)];
+        const answered = Promise.all([...others, ...others].map(send));
+        const inTime = await Promise.race([answered, pause(3000)]);
+        assert.deepEqual(inTime?.map(({ status }) => status), others.flatMap(() => [201, 201]));
+        return { waiting };
+      });
+      const seqs = (await Promise.all(waiting)).map((answer) => ok(answer).seq);
+      assert.deepEqual(seqs, seqs.toSorted((a, b) => a - b));
+    } finally {
+      await node.end();
+    }
   },
 );

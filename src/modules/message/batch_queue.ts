@@ -1,6 +1,7 @@
-// A queue whose items are worked off in batches: what arrives together shares a commit. Items of one shard keep their order, one
-// batch after the other; those of several run side by side when there is much to do, else in one batch.
+// A queue whose items are worked off in batches: what arrives together shares a commit. Items of one key keep their order, one
+// batch after the other. Keys are spread over shards, whose batches run side by side when there is much to do.
 import { Fault } from "@/core/fault.ts";
+import { fnv1a } from "@/core/hash.ts";
 
 const BATCH_MAX = 1000;
 /** A batch of this many is under load: what comes next waits a little for more, since a commit costs the same for all of it. */
@@ -9,8 +10,8 @@ const GATHER_MAX_MS = 5;
 const PATIENCE_MAX_MS = 20;
 /** So many are worth a commit of their own beside one that is under way. */
 const OVERLAP_MIN = 64;
-/** A batch this old may have met somebody who holds it up: nobody of another shard waits for it any longer. */
-const OVERLAP_AFTER_MS = 50;
+/** A batch this old has met somebody who holds it up, such as a node that froze: other keys wait for it no longer. */
+const HELD_UP_MS = 250;
 
 /** Works off a batch: a result or a fault for each item. When it throws, nothing of the batch has happened. */
 type Work<Item, Result> = (items: readonly Item[]) => Promise<(Result | Fault)[]>;
@@ -22,10 +23,10 @@ type Waiting<Item, Result> = {
 };
 
 export type BatchQueueOptions<Item> = {
-  /** How many batches may be under way side by side; default 1. */
+  /** Items of one key keep their order. */
+  keyOf: (item: Item) => string;
+  /** How many batches are under way side by side under load; default 1. */
   shards?: number;
-  /** Items of one shard, a number below `shards`, keep their order. */
-  shardOf?: (item: Item) => number;
   /**
    * The share of the time a batch took that the next one of its shards waits under load; default 0. Those who just got their
    * answers come back in the meantime, and where others use the processors this costs nothing but saves half of the commits.
@@ -35,26 +36,27 @@ export type BatchQueueOptions<Item> = {
 
 export class BatchQueue<Item, Result> {
   readonly #work: Work<Item, Result>;
-  readonly #shardOf: (item: Item) => number;
+  readonly #keyOf: (item: Item) => string;
   readonly #patience: number;
   readonly #shards: Waiting<Item, Result>[][];
   /** Shards whose batch is under way, or that rest after it. */
   readonly #busy = new Set<number>();
-  /** Batches that others wait for. */
-  readonly #young = new Set<readonly Waiting<Item, Result>[]>();
+  /** Keys of batches that are held up. */
+  readonly #heldUp = new Set<string>();
   #isGathering = false;
 
-  constructor(work: Work<Item, Result>, { shards = 1, shardOf = () => 0, patience = 0 }: BatchQueueOptions<Item> = {}) {
+  constructor(work: Work<Item, Result>, { keyOf, shards = 1, patience = 0 }: BatchQueueOptions<Item>) {
     this.#work = work;
-    this.#shardOf = shardOf;
+    this.#keyOf = keyOf;
     this.#patience = patience;
     this.#shards = Array.from({ length: shards }, () => []);
   }
 
   /** Resolves to what became of the item; rejects with its fault. */
   push(item: Item): Promise<Result> {
-    const shard = this.#shards[this.#shardOf(item)];
-    if (shard === undefined) throw new RangeError(`Expected one of ${this.#shards.length} shards`);
+    const { length } = this.#shards;
+    const shard = this.#shards[length === 1 ? 0 : (fnv1a(this.#keyOf(item)) >>> 0) % length];
+    if (shard === undefined) throw new RangeError(`Expected at least one shard, received ${length}`);
     return new Promise((resolve, reject) => {
       shard.push({ item, resolve, reject });
       this.#wake();
@@ -69,12 +71,26 @@ export class BatchQueue<Item, Result> {
 
   /** Shards from which a batch may start now: anything when none is under way, else what is worth its commit. */
   #ready(): number[] {
-    const least = this.#young.size === 0 ? 1 : OVERLAP_MIN;
+    const least = this.#busy.size === 0 ? 1 : OVERLAP_MIN;
     return [...this.#shards.keys()].filter((at) => !this.#busy.has(at) && this.#countOf([at]) >= least);
   }
 
   #countOf(shards: readonly number[]): number {
-    return shards.reduce((count, at) => count + (this.#shards[at]?.length ?? 0), 0);
+    return shards.reduce((count, at) => count + this.#free(at).length, 0);
+  }
+
+  /** What of a shard waits for no batch that is held up. */
+  #free(at: number): readonly Waiting<Item, Result>[] {
+    const waiting = this.#shards[at] ?? [];
+    return this.#heldUp.size === 0 ? waiting : waiting.filter(({ item }) => !this.#heldUp.has(this.#keyOf(item)));
+  }
+
+  #take(at: number): readonly Waiting<Item, Result>[] {
+    const waiting = this.#shards[at] ?? [];
+    const taken = this.#free(at).slice(0, BATCH_MAX);
+    const isTaken = new Set(taken);
+    this.#shards[at] = taken.length === waiting.length ? [] : waiting.filter((one) => !isTaken.has(one));
+    return taken;
   }
 
   /**
@@ -96,28 +112,33 @@ export class BatchQueue<Item, Result> {
   async #drain(shards: readonly number[]): Promise<void> {
     for (const at of shards) this.#busy.add(at);
     const startedAt = performance.now();
-    const batch = shards.flatMap((at) => this.#shards[at]?.splice(0, BATCH_MAX) ?? []);
+    const batch = shards.flatMap((at) => this.#take(at));
     const items = batch.map(({ item }) => item);
-    this.#young.add(batch);
-    const aging = this.#shards.length > 1 ? setTimeout(() => this.#leave(batch), OVERLAP_AFTER_MS) : undefined;
+    const release = (): void => {
+      for (const at of shards) this.#busy.delete(at);
+      this.#wake();
+    };
+    const heldUp = new Set<string>();
+    const timer = setTimeout(() => {
+      for (const item of items) heldUp.add(this.#keyOf(item));
+      for (const key of heldUp) this.#heldUp.add(key);
+      release();
+    }, HELD_UP_MS);
     const results = await this.#work(items).catch((error) => this.#oneByOne(items, error));
+    clearTimeout(timer);
     batch.forEach(({ resolve, reject }, index) => {
       const result = results[index];
       if (result instanceof Fault || result === undefined) reject(result);
       else resolve(result);
     });
+    if (heldUp.size > 0) {
+      for (const key of heldUp) this.#heldUp.delete(key);
+      return this.#wake();
+    }
     const tookMs = performance.now() - startedAt;
     const restMs = batch.length < LOADED_MIN ? 0 : Math.min(tookMs * this.#patience, PATIENCE_MAX_MS);
-    if (restMs >= 1) await new Promise((resolve) => setTimeout(resolve, restMs));
-    clearTimeout(aging);
-    for (const at of shards) this.#busy.delete(at);
-    this.#leave(batch);
-  }
-
-  /** Nobody waits for a batch from here on. */
-  #leave(batch: readonly Waiting<Item, Result>[]): void {
-    this.#young.delete(batch);
-    this.#wake();
+    if (restMs < 1) release();
+    else setTimeout(release, restMs);
   }
 
   /** A batch that failed as a whole is tried item by item, so that one cannot take the others with it. */

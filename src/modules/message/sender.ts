@@ -4,7 +4,6 @@ import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { fnv1a } from "@/core/hash.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
@@ -19,8 +18,8 @@ import type { Message, MessageSend } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 /**
- * A room belongs to one shard. SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also
- * those of other nodes; more of them would overlap more and be smaller: two did best.
+ * SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also those of other nodes; more
+ * shards would overlap more and make smaller batches: two did best.
  */
 const QUEUE = { sqlite: { shards: 1, patience: 0 }, postgres: { shards: 2, patience: 0.6 } };
 
@@ -59,9 +58,8 @@ export class MessageSender {
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    const { shards, patience } = QUEUE[deps.store.dialect];
-    const shardOf = ({ input }: Item): number => shards === 1 ? 0 : (fnv1a(input.roomId) >>> 0) % shards;
-    this.#queue = new BatchQueue((items) => this.#commit(items), { shards, shardOf, patience });
+    const keyOf = ({ input }: Item): string => input.roomId;
+    this.#queue = new BatchQueue((items) => this.#commit(items), { keyOf, ...QUEUE[deps.store.dialect] });
   }
 
   send(context: Context, input: MessageContent): Promise<Sent> {
