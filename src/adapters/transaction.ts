@@ -10,14 +10,7 @@ import type { Batch } from "./batch.ts";
 import type { CoreTables, EventRow, JobRow } from "./core_tables.ts";
 import { Frame } from "./frame.ts";
 import { type Connection, kyselyOver, type Row, type Rows, type Session } from "./session.ts";
-import {
-  advanceStream,
-  advanceStreams,
-  beginStream,
-  holdStreams,
-  putKeyedJob,
-  type StreamHead,
-} from "./transaction_queries.ts";
+import { advanceStream, advanceStreams, beginStream, putKeyedJob, type StreamHead } from "./transaction_queries.ts";
 
 /** What the transactions of a store share. */
 export type TransactionDeps<Tables> = {
@@ -85,15 +78,18 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     return this.#reserved(row, count);
   }
 
-  async reserveAll(tenantId: string, counts: ReadonlyMap<string, number>): Promise<Map<string, Reserved>> {
+  async reserveAll(
+    tenantId: string,
+    counts: ReadonlyMap<string, number>,
+    { begins = true } = {},
+  ): Promise<Map<string, Reserved>> {
     const names = [...counts.keys()].sort();
     const keys = names.map((name) => streamKey(tenantId, name));
     this.#frame().attempt(() => this.#batch.claim(keys));
     const wanted = names.map((name) => ({ name, count: counts.get(name) ?? 0 }));
     const rows = new Map<string, StreamHead>();
     if (this.#deps.dialect === "postgres") {
-      const lock = wanted.some(({ count }) => count > 0) ? advanceStreams : holdStreams;
-      const found = await lock.all(this.#core, { tenantId, wanted: JSON.stringify(wanted) });
+      const found = await advanceStreams.all(this.#core, { tenantId, wanted: JSON.stringify(wanted) });
       for (const row of found) rows.set(row.name, row);
     } else {
       for (const { name, count } of wanted) {
@@ -103,7 +99,7 @@ export class SqlTransaction<Tables> implements Transaction<Tables>, Session {
     }
     const reserved = new Map<string, Reserved>();
     for (const { name, count } of wanted) {
-      const row = rows.get(name) ?? (count > 0 ? await this.#begin({ tenantId, name, count }) : undefined);
+      const row = rows.get(name) ?? (begins ? await this.#begin({ tenantId, name, count }) : undefined);
       if (row !== undefined) reserved.set(name, this.#reserved(row, count));
     }
     for (const key of keys) this.#batch.hold(key);

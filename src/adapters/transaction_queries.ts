@@ -25,14 +25,8 @@ export const advanceStreams = prepared((
     .updateTable("stream").from("held")
     .set((row) => ({ head: row("stream.head", "+", row.ref("held.count")) }))
     .where("stream.tenant_id", "=", param("tenantId")).whereRef("stream.name", "=", "held.name")
-    .returning(["stream.name", "stream.epoch", "stream.head"])
+    .returning(["stream.name", "stream.epoch", "stream.head", "stream.rights"])
 );
-
-/** Locks streams without moving them. PostgreSQL only. */
-export const holdStreams = prepared((
-  db: Kysely<CoreTables>,
-  param: Param<{ tenantId: string; wanted: string }>,
-) => lockedStreams(db, param).select(["stream.epoch", "stream.head", "stream.rights"]));
 
 // The return type is inferred: it is a query under construction.
 function lockedStreams(db: QueryCreator<CoreTables>, param: Param<{ tenantId: string; wanted: string }>) {

@@ -22,8 +22,8 @@ export type Dialect = "sqlite" | "postgres";
 export type Signal = { kind: string; tenantId: string; id: string };
 
 /**
- * Seqs of a stream, from `first` on. `rights` comes with streams of rooms that are only held: as long as it is the same, so is
- * what decides who may come in. Never on SQLite.
+ * Seqs of a stream, from `first` on. As long as `rights` is the same, so is what decides who may come in, where the stream is a
+ * room's; only PostgreSQL, when many are reserved.
  */
 export type Reserved = { epoch: string; first: number; rights?: number | undefined };
 
@@ -39,10 +39,14 @@ export interface Transaction<Tables> {
    */
   reserve(tenantId: string, stream: string, count: number): Promise<Reserved>;
   /**
-   * The same for many streams of a tenant, in the one order that all keep: how many seqs of which. A count of none holds a
-   * stream that is there and makes none that is not; such a stream is missing in the answer.
+   * The same for many streams of a tenant, in the one order that all keep: how many seqs of which. A negative count gives back
+   * the last ones. Unless it `begins` those that are not there, they are missing in the answer; default true.
    */
-  reserveAll(tenantId: string, counts: ReadonlyMap<string, number>): Promise<Map<string, Reserved>>;
+  reserveAll(
+    tenantId: string,
+    counts: ReadonlyMap<string, number>,
+    options?: { begins?: boolean },
+  ): Promise<Map<string, Reserved>>;
   /** Writes events whose seqs were reserved. */
   append(events: readonly StoredEvent[]): Promise<void>;
   enqueue(...drafts: JobDraft[]): Promise<void>;

@@ -451,11 +451,24 @@ export function storeSuite(backend: Backend): void {
     for (const stream of streams) assert.deepEqual(told.get(stream), await wholeLog(opened, stream), stream);
   });
 
-  on("a reservation of none holds streams that are there and makes no others", async ({ store }) => {
+  on("places of streams that are there are given back, and no others made", async (opened) => {
+    const { store } = opened;
     await store.write((tx) => tx.emit(draft("room:1")));
-    const held = await store.write((tx) => tx.reserveAll("acme", new Map([["room:1", 0], ["room:none", 0]])));
-    assert.deepEqual([...held.keys()], ["room:1"]);
-    assert.equal(held.get("room:1")?.first, 2);
+    await store.write(async (tx) => {
+      const [there, isOnly] = ["room:1", { begins: false }];
+      const reserved = await tx.reserveAll("acme", new Map([[there, 3], ["room:none", 2]]), isOnly);
+      assert.deepEqual([...reserved.keys()], [there]);
+      assert.equal(reserved.get(there)?.first, 2);
+      await tx.reserveAll("acme", new Map([[there, -2], ["room:none", -2]]), isOnly);
+      const { epoch = "", first: seq = 0 } = reserved.get(there) ?? {};
+      await tx.append([{ tenantId: "acme", stream: there, epoch, seq, type: "note.made", json: "{}" }]);
+      await tx.emit(draft(there));
+    });
+    assert.deepEqual((await wholeLog(opened, "room:1")).map(({ seq }) => seq), [1, 2, 3]);
+    await assert.rejects(
+      store.write((tx) => tx.reserveAll("acme", new Map([["room:1", 1]]), { begins: false })),
+      /1 are missing/,
+    );
     assert.equal((await store.log.heads([{ tenantId: "acme", stream: "room:none" }])).size, 0);
   });
 

@@ -6,9 +6,9 @@ import { nextTurn } from "@/core/clock.ts";
 import { fnv1a } from "@/core/hash.ts";
 import { BatchQueue } from "@/modules/message/batch_queue.ts";
 import { onPostgres } from "../engines.ts";
-import { type Answer, type Harness, openGateway } from "../harness.ts";
+import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
 import { pause, until } from "../wait.ts";
-import { ok, roomOf } from "./team.ts";
+import { eventsOf, ok, people, roomOf } from "./team.ts";
 
 /** PostgreSQL waits for so long before it looks for a ring. */
 const DEADLOCK_MS = 1000;
@@ -184,3 +184,28 @@ onPostgres(
     }
   },
 );
+
+onPostgres("what is refused, repeated or for no room of theirs leaves no gap in the line", async (environment) => {
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "off", ...environment });
+  const { alice, bob } = await people(gateway, "alice", "bob");
+  const roomId = await roomOf(alice, ["bob"]);
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "observer" }));
+  const send = (who: Caller, more: Record<string, unknown> = {}): Promise<Answer> =>
+    who.post("/v1/messages", { roomId, text: "x", ...more });
+  for (let round = 0; round < 5; round++) {
+    const answers = await Promise.all([
+      send(bob),
+      send(alice, { clientMessageId: `same ${round}` }),
+      send(alice, { replyToId: "msg_none" }),
+      send(alice, { roomId: "room_none" }),
+      send(alice),
+      send(alice, { clientMessageId: `same ${round}` }),
+      send(bob),
+      send(alice),
+      send(alice, { replyToId: "msg_none" }),
+    ]);
+    assert.deepEqual(answers.map(({ status }) => status), [403, 201, 422, 404, 201, 200, 403, 201, 422]);
+    const seqs = (await eventsOf(alice, roomId)).map(({ seq }) => seq);
+    assert.deepEqual(seqs, Array.from({ length: seqs.length }, (_, n) => n + 1));
+  }
+});

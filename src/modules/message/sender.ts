@@ -80,43 +80,26 @@ export class MessageSender {
     return this.#deps.store.write(async (tx) => {
       const results: Result[] = new Array(items.length);
       const messages = new MessageStore(tx.db);
-      const holding = this.#hold(tx, items);
+      // Many nodes: the lines of the rooms are taken first, so that nobody is removed from one between being let in and the commit.
+      const isShared = this.#deps.store.dialect === "postgres";
+      const holding = isShared
+        ? reserve(tx, items, 1, { begins: false })
+        : Promise.resolve(new Map<string, Reserved>());
       const [held, passes, twins] = await Promise.all([
         holding,
         this.#passes(items, holding),
         this.#twins(messages, items),
       ]);
       const drafts = await this.#admit(messages, items, passes, twins, results);
-      const counts = countsOf(drafts);
-      const reserving = Promise.all(
-        [...counts].map(([tenantId, streams]) => tx.reserveAll(tenantId, streams)),
-      ).then(merged);
-      // Lines that are held move only here, so their next places are known before the answer.
-      const isKnown = [...counts.values()].every((streams) => [...streams.keys()].every((stream) => held.has(stream)));
-      const placed = this.#place(drafts, isKnown ? held : await reserving);
-      await Promise.all([reserving, this.#insert(tx, placed)]);
+      const sent = new Set(drafts.map(({ item }) => item));
+      const refused = items.filter((item) => !sent.has(item));
+      if (isShared && refused.length > 0) await reserve(tx, refused, -1, { begins: false });
+      const placed = this.#place(drafts, isShared ? held : await reserve(tx, [...sent], 1));
+      await this.#insert(tx, placed);
       for (const { draft, message, json } of placed) results[draft.index] = { message, isNew: true, json };
       await this.#answerTwins(items, results);
       return results;
     });
-  }
-
-  /**
-   * Takes the lines of the rooms, so that nobody is removed from one between being let in and the commit. A database with
-   * one writer needs no such thing.
-   */
-  async #hold(tx: Transaction<MessageTables>, items: readonly Item[]): Promise<Map<string, Reserved>> {
-    if (this.#deps.store.dialect === "sqlite") return new Map();
-    const byTenant = Map.groupBy(items, ({ context }) => context.actor.tenantId);
-    // In one order, as their rooms are, so that two nodes never wait for each other in a ring.
-    const inOrder = [...byTenant].sort(([a], [b]) => a < b ? -1 : 1);
-    return merged(
-      await Promise.all(
-        inOrder.map(([tenantId, own]) =>
-          tx.reserveAll(tenantId, new Map(own.map(({ input }) => [roomStream(input.roomId), 0])))
-        ),
-      ),
-    );
   }
 
   /** Lets in what may be sent; fills `results` for what is refused or was sent before. */
@@ -293,22 +276,28 @@ function isBare({ clientMessageId, threadId, replyToId, fileIds, mentions }: Mes
     mentions.principalIds.length === 0 && !mentions.room;
 }
 
-/** How many places which line of which tenant needs. */
-function countsOf(drafts: readonly Draft[]): Map<string, Map<string, number>> {
-  const counts = new Map<string, Map<string, number>>();
-  for (const { room } of drafts) {
-    let streams = counts.get(room.tenant_id);
-    if (streams === undefined) counts.set(room.tenant_id, streams = new Map());
-    const stream = roomStream(room.id);
-    streams.set(stream, (streams.get(stream) ?? 0) + 1);
-  }
-  return counts;
-}
-
-/** Room ids are unique across tenants, so their lines fit into one map. */
-function merged(maps: readonly Map<string, Reserved>[]): Map<string, Reserved> {
-  const [only] = maps;
-  return maps.length === 1 && only !== undefined ? only : new Map(maps.flatMap((map) => [...map]));
+/**
+ * So many places for each item in its room's line. Room ids are unique across tenants, so their lines fit into one map. Tenants
+ * in one order, as their rooms are, so that two nodes never wait for each other in a ring.
+ */
+async function reserve(
+  tx: Transaction<MessageTables>,
+  items: readonly Item[],
+  each: 1 | -1,
+  options?: { begins?: boolean },
+): Promise<Map<string, Reserved>> {
+  const byTenant = Map.groupBy(items, ({ context }) => context.actor.tenantId);
+  const inOrder = [...byTenant].sort(([a], [b]) => a < b ? -1 : 1);
+  const reserved = await Promise.all(inOrder.map(([tenantId, own]) => {
+    const counts = new Map<string, number>();
+    for (const { input } of own) {
+      const stream = roomStream(input.roomId);
+      counts.set(stream, (counts.get(stream) ?? 0) + each);
+    }
+    return tx.reserveAll(tenantId, counts, options);
+  }));
+  const [only] = reserved;
+  return reserved.length === 1 && only !== undefined ? only : new Map(reserved.flatMap((map) => [...map]));
 }
 
 /** A message as files know it. */
