@@ -87,10 +87,10 @@ export class BatchQueue<Item, Result> {
 
   #take(at: number): readonly Waiting<Item, Result>[] {
     const waiting = this.#shards[at] ?? [];
-    const taken = this.#free(at).slice(0, BATCH_MAX);
-    const isTaken = new Set(taken);
-    this.#shards[at] = taken.length === waiting.length ? [] : waiting.filter((one) => !isTaken.has(one));
-    return taken;
+    if (this.#heldUp.size === 0) return waiting.splice(0, BATCH_MAX);
+    const taken = new Set(this.#free(at).slice(0, BATCH_MAX));
+    this.#shards[at] = waiting.filter((one) => !taken.has(one));
+    return [...taken];
   }
 
   /**
