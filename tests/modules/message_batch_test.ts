@@ -33,6 +33,8 @@ async function batches(clients: number, patience: number): Promise<number[]> {
   const last = queue.push(clients);
   late.resolve();
   await Promise.all([...all, last]);
+  // Until its rest is over.
+  await pause(25);
   return sizes.slice(0, 2);
 }
 

@@ -41,8 +41,8 @@ export class BatchQueue<Item, Result> {
   readonly #shards: Waiting<Item, Result>[][];
   /** Shards whose batch is under way, or that rest after it. */
   readonly #busy = new Set<number>();
-  /** Keys of batches that are held up. */
-  readonly #heldUp = new Set<string>();
+  /** By the keys of batches that are held up, what waits for these. */
+  readonly #heldUp = new Map<string, Waiting<Item, Result>[]>();
   #isGathering = false;
 
   constructor(work: Work<Item, Result>, { keyOf, shards = 1, patience = 0 }: BatchQueueOptions<Item>) {
@@ -54,13 +54,18 @@ export class BatchQueue<Item, Result> {
 
   /** Resolves to what became of the item; rejects with its fault. */
   push(item: Item): Promise<Result> {
-    const { length } = this.#shards;
-    const shard = this.#shards[length === 1 ? 0 : (fnv1a(this.#keyOf(item)) >>> 0) % length];
-    if (shard === undefined) throw new RangeError(`Expected at least one shard, received ${length}`);
     return new Promise((resolve, reject) => {
-      shard.push({ item, resolve, reject });
+      this.#add({ item, resolve, reject });
       this.#wake();
     });
+  }
+
+  #add(one: Waiting<Item, Result>): void {
+    const key = this.#keyOf(one.item);
+    const { length } = this.#shards;
+    const list = this.#heldUp.get(key) ?? this.#shards[length === 1 ? 0 : (fnv1a(key) >>> 0) % length];
+    if (list === undefined) throw new RangeError(`Expected at least one shard, received ${length}`);
+    list.push(one);
   }
 
   #wake(): void {
@@ -76,21 +81,7 @@ export class BatchQueue<Item, Result> {
   }
 
   #countOf(shards: readonly number[]): number {
-    return shards.reduce((count, at) => count + this.#free(at).length, 0);
-  }
-
-  /** What of a shard waits for no batch that is held up. */
-  #free(at: number): readonly Waiting<Item, Result>[] {
-    const waiting = this.#shards[at] ?? [];
-    return this.#heldUp.size === 0 ? waiting : waiting.filter(({ item }) => !this.#heldUp.has(this.#keyOf(item)));
-  }
-
-  #take(at: number): readonly Waiting<Item, Result>[] {
-    const waiting = this.#shards[at] ?? [];
-    if (this.#heldUp.size === 0) return waiting.splice(0, BATCH_MAX);
-    const taken = new Set(this.#free(at).slice(0, BATCH_MAX));
-    this.#shards[at] = waiting.filter((one) => !taken.has(one));
-    return [...taken];
+    return shards.reduce((count, at) => count + (this.#shards[at]?.length ?? 0), 0);
   }
 
   /**
@@ -112,7 +103,7 @@ export class BatchQueue<Item, Result> {
   async #drain(shards: readonly number[]): Promise<void> {
     for (const at of shards) this.#busy.add(at);
     const startedAt = performance.now();
-    const batch = shards.flatMap((at) => this.#take(at));
+    const batch = shards.flatMap((at) => this.#shards[at]?.splice(0, BATCH_MAX) ?? []);
     const items = batch.map(({ item }) => item);
     const release = (): void => {
       for (const at of shards) this.#busy.delete(at);
@@ -121,7 +112,9 @@ export class BatchQueue<Item, Result> {
     const heldUp = new Set<string>();
     const timer = setTimeout(() => {
       for (const item of items) heldUp.add(this.#keyOf(item));
-      for (const key of heldUp) this.#heldUp.add(key);
+      for (const key of heldUp) this.#heldUp.set(key, []);
+      // What waits for these keys goes aside, the others stay.
+      for (const one of shards.flatMap((at) => this.#shards[at]?.splice(0) ?? [])) this.#add(one);
       release();
     }, HELD_UP_MS);
     const results = await this.#work(items).catch((error) => this.#oneByOne(items, error));
@@ -132,7 +125,9 @@ export class BatchQueue<Item, Result> {
       else resolve(result);
     });
     if (heldUp.size > 0) {
+      const behind = [...heldUp].flatMap((key) => this.#heldUp.get(key) ?? []);
       for (const key of heldUp) this.#heldUp.delete(key);
+      for (const one of behind) this.#add(one);
       return this.#wake();
     }
     const tookMs = performance.now() - startedAt;
