@@ -1,6 +1,6 @@
 // Who comes into a room is decided by its row, its members and its bans: a change of them gives the room's stream another number.
 // Triggers, so that no change can be forgotten.
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { anotherNumber } from "./0027_stream_rights.ts";
 import type { Migration } from "./migration.ts";
 
@@ -23,31 +23,33 @@ export const roomRights: Migration = {
       end $$`.execute(db);
     for (const table of ["member", "ban"]) {
       for (const [change, rows] of [["insert", "new"], ["delete", "old"]]) {
-        await sql`create trigger ${sql.id(`${table}_${change}_rights`)} after ${sql.raw(`${change}`)} on ${
-          sql.id(table)
-        }
-          referencing ${sql.raw(`${rows}`)} table as changed
+        const [name, event, side] = [sql.id(`${table}_${change}_rights`), sql.raw(`${change}`), sql.raw(`${rows}`)];
+        await sql`create trigger ${name} after ${event} on ${sql.id(table)} referencing ${side} table as changed
           for each statement execute function renew_rights_of_many()`.execute(db);
       }
     }
-    for (
-      const { table, room, columns } of [
-        { table: "member", room: "room_id", columns: OF_MEMBER },
-        { table: "room", room: "id", columns: OF_ROOM },
-      ]
-    ) {
-      const renew = sql.id(`renew_rights_of_${table}`);
-      const isOther = columns.map((column) => sql`old.${sql.id(column)} is distinct from new.${sql.id(column)}`);
-      await sql`create function ${renew}() returns trigger language plpgsql as $$
-        begin
-          update stream set rights = ${anotherNumber} where tenant_id = new.tenant_id and name = 'room:' || new.${
-        sql.id(room)
-      };
-          return null;
-        end $$`.execute(db);
-      await sql`create trigger ${sql.id(`${table}_update_rights`)}
-        after update of ${sql.join(columns.map((column) => sql.id(column)))} on ${sql.id(table)}
-        for each row when (${sql.join(isOther, sql` or `)}) execute function ${renew}()`.execute(db);
-    }
+    await renewWith(db, "member", "room_id", OF_MEMBER);
+    await renewWith(db, "room", "id", OF_ROOM);
   },
 };
+
+/** Another number for the room that `roomId` names in a row, when one of the columns changes. */
+async function renewWith(
+  db: Kysely<unknown>,
+  table: string,
+  roomId: string,
+  columns: readonly string[],
+): Promise<void> {
+  const [renew, id] = [sql.id(`renew_rights_of_${table}`), sql.id(roomId)];
+  await sql`create function ${renew}() returns trigger language plpgsql as $$
+    begin
+      update stream set rights = ${anotherNumber} where tenant_id = new.tenant_id and name = 'room:' || new.${id};
+      return null;
+    end $$`.execute(db);
+  const [list, isOther] = [
+    sql.join(columns.map((column) => sql.id(column))),
+    sql.join(columns.map((column) => sql`old.${sql.id(column)} is distinct from new.${sql.id(column)}`), sql` or `),
+  ];
+  await sql`create trigger ${sql.id(`${table}_update_rights`)} after update of ${list} on ${sql.id(table)}
+    for each row when (${isOther}) execute function ${renew}()`.execute(db);
+}
