@@ -1,5 +1,13 @@
 // Lists as one parameter: JSON that the engine takes apart, so that a prepared query takes lists of any length.
-import { type AliasedRawBuilder, type Expression, type RawBuilder, sql, type SqlBool } from "kysely";
+import {
+  type AliasedRawBuilder,
+  type Expression,
+  type RawBuilder,
+  type SelectQueryBuilder,
+  type Simplify,
+  sql,
+  type SqlBool,
+} from "kysely";
 import type { Dialect } from "./store.ts";
 
 /** Whether `column` is one of the texts of a JSON array. PostgreSQL gets it as an array, since it plans joins with lists badly. */
@@ -15,6 +23,25 @@ export function isOneOf(dialect: Dialect, column: string, json: string): RawBuil
  */
 export function isOfTenant(tenantId: string, column = "tenant_id"): RawBuilder<SqlBool> {
   return sql<SqlBool>`${sql.ref(column)} || '' = ${tenantId}`;
+}
+
+/** Which rows of a tenant: those of some ids, or a page of all by id. */
+export type Which = { ids: readonly string[] } | { after: string; limit: number };
+
+/** Those of the rows of a query over one table with `tenant_id` and `id`. */
+export async function picked<Database, Table extends keyof Database, Row>(
+  query: SelectQueryBuilder<Database, Table, Row>,
+  tenantId: string,
+  which: Which,
+): Promise<Simplify<Row>[]> {
+  if ("ids" in which) {
+    const { ids } = which;
+    if (ids.length === 0) return [];
+    return await query.where(isOfTenant(tenantId)).where(sql<SqlBool>`id in (${sql.join(ids)})`).execute();
+  }
+  const { after, limit } = which;
+  const isNext = sql<SqlBool>`tenant_id = ${tenantId} and id > ${after}`;
+  return await query.where(isNext).orderBy(sql`id`).limit(limit).execute();
 }
 
 /** The objects of a JSON array as rows of a table `as`, such as ``asked(n int, id text)``; PostgreSQL only. */

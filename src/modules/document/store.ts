@@ -1,6 +1,6 @@
 // SQL of documents: their rows, their tree, and who may read private ones.
 import { type Kysely, sql } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
+import { isOfTenant, picked, type Which } from "@/ports/list.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { isInSeenRoom, type Reader } from "@/modules/room/mod.ts";
 import { contains } from "@/ports/like.ts";
@@ -91,19 +91,10 @@ export class DocumentStore {
     return query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
   }
 
-  /** Documents that are not deleted: those of some ids, or a page of all by id. */
-  async live(
-    tenantId: string,
-    which: { ids: readonly string[] } | { after: string; limit: number },
-  ): Promise<DocumentRow[]> {
+  /** Documents that are not deleted. */
+  async live(tenantId: string, which: Which): Promise<DocumentRow[]> {
     const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null);
-    if ("ids" in which) {
-      return which.ids.length === 0
-        ? []
-        : await query.where(isOfTenant(tenantId)).where("id", "in", which.ids).execute();
-    }
-    return await query.where("tenant_id", "=", tenantId).where("id", ">", which.after).orderBy("id").limit(which.limit)
-      .execute();
+    return await picked(query, tenantId, which);
   }
 
   /** Children of any of these, deleted ones included. */

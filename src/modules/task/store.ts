@@ -1,6 +1,6 @@
 // SQL of tasks, their relations and activity, and of the numbering of rooms.
 import { type Kysely, sql } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
+import { isOfTenant, picked, type Which } from "@/ports/list.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
@@ -158,19 +158,10 @@ export class TaskStore {
     return query.limit(limit).execute();
   }
 
-  /** Tasks that are not deleted: those of some ids, or a page of all by id. */
-  async live(
-    tenantId: string,
-    which: { ids: readonly string[] } | { after: string; limit: number },
-  ): Promise<TaskRow[]> {
+  /** Tasks that are not deleted. */
+  async live(tenantId: string, which: Which): Promise<TaskRow[]> {
     const query = this.#db.selectFrom("task").selectAll().where("deleted_at", "is", null);
-    if ("ids" in which) {
-      return which.ids.length === 0
-        ? []
-        : await query.where(isOfTenant(tenantId)).where("id", "in", which.ids).execute();
-    }
-    return await query.where("tenant_id", "=", tenantId).where("id", ">", which.after).orderBy("id").limit(which.limit)
-      .execute();
+    return await picked(query, tenantId, which);
   }
 
   /** Tasks next to a position of the board, nearest first; deleted ones count, for they may come back. */
