@@ -24,6 +24,21 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+let common: Promise<void> | undefined;
+
+/**
+ * One turn for all who ask for it within this one: they go on side by side, the same step of each after the other. So what a
+ * step needs stays in the processor's caches, which for short work costs more than the work itself.
+ */
+export function commonTurn(): Promise<void> {
+  return common ??= new Promise((resolve) => {
+    setImmediate(() => {
+      common = undefined;
+      resolve();
+    });
+  });
+}
+
 /** How long one piece of work keeps this thread before others get their turn. */
 const TURN_MS = 10;
 

@@ -1,7 +1,7 @@
 // Times as they are written.
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
-import { iso, turns } from "@/core/clock.ts";
+import { commonTurn, iso, turns } from "@/core/clock.ts";
 
 Deno.test("iso writes years of four digits only, so that times as text are in the order of time", () => {
   assert.equal(iso(Date.parse("2026-03-01T12:00:00Z")), "2026-03-01T12:00:00.000Z");
@@ -22,4 +22,21 @@ Deno.test("work that keeps the thread busy lets others have a turn now and then,
     assert.equal(others, step + 1);
   }
   assert.equal(await turns()(), false);
+});
+
+Deno.test("those who ask for a common turn go on in the next one, step by step beside each other", async () => {
+  const told: string[] = [];
+  async function work(name: string): Promise<void> {
+    await commonTurn();
+    told.push(`${name} 1`);
+    await Promise.resolve();
+    told.push(`${name} 2`);
+  }
+  const both = [work("a"), work("b")];
+  await Promise.resolve();
+  assert.deepEqual(told, []);
+  await Promise.all(both);
+  assert.deepEqual(told, ["a 1", "b 1", "a 2", "b 2"]);
+  await Promise.all([work("c"), work("d")]);
+  assert.deepEqual(told.slice(4), ["c 1", "d 1", "c 2", "d 2"]);
 });
