@@ -1,5 +1,6 @@
 // What a list of a calendar reads: what stands in it then, and not the calendars of the whole tenant.
 import assert from "node:assert/strict";
+import { onEngines } from "../engines.ts";
 import { asked, readsNoTenant } from "./asked.ts";
 import { CALENDAR, list, ok, openWorld } from "./calendar_world.ts";
 
@@ -49,3 +50,28 @@ Deno.test("of a series that has nothing then no more is read than that, unless a
   const read = statements.find(({ sql }) => sql.startsWith('select * from "calendar_event"'));
   assert.deepEqual(read?.parameters.filter((value) => ids.includes(String(value))), [ids[0]]);
 });
+
+onEngines(
+  "a feed of a calendar of one's own has what one made, attends, and shares a room with",
+  async (environment) => {
+    await using world = await openWorld(environment);
+    const { alice, bob, carol, roomId, gateway } = world;
+    const start = { dateTime: "2026-03-04T09:00:00", timeZone: "Europe/Vienna" };
+    const make = (who: typeof alice, title: string, more = {}) =>
+      who.post(`${CALENDAR}/events`, { title, start, ...more }).then((answer) => ok(answer, 201));
+    await make(bob, "made");
+    await make(alice, "shared", { roomId });
+    await make(carol, "attended", {
+      rrule: "FREQ=DAILY",
+      attendees: [{ principalId: "bob" }, { principalId: "alice" }],
+    });
+    await make(carol, "hers");
+    const { path } = ok(await bob.post(`${CALENDAR}/feeds`, {}), 201).body;
+    const text: string = ok(await gateway.withToken(undefined).get(path)).body;
+    assert.deepEqual([...text.matchAll(/SUMMARY:(\w+)/g)].map(([, title]) => title).sort(), [
+      "attended",
+      "made",
+      "shared",
+    ]);
+  },
+);

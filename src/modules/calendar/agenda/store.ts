@@ -46,7 +46,11 @@ export class AgendaStore {
   async last(tenantId: string, window: Window, filter: EventFilter, limit: number): Promise<Outline[]> {
     const found: Outline[][] = [];
     for (const query of this.#concerning(tenantId, window, filter)) {
-      found.push(await query.orderBy(endsAt, "desc").orderBy("calendar_event.id").limit(limit).execute());
+      // PostgreSQL sorts distinct rows only by what is among their columns.
+      found.push(
+        await query.select(endsAt.as("ends_at")).orderBy("ends_at", "desc").orderBy("calendar_event.id").limit(limit)
+          .execute(),
+      );
     }
     return merged(found, byEnd, limit);
   }
