@@ -15,6 +15,7 @@ import { FileLinks, fileModule, FileService, FileWriter, LinkService } from "@/m
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import {
   AccessTokenSigner,
+  Acquaintances,
   Authenticator,
   FamilyService,
   identityModule,
@@ -112,11 +113,14 @@ export function createProduct(
     }),
     refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
   });
+  const gate = new RoomGate(store);
+  const acquaintances = new Acquaintances({ store, met: (who, ids) => gate.met(who, ids) });
   const identity = new IdentityService({
     store,
     clock,
     cursors,
     families,
+    acquaintances,
     jobsOf: (change, tenantId, principalId) => [
       change === "disabled" ? successionJob(tenantId, principalId) : profileJob(tenantId, principalId),
     ],
@@ -134,7 +138,6 @@ export function createProduct(
       requiresExpiry: settings.SVC_ENV !== "development",
     }),
   });
-  const gate = new RoomGate(store);
   const sees = (kind: string) => async (actor: Actor, ids: readonly string[]) =>
     new Set((await searchables.find((source) => source.kind === kind)?.load(actor, ids))?.keys());
   const notifications = new NotificationService({

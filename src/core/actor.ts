@@ -32,6 +32,11 @@ export function isAtLeast<Role extends string>(ladder: readonly Role[], role: Ro
   return ladder.indexOf(role) >= ladder.indexOf(least);
 }
 
+/** Whether somebody is in the tenant only for the rooms it was asked into. */
+export function isGuest({ role }: Pick<Actor, "role">): boolean {
+  return role === "guest";
+}
+
 /** The lower of two roles of one ladder. */
 export function lowerOf<Role extends string>(ladder: readonly Role[], a: Role, b: Role): Role {
   return isAtLeast(ladder, a, b) ? b : a;

@@ -111,6 +111,9 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       defineOperation({
         name: "principal.read",
         summary: "Read a principal",
+        description:
+          "Guests of the tenant read themselves, their agents, an agent its owner, and who is a member of a room that they " +
+          "are a member of now; to them everybody else is absent, here and wherever an id is taken.",
         access: { scope: "principal.read" },
         http: { method: "GET", path: `${PATH}/principals/:id`, status: 200 },
         input: z.strictObject({ id: PrincipalRef }),

@@ -1,4 +1,5 @@
 // Identity: who calls, by which token, and which principals there are.
+export { Acquaintances } from "./acquaintance.ts";
 export { identityModule } from "./api.ts";
 export { Authenticator, type Standing } from "./authenticator.ts";
 export { FamilyService } from "./family/service.ts";

@@ -8,6 +8,7 @@ import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { checkVersion } from "@/core/patch.ts";
 import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import type { Acquaintances } from "./acquaintance.ts";
 import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
 import type { FamilyService, Turn } from "./family/service.ts";
 import { isKept } from "./family/signer.ts";
@@ -31,10 +32,12 @@ type Deps = {
   clock: Clock;
   cursors: Cursors;
   families: FamilyService;
+  acquaintances: Acquaintances;
   /** What other modules do once somebody is disabled, or others see another name or picture; promised with the change. */
   jobsOf: (change: "disabled" | "profile", tenantId: string, principalId: string) => readonly JobDraft[];
 };
 type Tx = Transaction<IdentityTables>;
+type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
 /** A stream that never has an event; held, it keeps two owners who go at once from leaving none. */
 const OWNERS = "tenant:owners";
@@ -51,7 +54,7 @@ export class IdentityService {
   }
 
   async read(actor: Actor, ref: string): Promise<Principal> {
-    return presentPrincipal(await this.#row(actor.tenantId, idOf(actor, ref)));
+    return presentPrincipal(await this.#known(actor, idOf(actor, ref)));
   }
 
   /** The principals of these ids that may act: neither they nor, of agents, their owners are absent or disabled. */
@@ -61,13 +64,16 @@ export class IdentityService {
     return new Map(rows.map((row) => [row.id, row]));
   }
 
+  /** The same, less those whom the caller may not know of. */
+  async enabledFor(who: Subject, ids: readonly string[]): Promise<Map<string, PrincipalRow>> {
+    const rows = [...(await this.enabled(who.tenantId, ids)).values()];
+    return new Map((await this.#deps.acquaintances.among(who, rows)).map((row) => [row.id, row]));
+  }
+
   /** A principal as a subject of rights; throws `not_found` for one that may not act. */
-  async subject(
-    tenantId: string,
-    id: string,
-  ): Promise<Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">> {
+  async subject(tenantId: string, id: string): Promise<Subject> {
     const row = (await this.enabled(tenantId, [id])).get(id);
-    if (row === undefined) throw new Fault("not_found", `No principal ${id}`);
+    if (row === undefined) throw absent(id);
     return { tenantId, principalId: id, kind: row.kind, role: await this.#roleOf(row), ownerId: row.owner_id };
   }
 
@@ -165,7 +171,7 @@ export class IdentityService {
       const identities = new IdentityStore(tx.db);
       // One after the other for each principal, so that all of them together are no more than there may be.
       await tx.reserve(actor.tenantId, principalStream(principalId), 0);
-      const target = await this.#row(actor.tenantId, principalId);
+      const target = await this.#known(actor, principalId);
       this.#checkManages(actor, target);
       const now = this.#deps.clock.now();
       const existing = await identities.tokens(actor.tenantId, principalId, iso(now), undefined, TOKENS_MAX);
@@ -212,7 +218,7 @@ export class IdentityService {
     { principalId: ref, limit, cursor }: { principalId: string; limit: number; cursor?: string | undefined },
   ): Promise<Page<Token>> {
     const principalId = idOf(actor, ref);
-    this.#checkManages(actor, await this.#row(actor.tenantId, principalId));
+    this.#checkManages(actor, await this.#known(actor, principalId));
     const bind = ["token.list", actor.tenantId, principalId];
     const after = this.#deps.cursors.open(cursor, bind)?.[0]?.toString();
     const rows = await new IdentityStore(this.#deps.store.db).tokens(
@@ -266,7 +272,14 @@ export class IdentityService {
 
   async #row(tenantId: string, id: string): Promise<PrincipalRow> {
     const row = await new IdentityStore(this.#deps.store.db).principal(tenantId, id);
-    if (row === undefined) throw new Fault("not_found", `No principal ${id}`);
+    if (row === undefined) throw absent(id);
+    return row;
+  }
+
+  /** The same for a caller: whom it may not know of is absent as well. */
+  async #known(actor: Actor, id: string): Promise<PrincipalRow> {
+    const row = await this.#deps.acquaintances.find(actor, id);
+    if (row === undefined) throw absent(id);
     return row;
   }
 
@@ -345,6 +358,10 @@ export class IdentityService {
       throw error;
     }
   }
+}
+
+function absent(id: string): Fault {
+  return new Fault("not_found", `No principal ${id}`);
 }
 
 /** `me` or an id, as an id. */

@@ -1,9 +1,10 @@
 // The gate of a room: who may come in with which role, asked inside the transaction that does the work.
-import { type Actor, isAtLeast, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
+import { type Actor, isAtLeast, isGuest, lacksToHear, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { type Context, roomRoleIn } from "@/core/operation.ts";
 import type { Reserved, Store, Transaction } from "@/ports/store.ts";
+import { CompanyStore } from "./company/store.ts";
 import { KeptDoors } from "./door/kept.ts";
 import { type DoorRoom, DoorStore } from "./door/store.ts";
 import type { AgentPolicy } from "./schema.ts";
@@ -109,6 +110,14 @@ export class RoomGate {
     const visitors = await new RoomStore(this.#store.db).visitors(room.tenant_id, room.id, ids);
     return new Map(visitors.filter((visitor) => sees(visitor, room)).map((visitor) => [visitor.id, visitor]));
   }
+
+  /** Of these principals, those who are members of a room that somebody sees as a member. */
+  async met(who: Pick<Actor, "tenantId" | "principalId" | "ownerId">, ids: readonly string[]): Promise<Set<string>> {
+    const { tenantId, principalId, ownerId } = who;
+    return new Set(
+      await new CompanyStore(this.#store.db).met({ tenantId, principalId, bossId: ownerId ?? principalId }, ids),
+    );
+  }
 }
 
 type Standing = Pick<SeenRoom, "state" | "visibility" | "my_role" | "owner_role" | "agent_policy_json">;
@@ -153,6 +162,11 @@ function sees(
 ): boolean {
   const { visibility } = room;
   return effectiveRole({ kind, role, ownerId }, { visibility, my_role, owner_role }) !== undefined;
+}
+
+/** Whether somebody may know of one who sees the room: to guests of the tenant only its members are there. */
+export function mayName(who: Pick<Actor, "role">, { my_role: role }: Pick<Visitor, "my_role">): boolean {
+  return role !== null || !isGuest(who);
 }
 
 /** The role rows give to somebody: `null` = may look in, `undefined` = does not see the room. */
