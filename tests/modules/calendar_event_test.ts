@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Answer, Caller } from "../harness.ts";
 import { CALENDAR, eventsOf, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
-import { refused } from "./team.ts";
+import { refused, roomOf } from "./team.ts";
 
 const MARCH = ["2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"] as const;
 
@@ -561,6 +561,8 @@ Deno.test("a guest, or a token, that may not ask when others are busy does not l
   const start = { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" };
   ok(await world.bob.post(`${CALENDAR}/events`, { title: "Dentist", start }), 201);
   const guest = await world.gateway.as("guest", { role: "guest" });
+  ok(await guest.get("/v1/collaboration/me"));
+  await roomOf(world.bob, ["guest"]);
   const wish = { title: "x", start, attendees: [{ principalId: "bob" }] };
   refused(await guest.post(`${CALENDAR}/events`, { ...wish, ifFree: true }), 403, "forbidden");
   const { body } = ok(await guest.post(`${CALENDAR}/events`, wish), 201);

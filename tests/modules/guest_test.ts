@@ -8,6 +8,7 @@ import { ok, people, refused, roomOf, say } from "./team.ts";
 
 const BASE = "/v1/collaboration";
 const NAME = "Carola of the Cellar";
+const START = { dateTime: "2026-03-09T09:00:00", timeZone: "UTC" };
 
 /**
  * Alice has a public room with the guest Gus, who moderates it. Carol is in the tenant and in rooms with Alice, not with Gus.
@@ -91,6 +92,70 @@ onEngines("a guest who is lowered, leaves or comes by a lesser token knows only 
   ok(await alice.delete(`/v1/rooms/${roomId}/members/gus`));
   await assertReads(gus, ["gus"], ["alice", "carol"]);
   ok(await gus.get(`${BASE}/sync`));
+});
+
+/** Every call that takes the id of somebody, by name. */
+function doors({ gus, roomId, documentId }: { gus: Caller; roomId: string; documentId: string }) {
+  const create = (body: Record<string, unknown>) =>
+    gus.post(`${BASE}/calendar/events`, { title: "x", start: START, ...body });
+  return {
+    "principal.read": (id: string) => read(gus, id),
+    "token.list": (id: string) => gus.get(`${BASE}/tokens?principalId=${id}`),
+    "token.create": (principalId: string) => gus.post(`${BASE}/tokens`, { name: "x", scopes: ["*"], principalId }),
+    "principal.list": (q: string) => gus.get(`${BASE}/principals?q=${q}`),
+    "principal.update": (id: string) => gus.patch(`${BASE}/principals/${id}`, { displayName: "x" }),
+    "permission.check": (principalId: string) =>
+      gus.post(`${BASE}/permissions/check`, { checks: [{ action: "room.read", principalId }] }),
+    "room.create": (id: string) => gus.post("/v1/rooms", { kind: "direct", memberIds: [id] }),
+    "member.put": (id: string) => gus.put(`/v1/rooms/${roomId}/members/${id}`, {}),
+    "member.remove": (id: string) => gus.delete(`/v1/rooms/${roomId}/members/${id}`),
+    "member.remove and ban": (id: string) => gus.delete(`/v1/rooms/${roomId}/members/${id}?ban=true`),
+    "ban.remove": (id: string) => gus.delete(`/v1/rooms/${roomId}/bans/${id}`),
+    "message.send": (id: string) => gus.post("/v1/messages", { roomId, text: "x", mentions: { principalIds: [id] } }),
+    "message.list": (id: string) => gus.get(`/v1/messages?roomId=${roomId}&senderId=${id}`),
+    "task.create": (id: string) => gus.post(`${BASE}/tasks`, { roomId, title: "x", assigneeIds: [id] }),
+    "task.list": (id: string) => gus.get(`${BASE}/tasks?assigneeId=${id}`),
+    "event.create": (principalId: string) => create({ attendees: [{ principalId }] }),
+    "event.create in a room": (principalId: string) => create({ roomId, attendees: [{ principalId }] }),
+    "freebusy.read": (id: string) =>
+      gus.post(`${BASE}/calendar/freebusy`, {
+        from: "2026-03-01T00:00:00Z",
+        to: "2026-03-02T00:00:00Z",
+        timeZone: "UTC",
+        principalIds: [id],
+      }),
+    "document.share": (id: string) => gus.put(`${BASE}/documents/${documentId}/access/${id}`, { role: "reader" }),
+    "document.unshare": (id: string) => gus.delete(`${BASE}/documents/${documentId}/access/${id}`),
+    "search.structured": (id: string) => gus.post("/v1/search", { query: "x", filters: { senderIds: [id] } }),
+  };
+}
+
+onEngines("no operation tells a guest whether somebody it does not meet exists", async (environment) => {
+  await using house = await openHouse(environment);
+  const { id: documentId } = ok(await house.alice.post(`${BASE}/documents`, { title: "x" }));
+  ok(await house.alice.put(`${BASE}/documents/${documentId}/access/gus`, { role: "owner" }));
+  const leaks: string[] = [];
+  for (const [name, ask] of Object.entries(doors({ ...house, documentId }))) {
+    const [hidden, absent] = [said(await ask("carol"), "carol"), said(await ask("ghost"), "ghost")];
+    if (hidden !== absent) leaks.push(`${name}: ${hidden.slice(0, 150)} | ${absent.slice(0, 150)}`);
+  }
+  assert.deepEqual(leaks, []);
+});
+
+onEngines("a guest names whom it meets, wherever others are named", async (environment) => {
+  await using house = await openHouse(environment);
+  const { gus, robo, alice, carol, roomId } = house;
+  ok(await gus.put(`/v1/rooms/${roomId}/members/robo`, {}));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, {}));
+  await say(gus, roomId, "x", { mentions: { principalIds: ["carol", "robo", "alice"] } });
+  ok(await gus.post(`${BASE}/tasks`, { roomId, title: "x", assigneeIds: ["carol", "me"] }));
+  const attendees = ["carol", "me", "robo"].map((principalId) => ({ principalId }));
+  const { id } = ok(await gus.post(`${BASE}/calendar/events`, { title: "x", start: START, attendees }));
+  ok(await robo.get(`${BASE}/calendar/events/${id}`));
+  // Whom an event has already stays in it when others are told of a change.
+  ok(await carol.delete(`/v1/rooms/${roomId}/members/me`));
+  ok(await gus.patch(`${BASE}/calendar/events/${id}`, { title: "y", attendees }));
+  ok(await gus.delete(`/v1/rooms/${roomId}/members/robo?ban=true`));
 });
 
 Deno.test("a guest's socket welcomes it, and answers as HTTP does", async () => {

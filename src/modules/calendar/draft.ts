@@ -63,15 +63,16 @@ export function ruleOf(
   };
 }
 
-/** Attendees as rows; those who were there keep their answers. Throws for principals who do not exist. */
+/** Attendees as rows; those who were there keep their answers. Throws for principals who do not exist for the caller. */
 export async function attendeesOf(
-  identity: Pick<IdentityService, "enabled">,
+  identity: Pick<IdentityService, "enabledFor">,
+  actor: Actor,
   event: Pick<EventRow, "tenant_id" | "id">,
   inputs: readonly AttendeeInput[],
   before: readonly AttendeeRow[],
 ): Promise<AttendeeRow[]> {
   const ids = inputs.flatMap((input) => "principalId" in input ? [input.principalId] : []);
-  const known = await identity.enabled(event.tenant_id, ids);
+  const known = await identity.enabledFor(actor, ids);
   const seen = new Set<string>();
   return inputs.map((input, position) => {
     const principalId = "principalId" in input ? input.principalId : null;

@@ -228,7 +228,13 @@ export class EventEditor {
   ): Promise<WholeEvent["attendees"]> {
     const rows = input.attendees === undefined
       ? event.attendees.map((attendee) => ({ ...attendee, event_id: row.id }))
-      : await attendeesOf(this.#deps.identity, row, input.attendees.map((one) => named(actor, one)), event.attendees);
+      : await attendeesOf(
+        this.#deps.identity,
+        actor,
+        row,
+        input.attendees.map((one) => named(actor, one)),
+        event.attendees,
+      );
     return isMoved ? askedAgain(rows) : rows;
   }
 

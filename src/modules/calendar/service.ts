@@ -91,7 +91,7 @@ export class CalendarService {
         created_at: now,
         updated_at: now,
       };
-      const attendees = await attendeesOf(identity, row, input.attendees.map((one) => named(actor, one)), []);
+      const attendees = await attendeesOf(identity, actor, row, input.attendees.map((one) => named(actor, one)), []);
       const draft: WholeEvent = { row, attendees, overrides: [], rsvps: [] };
       if (input.meeting !== undefined) row.meeting_id = await meetings.schedule(context, draft, at);
       const event = await writer.put(tx, draft, { actor, scope: "all", ifFree: input.ifFree });

@@ -89,7 +89,7 @@ export class DocumentEditor {
     return this.#deps.gate.hold(context, id, async ({ tx, row }) => {
       checkPrivate(row);
       const { tenantId } = context.actor;
-      if (!(await this.#deps.identity.enabled(tenantId, [principalId])).has(principalId)) {
+      if (!(await this.#deps.identity.enabledFor(context.actor, [principalId])).has(principalId)) {
         throw new Fault("not_found", `No principal ${principalId}`);
       }
       const documents = new DocumentStore(tx.db);

@@ -1,7 +1,7 @@
 // Mentions: who may be named in a room, and who may call everybody.
-import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Pass, RoomGate } from "@/modules/room/mod.ts";
+import { mayName, type Pass, type RoomGate } from "@/modules/room/mod.ts";
 import type { Mentions } from "./schema.ts";
 
 /** Above this many members only moderators may mention everybody. */
@@ -10,6 +10,7 @@ const ROOM_MENTION_MEMBERS = 100;
 /** Throws unless everybody mentioned exists and sees the room. Costs nothing where nobody is. */
 export async function checkMentions(
   gate: RoomGate,
+  actor: Actor,
   { room, role }: Pass,
   { principalIds, room: everybody }: Mentions,
 ): Promise<void> {
@@ -22,9 +23,10 @@ export async function checkMentions(
     );
   }
   if (principalIds.length === 0) return;
-  const seeing = await gate.seeing(room, principalIds);
+  const seeing = [...(await gate.seeing(room, principalIds)).values()];
+  const fit = new Set(seeing.filter((visitor) => mayName(actor, visitor)).map(({ id }) => id));
   const errors = principalIds.flatMap((id, place) =>
-    seeing.has(id)
+    fit.has(id)
       ? []
       : [{ pointer: `/mentions/principalIds/${place}`, code: "not_found", detail: `Nobody here is ${id}` }]
   );

@@ -251,7 +251,7 @@ export class MessageSender {
     const { tenantId } = context.actor;
     const isThere = (row: MessageRow | undefined): row is MessageRow =>
       row?.room_id === room.id && row.seq > hiddenUpTo({ room });
-    await checkMentions(this.#deps.gate, { room, role }, input.mentions);
+    await checkMentions(this.#deps.gate, context.actor, { room, role }, input.mentions);
     if (input.threadId !== undefined) {
       const root = await messages.find(tenantId, input.threadId);
       if (!isThere(root)) throw absent("threadId");

@@ -127,7 +127,7 @@ export class MessageService {
       const { row, entry } = await this.#finder.findToChange(tx, context, id);
       const messages = new MessageStore(tx.db);
       await this.#checkEditable(actor, row, version);
-      if (mentions !== undefined) await checkMentions(this.#deps.gate, entry, mentions);
+      if (mentions !== undefined) await checkMentions(this.#deps.gate, actor, entry, mentions);
       const given = [input.text, input.format, mentions, metadata];
       if (given.every((value) => value === undefined)) {
         return (await this.present(actor, [row]))[0] ?? presentMessage(row);

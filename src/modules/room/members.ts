@@ -277,7 +277,7 @@ export class RoomMembers {
   }
 
   async #principal(actor: Actor, id: string): Promise<PrincipalRow> {
-    const principal = (await this.#deps.identity.enabled(actor.tenantId, [id])).get(id);
+    const principal = (await this.#deps.identity.enabledFor(actor, [id])).get(id);
     if (principal === undefined) throw new Fault("not_found", `No principal ${id}`);
     return principal;
   }

@@ -10,6 +10,7 @@ export {
   type Entry,
   hiddenUpTo,
   isMuted,
+  mayName,
   notFound,
   type Pass,
   RoomGate,

@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { type IdentityService, idOf } from "@/modules/identity/mod.ts";
-import { addressedIn, type RoomGate, type RoomRow, RoomStore, type Visitor } from "@/modules/room/mod.ts";
+import { addressedIn, mayName, type RoomGate, type RoomRow, RoomStore, type Visitor } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { TaskTables } from "./tables.ts";
 
@@ -44,7 +44,8 @@ export class TaskPeople {
   ): Promise<string[]> {
     const ids = [...new Set(refs.map((ref) => idOf(actor, ref)))];
     const fresh = ids.filter((id) => !known.includes(id));
-    const fit = await this.seeing(actor.tenantId, fresh, roomId);
+    const { visitors } = await this.#meet(actor.tenantId, fresh, roomId);
+    const fit = new Set(visitors.filter((visitor) => mayName(actor, visitor)).map(({ id }) => id));
     const unfit = fresh.filter((id) => !fit.has(id));
     if (unfit.length > 0) {
       throw new Fault("validation_failed", `/assigneeIds: ${unfit[0]} cannot see the room`, {
