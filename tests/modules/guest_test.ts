@@ -158,6 +158,19 @@ onEngines("a guest names whom it meets, wherever others are named", async (envir
   ok(await gus.delete(`/v1/rooms/${roomId}/members/robo?ban=true`));
 });
 
+onEngines("the file of a guest's calendar has names only of whom it meets", async (environment) => {
+  await using house = await openHouse(environment);
+  const { gateway, alice, gus, roomId } = house;
+  const attendees = ["carol", "gus"].map((principalId) => ({ principalId }));
+  ok(await alice.post(`${BASE}/calendar/events`, { title: "x", start: START, attendees }));
+  const { path } = ok(await gus.post(`${BASE}/calendar/feeds`, {}));
+  const file = async (): Promise<string> => ok(await gateway.withToken(undefined).get(path)).replaceAll("\r\n ", "");
+  assert.ok((await file()).includes('CN="alice"'));
+  assert.ok(!(await file()).includes(NAME));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, {}));
+  assert.ok((await file()).includes(`CN="${NAME}"`));
+});
+
 Deno.test("a guest's socket welcomes it, and answers as HTTP does", async () => {
   await using house = await openHouse({});
   const socket = new FakeSocket();

@@ -28,8 +28,9 @@ type Deps = {
   clock: Clock;
   gate: RoomGate;
   access: CalendarAccess;
-  identity: Pick<IdentityService, "subject" | "enabled">;
+  identity: Pick<IdentityService, "subject" | "enabledFor">;
 };
+type Who = Awaited<ReturnType<IdentityService["subject"]>>;
 
 export class CalendarFeeds {
   readonly #deps: Deps;
@@ -99,17 +100,18 @@ export class CalendarFeeds {
     const levelOf = await this.#deps.access.levels(who, found);
     const events = found.filter((event) => levelOf(event) === "full");
     const { writeCalendar } = await import("./feed_writer.ts");
-    return await writeCalendar(feed.name, events, await this.#people(feed.tenant_id, events));
+    return await writeCalendar(feed.name, events, await this.#people(who, events));
   }
 
-  async #people(tenantId: string, events: readonly WholeEvent[]): Promise<People> {
+  /** Whom the maker may know of; of others the file has the id, as the event itself does. */
+  async #people(who: Who, events: readonly WholeEvent[]): Promise<People> {
     const ids = new Set(
       events.flatMap(({ row, attendees }) =>
         attendees.length === 0 ? [] : [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
       ),
     );
     return new Map(
-      await byChunks([...ids], async (some) => [...await this.#deps.identity.enabled(tenantId, some)]),
+      await byChunks([...ids], async (some) => [...await this.#deps.identity.enabledFor(who, some)]),
     );
   }
 }
