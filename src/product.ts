@@ -183,7 +183,7 @@ export function createProduct(
     purgers: () => modules.flatMap((module) => module.purgeRoom ?? []),
   });
   const fileLinks = new FileLinks();
-  const files = new FileService({ store, clock, cursors, gate, blobs });
+  const files = new FileService({ store, clock, cursors, gate, acquaintances, blobs });
   const fileWriter = new FileWriter({ store, clock, blobs, limits: limits.files });
   const messages = new MessageService({ store, clock, cursors, gate, tenants, files: fileLinks });
   const sender = new MessageSender({

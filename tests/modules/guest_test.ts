@@ -4,6 +4,7 @@ import { onEngines } from "../engines.ts";
 import { type Answer, type Caller, openGateway } from "../harness.ts";
 import { ask, FakeSocket } from "../transport/ws_rig.ts";
 import { until } from "../wait.ts";
+import { FILES, png, upload } from "./file_rig.ts";
 import { ok, people, refused, roomOf, say } from "./team.ts";
 
 const BASE = "/v1/collaboration";
@@ -169,6 +170,18 @@ onEngines("the file of a guest's calendar has names only of whom it meets", asyn
   assert.ok(!(await file()).includes(NAME));
   ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, {}));
   assert.ok((await file()).includes(`CN="${NAME}"`));
+});
+
+onEngines("a guest sees the pictures of whom it meets", async (environment) => {
+  await using house = await openHouse(environment);
+  const { gateway, alice, bob, carol, gus, roomId } = house;
+  const { id } = ok(await upload(gateway, carol, { name: "me.png" }, png(8, 8)));
+  ok(await carol.patch(`${BASE}/me`, { avatarFileId: id }));
+  ok(await bob.get(`${FILES}/${id}`));
+  refused(await gus.get(`${FILES}/${id}`), 404, "not_found");
+  refused(await gus.get(`${FILES}/${id}/content`), 404, "not_found");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, {}));
+  ok(await gus.get(`${FILES}/${id}`));
 });
 
 Deno.test("a guest's socket welcomes it, and answers as HTTP does", async () => {

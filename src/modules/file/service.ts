@@ -1,9 +1,11 @@
-// Files for those who may read them: their uploader, the members of rooms that show them, and everybody for pictures of principals.
+// Files for those who may read them: their uploader, the members of rooms that show them, and of pictures of principals whoever
+// may know of these.
 import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import type { Acquaintances } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Store } from "@/ports/store.ts";
@@ -16,7 +18,14 @@ import { UNLINKED_MS } from "./writer.ts";
 
 const SWEEP_BATCH = 200;
 
-type Deps = { store: Store<FileTables>; clock: Clock; cursors: Cursors; gate: RoomGate; blobs: Blobs };
+type Deps = {
+  store: Store<FileTables>;
+  clock: Clock;
+  cursors: Cursors;
+  gate: RoomGate;
+  acquaintances: Acquaintances;
+  blobs: Blobs;
+};
 /** Bytes of a content; `undefined` when the blob store has lost it. */
 export type Content = Awaited<ReturnType<Blobs["get"]>>;
 
@@ -138,6 +147,7 @@ export class FileService {
       const entry = await this.#deps.gate.look(actor, room_id);
       if (entry !== undefined && seq > hiddenUpTo(entry)) return true;
     }
-    return await files.isAvatar(actor.tenantId, row.id);
+    return await files.isAvatar(actor.tenantId, row.id) &&
+      await this.#deps.acquaintances.isKnown(actor, row.uploader_id);
   }
 }

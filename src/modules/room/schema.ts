@@ -55,7 +55,9 @@ export const Member = z.object({
   principalId: PrincipalId,
   kind: z.enum(PRINCIPAL_KINDS),
   displayName: z.string(),
-  avatarFileId: z.string().nullable().describe("Its picture, whose content everybody in the tenant may read"),
+  avatarFileId: z.string().nullable().describe(
+    "Its picture, whose content whoever may read the principal may read",
+  ),
   role: z.enum(ROOM_ROLES),
   joinedAt: z.iso.datetime(),
   lastReadSeq: z.int().nullable().describe("Only of oneself; null for others"),
