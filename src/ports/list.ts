@@ -44,6 +44,16 @@ export async function picked<Database, Table extends keyof Database, Row>(
   return await query.where(isNext).orderBy(sql`id`).limit(limit).execute();
 }
 
+/** So few rows are sorted sooner than many are passed by. */
+const FEW = 2000;
+
+/** Whether the rows of a query are few enough to be read all, whatever is wanted of them; looks at no more. */
+export async function areFew<Database, Table extends keyof Database, Row>(
+  query: SelectQueryBuilder<Database, Table, Row>,
+): Promise<boolean> {
+  return (await query.limit(1).offset(FEW).execute()).length === 0;
+}
+
 /** The objects of a JSON array as rows of a table `as`, such as ``asked(n int, id text)``; PostgreSQL only. */
 export function rowsOf<Row, Alias extends string>(
   json: string,

@@ -31,6 +31,7 @@ import { meetingHand } from "./0025_meeting_hand.ts";
 import { agenda } from "./0026_agenda.ts";
 import { streamRights } from "./0027_stream_rights.ts";
 import { roomRights } from "./0028_room_rights.ts";
+import { listOrders } from "./0029_list_orders.ts";
 import type { Migration } from "./migration.ts";
 
 /** Append only. */
@@ -63,6 +64,7 @@ export const migrations: readonly Migration[] = [
   agenda,
   streamRights,
   roomRights,
+  listOrders,
 ];
 
 /** Any number that no other user of the database locks. */

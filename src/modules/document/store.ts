@@ -1,8 +1,8 @@
 // SQL of documents: their rows, their tree, and who may read private ones.
 import { type Kysely, sql } from "kysely";
-import { isOfTenant, picked, type Which } from "@/ports/list.ts";
+import { areFew, isOfTenant, picked, type Which } from "@/ports/list.ts";
 import type { CursorKey } from "@/core/page.ts";
-import { isInSeenRoom, type Reader } from "@/modules/room/mod.ts";
+import { isInSeenRoom, type Reader, roomsInReach } from "@/modules/room/mod.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { DocumentSort } from "./schema.ts";
@@ -51,7 +51,7 @@ export class DocumentStore {
     await this.#db.updateTable("document").set(set).where(isOfTenant(tenantId)).where("id", "in", ids).execute();
   }
 
-  list(
+  async list(
     tenantId: string,
     reader: Reader,
     { roomId, parentId, q, state }: DocumentFilter,
@@ -77,6 +77,18 @@ export class DocumentStore {
       ? query.where("document.deleted_at", "is not", null)
       : query.where("document.deleted_at", "is", null).where("document.state", "=", state);
     if (roomId !== undefined) query = query.where("document.room_id", "=", roomId);
+    // In order, whoever sees little of the tenant would pass by nearly all of its documents.
+    if (roomId === undefined && !parentId) {
+      const near = this.#db.selectFrom(roomsInReach(this.#db, tenantId, reader).as("reach"))
+        .innerJoin("document as near", "near.room_id", "reach.id").select("near.id")
+        .where("near.tenant_id", "=", tenantId)
+        .unionAll(
+          this.#db.selectFrom("document_access").select("document_access.document_id as id")
+            .where("document_access.tenant_id", "=", tenantId)
+            .where("document_access.principal_id", "=", reader.principalId),
+        );
+      if (await areFew(near)) query = query.where("document.id", "in", near);
+    }
     if (parentId === null) query = query.where("document.parent_id", "is", null);
     else if (parentId !== undefined) query = query.where("document.parent_id", "=", parentId);
     if (q !== undefined) query = query.where(contains("document.title", q));
@@ -88,7 +100,7 @@ export class DocumentStore {
         eb(refTuple(column, "document.id"), direction === "desc" ? "<" : ">", tuple(key, id))
       );
     }
-    return query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
+    return await query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
   }
 
   /** Documents that are not deleted. */

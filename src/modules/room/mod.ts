@@ -2,7 +2,7 @@
 export { roomModule } from "./api.ts";
 export { RoomBin } from "./bin.ts";
 export { keyOf as directKeyOf } from "./direct.ts";
-export { isNotBanned } from "./door/store.ts";
+export { isNotBanned, roomsInReach } from "./door/store.ts";
 export {
   addressedIn,
   checkHears,

@@ -1,10 +1,10 @@
 // SQL of tasks, their relations and activity, and of the numbering of rooms.
 import { type Kysely, sql } from "kysely";
-import { isOfTenant, picked, type Which } from "@/ports/list.ts";
+import { areFew, isOfTenant, picked, type Which } from "@/ports/list.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { contains } from "@/ports/like.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { isInSeenRoom, type Reader } from "@/modules/room/mod.ts";
+import { isInSeenRoom, type Reader, roomsInReach } from "@/modules/room/mod.ts";
 import type { RelationKind, Sort } from "./schema.ts";
 import { NEVER } from "./sort.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
@@ -31,6 +31,9 @@ type Db = Kysely<TaskTables>;
 
 /** What tasks are ordered by when by due date; word for word as in their index. */
 const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(NEVER)})`;
+
+/** Filters with few tasks each, which an index of their own finds. */
+const NARROW = ["roomId", "assigneeId", "parentId", "sourceMessageId"] as const;
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
@@ -99,7 +102,7 @@ export class TaskStore {
     return Number(row.n);
   }
 
-  list(
+  async list(
     tenantId: string,
     reader: Reader,
     filter: TaskFilter,
@@ -138,12 +141,18 @@ export class TaskStore {
       );
     }
     if (label !== undefined) {
-      query = query.where(({ exists, selectFrom }) =>
-        exists(
-          selectFrom("task_label").select("task_label.task_id").where("task_label.tenant_id", "=", tenantId)
-            .where("task_label.label", "in", label).whereRef("task_label.task_id", "=", "task.id"),
-        )
-      );
+      const labelled = this.#db.selectFrom("task_label").select("task_label.task_id")
+        .where("task_label.tenant_id", "=", tenantId).where("task_label.label", "in", label);
+      query = await areFew(labelled)
+        ? query.where("task.id", "in", labelled)
+        : query.where(({ exists, ref }) => exists(labelled.where("task_label.task_id", "=", ref("task.id"))));
+    }
+    // In order, whoever sees little of the tenant would pass by nearly all of its tasks.
+    const isWide = NARROW.every((name) => filter[name] === undefined);
+    if (isWide) {
+      const near = this.#db.selectFrom(roomsInReach(this.#db, tenantId, reader).as("reach"))
+        .innerJoin("task as near", "near.room_id", "reach.id").select("near.id").where("near.tenant_id", "=", tenantId);
+      if (await areFew(near)) query = query.where("task.id", "in", near);
     }
     if (q !== undefined) {
       query = query.where(({ or }) => or(["title", "description", "key"].map((name) => contains(`task.${name}`, q))));
@@ -153,9 +162,11 @@ export class TaskStore {
     if (after !== undefined) {
       const comparison = sql.raw(direction === "desc" ? "<" : ">");
       query = query.where(sql<boolean>`(${sql.join(columns)}) ${comparison} (${sql.join(after)})`);
+      // SQLite finds the place in an index by columns, but not by an expression that is compared with others at once.
+      if (isWide && columns[0] === dueOrder) query = query.where(sql<boolean>`${dueOrder} ${comparison}= ${after[0]}`);
     }
     for (const column of columns) query = query.orderBy(column, direction);
-    return query.limit(limit).execute();
+    return await query.limit(limit).execute();
   }
 
   /** Tasks that are not deleted. */

@@ -2,7 +2,7 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { rowsOf } from "@/ports/list.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import type { RoomRow, RoomTables, SeenRoom, Who } from "../store.ts";
+import type { Reader, RoomRow, RoomTables, SeenRoom, Who } from "../store.ts";
 
 /** What decides who comes into a room, and little else: nothing of it changes when somebody writes or reads there. */
 export type DoorRoom =
@@ -47,6 +47,18 @@ export function facing(db: Kysely<RoomTables>, me: string, owner: string) {
         .onRef("boss.tenant_id", "=", "room.tenant_id"))
     .where(isNotBanned(me))
     .select(STANDING);
+}
+
+/** Ids of the rooms a reader is in, and of the public ones who looks into those: all that they see are among them. */
+// deno-lint-ignore explicit-module-boundary-types
+export function roomsInReach(db: Kysely<RoomTables>, tenantId: string, { principalId, withPublic }: Reader) {
+  const own = db.selectFrom("member").select("member.room_id as id").where("member.tenant_id", "=", tenantId)
+    .where("member.principal_id", "=", principalId);
+  if (!withPublic) return own;
+  // Said in the query itself, so that the index of such rooms serves.
+  const open = db.selectFrom("room").select("room.id").where("room.tenant_id", "=", tenantId)
+    .where("room.visibility", "=", sql.lit("public"));
+  return own.unionAll(open);
 }
 
 const doorById = prepared(

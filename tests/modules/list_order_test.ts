@@ -1,0 +1,89 @@
+// Lists of a large tenant on SQLite: read in their order by those who see much, by rooms for those who see little, never whole.
+import assert from "node:assert/strict";
+import { CompiledQuery, sql } from "kysely";
+import { DocumentList } from "@/modules/document/schema.ts";
+import { TaskList } from "@/modules/task/schema.ts";
+import type { Caller } from "../harness.ts";
+import { asked } from "./asked.ts";
+import { ok } from "./room_world.ts";
+import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+
+const DOCUMENTS = "/v1/collaboration/documents";
+/** More than are sorted whatever the order. */
+const MANY = 2001;
+
+/** How SQLite goes about the rows of one list. */
+async function planOf(world: TaskWorld, caller: Caller, table: "task" | "document", path: string): Promise<string[]> {
+  const statements = await asked(async () => void ok(await caller.get(path)));
+  const list = statements.filter(({ sql }) => sql.startsWith(`select "${table}".* from "${table}"`));
+  assert.equal(list.length, 1, path);
+  const plan = await world.gateway.app.store.db.executeQuery<{ detail: string }>(
+    CompiledQuery.raw(`explain query plan ${list[0]?.sql}`, [...list[0]?.parameters ?? []]),
+  );
+  return plan.rows.map(({ detail }) => detail);
+}
+
+/** As many rows like the one there is; only what has to differ does. */
+async function multiply(world: TaskWorld, table: "task" | "document", own: readonly string[]): Promise<void> {
+  await world.gateway.app.store.write(async ({ db }) => {
+    const info = await sql<{ name: string }>`select name from pragma_table_info(${table})`.execute(db);
+    const columns = info.rows.map(({ name }) => name);
+    const values = columns.map((name) => own.includes(name) ? sql`${sql.ref(name)} || '-' || n` : sql.ref(name));
+    await sql`with recursive count(n) as (select 1 union all select n + 1 from count where n < ${MANY})
+      insert into ${sql.table(table)} (${sql.join(columns.map((name) => sql.ref(name)))})
+      select ${sql.join(values)} from count cross join (select * from ${sql.table(table)} limit 1)`.execute(db);
+  });
+}
+
+async function openLargeWorld(): Promise<TaskWorld> {
+  const world = await openTaskWorld();
+  await world.make("one of many");
+  await multiply(world, "task", ["id", "key"]);
+  ok(await world.member.post(DOCUMENTS, { roomId: world.roomId, title: "one of many" }), 201);
+  await multiply(world, "document", ["id"]);
+  return world;
+}
+
+Deno.test("every order of a long list of tasks or documents is that of an index", async () => {
+  await using world = await openLargeWorld();
+  for (
+    const [table, path, sorts] of [
+      ["task", PATH, TaskList.shape.sort.unwrap().options],
+      ["document", DOCUMENTS, DocumentList.shape.sort.unwrap().options],
+    ] as const
+  ) {
+    for (const sort of sorts) {
+      const plan = await planOf(world, world.member, table, `${path}?sort=${sort}`);
+      assert.ok(!plan.some((line) => line.includes("TEMP B-TREE FOR ORDER BY")), `${sort}: ${plan.join("; ")}`);
+    }
+  }
+});
+
+Deno.test("who sees little of a large tenant does not have its lists read through", async () => {
+  await using world = await openLargeWorld();
+  for (const [table, path] of [["task", PATH], ["document", DOCUMENTS]] as const) {
+    const [first] = await planOf(world, world.outsider, table, path);
+    assert.match(first ?? "", new RegExp(`^SEARCH ${table} .*\\(id=\\?\\)`), path);
+  }
+});
+
+Deno.test("tasks of a room, of somebody and below another are sought there, whatever the order", async () => {
+  await using world = await openLargeWorld();
+  const { id } = await world.make("parent");
+  const label = encodeURIComponent("rare");
+  for (const sort of TaskList.shape.sort.unwrap().options) {
+    for (const query of [`roomId=${world.roomId}`, "assigneeId=me", `parentId=${id}`, `label=${label}`]) {
+      const [first] = await planOf(world, world.member, "task", `${PATH}?${query}&sort=${sort}`);
+      assert.match(first ?? "", /\(tenant_id=\? AND (room_id|parent_id)=\?|\(id=\?\)/, `${query} by ${sort}`);
+    }
+  }
+});
+
+Deno.test("SQLite is told the size of every index of tasks and documents", async () => {
+  await using world = await openTaskWorld();
+  const { db } = world.gateway.app.store;
+  const missing = await sql<{ name: string }>`select name from sqlite_schema where type = 'index'
+    and tbl_name in ('task', 'task_assignee', 'task_label', 'document')
+    and name not in (select idx from sqlite_stat1 where idx is not null)`.execute(db);
+  assert.deepEqual(missing.rows, []);
+});
