@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { CompiledQuery, sql } from "kysely";
 import { DocumentList } from "@/modules/document/schema.ts";
+import { TaskCarryStore } from "@/modules/task/carry/store.ts";
 import { TaskList } from "@/modules/task/schema.ts";
 import type { Caller } from "../harness.ts";
 import { asked } from "./asked.ts";
@@ -77,6 +78,17 @@ Deno.test("tasks of a room, of somebody and below another are sought there, what
       assert.match(first ?? "", /\(tenant_id=\? AND (room_id|parent_id)=\?|\(id=\?\)/, `${query} by ${sort}`);
     }
   }
+});
+
+Deno.test("an export finds tasks below others by these, however many there are in the room", async () => {
+  await using world = await openLargeWorld();
+  const { db } = world.gateway.app.store;
+  const parents = Array.from({ length: 200 }, (_, n) => `parent-${n}`);
+  const [statement] = await asked(() => new TaskCarryStore(db).under("default", world.roomId, parents, "", 100));
+  const plan = await db.executeQuery<{ detail: string }>(
+    CompiledQuery.raw(`explain query plan ${statement?.sql}`, [...statement?.parameters ?? []]),
+  );
+  assert.match(plan.rows[0]?.detail ?? "", /task_parent \(tenant_id=\? AND parent_id=\?\)/);
 });
 
 Deno.test("SQLite is told the size of every index of tasks and documents", async () => {

@@ -1,5 +1,5 @@
 // SQL of tasks on their way out of a gateway and into one: a room's board page by page, and what of it is there already.
-import type { Kysely } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import { isOfTenant } from "@/ports/list.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "../tables.ts";
 
@@ -33,9 +33,10 @@ export class TaskCarryStore {
     limit: number,
   ): Promise<TaskRow[]> {
     const query = this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId).where("deleted_at", "is", null).where("id", ">", after).orderBy("id").limit(limit);
-    return (parentIds === null ? query.where("parent_id", "is", null) : query.where("parent_id", "in", parentIds))
-      .execute();
+      .where("deleted_at", "is", null).where("id", ">", after).orderBy("id").limit(limit);
+    if (parentIds === null) return query.where("room_id", "=", roomId).where("parent_id", "is", null).execute();
+    // Sought by the parents, not among all that the room has.
+    return query.where("parent_id", "in", parentIds).where(sql<SqlBool>`room_id || '' = ${roomId}`).execute();
   }
 
   /** What happened to these tasks, task by task, the last first. */
