@@ -31,11 +31,8 @@ let common: Promise<void> | undefined;
  * step needs stays in the processor's caches, which for short work costs more than the work itself.
  */
 export function commonTurn(): Promise<void> {
-  return common ??= new Promise((resolve) => {
-    setImmediate(() => {
-      common = undefined;
-      resolve();
-    });
+  return common ??= nextTurn().then(() => {
+    common = undefined;
   });
 }
 

@@ -17,12 +17,17 @@ export function isOneOf(dialect: Dialect, column: string, json: string): RawBuil
     : sql<SqlBool>`${sql.ref(column)} = any(array(select json_array_elements_text(${json}::text::json)))`;
 }
 
+/** That a text column has a value, said so that no index is sought for it. */
+export function isUnsought(column: string, value: string): RawBuilder<SqlBool> {
+  return sql<SqlBool>`${sql.ref(column)} || '' = ${value}`;
+}
+
 /**
- * That a row is of the tenant, said so that no index is sought for it. For a list of ids: SQLite takes any index that begins
- * with the tenant for a better way than more than a few ids, and reads all rows of the tenant.
+ * That a row is of the tenant, with no index sought for it. For a list of ids: SQLite takes any index that begins with the tenant
+ * for a better way than more than a few ids, and reads all rows of the tenant.
  */
 export function isOfTenant(tenantId: string, column = "tenant_id"): RawBuilder<SqlBool> {
-  return sql<SqlBool>`${sql.ref(column)} || '' = ${tenantId}`;
+  return isUnsought(column, tenantId);
 }
 
 /** Which rows of a tenant: those of some ids, or a page of all by id. */

@@ -1,5 +1,5 @@
 // Who may know what of an event: everything, that time is taken, or nothing; and who may change it.
-import { type Actor, hasScope, isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, hasScope, isAtLeast, isGuest, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import {
@@ -125,7 +125,7 @@ export function checkMayAsk(actor: Actor): void {
   if (!hasScope(actor, "calendar.read")) {
     throw new Fault("scope_missing", "ifFree needs the scope calendar.read, for it tells when others are busy");
   }
-  if (!isAtLeast(TENANT_ROLES, actor.role, "member")) {
+  if (isGuest(actor)) {
     throw new Fault("forbidden", "ifFree needs the tenant role member, for it tells when others are busy");
   }
 }

@@ -71,11 +71,13 @@ export async function attendeesOf(
   inputs: readonly AttendeeInput[],
   before: readonly AttendeeRow[],
 ): Promise<AttendeeRow[]> {
-  const ids = inputs.flatMap((input) => "principalId" in input ? [input.principalId] : []);
-  const known = await identity.enabledFor(actor, ids);
+  const invited = inputs.map((input) => ({
+    input,
+    principalId: "principalId" in input ? idOf(actor, input.principalId) : null,
+  }));
+  const known = await identity.enabledFor(actor, invited.flatMap(({ principalId }) => principalId ?? []));
   const seen = new Set<string>();
-  return inputs.map((input, position) => {
-    const principalId = "principalId" in input ? input.principalId : null;
+  return invited.map(({ input, principalId }, position) => {
     const email = "email" in input ? input.email.toLowerCase() : null;
     const pointer = `/attendees/${position}`;
     const old = before.find((row) => principalId === null ? row.email === email : row.principal_id === principalId);
@@ -102,11 +104,6 @@ export async function attendeesOf(
 /** Attendees of an event that has another time now, so all are asked again. */
 export function askedAgain(attendees: readonly AttendeeRow[]): AttendeeRow[] {
   return attendees.map((one) => ({ ...one, status: "needs_action", comment: null, responded_at: null }));
-}
-
-/** An attendee given as `me`, by id. */
-export function named(actor: Actor, attendee: AttendeeInput): AttendeeInput {
-  return "principalId" in attendee ? { ...attendee, principalId: idOf(actor, attendee.principalId) } : attendee;
 }
 
 /** A 422 that names the field. */

@@ -7,7 +7,7 @@ import { checkVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
-import { askedAgain, attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
+import { askedAgain, attendeesOf, misfit, ruleOf, timingOf } from "./draft.ts";
 import { countBefore, cutAt, lastBefore, ruleFrom, shiftOf } from "./expansion.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { exDatesOf, firstOccurrence, type Occurrence, type Patch, patchOf, seriesOf } from "./occurrence.ts";
@@ -228,13 +228,7 @@ export class EventEditor {
   ): Promise<WholeEvent["attendees"]> {
     const rows = input.attendees === undefined
       ? event.attendees.map((attendee) => ({ ...attendee, event_id: row.id }))
-      : await attendeesOf(
-        this.#deps.identity,
-        actor,
-        row,
-        input.attendees.map((one) => named(actor, one)),
-        event.attendees,
-      );
+      : await attendeesOf(this.#deps.identity, actor, row, input.attendees, event.attendees);
     return isMoved ? askedAgain(rows) : rows;
   }
 

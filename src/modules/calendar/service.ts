@@ -11,7 +11,7 @@ import { absent, type CalendarAccess, checkMayAsk } from "./access.ts";
 import { reaching } from "./agenda/reach.ts";
 import { AgendaStore } from "./agenda/store.ts";
 import { busyTimes } from "./busy.ts";
-import { attendeesOf, misfit, named, ruleOf, timingOf } from "./draft.ts";
+import { attendeesOf, misfit, ruleOf, timingOf } from "./draft.ts";
 import type { EventMeetings } from "./meetings.ts";
 import { type Occurrence, occurrenceNamed, occurrencesBetween } from "./occurrence.ts";
 import { presentEntry, presentEvent, type Reader } from "./presenter.ts";
@@ -91,7 +91,7 @@ export class CalendarService {
         created_at: now,
         updated_at: now,
       };
-      const attendees = await attendeesOf(identity, actor, row, input.attendees.map((one) => named(actor, one)), []);
+      const attendees = await attendeesOf(identity, actor, row, input.attendees, []);
       const draft: WholeEvent = { row, attendees, overrides: [], rsvps: [] };
       if (input.meeting !== undefined) row.meeting_id = await meetings.schedule(context, draft, at);
       const event = await writer.put(tx, draft, { actor, scope: "all", ifFree: input.ifFree });

@@ -1,5 +1,5 @@
 // Documents: made, imported, listed, read, renamed, moved, locked, archived, deleted and restored.
-import { isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { isGuest } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -55,7 +55,7 @@ export class DocumentService {
     if (bytesOf(text) > TEXT_MAX_BYTES) throw tooLong();
     return store.write(async (tx) => {
       if (roomId !== null) await gate.enterRoom(context, roomId);
-      else if (!isAtLeast(TENANT_ROLES, actor.role, "member")) {
+      else if (isGuest(actor)) {
         throw new Fault("forbidden", "Guests make documents in rooms only");
       }
       const parent = await checkPlace(context, tx, gate, roomId, parentId);

@@ -1,13 +1,6 @@
 // SQL of rooms, members and bans.
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
-import {
-  type Actor,
-  isAtLeast,
-  type PrincipalKind,
-  type RoomRole,
-  TENANT_ROLES,
-  type TenantRole,
-} from "@/core/actor.ts";
+import { type Actor, isGuest, type PrincipalKind, type RoomRole, type TenantRole } from "@/core/actor.ts";
 import { byChunks } from "@/core/chunks.ts";
 import { contains } from "@/ports/like.ts";
 import { isOfTenant } from "@/ports/list.ts";
@@ -131,7 +124,7 @@ export function readerOf(actor: Actor): Reader {
 
 /** Whether somebody sees public rooms without being a member. */
 export function looksIntoPublic({ role, kind }: Pick<Actor, "role" | "kind">): boolean {
-  return isAtLeast(TENANT_ROLES, role, "member") && kind !== "agent";
+  return !isGuest({ role }) && kind !== "agent";
 }
 
 /** For a room faced: whether the reader sees it. */

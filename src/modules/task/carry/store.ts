@@ -1,6 +1,6 @@
 // SQL of tasks on their way out of a gateway and into one: a room's board page by page, and what of it is there already.
-import { type Kysely, sql, type SqlBool } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
+import type { Kysely } from "kysely";
+import { isOfTenant, isUnsought } from "@/ports/list.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "../tables.ts";
 
 type Db = Kysely<TaskTables>;
@@ -36,7 +36,7 @@ export class TaskCarryStore {
       .where("deleted_at", "is", null).where("id", ">", after).orderBy("id").limit(limit);
     if (parentIds === null) return query.where("room_id", "=", roomId).where("parent_id", "is", null).execute();
     // Sought by the parents, not among all that the room has.
-    return query.where("parent_id", "in", parentIds).where(sql<SqlBool>`room_id || '' = ${roomId}`).execute();
+    return query.where("parent_id", "in", parentIds).where(isUnsought("room_id", roomId)).execute();
   }
 
   /** What happened to these tasks, task by task, the last first. */
