@@ -243,7 +243,7 @@ if (url !== undefined) {
 
   Deno.test("postgres: readers on connections that went silent read on new ones after one late answer", async () => {
     await using proxy = new TcpProxy(url);
-    const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: 3000, answerTimeoutMs: 500 }, 2);
+    const pool = new PostgresPool({ url: proxy.url, connectTimeoutMs: 3000, answerTimeoutMs: 2000 }, 2);
     const read = (seconds: number) => pool.run("select 1 as one from pg_sleep($1)", [seconds]);
     await Promise.all([read(0.05), read(0.05)]);
     proxy.swallow();
