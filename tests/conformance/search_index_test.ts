@@ -13,6 +13,7 @@ import {
   SearchIndexer,
   SearchService,
 } from "@/modules/search/mod.ts";
+import { MessageRows } from "@/modules/search/message/store.ts";
 import { SearchScope } from "@/modules/search/scope.ts";
 import { openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
@@ -178,6 +179,27 @@ testSearch(
     assert.equal((await alice.get("/v1/search?q=later&sort=recent")).body.items.length, 5);
   },
 );
+
+onPostgres("search finds an edit also when what told of it goes while its room is indexed", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const alice = await gateway.as("alice");
+  const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+  const { body: { id } } = await alice.post("/v1/messages", { roomId, text: "as it was" });
+  assert.equal((await alice.get("/v1/search?q=was")).body.totalEstimate, 1);
+  const { indexedBetween } = MessageRows.prototype;
+  let dropped: number | undefined;
+  try {
+    MessageRows.prototype.indexedBetween = async function (...asked) {
+      dropped ??= await gateway.app.store.log.trim(0, 0);
+      return await indexedBetween.apply(this, asked);
+    };
+    assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "changed" })).status, 200);
+    await eventually(async () => assert.equal((await alice.get("/v1/search?q=changed")).body.totalEstimate, 1), 5000);
+    assert.ok((dropped ?? 0) > 0);
+  } finally {
+    MessageRows.prototype.indexedBetween = indexedBetween;
+  }
+});
 
 testSearch(
   "every message is found as soon as it is acknowledged, while others are sent and searched",

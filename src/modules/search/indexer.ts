@@ -130,14 +130,17 @@ export class SearchIndexer {
           continue;
         }
         // Events that told of changes are gone: all messages of the room are looked at again.
-        const isCut = stream.floor > Math.max(cursor.seq, cursor.floor);
+        const known = Math.max(cursor.seq, cursor.floor);
+        const isCut = stream.floor > known;
         const from = isCut ? 0 : cursor.seq;
         let to = Math.min(stream.head, from + left);
-        let { ids, rows } = await this.#touched(tx, tenantId, roomId, from, to);
+        let { ids, rows, floor } = await this.#touched(tx, tenantId, roomId, from, to);
         while (lengthOf(rows) > units && to - from > 1) {
           to = Math.ceil((from + to) / 2);
-          ({ ids, rows } = await this.#touched(tx, tenantId, roomId, from, to));
+          ({ ids, rows, floor } = await this.#touched(tx, tenantId, roomId, from, to));
         }
+        // Some went while these were read: once more, now that it is known.
+        if (floor > Math.max(known, stream.floor)) continue;
         units -= lengthOf(rows);
         for (const row of rows.filter(isLive)) {
           live.push(row);
@@ -155,25 +158,29 @@ export class SearchIndexer {
     return done !== undefined;
   }
 
-  /** What came or was changed at the positions `from < seq <= to` of a room: ids, and the rows of those that are there. */
+  /**
+   * What came or was changed at the positions `from < seq <= to` of a room: ids, and the rows of those that are there; and
+   * up to where the events that told of it are gone, where that matters.
+   */
   async #touched(
     { db }: Pick<Transaction<SearchTables>, "db">,
     tenantId: string,
     roomId: string,
     from: number,
     to: number,
-  ): Promise<{ ids: Set<string>; rows: IndexedMessage[] }> {
+  ): Promise<{ ids: Set<string>; rows: IndexedMessage[]; floor: number }> {
     const messages = new MessageRows(db);
     const rows = await messages.indexedBetween(tenantId, roomId, from, to);
     const ids = new Set(rows.map((row) => row.id));
     // Each place of the line is one event: where each made a message, none changed one.
     if (rows.length < to - from) {
       const search = new SearchStore(db, this.#deps.store.dialect);
-      const changed = (await search.changed(tenantId, roomId, from, to)).difference(ids);
-      rows.push(...await messages.indexedByIds(tenantId, [...changed]));
-      for (const id of changed) ids.add(id);
+      const { ids: changed, floor } = await search.changed(tenantId, roomId, from, to);
+      const missing = changed.difference(ids);
+      rows.push(...await messages.indexedByIds(tenantId, [...missing]));
+      return { ids: ids.union(missing), rows, floor };
     }
-    return { ids, rows };
+    return { ids, rows, floor: 0 };
   }
 
   #add(room: Room): void {

@@ -221,12 +221,22 @@ export class SearchStore {
     return rows[0]?.is === true;
   }
 
-  /** Ids of the messages that events with `from < seq <= to` changed after they were made. */
-  async changed(tenantId: string, roomId: string, from: number, to: number): Promise<Set<string>> {
-    const events = await sql<{ json: string }>`
-      select json from event where tenant_id = ${tenantId} and stream = ${roomStream(roomId)}
-      and seq > ${from} and seq <= ${to} and type like 'message.%' and type <> 'message.created'`.execute(this.#db);
-    return new Set(events.rows.flatMap(({ json }) => messageIdIn(JSON.parse(json))));
+  /** Ids of the messages that events with `from < seq <= to` changed after they were made; `floor` = up to where events are gone. */
+  async changed(
+    tenantId: string,
+    roomId: string,
+    from: number,
+    to: number,
+  ): Promise<{ ids: Set<string>; floor: number }> {
+    const { rows } = await sql<{ json: string | null; floor: number }>`
+      select event.json, stream.floor from stream left join event
+        on event.tenant_id = stream.tenant_id and event.stream = stream.name and event.seq > ${from} and event.seq <= ${to}
+        and event.type like 'message.%' and event.type <> 'message.created'
+      where stream.tenant_id = ${tenantId} and stream.name = ${roomStream(roomId)}`.execute(this.#db);
+    return {
+      ids: new Set(rows.flatMap(({ json }) => json === null ? [] : messageIdIn(JSON.parse(json)))),
+      floor: rows[0]?.floor ?? 0,
+    };
   }
 
   /** Whether a job of this kind is still to run, or runs. */
