@@ -42,7 +42,7 @@ onPostgres(
     // A pooler that is told to ignore these leaves the server with its own.
     for (const lost of ["statement_timeout=0", "default_transaction_read_only=off"]) {
       await assert.rejects(
-        openGateway({ SVC_DATABASE_URL: `${url}&${lost}` }),
+        openGateway({ SVC_DATABASE_URL: `${url}?${lost}` }),
         (error: Error) => /^SVC_DATABASE_URL /.test(error.message) && /not a pooler/.test(String(error.cause)),
         lost,
       );

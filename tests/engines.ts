@@ -1,7 +1,7 @@
 // Tests of the whole gateway on SQLite and on PostgreSQL.
-import { temporarySchema } from "./conformance/store_backends.ts";
+import { temporaryDatabase } from "./temporary_database.ts";
 
-/** `environment` names the database, empty and the test's own. */
+/** `environment` names the database, without rows and the test's own. */
 type Run = (environment: Record<string, string>) => Promise<void>;
 
 const url = Deno.env.get("TEST_POSTGRES_URL");
@@ -18,11 +18,11 @@ export function onPostgres(name: string, run: Run): void {
     name: `postgres: ${name}`,
     ignore: url === undefined,
     async fn() {
-      const schema = await temporarySchema(url ?? "");
+      const database = await temporaryDatabase(url ?? "");
       try {
-        await run({ SVC_DATABASE_URL: schema.url });
+        await run({ SVC_DATABASE_URL: database.url });
       } finally {
-        await schema.drop();
+        await database.drop();
       }
     },
   });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { temporarySchema } from "./store_backends.ts";
+import { temporaryDatabase } from "../temporary_database.ts";
 
 export type Opened = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
 export type Engine = { name: string; open(environment?: Record<string, string>): Promise<Opened> };
@@ -22,13 +22,13 @@ const sqlite: Engine = {
 export const engines: readonly Engine[] = url === undefined ? [sqlite] : [sqlite, {
   name: "postgres",
   async open(environment) {
-    const schema = await temporarySchema(url);
-    const gateway = await openGateway({ ...environment, SVC_DATABASE_URL: schema.url });
+    const database = await temporaryDatabase(url);
+    const gateway = await openGateway({ ...environment, SVC_DATABASE_URL: database.url });
     return {
       gateway,
       async [Symbol.asyncDispose]() {
         await gateway[Symbol.asyncDispose]();
-        await schema.drop();
+        await database.drop();
       },
     };
   },

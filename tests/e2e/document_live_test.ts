@@ -2,8 +2,8 @@
 // editors and a REST editor end with one text, in which everything stands that anybody was told is saved, and once.
 import assert from "node:assert/strict";
 import { hasRedisServer, ownRedis } from "../conformance/redis_server.ts";
-import { temporarySchema } from "../conformance/store_backends.ts";
 import { Editor } from "../modules/document_editor.ts";
+import { temporaryDatabase } from "../temporary_database.ts";
 import { pause, until } from "../wait.ts";
 import { freePort, GatewayProcess, openTarget, Target, unique } from "./target.ts";
 
@@ -135,11 +135,11 @@ Deno.test({
   name: "editors on two nodes, one of which is killed, end with one text that holds everything once",
   ignore: postgresUrl === undefined || !hasRedisServer,
   async fn() {
-    const schema = await temporarySchema(postgresUrl ?? "");
+    const database = await temporaryDatabase(postgresUrl ?? "");
     {
       await using redis = await ownRedis();
       const environment = {
-        SVC_DATABASE_URL: schema.url,
+        SVC_DATABASE_URL: database.url,
         SVC_REDIS_URL: redis.url,
         SVC_RATE_LIMIT: "off",
       };
@@ -218,6 +218,6 @@ Deno.test({
       left.close();
       right.close();
     }
-    await schema.drop();
+    await database.drop();
   },
 });

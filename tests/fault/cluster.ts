@@ -3,8 +3,8 @@ import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
 import { hasRedisServer, RedisServer } from "../conformance/redis_server.ts";
-import { temporarySchema } from "../conformance/store_backends.ts";
 import { freePort, GatewayProcess } from "../e2e/target.ts";
+import { temporaryDatabase } from "../temporary_database.ts";
 import { pause } from "../wait.ts";
 
 const POSTGRES_URL = Deno.env.get("TEST_POSTGRES_URL");
@@ -67,9 +67,9 @@ export class Cluster {
   /** Nodes that share PostgreSQL and Redis. `prepare` runs before they start. */
   static async shared(options: ClusterOptions, prepare?: (cluster: Cluster) => Promise<void>): Promise<Cluster> {
     const folder = await Deno.makeTempDir({ prefix: "gateway-fault-" });
-    const schema = options.databaseUrl === undefined ? await temporarySchema(POSTGRES_URL ?? "") : undefined;
-    const cluster = new Cluster(folder, options.databaseUrl ?? schema?.url ?? "", { nodes: 2, ...options });
-    cluster.#stack.defer(() => schema?.drop() ?? Promise.resolve());
+    const database = options.databaseUrl === undefined ? await temporaryDatabase(POSTGRES_URL ?? "") : undefined;
+    const cluster = new Cluster(folder, options.databaseUrl ?? database?.url ?? "", { nodes: 2, ...options });
+    cluster.#stack.defer(() => database?.drop() ?? Promise.resolve());
     await (prepare?.(cluster) ?? cluster.redis.start());
     await cluster.#start();
     return cluster;
