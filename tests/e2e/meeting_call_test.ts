@@ -137,7 +137,7 @@ async function callEachOther(): Promise<void> {
       assert.equal(items.length, 1);
     }, 20_000);
     const goneAfterMs = Date.now() - closedAt;
-    assert.ok(goneAfterMs <= LEASE_SECONDS * 1000 + 500, `gone after ${goneAfterMs} ms`);
+    assert.ok(goneAfterMs <= LEASE_SECONDS * 1000 + 3000, `gone after ${goneAfterMs} ms`);
     // The event comes from the sweep, a poll of the job runner later at most; and only once.
     await pause(2500);
     const { events } = await target.call(aliceToken, "GET", `/v1/rooms/${room.id}/events?after=0&limit=300`);

@@ -14,6 +14,7 @@ import ICAL from "ical.js";
 import nodeIcal from "npm:node-ical@0.27.2";
 import { writeCalendar } from "@/modules/calendar/feed_writer.ts";
 import type { EventRow } from "@/modules/calendar/store.ts";
+import { workedMs } from "../cost.ts";
 import { CALENDAR, eventsOf, list, ok, openWorld, startsIn, type World } from "./calendar_world.ts";
 import { refused } from "./team.ts";
 
@@ -589,9 +590,9 @@ Deno.test("hostile files are refused, or done quickly", async () => {
     ["BEGIN:VEVENT", `DTSTART;TZID=${"/a".repeat(100_000)}:20260310T080000`, "END:VEVENT"],
   ];
   for (const lines of costly) {
-    const startedAt = performance.now();
+    const startedAt = workedMs();
     await importFile(world, calendarOf(...lines));
-    assert.ok(performance.now() - startedAt < 2000, lines[2]?.slice(0, 40));
+    assert.ok(workedMs() - startedAt < 2000, lines[2]?.slice(0, 40));
   }
 });
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import ICAL from "ical.js";
 import { tzlib_get_ical_block } from "timezones-ical-library";
 import { CALENDAR, ok, openWorld, startsIn } from "./calendar_world.ts";
-import { affordableMs, quickest } from "./recurrence_cost.ts";
+import { affordableMs, quickest } from "../cost.ts";
 import { refused } from "./team.ts";
 
 const ZONES = ["Europe/Vienna", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"];

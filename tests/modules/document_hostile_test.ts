@@ -6,7 +6,7 @@ import { DocumentWorld, PATH } from "./document_world.ts";
 import { refused } from "./team.ts";
 
 /** Nothing here takes so long, unless it takes forever. */
-const SOON_MS = 2500;
+const SOON_MS = 10_000;
 
 async function soon<Result>(work: Promise<Result>): Promise<Result> {
   const startedAt = performance.now();

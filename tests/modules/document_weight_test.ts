@@ -1,8 +1,8 @@
 // Documents against those who make them heavy: updates of a few bytes that take seconds to merge, texts in more pieces than can
 // be borne, and orders that only hurt whoever opens them later. And what honest editors do all day, which is never refused.
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as Y from "yjs";
+import { workedMs } from "../cost.ts";
 import { pause, until } from "../wait.ts";
 import { aWhile, EditorScene, RawEditor } from "./document_editor.ts";
 import { type DocumentWorld, PATH } from "./document_world.ts";
@@ -11,12 +11,6 @@ import { refused } from "./team.ts";
 
 /** Nobody is held up for longer by anything here, of the time that this program works. */
 const STRETCH_MAX_MS = 1000;
-
-/** How long this program has worked; unlike a clock it stands still while others have the machine. */
-function workedMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1000;
-}
 
 /** Writes a text in so many pieces that none is joined with the next: each stands before the last. Of client 9. */
 async function writeInPieces(world: DocumentWorld, id: string, count: number): Promise<void> {

@@ -187,7 +187,7 @@ Deno.test("what cannot be decoded is tried once, and costs little", async () => 
     const [first, again] = [await alice.get(`${FILES}/${id}/content?thumbnail=64`), performance.now()];
     refused(first, 422, "validation_failed");
     refused(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
-    assert.ok(performance.now() - again < 1000);
+    assert.ok(performance.now() - again < 5000);
   }
   // What its header says, or does not say, is enough.
   const plain = [png(5001, 5000, BLUE, 0), JPEG.slice(0, 60)];

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { steady } from "@/modules/file/mod.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
+import { workedMs } from "../cost.ts";
 import { pause } from "../wait.ts";
 import { download, FILES, filesIn, openFileGateway, png, sha256, upload, uploadForm } from "./file_rig.ts";
 import { ok, people, refused } from "./team.ts";
@@ -259,6 +260,12 @@ Deno.test("an image that would not fit any screen is refused by name, from its h
   }
 });
 
+/** What this file's tests keep, beside those of others that run in the same program. */
+function keptBytes(): number {
+  const { heapUsed, external } = Deno.memoryUsage();
+  return heapUsed + external;
+}
+
 Deno.test("an archive is never unpacked: a bomb costs what it weighs", async () => {
   await using rig = await openFileGateway();
   const { gateway } = rig;
@@ -266,9 +273,9 @@ Deno.test("an archive is never unpacked: a bomb costs what it weighs", async () 
   // The entry that a type sniffer would like to read, 200 MiB of it in 200 KiB.
   const bomb = zip("[Content_Types].xml", new Uint8Array(200 * 1024 * 1024));
   assert.ok(bomb.length < 250_000);
-  const [before, startedAt] = [Deno.memoryUsage().rss, performance.now()];
+  const [before, startedAt] = [keptBytes(), workedMs()];
   const answer = await upload(gateway, alice, { name: "bomb.docx" }, bomb);
-  const [grown, ms] = [Deno.memoryUsage().rss - before, performance.now() - startedAt];
+  const [grown, ms] = [keptBytes() - before, workedMs() - startedAt];
   assert.equal(ok(answer).contentType, "application/zip");
   assert.ok(grown < 64 * 1024 * 1024, `${grown} bytes more`);
   assert.ok(ms < 2000, `${ms} ms`);

@@ -1,7 +1,7 @@
 // Recurring tasks: what completing one makes, across changes of clocks, and which rules are refused.
 import assert from "node:assert/strict";
 import { nextAfter, parseRule } from "@/modules/task/recurrence.ts";
-import { affordableMs, quickest } from "./recurrence_cost.ts";
+import { affordableMs, quickest } from "../cost.ts";
 import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
 import { ok } from "./room_world.ts";
 import { refused } from "./team.ts";
