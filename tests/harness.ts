@@ -168,7 +168,9 @@ export async function openGateway(environment: Record<string, string> = {}): Pro
     ...environment,
   };
   const config = readConfig({ get: (name) => all[name], readFile: Deno.readTextFileSync });
-  return new Harness(await createApp(config, { clock }), clock, { folder, settings: JSON.stringify(environment) });
+  // Where the data is changes nothing about the document.
+  const { SVC_DATABASE_URL: _url, SVC_DATA_DIR: _folder, ...settings } = environment;
+  return new Harness(await createApp(config, { clock }), clock, { folder, settings: JSON.stringify(settings) });
 }
 
 /** Most tests keep nothing in it, and then it was never made. */
