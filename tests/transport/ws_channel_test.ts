@@ -209,6 +209,7 @@ Deno.test("eviction ends a subscription before the event that causes it is deliv
   emit(room, 2, { kind: "evict", principalIds: ["bob"], reason: "removed from the room" });
   emit(room, 3);
   await until(() => offsets(alice.socket, room).length === 3);
+  await until(() => pushes(bob.socket, room, "unsubscribe").length > 0);
   assert.deepEqual(offsets(bob.socket, room), [1]);
   assert.deepEqual(pushes(bob.socket, room, "unsubscribe"), [{ code: 2000, reason: "removed from the room" }]);
   assert.ok(bob.socket.isOpen);
