@@ -137,6 +137,23 @@ onEngines("what is older than a room keeps is gone with all that hangs on it", a
   assert.deepEqual((await eventsOf(bob, roomId, late)).map(({ seq }) => seq), [young.seq, answer.seq, lastSeq]);
 });
 
+Deno.test("a page of events that are trimmed while it is read has no hole", async () => {
+  await using gateway = await openGateway();
+  const { alice } = await people(gateway, "alice");
+  const roomId = await roomOf(alice, []);
+  for (let at = 0; at < 4; at++) await say(alice, roomId, `${at}`);
+  const { log } = gateway.app.store;
+  const { position } = log;
+  for (const keep of [2, 0]) {
+    log.position = async (...stream) => {
+      const before = await position.apply(log, stream);
+      await log.trim(0, keep);
+      return before;
+    };
+    refused(await alice.get(`/v1/rooms/${roomId}/events?after=${5 - keep}`), 410, "gone");
+  }
+});
+
 onEngines("who was away recovers from where the log begins, and not from what is gone", async (environment) => {
   await using gateway = await openGateway(environment);
   let { alice, bob } = await people(gateway, "alice", "bob");

@@ -4,6 +4,7 @@ import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import type { TenantRole } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
 import { streamKey } from "@/ports/store.ts";
+import { PAGE } from "@/transport/ws/pages.ts";
 import { pause, until } from "../wait.ts";
 import { ask, authenticate, offsets, pushes, rig, SMALL, TENANT } from "./ws_rig.ts";
 
@@ -580,6 +581,27 @@ Deno.test("history is of one moment: nothing in it lies beyond the position that
     history: { channel: room, limit: 2, reverse: true, since: { offset: 99, epoch } },
   });
   assert.deepEqual(back.history.publications.map(({ offset }: { offset: number }) => offset), [4, 3]);
+  await hub.drain();
+});
+
+Deno.test("history that is trimmed while it is read has no hole: it ends before, or says that it cannot be recovered", async () => {
+  const { hub, connect, log } = rig();
+  for (let i = 0; i < 2 * PAGE; i++) log.append(room, i);
+  const { epoch } = await log.position(TENANT, room);
+  const peer = await connect();
+  let id = 1;
+  const page = (request: Record<string, unknown>) => ask(peer, ++id, { history: { channel: room, ...request } });
+  let keep: number[] = [];
+  log.beforeRead = () => Promise.resolve(log.trimTo(room, keep.shift() ?? 0));
+  keep = [2 * PAGE, 5];
+  const { history } = await page({ limit: 2 * PAGE, since: { offset: 0, epoch } });
+  assert.deepEqual([history.publications.length, history.publications.at(-1).offset], [PAGE, PAGE]);
+  for (const left of [3, 0]) {
+    keep = [left];
+    const since = { offset: 2 * PAGE - left - 2, epoch };
+    assert.equal((await page({ limit: 2 * PAGE, since })).error?.code, 112, `${left} are left`);
+  }
+  assert.deepEqual((await page({ limit: 2 })).history.publications, []);
   await hub.drain();
 });
 

@@ -203,10 +203,11 @@ export class RoomService {
     }
     const hidden = hiddenUpTo(entry);
     const from = Math.max(after, hidden);
-    if (from < position.floor) {
-      throw new Fault("gone", `Events up to ${position.floor} are no longer kept; read the messages instead`);
-    }
     const events = await store.log.read(tenantId, stream, from, limit);
+    // They may have been trimmed since the position was read.
+    if (from < position.floor || (from < position.head && events[0]?.seq !== from + 1)) {
+      throw new Fault("gone", `Events after ${from} are no longer kept; read the messages instead`);
+    }
     return {
       epoch: position.epoch,
       events: events.map((event) => ({ seq: event.seq, ...JSON.parse(shownTo(event, hidden).json) })),

@@ -27,10 +27,12 @@ export class History {
     if (limit > 0 && !reverse && after < floor) throw new WireFault(ERRORS.unrecoverable);
     const from = reverse ? Math.min(since?.offset ?? Infinity, head + 1) : after;
     const publications: string[] = [];
-    let bytes = 0;
+    let [bytes, last] = [0, from];
     for await (const event of this.#events(tenantId, channel, { from, reverse, limit })) {
-      // What came after the position was read is behind it.
-      if (event.seq <= hiddenUpTo || event.seq > head) break;
+      // What came after the position was read is behind it; what was trimmed since then leaves a hole.
+      const isHole = !reverse && event.seq !== last + 1 && (since !== undefined || publications.length > 0);
+      if (isHole || event.seq <= hiddenUpTo || event.seq > head) break;
+      last = event.seq;
       const { json, seq } = shownTo(event, hiddenUpTo);
       const publication = encodePublication(json, seq);
       bytes += Buffer.byteLength(publication);
@@ -38,6 +40,8 @@ export class History {
       if (bytes > replyMaxBytes && publications.length > 0) break;
       publications.push(publication);
     }
+    const isGone = !reverse && since !== undefined && limit > 0 && after < head && publications.length === 0;
+    if (isGone) throw new WireFault(ERRORS.unrecoverable);
     return `{"publications":[${publications.join(",")}],"epoch":${JSON.stringify(epoch)},"offset":${head}}`;
   }
 
