@@ -81,3 +81,15 @@ Deno.test("a weekly series is expanded without the rule engine", () => {
     RRuleTemporal.prototype.between = between;
   }
 });
+
+Deno.test("a series that takes too long is cut short, and one that ends just then is whole", () => {
+  const [from, to] = [Date.parse("2026-01-01T00:00:00Z"), Date.parse("2027-12-31T00:00:00Z")];
+  const startsOf = (rrule: string | null, budgetMs: number) => {
+    const series = { startLocal: "2026-01-05T09:00:00", timeZone: "Europe/Vienna", lastLocal: null, rrule };
+    const { starts, truncated } = startsBetween(series, from, to, 1000, budgetMs);
+    return [starts.length, truncated];
+  };
+  assert.deepEqual(startsOf(null, -1), [1, false]);
+  assert.deepEqual(startsOf("FREQ=DAILY", -1), [1, true]);
+  assert.deepEqual(startsOf("FREQ=DAILY", 10_000), [725, false]);
+});

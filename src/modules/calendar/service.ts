@@ -212,6 +212,10 @@ export class CalendarService {
       const level = levelOf(event);
       // Whose attendance is asked about is itself something only full readers may know.
       if (level === undefined || (level === "busy" && attendeeId !== undefined)) continue;
+      if (spentMs > ANSWER_MS || lines.length > 2 * OCCURRENCES_MAX) {
+        truncated = true;
+        break;
+      }
       const startedAt = performance.now();
       const found = occurrencesBetween(event, from, to, expand ? undefined : 1);
       const reader = { principalId, level };
@@ -220,10 +224,6 @@ export class CalendarService {
       truncated ||= expand && found.truncated;
       spentMs += performance.now() - startedAt;
       await rest();
-      if (spentMs > ANSWER_MS || lines.length > 2 * OCCURRENCES_MAX) {
-        truncated = true;
-        break;
-      }
     }
     lines.sort((a, b) => compare(a.startAt, b.startAt) || compare(a.id, b.id) || compare(a.occurrence, b.occurrence));
     if (lines.length > OCCURRENCES_MAX) truncated = true;
