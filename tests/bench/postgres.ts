@@ -45,7 +45,7 @@ export async function postgres(rounds: number): Promise<Row[]> {
     {
       what: `The same, ${PROCESSES} processes in total`,
       unit,
-      peer: "one process",
+      peer: "one process with all cores",
       ours: several,
       theirs: one,
       goal: 1,
