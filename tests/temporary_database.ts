@@ -14,7 +14,7 @@ const NO_SUCH_DATABASE = "3D000";
 /** A database with all tables and no rows, the caller's own until it drops it. `url` names a server and a database to ask it in. */
 export async function temporaryDatabase(url: string): Promise<TemporaryDatabase> {
   const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
-  await asked(url, async (admin) => {
+  await asAdmin(url, async (admin) => {
     const template = await (templateName ??= nameOfTemplate());
     const copy = () => admin.unsafe(`create database ${name} template ${template}`);
     await copy().catch(async (error) => {
@@ -25,7 +25,7 @@ export async function temporaryDatabase(url: string): Promise<TemporaryDatabase>
   });
   return {
     url: inDatabase(url, name),
-    drop: () => asked(url, async (admin) => void await admin.unsafe(`drop database ${name} with (force)`)),
+    drop: () => asAdmin(url, (admin) => admin.unsafe(`drop database ${name} with (force)`)),
   };
 }
 
@@ -59,9 +59,14 @@ async function makeTemplate(admin: postgres.Sql, url: string, template: string):
   await admin`select pg_advisory_unlock(${LOCK})`;
 }
 
-async function asked(url: string, ask: (admin: postgres.Sql) => Promise<void>): Promise<void> {
+/** Asks a server over a connection of its own. */
+export async function asAdmin(url: string, ask: (admin: postgres.Sql) => PromiseLike<unknown>): Promise<void> {
   const admin = postgres(url, { max: 1, onnotice: () => {} });
-  await ask(admin).finally(() => admin.end());
+  try {
+    await ask(admin);
+  } finally {
+    await admin.end();
+  }
 }
 
 function inDatabase(url: string, name: string): string {

@@ -1,7 +1,6 @@
 // The databases that the store's suites run on. Each opened store starts empty and is gone when it is disposed.
 import type { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import type { Kysely } from "kysely";
-import postgres from "postgres";
 import { core } from "@/adapters/migrations/0001_core.ts";
 import { streamRights } from "@/adapters/migrations/0027_stream_rights.ts";
 import type { Migration } from "@/adapters/migrations/migration.ts";
@@ -12,6 +11,7 @@ import { SqlStore } from "@/adapters/sql_store.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import type { Clock } from "@/core/clock.ts";
+import { asAdmin, type TemporaryDatabase } from "../temporary_database.ts";
 
 /** What the suites write to, besides the core tables. */
 export type Notes = { note: { id: string; body: string | null; stars: number } };
@@ -91,13 +91,9 @@ export const sqliteFile: Backend = {
 };
 
 /** The URL of a PostgreSQL server with a schema of its own, dropped at the end. */
-export async function temporarySchema(url: string): Promise<{ url: string; drop(): Promise<void> }> {
+export async function temporarySchema(url: string): Promise<TemporaryDatabase> {
   const schema = `test_${crypto.randomUUID().replaceAll("-", "")}`;
-  const run = async (sql: string): Promise<void> => {
-    const admin = postgres(url, { max: 1, onnotice: () => {} });
-    await admin.unsafe(sql);
-    await admin.end();
-  };
+  const run = (sql: string): Promise<void> => asAdmin(url, (admin) => admin.unsafe(sql));
   await run(`create schema ${schema}`);
   const withSchema = new URL(url);
   withSchema.searchParams.set("search_path", schema);

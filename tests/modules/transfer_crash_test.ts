@@ -121,7 +121,7 @@ for (const [kind, archive] of [["slack", slackArchive()], ["mattermost", matterm
       await gateway.runJobs();
       assert.deepEqual(summary((await boss.get(`${IMPORTS}/${id}`)).body), whole);
       assert.deepEqual(await blobsOf(folder), []);
-      assert.deepEqual(await stagedLines(gateway), 0);
+      assert.deepEqual(await countOf(gateway, "transfer_line"), 0);
       assert.deepEqual(timeless(shape(await exportTenant(gateway, boss))), lines);
     });
   });
@@ -136,7 +136,7 @@ Deno.test("an import that ends with its process every time has failed, and anoth
     await gateway.runJobs();
     const { body } = await boss.get(`${IMPORTS}/${id}`);
     assert.deepEqual([body.state, body.failure.code], ["failed", "internal"]);
-    assert.deepEqual([await blobsOf(folder), await stagedLines(gateway)], [[], 0]);
+    assert.deepEqual([await blobsOf(folder), await countOf(gateway, "transfer_line")], [[], 0]);
     assert.equal((await boss.post(IMPORTS, { kind: "slack" })).status, 201);
   });
 });
@@ -259,7 +259,7 @@ Deno.test("a cancelled import stops where it is and leaves what came in; importi
       const { body: cut } = await boss.get(`${IMPORTS}/${id}`);
       assert.deepEqual([cut.state, cut.failure], ["cancelled", null]);
       assert.ok(cut.progress.added.messages > 0 && cut.progress.added.messages < 1400, JSON.stringify(cut.progress));
-      assert.deepEqual([await blobsOf(folder), await stagedLines(gateway)], [[], 0]);
+      assert.deepEqual([await blobsOf(folder), await countOf(gateway, "transfer_line")], [[], 0]);
       assert.equal((await boss.post(`${IMPORTS}/${id}/cancel`)).status, 409);
       const rest = await importArchive(gateway, boss, kind, archive);
       assert.deepEqual([rest.state, rest.progress.present], ["done", cut.progress.added.messages], kind);
@@ -393,10 +393,10 @@ Deno.test("names, topics and descriptions that are too long are cut, and the rep
 function onceMessagesCame(gateway: Harness, step: () => void | Promise<void>): () => void {
   const { store } = gateway.app;
   const write = store.write;
-  const before = messages(gateway);
+  const before = countOf(gateway, "message");
   let hasCome = false;
   store.write = async (work) => {
-    if (!hasCome && await messages(gateway) > await before && !hasCome) {
+    if (!hasCome && await countOf(gateway, "message") > await before && !hasCome) {
       hasCome = true;
       await step();
     }
@@ -405,12 +405,8 @@ function onceMessagesCame(gateway: Harness, step: () => void | Promise<void>): (
   return () => store.write = write;
 }
 
-async function messages(gateway: Harness): Promise<number> {
-  const rows = await gateway.app.store.db.selectFrom("message" as never).select("id" as never).execute();
-  return rows.length;
-}
-
-async function stagedLines(gateway: Harness): Promise<number> {
-  const rows = await gateway.app.store.db.selectFrom("transfer_line" as never).selectAll().execute();
+/** How many rows a table has. */
+async function countOf(gateway: Harness, table: string): Promise<number> {
+  const rows = await gateway.app.store.db.selectFrom(table as never).selectAll().execute();
   return rows.length;
 }
