@@ -1,297 +1,280 @@
-// The composition root, read top to bottom: adapters, the product's modules, transports. What is opened here is closed here.
+// The composition root, read top to bottom: adapters, modules, background work, transports. What is opened here is closed here.
 import { dirname } from "node:path";
 import manifest from "../deno.json" with { type: "json" };
-import { IdempotencyLedger } from "@/adapters/idempotency.ts";
+import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/written_bytes_store.ts";
+import { IdempotencyStore } from "@/adapters/idempotency_store.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
+import { JobTakeover } from "@/adapters/job_takeover.ts";
 import {
   type AnyStore,
-  claimDatabase,
-  clockAt,
-  databaseTime,
+  clockFor,
+  lockDatabase,
+  migrateStore,
   openBlobs,
-  openShared,
+  openNode,
+  openSharedServices,
   openStore,
+  readDatabaseTime,
 } from "@/adapters/open.ts";
 import type { Config } from "@/config.ts";
-import { Chores } from "@/core/chores.ts";
-import { type Clock, inTime, type Machine } from "@/core/clock.ts";
-import { createDispatch } from "@/core/dispatch.ts";
-import { Fault } from "@/core/fault.ts";
-import { LagSampler } from "@/core/lag.ts";
+import { MaintenanceScheduler } from "@/core/maintenance.ts";
+import { type Clock, DAY_MS, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
+import { CpuBudget } from "@/core/cpu_budget.ts";
+import type { StoredEvent } from "@/core/event.ts";
+import { createEventFilter } from "@/core/event_view.ts";
+import { failureOf, logOf } from "@/core/log.ts";
 import { Metrics } from "@/core/metrics.ts";
-import type { Module } from "@/core/module.ts";
-import type { Operation, Rate } from "@/core/operation.ts";
+import { type Module, operationsOf } from "@/core/module.ts";
+import type { Operation } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
-import { Seal } from "@/core/seal.ts";
-import { SharedClock } from "@/core/shared_clock.ts";
-import { keepAddressesOut } from "@/core/trace.ts";
-import { limitsOf } from "@/limits.ts";
-import { syncRoute } from "@/modules/document/mod.ts";
-import { RoomStore } from "@/modules/room/mod.ts";
-import { OriginList } from "@/modules/tenant/mod.ts";
+import { Encryptor } from "@/core/crypto.ts";
+import { DatabaseClock } from "@/core/database_clock.ts";
+import { WriteBudget } from "@/core/write_budget.ts";
+import { type Limits, limitsOf } from "@/limits.ts";
+import { createModules, type ModuleFactory } from "@/modules.ts";
+import { createTransports } from "@/transports.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
+import type { Limiter } from "@/ports/limiter.ts";
+import type { Platform } from "@/ports/platform.ts";
 import { streamKey } from "@/ports/store.ts";
-import { createProduct } from "@/product.ts";
-import type { Readiness } from "@/transport/http/probe.ts";
-import { createHttp } from "@/transport/http/server.ts";
-import { upgradeRoute } from "@/transport/http/upgrade.ts";
-import { asyncapiRoute } from "@/transport/ws/asyncapi.ts";
-import { createSyncUpgrade } from "@/transport/sync/server.ts";
-import { Hub } from "@/transport/ws/hub.ts";
-import { createUpgrade } from "@/transport/ws/server.ts";
+import { LagSampler } from "@/runtime/event_loop_lag.ts";
+import { redactSpanUrls } from "@/runtime/spans.ts";
+import { createMetricsHandler } from "@/transport/http/probe.ts";
+import type { Hub } from "@/transport/ws/hub.ts";
 
-/** Soon after the start as well: a gateway that is started anew each hour has to let go, too. */
-const CHORES = { firstMs: 60_000, everyMs: 3_600_000 };
-const DAY_MS = 86_400_000;
-const LARGEST_ROOMS = 100;
-const CHECK_MS = 3000;
+/** The first run is soon after the start, so that a gateway that is restarted each hour deletes what expired, too. */
+const MAINTENANCE = { firstMs: MINUTE_MS, everyMs: HOUR_MS };
+/** How soon other nodes, and this one after a restart, know how many bytes were written. */
+const WRITTEN_BYTES_FLUSH = { firstMs: 5000, everyMs: 10_000 };
+/** Time for peers to answer their close frames at a shutdown. */
+const CLOSE_TIMEOUT_MS = 3000;
 
 export type App = {
   fetch(request: Request, peer: string): Response | Promise<Response>;
+  /** Serves the port that has metrics only. */
+  fetchMetrics(request: Request): Promise<Response>;
   operations: ReadonlyMap<string, Operation>;
   modules: readonly Module[];
   store: AnyStore;
   jobs: JobRunner;
   hub: Hub;
-  /** What is done hourly: lets go of what is kept for some time only. */
-  housekeep(): Promise<void>;
-  /** Closes sockets and lets running work finish. Then dispose. */
+  /** Runs the hourly maintenance now. */
+  runMaintenance(): Promise<void>;
+  /** Makes readiness fail, so that load balancers send no more traffic; requests are still served. */
+  markDraining(): void;
+  /** Closes sockets and waits for running work. Dispose afterwards. */
   drain(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 };
 
-/** The machine that a gateway runs on; or a clock that is right whatever the machine says, as tests have it. */
-export type Time = { machine: Machine } | { clock: Clock };
+/** The clocks of the host; or a clock that is used as it is, for tests. */
+export type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
+
+type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter };
+
+/** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`. */
+export type Extensions = { modules?: readonly ModuleFactory[] };
 
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
-export async function createApp(config: Config, time: Time): Promise<App> {
-  const { settings } = config;
-  keepAddressesOut();
-  if (config.s3 === undefined) await requireWritable(settings.SVC_DATA_DIR);
+export async function createApp(
+  config: Config,
+  time: TimeOptions,
+  { modules: extraModules = [] }: Extensions = {},
+): Promise<App> {
+  redactSpanUrls();
+  if (config.s3 === undefined) await assertWritable(config.settings.SVC_DATA_DIR);
   await using stack = new AsyncDisposableStack();
   const limits = limitsOf(config);
-  const metrics = new Metrics();
-  metrics.buildInfo.set({ version: manifest.version, commit: settings.SVC_COMMIT }, 1);
-  const lag = stack.adopt(new LagSampler(), (sampler) => sampler.close());
-  metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.take()));
+  const platform = await openPlatform(config, limits, time, stack);
+  const { store, metrics, modules } = platform;
+  const named = createModules(platform, { config, limits, version: manifest.version, more: extraModules });
+  const operations = operationsOf(modules);
+  await migrateStore(store, modules);
+  store.authorizeWrite = ({ db }) => named.identity.credentials.assertCallerValid(db);
+  store.onFailover = () => callHook(modules, "onFailover");
 
-  // Adapters
-  stack.use(await claimDatabase(settings.SVC_DATABASE_URL));
-  const clock = "clock" in time ? time.clock : clockAt(settings.SVC_DATABASE_URL, time.machine);
-  const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
-  if (clock instanceof SharedClock) {
-    await clock.follow(() => databaseTime(store));
-    stack.defer(() => clock.stop());
-    metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
-  }
-  const { bus, presence, limiter } = await openShared(settings.SVC_REDIS_URL);
-  for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
-  metrics.onScrape(metrics.busHealthy, (gauge) => gauge.set(bus.isHealthy ? 1 : 0));
-  const ledger = new IdempotencyLedger({ store, clock, seal: new Seal(config.jwtSecrets, "idempotency") });
-  const cursors = new Cursors(config.jwtSecret);
-  const blobs = await openBlobs(config.s3, `${settings.SVC_DATA_DIR}/files`);
-
-  const product = createProduct({
-    config,
-    limits,
-    clock,
+  const jobs = await startJobs(config, platform, stack);
+  addGauges(platform, jobs);
+  const idempotency = new IdempotencyStore({
     store,
-    bus,
-    presence,
-    blobs,
-    cursors,
-    metrics,
-    version: manifest.version,
+    clock: platform.clock,
+    encryptor: new Encryptor(config.jwtSecrets, "idempotency"),
+    limits: limits.storedResponses,
   });
-  const { modules, operations, authenticator, identity, tenants, indexer, watch, documents, meeting, transfer } =
-    product;
-  stack.defer(() => watch.stop());
-
-  // What a commit leaves to be told goes to the bus, and to the jobs of this node.
-  const jobs = new JobRunner({ store, clock, kinds: modules.flatMap((module) => module.jobs ?? []) }, {
-    isAlone: store.dialect === "sqlite",
-  });
-  store.onCommit = ({ events, signals, jobs: added }) => {
-    for (const run of runsOf(events)) {
-      bus.publish(streamKey(run[0].tenantId, run[0].stream), { kind: "events", events: run });
-    }
-    for (const signal of signals) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
-    if (added > 0) jobs.wake();
-    indexer.heard(events);
-    meeting.keeper.heard(events);
-  };
-  store.onTakeover = () => documents.sync.startOver();
-  if (settings.SVC_SEARCH) indexer.start();
-  stack.defer(() => indexer.stop());
-  stack.defer(() => meeting.keeper.settled());
-  jobs.start();
-  stack.defer(() => jobs.stop());
-  stack.defer(() => transfer.stop());
-  metrics.onScrape(metrics.jobsWaiting, async (gauge) => {
-    for (const [state, count] of Object.entries(await jobs.counts())) gauge.set({ state }, count);
-  });
-  metrics.onScrape(metrics.roomMembers, async (gauge) => {
-    const { rooms: largest, total } = await new RoomStore(store.db).sizes(LARGEST_ROOMS);
-    gauge.reset();
-    let rest = total;
-    for (const { id, members: count } of largest) {
-      gauge.set({ room: id }, count);
-      rest -= count;
-    }
-    gauge.set({ room: "_other" }, rest);
-  });
-
-  // Transports
-  const takeRate = async (key: string, rate: Rate): Promise<void> => {
-    const take = await limiter.take(key, rate);
-    if (!take.isAllowed) throw new Fault("rate_limited", "Too many of these calls", { limit: take });
-  };
-  const tenantOrigins = new OriginList({ store, clock });
-  stack.defer(() => tenantOrigins.settled());
-  const dispatch = createDispatch({ metrics, takeRate: limits.isOn ? takeRate : undefined, writes: limits.writes });
-  const hub = new Hub({
-    bus,
-    log: store.log,
-    presence,
-    metrics,
-    clock,
-    channels: modules.flatMap((module) => module.channels ?? []),
-    operations,
-    dispatch,
-    limits: limits.ws,
-    version: manifest.version,
-    authenticate: (token) => authenticator.authenticate(token),
-    revalidate: (actor) => authenticator.current(actor),
-    welcome: async (actor) => ({
-      principal: await identity.read(actor, "me"),
-      tenant: await tenants.read(actor.tenantId),
-      limits: limits.shown,
-      version: manifest.version,
-    }),
-  });
-  stack.defer(() => hub.drain());
-  await bus.subscribe(CONTROL_TOPIC, (message) => {
-    if (message.kind !== "signal") return;
-    const { kind, tenantId, id } = message.signal;
-    if (kind === "tenant") void tenantOrigins.reload().then(() => hub.originsMoved(tenantId));
-    if (kind !== "principal") return;
-    authenticator.forget(tenantId, id);
-    hub.rightsMoved(tenantId, id);
-  });
-  await tenantOrigins.reload();
-  metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
-  // Our own pages are nobody's guests, whatever tenants list; behind a proxy the Host header may not show whose they are.
-  const own = settings.SVC_PUBLIC_URL === undefined ? [] : [new URL(settings.SVC_PUBLIC_URL).origin];
-  const allowed = [...settings.SVC_CORS_ALLOW_ORIGINS, ...own];
-  const isOriginAllowed = (origin: string): boolean => allowed.includes("*") || allowed.includes(origin);
-  const upgrade = createUpgrade({
-    hub,
-    limits: limits.ws,
-    metrics,
-    isOriginAllowed,
-    tenantOrigins,
-    acceptsLegacyToken: settings.SVC_LEGACY_QUERY_TOKEN,
-  });
-  const syncUpgrade = createSyncUpgrade({
-    host: documents.sync,
-    limits: limits.ws,
-    metrics,
-    isOriginAllowed,
-    tenantOrigins,
-  });
-  stack.defer(() => documents.sync.close());
-  const chores = new Chores({
-    events: () =>
-      store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM),
-    answers: () => ledger.purge(),
-    tokens: () => identity.housekeep(),
-    messages: () => product.retention.sweep(),
-  }, CHORES);
-  stack.defer(() => chores.stop());
-  async function ready(): Promise<Readiness> {
-    const checks = {
-      store: await isFine(store.probe()),
-      migrations: true,
-      bus: bus.isHealthy,
-      canary: await isFine(hub.canary()),
-      draining: hub.isDraining,
-    };
-    return { isReady: checks.store && checks.bus && checks.canary && !checks.draining, checks };
-  }
-  const http = createHttp({
-    operations: [...operations.values()],
-    routes: [
-      ...modules.flatMap((module) => module.routes ?? []),
-      upgradeRoute(upgrade),
-      syncRoute(syncUpgrade),
-      asyncapiRoute({ modules, version: manifest.version }),
-    ],
-    dispatch,
-    authenticate: async (token) => await authenticator.authenticate(token),
-    runOnce: ledger.runOnce,
-    metrics,
-    limits: limits.isOn
-      ? {
-        takeGeneral: (key, rate) => limiter.take(key, rate),
-        requests: limits.requests,
-        writes: limits.writes,
-        unauthenticated: limits.unauthenticated,
-      }
-      : undefined,
-    ready,
-    version: manifest.version,
-    corsOrigins: allowed,
-    tenantOrigins,
-    https: {
-      redirectTo: settings.SVC_HTTPS_REDIRECT_ENABLED ? settings.SVC_PUBLIC_URL : undefined,
-      isHstsOn: settings.SVC_HSTS_ENABLED,
-    },
-    trustedProxies: settings.SVC_TRUSTED_PROXIES,
-    metricsToken: config.metricsToken,
-    bodyMaxBytes: settings.SVC_LIMIT_BODY_BYTES,
-  });
+  const maintenance = startMaintenance(config, platform, idempotency, stack);
+  const transports = await createTransports(config, limits, { ...named, platform, operations, idempotency }, stack);
+  const { hub, memoryGuard, probes } = transports;
+  // Before the transports end, so that what their clients wait for ends first.
+  stack.defer(() => drainAll(modules));
   const owned = stack.move();
   return {
-    fetch: http,
+    fetch: transports.http,
+    fetchMetrics: createMetricsHandler({ metrics, metricsToken: config.metricsToken }),
     operations,
     modules,
     store,
     jobs,
     hub,
-    housekeep: () => chores.run(),
+    runMaintenance: maintenance.run,
+    markDraining() {
+      probes.isLeaving = true;
+    },
     async drain() {
-      watch.stop();
-      await Promise.all([hub.drain(), documents.sync.close()]);
+      probes.isLeaving = true;
+      await Promise.all([hub.drain(), drainAll(modules)]);
+      // Stopping the server would drop sockets that have not read their close frame yet.
+      const until = performance.now() + CLOSE_TIMEOUT_MS;
+      while (memoryGuard.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 10));
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-/** Throws unless the folder, or the first there is on the way to it, can be written: an upload would be too late to tell. */
-async function requireWritable(folder: string): Promise<void> {
-  try {
-    await Deno.remove(await Deno.makeTempFile({ dir: folder, prefix: ".probe-" }));
-  } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound && dirname(folder) !== folder) {
-      return await requireWritable(dirname(folder));
+/** Opens the adapters, and creates what else all modules are built on. */
+async function openPlatform(
+  { settings, s3, jwtSecret }: Config,
+  limits: Limits,
+  time: TimeOptions,
+  stack: AsyncDisposableStack,
+): Promise<Adapters> {
+  const metrics = new Metrics();
+  metrics.buildInfo.set({ version: manifest.version, commit: settings.SVC_COMMIT }, 1);
+  const lag = stack.adopt(new LagSampler(), (sampler) => sampler.close());
+  metrics.onScrape(metrics.eventLoopLag, (gauge) => gauge.set(lag.takeMax()));
+  stack.use(await lockDatabase(settings.SVC_DATABASE_URL));
+  const clock = "clock" in time ? time.clock : clockFor(settings.SVC_DATABASE_URL, time.timeSource);
+  const store = stack.adopt(await openStore(settings.SVC_DATABASE_URL, clock), (opened) => opened.close());
+  if (clock instanceof DatabaseClock) {
+    await clock.sync(() => readDatabaseTime(store));
+    stack.defer(() => clock.stop());
+    metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
+  }
+  const { bus, presence, limiter } = await openSharedServices(settings.SVC_REDIS_URL);
+  for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
+  const writeBudget = new WriteBudget(clock, limits.writtenBytes);
+  stack.defer(() =>
+    writeBudget.flush(createAddWrittenBytes(store)).catch((cause) => {
+      logOf("usage").warn("storing the bytes written since the last flush failed", failureOf(cause));
+    })
+  );
+  store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
+  const modules: Module[] = [];
+  return {
+    store,
+    clock,
+    cursors: new Cursors(jwtSecret),
+    bus,
+    presence,
+    limiter,
+    blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`),
+    metrics,
+    cpu: new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor }),
+    writeBudget,
+    modules,
+    eventFilterOf: createEventFilter(() => modules.flatMap((module) => module.events ?? [])),
+  };
+}
+
+/** Starts what reacts to commits: the jobs, and the modules' own background work, which ends after the last job. */
+async function startJobs(
+  { settings }: Config,
+  adapters: Adapters,
+  stack: AsyncDisposableStack,
+): Promise<JobRunner> {
+  const { store, clock, cpu, metrics, modules } = adapters;
+  const node = await openNode(settings.SVC_DATABASE_URL, store);
+  stack.defer(() => node?.close());
+  const kinds = modules.flatMap((module) => module.jobs ?? []);
+  const jobs = new JobRunner({ store, clock, cpu, node, metrics, kinds }, { isSingleNode: store.dialect === "sqlite" });
+  publishCommits(adapters, jobs);
+  callHook(modules, "start");
+  for (const module of modules) stack.defer(() => module.stop?.());
+  jobs.start();
+  stack.defer(() => jobs.stop());
+  if (node !== undefined) {
+    const takeover = new JobTakeover({ store, clock, node, metrics, onReassigned: () => jobs.wake() });
+    takeover.start();
+    stack.defer(() => takeover.stop());
+  }
+  return jobs;
+}
+
+/** Passes commits to the bus, to the jobs of this node and to the modules that listen. */
+function publishCommits({ store, bus, modules }: Adapters, jobs: JobRunner): void {
+  const listeners = modules.flatMap(({ onCommit }) => onCommit ?? []);
+  store.onCommit = ({ events, signals, jobs: added }) => {
+    for (const group of groupByStream(events)) {
+      bus.publish(streamKey(group[0].tenantId, group[0].stream), { kind: "events", events: group });
     }
-    throw new Error("SVC_DATA_DIR names no folder that this gateway can write", { cause });
+    for (const signal of signals) bus.publish(CONTROL_TOPIC, { kind: "signal", signal });
+    if (added > 0) jobs.wake();
+    for (const listener of listeners) listener(events);
+  };
+}
+
+function addGauges({ metrics, bus, writeBudget, modules }: Adapters, jobs: JobRunner): void {
+  metrics.onScrape(metrics.busHealthy, (gauge) => gauge.set(bus.isHealthy ? 1 : 0));
+  metrics.onScrape(metrics.bytesWritten, (gauge) => gauge.set(writeBudget.totalBytes));
+  metrics.onScrape(metrics.jobsWaiting, async (gauge) => {
+    for (const [state, count] of Object.entries(await jobs.counts())) gauge.set({ state }, count);
+  });
+  for (const { gauge, collect } of modules.flatMap((module) => module.gauges ?? [])) metrics.onScrape(gauge, collect);
+}
+
+/** Starts the hourly maintenance, and the flush of written bytes, which other nodes read. */
+function startMaintenance(
+  { settings }: Config,
+  { store, clock, writeBudget, modules }: Adapters,
+  idempotency: IdempotencyStore,
+  stack: AsyncDisposableStack,
+): { run(): Promise<void> } {
+  const addWrittenBytes = createAddWrittenBytes(store);
+  const hourly = new MaintenanceScheduler({
+    events: () =>
+      store.log.trim(clock.now() - settings.SVC_LIMIT_EVENT_DAYS * DAY_MS, settings.SVC_LIMIT_EVENTS_PER_ROOM),
+    responses: () => idempotency.purge(),
+    written: () => deleteWrittenBytes(store, iso(clock.now()).slice(0, 10)),
+    ...Object.assign({}, ...modules.map((module) => module.maintenance)),
+  }, MAINTENANCE);
+  stack.defer(() => hourly.stop());
+  const flush = new MaintenanceScheduler({ written: () => writeBudget.flush(addWrittenBytes) }, WRITTEN_BYTES_FLUSH);
+  stack.defer(() => flush.stop());
+  return {
+    async run() {
+      await flush.run();
+      await hourly.run();
+    },
+  };
+}
+
+function callHook(modules: readonly Module[], hook: "start" | "onFailover"): void {
+  for (const module of modules) module[hook]?.();
+}
+
+async function drainAll(modules: readonly Module[]): Promise<void> {
+  await Promise.all(modules.map((module) => module.drain?.()));
+}
+
+/** Throws unless the folder, or its nearest existing parent, can be written: reporting it at the first upload would be too late. */
+async function assertWritable(directory: string): Promise<void> {
+  try {
+    await Deno.remove(await Deno.makeTempFile({ dir: directory, prefix: ".probe-" }));
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound && dirname(directory) !== directory) {
+      return await assertWritable(dirname(directory));
+    }
+    throw new Error("SVC_DATA_DIR: the gateway cannot write to this directory", { cause });
   }
 }
 
-/** Whoever asks goes without an answer that takes long, and a check that hangs is one that failed. */
-async function isFine(check: Promise<unknown>): Promise<boolean> {
-  return await inTime(check.then(() => true, () => false), CHECK_MS) ?? false;
-}
-
-/** Events of one commit as runs of one stream each, in order. */
-function runsOf<Event extends { tenantId: string; stream: string }>(events: readonly Event[]): [Event, ...Event[]][] {
-  const runs = new Map<string, [Event, ...Event[]]>();
+/** Groups the events of a commit by stream, in order. */
+function groupByStream(events: readonly StoredEvent[]): [StoredEvent, ...StoredEvent[]][] {
+  const groups = new Map<string, [StoredEvent, ...StoredEvent[]]>();
   for (const event of events) {
     const key = streamKey(event.tenantId, event.stream);
-    const run = runs.get(key);
-    if (run === undefined) runs.set(key, [event]);
-    else run.push(event);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [event]);
+    else group.push(event);
   }
-  return [...runs.values()];
+  return [...groups.values()];
 }

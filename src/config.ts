@@ -1,88 +1,91 @@
 // The only reader of the environment: every variable, its format and its default.
-import { dirname } from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
 import type { S3Options } from "@/adapters/blob_s3.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
-import { isAddressRange } from "@/transport/http/client.ts";
+import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "@/secret.ts";
+import { isAddressRange } from "@/transport/shared/client_address.ts";
 
-/** A setting that stops the start. The message names the variable and what it accepts, never its value. */
-export class ConfigError extends Error {
-  override readonly name = "ConfigError";
-}
+export { ConfigError };
 
 const flag = z.string().trim().toLowerCase().pipe(
   z.enum(["true", "1", "yes", "on", "false", "0", "no", "off"], { error: "true/1/yes/on or false/0/no/off" }),
 ).transform((word) => ["true", "1", "yes", "on"].includes(word));
 const onOff = z.enum(["on", "off"], { error: "on or off" }).transform((word) => word === "on");
-const whole = (least: number, most: number) =>
-  z.string().regex(/^\d{1,12}$/, `a whole number from ${least} to ${most}`).transform(Number)
+const integer = (least: number, most: number) =>
+  z.string().regex(/^\d{1,12}$/, `an integer from ${least} to ${most}`).transform(Number)
     .pipe(z.number().min(least, `at least ${least}`).max(most, `at most ${most}`));
 const list = z.string().transform((text) => text.split(",").map((part) => part.trim()).filter((part) => part !== ""));
 const origins = list.refine(
   (all) => all.every((origin) => origin === "*" || isOrigin(origin)),
-  "a comma list of origins such as https://app.example.com, or *",
+  "a comma-separated list of origins such as https://app.example.com, or *",
 );
 const url = (protocols: readonly string[]) =>
   z.string().refine(
     (text) => URL.canParse(text) && protocols.includes(new URL(text).protocol),
     `a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(" or ")}`,
   );
-const iceUrls = (schemes: string) =>
-  list.refine(
-    (all) => all.every((text) => new RegExp(`^(${schemes}):[^\\s/]+$`).test(text)),
-    `a comma list of URLs such as ${schemes.split("|")[0]}:ice.example.com:3478`,
+const iceUrls = (scheme: string) => {
+  const form = new RegExp(`^${scheme}s?:[^\\s/]+$`);
+  return list.refine(
+    (all) => all.every((text) => form.test(text)),
+    `a comma-separated list of URLs such as ${scheme}:ice.example.com:3478`,
   ).default([]);
+};
 const proxies = list.refine(
   (all) => all.every(isAddressRange),
-  "a comma list of addresses and networks such as 10.0.0.0/8",
+  "a comma-separated list of addresses and networks such as 10.0.0.0/8",
 );
 const redisUrl = z.string().refine(
   // A password that is not encoded ends the host early: the rest of it would be the database, which is a number.
   (text) => URL.canParse(text) && /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?[^#]*)?$/.test(text),
-  "redis:// or rediss://user:password@host:6379/0, with %2F for a / in the password",
+  "redis:// or rediss://user:password@host:6379/0, with / in the password written as %2F",
 );
 const databaseUrl = z.string().refine(
   (text) => /^sqlite:(?!\/\/[^/]).+$/.test(text) || isPostgresUrl(text),
-  "sqlite:<path> or postgres://user:password@host:5432/name, with %2F for a / in the password",
+  "sqlite:<path> or postgres://user:password@host:5432/name, with / in the password written as %2F",
 );
-const limit = (value: number, most = 1_000_000_000) => whole(1, most).default(value);
+const limit = (value: number, most = 1_000_000_000) => integer(1, most).default(value);
 
 /** Every variable besides secrets: accepted format and default. README's table lists the same names. */
 const Environment = z.object({
   RUST_LOG: z.string().default("info").transform((text, context): LogFilter => {
     const filter = parseLogFilter(text);
     if (filter !== undefined) return filter;
-    context.addIssue("`level` or `target=level`, comma separated; levels: off error warn info debug trace");
+    context.addIssue("`level` or `target=level`, comma-separated; levels: off error warn info debug trace");
     return z.NEVER;
   }),
+  SVC_LOG_FORMAT: z.enum(["auto", "text", "json"], { error: "auto, text or json" }).default("auto"),
   SVC_ENV: z.enum(["development", "staging", "production"], { error: "development, staging or production" })
     .default("development"),
   SVC_HOST: z.string().min(1).default("0.0.0.0"),
-  SVC_PORT: whole(0, 65535).default(8080),
+  SVC_PORT: integer(0, 65535).default(8080),
   SVC_PUBLIC_URL: url(["http:", "https:"]).optional(),
   SVC_JWT_ISSUER: z.string().min(1).optional(),
   SVC_JWT_AUDIENCE: z.string().min(1).optional(),
   SVC_JWKS_URL: url(["http:", "https:"]).optional(),
   SVC_CORS_ALLOW_ORIGINS: origins.default([]),
   SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
-  SVC_HSTS_ENABLED: flag.default(false),
+  SVC_HSTS_ENABLED: flag.optional(),
   SVC_TRUSTED_PROXIES: proxies.default([]),
   SVC_DATABASE_URL: databaseUrl.default("sqlite:./data/gateway.db"),
   SVC_DATA_DIR: z.string().min(1).default("./data"),
   SVC_S3_ENDPOINT: url(["http:", "https:"]).optional(),
-  SVC_S3_BUCKET: z.string().regex(/^[A-Za-z0-9._-]{3,255}$/, "the name of a bucket").optional(),
+  SVC_S3_BUCKET: z.string().regex(/^[A-Za-z0-9._-]{3,255}$/, "a bucket name").optional(),
   SVC_S3_REGION: z.string().min(1).default("us-east-1"),
   SVC_S3_ACCESS_KEY_ID: z.string().min(1).optional(),
   SVC_REDIS_URL: redisUrl.optional(),
   SVC_SEARCH: onOff.default(true),
+  SVC_DRAIN_SECONDS: integer(0, 300).default(5),
   SVC_RATE_LIMIT: onOff.default(true),
-  SVC_LEGACY_QUERY_TOKEN: onOff.default(true),
+  SVC_LEGACY_QUERY_TOKEN: onOff.optional(),
   SVC_REUSE_PORT: flag.default(false),
-  SVC_STUN_URLS: iceUrls("stun|stuns"),
-  SVC_TURN_URLS: iceUrls("turn|turns"),
+  SVC_STUN_URLS: iceUrls("stun"),
+  SVC_TURN_URLS: iceUrls("turn"),
   SVC_LIVEKIT_URL: url(["wss:", "ws:", "https:", "http:"]).optional(),
   SVC_LIVEKIT_API_KEY: z.string().min(1).optional(),
+  SVC_METRICS_PORT: integer(1, 65535).optional(),
+  SVC_METRICS_HOST: z.string().min(1).default("127.0.0.1"),
   SVC_COMMIT: z.string().max(64, "at most 64 characters").default("unknown"),
   SVC_LIMIT_REQUESTS_PER_MINUTE: limit(600),
   SVC_LIMIT_REQUESTS_BURST: limit(100),
@@ -91,31 +94,39 @@ const Environment = z.object({
   SVC_LIMIT_UNAUTHENTICATED_PER_MINUTE: limit(30),
   SVC_LIMIT_REFRESHES_PER_MINUTE: limit(10),
   SVC_LIMIT_REFRESH_TOKEN_DAYS: limit(30, 3650),
+  SVC_LIMIT_TOKEN_HOURS: integer(1, 876_000).optional(),
   SVC_LIMIT_MESSAGES_PER_SECOND: limit(5),
   SVC_LIMIT_MESSAGES_BURST: limit(20),
   SVC_LIMIT_AGENT_MESSAGES_PER_SECOND: limit(10),
   SVC_LIMIT_AGENT_MESSAGES_BURST: limit(50),
-  SVC_LIMIT_BODY_BYTES: limit(1024 * 1024),
+  SVC_LIMIT_SERVICE_FACTOR: limit(20, 10_000),
+  SVC_LIMIT_AGENTS_PER_OWNER: limit(50),
+  SVC_LIMIT_CPU_PERCENT: integer(1, 100).default(10),
+  SVC_LIMIT_BODY_BYTES: limit(256 * 1024),
   SVC_LIMIT_CONNECTIONS: limit(10_000),
   SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL: limit(10),
+  SVC_LIMIT_CONNECTIONS_PER_OWNER: limit(50),
   SVC_LIMIT_CONNECTIONS_PER_ADDRESS: limit(100),
   SVC_LIMIT_COMMANDS_PER_SECOND: limit(20),
   SVC_LIMIT_COMMANDS_BURST: limit(60),
   SVC_LIMIT_FRAME_BYTES: limit(65_536, 1_048_576),
-  SVC_LIMIT_SUBSCRIPTIONS: limit(200),
+  SVC_LIMIT_SUBSCRIPTIONS: limit(1000),
   SVC_LIMIT_OUTBOX_BYTES: limit(1024 * 1024),
+  SVC_LIMIT_SOCKET_MEMORY_BYTES: integer(16 * 1024 * 1024, 999_999_999_999).optional(),
   SVC_LIMIT_RECOVERY_EVENTS: limit(2000, 10_000),
   SVC_LIMIT_ROOM_MEMBERS: limit(5_000),
-  SVC_LIMIT_MEETING_LEASE_SECONDS: whole(3, 600).default(45),
+  SVC_LIMIT_MEETING_LEASE_SECONDS: integer(3, 600).default(45),
   SVC_LIMIT_FILE_BYTES: limit(25 * 1024 * 1024),
   SVC_LIMIT_TENANT_FILE_BYTES: limit(10 * 1024 ** 3, 999_999_999_999),
+  SVC_LIMIT_MEMBER_FILE_BYTES: limit(5 * 1024 ** 3, 999_999_999_999),
+  SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: limit(32 * 1024 ** 2, 999_999_999_999),
+  SVC_LIMIT_WRITTEN_BYTES_PER_DAY: limit(2 * 1024 ** 3, 999_999_999_999),
+  SVC_LIMIT_TENANT_WRITTEN_BYTES_PER_DAY: limit(20 * 1024 ** 3, 999_999_999_999),
+  SVC_LIMIT_STORED_RESPONSE_BYTES: limit(65_536),
+  SVC_LIMIT_STORED_RESPONSES_BYTES: limit(32 * 1024 ** 2, 999_999_999_999),
   SVC_LIMIT_EVENT_DAYS: limit(30),
   SVC_LIMIT_EVENTS_PER_ROOM: limit(100_000),
 });
-
-const SECRET_MIN_BYTES = 32;
-/** So begin the secrets of `.env.example`, which anybody can read. */
-const PLACEHOLDER = "replace-this-";
 
 /** Variables that may also be given as `<NAME>_FILE`, the path of a file that holds the value. */
 const SECRETS = [
@@ -130,11 +141,17 @@ const SECRETS = [
 /** Settings that are or may carry half a secret, so they may come from a file as well. */
 const URL_SECRETS = ["SVC_DATABASE_URL", "SVC_REDIS_URL", "SVC_S3_ACCESS_KEY_ID"] as const;
 
-type Settings = z.output<typeof Environment>;
+const PRODUCTION_TOKEN_HOURS = 24;
+
+/** Secrets besides those of tokens that an operator makes up; others are given by the service that they open. */
+const OWN_SECRETS = ["SVC_METRICS_TOKEN", "SVC_TURN_SECRET"] as const;
+
+/** Settings as they are used: those whose default depends on `SVC_ENV` have their value. */
+type Settings = z.output<typeof Environment> & { SVC_LEGACY_QUERY_TOKEN: boolean };
 
 export type Config = {
   settings: Settings;
-  /** Where contents of files go instead of the data folder. */
+  /** Where contents of files are stored instead of the data directory. */
   s3: S3Options | undefined;
   jwtSecret: Uint8Array;
   /** That one, and the one before it where there was one. */
@@ -144,11 +161,11 @@ export type Config = {
   turnSecret: string | undefined;
   /** The media server, when there is one. */
   liveKit: { url: string; apiKey: string; apiSecret: string } | undefined;
-  /** Things the operator should know, logged at start. */
+  /** What the operator should know, logged at start. */
   warnings: readonly string[];
 };
 
-export type Environ = {
+export type EnvironmentSource = {
   get(name: string): string | undefined;
   readFile(path: string): string;
   /** All that is set, to find what was misspelt. */
@@ -156,7 +173,7 @@ export type Environ = {
 };
 
 /** The process's own environment and files; `.env` in the working directory fills in what is not set. */
-export function processEnviron(): Environ {
+export function processEnvironment(): EnvironmentSource {
   const file = dotenv();
   return {
     get: (name) => Deno.env.get(name) ?? file[name],
@@ -176,7 +193,7 @@ function dotenv(): Record<string, string | undefined> {
 }
 
 /** Reads and checks every variable; throws a `ConfigError` that names all whose form is wrong, or the first that lacks another. */
-export function readConfig(environ: Environ): Config {
+export function readConfig(environ: EnvironmentSource): Config {
   const raw: Record<string, string> = {};
   const known = new Set<string>();
   for (const name of [...Object.keys(Environment.shape), ...SECRETS]) {
@@ -189,30 +206,39 @@ export function readConfig(environ: Environ): Config {
   const parsed = Environment.safeParse(raw);
   if (!parsed.success) {
     // One of each, since a value may be wrong in several ways.
-    const told = new Map(parsed.error.issues.map(({ path, message }) => [String(path[0]), message]));
-    throw new ConfigError([...told].map(([name, form]) => `${name} is not valid: it accepts ${form}`).join("\n"));
+    const messages = new Map(parsed.error.issues.map(({ path, message }) => [String(path[0]), message]));
+    throw new ConfigError([...messages].map(([name, form]) => `${name} is not valid: expected ${form}`).join("\n"));
   }
-  const settings = parsed.data;
+  const settings = withDefaults(parsed.data);
   const isProduction = settings.SVC_ENV === "production";
-  const example = SECRETS.find((name) => raw[name]?.startsWith(PLACEHOLDER));
-  if (example !== undefined && settings.SVC_ENV !== "development") throw notRandom(example);
+  const isDevelopment = settings.SVC_ENV === "development";
+  if (!isDevelopment) {
+    for (const name of SECRETS) rejectExampleSecret(name, raw[name] ?? "");
+    for (const name of OWN_SECRETS) if (raw[name] !== undefined) assertRandomSecret(name, raw[name]);
+  }
   if (isProduction && settings.SVC_CORS_ALLOW_ORIGINS.includes("*")) {
-    throw new ConfigError("SVC_CORS_ALLOW_ORIGINS is not valid: in production it accepts exact origins, not *");
+    throw new ConfigError("SVC_CORS_ALLOW_ORIGINS is not valid: expected exact origins in production, received *");
   }
   if (isProduction && settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
-    throw new ConfigError("SVC_PUBLIC_URL is missing: SVC_HTTPS_REDIRECT_ENABLED needs the host to redirect to");
+    throw new ConfigError("SVC_PUBLIC_URL is missing: SVC_HTTPS_REDIRECT_ENABLED needs it as the redirect target");
+  }
+  if (settings.SVC_METRICS_PORT !== undefined && settings.SVC_METRICS_PORT === settings.SVC_PORT) {
+    throw new ConfigError("SVC_METRICS_PORT is not valid: expected a different port than SVC_PORT");
   }
   if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL?.startsWith("http:") === true) {
-    throw new ConfigError("SVC_PUBLIC_URL is not valid: with SVC_HTTPS_REDIRECT_ENABLED it accepts https:// only");
+    throw new ConfigError("SVC_PUBLIC_URL is not valid: expected https:// when SVC_HTTPS_REDIRECT_ENABLED is set");
   }
   const warnings = [...environ.names?.() ?? []]
     .filter((name) => name.startsWith("SVC_") && !known.has(name) && environ.get(name))
-    .map((name) => `${name} is no setting`);
+    .map((name) => `${name} is not a known setting`);
   if (settings.SVC_HTTPS_REDIRECT_ENABLED && settings.SVC_PUBLIC_URL === undefined) {
     settings.SVC_PUBLIC_URL = "https://localhost";
-    warnings.push("No SVC_PUBLIC_URL: plain http is redirected to https://localhost");
+    warnings.push("SVC_PUBLIC_URL is not set: HTTP requests are redirected to https://localhost");
   }
   warnings.push(...nodeWarnings(settings));
+  if (isProduction && raw.SVC_METRICS_TOKEN === undefined && settings.SVC_METRICS_PORT === undefined) {
+    warnings.push("/metrics is closed: set SVC_METRICS_TOKEN or SVC_METRICS_PORT to open it");
+  }
   const secret = jwtSecret(settings, raw, warnings);
   const previous = raw.SVC_JWT_SECRET_PREVIOUS;
   return {
@@ -221,11 +247,21 @@ export function readConfig(environ: Environ): Config {
     jwtSecret: secret,
     jwtSecrets: previous === undefined
       ? [secret]
-      : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, settings)],
+      : [secret, secretBytes("SVC_JWT_SECRET_PREVIOUS", previous, isDevelopment)],
     metricsToken: raw.SVC_METRICS_TOKEN,
     turnSecret: turnSecret(settings, raw),
     liveKit: liveKit(settings, raw),
     warnings,
+  };
+}
+
+/** In production what is convenient elsewhere has to be asked for. */
+function withDefaults(given: z.output<typeof Environment>): Settings {
+  const isProduction = given.SVC_ENV === "production";
+  return {
+    ...given,
+    SVC_LEGACY_QUERY_TOKEN: given.SVC_LEGACY_QUERY_TOKEN ?? !isProduction,
+    SVC_LIMIT_TOKEN_HOURS: given.SVC_LIMIT_TOKEN_HOURS ?? (isProduction ? PRODUCTION_TOKEN_HOURS : undefined),
   };
 }
 
@@ -252,15 +288,18 @@ function s3Of(settings: Settings, secretAccessKey: string | undefined): S3Option
 function nodeWarnings({ SVC_DATABASE_URL, SVC_REDIS_URL }: Settings): string[] {
   const isSqlite = SVC_DATABASE_URL.startsWith("sqlite:");
   if (isSqlite && SVC_REDIS_URL !== undefined) {
-    return ["SVC_REDIS_URL with SQLite serves one gateway only: several need PostgreSQL in SVC_DATABASE_URL"];
+    return [
+      "SVC_REDIS_URL is set but SVC_DATABASE_URL is SQLite, which supports a single gateway: use PostgreSQL to " +
+      "run several",
+    ];
   }
   if (!isSqlite && SVC_REDIS_URL === undefined) {
-    return ["No SVC_REDIS_URL: another gateway on this database would be heard with seconds of delay"];
+    return ["SVC_REDIS_URL is not set: if another gateway uses this database, events from it arrive seconds late"];
   }
   return [];
 }
 
-function valueOf(environ: Environ, name: string, mayBeFile: boolean): string | undefined {
+function valueOf(environ: EnvironmentSource, name: string, mayBeFile: boolean): string | undefined {
   const value = environ.get(name);
   if (value !== undefined && value !== "") return value;
   const path = mayBeFile ? environ.get(`${name}_FILE`) : undefined;
@@ -269,29 +308,30 @@ function valueOf(environ: Environ, name: string, mayBeFile: boolean): string | u
   try {
     text = environ.readFile(path).trim();
   } catch (cause) {
-    throw new ConfigError(`${name}_FILE is not valid: it accepts the path of a readable file`, { cause });
+    throw new ConfigError(`${name}_FILE is not valid: expected the path of a readable file`, { cause });
   }
   // As a full disk leaves it: an empty secret would be everybody's.
-  if (text === "") throw new ConfigError(`${name}_FILE is not valid: it accepts a file that is not empty`);
+  if (text === "") throw new ConfigError(`${name}_FILE is not valid: expected a non-empty file`);
   return text;
 }
 
 function jwtSecret(settings: Settings, raw: Record<string, string>, warnings: string[]): Uint8Array {
   const [own, other] = [raw.SVC_JWT_SECRET, raw.JWT_SECRET];
   if (own !== undefined && other !== undefined && own !== other) {
-    warnings.push("SVC_JWT_SECRET and JWT_SECRET differ; SVC_JWT_SECRET is used");
+    warnings.push("SVC_JWT_SECRET and JWT_SECRET differ: using SVC_JWT_SECRET");
   }
-  if (own !== undefined) return secretBytes("SVC_JWT_SECRET", own, settings);
-  if (other !== undefined) return secretBytes("JWT_SECRET", other, settings);
-  if (settings.SVC_ENV !== "development") {
-    throw new ConfigError("SVC_JWT_SECRET is missing: outside development it needs at least 32 bytes");
+  const isDevelopment = settings.SVC_ENV === "development";
+  if (own !== undefined) return secretBytes("SVC_JWT_SECRET", own, isDevelopment);
+  if (other !== undefined) return secretBytes("JWT_SECRET", other, isDevelopment);
+  if (!isDevelopment) {
+    throw new ConfigError("SVC_JWT_SECRET is missing: expected at least 32 bytes outside development");
   }
   return developmentSecret(`${settings.SVC_DATA_DIR}/jwt_secret`, warnings);
 }
 
 function turnSecret({ SVC_TURN_URLS }: Settings, raw: Record<string, string>): string | undefined {
   if (SVC_TURN_URLS.length > 0 && raw.SVC_TURN_SECRET === undefined) {
-    throw new ConfigError("SVC_TURN_SECRET is missing: SVC_TURN_URLS needs the secret shared with the TURN server");
+    throw new ConfigError("SVC_TURN_SECRET is missing: SVC_TURN_URLS needs the secret of the TURN server");
   }
   return raw.SVC_TURN_SECRET;
 }
@@ -302,52 +342,7 @@ function liveKit(settings: Settings, raw: Record<string, string>): Config["liveK
   const apiSecret = raw.SVC_LIVEKIT_API_SECRET;
   if (url !== undefined && apiKey !== undefined && apiSecret !== undefined) return { url, apiKey, apiSecret };
   if (url === undefined && apiKey === undefined && apiSecret === undefined) return undefined;
-  throw new ConfigError("SVC_LIVEKIT_URL, SVC_LIVEKIT_API_KEY and SVC_LIVEKIT_API_SECRET are needed together");
-}
-
-function secretBytes(name: string, text: string, settings: Settings): Uint8Array {
-  const refusal = new ConfigError(`${name} is not valid: it accepts at least 32 bytes, raw or as base64:<text>`);
-  let bytes: Uint8Array;
-  try {
-    bytes = text.startsWith("base64:") ? Uint8Array.fromBase64(text.slice(7)) : new TextEncoder().encode(text);
-  } catch {
-    throw refusal;
-  }
-  if (bytes.length < SECRET_MIN_BYTES) throw refusal;
-  if (settings.SVC_ENV !== "development" && new Set(bytes).size < 8) throw notRandom(name);
-  return bytes;
-}
-
-function notRandom(name: string): ConfigError {
-  return new ConfigError(`${name} is not valid: it accepts a random secret, such as of openssl rand -hex 32`);
-}
-
-/** A secret made once and kept beside the data, so that tokens outlive a restart in development. */
-function developmentSecret(path: string, warnings: string[]): Uint8Array {
-  try {
-    const kept = new TextEncoder().encode(Deno.readTextFileSync(path).trim());
-    if (kept.length >= SECRET_MIN_BYTES) return kept;
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) {
-      throw new ConfigError(`${path} cannot be read; set SVC_JWT_SECRET or mend the file`, { cause: error });
-    }
-    return newDevelopmentSecret(path, warnings);
-  }
-  throw new ConfigError(`${path} holds less than ${SECRET_MIN_BYTES} bytes; set SVC_JWT_SECRET or remove the file`);
-}
-
-function newDevelopmentSecret(path: string, warnings: string[]): Uint8Array {
-  const text = crypto.getRandomValues(new Uint8Array(32)).toHex();
-  try {
-    Deno.mkdirSync(dirname(path), { recursive: true });
-    Deno.writeTextFileSync(path, text, { mode: 0o600, createNew: true });
-  } catch (cause) {
-    throw new ConfigError("SVC_DATA_DIR names no folder to keep a secret for development in; set SVC_JWT_SECRET", {
-      cause,
-    });
-  }
-  warnings.push(`No SVC_JWT_SECRET: made one for development in ${path}`);
-  return new TextEncoder().encode(text);
+  throw new ConfigError("SVC_LIVEKIT_URL, SVC_LIVEKIT_API_KEY and SVC_LIVEKIT_API_SECRET must be set together");
 }
 
 /** Scheme, host and port and nothing else, also those that apps give their own pages, for which URL knows no origin. */
@@ -356,9 +351,18 @@ function isOrigin(text: string): boolean {
   return url !== null && url.host !== "" && !url.host.includes("*") && `${url.protocol}//${url.host}` === text;
 }
 
+/** The URL with the first of its hosts alone: URL knows no list of them. */
+function withFirstHost(text: string): string {
+  const start = text.indexOf("://") + 3;
+  const length = text.slice(start).search(/[/?]/);
+  const end = length < 0 ? text.length : start + length;
+  const comma = text.indexOf(",", Math.max(start, text.lastIndexOf("@", end)));
+  return comma < 0 || comma > end ? text : text.slice(0, comma) + text.slice(end);
+}
+
 /** Whether the driver can read it: what it cannot, it repeats with the password in its error. The host may be a list. */
 function isPostgresUrl(text: string): boolean {
-  const url = URL.parse(text.replace(/,[^/?@]*(?=[/?]|$)/, ""));
+  const url = URL.parse(withFirstHost(text));
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false;
   // The rest of a password that was not encoded, whose first part would be taken for the host and logged.
   if (url.hash !== "" || url.pathname.includes("@")) return false;

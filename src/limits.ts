@@ -1,27 +1,41 @@
-// From settings to the limits that each part works with, and to the list that clients may read.
-import type { Rate } from "@/core/operation.ts";
+// Derives the limits of each part from the settings, and the list that clients may read.
+import type { Rate, Rates } from "@/core/operation.ts";
+import type { StoredResponseLimits } from "@/adapters/idempotency_store.ts";
+import type { WriteLimits } from "@/core/write_budget.ts";
 import type { Config } from "@/config.ts";
-import { withoutCaps, WS_LIMITS, type WsLimits } from "@/transport/ws/limits.ts";
+import { containerMemoryLimit } from "@/runtime/memory.ts";
+import { withoutRateLimits, WS_LIMITS, type WsLimits } from "@/transport/shared/socket_limits.ts";
 
-/** What a client needs, in the first frame after it was away, to ask for one of its channels from where it was. */
+/** Bytes of a command that recovers one channel, in the first frame after a reconnect. */
 const SUBSCRIBE_BYTES = 240;
 
-/** Limits that `SVC_RATE_LIMIT=off` lifts. */
-const IS_CAP = /_(PER_SECOND|PER_MINUTE|BURST)$|_CONNECTIONS/;
+/** Limits that `SVC_RATE_LIMIT=off` disables. */
+const RATE_SETTING = /_(PER_SECOND|PER_MINUTE|PER_DAY|BURST|CPU_PERCENT)$|_CONNECTIONS/;
 
 export type Limits = {
-  /** Whether anything is counted against rates and numbers of connections. */
-  isOn: boolean;
+  /** Whether rates and numbers of connections are limited. */
+  isEnabled: boolean;
   requests: Rate;
   writes: Rate;
   unauthenticated: Rate;
   /** Uses of refresh tokens from one address. */
   refreshes: Rate;
-  messages: { human: Rate; agent: Rate };
-  files: { fileMaxBytes: number; tenantMaxBytes: number };
+  messages: Rates;
+  /** A service may call this many times as often as a person. */
+  serviceFactor: number;
+  /** Share of the node's CPU time for one principal; `undefined` when limits are off. */
+  cpuPercent: number | undefined;
+  /** Agents that one principal may own. */
+  agentsPerOwner: number;
+  /** `undefined` when limits are off. */
+  writtenBytes: WriteLimits | undefined;
+  storedResponses: StoredResponseLimits;
+  files: { fileMaxBytes: number; tenantMaxBytes: number; memberMaxBytes: number };
   ws: WsLimits;
-  /** By name, as capabilities and `me` show them. */
-  shown: Readonly<Record<string, number>>;
+  /** Growth of memory that unfinished messages of sockets may cause. */
+  socketMemoryBytes: number;
+  /** By name, as shown by capabilities and `me`. */
+  publicLimits: Readonly<Record<string, number>>;
 };
 
 /** The limits in force. */
@@ -36,26 +50,27 @@ export function limitsOf({ settings }: Config): Limits {
     frameMaxBytes: Math.max(settings.SVC_LIMIT_FRAME_BYTES, Math.min(firstFrameBytes, inboxMaxBytes)),
     outboxMaxBytes: settings.SVC_LIMIT_OUTBOX_BYTES,
     replyMaxEvents: settings.SVC_LIMIT_RECOVERY_EVENTS,
-    // A reply is added while half of the outbox may be waiting there already.
+    // Half of the outbox may be in use when a reply is added.
     replyMaxBytes: Math.floor(settings.SVC_LIMIT_OUTBOX_BYTES / 4),
     subscriptionsMax: settings.SVC_LIMIT_SUBSCRIPTIONS,
     rate: { perSecond: settings.SVC_LIMIT_COMMANDS_PER_SECOND, burst: settings.SVC_LIMIT_COMMANDS_BURST },
     connectionsPerPrincipal: settings.SVC_LIMIT_CONNECTIONS_PER_PRINCIPAL,
+    connectionsPerOwner: settings.SVC_LIMIT_CONNECTIONS_PER_OWNER,
     connectionsPerAddress: settings.SVC_LIMIT_CONNECTIONS_PER_ADDRESS,
     connectionsPerNode: settings.SVC_LIMIT_CONNECTIONS,
-    // Only where no other process can write, nothing can be missed.
+    // Events can be missed unless this is the only process that writes.
     ...(isAlone ? {} : { compareHeadsMs: 2000 }),
   };
   const shown = Object.fromEntries(
-    Object.entries(settings).filter(([name]) =>
-      name.startsWith("SVC_LIMIT_") && (settings.SVC_RATE_LIMIT || !IS_CAP.test(name))
+    Object.entries(settings).filter(([name, value]) =>
+      name.startsWith("SVC_LIMIT_") && value !== undefined && (settings.SVC_RATE_LIMIT || !RATE_SETTING.test(name))
     ).map(([name, value]) => [
       name.slice("SVC_LIMIT_".length).toLowerCase().replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
       Number(value),
     ]),
   );
   return {
-    isOn: settings.SVC_RATE_LIMIT,
+    isEnabled: settings.SVC_RATE_LIMIT,
     requests: perMinute(settings.SVC_LIMIT_REQUESTS_PER_MINUTE, settings.SVC_LIMIT_REQUESTS_BURST),
     writes: perMinute(settings.SVC_LIMIT_WRITES_PER_MINUTE, settings.SVC_LIMIT_WRITES_BURST),
     unauthenticated: perMinute(
@@ -70,8 +85,29 @@ export function limitsOf({ settings }: Config): Limits {
         burst: settings.SVC_LIMIT_AGENT_MESSAGES_BURST,
       },
     },
-    files: { fileMaxBytes: settings.SVC_LIMIT_FILE_BYTES, tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES },
-    ws: settings.SVC_RATE_LIMIT ? ws : withoutCaps(ws),
-    shown: { ...shown, frameBytes: ws.frameMaxBytes },
+    serviceFactor: settings.SVC_LIMIT_SERVICE_FACTOR,
+    cpuPercent: settings.SVC_RATE_LIMIT ? settings.SVC_LIMIT_CPU_PERCENT : undefined,
+    agentsPerOwner: settings.SVC_LIMIT_AGENTS_PER_OWNER,
+    writtenBytes: settings.SVC_RATE_LIMIT
+      ? {
+        bytesPerMinute: settings.SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE,
+        bytesPerDay: settings.SVC_LIMIT_WRITTEN_BYTES_PER_DAY,
+        tenantBytesPerDay: settings.SVC_LIMIT_TENANT_WRITTEN_BYTES_PER_DAY,
+      }
+      : undefined,
+    storedResponses: {
+      responseMaxChars: settings.SVC_LIMIT_STORED_RESPONSE_BYTES,
+      ownerMaxChars: settings.SVC_LIMIT_STORED_RESPONSES_BYTES,
+    },
+    files: {
+      fileMaxBytes: settings.SVC_LIMIT_FILE_BYTES,
+      tenantMaxBytes: settings.SVC_LIMIT_TENANT_FILE_BYTES,
+      memberMaxBytes: settings.SVC_LIMIT_MEMBER_FILE_BYTES,
+    },
+    // The default in a small container leaves memory for everything else.
+    socketMemoryBytes: settings.SVC_LIMIT_SOCKET_MEMORY_BYTES ??
+      Math.min(256 * 1024 * 1024, containerMemoryLimit() / 8),
+    ws: settings.SVC_RATE_LIMIT ? ws : withoutRateLimits(ws),
+    publicLimits: { ...shown, frameBytes: ws.frameMaxBytes },
   };
 }

@@ -1,92 +1,122 @@
 // The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
 import { createApp } from "@/app.ts";
-import { type Config, ConfigError, processEnviron, readConfig } from "@/config.ts";
-import { thisMachine } from "@/core/clock.ts";
+import { type Config, ConfigError, processEnvironment, readConfig } from "@/config.ts";
+import { systemTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf, startLogging, stopLogging } from "@/core/log.ts";
+import { ensureDirectories, permissionHintFor } from "@/permissions.ts";
+import { ignoreOversizedMessage } from "@/runtime/oversized_message.ts";
 import { mintToken } from "@/token.ts";
 
-/** Requests that run get this long to end, and the whole stop that long. */
-const REQUESTS_MS = 20_000;
-const DRAIN_MS = 30_000;
-/** The server's own shutdown would overtake the close frames that were written just before it. */
-const LAST_WORDS_MS = 50;
-/** One Ctrl-C comes twice where `deno task` hands on what the terminal has sent to both. */
-const ECHO_MS = 300;
+/** Timeouts for running requests, and for the whole stop. */
+const REQUEST_DRAIN_MS = 20_000;
+const STOP_TIMEOUT_MS = 30_000;
+/** One Ctrl-C arrives twice where `deno task` forwards a signal that the terminal has sent to both processes. */
+const SIGNAL_DEBOUNCE_MS = 300;
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 const STORE_WAIT_MS = 30_000;
-const USAGE = "usage: gateway [serve] | token --sub <id> … | health | backup <new file> | restore [<file>]";
+const USAGE =
+  "usage: gateway [serve] | token --sub <id> … | health | backup <file> | restore [<file>] | dashboard | help\n" +
+  "Settings are environment variables or lines of the file .env; .env.example lists them";
+/** Number of arguments of each command; `token` parses its own. */
+const ARGUMENTS_MAX: Readonly<Record<string, number>> = { serve: 0, health: 0, backup: 1, restore: 1, dashboard: 0 };
 
 const log = logOf("main");
 
 async function main([command = "serve", ...args]: readonly string[]): Promise<number> {
+  const wrong = wrongArgument(command, args);
+  if (wrong !== undefined) {
+    printError(`${wrong}\n${USAGE}`);
+    return 2;
+  }
   try {
     switch (command) {
       case "serve":
-        return await serve(readConfig(processEnviron()));
+        return await serve(readConfig(processEnvironment()));
       case "token":
-        print(await mintToken(readConfig(processEnviron()), args));
+        print(await mintToken(readConfig(processEnvironment()), args));
         return 0;
       case "health":
-        return await health(readConfig(processEnviron()));
+        return await health(readConfig(processEnvironment()));
       case "backup":
-        return await backup(readConfig(processEnviron()), args);
+        return await runBackup(readConfig(processEnvironment()), args);
       case "restore":
-        return await restored(readConfig(processEnviron()), args);
+        return await runRestore(readConfig(processEnvironment()), args);
+      case "dashboard":
+        print((await import("@/dashboard.json", { with: { type: "text" } })).default);
+        return 0;
       default:
-        complain(USAGE);
-        return 2;
+        print(USAGE);
+        return 0;
     }
   } catch (error) {
-    complain(
+    printError(
       error instanceof ConfigError || command !== "serve" ? messageOf(error) : `Start failed: ${messageOf(error)}`,
     );
+    const remedy = permissionHintFor(error);
+    if (remedy !== undefined) printError(remedy);
     return 1;
   }
 }
 
+/** The error of the command line, if there is one. */
+function wrongArgument(command: string, args: readonly string[]): string | undefined {
+  if (["token", "help", "--help", "-h"].includes(command)) return undefined;
+  const most = ARGUMENTS_MAX[command];
+  const option = [command, ...args].find((part) => part.startsWith("-"));
+  if (option !== undefined) return `Unknown option ${option}`;
+  if (most === undefined) return `Unknown command ${command}`;
+  return args.length > most ? `Unexpected argument ${args[most]} of ${command}` : undefined;
+}
+
 async function serve(config: Config): Promise<number> {
   const { settings } = config;
-  await startLogging(settings.RUST_LOG);
+  await startLogging(settings.RUST_LOG, settings.SVC_LOG_FORMAT);
   for (const warning of config.warnings) log.warn(warning);
-  const app = await whenStoreAnswers(() => createApp(config, { machine: thisMachine }));
+  await ensureDirectories(config);
+  const app = await waitForStore(() => createApp(config, { timeSource: systemTime }));
   const ended = Promise.withResolvers<void>();
   let askedAt: number | undefined;
 
   async function stop(signal: keyof typeof EXIT_CODES): Promise<void> {
     if (askedAt !== undefined) {
-      if (performance.now() - askedAt < ECHO_MS) return;
-      // Whoever asks twice does not want to wait, whatever it is that hangs; what was acknowledged is on disk already.
-      log.warn("ended at once, as it was asked to stop a second time", { signal });
+      if (performance.now() - askedAt < SIGNAL_DEBOUNCE_MS) return;
+      // A second signal stops at once, whatever hangs; acknowledged writes are on disk already.
+      log.warn("second signal received; exiting immediately", { signal });
       Deno.exit(EXIT_CODES[signal]);
     }
     askedAt = performance.now();
-    log.info("stopping", { signal });
-    // A client that never lets go must not keep the process.
-    const deadline = setTimeout(() => Deno.exit(1), DRAIN_MS);
+    // At a terminal there is no load balancer to wait for.
+    const windowMs = signal === "SIGTERM" ? settings.SVC_DRAIN_SECONDS * 1000 : 0;
+    log.info("stopping", { signal, windowMs });
+    app.markDraining();
+    await new Promise((resolve) => setTimeout(resolve, windowMs));
+    // A client that never disconnects must not keep the process running.
+    const deadline = setTimeout(() => Deno.exit(1), STOP_TIMEOUT_MS);
     const enough = Promise.withResolvers<void>();
-    const patience = setTimeout(enough.resolve, REQUESTS_MS);
+    const drainTimer = setTimeout(enough.resolve, REQUEST_DRAIN_MS);
     await app.drain();
-    await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));
     await Promise.race([server.shutdown(), enough.promise]);
-    clearTimeout(patience);
+    clearTimeout(drainTimer);
+    await metricsServer?.shutdown();
     await app[Symbol.asyncDispose]();
     clearTimeout(deadline);
     ended.resolve();
   }
 
-  const server = listen({
+  const metricsServer = settings.SVC_METRICS_PORT === undefined ? undefined : listen("SVC_METRICS", {
+    hostname: settings.SVC_METRICS_HOST,
+    port: settings.SVC_METRICS_PORT,
+    onListen: ({ hostname, port }) => log.info("metrics listening", { url: `http://${hostname}:${port}/metrics` }),
+  }, (request) => app.fetchMetrics(request));
+  const server = listen("SVC", {
     hostname: settings.SVC_HOST,
     port: settings.SVC_PORT,
     reusePort: settings.SVC_REUSE_PORT,
     onListen: ({ hostname, port }) =>
       log.info("listening", { url: `http://${hostname}:${port}`, env: settings.SVC_ENV }),
-    onError: (error) => {
-      log.error("unexpected", { cause: messageOf(error) });
-      return new Response("Internal error", { status: 500 });
-    },
   }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
-  globalThis.addEventListener("unhandledrejection", outliveLongText);
+  ignoreOversizedMessage((cause) => log.warn("WebSocket message too long for the runtime", { cause }));
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     Deno.addSignalListener(signal, () => void stop(signal));
   }
@@ -96,40 +126,44 @@ async function serve(config: Config): Promise<number> {
   return 0;
 }
 
-/** A message of a socket that is longer than any text can be rejects inside the runtime, which would end the process. */
-function outliveLongText(event: PromiseRejectionEvent): void {
-  const { reason } = event;
-  if (!(reason instanceof TypeError) || !reason.message.includes("buffer exceeds maximum length")) return;
-  event.preventDefault();
-  log.warn("a socket's message was too long for the runtime", { cause: reason.message });
-}
-
+/** Serves at the address of `<prefix>_HOST` and `<prefix>_PORT`. */
 function listen(
-  options: Deno.ServeTcpOptions,
+  prefix: string,
+  options: Deno.ServeTcpOptions & { hostname: string; port: number },
   handler: Deno.ServeHandler<Deno.NetAddr>,
 ): Deno.HttpServer<Deno.NetAddr> {
   try {
-    return Deno.serve(options, handler);
+    return Deno.serve({
+      ...options,
+      onError: (error) => {
+        log.error("unhandled error", { cause: messageOf(error) });
+        return new Response("Internal error", { status: 500 });
+      },
+    }, handler);
   } catch (cause) {
-    throw new Error("SVC_HOST and SVC_PORT name no address to listen on", { cause });
+    if (cause instanceof Deno.errors.AddrInUse) {
+      const taken = `${options.hostname}:${options.port} is already in use, possibly by another gateway`;
+      throw new Error(`${taken}: stop that process, or set ${prefix}_PORT to a free port`);
+    }
+    throw new Error(`${prefix}_HOST and ${prefix}_PORT: the gateway cannot listen on this address`, { cause });
   }
 }
 
-/** A database that starts beside us may take a while; one that is wrong is told at once. */
-async function whenStoreAnswers<Result>(open: () => Promise<Result>): Promise<Result> {
+/** Waits for a database that starts at the same time; a wrong configuration fails at once. */
+async function waitForStore<Result>(open: () => Promise<Result>): Promise<Result> {
   const until = performance.now() + STORE_WAIT_MS;
   while (true) {
     try {
       return await open();
     } catch (error) {
       if (!(error instanceof Fault) || error.code !== "unavailable" || performance.now() > until) throw error;
-      log.warn("the database of SVC_DATABASE_URL cannot be used yet", { cause: messageOf(error) });
+      log.warn("waiting for the database of SVC_DATABASE_URL", { cause: messageOf(error) });
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
   }
 }
 
-/** For container checks: 0 when the gateway on this machine is up. */
+/** For container health checks: 0 when the gateway on this host is up. */
 async function health({ settings }: Config): Promise<number> {
   const { SVC_HOST: host, SVC_PORT: port } = settings;
   const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
@@ -138,20 +172,23 @@ async function health({ settings }: Config): Promise<number> {
   return response.ok ? 0 : 1;
 }
 
-/** Copies the database while a gateway may be running. */
-async function backup({ settings }: Config, [file]: readonly string[]): Promise<number> {
-  if (file === undefined) throw new Error("Name the file to write: deno task backup copy.db");
-  const { backUp } = await import("@/adapters/backup.ts");
-  await backUp(settings.SVC_DATABASE_URL, file);
-  print(`${file} holds the database; files and the secret in ${settings.SVC_DATA_DIR} are not in it`);
+/** Creates a backup; a gateway may be running meanwhile. */
+async function runBackup({ settings }: Config, [file]: readonly string[]): Promise<number> {
+  if (file === undefined) throw new Error("Expected the path of the file to write: deno task backup copy.db");
+  const { createBackup } = await import("@/adapters/backup.ts");
+  await createBackup(settings.SVC_DATABASE_URL, file);
+  print(`Database written to ${file}; uploaded files and secrets in ${settings.SVC_DATA_DIR} are not included`);
   return 0;
 }
 
-/** Takes a backup's database into use, or declares that one was. */
-async function restored({ settings }: Config, [file]: readonly string[]): Promise<number> {
+/** Restores a backup, or marks the database as restored. */
+async function runRestore({ settings }: Config, [file]: readonly string[]): Promise<number> {
   const { restore } = await import("@/adapters/backup.ts");
-  const old = await restore(settings.SVC_DATABASE_URL, file, thisMachine.clock);
-  print(`Restored${old === undefined ? "" : `; the database that was there is now ${old}`}. Clients will read anew`);
+  const old = await restore(settings.SVC_DATABASE_URL, file, systemTime.clock);
+  print(
+    `Restored${old === undefined ? "" : `; the previous database was moved to ${old}`}. Streams were reset: ` +
+      "clients read their state again",
+  );
   return 0;
 }
 
@@ -164,7 +201,7 @@ function print(text: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));
 }
 
-function complain(text: string): void {
+function printError(text: string): void {
   Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
 }
 

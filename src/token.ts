@@ -1,8 +1,9 @@
-// `deno task token`: signs an access token with the gateway's own secret, for trying things out and for scripts.
+// `deno task token`: signs an access token with the gateway's own secret, for experiments and scripts.
 import { parseArgs } from "node:util";
 import { SignJWT } from "jose";
 import type { Config } from "@/config.ts";
 import { Claims } from "@/modules/identity/mod.ts";
+import { DAY_SECONDS, HOUR_SECONDS } from "./core/clock.ts";
 
 const USAGE = "usage: deno task token --sub <id> [--tenant <id>] [--kind human|agent|service] [--name <text>] " +
   "[--role owner|admin|member|guest] [--scope <space list>] [--ttl <seconds>]";
@@ -10,10 +11,14 @@ const USAGE = "usage: deno task token --sub <id> [--tenant <id>] [--kind human|a
 /** The signed token for command-line arguments; throws an Error whose message is for the terminal. */
 export async function mintToken(config: Config, args: readonly string[]): Promise<string> {
   const { values } = parseArguments(args);
-  const { sub, ttl = "86400", ...claims } = values;
+  const { SVC_LIMIT_TOKEN_HOURS: hoursMax = Infinity } = config.settings;
+  const { sub, ttl = String(Math.min(DAY_SECONDS, hoursMax * HOUR_SECONDS)), ...claims } = values;
   if (sub === undefined) throw new Error(`--sub is missing\n${USAGE}`);
   const seconds = Number(ttl);
-  if (!/^[1-9]\d{0,9}$/.test(ttl)) throw new Error(`--ttl is a whole number of seconds\n${USAGE}`);
+  if (!/^[1-9]\d{0,9}$/.test(ttl)) throw new Error(`--ttl must be an integer number of seconds\n${USAGE}`);
+  if (seconds > hoursMax * HOUR_SECONDS) {
+    throw new Error(`--ttl must be at most ${hoursMax * HOUR_SECONDS} seconds (SVC_LIMIT_TOKEN_HOURS)\n${USAGE}`);
+  }
   const wrong = Claims.safeParse(values).error?.issues[0];
   if (wrong !== undefined) throw new Error(`--${wrong.path.join(".")} is not valid: ${wrong.message}\n${USAGE}`);
   const { SVC_JWT_ISSUER: issuer, SVC_JWT_AUDIENCE: audience } = config.settings;

@@ -4,7 +4,8 @@ import { ConfigError, readConfig } from "@/config.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import { limitsOf } from "@/limits.ts";
 import { openGateway, SECRET } from "./harness.ts";
-import { offsets, rig, SMALL } from "./transport/ws_rig.ts";
+import { captureLog } from "./log_capture.ts";
+import { createHubHarness, offsetsOn, TEST_LIMITS } from "./transport/ws_harness.ts";
 import { until } from "./wait.ts";
 
 function read(environment: Record<string, string>): ReturnType<typeof readConfig> {
@@ -68,7 +69,7 @@ Deno.test("each bad value is refused by the name of its variable, without the va
   for (const [name, values] of Object.entries(bad)) {
     for (const value of values) {
       const message = refusal({ [name]: value });
-      assert.match(message, new RegExp(`^${name} is not valid: it accepts (?!Too|Invalid)`), value);
+      assert.match(message, new RegExp(`^${name} is not valid: expected (?!Too|Invalid)`), value);
       assert.ok(!message.includes("hunter2"), message);
     }
   }
@@ -114,9 +115,49 @@ Deno.test("an app whose pages have a scheme of their own may call", async () => 
   }
 });
 
+Deno.test("pages on localhost may call in development, and only there", async () => {
+  for (const SVC_ENV of ["development", "staging"]) {
+    await using gateway = await openGateway({ SVC_ENV, SVC_JWT_SECRET: "bX3v0rYqkz8TgWm2nJd5uPcLh7sEaFi1" });
+    const allowed = async (origin: string) =>
+      (await gateway.withToken(undefined).get("/health", { origin })).headers.get("access-control-allow-origin");
+    for (const origin of ["http://localhost:5173", "http://127.0.0.1:3000", "http://[::1]:8000", "https://localhost"]) {
+      assert.equal(await allowed(origin), SVC_ENV === "development" ? origin : null, origin);
+    }
+    for (const origin of ["http://localhost.evil.test", "http://evil.test:5173", "http://localhost:5173.evil.test"]) {
+      assert.equal(await allowed(origin), null, origin);
+    }
+  }
+});
+
+Deno.test("a refused page is named in the log with the setting that would let it in, and cannot flood it", async () => {
+  await using gateway = await openGateway({ SVC_PUBLIC_URL: "https://collab.test" });
+  const ask = (origin: string) => gateway.withToken(undefined).get("/health", { origin });
+  const warnings = async (origins: readonly string[]) =>
+    (await captureLog(["gateway", "http"], async () => {
+      for (const origin of origins) await ask(origin);
+    })).filter(({ level }) => level === "warning");
+  const [first, ...others] = await warnings(["https://app.test", "https://app.test", "https://collab.test"]);
+  assert.deepEqual(others, []);
+  assert.match(String(first?.rawMessage), /SVC_CORS_ALLOW_ORIGINS/);
+  assert.deepEqual(first?.properties, { origin: "https://app.test" });
+  const flood = await warnings(Array.from({ length: 200 }, (_, at) => `https://${at}.test/${"x".repeat(500)}\t"`));
+  assert.ok(flood.length <= 11, `${flood.length} lines`);
+  assert.ok(flood.every(({ properties }) => String(properties["origin"] ?? "").length <= 100));
+  gateway.clock.advance(3_600_000);
+  assert.equal((await warnings(["https://app.test"])).length, 1);
+  const upgrade = { origin: "https://page.test", upgrade: "websocket", connection: "upgrade" };
+  const records = await captureLog(["gateway", "http"], async () => {
+    assert.equal((await gateway.withToken(undefined).get("/ws", upgrade)).status, 403);
+  });
+  assert.deepEqual(records.flatMap(({ properties }) => properties["origin"] ?? []), ["https://page.test"]);
+});
+
 Deno.test("a setting that does not exist is told, and what stands in for it is not", () => {
   const unknown = { SVC_POTR: "1", SVC_PUBLIC_URL_FILE: "/run/url", SVC_REDIS_URL_FILE: "", RUST_BACKTRACE: "1" };
-  assert.deepEqual(read(unknown).warnings, ["SVC_POTR is no setting", "SVC_PUBLIC_URL_FILE is no setting"]);
+  assert.deepEqual(read(unknown).warnings, [
+    "SVC_POTR is not a known setting",
+    "SVC_PUBLIC_URL_FILE is not a known setting",
+  ]);
 });
 
 Deno.test("a file that should hold a secret and is empty stops the start", async () => {
@@ -176,7 +217,7 @@ Deno.test("a secret for development that cannot be kept is refused by the name o
   const folder = await Deno.makeTempDir();
   try {
     await Deno.symlink(`${folder}/nowhere/deeper`, `${folder}/data`);
-    assert.match(refusal({ SVC_JWT_SECRET: "", SVC_DATA_DIR: `${folder}/data` }), /^SVC_DATA_DIR .*SVC_JWT_SECRET$/);
+    assert.match(refusal({ SVC_JWT_SECRET: "", SVC_DATA_DIR: `${folder}/data` }), /^SVC_DATA_DIR: .*SVC_JWT_SECRET$/);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -190,17 +231,17 @@ Deno.test("a frame that asks for as many channels as a connection may have fits 
     }).join("\n");
   const token = "x".repeat(8192);
   for (const subscriptions of [200, 1000, 3000]) {
-    const { ws, shown } = limitsOf(read({ SVC_LIMIT_SUBSCRIPTIONS: String(subscriptions) }));
+    const { ws, publicLimits } = limitsOf(read({ SVC_LIMIT_SUBSCRIPTIONS: String(subscriptions) }));
     assert.ok(frameOf(subscriptions).length + token.length < ws.frameMaxBytes, `${ws.frameMaxBytes}`);
-    assert.equal(shown["frameBytes"], ws.frameMaxBytes);
+    assert.equal(publicLimits["frameBytes"], ws.frameMaxBytes);
   }
-  assert.equal(limitsOf(read({})).ws.frameMaxBytes, 65_536);
+  assert.equal(limitsOf(read({ SVC_LIMIT_SUBSCRIPTIONS: "200" })).ws.frameMaxBytes, 65_536);
   const most = limitsOf(read({ SVC_LIMIT_SUBSCRIPTIONS: "1000000" })).ws;
   assert.equal(most.frameMaxBytes, most.inboxMaxBytes);
 });
 
 Deno.test("limits that are switched off are not shown as those in force", () => {
-  const namesOf = (more: Record<string, string>): string[] => Object.keys(limitsOf(read(more)).shown);
+  const namesOf = (more: Record<string, string>): string[] => Object.keys(limitsOf(read(more)).publicLimits);
   const off = namesOf({ SVC_RATE_LIMIT: "off" });
   const caps = namesOf({}).filter((name) => !off.includes(name));
   assert.ok(
@@ -222,7 +263,9 @@ Deno.test("RUST_LOG takes a target by its own name and by the one that log lines
 
 Deno.test("a client that comes back for much in two rooms is not taken for slow", async () => {
   const { outboxMaxBytes, replyMaxBytes, replyMaxEvents } = limitsOf(read({})).ws;
-  const { hub, connect, log } = rig({ limits: { ...SMALL, outboxMaxBytes, replyMaxBytes, replyMaxEvents } });
+  const { hub, connect, log } = createHubHarness({
+    limits: { ...TEST_LIMITS, outboxMaxBytes, replyMaxBytes, replyMaxEvents },
+  });
   for (let i = 0; i < 1500; i++) {
     if (i < 420) log.append("room:less", "x".repeat(1000));
     log.append("room:more", "x".repeat(1000));
@@ -230,7 +273,7 @@ Deno.test("a client that comes back for much in two rooms is not taken for slow"
   const { socket, connection } = await connect();
   const ask = (id: number, channel: string) => JSON.stringify({ id, subscribe: { channel, recover: true } });
   connection.receive([ask(2, "room:less"), ask(3, "room:more")].join("\n"));
-  await until(() => !socket.isOpen || offsets(socket, "room:more").at(-1) === 1500);
+  await until(() => !socket.isOpen || offsetsOn(socket, "room:more").at(-1) === 1500);
   assert.equal(socket.closedWith, undefined);
   await hub.drain();
 });

@@ -1,7 +1,9 @@
 // What a start refuses, by the name of the variable that has to be mended.
 import assert from "node:assert/strict";
 import postgres from "postgres";
-import { onPostgres } from "./engines.ts";
+import { restore } from "@/adapters/backup.ts";
+import { systemClock } from "@/core/clock.ts";
+import { testOnPostgres } from "./engines.ts";
 import { openGateway } from "./harness.ts";
 
 Deno.test("a start with a data folder that cannot be written is refused, one that is still to be made is not", async () => {
@@ -9,7 +11,7 @@ Deno.test("a start with a data folder that cannot be written is refused, one tha
   try {
     await assert.rejects(
       openGateway({ SVC_DATA_DIR: `${file}/data` }),
-      /^Error: SVC_DATA_DIR names no folder that this gateway can write$/,
+      /^Error: SVC_DATA_DIR: the gateway cannot write to this directory$/,
     );
     await using _gateway = await openGateway({ SVC_DATA_DIR: `${file}.missing/data` });
     await assert.rejects(Deno.stat(`${file}.missing`), Deno.errors.NotFound);
@@ -23,19 +25,36 @@ Deno.test("a start is refused at once with a database below a file, or one that 
   try {
     const taken = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
     await using _first = await openGateway(taken);
-    for (const path of [`${folder}/gateway.db`, `${folder}/gateway.db/below.db`]) {
-      await assert.rejects(
-        openGateway({ ...taken, SVC_DATABASE_URL: `sqlite:${path}` }),
-        /^Error: SVC_DATABASE_URL names no database that this gateway can use$/,
-        path,
-      );
-    }
+    await assert.rejects(
+      openGateway(taken),
+      /^Error: SVC_DATABASE_URL: another gateway is using .*gateway\.db; stop it first/,
+    );
+    await assert.rejects(
+      restore(taken.SVC_DATABASE_URL, undefined, systemClock),
+      /^Error: SVC_DATABASE_URL: another gateway is using .*gateway\.db; stop it first/,
+    );
+    await assert.rejects(
+      openGateway({ ...taken, SVC_DATABASE_URL: `sqlite:${folder}/gateway.db/below.db` }),
+      /^Error: SVC_DATABASE_URL: the database cannot be used$/,
+    );
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 });
 
-onPostgres(
+testOnPostgres("a restore is refused while gateways run on the database", async ({ SVC_DATABASE_URL: url = "" }) => {
+  {
+    await using gateway = await openGateway({ SVC_DATABASE_URL: url });
+    await (await gateway.as("alice")).post("/v1/rooms", { name: "Room" });
+    await assert.rejects(
+      restore(url, undefined, systemClock),
+      /^Error: \d+ gateway sessions are open .*; stop all gateways first/,
+    );
+  }
+  await restore(url, undefined, systemClock);
+});
+
+testOnPostgres(
   "a start is refused where a pooler keeps nothing of what a session sets",
   async ({ SVC_DATABASE_URL: url = "" }) => {
     await openGateway({ SVC_DATABASE_URL: url }).then((gateway) => gateway[Symbol.asyncDispose]());
@@ -43,14 +62,14 @@ onPostgres(
     for (const lost of ["statement_timeout=0", "default_transaction_read_only=off"]) {
       await assert.rejects(
         openGateway({ SVC_DATABASE_URL: `${url}?${lost}` }),
-        (error: Error) => /^SVC_DATABASE_URL /.test(error.message) && /not a pooler/.test(String(error.cause)),
+        (error: Error) => /^SVC_DATABASE_URL: /.test(error.message) && /not through a pooler/.test(String(error.cause)),
         lost,
       );
     }
   },
 );
 
-onPostgres(
+testOnPostgres(
   "a start is refused on a database whose encoding lacks characters",
   async ({ SVC_DATABASE_URL: url = "" }) => {
     const name = `latin_${crypto.randomUUID().replaceAll("-", "")}`;
@@ -62,7 +81,7 @@ onPostgres(
       await admin.unsafe(`create database ${name} template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'`);
       await assert.rejects(
         openGateway({ SVC_DATABASE_URL: latin.href }),
-        (error: Error) => /^SVC_DATABASE_URL /.test(error.message) && /LATIN1.*UTF8/.test(String(error.cause)),
+        (error: Error) => /^SVC_DATABASE_URL: /.test(error.message) && /LATIN1.*UTF8/.test(String(error.cause)),
       );
     } finally {
       await admin.unsafe(`drop database if exists ${name} with (force)`);

@@ -11,11 +11,11 @@ const Compose = z.object({
     z.object({
       image: z.string().optional(),
       environment: z.record(z.string(), z.string()).optional(),
-      ports: z.array(z.string()),
+      ports: z.array(z.string()).default([]),
       healthcheck: z.object().optional(),
     }),
   ),
-  configs: z.record(z.string(), z.object({ content: z.string() })),
+  configs: z.record(z.string(), z.union([z.object({ content: z.string() }), z.object({ file: z.string() })])),
 });
 const Rules = z.object({
   groups: z.array(z.object({ rules: z.array(z.object({ alert: z.string(), expr: z.string() })) })),
@@ -29,16 +29,21 @@ const Dashboard = z.object({
   })),
 });
 
+const ROOT = new URL("../", import.meta.url).pathname;
 const compose = Compose.parse(parse(file("docker-compose.yml"), { merge: true }));
 const families = new Map((await new Metrics().registry.getMetricsAsJSON()).map(({ name, type }) => [name, `${type}`]));
 
-Deno.test("docker-compose.yml publishes the documented ports, only the gateway's to the network", () => {
+Deno.test("docker-compose.yml publishes the documented ports, only the proxies' to the network", () => {
   const ports = Object.fromEntries(Object.entries(compose.services).map(([name, { ports }]) => [name, ports]));
   assert.deepEqual(ports, {
-    gateway: ["8080:8080"],
+    proxy: ["8080:8080"],
+    "proxy-tls": ["80:80", "443:443"],
+    // None of a port of this machine, which only one of several could have.
+    gateway: [],
     postgres: ["127.0.0.1:5432:5432"],
     redis: ["127.0.0.1:6379:6379"],
     prometheus: ["127.0.0.1:9090:9090"],
+    alertmanager: ["127.0.0.1:9093:9093"],
     grafana: ["127.0.0.1:3000:3000"],
   });
 });
@@ -73,6 +78,10 @@ Deno.test("what docker-compose.yml tells Prometheus of the gateway, it tells the
   const names = [...content("prometheus").matchAll(/\$\{(SVC_\w+)/g)].map(([, name = ""]) => name);
   assert.deepEqual(names, ["SVC_METRICS_TOKEN"]);
   for (const name of names) assert.match(given[name] ?? "", new RegExp(`^\\$\\{${name}\\b`));
+  assert.deepEqual([given["SVC_METRICS_HOST"], content("prometheus").match(/port: (\d+)/)?.[1]], [
+    "0.0.0.0",
+    given["SVC_METRICS_PORT"],
+  ]);
 });
 
 Deno.test("every alert is an expression over metrics that exist", () => {
@@ -90,6 +99,17 @@ Deno.test("the dashboard shows every metric family, and none that does not exist
   assert.deepEqual([...families.keys()].filter((name) => !shown.has(name)), []);
 });
 
+Deno.test("the dashboard takes any Prometheus that Grafana knows, so that it can be imported anywhere", () => {
+  const text = content("grafana-dashboard");
+  const sources = new Set([...text.matchAll(/"uid": "([^"]+)"/g)].map(([, uid = ""]) => uid));
+  assert.deepEqual([...sources].sort(), ["${datasource}", "gateway"]);
+  const { templating } = JSON.parse(text);
+  assert.deepEqual(templating.list.map(({ name, type }: Record<string, string>) => [name, type]), [[
+    "datasource",
+    "datasource",
+  ]]);
+});
+
 Deno.test("no panel of the dashboard covers another", () => {
   const { panels } = Dashboard.parse(JSON.parse(content("grafana-dashboard")));
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) => {
@@ -100,28 +120,61 @@ Deno.test("no panel of the dashboard covers another", () => {
   assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
 });
 
-Deno.test({
-  name: "Prometheus accepts its configuration and the alert rules",
-  ignore: !await new Deno.Command("promtool", { args: ["--version"] }).output().then(
-    (tool) => tool.success,
-    () => false,
-  ),
-  fn: async () => {
-    const folder = await Deno.makeTempDir();
-    try {
-      const config = content("prometheus").replaceAll(/\$\{\w+:-(.*?)\}/g, "$1");
-      await Deno.writeTextFile(`${folder}/prometheus.yml`, config);
-      await Deno.writeTextFile(`${folder}/rules.yml`, content("prometheus-rules"));
-      const tool = new Deno.Command("promtool", { args: ["check", "config", `${folder}/prometheus.yml`] });
-      const { success, stdout, stderr } = await tool.output();
-      const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-      assert.ok(success, said);
-      assert.match(said, /SUCCESS: \d+ rules found/);
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
+Deno.test("the gateway behind the proxies believes what they say of clients, and Prometheus tells Alertmanager", () => {
+  const given = compose.services["gateway"]?.environment ?? {};
+  const [, name, networks = ""] = /^\$\{(\w+):-(.+)\}$/.exec(given["SVC_TRUSTED_PROXIES"] ?? "") ?? [];
+  assert.equal(name, "SVC_TRUSTED_PROXIES");
+  assert.equal(interpret({ SVC_TRUSTED_PROXIES: networks }).settings.SVC_TRUSTED_PROXIES.length, 2);
+  assert.match(content("caddy"), new RegExp(`dynamic a gateway ${given["SVC_PORT"]} `));
+  const { alerting } = z.object({
+    alerting: z.object({ alertmanagers: z.array(z.object({ static_configs: z.array(z.unknown()) })) }),
+  }).parse(parse(content("prometheus")));
+  const port = compose.services["alertmanager"]?.ports[0]?.split(":").at(-1);
+  assert.deepEqual(alerting.alertmanagers[0]?.static_configs, [{ targets: [`alertmanager:${port}`] }]);
+});
+
+/** Has a tool of the service look at its configuration. */
+function assertToolAccepts(
+  service: string,
+  tool: string,
+  args: readonly string[],
+  files: Record<string, () => string>,
+): void {
+  const isThere = new Deno.Command("sh", { args: ["-c", `command -v ${tool}`] }).outputSync().success;
+  Deno.test({
+    name: `${service} accepts its configuration`,
+    ignore: !isThere,
+    fn: async () => {
+      const folder = await Deno.makeTempDir();
+      try {
+        for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${folder}/${name}`, text());
+        const command = new Deno.Command(tool, { args: [...args], cwd: folder, env: { PROXY_SITE: ":8080" } });
+        const { success, stdout, stderr } = await command.output();
+        assert.ok(success, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr));
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  });
+}
+
+/** A configuration with the defaults of what Compose would put in. */
+const withDefaults = (name: string) => (): string => content(name).replaceAll(/\$\{\w+:-(.*?)\}/g, "$1");
+
+assertToolAccepts("Prometheus", "promtool", ["check", "config", "prometheus.yml"], {
+  "prometheus.yml": withDefaults("prometheus"),
+  "rules.yml": () => content("prometheus-rules"),
+});
+assertToolAccepts("Alertmanager", "amtool", ["check-config", "alertmanager.yml"], {
+  "alertmanager.yml": withDefaults("alertmanager"),
+});
+assertToolAccepts("Alertmanager with webhooks", "amtool", ["check-config", "alertmanager.yml"], {
+  "alertmanager.yml": () => {
+    const example = /^# ALERTMANAGER_WEBHOOKS=(.+)$/m.exec(file(".env.example"))?.[1] ?? "";
+    return content("alertmanager").replace(/\$\{\w+:-\[\]\}/, example);
   },
 });
+assertToolAccepts("Caddy", "caddy", ["adapt", "--config", "Caddyfile"], { Caddyfile: () => content("caddy") });
 
 Deno.test("the image and the check run the same Deno", () => {
   const image = /^ARG DENO_VERSION=(.+)$/m.exec(file("Dockerfile"))?.[1];
@@ -138,7 +191,7 @@ Deno.test(".env.example names every setting, shows its default, and sets nothing
   );
   assert.deepEqual([...file(".env.example").matchAll(/^[^#\n].*$/gm)], []);
   const known = new Set(file("src/config.ts").match(/\b(SVC_[A-Z0-9_]*[A-Z]|JWT_SECRET|RUST_LOG)\b/g));
-  const forCompose = ["POSTGRES_PASSWORD", "GRAFANA_ADMIN_PASSWORD"];
+  const forCompose = ["POSTGRES_PASSWORD", "GRAFANA_ADMIN_PASSWORD", "PROXY_DOMAIN", "ALERTMANAGER_WEBHOOKS"];
   assert.deepEqual([...example.keys()].filter((name) => !forCompose.includes(name)).toSorted(), [...known].toSorted());
 
   const secret = { SVC_JWT_SECRET: "0123456789abcdef0123456789abcdef" };
@@ -151,15 +204,19 @@ Deno.test(".env.example names every setting, shows its default, and sets nothing
   }
 });
 
+function interpret(values: Record<string, string>) {
+  return readConfig({ get: (name) => values[name], readFile: () => "" });
+}
+
 function file(path: string): string {
   return Deno.readTextFileSync(new URL(`../${path}`, import.meta.url));
 }
 
 /** A configuration as its service gets it: Compose turns `$$` into a dollar sign. */
 function content(name: string): string {
-  const text = compose.configs[name]?.content;
-  assert.ok(text !== undefined, name);
-  return text.replaceAll("$$", () => "$");
+  const config = compose.configs[name];
+  assert.ok(config !== undefined, name);
+  return "file" in config ? file(config.file) : config.content.replaceAll("$$", () => "$");
 }
 
 function metricsIn(expression: string): string[] {
@@ -185,5 +242,15 @@ Deno.test("deno.lock holds what running needs and no packages of tests, so that 
   const named = Object.values(imports);
   for (const specifier of Object.keys(specifiers)) {
     assert.ok(named.some((name) => name === specifier || name.startsWith(`${specifier}/`)), specifier);
+  }
+});
+
+Deno.test("what README's own commands write is ignored by git", async () => {
+  const written = [...file("README.md").matchAll(/deno task (?:backup|compile)(?: (\S+\.db))?/g)]
+    .map(([, copy]) => copy ?? "dist/gateway");
+  assert.deepEqual(new Set(written), new Set(["copy.db", "dist/gateway"]));
+  for (const path of [...written, "data/gateway.db", ".env"]) {
+    const { code } = await new Deno.Command("git", { args: ["check-ignore", "--quiet", path], cwd: ROOT }).output();
+    assert.equal(code, 0, path);
   }
 });

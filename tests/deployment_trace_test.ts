@@ -1,6 +1,6 @@
 // Tracing as README turns it on: spans of requests reach the collector, and tell nothing of what addresses hold.
 import assert from "node:assert/strict";
-import { openTarget, unique } from "./e2e/target.ts";
+import { openTarget, uniqueName } from "./e2e/target.ts";
 import { until } from "./wait.ts";
 
 Deno.test("spans of requests reach the collector without tokens, searches and names from their addresses", async () => {
@@ -20,7 +20,7 @@ Deno.test("spans of requests reach the collector without tokens, searches and na
       OTEL_BSP_SCHEDULE_DELAY: "100",
     },
   });
-  const token = await target.token({ sub: unique("alice") });
+  const token = await target.token({ sub: uniqueName("alice") });
   const feed = await target.call(token, "POST", "/v1/collaboration/calendar/feeds", {});
   await target.call(token, "GET", "/v1/search?q=canary");
   for (const path of [feed.path, `/ws?token=${token}`]) {

@@ -1,24 +1,23 @@
 // Tests of the whole gateway on SQLite and on PostgreSQL.
-import { temporaryDatabase } from "./temporary_database.ts";
+import { createTemporaryDatabase } from "./temporary_database.ts";
+import { postgresUrl } from "./tier.ts";
 
 /** `environment` names the database, without rows and the test's own. */
-type Run = (environment: Record<string, string>) => Promise<void>;
-
-const url = Deno.env.get("TEST_POSTGRES_URL");
+type EngineTest = (environment: Record<string, string>) => Promise<void>;
 
 /** Registers a test for each engine. */
-export function onEngines(name: string, run: Run): void {
+export function testOnEngines(name: string, run: EngineTest): void {
   Deno.test(`sqlite: ${name}`, () => run({}));
-  onPostgres(name, run);
+  testOnPostgres(name, run);
 }
 
 /** Registers a test for PostgreSQL, ignored unless TEST_POSTGRES_URL names a server. */
-export function onPostgres(name: string, run: Run): void {
+export function testOnPostgres(name: string, run: EngineTest): void {
   Deno.test({
     name: `postgres: ${name}`,
-    ignore: url === undefined,
+    ignore: postgresUrl === undefined,
     async fn() {
-      const database = await temporaryDatabase(url ?? "");
+      const database = await createTemporaryDatabase(postgresUrl ?? "");
       try {
         await run({ SVC_DATABASE_URL: database.url });
       } finally {

@@ -6,7 +6,7 @@ import { appearsOn, type EventType, type StoredEvent } from "@/core/event.ts";
 /** Listens to the commits of an app. What it finds is thrown later: a commit is no place to fail. */
 export class EventContract {
   readonly #types: ReadonlyMap<string, EventType>;
-  readonly #faults: string[] = [];
+  readonly #violations: string[] = [];
 
   constructor({ modules, store }: App) {
     this.#types = new Map(modules.flatMap((module) => module.events ?? []).map((type) => [type.type, type]));
@@ -18,8 +18,8 @@ export class EventContract {
   }
 
   /** Throws when an event was not as declared. */
-  assertKept(): void {
-    const faults = this.#faults.splice(0);
+  assertNoViolations(): void {
+    const faults = this.#violations.splice(0);
     if (faults.length > 0) throw new Error(`events are not as their modules declare them:\n${faults.join("\n")}`);
   }
 
@@ -28,20 +28,22 @@ export class EventContract {
     const name = `${type} on ${kind}:`;
     const declared = this.#types.get(type);
     if (declared === undefined || !appearsOn(declared, kind)) {
-      this.#faults.push(`${name} no module declares it`);
+      this.#violations.push(`${name} no module declares it`);
       return;
     }
     const { data } = JSON.parse(json);
     const parsed = declared.data.safeParse(data);
     if (!parsed.success) {
-      this.#faults.push(...parsed.error.issues.map(({ path, message }) => `${name} ${path.join(".")}: ${message}`));
+      this.#violations.push(...parsed.error.issues.map(({ path, message }) => `${name} ${path.join(".")}: ${message}`));
       return;
     }
     // Parsing drops what the schema does not name, so a difference is a field that no document tells of.
     try {
       assert.deepEqual(data, JSON.parse(JSON.stringify(parsed.data)));
     } catch (thrown) {
-      this.#faults.push(`${name} holds what its schema does not: ${thrown instanceof Error ? thrown.message : thrown}`);
+      this.#violations.push(
+        `${name} holds what its schema does not: ${thrown instanceof Error ? thrown.message : thrown}`,
+      );
     }
   }
 }

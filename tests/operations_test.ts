@@ -1,13 +1,15 @@
 // Duties that every operation has, checked over the one list there is.
 import assert from "node:assert/strict";
+import { z } from "@zod/zod";
 import { isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { BODY_MAX_BYTES } from "@/transport/http/endpoint.ts";
 import { type Harness, openGateway } from "./harness.ts";
-import { call, callOf, exampleOf, fieldsOf, takes } from "./operation_call.ts";
+import { acceptsValue, callOperation, exampleOf, fieldsOf, requestFor } from "./operation_request.ts";
 
 Deno.test("every operation answers 401 without a token", async () => {
   await using gateway = await openGateway();
   for (const operation of gateway.app.operations.values()) {
-    const answer = await call(gateway.withToken(undefined), operation, exampleOf(operation));
+    const answer = await callOperation(gateway.withToken(undefined), operation, exampleOf(operation));
     assert.equal(answer.status, 401, operation.name);
     assert.equal(answer.body.code, "unauthenticated", operation.name);
     assert.match(answer.headers.get("www-authenticate") ?? "", /^Bearer/, operation.name);
@@ -19,7 +21,7 @@ Deno.test("every operation answers 403 scope_missing to a token without its scop
   const scopeless = await gateway.as("alice", { scope: "nothing.read" });
   for (const operation of gateway.app.operations.values()) {
     if (operation.access.scope === null) continue;
-    const answer = await call(scopeless, operation, exampleOf(operation));
+    const answer = await callOperation(scopeless, operation, exampleOf(operation));
     assert.equal(answer.status, 403, operation.name);
     assert.equal(answer.body.code, "scope_missing", operation.name);
   }
@@ -31,7 +33,7 @@ Deno.test("every operation with a tenant role refuses the role below it", async 
     const least = operation.access.tenant ?? "guest";
     for (const role of TENANT_ROLES.filter((role) => !isAtLeast(TENANT_ROLES, role, least))) {
       const caller = await gateway.as(`a-${role}`, { role });
-      const answer = await call(caller, operation, exampleOf(operation));
+      const answer = await callOperation(caller, operation, exampleOf(operation));
       assert.equal(answer.status, 403, `${operation.name} as ${role}`);
       assert.equal(answer.body.code, "forbidden", `${operation.name} as ${role}`);
     }
@@ -42,7 +44,7 @@ Deno.test("every operation names an unknown field or parameter", async () => {
   await using gateway = await openGateway();
   const owner = await gateway.as("owner", { role: "owner" });
   for (const operation of gateway.app.operations.values()) {
-    const answer = await call(owner, operation, { ...exampleOf(operation), surprise: 1 });
+    const answer = await callOperation(owner, operation, { ...exampleOf(operation), surprise: 1 });
     assert.ok(answer.status === 422 || answer.status === 400, `${operation.name}: ${answer.status}`);
     assert.ok(
       ["unknown_field", "unknown_parameter"].includes(answer.body.code),
@@ -58,9 +60,9 @@ Deno.test("every operation names each field whose value is of no use", async () 
   for (const operation of gateway.app.operations.values()) {
     for (const field of fieldsOf(operation)) {
       const bad = { ...exampleOf(operation), [field]: { not: ["of", "use"] } };
-      const { path, body } = callOf(operation, bad);
+      const { path, body } = requestFor(operation, bad);
       // A path or query value is text; an object there reads "[object Object]", which no schema takes either, save free text.
-      if (body === undefined || !(field in body) || takes(operation, field, { not: ["of", "use"] })) continue;
+      if (body === undefined || !(field in body) || acceptsValue(operation, field, { not: ["of", "use"] })) continue;
       const answer = await owner.call(operation.http.method, path, body);
       assert.equal(answer.status, 422, `${operation.name} ${field}: ${answer.status}`);
       const pointers = answer.body.errors.map((error: { pointer: string }) => error.pointer.split("/")[1]);
@@ -71,7 +73,7 @@ Deno.test("every operation names each field whose value is of no use", async () 
 
 Deno.test("every operation of a room hides it from outsiders and refuses roles below its own", async (t) => {
   await using gateway = await openGateway();
-  const world = await openWorld(gateway);
+  const world = await openFixture(gateway);
   for (const operation of gateway.app.operations.values()) {
     const least = operation.access.room;
     const example = exampleOf(operation);
@@ -80,11 +82,11 @@ Deno.test("every operation of a room hides it from outsiders and refuses roles b
     await t.step(operation.name, async () => {
       const input = { ...example, [field]: world.roomId };
       for (const [who, caller] of [["outsider", world.outsider], ["stranger", world.stranger]] as const) {
-        const answer = await call(caller, operation, input);
+        const answer = await callOperation(caller, operation, input);
         assert.equal(answer.status, 404, `${operation.name} as ${who}: ${JSON.stringify(answer.body)}`);
       }
       for (const role of ROOM_ROLES.filter((role) => !isAtLeast(ROOM_ROLES, role, least))) {
-        const answer = await call(world.members[role], operation, input);
+        const answer = await callOperation(world.members[role], operation, input);
         assert.equal(answer.status, 403, `${operation.name} as ${role}: ${JSON.stringify(answer.body)}`);
       }
     });
@@ -93,7 +95,7 @@ Deno.test("every operation of a room hides it from outsiders and refuses roles b
 
 Deno.test("permission.check says what the operations do", async () => {
   await using gateway = await openGateway();
-  const world = await openWorld(gateway);
+  const world = await openFixture(gateway);
   for (const operation of gateway.app.operations.values()) {
     const least = operation.access.room;
     if (least === undefined) continue;
@@ -116,7 +118,7 @@ Deno.test("every operation is in /openapi.json with an id, a summary, security, 
     assert.equal(entry?.operationId, operation.name);
     assert.equal(entry.summary, operation.summary);
     assert.ok((entry.security ?? document.security)?.length > 0, operation.name);
-    for (const status of [operation.http.status, ...operation.http.also ?? [], 401, 403, 429, 500]) {
+    for (const status of [operation.http.status, ...operation.http.otherStatuses ?? [], 401, 403, 429, 500]) {
       assert.ok(entry.responses[String(status)] !== undefined, `${operation.name} ${status}`);
     }
     if (Object.keys(exampleOf(operation)).length > 0 && entry.requestBody !== undefined) {
@@ -138,7 +140,33 @@ Deno.test("names and routes of operations are unique and well formed", async () 
   }
 });
 
-async function openWorld(gateway: Harness) {
+Deno.test("every operation without a limit of its own takes a body of its longest fields, all of them escaped", async () => {
+  await using gateway = await openGateway();
+  for (const { name, input, http } of gateway.app.operations.values()) {
+    if (http.method === "GET" || http.method === "DELETE" || http.bodyMaxBytes !== undefined) continue;
+    const bytes = longestOf(z.toJSONSchema(input, { io: "input", unrepresentable: "any", reused: "inline" }));
+    assert.ok(bytes <= BODY_MAX_BYTES, `${name}: ${bytes}`);
+  }
+});
+
+type JsonSchema = z.core.JSONSchema.BaseSchema;
+
+/** Bytes of the longest JSON that fits: six for each unit of a text, one where it is of certain characters. */
+function longestOf(schema: JsonSchema | boolean = true): number {
+  if (typeof schema === "boolean") return 0;
+  const { anyOf, oneOf, allOf, type, properties = {}, items, maxItems = Infinity, maxLength = Infinity } = schema;
+  const forms = anyOf ?? oneOf;
+  if (forms !== undefined) return Math.max(...forms.map(longestOf));
+  if (allOf !== undefined) return allOf.reduce((sum: number, part) => sum + longestOf(part), 0);
+  if (schema.enum !== undefined || schema.const !== undefined || schema.format !== undefined) return 64;
+  if (type === "string") return schema.pattern === undefined ? 6 * maxLength : Math.min(maxLength, 256);
+  if (type === "array") return maxItems * (1 + longestOf(items as JsonSchema));
+  if (type !== "object") return 20;
+  if (schema.additionalProperties !== false) return 8192;
+  return Object.entries(properties).reduce((sum, [key, value]) => sum + key.length + 4 + longestOf(value), 2);
+}
+
+async function openFixture(gateway: Harness) {
   const owner = await gateway.as("r-owner");
   for (const role of ["moderator", "member", "observer"]) {
     await (await gateway.as(`r-${role}`)).get("/v1/collaboration/me");

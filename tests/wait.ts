@@ -27,6 +27,16 @@ export async function eventually<Result>(check: () => Result | Promise<Result>, 
   }
 }
 
+/** Does `step` again and again for so long: what must not happen has its time. */
+export async function repeatFor(ms: number, step: () => unknown): Promise<void> {
+  for (const end = performance.now() + ms; performance.now() < end; await pause(5)) await step();
+}
+
+/** Keeps the thread busy for so long. */
+export function blockThread(ms: number): void {
+  for (const end = performance.now() + ms; performance.now() < end;);
+}
+
 /** Time for something that must not happen to happen, or between the steps of a race. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

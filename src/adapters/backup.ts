@@ -1,32 +1,34 @@
-// Copies of a database, and a database that was brought back from one.
+// Backup and restore of a database.
 import { closeSync, existsSync, openSync, realpathSync, renameSync, rmSync, utimesSync } from "node:fs";
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
 import type { Clock } from "@/core/clock.ts";
-import { renewEpochs } from "./epochs.ts";
-import { claimDatabase, openStore, SQLITE, sqlitePathOf } from "./open.ts";
-import { ENDS, replace, restoredOf, sync } from "./sqlite_claim.ts";
+import { resetAllEpochs } from "./stream_reset.ts";
+import { lockDatabase, migrateStore, openStore, SQLITE_SCHEME, sqlitePathOf } from "./open.ts";
+import { FILE_SUFFIXES, fsyncPath, restoreCandidate, swapDatabase } from "./sqlite_lock.ts";
 
 const FILE_MODE = 0o600;
-/** More pages than any database has: a copy in several steps would start anew with every commit in between. */
-const AT_ONCE = 2 ** 31 - 1;
+/** More pages than any database has: a copy in several steps would restart at every commit in between. */
+const ALL_PAGES = 2 ** 31 - 1;
 
 /**
- * Writes what is committed in the SQLite database at `url` to the new file `to`; a gateway may go on writing meanwhile.
+ * Writes the committed state of the SQLite database at `url` to the new file `to`; a gateway may write meanwhile.
  * Throws an Error whose message is for the terminal.
  */
-export async function backUp(url: string, to: string): Promise<void> {
-  const path = fileOf(url);
-  if (path === undefined) throw new Error("Only an SQLite file is copied here; for PostgreSQL use pg_dump");
-  if (!existsSync(path)) throw new Error(`${path} is not there`);
-  // Never over a file that is there, and for its owner only.
+export async function createBackup(url: string, to: string): Promise<void> {
+  const path = databaseFile(url);
+  if (path === undefined) {
+    throw new Error("Only SQLite databases are backed up by this command; for PostgreSQL, use pg_dump");
+  }
+  if (!existsSync(path)) throw new Error(`${path} does not exist`);
+  // Never overwrites a file; readable by its owner only.
   closeSync(openSync(to, "wx", FILE_MODE));
   try {
     using db = new DatabaseSync(path, { readOnly: true });
-    await backup(db, to, { rate: AT_ONCE });
+    await backup(db, to, { rate: ALL_PAGES });
     using copy = new DatabaseSync(to);
     copy.exec("pragma journal_mode = delete");
-    sync(to);
+    fsyncPath(to);
   } catch (cause) {
     rmSync(to);
     throw cause;
@@ -34,64 +36,92 @@ export async function backUp(url: string, to: string): Promise<void> {
 }
 
 /**
- * Puts the backup `from` in the place of the SQLite database at `url`, which is kept under another name; without `from`, takes
- * the database for one that was restored. Every stream gets a new epoch: what it told after the backup is gone, and its places
- * will be taken by other events, so no client may go on from where it was. Resolves to where the old database is now, if
- * there was one. Throws an Error whose message is for the terminal.
+ * Replaces the SQLite database at `url` by the backup `from`; the old database is renamed. Without `from`, marks the database as
+ * restored. Every stream gets a new epoch: its events after the backup are lost and their seqs will be used again, so no client
+ * may continue from its offset. Resolves to the path of the old database, if there was one. Throws an Error whose message is for
+ * the terminal.
  */
 export async function restore(url: string, from: string | undefined, clock: Clock): Promise<string | undefined> {
-  const path = fileOf(url);
+  const path = databaseFile(url);
   if (path === undefined) {
     if (from !== undefined) {
-      throw new Error("Only an SQLite file is put back here; for PostgreSQL use pg_restore first");
+      throw new Error(
+        "Only SQLite databases are restored from a file; for PostgreSQL, run pg_restore, then this command " +
+          "without a file",
+      );
     }
-    return await renewed(url, clock);
+    await assertNoGateways(url);
+    return await markRestored(url, clock);
   }
-  if (from !== undefined && !hasTables(from)) throw new Error(`${from} is no backup of a gateway`);
-  using _claim = await claimDatabase(url);
-  if (from === undefined) return await renewed(url, clock);
-  // Made ready beside the old one, which stays where it is until then.
+  if (from !== undefined && !isGatewayDatabase(from)) {
+    throw new Error(`${from} is not a backup of the gateway's database`);
+  }
+  using _lock = await lockDatabase(url);
+  if (from === undefined) return await markRestored(url, clock);
+  // Prepared beside the old database, which stays in use until then.
   const fresh = `${path}.restoring`;
-  for (const end of ENDS) rmSync(`${fresh}${end}`, { force: true });
-  await backUp(`${SQLITE}${from}`, fresh);
-  await renewed(`${SQLITE}${fresh}`, clock);
+  for (const suffix of FILE_SUFFIXES) rmSync(`${fresh}${suffix}`, { force: true });
+  await createBackup(`${SQLITE_SCHEME}${from}`, fresh);
+  await markRestored(`${SQLITE_SCHEME}${fresh}`, clock);
   utimesSync(fresh, clock.now() / 1000, clock.now() / 1000);
-  sync(fresh);
-  // From here on it is decided, whatever becomes of this process.
-  renameSync(fresh, restoredOf(path));
-  sync(dirname(path));
+  fsyncPath(fresh);
+  // From here on the restore completes, even if this process ends.
+  renameSync(fresh, restoreCandidate(path));
+  fsyncPath(dirname(path));
   try {
-    return replace(path).old;
+    return swapDatabase(path).old;
   } catch (cause) {
-    // Told as failed, it must not happen later.
-    if (existsSync(path)) rmSync(restoredOf(path));
+    // Reported as failed, so it must not complete later.
+    if (existsSync(path)) rmSync(restoreCandidate(path));
     throw cause;
   }
 }
 
-/** The path of an SQLite database, behind links; `undefined` for any other. */
-function fileOf(url: string): string | undefined {
+/** The real path of an SQLite database; `undefined` for any other. */
+function databaseFile(url: string): string | undefined {
   const path = sqlitePathOf(url);
-  if (path === ":memory:") throw new Error("A database in memory is neither copied nor put back");
+  if (path === ":memory:") throw new Error("An in-memory database cannot be backed up or restored");
   return path !== undefined && existsSync(path) ? realpathSync(path) : path;
 }
 
-/** Whether the file is a whole database of a gateway. */
-function hasTables(path: string): boolean {
-  if (!existsSync(path)) throw new Error(`${path} is not there`);
+/** Whether the file is an intact database of a gateway. */
+function isGatewayDatabase(path: string): boolean {
+  if (!existsSync(path)) throw new Error(`${path} does not exist`);
   try {
     using db = new DatabaseSync(path, { readOnly: true });
-    const isWhole = Object.values(db.prepare("pragma quick_check(1)").get() ?? {})[0] === "ok";
-    return isWhole && db.prepare("select 1 from sqlite_master where name = 'migration'").get() !== undefined;
+    const isIntact = Object.values(db.prepare("pragma quick_check(1)").get() ?? {})[0] === "ok";
+    return isIntact && db.prepare("select 1 from sqlite_master where name = 'migration'").get() !== undefined;
   } catch {
     return false;
   }
 }
 
-async function renewed(url: string, clock: Clock): Promise<undefined> {
+/** Throws while gateways have the PostgreSQL database open: their clients would continue from their offsets. */
+async function assertNoGateways(url: string): Promise<void> {
+  const { openPostgresPool } = await import("./store_postgres.ts");
+  const pool = openPostgresPool(url, 1);
+  try {
+    const { rows: [row] } = await pool.run(
+      `select count(*) as sessions from pg_stat_activity
+        where datname = current_database() and application_name = current_setting('application_name')
+          and pid <> pg_backend_pid()`,
+      [],
+    );
+    const sessions = Number(row?.["sessions"] ?? 0);
+    if (sessions > 0) {
+      throw new Error(`${sessions} gateway sessions are open on this database; stop all gateways first`);
+    }
+  } finally {
+    await pool.close();
+  }
+}
+
+async function markRestored(url: string, clock: Clock): Promise<undefined> {
   const store = await openStore(url, clock);
   try {
-    await renewEpochs(store.db, (part) => store.write(({ db }) => part(db)));
+    // The next start migrates the tables of modules.
+    await migrateStore(store);
+    await resetAllEpochs(store.db, (reset) => store.write(({ db }) => reset(db)));
   } finally {
     await store.close();
   }

@@ -1,62 +1,64 @@
-// Blobs as files of this machine: written beside their place, synced, then renamed into it.
+// Blobs as local files: written to a part file, synced, then renamed.
 import { dirname, join } from "node:path";
+import { DAY_MS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { type Blobs, type ByteRange, checkBlobKey } from "@/ports/blob.ts";
+import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 
 const CHUNK_BYTES = 65_536;
-/** A part file this old belongs to a process that died; so often they are looked for. */
-const ABANDONED_MS = 86_400_000;
+/** A part file this old belongs to a process that ended; also the interval of the check for them. */
+const STALE_PART_MS = DAY_MS;
 
 export class DiskBlobs implements Blobs {
   readonly #root: string;
-  readonly #incoming: string;
+  readonly #uploads: string;
   #prepared: { at: number; done: Promise<void> } | undefined;
 
-  /** `root` is made when the first content comes. */
+  /** `root` is created with the first content. */
   constructor(root: string) {
     this.#root = root;
-    this.#incoming = join(root, "incoming");
+    this.#uploads = join(root, "incoming");
   }
 
   async put(key: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     const path = this.#pathOf(key);
-    if (Date.now() - (this.#prepared?.at ?? -Infinity) > ABANDONED_MS) {
+    if (Date.now() - (this.#prepared?.at ?? -Infinity) > STALE_PART_MS) {
       const done = this.#prepare().catch((cause) => {
         this.#prepared = undefined;
         throw cause;
       });
       this.#prepared = { at: Date.now(), done };
     }
-    await onDisk(this.#prepared?.done ?? Promise.resolve());
-    const part = join(this.#incoming, crypto.randomUUID());
-    const file = await onDisk(Deno.open(part, { write: true, createNew: true, mode: 0o600 }));
+    await translateErrors(this.#prepared?.done ?? Promise.resolve());
+    const part = join(this.#uploads, crypto.randomUUID());
+    const file = await translateErrors(Deno.open(part, { write: true, createNew: true, mode: 0o600 }));
     try {
       try {
         for await (const chunk of content) {
-          for (let at = 0; at < chunk.length;) at += await onDisk(file.write(chunk.subarray(at)));
+          for (let at = 0; at < chunk.length;) at += await translateErrors(file.write(chunk.subarray(at)));
         }
-        await onDisk(file.sync());
+        await translateErrors(file.sync());
       } finally {
         file.close();
       }
-      await onDisk(Deno.mkdir(dirname(path), { recursive: true }));
-      await onDisk(Deno.rename(part, path));
+      await translateErrors(Deno.mkdir(dirname(path), { recursive: true }));
+      await translateErrors(Deno.rename(part, path));
     } catch (error) {
+      // `#prepare` deletes leftover parts.
       await Deno.remove(part).catch(() => {});
       throw error;
     }
-    await onDisk(syncFolder(dirname(path)));
+    await translateErrors(syncDirectory(dirname(path)));
   }
 
   async get(key: string, range?: ByteRange): Promise<ReadableStream<Uint8Array<ArrayBuffer>> | undefined> {
-    const file = await onDisk(unlessAbsent(Deno.open(this.#pathOf(key))));
+    const file = await translateErrors(ignoreNotFound(Deno.open(this.#pathOf(key))));
     if (file === undefined) return undefined;
     let left = Infinity;
     if (range !== undefined) {
       await file.seek(range.start, Deno.SeekMode.Start);
       left = range.end - range.start;
     }
-    // Nothing is read ahead of the reader: a thousand slow downloads hold no buffers.
+    // No read-ahead: a thousand slow downloads use no buffers.
     return new ReadableStream({
       async pull(controller) {
         const buffer = new Uint8Array(Math.min(CHUNK_BYTES, left));
@@ -77,33 +79,33 @@ export class DiskBlobs implements Blobs {
   }
 
   async delete(key: string): Promise<void> {
-    await onDisk(unlessAbsent(Deno.remove(this.#pathOf(key))));
+    await translateErrors(ignoreNotFound(Deno.remove(this.#pathOf(key))));
   }
 
-  /** Folders by the end of the key: time-sorted keys differ there from one to the next. */
+  /** Folders by the end of the key, where time-sorted keys differ most. */
   #pathOf(key: string): string {
-    checkBlobKey(key);
+    assertBlobKey(key);
     return join(this.#root, key.slice(-2), key);
   }
 
   async #prepare(): Promise<void> {
-    await Deno.mkdir(this.#incoming, { recursive: true, mode: 0o700 });
-    for await (const { name } of Deno.readDir(this.#incoming)) {
-      const path = join(this.#incoming, name);
-      const found = await unlessAbsent(Deno.stat(path));
-      if (Date.now() - (found?.mtime?.getTime() ?? Date.now()) > ABANDONED_MS) await unlessAbsent(Deno.remove(path));
+    await Deno.mkdir(this.#uploads, { recursive: true, mode: 0o700 });
+    for await (const { name } of Deno.readDir(this.#uploads)) {
+      const path = join(this.#uploads, name);
+      const found = await ignoreNotFound(Deno.stat(path));
+      if (Date.now() - (found?.mtime?.getTime() ?? Date.now()) > STALE_PART_MS) await ignoreNotFound(Deno.remove(path));
     }
   }
 }
 
 /** A rename is on stable storage once its folder is. */
-async function syncFolder(path: string): Promise<void> {
+async function syncDirectory(path: string): Promise<void> {
   if (Deno.build.os === "windows") return;
-  using folder = await Deno.open(path);
-  await folder.sync();
+  using directory = await Deno.open(path);
+  await directory.sync();
 }
 
-async function unlessAbsent<Result>(work: Promise<Result>): Promise<Result | undefined> {
+async function ignoreNotFound<Result>(work: Promise<Result>): Promise<Result | undefined> {
   try {
     return await work;
   } catch (error) {
@@ -112,10 +114,10 @@ async function unlessAbsent<Result>(work: Promise<Result>): Promise<Result | und
   }
 }
 
-async function onDisk<Result>(work: Promise<Result>): Promise<Result> {
+async function translateErrors<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
   } catch (cause) {
-    throw new Fault("unavailable", "The file store does not work right now", { cause });
+    throw new Fault("unavailable", "The file store is unavailable", { cause });
   }
 }

@@ -1,21 +1,28 @@
 // Blobs in an S3-compatible store (AWS, MinIO, Garage, Ceph …), addressed by path, signed with Signature Version 4.
 import { Buffer } from "node:buffer";
 import { AwsClient } from "aws4fetch";
-import { inTime } from "@/core/clock.ts";
+import { withTimeout } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { type Blobs, type ByteRange, checkBlobKey } from "@/ports/blob.ts";
+import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
+import { trimTrailing } from "@/core/text.ts";
+import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
 
-/** Larger contents go up in parts of this size, one in memory at a time; S3 takes no smaller ones than 5 MiB. */
+/** Larger contents are uploaded in parts of this size, one in memory at a time; S3 requires at least 5 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
-/** An answer that does not begin, or go on, within this time never will. What is sent may take as long as a slow line does. */
-const PATIENCE_MS = 30_000;
-const SLOWEST_BYTES_PER_MS = 16;
-/** What a store tells us is shorter; of an error that is not, the start will do. */
+/** Longest wait for a response, or for more of it. Sending may take as long as a slow network needs. */
+const RESPONSE_TIMEOUT_MS = 30_000;
+const MIN_UPLOAD_BYTES_PER_MS = 16;
+/** Longest part of a response that is read; only errors may be longer. */
 const TEXT_MAX_BYTES = 65_536;
 const PARTIAL_CONTENT = 206;
-/** How often a store that is busy is asked again, and how long after the first time at most; then twice as long each time. */
+/** Retries of a busy store, and the longest first delay; later ones double. */
 const RETRIES = 3;
 const RETRY_MS = 50;
+
+const warnNotAborted = rateLimitedWarning(
+  logOf("file"),
+  "aborting a multipart upload failed; its parts remain until the bucket expires them",
+);
 
 export type S3Options = {
   /** `https://s3.eu-central-1.amazonaws.com`, `http://minio:9000` … */
@@ -27,89 +34,91 @@ export type S3Options = {
 };
 
 type Part = Uint8Array<ArrayBuffer>;
-type Ask = { body?: Part | string; headers?: Record<string, string> };
+type S3Request = { body?: Part | string; headers?: Record<string, string> };
 
 export class S3Blobs implements Blobs {
   readonly #client: AwsClient;
   readonly #base: string;
-  readonly #patienceMs: number;
+  readonly #timeoutMs: number;
 
   constructor(
     { endpoint, bucket, region, accessKeyId, secretAccessKey }: S3Options,
-    { patienceMs = PATIENCE_MS }: { patienceMs?: number } = {},
+    { responseTimeoutMs = RESPONSE_TIMEOUT_MS }: { responseTimeoutMs?: number } = {},
   ) {
     this.#client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
-    this.#base = `${endpoint.replace(/\/+$/, "")}/${encodeURIComponent(bucket)}/`;
-    this.#patienceMs = patienceMs;
+    this.#base = `${trimTrailing(endpoint, "/")}/${encodeURIComponent(bucket)}/`;
+    this.#timeoutMs = responseTimeoutMs;
   }
 
   async put(key: string, content: AsyncIterable<Uint8Array>): Promise<void> {
-    checkBlobKey(key);
-    const parts = partsOf(content);
+    assertBlobKey(key);
+    const parts = splitParts(content);
     try {
       const first = await parts.next();
       const second = first.done ? first : await parts.next();
       const [head, next] = [first.value ?? new Uint8Array(), second.value];
-      if (next === undefined) await drained(await this.#ask("PUT", key, { body: head }));
+      if (next === undefined) await discardBody(await this.#request("PUT", key, { body: head }));
       else await this.#putParts(key, head, next, parts);
     } finally {
-      // A content that cannot go there may be held open by what it comes from.
+      // The source of a content that cannot be uploaded may still be open.
       await parts.return(undefined);
     }
   }
 
   async get(key: string, range?: ByteRange): Promise<ReadableStream<Part> | undefined> {
-    checkBlobKey(key);
+    assertBlobKey(key);
     const headers: Record<string, string> = range === undefined
       ? {}
       : { Range: `bytes=${range.start}-${range.end - 1}` };
-    const answer = await this.#find("GET", key, { headers });
+    const answer = await this.#requestOptional("GET", key, { headers });
     if (answer === undefined) return undefined;
     if (range !== undefined && answer.status !== PARTIAL_CONTENT) {
-      await drained(answer);
-      throw unavailable(new Error(`A range was asked for, and the answer is ${answer.status}`));
+      await discardBody(answer);
+      throw unavailable(new Error(`Expected a partial response to a range request, received status ${answer.status}`));
     }
     return this.#bodyOf(answer);
   }
 
   async delete(key: string): Promise<void> {
-    checkBlobKey(key);
-    const answer = await this.#find("DELETE", key);
-    if (answer !== undefined) await drained(answer);
+    assertBlobKey(key);
+    const answer = await this.#requestOptional("DELETE", key);
+    if (answer !== undefined) await discardBody(answer);
   }
 
   async #putParts(key: string, first: Part, second: Part, others: AsyncIterable<Part>): Promise<void> {
-    const uploadId = tagOf(await this.#text(await this.#ask("POST", `${key}?uploads`)), "UploadId");
+    const uploadId = xmlText(await this.#text(await this.#request("POST", `${key}?uploads`)), "UploadId");
     const upload = `uploadId=${encodeURIComponent(uploadId)}`;
     try {
       const etags: string[] = [];
       const send = async (body: Part): Promise<void> => {
-        const answer = await this.#ask("PUT", `${key}?partNumber=${etags.length + 1}&${upload}`, { body });
+        const answer = await this.#request("PUT", `${key}?partNumber=${etags.length + 1}&${upload}`, { body });
         etags.push(answer.headers.get("ETag") ?? "");
-        await drained(answer);
+        await discardBody(answer);
       };
       await send(first);
       await send(second);
       for await (const part of others) await send(part);
       const list = etags.map((etag, at) => `<Part><PartNumber>${at + 1}</PartNumber><ETag>${etag}</ETag></Part>`);
       const body = `<CompleteMultipartUpload>${list.join("")}</CompleteMultipartUpload>`;
-      // A 200 may still carry an error: the store answers before it has put the parts together.
-      tagOf(await this.#text(await this.#ask("POST", `${key}?${upload}`, { body })), "ETag");
+      // A 200 may still contain an error: the store responds before it has combined the parts.
+      xmlText(await this.#text(await this.#request("POST", `${key}?${upload}`, { body })), "ETag");
     } catch (error) {
-      await this.#ask("DELETE", `${key}?${upload}`).then(drained).catch(() => {});
+      await this.#request("DELETE", `${key}?${upload}`).then(discardBody).catch((cause) =>
+        warnNotAborted(failureOf(cause))
+      );
       throw error;
     }
   }
 
-  /** The answer of what must be there. */
-  async #ask(method: string, path: string, ask?: Ask): Promise<Response> {
-    const answer = await this.#find(method, path, ask);
-    if (answer === undefined) throw unavailable(new Error(`${method} found nothing`));
+  /** The response; throws when the resource does not exist. */
+  async #request(method: string, path: string, ask?: S3Request): Promise<Response> {
+    const answer = await this.#requestOptional(method, path, ask);
+    if (answer === undefined) throw unavailable(new Error(`${method}: object not found`));
     return answer;
   }
 
-  /** The answer; `undefined` for what is not there. Anything else but success is a store that does not work. */
-  async #find(method: string, path: string, ask: Ask = {}): Promise<Response | undefined> {
+  /** The response; `undefined` when the resource does not exist. Any other status but success means that the store is unavailable. */
+  async #requestOptional(method: string, path: string, ask: S3Request = {}): Promise<Response | undefined> {
     try {
       for (let retry = 0;; retry++) {
         const answer = await this.#send(method, path, ask);
@@ -118,7 +127,7 @@ export class S3Blobs implements Blobs {
         if (answer.status === 404 && !text.includes("NoSuchBucket")) return undefined;
         const isBusy = answer.status >= 500 || answer.status === 429;
         if (!isBusy || retry === RETRIES) {
-          throw new Error(`${method} answered ${answer.status}: ${text.slice(0, 500)}`);
+          throw new Error(`${method} returned ${answer.status}: ${text.slice(0, 500)}`);
         }
         await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_MS * 2 ** retry));
       }
@@ -127,19 +136,19 @@ export class S3Blobs implements Blobs {
     }
   }
 
-  async #send(method: string, path: string, { body, headers }: Ask): Promise<Response> {
-    const patience = new AbortController();
-    const limitMs = this.#patienceMs + (body?.length ?? 0) / SLOWEST_BYTES_PER_MS;
-    const timer = setTimeout(() => patience.abort(new Error("No answer came")), limitMs);
+  async #send(method: string, path: string, { body, headers }: S3Request): Promise<Response> {
+    const controller = new AbortController();
+    const limitMs = this.#timeoutMs + (body?.length ?? 0) / MIN_UPLOAD_BYTES_PER_MS;
+    const timer = setTimeout(() => controller.abort(new Error("No response received")), limitMs);
     try {
       return await this.#client.fetch(`${this.#base}${path}`, {
         method,
-        // No compression: what comes back is stored bytes, and their number is the header's.
+        // No compression: the body is the stored bytes, as many as the header says.
         headers: { "Accept-Encoding": "identity", ...headers },
         ...(body === undefined ? {} : { body }),
-        // Elsewhere our signature counts for nothing, and what answers there is not the store: nothing would have been kept.
+        // No redirects: the signature is not valid elsewhere, and another host would not have stored the content.
         redirect: "manual",
-        signal: patience.signal,
+        signal: controller.signal,
       });
     } finally {
       clearTimeout(timer);
@@ -149,7 +158,7 @@ export class S3Blobs implements Blobs {
   async #text(answer: Response): Promise<string> {
     const chunks: Part[] = [];
     let size = 0;
-    // Leaving the loop early lets go of the rest.
+    // Leaving the loop early cancels the stream.
     for await (const chunk of this.#bodyOf(answer)) {
       chunks.push(chunk);
       size += chunk.length;
@@ -158,17 +167,18 @@ export class S3Blobs implements Blobs {
     return Buffer.concat(chunks, size).toString();
   }
 
-  /** The body of an answer, for as long as it goes on. */
+  /** The body of a response, with a timeout for each chunk. */
   #bodyOf(answer: Response): ReadableStream<Part> {
     const reader = (answer.body ?? new Blob([]).stream()).getReader();
     return new ReadableStream({
       pull: async (controller) => {
         try {
-          const next = await inTime(reader.read(), this.#patienceMs);
-          if (next === undefined) throw new Error("The answer stopped in the middle");
+          const next = await withTimeout(reader.read(), this.#timeoutMs);
+          if (next === undefined) throw new Error("The response ended early");
           if (next.done) controller.close();
           else controller.enqueue(next.value);
         } catch (cause) {
+          // The relevant failure is thrown below.
           reader.cancel().catch(() => {});
           throw unavailable(cause);
         }
@@ -179,7 +189,7 @@ export class S3Blobs implements Blobs {
 }
 
 /** The content in buffers of the size of a part; only the last is shorter. */
-async function* partsOf(content: AsyncIterable<Uint8Array>): AsyncGenerator<Part, undefined> {
+async function* splitParts(content: AsyncIterable<Uint8Array>): AsyncGenerator<Part, undefined> {
   let chunks: Uint8Array[] = [];
   let size = 0;
   for await (let chunk of content) {
@@ -195,17 +205,20 @@ async function* partsOf(content: AsyncIterable<Uint8Array>): AsyncGenerator<Part
   if (size > 0) yield Buffer.concat(chunks, size);
 }
 
-/** Text of the first element of this name in an answer of the store. */
-function tagOf(xml: string, name: string): string {
-  const text = new RegExp(`<${name}>([^<]+)</${name}>`).exec(xml)?.[1];
-  if (text === undefined) throw unavailable(new Error(`An answer without ${name}: ${xml.slice(0, 500)}`));
+/** Text of the first element of this name in a response of the store. */
+function xmlText(xml: string, name: string): string {
+  const [, rest = ""] = xml.split(`<${name}>`, 2);
+  const [text = ""] = rest.split(`</${name}>`, 1);
+  if (text === "" || text.includes("<")) {
+    throw unavailable(new Error(`Expected ${name} in the response, received ${xml.slice(0, 500)}`));
+  }
   return text;
 }
 
 function unavailable(cause: unknown): Fault {
-  return new Fault("unavailable", "The file store does not work right now", { cause });
+  return new Fault("unavailable", "The file store is unavailable", { cause });
 }
 
-async function drained(answer: Response): Promise<void> {
+async function discardBody(answer: Response): Promise<void> {
   await answer.body?.cancel();
 }

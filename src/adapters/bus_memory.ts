@@ -1,4 +1,4 @@
-// The bus of a single node: a synchronous call, and the reference for what the contract means.
+// The bus of a single node: synchronous calls, and the reference implementation of the contract.
 import { logOf } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 
@@ -6,9 +6,10 @@ type Listener = (message: BusMessage) => void;
 
 const log = logOf("bus");
 
-/** Delivers within the process. What a listener publishes while it listens waits its turn, so order holds. */
+/** Delivers within the process. What a listener publishes during a delivery is queued, so the order is preserved. */
 export class MemoryBus implements Bus {
   readonly isHealthy = true;
+  onLost: () => void = () => {};
   onRecovered: () => void = () => {};
   readonly #listeners = new Map<string, Set<Listener>>();
   readonly #waiting: { topic: string; message: BusMessage }[] = [];
@@ -26,7 +27,7 @@ export class MemoryBus implements Bus {
   }
 
   subscribe(topic: string, listener: Listener): Promise<BusSubscription> {
-    // Wrapped, so that one function may listen twice and each subscription ends alone.
+    // Wrapped, so that one function may subscribe twice and each subscription ends alone.
     const own: Listener = (message) => listener(message);
     const listeners = this.#listeners.get(topic) ?? new Set();
     this.#listeners.set(topic, listeners.add(own));
@@ -43,11 +44,11 @@ export class MemoryBus implements Bus {
   }
 }
 
-/** One listener's failure is not another's. */
+/** The failure of one listener does not affect others. */
 function deliver(listener: Listener, message: BusMessage): void {
   try {
     listener(message);
   } catch (thrown) {
-    log.error("a listener failed", { cause: thrown instanceof Error ? thrown.stack : String(thrown) });
+    log.error("bus listener failed", { cause: thrown instanceof Error ? thrown.stack : String(thrown) });
   }
 }

@@ -1,22 +1,29 @@
 // The bus of many nodes: Redis pub/sub, one connection to send and one to listen.
+import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { MemoryBus } from "./bus_memory.ts";
 import { RedisConnection } from "./redis.ts";
 
-/** What may wait for Redis to take it; beyond that, messages are lost rather than memory. */
+/** Bytes that may be queued for Redis; beyond that, messages are dropped to limit memory. */
 const IN_FLIGHT_MAX_CHARS = 16 * 1024 * 1024;
 const CHANNELS_PER_COMMAND = 1000;
-/** Nodes come back together; one catch-up answers all of their notices. */
+/** Nodes reconnect together; one catch-up serves all of their notices. */
 const RECOVERY_DELAY_MS = 50;
 const KINDS: readonly unknown[] = ["events", "ephemeral", "signal"] satisfies BusMessage["kind"][];
 
-type Topic = { listeners: number; isActive: Promise<void> };
+const warnNotSubscribed = rateLimitedWarning(
+  logOf("redis"),
+  "subscribing to a topic failed; will retry after reconnecting",
+);
+
+type Topic = { listeners: number; activated: Promise<void> };
 
 /**
- * Delivers through Redis, to listeners of this node as well. While Redis is away this node's listeners still get this
- * node's messages, directly; the nodes that missed some hear of it afterwards, on a channel of their own.
+ * Delivers through Redis, to listeners of this node as well. While Redis is unavailable, this node's listeners receive this
+ * node's messages directly; nodes that missed some are notified afterwards, on a separate channel.
  */
 export class RedisBus implements Bus {
+  onLost: () => void = () => {};
   onRecovered: () => void = () => {};
   readonly #local = new MemoryBus();
   readonly #publisher: RedisConnection;
@@ -24,11 +31,11 @@ export class RedisBus implements Bus {
   readonly #topics = new Map<string, Topic>();
   readonly #topicPrefix: string;
   readonly #lossChannel: string;
-  #isListening = false;
-  #wasAway = false;
-  /** Whether the sender may have gone to another server since the listener went to its own. */
-  #mayBeApart = false;
-  #hasLost = false;
+  #isSubscribed = false;
+  #wasDisconnected = false;
+  /** Whether the sender may be connected to another server than the listener. */
+  #mayDifferInServer = false;
+  #hasLostMessages = false;
   #inFlightChars = 0;
   #outgoing: [channel: string, text: string][] = [];
   #recovery: ReturnType<typeof setTimeout> | undefined;
@@ -38,35 +45,37 @@ export class RedisBus implements Bus {
     this.#topicPrefix = `${prefix}bus:`;
     this.#lossChannel = `${prefix}bus-loss`;
     this.#publisher = new RedisConnection(url, {
-      onReady: () => this.#join(),
-      onAway: (isUnfit) => {
-        this.#mayBeApart = true;
-        if (isUnfit) this.#hasLost = true;
+      onReady: () => this.#followPublisher(),
+      onUnavailable: (isUnfit) => {
+        this.#mayDifferInServer = true;
+        if (isUnfit) this.#hasLostMessages = true;
+        this.onLost();
       },
     });
     this.#subscriber = new RedisConnection(url, {
-      isListener: true,
+      isSubscriber: true,
       onReady: () => {
-        this.#mayBeApart = false;
-        this.#listen();
+        this.#mayDifferInServer = false;
+        this.#resubscribe();
       },
-      onAway: () => {
-        this.#isListening = false;
-        this.#wasAway = true;
+      onUnavailable: () => {
+        this.#isSubscribed = false;
+        this.#wasDisconnected = true;
+        this.onLost();
       },
     });
     this.#subscriber.client.on("message", (channel: string, text: string) => this.#receive(channel, text));
   }
 
   get isHealthy(): boolean {
-    return this.#publisher.isReady && this.#isListening;
+    return this.#publisher.isReady && this.#isSubscribed;
   }
 
   publish(topic: string, message: BusMessage): void {
     if (!this.isHealthy) this.#local.publish(topic, message);
     const text = encode(message);
     if (!this.#publisher.isReady || this.#inFlightChars + text.length > IN_FLIGHT_MAX_CHARS) {
-      this.#hasLost = true;
+      this.#hasLostMessages = true;
       return;
     }
     this.#inFlightChars += text.length;
@@ -77,7 +86,7 @@ export class RedisBus implements Bus {
     const entry = this.#topics.get(topic) ?? this.#activate(topic);
     entry.listeners += 1;
     const local = await this.#local.subscribe(topic, listener);
-    await entry.isActive;
+    await entry.activated;
     let isOpen = true;
     const close = (): void => {
       if (!isOpen) return;
@@ -91,29 +100,31 @@ export class RedisBus implements Bus {
 
   async close(): Promise<void> {
     clearTimeout(this.#recovery);
-    this.onRecovered = () => {};
+    this.onLost = this.onRecovered = () => {};
     this.#send();
     await Promise.all([this.#publisher.close(), this.#subscriber.close(), this.#local.close()]);
     clearTimeout(this.#recovery);
   }
 
-  /** While Redis is away a topic counts as active: `#listen` takes all of them up when it returns. */
+  /** While Redis is unavailable a topic counts as active: `#listen` subscribes to all of them when it returns. */
   #activate(topic: string): Topic {
-    const isActive = this.#subscriber.tried.then(async () => {
+    const activated = this.#subscriber.firstAttempt.then(async () => {
       if (!this.#subscriber.isReady || !this.#topics.has(topic)) return;
-      await this.#subscriber.client.subscribe(this.#topicPrefix + topic).catch(() => {});
+      await this.#subscriber.client.subscribe(this.#topicPrefix + topic)
+        .catch((cause) => warnNotSubscribed(failureOf(cause)));
     });
-    const entry = { listeners: 0, isActive };
+    const entry = { listeners: 0, activated };
     this.#topics.set(topic, entry);
     return entry;
   }
 
   #deactivate(topic: string): void {
     this.#topics.delete(topic);
+    // A message of a topic without listeners is dropped.
     if (this.#subscriber.isReady) this.#subscriber.client.unsubscribe(this.#topicPrefix + topic).catch(() => {});
   }
 
-  /** Sends what was published since this turn began, in one write: for a busy commit that is a fifth of Redis' work. */
+  /** Sends what was published in this tick in one write: for a busy commit that is a fifth of Redis' work. */
   #send(): void {
     if (this.#outgoing.length === 0) return;
     const pipeline = this.#publisher.client.pipeline();
@@ -125,58 +136,58 @@ export class RedisBus implements Bus {
     this.#outgoing = [];
     const settle = (isLost: boolean): void => {
       this.#inFlightChars -= chars;
-      if (isLost) this.#hasLost = true;
-      else this.#tellLoss();
+      if (isLost) this.#hasLostMessages = true;
+      else this.#publishLoss();
     };
     pipeline.exec().then((replies) => settle(replies?.some(([error]) => error !== null) !== false), () => settle(true));
   }
 
-  /** The listener goes where the sender is: its own server, no master any more, need not have cut it off. */
-  #join(): void {
-    if (this.#mayBeApart) {
-      this.#mayBeApart = false;
-      this.#isListening = false;
-      this.#subscriber.renew();
+  /** Reconnects the listener to the sender's server: its own may be a replica now without having closed the connection. */
+  #followPublisher(): void {
+    if (this.#mayDifferInServer) {
+      this.#mayDifferInServer = false;
+      this.#isSubscribed = false;
+      this.#subscriber.reconnect();
     }
-    this.#tellLoss();
+    this.#publishLoss();
   }
 
-  async #listen(): Promise<void> {
+  async #resubscribe(): Promise<void> {
     const channels = [this.#lossChannel, ...[...this.#topics.keys()].map((topic) => this.#topicPrefix + topic)];
     try {
       for (let start = 0; start < channels.length; start += CHANNELS_PER_COMMAND) {
         await this.#subscriber.client.subscribe(...channels.slice(start, start + CHANNELS_PER_COMMAND));
       }
     } catch {
-      return; // Gone again; its next return begins anew.
+      return; // Disconnected again; the next reconnect starts over.
     }
-    this.#isListening = true;
-    if (this.#wasAway) this.#recoverSoon();
-    this.#wasAway = false;
+    this.#isSubscribed = true;
+    if (this.#wasDisconnected) this.#scheduleRecovery();
+    this.#wasDisconnected = false;
   }
 
   #receive(channel: string, text: string): void {
-    if (channel === this.#lossChannel) return this.#recoverSoon();
+    if (channel === this.#lossChannel) return this.#scheduleRecovery();
     const message = decode(text);
     if (message !== undefined) this.#local.publish(channel.slice(this.#topicPrefix.length), message);
   }
 
-  /** What was lost on the way out is missing on every node, and they cannot know unless told. */
-  #tellLoss(): void {
-    if (!this.#hasLost || this.#inFlightChars > 0) return;
-    this.#hasLost = false;
-    this.#publisher.client.publish(this.#lossChannel, "").catch(() => this.#hasLost = true);
+  /** Messages lost while sending are missing on every node, so all nodes are notified. */
+  #publishLoss(): void {
+    if (!this.#hasLostMessages || this.#inFlightChars > 0) return;
+    this.#hasLostMessages = false;
+    this.#publisher.client.publish(this.#lossChannel, "").catch(() => this.#hasLostMessages = true);
   }
 
-  #recoverSoon(): void {
+  #scheduleRecovery(): void {
     clearTimeout(this.#recovery);
     this.#recovery = setTimeout(() => this.onRecovered(), RECOVERY_DELAY_MS);
   }
 }
 
 /**
- * One line of JSON; of events, a line each follows. They are JSON already, which has no line breaks: quoted once more, a
- * message would cost twice as much to send and three times as much to receive.
+ * One line of JSON; for events, followed by a line for each. They are JSON already, without line breaks: quoting them again would
+ * cost twice as much to send and three times as much to receive.
  */
 function encode(message: BusMessage): string {
   if (message.kind !== "events") return JSON.stringify(message);
@@ -187,11 +198,11 @@ function encode(message: BusMessage): string {
   return text;
 }
 
-/** A message of a newer node may be of a kind this one does not know; it is passed over. */
+/** `undefined` for a message of an unknown kind, which a newer node may send. */
 function decode(text: string): BusMessage | undefined {
   try {
     const [line = "", ...lines] = text.split("\n");
-    // Written by `encode` of a node that shares our Redis and our database.
+    // Written by `encode` of a node with the same Redis and database.
     const message = JSON.parse(line);
     if (!KINDS.includes(message?.kind)) return undefined;
     if (message.kind !== "events") return message;

@@ -1,14 +1,14 @@
-// The tables every store has, as made by `migrations/0001_core.ts`.
+// The tables every store has, as created by `migrations.ts`.
 import type { Generated } from "kysely";
 
-/** `rights` is on PostgreSQL only. */
+/** `access_version` is on PostgreSQL only. */
 export type StreamRow = {
   tenant_id: string;
   name: string;
   epoch: string;
   head: number;
   floor: number;
-  rights: Generated<number>;
+  access_version: Generated<number>;
 };
 
 /** `effect` holds an `EventEffect` as JSON. */
@@ -33,13 +33,17 @@ export type JobRow = {
   state: JobState;
   run_at: string;
   attempts: number;
+  /** How often its process ended, or stopped renewing the lease, while the job ran. */
+  deaths: number;
   lease_until: string | null;
   lease_owner: string | null;
   last_error: string | null;
+  /** Key of `chargedTo`; null for the gateway's own work. */
+  charged_to: string | null;
   created_at: string;
 };
 
-/** `status` is null until the work has answered; nobody sees that but the transaction that runs it. */
+/** `status` is null until the work has a response; only the transaction that runs it sees that. */
 export type IdempotencyRow = {
   tenant_id: string;
   principal_id: string;
@@ -53,6 +57,9 @@ export type IdempotencyRow = {
   created_at: string;
 };
 
+/** `owner_id` is empty in the sum of a tenant. */
+export type WrittenRow = { day: string; tenant_id: string; owner_id: string; bytes: number };
+
 export type MigrationRow = { name: string; at: string };
 
 export type CoreTables = {
@@ -61,4 +68,5 @@ export type CoreTables = {
   job: JobRow;
   idempotency: IdempotencyRow;
   migration: MigrationRow;
+  written: WrittenRow;
 };

@@ -4,11 +4,11 @@ import { iso } from "@/core/clock.ts";
 import type { StoredEvent, StreamPosition } from "@/core/event.ts";
 import { newSecret } from "@/core/id.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { isOneOf } from "@/ports/list.ts";
+import { inJsonList } from "@/ports/sql_filters.ts";
 import { type EventLog, type Store, streamKey } from "@/ports/store.ts";
 import type { CoreTables, EventRow, StreamRow } from "./core_tables.ts";
 
-/** Events dropped, and streams looked at, in one go. */
+/** Events deleted, and streams checked, at once. */
 const TRIM_EVENTS = 1000;
 const TRIM_STREAMS = 200;
 
@@ -25,9 +25,9 @@ export class SqlEventLog implements EventLog {
     if (found !== undefined) return found;
     return await this.#store.write(async (tx) => {
       await createStream.run(tx.db, { ...key, epoch: newSecret(9) });
-      const made = await positionOf.first(tx.db, key);
-      if (made === undefined) throw new Error("Expected the stream just made, received none");
-      return made;
+      const created = await positionOf.first(tx.db, key);
+      if (created === undefined) throw new Error("Expected the new stream, received none");
+      return created;
     });
   }
 
@@ -47,7 +47,7 @@ export class SqlEventLog implements EventLog {
     return rows.map((row) => storedEvent(tenantId, stream, row));
   }
 
-  async readBack(tenantId: string, stream: string, before: number, limit: number): Promise<StoredEvent[]> {
+  async readBackward(tenantId: string, stream: string, before: number, limit: number): Promise<StoredEvent[]> {
     const rows = await eventsBefore.all(this.#store.db, { tenantId, stream, before, limit });
     return rows.map((row) => storedEvent(tenantId, stream, row));
   }
@@ -57,7 +57,7 @@ export class SqlEventLog implements EventLog {
     let dropped = 0;
     let last = { tenant_id: "", name: "" };
     while (true) {
-      const streams = await trimmable.all(this.#store.db, { ...last, cutoff, keep, limit: TRIM_STREAMS });
+      const streams = await streamsToTrim.all(this.#store.db, { ...last, cutoff, keep, limit: TRIM_STREAMS });
       for (const stream of streams) dropped += await this.#trimStream(stream, { cutoff, keep });
       const end = streams.at(-1);
       if (end === undefined) return dropped;
@@ -69,14 +69,14 @@ export class SqlEventLog implements EventLog {
     return this.#trimStream({ tenant_id: tenantId, name: stream }, { cutoff: iso(olderThanMs), upTo });
   }
 
-  /** Several small transactions, so that writers of the stream never wait for long. */
+  /** Uses several small transactions, so that writers of the stream never wait for long. */
   async #trimStream(
     { tenant_id, name }: StreamName,
     { cutoff, keep = Infinity, upTo = Infinity }: { cutoff: string; keep?: number; upTo?: number },
   ): Promise<number> {
     let dropped = 0;
     while (true) {
-      const gone = await this.#store.write(async ({ db }) => {
+      const deleted = await this.#store.write(async ({ db }) => {
         const position = await positionOf.first(db, { tenantId: tenant_id, stream: name });
         if (position === undefined) return 0;
         const { head, floor } = position;
@@ -85,16 +85,16 @@ export class SqlEventLog implements EventLog {
         const newFloor = Math.min(Math.max(old?.seq ?? floor, head - keep), stream.until);
         if (newFloor <= floor) return 0;
         await moveFloor.run(db, { tenant_id, name, floor: newFloor });
-        return await dropUpTo.run(db, { tenant_id, name, seq: newFloor });
+        return await deleteUpTo.run(db, { tenant_id, name, seq: newFloor });
       });
-      if (gone === 0) return dropped;
-      dropped += gone;
+      if (deleted === 0) return dropped;
+      dropped += deleted;
     }
   }
 }
 
 type StreamName = Pick<StreamRow, "tenant_id" | "name">;
-type Key = { tenantId: string; stream: string };
+type StreamRef = { tenantId: string; stream: string };
 
 function storedEvent(
   tenantId: string,
@@ -106,12 +106,12 @@ function storedEvent(
   return event;
 }
 
-const positionOf = prepared((db: Kysely<CoreTables>, param: Param<Key>) =>
+const positionOf = prepared((db: Kysely<CoreTables>, param: Param<StreamRef>) =>
   db.selectFrom("stream").select(["epoch", "head", "floor"])
     .where("tenant_id", "=", param("tenantId")).where("name", "=", param("stream"))
 );
 
-const createStream = prepared((db: Kysely<CoreTables>, param: Param<Key & { epoch: string }>) =>
+const createStream = prepared((db: Kysely<CoreTables>, param: Param<StreamRef & { epoch: string }>) =>
   db.insertInto("stream")
     .values({
       tenant_id: param("tenantId"),
@@ -126,15 +126,15 @@ const createStream = prepared((db: Kysely<CoreTables>, param: Param<Key & { epoc
 const headsOf = prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; names: string }>, dialect) =>
   db.selectFrom("stream").select(["name", "epoch", "head", "floor"])
     .where("tenant_id", "=", param("tenantId"))
-    .where(isOneOf(dialect, "name", param("names")))
+    .where(inJsonList(dialect, "name", param("names")))
 );
 
-const eventsAfter = prepared((db: Kysely<CoreTables>, param: Param<Key & { after: number; limit: number }>) =>
+const eventsAfter = prepared((db: Kysely<CoreTables>, param: Param<StreamRef & { after: number; limit: number }>) =>
   eventsOf(db).where("event.tenant_id", "=", param("tenantId")).where("event.stream", "=", param("stream"))
     .where("event.seq", ">", param("after")).orderBy("event.seq", "asc").limit(param("limit"))
 );
 
-const eventsBefore = prepared((db: Kysely<CoreTables>, param: Param<Key & { before: number; limit: number }>) =>
+const eventsBefore = prepared((db: Kysely<CoreTables>, param: Param<StreamRef & { before: number; limit: number }>) =>
   eventsOf(db).where("event.tenant_id", "=", param("tenantId")).where("event.stream", "=", param("stream"))
     .where("event.seq", "<", param("before")).orderBy("event.seq", "desc").limit(param("limit"))
 );
@@ -152,7 +152,7 @@ function eventsOf(db: Kysely<CoreTables>) {
 type Trim = StreamName & { cutoff: string; keep: number; limit: number };
 
 /** Streams after `name` that are too long, or whose oldest event is too old. */
-const trimmable = prepared((db: Kysely<CoreTables>, param: Param<Trim>) =>
+const streamsToTrim = prepared((db: Kysely<CoreTables>, param: Param<Trim>) =>
   db.selectFrom("stream").select(["tenant_id", "name"])
     .where((where) => where(where.refTuple("tenant_id", "name"), ">", where.tuple(param("tenant_id"), param("name"))))
     .where((where) =>
@@ -186,7 +186,7 @@ const moveFloor = prepared((db: Kysely<CoreTables>, param: Param<StreamName & { 
     .where("tenant_id", "=", param("tenant_id")).where("name", "=", param("name")).where("floor", "<", param("floor"))
 );
 
-const dropUpTo = prepared((db: Kysely<CoreTables>, param: Param<StreamName & { seq: number }>) =>
+const deleteUpTo = prepared((db: Kysely<CoreTables>, param: Param<StreamName & { seq: number }>) =>
   db.deleteFrom("event")
     .where("tenant_id", "=", param("tenant_id")).where("stream", "=", param("name")).where("seq", "<=", param("seq"))
 );

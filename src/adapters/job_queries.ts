@@ -1,59 +1,81 @@
-// What the job runner asks of the job table. A job is waiting, running under a lease, or dead.
+// Queries of the job runner. A job is waiting, running under a lease, or dead.
 import { type Kysely, sql } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { CoreTables, JobRow, JobState } from "./core_tables.ts";
 
-export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts">;
+export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts" | "deaths" | "charged_to">;
 
 /** What a runner looks for. */
-export type Wanted = {
+export type ClaimFilter = {
   kinds: readonly string[];
   now: string;
-  /** Jobs that it runs itself: a clock set forward ends their leases before they can be renewed. */
+  /** Jobs that it runs itself: setting the clock forward expires their leases before they can be renewed. */
   runningIds: readonly string[];
+  /** Those whose process ended while they ran, which may be what ended it; or all others. */
+  isSuspect: boolean;
 };
 
-/** Jobs that may start: due ones, and those whose lease nobody renewed. */
+/** A job that may start, who is charged for it, and how often its process ended while it ran. */
+export type DueJob = Pick<JobRow, "id" | "charged_to" | "deaths">;
+
+/** Jobs that may start: due ones, and as suspects those whose lease expired. */
 // The return type is inferred: it is a query under construction.
-function dueJobs(db: Kysely<CoreTables>, { kinds, now, runningIds }: Wanted) {
+function dueJobs(db: Kysely<CoreTables>, { kinds, now, runningIds, isSuspect }: ClaimFilter) {
   const candidates = db.selectFrom("job").select("id").where("kind", "in", kinds)
     .$if(runningIds.length > 0, (query) => query.where("id", "not in", runningIds));
-  return candidates.where((job) =>
-    job.or([
-      job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]),
+  return candidates.where((job) => {
+    const isDue = job.and([job("state", "=", sql.lit("waiting")), job("run_at", "<=", now)]);
+    if (!isSuspect) return job.and([isDue, job("deaths", "=", sql.lit(0))]);
+    return job.or([
+      job.and([isDue, job("deaths", ">", sql.lit(0))]),
       job.and([job("state", "=", sql.lit("running")), job("lease_until", "<", now)]),
-    ])
-  ).orderBy("run_at").orderBy("id");
+    ]);
+  }).orderBy("run_at").orderBy("id");
 }
 
-/** Whether there is anything to claim; asked first, because asking costs no commit. */
-export async function isJobDue(db: Kysely<CoreTables>, wanted: Wanted): Promise<boolean> {
-  return await dueJobs(db, wanted).limit(1).executeTakeFirst() !== undefined;
+/** Jobs that may start, oldest first, but none that is charged to one of `except`. Runs before `claimJobs`, since it needs no commit. */
+export function listDueJobs(
+  db: Kysely<CoreTables>,
+  wanted: ClaimFilter,
+  { except, limit }: { except: readonly string[]; limit: number },
+): Promise<DueJob[]> {
+  return dueJobs(db, wanted).select(["charged_to", "deaths"])
+    .$if(
+      except.length > 0,
+      (query) => query.where((job) => job.or([job("charged_to", "is", null), job("charged_to", "not in", except)])),
+    )
+    .limit(limit).execute();
 }
 
-/** Takes up to `limit` jobs under a lease. */
+/** Claims those of these jobs that may still start, under a lease. The runner of a running one has ended: that counts as a death. */
 export function claimJobs(
   db: Kysely<CoreTables>,
   dialect: Dialect,
-  wanted: Wanted,
-  { until, owner, limit }: { until: string; owner: string; limit: number },
+  wanted: ClaimFilter,
+  { until, owner, ids }: { until: string; owner: string; ids: readonly string[] },
 ): Promise<ClaimedJob[]> {
-  const due = dueJobs(db, wanted).limit(limit)
+  const due = dueJobs(db, wanted).where("id", "in", ids)
     .$if(dialect === "postgres", (query) => query.forUpdate().skipLocked());
-  // Materialized, so that the limit holds: joined in, PostgreSQL may run it again and lock more rows.
+  // Materialized, so that rows are chosen once: joined in, PostgreSQL may run it again.
   return db.with((cte) => cte("due").materialized(), () => due).updateTable("job")
-    .set((job) => ({ state: "running", lease_until: until, lease_owner: owner, attempts: job("attempts", "+", 1) }))
+    .set((job) => ({
+      state: "running",
+      lease_until: until,
+      lease_owner: owner,
+      attempts: job("attempts", "+", 1),
+      deaths: sql<number>`deaths + case when state = 'running' then 1 else 0 end`,
+    }))
     .where("id", "in", (job) => job.selectFrom("due").select("due.id"))
-    .returning(["id", "tenant_id", "kind", "payload", "attempts"])
+    .returning(["id", "tenant_id", "kind", "payload", "attempts", "deaths", "charged_to"])
     .execute();
 }
 
 /**
- * Brings forward what would be late because the clock was set back: jobs for at once that were made at a time still to come,
- * retries that are further away than any is, leases that are longer than any is. What has a time of its own keeps it.
+ * Reschedules what would be late because the clock was set back: immediate jobs that were created at a time still to come,
+ * retries and leases that are longer than the maximum. Scheduled times of jobs do not change.
  */
-export async function bringForward(
+export async function rescheduleFuture(
   db: Kysely<CoreTables>,
   { now, retryBy, leaseBy }: { now: string; retryBy: string; leaseBy: string },
 ): Promise<void> {
@@ -76,15 +98,39 @@ export const renewLease = prepared((
     .where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
 );
 
+/** The owners of current leases. */
+export async function listLeaseOwners(db: Kysely<CoreTables>): Promise<string[]> {
+  const rows = await db.selectFrom("job").select("lease_owner").distinct().where("state", "=", "running").execute();
+  return rows.flatMap(({ lease_owner }) => lease_owner ?? []);
+}
+
+/** Expires the leases of these owners, so that any runner may claim their jobs; resolves to how many jobs had one. */
+export async function expireLeases(db: Kysely<CoreTables>, owners: readonly string[], at: string): Promise<number> {
+  const { numUpdatedRows } = await db.updateTable("job").set({ lease_until: at }).where("state", "=", "running")
+    .where("lease_owner", "in", owners).where("lease_until", ">", at).executeTakeFirstOrThrow();
+  return Number(numUpdatedRows);
+}
+
 export const finishJob = prepared((db: Kysely<CoreTables>, param: Param<{ id: string; owner: string }>) =>
   db.deleteFrom("job").where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
+);
+
+/** Releases an unfinished job of a runner that stops gracefully, as if it had never been claimed. */
+export const unclaimJob = prepared((db: Kysely<CoreTables>, param: Param<{ id: string; owner: string; now: string }>) =>
+  db.updateTable("job").set((job) => ({
+    state: "waiting",
+    run_at: param("now"),
+    attempts: job("attempts", "-", 1),
+    lease_until: null,
+    lease_owner: null,
+  })).where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
 );
 
 export type JobCounts = Record<JobState | "scheduled", number>;
 
 type Release = { id: string; owner: string; state: JobState; runAt: string; lastError: string };
 
-/** Gives a job back, to wait for its next attempt or to lie dead. */
+/** Releases a job, to wait for its next attempt or as dead. */
 export const releaseJob = prepared((db: Kysely<CoreTables>, param: Param<Release>) =>
   db.updateTable("job")
     .set({
@@ -97,7 +143,7 @@ export const releaseJob = prepared((db: Kysely<CoreTables>, param: Param<Release
     .where("id", "=", param("id")).where("lease_owner", "=", param("owner"))
 );
 
-/** Jobs by state; those whose time has not come are `scheduled`, as nobody waits for them. */
+/** Counts jobs by state; waiting jobs that are not due yet are `scheduled`. */
 export async function countJobs(db: Kysely<CoreTables>, at: string): Promise<JobCounts> {
   const counts: JobCounts = { waiting: 0, scheduled: 0, running: 0, dead: 0 };
   const label = sql<keyof JobCounts>`case when state = 'waiting' and run_at > ${at} then 'scheduled' else state end`;

@@ -1,46 +1,69 @@
-// The job runner: claims due jobs under a lease, runs their handlers, and tries again or gives up visibly.
-import { type Clock, iso } from "@/core/clock.ts";
+// The job runner: claims due jobs under a lease, runs their handlers, and retries or dead-letters them.
+import { runAsSystem } from "@/core/caller.ts";
+import { type Clock, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import type { JobKind } from "@/core/job.ts";
+import type { DeadLetterReason, JobKind } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";
+import type { Metrics } from "@/core/metrics.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
 import type { CoreTables, JobState } from "./core_tables.ts";
 import {
-  bringForward,
   type ClaimedJob,
   claimJobs,
   countJobs,
   finishJob,
-  isJobDue,
   type JobCounts,
+  listDueJobs,
   releaseJob,
   renewLease,
+  rescheduleFuture,
+  unclaimJob,
 } from "./job_queries.ts";
+import { leaseOwner, type NodeLock } from "./job_takeover.ts";
+import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 
 const ATTEMPTS_MAX = 10;
+/** A job that was running when its process ended may be the cause: it is retried once. */
+const DEATHS_MAX = 2;
 const BACKOFF_FIRST_MS = 1000;
-const BACKOFF_MAX_MS = 15 * 60_000;
-/** The part of the places that long jobs may take, of which they have one at least. */
+const BACKOFF_MAX_MS = 15 * MINUTE_MS;
+/** The share of the slots for long jobs, at least one. */
 const LONG_SHARE = 0.5;
-/** A clock that goes back by less is only being corrected. */
-const SET_BACK_MS = 1000;
+/** Smaller steps back are corrections of the clock. */
+const CLOCK_SET_BACK_MS = 1000;
 
 export type JobRunnerDeps = {
   store: Pick<Store<CoreTables>, "db" | "write" | "dialect">;
   kinds: readonly JobKind[];
   clock: Clock;
+  /** CPU accounts that jobs are charged to; absent where CPU time is not counted. */
+  cpu?: CpuBudget;
+  /** This node, where others share its database. */
+  node?: Pick<NodeLock, "id"> | undefined;
+  metrics?: Pick<Metrics, "jobsInterrupted">;
 };
 
 export type JobRunnerOptions = {
   /** Jobs run at once; default 4. */
   concurrency?: number;
-  /** How often due jobs are looked for besides `wake`; default 1000. */
+  /** Interval of polls for due jobs, besides `wake`; default 1000. */
   pollMs?: number;
-  /** A job is anybody's again when its runner was silent for this long; default 60 000. */
+  /** Any runner may claim a job again when its lease was not renewed for this long; default 60 000. */
   leaseMs?: number;
-  /** No other process runs jobs of this database, so that leases found at the start are of one that is gone. */
-  isAlone?: boolean;
+  /** How long `stop` waits for running jobs before it releases them; default 5000. */
+  stopTimeoutMs?: number;
+  /** No other process runs jobs of this database, so leases found at the start belong to an ended process. */
+  isSingleNode?: boolean;
+};
+
+/** Jobs that are claimed together, and their scheduler. */
+type ClaimGroup = {
+  includes: (job: { kind: string }) => boolean;
+  isSuspect: boolean;
+  maxJobs: number;
+  scheduler?: FairScheduler;
 };
 
 const log = logOf("job");
@@ -51,18 +74,20 @@ export class JobRunner {
   readonly #options: Required<JobRunnerOptions>;
   /** Each claim has an owner of its own, so a job that lost its lease cannot touch the claim after it. */
   readonly #running = new Map<string, { job: ClaimedJob; end: Promise<void> }>();
+  readonly #scheduler = new FairScheduler();
+  readonly #longScheduler = new FairScheduler();
   #claiming: Promise<void> | undefined;
   #wantsClaim = false;
-  /** When jobs were last looked for. At the start it is not known whether the clock was set back since. */
-  #lookedAt = Infinity;
+  /** Time of the last poll. At the start it is not known whether the clock was set back since. */
+  #polledAt = Infinity;
   #poll: ReturnType<typeof setInterval> | undefined;
   #renewal: ReturnType<typeof setInterval> | undefined;
 
   constructor(deps: JobRunnerDeps, options: JobRunnerOptions = {}) {
-    const { concurrency = 4, pollMs = 1000, leaseMs = 60_000, isAlone = false } = options;
+    const { concurrency = 4, pollMs = 1000, leaseMs = MINUTE_MS, stopTimeoutMs = 5000, isSingleNode = false } = options;
     this.#deps = deps;
     this.#kinds = new Map(deps.kinds.map((kind) => [kind.kind, kind]));
-    this.#options = { concurrency, pollMs, leaseMs, isAlone };
+    this.#options = { concurrency, pollMs, leaseMs, stopTimeoutMs, isSingleNode };
   }
 
   start(): void {
@@ -72,7 +97,7 @@ export class JobRunner {
     this.wake();
   }
 
-  /** Looks for due jobs now; called after a commit that enqueued some. */
+  /** Polls for due jobs now; called after a commit that enqueued some. */
   wake(): void {
     if (this.#poll === undefined) return;
     this.#wantsClaim = true;
@@ -83,7 +108,7 @@ export class JobRunner {
   }
 
   /** Resolves when no job is due and none runs. */
-  async settled(): Promise<void> {
+  async whenIdle(): Promise<void> {
     this.wake();
     while (this.#claiming !== undefined || this.#running.size > 0) {
       await this.#claiming;
@@ -91,12 +116,16 @@ export class JobRunner {
     }
   }
 
-  /** Starts no more jobs and resolves when those running have ended. */
+  /**
+   * Starts no more jobs and resolves when the running ones have ended. Those that take too long are released, so that the next
+   * process claims them at once and this stop does not count as a death.
+   */
   async stop(): Promise<void> {
     clearInterval(this.#poll);
     this.#poll = undefined;
     await this.#claiming;
-    await Promise.all([...this.#running.values()].map((job) => job.end));
+    const ends = Promise.all([...this.#running.values()].map((job) => job.end));
+    if (await withTimeout(ends, this.#options.stopTimeoutMs) === undefined) await this.#releaseUnfinished();
     clearInterval(this.#renewal);
   }
 
@@ -111,7 +140,7 @@ export class JobRunner {
       try {
         if (await this.#claimSome()) this.#wantsClaim = true;
       } catch (cause) {
-        log.warning("jobs could not be claimed", failureOf(cause));
+        log.warn("claiming jobs failed", failureOf(cause));
       }
     }
   }
@@ -121,30 +150,53 @@ export class JobRunner {
     const nowMs = clock.now();
     const now = iso(nowMs);
     const until = iso(nowMs + this.#options.leaseMs);
-    if (nowMs < this.#lookedAt - SET_BACK_MS) {
+    if (nowMs < this.#polledAt - CLOCK_SET_BACK_MS) {
       const retryBy = iso(nowMs + BACKOFF_MAX_MS);
-      const leaseBy = this.#options.isAlone && this.#lookedAt === Infinity ? iso(nowMs - 1) : until;
-      await store.write(({ db }) => bringForward(db, { now, retryBy, leaseBy }));
+      const leaseBy = this.#options.isSingleNode && this.#polledAt === Infinity ? iso(nowMs - 1) : until;
+      await store.write(({ db }) => rescheduleFuture(db, { now, retryBy, leaseBy }));
     }
-    this.#lookedAt = nowMs;
+    this.#polledAt = nowMs;
     const longMax = Math.max(1, Math.floor(this.#options.concurrency * LONG_SHARE));
-    const long = await this.#claimOf(true, longMax - this.#runningLong(), { now, until });
-    return await this.#claimOf(false, Infinity, { now, until }) || long;
+    const isLong = ({ kind }: { kind: string }): boolean => this.#kinds.get(kind)?.isLongRunning ?? false;
+    const groups: ClaimGroup[] = [
+      {
+        includes: isLong,
+        isSuspect: false,
+        maxJobs: longMax - this.#countRunning(isLong),
+        scheduler: this.#longScheduler,
+      },
+      { includes: (kind) => !isLong(kind), isSuspect: false, maxJobs: Infinity, scheduler: this.#scheduler },
+      // One at a time: if two ran when the process ends again, it would be unknown which of them was the cause.
+      { includes: () => true, isSuspect: true, maxJobs: 1 - this.#countRunning(({ deaths }) => deaths > 0) },
+    ];
+    let isAny = false;
+    for (const group of groups) isAny = await this.#claimOf(group, { now, until }) || isAny;
+    return isAny;
   }
 
-  /** Claims and starts jobs of the long kinds, or of the others; whether there were any. */
-  async #claimOf(isLong: boolean, most: number, { now, until }: { now: string; until: string }): Promise<boolean> {
+  /** Claims and starts jobs of a group; whether there were any. */
+  async #claimOf(
+    { includes, isSuspect, maxJobs, scheduler }: ClaimGroup,
+    { now, until }: { now: string; until: string },
+  ): Promise<boolean> {
     const { store } = this.#deps;
-    const kinds = [...this.#kinds.values()].filter((kind) => (kind.isLong ?? false) === isLong).map(({ kind }) => kind);
-    const limit = Math.min(most, this.#options.concurrency - this.#running.size);
-    if (kinds.length === 0 || limit <= 0) return false;
-    const wanted = { kinds, now, runningIds: [...this.#running.values()].map(({ job }) => job.id) };
-    if (!await isJobDue(store.db, wanted)) return false;
-    const owner = newId("lease");
-    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, owner, limit }));
+    const kinds = [...this.#kinds.values()].filter(includes).map(({ kind }) => kind);
+    const slots = Math.min(maxJobs, this.#options.concurrency - this.#running.size);
+    if (kinds.length === 0 || slots <= 0) return false;
+    const running = [...this.#running.values()].map(({ job }) => job);
+    const wanted = { kinds, now, runningIds: running.map(({ id }) => id), isSuspect };
+    const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
+    const find: FindDueJobs = (except, limit) => listDueJobs(store.db, wanted, { except, limit });
+    const listed = scheduler === undefined ? await find([], slots) : [];
+    const ids = await scheduler?.choose(find, slots, owners) ?? listed.map(({ id }) => id);
+    if (ids.length === 0) return false;
+    const owner = leaseOwner(this.#deps.node, newId("lease"));
+    const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, owner, ids }));
+    const deathsBefore = new Map(listed.map(({ id, deaths }) => [id, deaths]));
     for (const job of jobs) {
+      if (job.deaths > (deathsBefore.get(job.id) ?? 0)) this.#deps.metrics?.jobsInterrupted.inc({ kind: job.kind });
       const slot = `${owner} ${job.id}`;
-      const end = this.#run(job, owner).finally(() => {
+      const end = runAsSystem(() => this.#run(job, owner)).finally(() => {
         this.#running.delete(slot);
         this.wake();
       });
@@ -153,11 +205,11 @@ export class JobRunner {
     return jobs.length > 0;
   }
 
-  #runningLong(): number {
-    return [...this.#running.values()].filter(({ job }) => this.#kinds.get(job.kind)?.isLong).length;
+  #countRunning(isCounted: (job: ClaimedJob) => boolean): number {
+    return [...this.#running.values()].filter(({ job }) => isCounted(job)).length;
   }
 
-  /** Never throws: what cannot be written now is found again when the lease runs out. */
+  /** Never throws: a job whose result cannot be written is claimed again when its lease runs out. */
   async #run(job: ClaimedJob, owner: string): Promise<void> {
     const kind = this.#kinds.get(job.kind);
     if (kind === undefined) return;
@@ -166,20 +218,34 @@ export class JobRunner {
     const fields = { kind: job.kind, job: job.id, tenant: job.tenant_id, attempt: job.attempts };
     const startedAt = performance.now();
     try {
-      const failure = job.attempts > attemptsMax ? "lease lost too often" : await attempt(kind, job);
+      const isInterrupted = job.deaths >= DEATHS_MAX;
+      const failure = isInterrupted ? INTERRUPTED : await this.#attempt(kind, job);
       const ms = Math.round(performance.now() - startedAt);
       if (failure === undefined) {
         await store.write(({ db }) => finishJob.run(db, { id: job.id, owner }));
-        return log.debug("done", { ...fields, ms });
+        return log.debug("job done", { ...fields, ms });
       }
-      const isDead = job.attempts >= attemptsMax || failure === MISFIT;
+      const isDead = job.attempts >= attemptsMax || failure === INVALID_PAYLOAD || isInterrupted;
+      if (isDead) await notifyDeadLetter(kind, job, isInterrupted ? "interrupted" : "failed");
       const state = isDead ? "dead" : "waiting";
       const runAt = iso(clock.now() + backoffMs(job.attempts));
-      log[isDead ? "error" : "warning"](isDead ? "given up" : "failed", { ...fields, ms, error: failure });
+      log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
+        ...fields,
+        ms,
+        error: failure,
+      });
       await this.#release({ id: job.id, owner, state, runAt, lastError: failure });
     } catch (cause) {
-      log.warning("the outcome could not be written", { ...fields, ...failureOf(cause) });
+      log.warn("writing the job result failed", { ...fields, ...failureOf(cause) });
     }
+  }
+
+  /** Runs the handler, charged to the principal that caused the job. */
+  async #attempt(kind: JobKind, job: ClaimedJob): Promise<string | undefined> {
+    const account = job.charged_to === null ? undefined : this.#deps.cpu?.accountOfKey(job.charged_to);
+    if (account === undefined) return await runHandler(kind, job);
+    await account.waitForJobSlice();
+    return await account.run(() => runHandler(kind, job));
   }
 
   async #release(job: { id: string; owner: string; state: JobState; runAt: string; lastError: string }): Promise<void> {
@@ -188,35 +254,60 @@ export class JobRunner {
       await store.write(({ db }) => releaseJob.run(db, job));
     } catch (cause) {
       if (!(cause instanceof UniqueViolation)) throw cause;
-      // A newer draft with the same key waits already: it stands for this one.
+      // A newer draft with the same key is waiting already and replaces this one.
       await store.write(({ db }) => finishJob.run(db, job));
+    }
+  }
+
+  #claims(): { id: string; owner: string }[] {
+    return [...this.#running].map(([slot, { job }]) => ({ id: job.id, owner: slot.slice(0, slot.indexOf(" ")) }));
+  }
+
+  async #releaseUnfinished(): Promise<void> {
+    const claims = this.#claims();
+    const now = iso(this.#deps.clock.now());
+    log.info("unfinished jobs released for another process", { jobs: claims.length });
+    for (const claim of claims) {
+      try {
+        await this.#deps.store.write(({ db }) => unclaimJob.run(db, { ...claim, now }));
+      } catch (cause) {
+        // A newer draft with the same key is waiting already, or the store is unavailable: the lease runs out.
+        log.warn("releasing a job failed", { job: claim.id, ...failureOf(cause) });
+      }
     }
   }
 
   async #renew(): Promise<void> {
     const until = iso(this.#deps.clock.now() + this.#options.leaseMs);
-    const claims = [...this.#running].map(([slot, { job }]) => ({
-      id: job.id,
-      owner: slot.slice(0, slot.indexOf(" ")),
-      until,
-    }));
+    const claims = this.#claims().map((claim) => ({ ...claim, until }));
     if (claims.length === 0) return;
     try {
       await this.#deps.store.write(async ({ db }) => {
         for (const claim of claims) await renewLease.run(db, claim);
       });
     } catch (cause) {
-      log.warning("leases could not be renewed", failureOf(cause));
+      log.warn("renewing job leases failed", failureOf(cause));
     }
   }
 }
 
-const MISFIT = "payload does not fit the job's schema";
+const INVALID_PAYLOAD = "payload does not fit the job's schema";
+const INTERRUPTED = "interrupted: the process ended twice during this job";
 
-/** Runs the handler; what went wrong comes back as a code or a type, never with text that may quote the payload. */
-async function attempt(kind: JobKind, job: ClaimedJob): Promise<string | undefined> {
+/** Notifies the job's creator that it will not run again; a failure of that is only logged. */
+async function notifyDeadLetter(kind: JobKind, job: ClaimedJob, reason: DeadLetterReason): Promise<void> {
   const parsed = kind.payload.safeParse(JSON.parse(job.payload));
-  if (!parsed.success) return MISFIT;
+  try {
+    if (parsed.success) await kind.onDeadLetter?.({ tenantId: job.tenant_id, payload: parsed.data, reason });
+  } catch (cause) {
+    log.warn("reporting a permanently failed job failed", { kind: job.kind, job: job.id, ...failureOf(cause) });
+  }
+}
+
+/** Runs the handler; resolves to the code or type of a failure, never to a text that may quote the payload. */
+async function runHandler(kind: JobKind, job: ClaimedJob): Promise<string | undefined> {
+  const parsed = kind.payload.safeParse(JSON.parse(job.payload));
+  if (!parsed.success) return INVALID_PAYLOAD;
   try {
     await kind.run({ tenantId: job.tenant_id, payload: parsed.data, attempt: job.attempts });
     return undefined;
@@ -226,7 +317,7 @@ async function attempt(kind: JobKind, job: ClaimedJob): Promise<string | undefin
   }
 }
 
-/** Doubles from one second, less up to half of it, so that jobs that failed together do not return together. */
+/** Exponential from one second, with jitter, so that jobs that failed together are not retried together. */
 function backoffMs(attempts: number): number {
   return Math.min(BACKOFF_FIRST_MS * 2 ** (attempts - 1), BACKOFF_MAX_MS) * (1 - Math.random() / 2);
 }

@@ -1,14 +1,14 @@
-// Rate limits of a single node, and what the limiter of many nodes falls back on.
-import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
+// Rate limits of a single node, and the fallback of the limiter that nodes share.
+import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 import type { Rate } from "@/core/operation.ts";
-import type { Limiter, Take } from "@/ports/limiter.ts";
+import type { ConsumeResult, Limiter } from "@/ports/limiter.ts";
 
-/** A rule in the library's terms: `points` within each window of `duration` seconds, counted from its first take. */
+/** A rule in the library's terms: `points` within each window of `duration` seconds, counted from its first call. */
 export type Window = { points: number; duration: number; keyPrefix: string };
 
 /**
- * The window of a rate: `burst` takes in the time they need to come back. Redis counts windows in whole seconds, so a
- * window is rounded up to them, and its points with it: the rate is kept exactly, a short burst is a little larger.
+ * The window of a rate: `burst` calls within the time in which so many come back. Redis counts windows in whole seconds, so a
+ * window is rounded up to them, and its points with it: the rate is exact, a short burst is a little larger.
  */
 export function windowOf(rate: Rate, prefix = ""): Window {
   // Rounded to a microsecond first: 7 tokens at 7/60 a second are a minute, whatever the division says.
@@ -17,45 +17,65 @@ export function windowOf(rate: Rate, prefix = ""): Window {
   return { points, duration, keyPrefix: `${prefix}${points}/${duration}` };
 }
 
-/** The library's answer in ours; it rejects with the same result when the points are used up. */
-export function takeOf(window: Window, result: RateLimiterRes, isAllowed: boolean): Take {
-  return {
-    isAllowed,
-    limit: window.points,
-    remaining: Math.max(0, result.remainingPoints),
-    resetMs: Math.max(0, result.msBeforeNext),
-  };
+/** The library's limiters, one for each rate, all of one backend. */
+export class WindowLimiters<Backend extends { consume(key: string): Promise<RateLimiterRes> }> {
+  readonly #create: (window: Window) => Backend;
+  readonly #prefix: string;
+  readonly #byRate = new Map<string, { window: Window; backend: Backend }>();
+
+  constructor(create: (window: Window) => Backend, prefix = "") {
+    this.#create = create;
+    this.#prefix = prefix;
+  }
+
+  get backends(): Backend[] {
+    return [...this.#byRate.values()].map(({ backend }) => backend);
+  }
+
+  /** Rejects when the backend fails. */
+  consume(key: string, rate: Rate): Promise<ConsumeResult> {
+    const { window, backend } = this.#limiterOf(rate);
+    return backend.consume(key).then((result) => consumeResult(window, result, true), (thrown) => {
+      // The library rejects with a result when the points are used up.
+      if (thrown instanceof RateLimiterRes) return consumeResult(window, thrown, false);
+      throw thrown;
+    });
+  }
+
+  #limiterOf(rate: Rate): { window: Window; backend: Backend } {
+    const name = `${rate.perSecond}/${rate.burst}`;
+    let limiter = this.#byRate.get(name);
+    if (limiter === undefined) {
+      const window = windowOf(rate, this.#prefix);
+      limiter = { window, backend: this.#create(window) };
+      this.#byRate.set(name, limiter);
+    }
+    return limiter;
+  }
 }
 
 /** Counts within the process. */
 export class MemoryLimiter implements Limiter {
-  readonly #limiters = new Map<string, { window: Window; limiter: RateLimiterMemory }>();
+  readonly #limiters = new WindowLimiters((window) => new RateLimiterMemory(window));
 
-  take(key: string, rate: Rate): Promise<Take> {
-    const { window, limiter } = this.#limiterOf(rate);
-    return limiter.consume(key).then(
-      (result) => takeOf(window, result, true),
-      (result: RateLimiterRes) => takeOf(window, result, false),
-    );
+  consume(key: string, rate: Rate): Promise<ConsumeResult> {
+    return this.#limiters.consume(key, rate);
   }
 
-  /** The library keeps a timer for each counter; deleting the counter ends it. */
+  /** The library has a timer for each counter; deleting the counter clears it. */
   close(): Promise<void> {
-    for (const { limiter } of this.#limiters.values()) {
-      for (const { key } of limiter.dump().storage) limiter.delete(key);
+    for (const backend of this.#limiters.backends) {
+      for (const { key } of backend.dump().storage) backend.delete(key);
     }
-    this.#limiters.clear();
     return Promise.resolve();
   }
+}
 
-  #limiterOf(rate: Rate): { window: Window; limiter: RateLimiterMemory } {
-    const name = `${rate.perSecond}/${rate.burst}`;
-    let known = this.#limiters.get(name);
-    if (known === undefined) {
-      const window = windowOf(rate);
-      known = { window, limiter: new RateLimiterMemory(window) };
-      this.#limiters.set(name, known);
-    }
-    return known;
-  }
+function consumeResult({ points }: Window, result: RateLimiterRes, isAllowed: boolean): ConsumeResult {
+  return {
+    isAllowed,
+    limit: points,
+    remaining: Math.max(0, result.remainingPoints),
+    resetMs: Math.max(0, result.msBeforeNext),
+  };
 }

@@ -1,17 +1,22 @@
-// Which adapters a configuration asks for. Each is loaded when it is used, so a small gateway starts fast and needs little.
+// Opens the adapters of a configuration. Each is loaded only when it is used, so a small gateway starts fast and needs little memory.
 import { sql } from "kysely";
-import type { Clock, Machine } from "@/core/clock.ts";
+import type { Clock, TimeSource } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { SharedClock } from "@/core/shared_clock.ts";
+import { logOf } from "@/core/log.ts";
+import type { MigrationOwner } from "@/core/migration.ts";
+import { DatabaseClock } from "@/core/database_clock.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
 import type { S3Options } from "./blob_s3.ts";
-import { refusalIn } from "./postgres_sql.ts";
+import type { NodeLock } from "./job_takeover.ts";
+import { findMisconfiguration } from "./postgres_errors.ts";
 
-export const SQLITE = "sqlite:";
+export const SQLITE_SCHEME = "sqlite:";
+
+const log = logOf("store");
 
 // Each module sees the store through its own tables; only the composition root sees them all.
 // deno-lint-ignore no-explicit-any
@@ -19,63 +24,90 @@ export type AnyStore = Store<any>;
 
 /** The path of an SQLite database, or `:memory:`; `undefined` for any other. */
 export function sqlitePathOf(url: string): string | undefined {
-  return url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
+  return url.startsWith(SQLITE_SCHEME) ? url.slice(SQLITE_SCHEME.length) : undefined;
 }
 
-/** Makes sure that no other gateway uses a database that only one may use. */
-export async function claimDatabase(url: string): Promise<Disposable | undefined> {
+/** Ensures that no other gateway uses a database that allows only one. */
+export async function lockDatabase(url: string): Promise<Disposable | undefined> {
   const path = sqlitePathOf(url);
   if (path === undefined || path === ":memory:") return undefined;
-  const { claimSqlite } = await import("./sqlite_claim.ts");
-  return await claimSqlite(path).catch(refuse);
+  const { lockDatabaseFile, DatabaseInUse } = await import("./sqlite_lock.ts");
+  return await lockDatabaseFile(path).catch((cause) => {
+    if (cause instanceof DatabaseInUse) throw cause;
+    throwUnusable(cause);
+  });
 }
 
-/** The clock that a gateway on this machine goes by: that of a database with several gateways, else the machine's own. */
-export function clockAt(url: string, machine: Machine): Clock {
-  return sqlitePathOf(url) === undefined ? new SharedClock(machine) : machine.clock;
+/** The clock of a gateway: that of a database with several gateways, else the host's. */
+export function clockFor(url: string, source: TimeSource): Clock {
+  return sqlitePathOf(url) === undefined ? new DatabaseClock(source) : source.clock;
 }
 
-/** Opens the store at `sqlite:<path>` or `postgres://…` and brings its tables up to date. */
-export async function openStore(url: string, clock: Clock): Promise<AnyStore> {
-  try {
-    const store = await storeAt(url, clock);
-    await requireServer(store).then(() => store.migrate()).catch(async (cause) => {
+/** Opens the store at `sqlite:<path>` or `postgres://…`. Its tables exist once `migrateStore` has run. */
+export function openStore(url: string, clock: Clock): Promise<AnyStore> {
+  return withOpenErrors(async () => {
+    const store = await createStore(url, clock);
+    await assertServerSettings(store).catch(async (cause) => {
       await store.close();
       throw cause;
     });
     return store;
+  });
+}
+
+/** Migrates the tables of the core and of `modules`; without `modules` only those of the core. */
+export function migrateStore(store: AnyStore, modules?: readonly MigrationOwner[]): Promise<void> {
+  return withOpenErrors(() => store.migrate(modules));
+}
+
+/** Adds the setting's name to the errors of `work`. */
+async function withOpenErrors<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
   } catch (cause) {
-    const refusal = refusalIn(cause);
-    if (refusal !== undefined) refuse(refusal);
-    // One that may answer later is waited for; any other was named wrongly.
+    const misconfiguration = findMisconfiguration(cause);
+    if (misconfiguration !== undefined) throwUnusable(misconfiguration);
+    // The caller waits for one that may become available; any other URL is wrong.
     if (cause instanceof Fault && cause.code === "unavailable") throw cause;
-    refuse(cause);
+    throwUnusable(cause);
   }
 }
 
 /**
- * What no waiting mends, and what would be found out only under load. A pooler may answer one session's statements from several
- * sessions of the server: these know nothing of what it has set and prepared.
+ * Checks settings that waiting does not change and that would fail only under load. A pooler may run one session's statements in
+ * several sessions of the server, without its settings and prepared statements.
  */
-async function requireServer({ db, dialect }: AnyStore): Promise<void> {
+async function assertServerSettings({ db, dialect }: AnyStore): Promise<void> {
   if (dialect !== "postgres") return;
-  const { rows: [server] } = await sql<{ timeout: string; readonly: string; encoding: string }>`select
+  const { rows: [server] } = await sql<
+    { timeout: string; readonly: string; encoding: string; fsync: string; pages: string }
+  >`select
     current_setting('statement_timeout') as timeout,
     current_setting('default_transaction_read_only') as readonly,
-    current_setting('server_encoding') as encoding`.execute(db);
+    current_setting('server_encoding') as encoding,
+    current_setting('fsync') as fsync,
+    current_setting('full_page_writes') as pages`.execute(db);
   if (server?.timeout === "0" || server?.readonly !== "on") {
-    throw new Error("Settings of a session are lost on the way: name the server itself, not a pooler before it");
+    throw new Error(
+      "Session settings are lost between the gateway and PostgreSQL: connect to the server directly, not " +
+        "through a pooler",
+    );
   }
   if (server.encoding !== "UTF8") {
-    throw new Error(`Its encoding is ${server.encoding}, which has not every character: create it with UTF8`);
+    throw new Error(`The database encoding is ${server.encoding}: create the database with UTF8`);
+  }
+  const off = Object.entries({ fsync: server.fsync, full_page_writes: server.pages })
+    .filter(([, value]) => value === "off").map(([name]) => name);
+  if (off.length > 0) {
+    log.warn("PostgreSQL can lose or corrupt committed data if its host crashes: turn these settings on", { off });
   }
 }
 
-function refuse(cause: unknown): never {
-  throw new Error("SVC_DATABASE_URL names no database that this gateway can use", { cause });
+function throwUnusable(cause: unknown): never {
+  throw new Error("SVC_DATABASE_URL: the database cannot be used", { cause });
 }
 
-async function storeAt(url: string, clock: Clock): Promise<AnyStore> {
+async function createStore(url: string, clock: Clock): Promise<AnyStore> {
   const path = sqlitePathOf(url);
   if (path !== undefined) {
     const { openSqliteStore } = await import("./store_sqlite.ts");
@@ -85,26 +117,38 @@ async function storeAt(url: string, clock: Clock): Promise<AnyStore> {
   return openPostgresStore(url, { clock });
 }
 
-/** What the database's own clock says. Asked outside of a transaction, so that the answer does not wait for one. */
-export async function databaseTime({ db }: AnyStore): Promise<number> {
+/** This node among those of its database; `undefined` where there can be only one. */
+export async function openNode(
+  url: string,
+  { db }: AnyStore,
+): Promise<(NodeLock & { close(): Promise<void> }) | undefined> {
+  if (sqlitePathOf(url) !== undefined) return undefined;
+  const { PostgresNode } = await import("./postgres_node.ts");
+  const node = new PostgresNode(url, db);
+  await node.acquire();
+  return node;
+}
+
+/** The time of the database's clock. Read outside of a transaction, so that it does not wait for one. */
+export async function readDatabaseTime({ db }: AnyStore): Promise<number> {
   const { rows: [row] } = await sql<{ ms: number }>`select extract(epoch from clock_timestamp()) * 1000 as ms`
     .execute(db);
   if (row === undefined) throw new Error("Expected the database's time, received none");
   return row.ms;
 }
 
-/** Opens the blob store: S3 when it is configured, the folder when not. */
-export async function openBlobs(s3: S3Options | undefined, folder: string): Promise<Blobs> {
+/** Opens the blob store: S3 when configured, else the folder. */
+export async function openBlobs(s3: S3Options | undefined, directory: string): Promise<Blobs> {
   if (s3 === undefined) {
     const { DiskBlobs } = await import("./blob_disk.ts");
-    return new DiskBlobs(folder);
+    return new DiskBlobs(directory);
   }
   const { S3Blobs } = await import("./blob_s3.ts");
   return new S3Blobs(s3);
 }
 
-/** What nodes share: over Redis when there is a URL, within this process when not. */
-export async function openShared(
+/** Opens what nodes share: over Redis when there is a URL, else within this process. */
+export async function openSharedServices(
   redisUrl: string | undefined,
 ): Promise<{ bus: Bus; presence: Presence; limiter: Limiter }> {
   if (redisUrl === undefined) {

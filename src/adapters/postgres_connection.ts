@@ -2,29 +2,35 @@
 // new socket for the one its transaction began on.
 import { Socket } from "node:net";
 import postgres from "postgres";
-import { Deadlines } from "@/core/deadline.ts";
+import { TimeoutQueue } from "@/core/timeout_queue.ts";
 import { Fault } from "@/core/fault.ts";
-import { manyRows } from "./postgres_rows.ts";
-import { translate } from "./postgres_sql.ts";
+import { bulkInsert } from "./postgres_bulk_insert.ts";
+import { translateError } from "./postgres_errors.ts";
 import {
-  type Connection,
-  Rerun,
+  ConnectionLost,
   type Row,
   type Rows,
-  type Session,
-  SessionLost,
+  SerializationRetry,
+  type SqlConnection,
+  type SqlSession,
   type SqlValue,
   sqlValue,
-} from "./session.ts";
+} from "./sql_session.ts";
 
 const BEGIN = "begin isolation level read committed read write";
+/**
+ * A commit is acknowledged when it is on disk, whatever the server's default is. Its other values do that as well, and are
+ * pinned: a setting of the session is not changed by a reload of the server's configuration.
+ */
+const ENSURE_DURABLE_COMMIT =
+  `select set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)`;
 const CLOSE_TIMEOUT_SECONDS = 5;
 /** So long a read is tried again that found no connection, and with pauses of up to so much. */
-const AGAIN_MAX_MS = 1000;
-const AGAIN_PAUSE_MS = 100;
+const READ_RETRY_MAX_MS = 1000;
+const READ_RETRY_PAUSE_MS = 100;
 /**
- * A statement with more has a list in it, and so as many texts as lists have lengths. Each that is prepared is kept, here and
- * by the server, for as long as its connection lasts.
+ * A statement with more parameters contains a list, so its text differs for each length of the list. Each prepared statement
+ * stays in memory, here and on the server, until its connection closes.
  */
 const PREPARED_PARAMETERS_MAX = 20;
 
@@ -32,18 +38,25 @@ export type PostgresOptions = {
   url: string;
   connectTimeoutMs: number;
   /** Longer than the server's own limit for a statement, so that it ends one only when the server is out of reach. */
-  answerTimeoutMs: number;
+  responseTimeoutMs: number;
   /** Runs at the beginning of a new session's first transaction; true when what it did is to be committed by itself. */
   onSession?: (connection: PostgresConnection) => Promise<boolean>;
 };
 
 /** An option that the package has and its types lack. */
-const unlisted = { socket: openSocket };
+const untypedOptions = { socket: openSocket };
 
 type Sql = ReturnType<typeof connect>;
 
+/** Opens up to `max` connections when they are needed. `settings`: of the server, for these sessions. */
 // The return type is inferred, because it carries the parsers given in the options.
-function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclose: () => void) {
+// deno-lint-ignore explicit-module-boundary-types
+export function connect(
+  { url, connectTimeoutMs }: Pick<PostgresOptions, "url" | "connectTimeoutMs">,
+  max: number,
+  onclose: () => void,
+  settings: Record<string, number> = {},
+) {
   return postgres(url, {
     max,
     onclose,
@@ -52,7 +65,7 @@ function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclos
     idle_timeout: undefined,
     backoff: () => 0.1,
     connect_timeout: connectTimeoutMs / 1000,
-    ...unlisted,
+    ...untypedOptions,
     fetch_types: false,
     onnotice: () => {},
     types: {
@@ -67,19 +80,20 @@ function connect({ url, connectTimeoutMs }: PostgresOptions, max: number, onclos
       lock_timeout: 5_000,
       // A node that froze or was cut off holds the streams of its batch until the server ends its session.
       idle_in_transaction_session_timeout: 10_000,
+      ...settings,
     },
   });
 }
 
 /**
- * A socket that tells of a server, or a proxy before it, that closes without a word. The package by itself takes that
- * for no failure and connects again at once, for ever.
+ * A socket that reports a failure when the server, or a proxy in front of it, closes without a message. The package does not
+ * treat that as a failure, and would reconnect in an endless loop.
  */
 function openSocket({ host, port, path }: { host: string[]; port: number[]; path?: string | false }): Socket {
   const socket = new Socket();
   socket.once("close", (hadError) => {
     if (!hadError && socket.bytesRead === 0) {
-      socket.emit("error", Object.assign(new Error("Closed without an answer"), { code: "ECONNRESET" }));
+      socket.emit("error", Object.assign(new Error("Connection closed without a response"), { code: "ECONNRESET" }));
     }
   });
   const [hostname = "localhost"] = host;
@@ -93,75 +107,77 @@ function openSocket({ host, port, path }: { host: string[]; port: number[]; path
  * Committed state, read over a few connections that pipeline. A network that swallows packets closes no socket, so after
  * one late answer reads go over new connections; the old ones get as long again for what was sent on them.
  */
-export class PostgresPool implements Pick<Session, "run"> {
+export class PostgresPool implements Pick<SqlSession, "run"> {
   readonly #open: () => Sql;
-  readonly #answerTimeoutMs: number;
-  readonly #deadlines: Deadlines;
+  readonly #responseTimeoutMs: number;
+  readonly #timeouts: TimeoutQueue;
   #sql: Sql;
-  #left: Promise<unknown> = Promise.resolve();
+  #closing: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions, max: number) {
     this.#open = () => connect(options, max, () => {});
-    this.#answerTimeoutMs = options.answerTimeoutMs;
-    this.#deadlines = new Deadlines(options.answerTimeoutMs);
+    this.#responseTimeoutMs = options.responseTimeoutMs;
+    this.#timeouts = new TimeoutQueue(options.responseTimeoutMs);
     this.#sql = this.#open();
   }
 
   /** A connection that ends, or that the server has no place for, costs no answer while there are others. */
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
-    const patience = performance.now() + AGAIN_MAX_MS;
+    const retryUntil = performance.now() + READ_RETRY_MAX_MS;
     while (true) {
       const on = this.#sql;
       try {
-        return await answer(on, sql, values, this.#deadlines);
+        return await execute(on, sql, values, this.#timeouts);
       } catch (thrown) {
-        if (thrown instanceof NoAnswer) this.#leave(on);
-        const failure = translate(thrown);
-        if (!(failure instanceof SessionLost || failure instanceof Rerun)) throw failure;
-        if (thrown instanceof NoAnswer || performance.now() > patience) {
-          throw new Fault("unavailable", "The database cannot be reached now", { cause: thrown });
+        if (thrown instanceof NoResponse) this.#replace(on);
+        const failure = translateError(thrown);
+        if (!(failure instanceof ConnectionLost || failure instanceof SerializationRetry)) throw failure;
+        if (thrown instanceof NoResponse || performance.now() > retryUntil) {
+          throw new Fault("unavailable", "The database is unavailable", { cause: thrown });
         }
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * AGAIN_PAUSE_MS));
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * READ_RETRY_PAUSE_MS));
       }
     }
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#left, this.#sql.end({ timeout: CLOSE_TIMEOUT_SECONDS })]);
+    await Promise.all([this.#closing, this.#sql.end({ timeout: CLOSE_TIMEOUT_SECONDS })]);
   }
 
-  #leave(sql: Sql): void {
+  #replace(sql: Sql): void {
     if (sql !== this.#sql) return;
     this.#sql = this.#open();
-    this.#left = Promise.allSettled([this.#left, sql.end({ timeout: this.#answerTimeoutMs / 1000 })]);
+    this.#closing = Promise.allSettled([this.#closing, sql.end({ timeout: this.#responseTimeoutMs / 1000 })]);
   }
 }
 
 /**
- * One write lane. What is asked of it is sent at once and answered in that order; whoever needs no answer to go on need not
- * wait for it. After a statement that failed the server refuses all others until a rollback, so nothing can slip past it.
+ * One write connection. Statements are sent immediately, and their results arrive in the same order, so a caller that needs no
+ * result need not wait. After a failed statement the server refuses all others until a rollback, so none is applied.
  */
-export class PostgresConnection implements Connection {
+export class PostgresConnection implements SqlConnection {
   readonly #options: PostgresOptions;
-  readonly #deadlines: Deadlines;
+  readonly #timeouts: TimeoutQueue;
   #sql: Sql | undefined;
   /** Whether the socket has answered before, so that statements may be sent before its next `begin` is answered. */
-  #isProven = false;
+  #isEstablished = false;
   #isLost = false;
   /** Settles when everything that was sent is answered. */
   #settled: Promise<unknown> = Promise.resolve();
 
   constructor(options: PostgresOptions) {
     this.#options = options;
-    this.#deadlines = new Deadlines(options.answerTimeoutMs);
+    this.#timeouts = new TimeoutQueue(options.responseTimeoutMs);
   }
 
   async begin(): Promise<void> {
-    const sql = this.#sql ??= connect(this.#options, 1, () => this.#lose(sql));
+    const sql = this.#sql ??= connect(this.#options, 1, () => this.#disconnect(sql));
     this.#isLost = false;
-    if (this.#isProven) return this.control(BEGIN);
+    if (this.#isEstablished) return this.control(BEGIN);
     try {
+      // Before the transaction, whose rollback would undo it.
+      await this.#send(ENSURE_DURABLE_COMMIT, []);
       await this.#send(BEGIN, []);
       if (await this.#options.onSession?.(this)) {
         await this.commit();
@@ -169,21 +185,21 @@ export class PostgresConnection implements Connection {
       }
     } catch (cause) {
       // A server that begins nothing, such as a standby, is left: its name may be another's by the next time.
-      this.#lose(sql);
+      this.#disconnect(sql);
       throw cause;
     }
-    this.#isProven = true;
+    this.#isEstablished = true;
   }
 
   run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const answered = this.#send(sql, parameters.map(sqlValue));
-    this.#settled = Promise.allSettled([this.#settled, answered]).then(nothing);
+    this.#settled = Promise.allSettled([this.#settled, answered]).then(ignoreResult);
     return answered;
   }
 
   async insertMany(table: string, rows: readonly Row[]): Promise<void> {
     if (rows.length === 0) return;
-    const { sql, parameters } = manyRows(table, rows);
+    const { sql, parameters } = bulkInsert(table, rows);
     await this.run(sql, parameters);
   }
 
@@ -194,17 +210,17 @@ export class PostgresConnection implements Connection {
 
   async commit(): Promise<void> {
     await this.#settled;
-    if (this.#isLost) throw new Rerun("Connection lost before the commit was sent");
+    if (this.#isLost) throw new SerializationRetry("Connection lost before commit");
     const { command } = await this.#send("commit", []);
-    if (this.#isLost) throw new SessionLost("Connection lost while the commit was under way");
-    // PostgreSQL answers the commit of an aborted transaction with success, only by another name.
-    if (command !== "COMMIT") throw new Rerun("The transaction had been aborted");
+    if (this.#isLost) throw new ConnectionLost("Connection lost during commit");
+    // PostgreSQL reports success for the commit of an aborted transaction; only the command tag says "ROLLBACK".
+    if (command !== "COMMIT") throw new SerializationRetry("The transaction was aborted");
   }
 
   async rollback(): Promise<void> {
     await this.#settled;
     if (this.#isLost) return;
-    await this.#send("rollback", []).catch(() => this.#lose(this.#sql));
+    await this.#send("rollback", []).catch(() => this.#disconnect(this.#sql));
   }
 
   async close(): Promise<void> {
@@ -214,49 +230,50 @@ export class PostgresConnection implements Connection {
 
   async #send(sql: string, values: SqlValue[]): Promise<Rows & { command: string }> {
     const on = this.#sql;
-    if (this.#isLost || on === undefined) throw new SessionLost("Connection lost");
+    if (this.#isLost || on === undefined) throw new ConnectionLost("Connection lost");
     try {
-      return await answer(on, sql, values, this.#deadlines);
+      return await execute(on, sql, values, this.#timeouts);
     } catch (thrown) {
-      const failure = translate(thrown);
-      if (failure instanceof SessionLost) this.#lose(on);
+      const failure = translateError(thrown);
+      if (failure instanceof ConnectionLost) this.#disconnect(on);
       throw failure;
     }
   }
 
   /** Drops the socket for good; the next `begin` makes a new one. */
-  #lose(sql: Sql | undefined): void {
+  #disconnect(sql: Sql | undefined): void {
     if (sql === undefined || sql !== this.#sql) return;
     this.#sql = undefined;
     this.#isLost = true;
-    this.#isProven = false;
+    this.#isEstablished = false;
+    // All pending statements of the connection get the failure.
     sql.end({ timeout: 0 }).catch(() => {});
   }
 }
 
-/** Not even the server's own limit for a statement was heard of. */
-class NoAnswer extends SessionLost {}
+/** Not even the server's own statement timeout was reported. */
+class NoResponse extends ConnectionLost {}
 
-function noAnswer(): NoAnswer {
-  return new NoAnswer("No answer from the database");
+function noResponse(): NoResponse {
+  return new NoResponse("No response from the database");
 }
 
-/** What was answered is for whoever asked; kept here, each answer would hold all those before it. */
-function nothing(): void {}
+/** Returns no result: a chain of promises with results would retain all earlier ones. */
+function ignoreResult(): void {}
 
-async function answer(
+async function execute(
   sql: Sql,
   text: string,
   values: SqlValue[],
-  deadlines: Deadlines,
+  deadlines: TimeoutQueue,
 ): Promise<Rows & { command: string }> {
   // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
   const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);
   const query = sql.unsafe(text, parameters, { prepare: parameters.length <= PREPARED_PARAMETERS_MAX });
-  const result = await deadlines.run(query, noAnswer);
+  const result = await deadlines.run(query, noResponse);
   const answered = { rows: [...result], changed: result.count ?? 0, command: result.command };
-  // The package's queries outlive their answers, until the next full collection. So they keep neither what was asked nor what
-  // was answered: for a busy gateway that is most of what its collections would have to copy.
+  // Query objects of the package live until the next full garbage collection. So parameters and results are detached from them:
+  // for a busy gateway they are most of what the collector would have to copy.
   result.length = 0;
   Object.assign(query, { args: [], parameters: [] });
   return answered;

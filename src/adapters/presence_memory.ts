@@ -1,7 +1,7 @@
-// Presence of a single node: a map, and the reference for what the contract means.
+// Presence of a single node: a map, and the reference implementation of the contract.
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
 
-/** Keeps who is on which channel within the process. */
+/** Stores the clients of each channel within the process. */
 export class MemoryPresence implements Presence {
   readonly #channels = new Map<string, Map<string, ClientInfo>>();
 

@@ -1,54 +1,57 @@
 // Presence of many nodes: a Redis hash for each channel, whose entries count only while the node that wrote them lives.
+import { HOUR_SECONDS } from "@/core/clock.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
 import { RedisConnection } from "./redis.ts";
 
-const BEAT_MS = 8000;
-const LIFE_MS = 24_000;
-/** Hashes nobody renews end by themselves; renewed well before. */
-const HASH_LIFE_SECONDS = 3600;
-const BEATS_PER_RENEWAL = 150;
+const HEARTBEAT_MS = 8000;
+const TTL_MS = 24_000;
+/** Hashes expire unless renewed. */
+const HASH_TTL_SECONDS = HOUR_SECONDS;
+const HEARTBEATS_PER_RENEWAL = 150;
 const ENTRIES_PER_PIPELINE = 500;
 /** Longest wait of a list for a Redis that hangs. */
 const COMMAND_TIMEOUT_MS = 500;
 
-export type RedisPresenceOptions = { prefix?: string; beatMs?: number; lifeMs?: number };
+export type RedisPresenceOptions = { prefix?: string; heartbeatMs?: number; ttlMs?: number };
 
 /**
- * What this node holds is the truth about this node; Redis is what it tells the others. After each time that Redis was
- * away or did not take something, all is written under a new name, so what was removed meanwhile dies with the old name.
+ * This node's map is authoritative for its clients; Redis is its copy for other nodes. After each outage or failed write of Redis,
+ * all entries are written again under a new node name, so entries removed meanwhile expire with the old name.
  */
 export class RedisPresence implements Presence {
   readonly #redis: RedisConnection;
   readonly #prefix: string;
-  readonly #lifeMs: number;
-  readonly #beat: ReturnType<typeof setInterval>;
-  readonly #own = new Map<string, Map<string, ClientInfo>>();
-  #name = "";
-  #beats = 0;
-  /** Whether Redis lacks something of this node, or has too much. */
-  #isAmiss = false;
+  readonly #ttlMs: number;
+  readonly #heartbeatTimer: ReturnType<typeof setInterval>;
+  readonly #localClients = new Map<string, Map<string, ClientInfo>>();
+  #nodeName = "";
+  #heartbeats = 0;
+  /** Whether Redis may differ from this node's map. */
+  #isOutOfSync = false;
 
   constructor(url: string, options: RedisPresenceOptions = {}) {
     this.#prefix = options.prefix ?? "svc:";
-    this.#lifeMs = options.lifeMs ?? LIFE_MS;
+    this.#ttlMs = options.ttlMs ?? TTL_MS;
     this.#redis = new RedisConnection(url, {
       commandTimeoutMs: COMMAND_TIMEOUT_MS,
-      onReady: () => void this.#enter(),
+      onReady: () => void this.#register(),
     });
-    this.#beat = setInterval(() => void this.#stayAlive(), options.beatMs ?? BEAT_MS);
+    this.#heartbeatTimer = setInterval(() => void this.#sendHeartbeat(), options.heartbeatMs ?? HEARTBEAT_MS);
   }
 
   add(key: string, info: ClientInfo): void {
-    const clients = this.#own.get(key) ?? new Map<string, ClientInfo>();
-    this.#own.set(key, clients.set(info.client, info));
-    if (this.#redis.isReady) this.#tell(this.#write([[key, info]]));
+    const clients = this.#localClients.get(key) ?? new Map<string, ClientInfo>();
+    this.#localClients.set(key, clients.set(info.client, info));
+    if (this.#redis.isReady) this.#noteFailure(this.#write([[key, info]]));
   }
 
   remove(key: string, client: string): void {
-    const clients = this.#own.get(key);
+    const clients = this.#localClients.get(key);
     clients?.delete(client);
-    if (clients?.size === 0) this.#own.delete(key);
-    if (this.#redis.isReady) this.#tell(this.#redis.client.hdel(this.#hash(key), `${this.#name}:${client}`));
+    if (clients?.size === 0) this.#localClients.delete(key);
+    if (this.#redis.isReady) {
+      this.#noteFailure(this.#redis.client.hdel(this.#channelKey(key), `${this.#nodeName}:${client}`));
+    }
   }
 
   async list(key: string): Promise<ClientInfo[]> {
@@ -56,40 +59,41 @@ export class RedisPresence implements Presence {
   }
 
   async listMany(keys: readonly string[]): Promise<Map<string, ClientInfo[]>> {
-    const others = keys.length === 0 ? [] : await this.#others(keys).catch(() => []);
+    // While Redis does not answer, a node knows its own clients only; the connection logs that.
+    const others = keys.length === 0 ? [] : await this.#remoteClients(keys).catch(() => []);
     return new Map(keys.map((key, index) => {
-      const own = this.#own.get(key) ?? new Map<string, ClientInfo>();
+      const own = this.#localClients.get(key) ?? new Map<string, ClientInfo>();
       return [key, [...(others[index] ?? []).filter((info) => !own.has(info.client)), ...own.values()]];
     }));
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#beat);
-    this.#own.clear();
-    if (this.#redis.isReady) quietly(this.#redis.client.del(this.#life(this.#name)));
+    clearInterval(this.#heartbeatTimer);
+    this.#localClients.clear();
+    if (this.#redis.isReady) ignoreErrors(this.#redis.client.del(this.#nodeKey(this.#nodeName)));
     await this.#redis.close();
   }
 
-  /** What other nodes wrote, for each of the keys: two ways to Redis, however many they are. */
-  async #others(keys: readonly string[]): Promise<ClientInfo[][]> {
+  /** The clients of other nodes for each key, in two round trips. */
+  async #remoteClients(keys: readonly string[]): Promise<ClientInfo[][]> {
     const { client } = this.#redis;
     const pipeline = client.pipeline();
-    for (const key of keys) pipeline.hgetall(this.#hash(key));
+    for (const key of keys) pipeline.hgetall(this.#channelKey(key));
     const channels = (await pipeline.exec() ?? []).map(([error, hash]) => {
       if (error !== null) throw error;
       // What `hgetall` resolves to.
       return Object.entries(hash as Record<string, string>).map(([field, json]) => {
         const colon = field.indexOf(":");
         return { field, node: field.slice(0, colon), json };
-      }).filter(({ node }) => node !== this.#name);
+      }).filter(({ node }) => node !== this.#nodeName);
     });
     const nodes = [...new Set(channels.flat().map(({ node }) => node))];
     if (nodes.length === 0) return [];
-    const lives = await client.mget(nodes.map((node) => this.#life(node)));
-    const alive = new Set(nodes.filter((_, index) => lives[index] !== null));
+    const nodeKeys = await client.mget(nodes.map((node) => this.#nodeKey(node)));
+    const alive = new Set(nodes.filter((_, index) => nodeKeys[index] !== null));
     for (const [index, entries] of channels.entries()) {
       const dead = entries.filter(({ node }) => !alive.has(node)).map(({ field }) => field);
-      if (dead.length > 0) quietly(client.hdel(this.#hash(keys[index] ?? ""), ...dead));
+      if (dead.length > 0) ignoreErrors(client.hdel(this.#channelKey(keys[index] ?? ""), ...dead));
     }
     // Written by `#write` of a node like this one.
     return channels.map((entries) =>
@@ -97,71 +101,73 @@ export class RedisPresence implements Presence {
     );
   }
 
-  /** A new name: nothing written under the old one counts any more, once Redis has taken the new one. */
-  async #enter(): Promise<void> {
+  /** Registers under a new name; entries under the old one no longer count once Redis has the new one. */
+  async #register(): Promise<void> {
     const { client } = this.#redis;
-    const [old, name] = [this.#name, crypto.randomUUID()];
-    this.#isAmiss = true;
-    const isTaken = await client.set(this.#life(name), "", "PX", this.#lifeMs).then(() => true, () => false);
+    const [old, name] = [this.#nodeName, crypto.randomUUID()];
+    this.#isOutOfSync = true;
+    // If it fails, `#isOutOfSync` stays set, and the next heartbeat tries again.
+    const isTaken = await client.set(this.#nodeKey(name), "", "PX", this.#ttlMs).then(() => true, () => false);
     if (!isTaken) return;
-    this.#isAmiss = false;
-    this.#name = name;
-    quietly(client.del(this.#life(old)));
+    this.#isOutOfSync = false;
+    this.#nodeName = name;
+    ignoreErrors(client.del(this.#nodeKey(old)));
     await this.#writeAll();
   }
 
-  async #stayAlive(): Promise<void> {
+  async #sendHeartbeat(): Promise<void> {
     if (!this.#redis.isReady) return;
-    // Without a life in Redis this node was dead for the others, who clear the entries of the dead away.
-    const beat = this.#redis.client.pexpire(this.#life(this.#name), this.#lifeMs);
-    const isAlive = await beat.then((found) => found === 1, () => true);
-    if (!isAlive || this.#isAmiss) return await this.#enter();
-    this.#beats = (this.#beats + 1) % BEATS_PER_RENEWAL;
-    if (this.#beats === 0) await this.#writeAll();
+    // If its key expired, other nodes took this node for dead and deleted its entries.
+    const renewal = this.#redis.client.pexpire(this.#nodeKey(this.#nodeName), this.#ttlMs);
+    // Without a response it is unknown; the next heartbeat asks again.
+    const isAlive = await renewal.then((found) => found === 1, () => true);
+    if (!isAlive || this.#isOutOfSync) return await this.#register();
+    this.#heartbeats = (this.#heartbeats + 1) % HEARTBEATS_PER_RENEWAL;
+    if (this.#heartbeats === 0) await this.#writeAll();
   }
 
-  /** In pieces, each read from the live map as it is sent, so that nothing removed meanwhile is written again. */
+  /** In batches, each read from the map when it is sent, so that no client that left meanwhile is written again. */
   async #writeAll(): Promise<void> {
-    const name = this.#name;
-    let piece: [string, ClientInfo][] = [];
-    for (const [key, clients] of this.#own) {
+    const name = this.#nodeName;
+    let batch: [string, ClientInfo][] = [];
+    for (const [key, clients] of this.#localClients) {
       for (const info of clients.values()) {
-        piece.push([key, info]);
-        if (piece.length < ENTRIES_PER_PIPELINE) continue;
-        const sent = this.#tell(this.#write(piece));
-        piece = [];
+        batch.push([key, info]);
+        if (batch.length < ENTRIES_PER_PIPELINE) continue;
+        const sent = this.#noteFailure(this.#write(batch));
+        batch = [];
         await sent;
-        if (this.#name !== name || !this.#redis.isReady) return;
+        if (this.#nodeName !== name || !this.#redis.isReady) return;
       }
     }
-    await this.#tell(this.#write(piece));
+    await this.#noteFailure(this.#write(batch));
   }
 
-  /** What Redis did not take is written again with a next beat. */
-  async #tell(command: Promise<unknown>): Promise<void> {
-    await command.catch(() => this.#isAmiss = true);
+  /** What Redis did not store is written again with the next heartbeat. */
+  async #noteFailure(command: Promise<unknown>): Promise<void> {
+    await command.catch(() => this.#isOutOfSync = true);
   }
 
   async #write(entries: readonly (readonly [string, ClientInfo])[]): Promise<void> {
     const pipeline = this.#redis.client.pipeline();
     for (const [key, info] of entries) {
-      pipeline.hset(this.#hash(key), `${this.#name}:${info.client}`, JSON.stringify(info));
-      pipeline.expire(this.#hash(key), HASH_LIFE_SECONDS);
+      pipeline.hset(this.#channelKey(key), `${this.#nodeName}:${info.client}`, JSON.stringify(info));
+      pipeline.expire(this.#channelKey(key), HASH_TTL_SECONDS);
     }
     const failed = (await pipeline.exec())?.find(([error]) => error !== null);
     if (failed !== undefined) throw failed[0];
   }
 
-  #hash(key: string): string {
+  #channelKey(key: string): string {
     return `${this.#prefix}presence:${key}`;
   }
 
-  #life(name: string): string {
+  #nodeKey(name: string): string {
     return `${this.#prefix}node:${name}`;
   }
 }
 
-/** For what a later beat, or time, does as well. */
-function quietly(command: Promise<unknown>): void {
+function ignoreErrors(command: Promise<unknown>): void {
+  // A later heartbeat, or the expiry of its key, has the same effect.
   command.catch(() => {});
 }

@@ -1,198 +1,200 @@
-// A connection to Redis or Valkey that fails fast, comes back by itself, and says once why it is away and once that it is back.
+// A connection to Redis or Valkey that fails fast, reconnects, and logs each outage and each recovery once.
 import { Redis } from "ioredis";
 import { logOf } from "@/core/log.ts";
 
 const CONNECT_TIMEOUT_MS = 2000;
 const RETRY_STEP_MS = 50;
 const RETRY_MAX_MS = 1000;
-const WATCH_MS = 1000;
-const QUIET_MAX = 3;
-/** Nobody's key. To delete it changes nothing, needs no memory, and is refused by a server that takes no writes. */
+const LIVENESS_CHECK_MS = 1000;
+const SILENT_CHECKS_MAX = 3;
+/** An unused key. Deleting it changes nothing, needs no memory, and is rejected by a server that accepts no writes. */
 const PROBE_KEY = "svc:probe";
-/** A server that was made a replica, has lost its master or is still loading. Which one is to be used, its name may say. */
-const UNFIT = /^(READONLY|MASTERDOWN|LOADING)\b/;
-/** A server that does not let us in. */
-const SHUT = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
+/** A server that became a replica, has lost its master or is still loading. Its name may resolve to another one. */
+const NOT_PRIMARY = /^(READONLY|MASTERDOWN|LOADING)\b/;
+/** A server that rejects the credentials. */
+const AUTH_REFUSED = /^(NOAUTH|WRONGPASS|ERR invalid password)\b/;
 
-/** A server that lives and lets us in, but not do what we need: for want of memory, of its disk or of a right. */
-const UNABLE = /^(OOM|MISCONF|NOPERM)\b/;
-/** Told again after so long. */
-const UNABLE_TOLD_MS = 300_000;
+/** A server that is alive but rejects writes: it lacks memory or disk, or the user lacks a permission. */
+const WRITE_REFUSED = /^(OOM|MISCONF|NOPERM)\b/;
+/** Interval of repeated log entries. */
+const WRITE_REFUSED_LOG_MS = 300_000;
 
-/** Who misses the server at a URL, and why, as far as the log has it: of several connections it is told once. */
-const absences = new Map<string, Absence>();
+/** An outage of the server at a URL: its connections and logged causes, so that several connections log it once. */
+const outages = new Map<string, Outage>();
 
 const log = logOf("redis");
 
-type Absence = {
+type Outage = {
   connections: Set<RedisConnection>;
   causes: Set<string>;
-  /** When it was last told that the server does not do what it is asked, by the reason. */
+  /** When a write refusal was last logged, by cause. */
   refusals: Map<string, number>;
 };
 
 export type RedisConnectionOptions = {
-  /** Longest wait for one reply; absent = until the connection is given up. */
+  /** Longest wait for one reply; absent = until the connection is dropped. */
   commandTimeoutMs?: number;
-  /** How often a sign of life is asked for; a connection without one for four times as long is given up. */
-  watchMs?: number;
-  /** For subscriptions. Such a connection can ask for a sign of life only, not whether its server still is the master. */
-  isListener?: boolean;
+  /** Interval of liveness checks; a connection without a response for four times as long is dropped. */
+  livenessCheckMs?: number;
+  /** For subscriptions. Such a connection can only ping, not check whether its server still is the master. */
+  isSubscriber?: boolean;
   onReady?: () => void;
-  /** `isUnfit`: the server is there, but whatever it was sent lately may have gone to waste. */
-  onAway?: (isUnfit: boolean) => void;
+  /** `isUnfit`: the server is reachable, but recent commands may be lost. */
+  onUnavailable?: (isUnfit: boolean) => void;
 };
 
 /**
- * One client. Commands fail at once while the connection is away; none is queued or sent twice. A server that takes no
- * writes is left as if it were gone: of a replica, `PUBLISH` reaches the few listeners there without any failure.
+ * One client. Commands fail at once while disconnected; none is queued or sent twice. A server that accepts no writes is treated
+ * as unavailable: on a replica, `PUBLISH` succeeds but reaches only the listeners there.
  */
 export class RedisConnection {
   readonly client: Redis;
   /** Settles when the first attempt to connect has succeeded or failed. */
-  readonly tried: Promise<void>;
-  readonly #absence: Absence;
-  readonly #watch: ReturnType<typeof setInterval>;
+  readonly firstAttempt: Promise<void>;
+  readonly #outage: Outage;
+  readonly #livenessTimer: ReturnType<typeof setInterval>;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failedAttempts = 0;
   #isClosed = false;
-  #quietTicks = 0;
-  readonly #isListener: boolean;
-  /** Whether the server took a write over this connection, and refused none since. */
-  #isServing = false;
-  #isLeaving = false;
+  #silentChecks = 0;
+  readonly #isSubscriber: boolean;
+  /** Whether the server accepted a write over this connection, and has rejected none since. */
+  #isUsable = false;
+  #isDisconnecting = false;
   #lastError: Error | undefined;
 
   constructor(url: string, options: RedisConnectionOptions = {}) {
-    const watchMs = options.watchMs ?? WATCH_MS;
+    const watchMs = options.livenessCheckMs ?? LIVENESS_CHECK_MS;
     const tried = Promise.withResolvers<void>();
-    this.#absence = absences.get(url) ?? { connections: new Set(), causes: new Set(), refusals: new Map() };
-    absences.set(url, this.#absence);
-    this.tried = tried.promise;
-    this.#isListener = options.isListener ?? false;
+    this.#outage = outages.get(url) ?? { connections: new Set(), causes: new Set(), refusals: new Map() };
+    outages.set(url, this.#outage);
+    this.firstAttempt = tried.promise;
+    this.#isSubscriber = options.isSubscriber ?? false;
     this.client = new Redis(url, {
       connectTimeout: CONNECT_TIMEOUT_MS,
       disconnectTimeout: watchMs,
       enableOfflineQueue: false,
       // Whether the server is fit is asked below; ended while it asks by itself as well, the client forgets one of its timers.
       enableReadyCheck: false,
-      // Nor may it introduce itself: given up before that is answered, it would end, then call itself ready, and connect no more.
+      // No handshake commands either: aborted before their reply, the client would end, then report ready, and never reconnect.
       disableClientInfo: true,
       // Who subscribes does so itself, once the server has turned out to be fit.
       autoResubscribe: false,
       // Reconnecting is ours: a client that waits to do it by itself cannot be closed cleanly.
       retryStrategy: () => null,
       reconnectOnError: (error) => {
-        this.#tellRefusal(error);
-        if (!UNFIT.test(error.message)) return false;
+        this.#logWriteRefusal(error);
+        if (!NOT_PRIMARY.test(error.message)) return false;
         this.#lastError = error;
-        this.#isServing = false;
-        const isFirst = !this.#isLeaving;
-        this.#isLeaving = true;
+        this.#isUsable = false;
+        const isFirst = !this.#isDisconnecting;
+        this.#isDisconnecting = true;
         return isFirst;
       },
       ...options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs },
     });
-    // Each failed attempt is an `error`; without a listener ioredis prints it. `end` below tells the operator.
+    // Each failed attempt is an `error`; without a listener ioredis prints it. The handler of `end` below logs it for the operator.
     this.client.on("error", (error: Error) => this.#lastError = error);
     this.client.on("ready", async () => {
-      this.#isServing = await this.#takesWrites();
-      if (!this.#isServing) return this.renew();
+      this.#isUsable = await this.#acceptsWrites();
+      if (!this.#isUsable) return this.reconnect();
       this.#failedAttempts = 0;
-      if (this.#endAbsence()) log.info("redis is back");
+      if (this.#endOutage()) log.info("redis reconnected");
       options.onReady?.();
       tried.resolve();
     });
     this.client.on("end", () => {
-      this.#isServing = this.#isLeaving = false;
+      this.#isUsable = this.#isDisconnecting = false;
       if (!this.#isClosed) {
         const cause = reasonOf(this.#lastError);
-        if (!this.#absence.causes.has(cause)) log.warn("redis is away", { cause });
-        this.#absence.causes.add(cause);
-        this.#absence.connections.add(this);
+        if (!this.#outage.causes.has(cause)) log.warn("redis unavailable", { cause });
+        this.#outage.causes.add(cause);
+        this.#outage.connections.add(this);
         this.#failedAttempts += 1;
         const delayMs = Math.min(this.#failedAttempts * RETRY_STEP_MS, RETRY_MAX_MS);
+        // A failure is an `end` again, which logs and retries.
         this.#retry = setTimeout(() => this.client.connect().catch(() => {}), delayMs);
       }
-      const isUnfit = this.#lastError !== undefined && UNFIT.test(this.#lastError.message);
+      const isUnfit = this.#lastError !== undefined && NOT_PRIMARY.test(this.#lastError.message);
       this.#lastError = undefined;
-      options.onAway?.(isUnfit);
+      options.onUnavailable?.(isUnfit);
       tried.resolve();
     });
-    this.#watch = setInterval(() => this.#lookForLife(), watchMs);
+    this.#livenessTimer = setInterval(() => this.#checkLiveness(), watchMs);
   }
 
   get isReady(): boolean {
-    return this.#isServing && this.client.status === "ready";
+    return this.#isUsable && this.client.status === "ready";
   }
 
-  /** Drops the connection, if there is one, for a new one to whichever server has the name by now. */
-  renew(): void {
-    this.#isServing = false;
-    if (this.client.status === "ready") this.#leave();
+  /** Replaces the connection, if there is one, by a new one to the server that the name resolves to now. */
+  reconnect(): void {
+    this.#isUsable = false;
+    if (this.client.status === "ready") this.#disconnect();
   }
 
   /** Sends what was written, then ends the connection. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#endAbsence();
-    clearInterval(this.#watch);
+    this.#endOutage();
+    clearInterval(this.#livenessTimer);
     clearTimeout(this.#retry);
     if (this.client.status === "end") return;
     const ended = new Promise<void>((resolve) => this.client.once("end", () => resolve()));
-    this.#leave();
+    this.#disconnect();
     await ended;
   }
 
-  /** Whether this was the last of the connections that missed the server. */
-  #endAbsence(): boolean {
-    const { connections, causes } = this.#absence;
+  /** Whether this was the last of the disconnected connections. */
+  #endOutage(): boolean {
+    const { connections, causes } = this.#outage;
     if (!connections.delete(this) || connections.size > 0) return false;
     causes.clear();
     return true;
   }
 
-  /** Each node then counts and knows who is there by itself, which is not to be seen from outside. */
-  #tellRefusal(error: Error): void {
-    const cause = UNABLE.exec(error.message)?.[0];
+  /** Logs that limits and presence are local to each node, which is not visible otherwise. */
+  #logWriteRefusal(error: Error): void {
+    const cause = WRITE_REFUSED.exec(error.message)?.[0];
     if (cause === undefined) return;
-    const { refusals } = this.#absence;
+    const { refusals } = this.#outage;
     const now = performance.now();
-    if (now - (refusals.get(cause) ?? -Infinity) < UNABLE_TOLD_MS) return;
+    if (now - (refusals.get(cause) ?? -Infinity) < WRITE_REFUSED_LOG_MS) return;
     refusals.set(cause, now);
-    log.warn("redis refuses what nodes share through it: limits and presence are each node's own", { cause });
+    log.warn("redis rejects writes: rate limits and presence are local to each node", { cause });
   }
 
-  /** Once a connection: the client, told twice, forgets one of its timers. */
-  #leave(): void {
-    if (this.#isLeaving) return;
-    this.#isLeaving = true;
+  /** Once per connection: called twice, the client leaks one of its timers. */
+  #disconnect(): void {
+    if (this.#isDisconnecting) return;
+    this.#isDisconnecting = true;
     this.client.disconnect();
   }
 
-  /** A server that hangs or a network that swallows packets never closes the socket, so silence closes it. */
-  #lookForLife(): void {
+  /** A server that hangs or a network that drops packets never closes the socket, so silence closes it. */
+  #checkLiveness(): void {
     if (this.client.status !== "ready" && this.client.status !== "connect") {
-      this.#quietTicks = 0;
+      this.#silentChecks = 0;
       return;
     }
-    if (++this.#quietTicks > QUIET_MAX) {
-      this.#quietTicks = 0;
-      this.#leave();
+    if (++this.#silentChecks > SILENT_CHECKS_MAX) {
+      this.#silentChecks = 0;
+      this.#disconnect();
     } else if (this.isReady) {
-      const sign = this.#isListener ? this.client.ping().then(() => true, () => false) : this.#takesWrites();
-      sign.then((isAlive) => isAlive && (this.#quietTicks = 0));
+      // Without a response the silent checks add up until the connection is dropped.
+      const sign = this.#isSubscriber ? this.client.ping().then(() => true, () => false) : this.#acceptsWrites();
+      sign.then((isAlive) => isAlive && (this.#silentChecks = 0));
     }
   }
 
-  /** Any other refusal, such as for want of memory or of a right, is an answer of a master that lives. */
-  async #takesWrites(): Promise<boolean> {
+  /** Any other rejection, such as missing memory or permissions, is a response of a live master. */
+  async #acceptsWrites(): Promise<boolean> {
     return await this.client.del(PROBE_KEY).then(
       () => true,
       (error: Error) => {
-        const isShut = SHUT.test(error.message);
+        const isShut = AUTH_REFUSED.test(error.message);
         if (isShut) this.#lastError ??= error;
-        return error.name === "ReplyError" && !UNFIT.test(error.message) && !isShut;
+        return error.name === "ReplyError" && !NOT_PRIMARY.test(error.message) && !isShut;
       },
     );
   }
@@ -200,10 +202,10 @@ export class RedisConnection {
 
 /** The code where there is one, such as WRONGPASS at the start of a reply: a message could quote the URL. */
 function reasonOf(error: Error | undefined): string {
-  if (error === undefined) return "the connection ended";
+  if (error === undefined) return "connection closed";
   if (error.name === "ReplyError") {
     const code = /^[A-Z]+/.exec(error.message)?.[0] ?? error.name;
-    return SHUT.test(error.message) ? `${code}: SVC_REDIS_URL has no user and password that are let in` : code;
+    return AUTH_REFUSED.test(error.message) ? `${code}: check the user and password in SVC_REDIS_URL` : code;
   }
   return "code" in error ? String(error.code) : error.name;
 }

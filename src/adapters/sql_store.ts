@@ -1,47 +1,47 @@
-// The store over SQL: what both engines share. An engine brings its write lanes and a place to read from.
+// The store over SQL: what both engines share. An engine supplies its write connections and a connection to read from.
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
 import { type Clock, iso } from "@/core/clock.ts";
-import type { Committed, Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
+import type { MigrationOwner } from "@/core/migration.ts";
+import type { CommitResult, Dialect, EventLog, Store, Transaction } from "@/ports/store.ts";
 import type { CoreTables } from "./core_tables.ts";
 import { SqlEventLog } from "./event_log.ts";
-import type { Frame } from "./frame.ts";
-import type { Migration } from "./migrations/migration.ts";
-import { applyMigrations, migrations } from "./migrations/mod.ts";
-import { type Connection, kyselyOver, type Session } from "./session.ts";
+import type { SavepointScope } from "./savepoint.ts";
+import { applyMigrations } from "./migrator.ts";
+import { createKysely, type SqlConnection, type SqlSession } from "./sql_session.ts";
 import type { SqlTransaction } from "./transaction.ts";
-import { WriteProbe } from "./write_probe.ts";
-import { type LaneRules, WriteQueue } from "./write_queue.ts";
+import { WriteHealthcheck } from "./write_healthcheck.ts";
+import { WriteQueue, type WriterRules } from "./write_queue.ts";
 
 /** One engine, opened. */
 export type Engine = {
   dialect: Dialect;
-  lanes: readonly Connection[];
-  rules: LaneRules;
+  writers: readonly SqlConnection[];
+  rules: WriterRules;
   /** Committed state. Absent = reads go to the one lane there is, between its batches. */
-  reads?: Pick<Session, "run"> & { close(): Promise<void> };
+  reads?: Pick<SqlSession, "run"> & { close(): Promise<void> };
   /** A lane that waits for as long as a migration takes. Absent = an ordinary one does. */
-  migrationLane?: () => Connection;
+  migrationWriter?: () => SqlConnection;
 };
 
-export type StoreOptions = {
-  clock: Clock;
-  /** Those of the program unless told otherwise. */
-  migrations?: readonly Migration[];
-};
+export type StoreOptions = { clock: Clock };
 
 export class SqlStore<Tables> implements Store<Tables> {
+  /** What is read of the store inside a `write`, which should read its transaction: joins it, or is refused, as in tests. */
+  static readsInsideWrites: "join" | "refuse" = "join";
   readonly dialect: Dialect;
-  /** Reads the transaction the caller is in, else committed state; so it may be kept. */
+  /** Reads committed state, or the transaction that encloses the caller. */
   readonly db: Kysely<Tables>;
   readonly log: EventLog;
-  onCommit: (committed: Committed) => void = () => {};
-  onTakeover: () => void = () => {};
+  onCommit: (committed: CommitResult) => void = () => {};
+  onFailover: () => void = () => {};
+  onBytesWritten: (key: string, bytes: number) => void = () => {};
+  authorizeWrite: (tx: Transaction<Tables>) => Promise<void> | undefined = () => undefined;
   readonly #engine: Engine;
   readonly #options: StoreOptions;
   readonly #queue: WriteQueue<Tables>;
-  readonly #probe: WriteProbe;
-  readonly #frames = new AsyncLocalStorage<Frame<SqlTransaction<Tables>>>();
+  readonly #healthcheck: WriteHealthcheck;
+  readonly #scopes = new AsyncLocalStorage<SavepointScope<SqlTransaction<Tables>>>();
 
   #closing: Promise<void> | undefined;
 
@@ -49,12 +49,12 @@ export class SqlStore<Tables> implements Store<Tables> {
     this.dialect = engine.dialect;
     this.#engine = engine;
     this.#options = options;
-    this.#queue = this.#queueOver(engine.lanes);
-    this.db = kyselyOver<Tables>(engine.dialect, this.#reader());
+    this.#queue = this.#createQueue(engine.writers);
+    this.db = createKysely<Tables>(engine.dialect, this.#reader());
     // The core tables are part of every database, whatever else `Tables` names.
     const core = this as unknown as Store<CoreTables>;
     this.log = new SqlEventLog(core);
-    this.#probe = new WriteProbe({ store: core, refusals: this.#queue.refusals });
+    this.#healthcheck = new WriteHealthcheck({ store: core, writeHealth: this.#queue.writeHealth });
   }
 
   /** How many commits there were, and for how many writers. */
@@ -63,31 +63,40 @@ export class SqlStore<Tables> implements Store<Tables> {
   }
 
   get isInTransaction(): boolean {
-    return this.#ambient() !== undefined;
+    return this.#currentTransaction() !== undefined;
   }
 
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
-    const transaction = this.#ambient();
-    return transaction === undefined ? this.#queue.write(work) : transaction.nested(work);
+    const transaction = this.#currentTransaction();
+    return transaction === undefined ? this.#queue.write(work) : transaction.runNested(work);
   }
 
-  async probe(): Promise<void> {
+  enclose<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
+    return this.write((tx) => {
+      const frame = this.#scopes.getStore();
+      if (frame !== undefined) frame.encloses = true;
+      return work(tx);
+    });
+  }
+
+  async checkHealth(): Promise<void> {
     // Where reads have connections of their own, those may fail by themselves.
-    await Promise.all([this.#probe.run(), this.#engine.reads?.run("select 1", [])]);
+    await Promise.all([this.#healthcheck.run(), this.#engine.reads?.run("select 1", [])]);
   }
 
-  async migrate(): Promise<void> {
-    const { dialect, migrationLane } = this.#engine;
-    const { clock, migrations: steps = migrations } = this.#options;
-    const queue = migrationLane === undefined ? this.#queue : this.#queueOver([migrationLane()]);
+  async migrate(modules?: readonly MigrationOwner[]): Promise<void> {
+    const { dialect, migrationWriter } = this.#engine;
+    const at = iso(this.#options.clock.now());
+    const queue = migrationWriter === undefined ? this.#queue : this.#createQueue([migrationWriter()]);
     try {
       // The core tables are part of every database, whatever else `Tables` names.
-      await queue.write(({ db }) =>
-        applyMigrations(db as unknown as Kysely<CoreTables>, dialect, steps, iso(clock.now()))
-      );
+      await queue.write(({ db }) => applyMigrations(db as unknown as Kysely<CoreTables>, { dialect, modules, at }));
     } finally {
       if (queue !== this.#queue) await queue.close();
     }
+    // An SQLite connection that is open already prepares statements for the schema that it knows, and notes their columns. It
+    // reads the schema again when it runs one.
+    if (dialect === "sqlite") await this.#engine.reads?.run("select name from migration limit 1", []);
   }
 
   close(): Promise<void> {
@@ -97,33 +106,47 @@ export class SqlStore<Tables> implements Store<Tables> {
   async #close(): Promise<void> {
     await this.#queue.drain();
     await this.#engine.reads?.close();
-    // Last, since SQLite brings its log into the file when the last connection closes, if that one may write.
+    // Last: SQLite checkpoints its WAL into the file when the last connection closes, if that one may write.
     await this.#queue.close();
   }
 
-  #queueOver(lanes: readonly Connection[]): WriteQueue<Tables> {
+  #createQueue(writers: readonly SqlConnection[]): WriteQueue<Tables> {
     return new WriteQueue<Tables>({
       dialect: this.dialect,
       clock: this.#options.clock,
-      frames: this.#frames,
-      lanes,
+      scopes: this.#scopes,
+      authorizeWrite: (tx) => this.authorizeWrite(tx),
+      writers,
       rules: this.#engine.rules,
-      told: (committed) => this.onCommit(committed),
+      onCommitted: (committed) => this.onCommit(committed),
+      onBytesWritten: (key, bytes) => this.onBytesWritten(key, bytes),
     });
   }
 
   /** The transaction the caller is in, if it still runs. */
-  #ambient(): SqlTransaction<Tables> | undefined {
-    const frame = this.#frames.getStore();
+  #currentTransaction(): SqlTransaction<Tables> | undefined {
+    const frame = this.#scopes.getStore();
     return frame?.isOpen === true ? frame.transaction : undefined;
   }
 
-  #reader(): Pick<Session, "run"> {
-    const { reads, lanes: [lane] } = this.#engine;
-    const committed: Pick<Session, "run"> = reads ?? {
-      run: (sql, parameters, mayKeep) =>
-        this.#queue.between(() => lane?.run(sql, parameters, mayKeep) ?? Promise.reject(new Error("No lane"))),
+  #reader(): Pick<SqlSession, "run"> {
+    const { reads, writers: [lane] } = this.#engine;
+    const committed: Pick<SqlSession, "run"> = reads ?? {
+      run: (sql, parameters, cacheable) =>
+        this.#queue.readBetweenBatches(() =>
+          lane?.run(sql, parameters, cacheable) ??
+            Promise.reject(new Error("Expected at least one write connection, received none"))
+        ),
     };
-    return { run: (sql, parameters, mayKeep) => (this.#ambient() ?? committed).run(sql, parameters, mayKeep) };
+    return {
+      run: (sql, parameters, cacheable) => {
+        const frame = this.#scopes.getStore();
+        if (frame?.isOpen !== true) return committed.run(sql, parameters, cacheable);
+        if (!frame.encloses && SqlStore.readsInsideWrites === "refuse") {
+          throw new Error(`Expected a read through the transaction inside a write, received one of the store: ${sql}`);
+        }
+        return frame.transaction.run(sql, parameters, cacheable);
+      },
+    };
   }
 }

@@ -1,10 +1,20 @@
-// A connection of `node:sqlite`: prepared statements kept, parameters checked, errors translated.
+// A connection of `node:sqlite`: caches prepared statements, checks parameters, translates errors.
 import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { measureCpu } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
-import { RecentMap } from "@/core/recent_map.ts";
+import { LruMap } from "@/core/lru_map.ts";
 import { UniqueViolation } from "@/ports/store.ts";
-import { type Answers, type Footprint, footprintsOf, type KeptAnswers } from "./kept.ts";
-import { type Connection, quote, Rerun, type Row, type Rows, SessionLost, type SqlValue, sqlValue } from "./session.ts";
+import { type CachedQuery, type ColumnUsage, type QueryCache, trackColumnUsage } from "./query_cache.ts";
+import {
+  ConnectionLost,
+  quoteIdentifier,
+  type Row,
+  type Rows,
+  SerializationRetry,
+  type SqlConnection,
+  type SqlValue,
+  sqlValue,
+} from "./sql_session.ts";
 
 const STATEMENTS_MAX = 500;
 /** Waiting inside SQLite stops the whole program, so it is short; the write queue tries again. */
@@ -15,22 +25,27 @@ const BUSY = 5;
 const FULL = 13;
 const UNIQUE = new Set([1555, 2067]);
 /** Primary codes of a database that cannot serve now: locked, out of memory, I/O, corrupt, full, cannot open. */
-const AWAY = new Set([6, 7, 10, 11, 13, 14]);
+const UNAVAILABLE = new Set([6, 7, 10, 11, 13, 14]);
 
-type Statement = { statement: StatementSync; isReader: boolean; footprint: Footprint; answers: Answers | undefined };
+type Statement = {
+  statement: StatementSync;
+  isReader: boolean;
+  columnUsage: ColumnUsage;
+  cachedQuery: CachedQuery | undefined;
+};
 
-export class SqliteConnection implements Connection {
+export class SqliteConnection implements SqlConnection {
   readonly #db: DatabaseSync;
-  readonly #kept: KeptAnswers;
-  readonly #footprints: ReturnType<typeof footprintsOf>;
+  readonly #cache: QueryCache;
+  readonly #columnUsage: ReturnType<typeof trackColumnUsage>;
   #isOpen = false;
-  readonly #statements = new RecentMap<string, Statement>(STATEMENTS_MAX);
-  readonly #inserts = new InsertTexts();
+  readonly #statements = new LruMap<string, Statement>(STATEMENTS_MAX);
+  readonly #inserts = new InsertStatements();
 
-  /** `kept` is one for all connections of a file. */
-  constructor(path: string, kept: KeptAnswers, options: { isReadOnly: boolean }) {
+  /** The cache is shared by all connections of a file. */
+  constructor(path: string, cache: QueryCache, options: { isReadOnly: boolean }) {
     this.#db = new DatabaseSync(path, { readOnly: options.isReadOnly, enableForeignKeyConstraints: true });
-    this.#kept = kept;
+    this.#cache = cache;
     this.#db.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}; pragma cache_size = -32000; pragma temp_store = memory`);
     if (path !== ":memory:") this.#db.exec("pragma mmap_size = 268435456");
     if (!options.isReadOnly) {
@@ -38,22 +53,29 @@ export class SqliteConnection implements Connection {
     }
     // The engine's own `lower` knows ASCII only; on PostgreSQL a migration makes this function.
     this.#db.function("fold_case", { deterministic: true }, foldCase);
-    this.#footprints = footprintsOf(this.#db);
+    this.#columnUsage = trackColumnUsage(this.#db);
   }
 
   /** Runs at once; async only so that a failure is a rejection. */
   // deno-lint-ignore require-await
-  async run(sql: string, parameters: readonly unknown[], mayKeep = false): Promise<Rows> {
+  async run(sql: string, parameters: readonly unknown[], cacheable = false): Promise<Rows> {
+    // The time of a writer is charged as a whole.
+    return this.#isOpen
+      ? this.#run(sql, parameters, cacheable)
+      : measureCpu(() => this.#run(sql, parameters, cacheable));
+  }
+
+  #run(sql: string, parameters: readonly unknown[], cacheable: boolean): Rows {
     const values = parameters.map(sqlValue);
     try {
       const entry = this.#prepare(sql);
-      const { statement, isReader, footprint } = entry;
-      if (footprint.writes.length > 0) this.#kept.touch(footprint.writes);
+      const { statement, isReader, columnUsage } = entry;
+      if (columnUsage.writes.length > 0) this.#cache.markWritten(columnUsage.writes);
       if (!isReader) return { rows: [], changed: Number(statement.run(...values).changes) };
       // Rows come without a prototype; copied, they are the plain objects other engines give.
-      if (!mayKeep || footprint.reads.length === 0) return rowsOf(statement.all(...values));
-      entry.answers ??= this.#kept.answersOf(footprint);
-      return this.#kept.rows(entry.answers, values, this.#isOpen, () => rowsOf(statement.all(...values)));
+      if (!cacheable || columnUsage.reads.length === 0) return copyRows(statement.all(...values));
+      entry.cachedQuery ??= this.#cache.createQuery(columnUsage);
+      return this.#cache.getOrRead(entry.cachedQuery, values, this.#isOpen, () => copyRows(statement.all(...values)));
     } catch (thrown) {
       throw this.#translate(thrown);
     }
@@ -67,8 +89,8 @@ export class SqliteConnection implements Connection {
     try {
       for (let from = 0; from < rows.length;) {
         const isWide = rows.length - from >= WIDE_ROWS;
-        const { statement, footprint } = this.#prepare(isWide ? wide : sql);
-        this.#kept.touch(footprint.writes);
+        const { statement, columnUsage } = this.#prepare(isWide ? wide : sql);
+        this.#cache.markWritten(columnUsage.writes);
         const values: SqlValue[] = [];
         const end = from + (isWide ? WIDE_ROWS : 1);
         for (; from < end; from++) {
@@ -102,17 +124,17 @@ export class SqliteConnection implements Connection {
     } catch (thrown) {
       // The mark that makes a transaction count is the last to need room. Any other failure may come after it.
       if (codeOf(thrown) !== FULL) throw this.#translate(thrown);
-      throw new Fault("unavailable", "The disk is full: this was not saved", { cause: thrown });
+      throw new Fault("unavailable", "The disk is full: the change was not saved", { cause: thrown });
     }
     this.#isOpen = false;
-    this.#kept.settle();
+    this.#cache.endBatch();
   }
 
   // deno-lint-ignore require-await
   async rollback(): Promise<void> {
     this.#isOpen = false;
     if (this.#db.isTransaction) this.#db.exec("rollback");
-    this.#kept.settle();
+    this.#cache.endBatch();
   }
 
   // deno-lint-ignore require-await
@@ -125,10 +147,10 @@ export class SqliteConnection implements Connection {
     // In the order in which they were prepared: to move one at each use would cost more than to prepare it again some day.
     const known = this.#statements.get(sql);
     if (known !== undefined) return known;
-    this.#footprints.take();
+    this.#columnUsage.take();
     const statement = this.#db.prepare(sql);
-    const footprint = this.#footprints.take();
-    const entry = { statement, isReader: statement.columns().length > 0, footprint, answers: undefined };
+    const columnUsage = this.#columnUsage.take();
+    const entry = { statement, isReader: statement.columns().length > 0, columnUsage, cachedQuery: undefined };
     this.#statements.set(sql, entry);
     return entry;
   }
@@ -137,11 +159,11 @@ export class SqliteConnection implements Connection {
     const code = codeOf(thrown);
     if (!(thrown instanceof Error) || code === undefined) return thrown;
     // A full disk and its like undo the whole transaction, not only the statement.
-    if (this.#isOpen && !this.#db.isTransaction) return new SessionLost(thrown.message, { cause: thrown });
+    if (this.#isOpen && !this.#db.isTransaction) return new ConnectionLost(thrown.message, { cause: thrown });
     if (UNIQUE.has(code)) return new UniqueViolation(thrown.message, { cause: thrown });
-    if ((code & 0xff) === BUSY) return new Rerun(thrown.message, { cause: thrown });
-    if (!AWAY.has(code & 0xff)) return thrown;
-    return new Fault("unavailable", "The database cannot serve now", { cause: thrown });
+    if ((code & 0xff) === BUSY) return new SerializationRetry(thrown.message, { cause: thrown });
+    if (!UNAVAILABLE.has(code & 0xff)) return thrown;
+    return new Fault("unavailable", "The database is unavailable", { cause: thrown });
   }
 }
 
@@ -153,7 +175,7 @@ function codeOf(thrown: unknown): number | undefined {
 }
 
 /** Texts of `insertMany`, one per table and set of columns. */
-class InsertTexts {
+class InsertStatements {
   readonly #texts = new Map<string, { sql: string; columns: readonly string[] }>();
 
   /** The statement for `rows`, all with the same columns. One that is null in all of them is left out: none that may be null has another default. */
@@ -162,7 +184,9 @@ class InsertTexts {
     const key = `${table} ${columns.join(" ")}`;
     let text = this.#texts.get(key);
     if (text === undefined) {
-      const sql = `insert into ${quote(table)} (${columns.map(quote).join(", ")}) values ${placeholders(columns)}`;
+      const sql = `insert into ${quoteIdentifier(table)} (${columns.map(quoteIdentifier).join(", ")}) values ${
+        placeholders(columns)
+      }`;
       text = { sql, columns };
       this.#texts.set(key, text);
     }
@@ -178,7 +202,7 @@ function foldCase(value: SqlValue): SqlValue {
   return typeof value === "string" ? value.toLowerCase() : value;
 }
 
-function rowsOf(found: Row[]): Rows {
+function copyRows(found: Row[]): Rows {
   const rows = found.map((row) => ({ ...row }));
   return { rows, changed: rows.length };
 }

@@ -1,10 +1,10 @@
 // The statements that every writer runs, prepared.
 import { type Kysely, type QueryCreator, sql } from "kysely";
-import { rowsOf } from "@/ports/list.ts";
+import { jsonRows } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { CoreTables, JobRow, StreamRow } from "./core_tables.ts";
 
-export type StreamHead = Pick<StreamRow, "epoch" | "head"> & { rights?: number };
+export type StreamHead = Pick<StreamRow, "epoch" | "head"> & { access_version?: number };
 
 /** Moves a stream's head by `count`; nothing for a stream that is new. */
 export const advanceStream = prepared((
@@ -25,19 +25,22 @@ export const advanceStreams = prepared((
     .updateTable("stream").from("held")
     .set((row) => ({ head: row("stream.head", "+", row.ref("held.count")) }))
     .where("stream.tenant_id", "=", param("tenantId")).whereRef("stream.name", "=", "held.name")
-    .returning(["stream.name", "stream.epoch", "stream.head", "stream.rights"])
+    .returning(["stream.name", "stream.epoch", "stream.head", "stream.access_version"])
 );
 
 // The return type is inferred: it is a query under construction.
 function lockedStreams(db: QueryCreator<CoreTables>, param: Param<{ tenantId: string; wanted: string }>) {
-  const asked = rowsOf<{ name: string; count: number }, "asked">(param("wanted"), sql`asked(name text, count bigint)`);
+  const asked = jsonRows<{ name: string; count: number }, "asked">(
+    param("wanted"),
+    sql`asked(name text, count bigint)`,
+  );
   return db.selectFrom("stream").innerJoin(asked, (join) => join.onRef("asked.name", "=", "stream.name"))
     .select(["stream.name", "asked.count"])
     .where("stream.tenant_id", "=", param("tenantId")).orderBy("stream.name").forUpdate("stream");
 }
 
 /** The same for a stream that was not there just now. */
-export const beginStream = prepared((
+export const upsertStream = prepared((
   db: Kysely<CoreTables>,
   param: Param<{ tenantId: string; name: string; epoch: string; count: number }>,
 ) =>
@@ -58,7 +61,7 @@ export const beginStream = prepared((
 );
 
 /** Adds a job, or moves the one with this key that is still waiting. */
-export const putKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<JobRow>) =>
+export const upsertKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<JobRow>) =>
   db.insertInto("job")
     .values({
       id: param("id"),
@@ -69,6 +72,8 @@ export const putKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<JobRow
       state: param("state"),
       run_at: param("run_at"),
       attempts: param("attempts"),
+      deaths: param("deaths"),
+      charged_to: param("charged_to"),
       created_at: param("created_at"),
     })
     .onConflict((conflict) =>
@@ -76,6 +81,8 @@ export const putKeyedJob = prepared((db: Kysely<CoreTables>, param: Param<JobRow
         run_at: row.ref("excluded.run_at"),
         payload: row.ref("excluded.payload"),
         attempts: row.ref("excluded.attempts"),
+        deaths: row.ref("excluded.deaths"),
+        charged_to: row.ref("excluded.charged_to"),
         created_at: row.ref("excluded.created_at"),
       }))
     )

@@ -1,37 +1,43 @@
 // The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { beginCharge, currentAccount } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
-import type { Committed, Transaction } from "@/ports/store.ts";
-import { Batch, GiveWay, Streams, Wish } from "./batch.ts";
-import { type Connection, Rerun, SessionLost } from "./session.ts";
+import type { CommitResult, Transaction } from "@/ports/store.ts";
+import { LockPriority, StreamLocks, WriteBatch, YieldToOther } from "./write_batch.ts";
+import { ConnectionLost, SerializationRetry, type SqlConnection } from "./sql_session.ts";
 import { SqlTransaction, type TransactionDeps } from "./transaction.ts";
 
 /** Few enough that PostgreSQL keeps a batch's savepoints in its fast cache of 64. */
 const BATCH_MAX_WRITERS = 50;
-/** A batch this old takes no more writers: its first has waited long enough. */
+/** A batch this old takes no more writers: its first writer has waited long enough. */
 const BATCH_MAX_MS = 8;
 const WAITING_MAX = 20_000;
-const RERUNS_MAX = 5;
-const RERUN_PAUSE_MS = 40;
+const RETRIES_MAX = 5;
+const RETRY_PAUSE_MS = 40;
+/** A commit that writes less takes the time of the disk, for which no writer is to blame. */
+const COMMIT_BYTES = 16 * 1024;
 const BEGIN_PAUSE_MS = 100;
 const BEGIN_MAX_MS = 5000;
 
-type Writer<Tables> = {
+type PendingWrite<Tables> = {
   work(tx: Transaction<Tables>): Promise<unknown>;
   resolve(result: unknown): void;
   reject(cause: unknown): void;
   /** Runs the work in the async context of its caller. */
   context: <Result>(run: () => Result) => Result;
-  reruns: number;
+  retries: number;
   /** Since it first gave way, until a run of it ends otherwise. */
-  wish?: Wish | undefined;
+  priority?: LockPriority | undefined;
 };
 
-type Done<Tables> = { writer: Writer<Tables>; result: unknown };
+/** A writer whose work is in the batch, and how many bytes of rows it wrote. */
+type CompletedWrite<Tables> = { write: PendingWrite<Tables>; result: unknown; bytes: number };
 
 /** What differs between engines. */
-export type LaneRules = {
+export type WriterRules = {
+  /** All writers share one lane on this thread, so that the time of each is taken from all others, and is charged. */
+  isExclusive: boolean;
   /** Sent before each savepoint but a batch's first. */
   beforeSavepoint: string;
   /** Lets input that has already arrived reach the queue before a batch begins. */
@@ -39,9 +45,9 @@ export type LaneRules = {
 };
 
 export type QueueDeps<Tables> = TransactionDeps<Tables> & {
-  lanes: readonly Connection[];
-  rules: LaneRules;
-  told: (committed: Committed) => void;
+  writers: readonly SqlConnection[];
+  rules: WriterRules;
+  onCommitted: (committed: CommitResult) => void;
 };
 
 const log = logOf("store");
@@ -49,111 +55,110 @@ const log = logOf("store");
 export class WriteQueue<Tables> {
   /** How many commits there were, and how many writers they were for. */
   readonly commits = { batches: 0, writers: 0 };
-  /** Why a writer was refused last, if that was the database's doing; until somebody has seen that it takes writes again. */
-  readonly refusals: { last: Fault | undefined } = { last: undefined };
+  /** The last write error that the database caused, until a write succeeds again. */
+  readonly writeHealth: { last: Fault | undefined } = { last: undefined };
   readonly #deps: QueueDeps<Tables>;
-  readonly #waiting: Writer<Tables>[] = [];
-  readonly #idle: Connection[];
+  readonly #waiting: PendingWrite<Tables>[] = [];
+  readonly #idle: SqlConnection[];
   /** Lanes that could not begin since one last could. */
-  readonly #failing = new Set<Connection>();
-  readonly #streams = new Streams();
-  readonly #outside = AsyncLocalStorage.snapshot();
+  readonly #failing = new Set<SqlConnection>();
+  readonly #locks = new StreamLocks();
+  readonly #rootContext = AsyncLocalStorage.snapshot();
   #running = 0;
-  #unsettled = 0;
+  #pending = 0;
   #isClosed = false;
-  readonly #onQuiet: (() => void)[] = [];
-  #between: (() => void)[] = [];
+  readonly #onIdle: (() => void)[] = [];
+  #waitingReads: (() => void)[] = [];
 
   constructor(deps: QueueDeps<Tables>) {
     this.#deps = deps;
-    this.#idle = [...deps.lanes];
+    this.#idle = [...deps.writers];
   }
 
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Fault("unavailable", "The store is closed"));
     if (this.#waiting.length >= WAITING_MAX) {
-      return Promise.reject(new Fault("unavailable", "Too many writes are waiting", { retryAfterMs: 1000 }));
+      return Promise.reject(new Fault("unavailable", "The write queue is full", { retryAfterMs: 1000 }));
     }
     return new Promise<Result>((resolve, reject) => {
-      this.#unsettled++;
+      this.#pending++;
       const context = AsyncLocalStorage.snapshot();
       // The queue keeps writers of every result type; each gets back what its own work returned.
-      this.#waiting.push({ work, resolve: resolve as (result: unknown) => void, reject, context, reruns: 0 });
+      this.#waiting.push({ work, resolve: resolve as (result: unknown) => void, reject, context, retries: 0 });
       this.#wake();
     });
   }
 
   /** Runs `read` while no batch is open; for an engine whose one connection serves reads as well. */
-  between<Result>(read: () => Promise<Result>): Promise<Result> {
+  readBetweenBatches<Result>(read: () => Promise<Result>): Promise<Result> {
     if (this.#running === 0) return read();
-    return new Promise((resolve, reject) => this.#between.push(() => read().then(resolve, reject)));
+    return new Promise((resolve, reject) => this.#waitingReads.push(() => read().then(resolve, reject)));
   }
 
   /** Takes no more writers and resolves when those it has are done. */
   async drain(): Promise<void> {
     this.#isClosed = true;
-    if (this.#unsettled > 0) await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
-    // The last writer hears before its lane has come to rest.
-    while (this.#idle.length < this.#deps.lanes.length) await pause(0);
+    if (this.#pending > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    // The last writer gets its result before its connection is idle.
+    while (this.#idle.length < this.#deps.writers.length) await delay(0);
   }
 
   /** Drains, then closes the lanes. */
   async close(): Promise<void> {
     await this.drain();
-    for (const lane of this.#deps.lanes) await lane.close();
+    for (const lane of this.#deps.writers) await lane.close();
   }
 
   #wake(): void {
     const lane = this.#waiting.length > 0 ? this.#idle.pop() : undefined;
-    if (lane !== undefined) this.#outside(() => this.#drain(lane));
+    if (lane !== undefined) this.#rootContext(() => this.#runBatches(lane));
   }
 
-  async #drain(lane: Connection): Promise<void> {
+  async #runBatches(lane: SqlConnection): Promise<void> {
     while (this.#waiting.length > 0) {
       const gathered = this.#deps.rules.gather();
       if (gathered !== undefined) await gathered;
       this.#running++;
-      const batch = new Batch(this.#streams);
+      const batch = new WriteBatch(this.#locks);
       await this.#runBatch(lane, batch);
-      batch.settle();
+      batch.releaseAll();
       this.#running--;
-      const reads = this.#between;
-      this.#between = [];
+      const reads = this.#waitingReads;
+      this.#waitingReads = [];
       for (const read of reads) read();
     }
     this.#idle.push(lane);
   }
 
-  async #runBatch(lane: Connection, batch: Batch): Promise<void> {
+  async #runBatch(lane: SqlConnection, batch: WriteBatch): Promise<void> {
     // Before it takes a writer, so that no writer waits for a lane that cannot while another can.
     if (!(await this.#begin(lane))) return;
-    const done: Done<Tables>[] = [];
+    const done: CompletedWrite<Tables>[] = [];
     const closesAt = performance.now() + BATCH_MAX_MS;
     let writer = this.#waiting.shift();
     try {
       while (writer !== undefined) {
-        const mayGoOn = await this.#runWriter(lane, batch, writer, done);
+        const mayGoOn = await this.#runWrite(lane, batch, writer, done);
         const isFull = done.length >= BATCH_MAX_WRITERS || performance.now() >= closesAt;
         writer = mayGoOn && !isFull ? this.#waiting.shift() : undefined;
       }
-      batch.end();
+      batch.beginCommit();
       if (done.length > 0) await this.#commit(lane, batch, done);
       else await lane.rollback();
     } catch (cause) {
-      // The transaction is gone, and nothing of it was committed.
+      // The transaction was rolled back; nothing of it was committed.
       await lane.rollback();
-      for (const one of done) this.#again(one.writer, cause);
-      if (writer !== undefined) this.#again(writer, cause);
+      for (const one of done) this.#retry(one.write, cause);
+      if (writer !== undefined) this.#retry(writer, cause);
     }
   }
 
   /**
-   * Tries for as long as anybody waits: another process may hold the database's one write lock, and a server that has
-   * just gone may be back in a moment. Other lanes try as well; once all have failed, and this one twice, everyone
-   * waiting is told.
+   * Retries while writers wait: another process may have the database's one write lock, and a server that just disconnected may
+   * soon be back. Other connections try as well; once all have failed, and this one twice, all waiting writers get the error.
    */
-  async #begin(lane: Connection): Promise<boolean> {
-    const patience = performance.now() + BEGIN_MAX_MS;
+  async #begin(lane: SqlConnection): Promise<boolean> {
+    const retryUntil = performance.now() + BEGIN_MAX_MS;
     for (let attempt = 1; this.#waiting.length > 0; attempt++) {
       try {
         await lane.begin();
@@ -161,125 +166,147 @@ export class WriteQueue<Tables> {
         return true;
       } catch (cause) {
         await lane.rollback();
-        if (cause instanceof Rerun && performance.now() < patience) {
-          await pause(Math.random() * RERUN_PAUSE_MS);
+        if (cause instanceof SerializationRetry && performance.now() < retryUntil) {
+          await delay(Math.random() * RETRY_PAUSE_MS);
           continue;
         }
         this.#failing.add(lane);
-        if (attempt > 1 && this.#failing.size === this.#deps.lanes.length) {
+        if (attempt > 1 && this.#failing.size === this.#deps.writers.length) {
           this.#failing.clear();
-          const fault = new Fault("unavailable", "The database cannot be reached now", { cause });
-          for (const writer of this.#waiting.splice(0)) this.#refuse(writer, fault);
+          const fault = new Fault("unavailable", "The database is unavailable", { cause });
+          for (const writer of this.#waiting.splice(0)) this.#reject(writer, fault);
           return false;
         }
         for (let others = this.#idle.length; others > 0; others--) this.#wake();
-        await pause(BEGIN_PAUSE_MS);
+        await delay(BEGIN_PAUSE_MS);
       }
     }
     return false;
   }
 
   /** Runs one writer; false when the batch should end with it. Throws when the batch is lost. */
-  async #runWriter(lane: Connection, batch: Batch, writer: Writer<Tables>, done: Done<Tables>[]): Promise<boolean> {
+  async #runWrite(
+    lane: SqlConnection,
+    batch: WriteBatch,
+    write: PendingWrite<Tables>,
+    done: CompletedWrite<Tables>[],
+  ): Promise<boolean> {
     // The first needs no savepoint: should it fail, the whole transaction is undone.
     const isFirst = done.length === 0;
     if (!isFirst) lane.control(`${this.#deps.rules.beforeSavepoint}savepoint writer`);
+    const endCharge = this.#deps.rules.isExclusive ? write.context(beginCharge) : undefined;
     try {
-      batch.wish = writer.wish;
+      batch.priority = write.priority;
       const transaction = new SqlTransaction(this.#deps, lane, batch);
-      const { result, frame } = await writer.context(() => transaction.execute(writer.work));
+      const { result, frame } = await write.context(() => transaction.execute(write.work));
       if (!isFirst) lane.control("release savepoint writer");
-      this.#endWish(writer);
-      done.push({ writer, result });
-      batch.absorb(frame);
+      this.#dropPriority(write);
+      done.push({ write, result, bytes: transaction.bytes });
+      batch.merge(frame);
       return true;
     } catch (cause) {
-      if (cause instanceof SessionLost) throw cause;
+      if (cause instanceof ConnectionLost) throw cause;
       if (!isFirst) lane.control("rollback to savepoint writer");
-      if (cause instanceof Rerun) this.#again(writer, cause);
-      else this.#refuse(writer, cause);
-      return !isFirst && !(cause instanceof Rerun);
+      if (cause instanceof SerializationRetry) this.#retry(write, cause);
+      else this.#reject(write, cause);
+      return !isFirst && !(cause instanceof SerializationRetry);
+    } finally {
+      endCharge?.();
     }
   }
 
-  async #commit(lane: Connection, batch: Batch, done: readonly Done<Tables>[]): Promise<void> {
+  async #commit(lane: SqlConnection, batch: WriteBatch, done: readonly CompletedWrite<Tables>[]): Promise<void> {
     try {
+      const startedAt = performance.now();
       await lane.commit();
+      if (this.#deps.rules.isExclusive) chargeCommit(done, performance.now() - startedAt);
     } catch (cause) {
-      if (cause instanceof Rerun) throw cause;
+      if (cause instanceof SerializationRetry) throw cause;
       await lane.rollback();
       const isKnown = cause instanceof Fault;
-      const fault = isKnown ? cause : new Fault("unavailable", "It is not known whether this was saved", { cause });
-      for (const { writer } of done) this.#refuse(writer, fault);
+      const fault = isKnown
+        ? cause
+        : new Fault("unavailable", "The connection was lost during commit; the change may or may not have been saved", {
+          cause,
+        });
+      for (const { write } of done) this.#reject(write, fault);
       return;
     }
     this.commits.batches++;
     this.commits.writers += done.length;
-    await batch.inOrder();
-    this.#tell(batch.committed());
-    for (const { writer, result } of done) this.#answer(writer, result);
+    await batch.waitForPredecessors();
+    this.#notifyCommitted(batch.commitResult());
+    for (const { write, result } of done) this.#resolve(write, result);
   }
 
-  #tell(committed: Committed): void {
+  #notifyCommitted(committed: CommitResult): void {
     if (committed.events.length === 0 && committed.signals.length === 0 && committed.jobs === 0) return;
     try {
-      this.#deps.told(committed);
+      this.#deps.onCommitted(committed);
     } catch (cause) {
-      log.error("a listener failed after a commit", { cause: String(cause) });
+      log.error("commit listener failed", { cause: String(cause) });
     }
   }
 
   /** Puts a writer back in front when another run may help, and it has not had its share of them. */
-  #again(writer: Writer<Tables>, cause: unknown): void {
-    if (cause instanceof GiveWay) {
+  #retry(writer: PendingWrite<Tables>, cause: unknown): void {
+    if (cause instanceof YieldToOther) {
       // Once is nothing: the next run mostly gets through without others having to leave it the streams.
-      if (writer.wish !== undefined) this.#streams.wishes.add(writer.wish);
-      writer.wish ??= new Wish();
-      for (const stream of cause.streams) writer.wish.streams.add(stream);
+      if (writer.priority !== undefined) this.#locks.priorities.add(writer.priority);
+      writer.priority ??= new LockPriority();
+      for (const stream of cause.streams) writer.priority.streams.add(stream);
       cause.until.then(() => this.#requeue(writer));
       return;
     }
-    this.#endWish(writer);
-    if (!(cause instanceof Rerun || cause instanceof SessionLost)) {
-      this.#refuse(writer, cause);
-    } else if (writer.reruns++ < RERUNS_MAX) {
-      pause(Math.random() * RERUN_PAUSE_MS * writer.reruns).then(() => this.#requeue(writer));
+    this.#dropPriority(writer);
+    if (!(cause instanceof SerializationRetry || cause instanceof ConnectionLost)) {
+      this.#reject(writer, cause);
+    } else if (writer.retries++ < RETRIES_MAX) {
+      delay(Math.random() * RETRY_PAUSE_MS * writer.retries).then(() => this.#requeue(writer));
     } else {
-      const fault = new Fault("unavailable", "The database is too busy for this now", { cause });
-      this.#refuse(writer, fault);
+      const fault = new Fault("unavailable", "The database is overloaded", { cause });
+      this.#reject(writer, fault);
     }
   }
 
-  #requeue(writer: Writer<Tables>): void {
+  #requeue(writer: PendingWrite<Tables>): void {
     this.#waiting.unshift(writer);
     this.#wake();
   }
 
-  #answer(writer: Writer<Tables>, result: unknown): void {
+  #resolve(writer: PendingWrite<Tables>, result: unknown): void {
     writer.resolve(result);
-    this.#settled();
+    this.#onSettled();
   }
 
-  #endWish(writer: Writer<Tables>): void {
-    if (writer.wish === undefined) return;
-    this.#streams.wishes.delete(writer.wish);
-    writer.wish.over.resolve();
-    writer.wish = undefined;
+  #dropPriority(writer: PendingWrite<Tables>): void {
+    if (writer.priority === undefined) return;
+    this.#locks.priorities.delete(writer.priority);
+    writer.priority.released.resolve();
+    writer.priority = undefined;
   }
 
-  #refuse(writer: Writer<Tables>, cause: unknown): void {
-    this.#endWish(writer);
-    if (cause instanceof Fault && cause.code === "unavailable") this.refusals.last = cause;
+  #reject(writer: PendingWrite<Tables>, cause: unknown): void {
+    this.#dropPriority(writer);
+    if (cause instanceof Fault && cause.code === "unavailable") this.writeHealth.last = cause;
     writer.reject(cause);
-    this.#settled();
+    this.#onSettled();
   }
 
-  #settled(): void {
-    if (--this.#unsettled > 0) return;
-    for (const quiet of this.#onQuiet.splice(0)) quiet();
+  #onSettled(): void {
+    if (--this.#pending > 0) return;
+    for (const quiet of this.#onIdle.splice(0)) quiet();
   }
 }
 
-function pause(ms: number): Promise<void> {
+function delay(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Charges writers with a commit, by what they wrote: SQLite sorts, indexes and writes all of it then. */
+function chargeCommit<Tables>(done: readonly CompletedWrite<Tables>[], ms: number): void {
+  const all = Math.max(COMMIT_BYTES, done.reduce((sum, { bytes }) => sum + bytes, 0));
+  for (const { write, bytes } of done) {
+    if (bytes > 0) write.context(currentAccount)?.consume(ms * bytes / all);
+  }
 }

@@ -1,13 +1,17 @@
 // Who is calling: the principal behind a verified token, and what that token allows.
+import { z } from "@zod/zod";
 
 export const TENANT_ROLES = ["guest", "member", "admin", "owner"] as const;
-export type TenantRole = (typeof TENANT_ROLES)[number];
+export const TenantRole = z.enum(TENANT_ROLES).meta({ id: "TenantRole" });
+export type TenantRole = z.output<typeof TenantRole>;
 
 export const ROOM_ROLES = ["observer", "member", "moderator", "owner"] as const;
-export type RoomRole = (typeof ROOM_ROLES)[number];
+export const RoomRole = z.enum(ROOM_ROLES).meta({ id: "RoomRole" });
+export type RoomRole = z.output<typeof RoomRole>;
 
 export const PRINCIPAL_KINDS = ["human", "agent", "service"] as const;
-export type PrincipalKind = (typeof PRINCIPAL_KINDS)[number];
+export const PrincipalKind = z.enum(PRINCIPAL_KINDS).meta({ id: "PrincipalKind" });
+export type PrincipalKind = z.output<typeof PrincipalKind>;
 
 /** The verified caller of one request or connection. */
 export type Actor = {
@@ -17,7 +21,7 @@ export type Actor = {
   /** Effective role in the tenant: an agent's is never above its owner's. */
   role: TenantRole;
   displayName: string;
-  /** Owner of an agent; its rights bound the agent's. */
+  /** Owner of an agent; its rights bound the agent's, and it is charged for what the agent does. */
   ownerId: string | null;
   /** `undefined` = every scope the role allows. */
   scopes: ReadonlySet<string> | undefined;
@@ -27,14 +31,35 @@ export type Actor = {
   expiresAt: number | undefined;
 };
 
+/**
+ * The principal that calls are charged to: an agent's calls are its owner's, whatever token they use. An agent cannot own
+ * agents, so there is no chain to follow.
+ */
+export function chargedId({ ownerId, principalId }: Pick<Actor, "ownerId" | "principalId">): string {
+  return ownerId ?? principalId;
+}
+
+/** The same as a key across tenants: rate limits, quotas and CPU budgets are counted under it. */
+export function chargedTo(actor: Pick<Actor, "tenantId" | "ownerId" | "principalId">): string {
+  return `${actor.tenantId}/${chargedId(actor)}`;
+}
+
 /** Whether `role` is `least` or above in its ladder. */
 export function isAtLeast<Role extends string>(ladder: readonly Role[], role: Role, least: Role): boolean {
   return ladder.indexOf(role) >= ladder.indexOf(least);
 }
 
-/** Whether somebody is in the tenant only for the rooms it was asked into. */
+/** Whether a principal sees only the rooms it was invited to. */
 export function isGuest({ role }: Pick<Actor, "role">): boolean {
   return role === "guest";
+}
+
+/**
+ * Whether the role `own` may grant and revoke `role`, and act on principals that have it. The highest role of the ladder may do so
+ * for all roles, any other only for those below it.
+ */
+export function outranks<Role extends string>(ladder: readonly Role[], own: Role, role: Role): boolean {
+  return own === ladder.at(-1) || !isAtLeast(ladder, role, own);
 }
 
 /** The lower of two roles of one ladder. */
@@ -49,7 +74,7 @@ export function hasScope(actor: Actor, scope: string | null): boolean {
     actor.scopes.has(`${scope.slice(0, scope.indexOf("."))}.*`);
 }
 
-/** The first scope that a token lacks to hear of events, which hold messages. */
-export function lacksToHear(actor: Actor): string | undefined {
+/** The first scope that a token lacks to receive events, which contain messages. */
+export function missingEventScope(actor: Actor): string | undefined {
   return ["room.read", "message.read"].find((scope) => !hasScope(actor, scope));
 }

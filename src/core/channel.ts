@@ -9,12 +9,15 @@ export type EphemeralKind = {
   data: z.ZodType;
   /** Longest encoded `data` in bytes; default 1024. */
   maxBytes?: number;
-  /** Principals that get it; absent = every subscriber of the channel. Throws the Fault the publisher should see. */
+  /** Principals that receive it; absent = every subscriber of the channel. Throws the Fault that the publisher receives. */
   recipients?(
     data: unknown,
     from: { actor: Actor; id: string },
   ): readonly string[] | undefined | Promise<readonly string[] | undefined>;
 };
+
+/** A kind of publication that only the gateway sends, and does not store. */
+export type NoticeKind = Pick<EphemeralKind, "summary" | "data">;
 
 /** One kind of channel, named by the prefix before the colon. */
 export type ChannelKind = {
@@ -26,10 +29,12 @@ export type ChannelKind = {
   /** Presence and join/leave are served while the channel has at most this many subscribers; 0 = never. */
   presenceMax: number;
   /**
-   * Throws the Fault the caller should see when the actor may not do this now. Positions up to `hiddenUpTo` are never shown
-   * to this actor: a recovery or history from before starts after it, and later events about them come empty.
+   * Throws the Fault that the caller receives when the actor may not do this now. Positions up to `hiddenUpTo` are never shown
+   * to this actor: a recovery or a history starts after it, and later events that concern them are redacted.
    */
   authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<{ hiddenUpTo: number } | void>;
   /** Publication kinds by name; a client publishes `{type, data}`. */
   ephemeral: Readonly<Record<string, EphemeralKind>>;
+  /** What the gateway publishes besides events of the log, by name; default nothing. */
+  notices?: Readonly<Record<string, NoticeKind>>;
 };

@@ -1,72 +1,83 @@
-// Time as a dependency, so that tests can stand still or jump.
+// Time as a dependency, so that tests can stop or set the clock; and timeouts, pauses and time zones.
+
+import { Fault } from "./fault.ts";
 
 export type Clock = {
   /** Milliseconds since the Unix epoch. */
   now(): number;
 };
 
-/** The machine's clock. */
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+export const HOUR_SECONDS = 3600;
+export const DAY_SECONDS = 24 * HOUR_SECONDS;
+
+/** The host's clock. */
 export const systemClock: Clock = { now: () => Date.now() };
 
-/** What a machine tells time by. */
-export type Machine = {
-  /** Its clock: may be wrong, and is set forward and back while we run. */
+/** The clocks of a host. */
+export type TimeSource = {
+  /** Wall clock: may be wrong, and may be set forward and back at any time. */
   readonly clock: Clock;
-  /** Milliseconds since some moment, which nobody sets. */
-  elapsed(): number;
+  /** Milliseconds since an arbitrary moment; never set. */
+  monotonicMs(): number;
 };
 
-/** The machine we run on. */
-export const thisMachine: Machine = { clock: systemClock, elapsed: () => performance.now() };
+/** The clocks of this host. */
+export const systemTime: TimeSource = { clock: systemClock, monotonicMs: () => performance.now() };
 
-/** Lets whoever waits have a turn of the event loop. */
-export function nextTurn(): Promise<void> {
+/** Resolves in the next tick of the event loop. */
+export function nextTick(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-let common: Promise<void> | undefined;
+let sharedTick: Promise<void> | undefined;
 
 /**
- * One turn for all who ask for it within this one: they go on side by side, the same step of each after the other. So what a
- * step needs stays in the processor's caches, which for short work costs more than the work itself.
+ * The next tick, shared by all callers of this tick: they continue together, the same step of each after the other. So the code
+ * and data of a step stay in the processor's caches; for short work, loading them costs more than the work itself.
  */
-export function commonTurn(): Promise<void> {
-  return common ??= nextTurn().then(() => {
-    common = undefined;
+export function nextSharedTick(): Promise<void> {
+  return sharedTick ??= nextTick().then(() => {
+    sharedTick = undefined;
   });
 }
 
-/** How long one piece of work keeps this thread before others get their turn. */
-const TURN_MS = 10;
-
-/** To be called in between of what keeps this thread busy: lets others have a turn now and then, and says whether it did. */
-export function turns(): () => Promise<boolean> {
-  let since = performance.now();
-  return async () => {
-    if (performance.now() - since < TURN_MS) return false;
-    await nextTurn();
-    since = performance.now();
-    return true;
-  };
-}
-
-/** What `work` resolves to; `undefined` when it takes longer. */
-export async function inTime<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), ms);
+/** What `work` resolves to; `undefined` after the timeout. */
+export async function withTimeout<Result>(work: Promise<Result>, ms: number): Promise<Result | undefined> {
+  const timeout = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => timeout.resolve(undefined), ms);
   try {
-    return await Promise.race([work, late.promise]);
+    return await Promise.race([work, timeout.promise]);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Whether this is an IANA name of a time zone; offsets such as +02:00 are none, they know no daylight saving. */
+/** Resolves after `ms`, or as soon as the signal aborts. */
+export function delay(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+  });
+}
+
+/** Longer than any time zone name, those of calendar programs included. */
+export const TIME_ZONE_MAX_CHARS = 64;
+
+/** Whether this is an IANA time zone name. Offsets such as +02:00 are refused: they have no daylight saving time. */
 export function isTimeZone(name: string): boolean {
-  if (!/^[A-Za-z]/.test(name)) return false;
+  if (name.length > TIME_ZONE_MAX_CHARS || !/^[A-Za-z]/.test(name)) return false;
   try {
     new Intl.DateTimeFormat("en", { timeZone: name });
-    // Which knows a few names more than Temporal does, such as PST.
+    // `Intl` knows a few names that Temporal does not, such as PST.
     Temporal.Now.zonedDateTimeISO(name);
     return true;
   } catch {
@@ -74,11 +85,19 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
+/** Throws `invalid_time_zone` unless the runtime knows the zone by this IANA name. */
+export function assertTimeZone(name: string, pointer: string): void {
+  if (isTimeZone(name)) return;
+  throw new Fault("invalid_time_zone", `${pointer}: ${name.slice(0, 64)} is not an IANA time zone`, {
+    errors: [{ pointer, code: "invalid_time_zone", detail: "expected an IANA time zone such as Europe/Vienna" }],
+  });
+}
+
 const [FIRST, LAST] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
 
 /**
- * RFC 3339 UTC with milliseconds, the only form in which time leaves the gateway. It has four digits for the year, so what
- * lies beyond is the first or last moment there is: a longer year would sort before all others.
+ * RFC 3339 UTC with milliseconds, the only form in which time leaves the gateway. Times beyond four-digit years are clamped: a
+ * longer year would sort before all others.
  */
 export function iso(ms: number): string {
   return new Date(Math.min(Math.max(ms, FIRST), LAST)).toISOString();

@@ -1,39 +1,52 @@
-// The one door to every operation: rate limit → authorise → validate → run → measure → translate failure.
-// The transport has authenticated the caller; everything else is the same whoever calls and however.
+// The single entry point of every operation: rate limit → authorize → validate → run → measure → translate failure.
+// The transport has authenticated the caller; the rest is the same for all callers and transports.
 import { z } from "@zod/zod";
 import type { Counter, Histogram } from "prom-client";
-import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
-import { Again, Fault, type FieldFault } from "./fault.ts";
+import { type Actor, chargedTo, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
+import { runAsCaller } from "./caller.ts";
+import type { CpuBudget } from "./cpu_budget.ts";
+import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
 import { logFailure, logOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { type Access, type Context, isRead, type Operation, Outcome, type Rate } from "./operation.ts";
+import { type Access, type Context, isReadOnly, type Operation, Outcome, type Rate, rateFor } from "./operation.ts";
+import { fieldNamesAt } from "./schema_introspection.ts";
+import { suggestionFor } from "./suggestion.ts";
 import { jsonPointer } from "./text.ts";
+import type { WriteBudget } from "./write_budget.ts";
 
 /** One call of one operation. `input` is unknown until it has been parsed here. */
 export type Call = {
   actor: Actor;
   input: unknown;
   requestId: string;
-  /** Which door the call came through, for the log. */
+  /** The transport, for the log. */
   via: string;
-  /** May be made on first use: read it only to listen to it. */
+  /** May be created on first use: read it only to listen to it. */
   signal?: AbortSignal | undefined;
+  /** The transport has begun the call on the caller's CPU account, and ends it. */
+  isCpuAccounted?: true;
 };
 
 export type Dispatch = (operation: Operation, call: Call) => Promise<Outcome<unknown>>;
 
-/** Counts one call against the caller's buckets; throws `rate_limited`. Replaced by nothing when limits are off. */
-export type TakeRate = (key: string, rate: Rate) => Promise<void>;
+/** Counts one call against the caller's rate; throws `rate_limited`. */
+export type ConsumeRate = (key: string, rate: Rate) => Promise<void>;
 
 type Deps = {
   metrics: Metrics;
   /** `undefined` when rate limits are off. */
-  takeRate: TakeRate | undefined;
-  /** What all writes together may, besides those of an operation with a rate of its own. */
-  writes: Rate;
+  consumeRate: ConsumeRate | undefined;
+  /** Rate of all writes together, except those of operations with a rate of their own. */
+  writeRate: Rate;
+  /** A service may call this many times as often as a person; default 1. */
+  serviceFactor?: number;
+  /** Limits the bytes that callers write; absent where they are not counted. */
+  writeBudget?: WriteBudget;
+  /** Limits the CPU time of callers; absent where it is not counted. */
+  cpu?: CpuBudget;
 };
 
-/** What is made once for an operation: its input's parser, and what it is counted by, with the labels looked up. */
+/** What is created once for an operation: its input's parser, and its metrics with resolved labels. */
 type Prepared = {
   input: z.ZodType;
   labels: { module: string; operation: string };
@@ -41,14 +54,20 @@ type Prepared = {
   latency: Histogram.Internal<string>;
 };
 
-const LOST = "__proto__";
+const PROTO_KEY = "__proto__";
+/** Most errors in a response, and most unknown fields for which a known one is suggested. */
+const ERRORS_MAX = 50;
+const SUGGESTIONS_MAX = 5;
+
 const log = logOf("operation");
 
 /** Builds the dispatcher. */
-export function createDispatch({ metrics, takeRate, writes }: Deps): Dispatch {
+export function createDispatch(
+  { metrics, consumeRate, writeRate, serviceFactor = 1, writeBudget, cpu }: Deps,
+): Dispatch {
   const known = new Map<Operation, Prepared>();
   /** Calls that run again; they were counted against the rate before. */
-  const again = new WeakSet<Call>();
+  const retried = new WeakSet<Call>();
 
   function prepare(operation: Operation): Prepared {
     const labels = { module: operation.name.slice(0, operation.name.indexOf(".")), operation: operation.name };
@@ -62,43 +81,64 @@ export function createDispatch({ metrics, takeRate, writes }: Deps): Dispatch {
     return prepared;
   }
 
+  async function limit(consume: ConsumeRate, operation: Operation, actor: Actor): Promise<void> {
+    const own = operation.rate;
+    if (own !== undefined) await consume(rateKey(operation.name, actor), rateFor(actor, own, serviceFactor));
+    else if (!isReadOnly(operation)) {
+      await consume(writeRateKey(actor), rateFor(actor, { human: writeRate }, serviceFactor));
+    }
+  }
+
   return async function dispatch(operation, call) {
     const startedAt = performance.now();
     const prepared = known.get(operation) ?? prepare(operation);
+    // HTTP begins the call before it reads the body.
+    const account = cpu?.accountOf(call.actor);
+    const isFirst = !retried.has(call);
+    let hasBegun = false;
     try {
-      if (takeRate !== undefined && !again.has(call)) await limit(takeRate, writes, operation, call.actor);
-      if (operation.off !== undefined) throw operation.off();
-      authorise(operation, call.actor);
-      const input = parse(prepared.input, call.input);
-      const result = await operation.run(new Running(operation, call), input);
+      if (isFirst && call.isCpuAccounted !== true) {
+        const wait = account?.beginCall(startedAt);
+        if (wait !== undefined) await wait;
+        hasBegun = true;
+      }
+      if (isFirst && !isReadOnly(operation)) writeBudget?.assertAvailable(chargedTo(call.actor));
+      if (consumeRate !== undefined && isFirst) await limit(consumeRate, operation, call.actor);
+      if (operation.disabled !== undefined) throw operation.disabled();
+      authorize(operation, call.actor);
+      // Parsing, and what the operation does before its first wait, is the part that grows with the input.
+      const run = () => operation.run(new CallContext(operation, call), parse(prepared.input, call.input));
+      const charged = () => account === undefined ? run() : account.run(() => account.measure(run));
+      const result = await (isReadOnly(operation) ? charged() : runAsCaller(call.actor, charged));
       prepared.ok.inc();
-      if (log.isEnabledFor("debug")) log.debug("ok", fields(operation, call, startedAt));
+      if (log.isEnabledFor("debug")) log.debug("operation completed", logFields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
     } catch (thrown) {
-      if (thrown instanceof Again) {
-        again.add(call);
+      if (thrown instanceof RetryTransaction) {
+        retried.add(call);
         throw thrown;
       }
       const fault = Fault.from(thrown);
       metrics.operationErrors.inc({ ...prepared.labels, code: fault.code });
-      logFailure(log, fault, fields(operation, call, startedAt));
+      logFailure(log, fault, logFields(operation, call, startedAt));
       throw fault;
     } finally {
+      if (hasBegun) account?.endCall();
       prepared.latency.observe((performance.now() - startedAt) / 1000);
     }
   };
 }
 
 /**
- * What an operation knows of the call that runs it. A class, since each literal with a getter is an object of a shape of its
- * own: slow to make, and its shape holds the whole request until the next full collection.
+ * What an operation knows of its call. A class, since each object literal with a getter has a hidden class of its own: slow to
+ * create, and it retains the whole request until the next full collection.
  */
-class Running implements Context {
+class CallContext implements Context {
   readonly actor: Actor;
   readonly requestId: string;
   readonly access: Access;
   readonly operation: string;
-  readonly isRead: boolean;
+  readonly isReadOnly: boolean;
   readonly #call: Call;
 
   constructor(operation: Operation, call: Call) {
@@ -106,7 +146,7 @@ class Running implements Context {
     this.requestId = call.requestId;
     this.access = operation.access;
     this.operation = operation.name;
-    this.isRead = isRead(operation);
+    this.isReadOnly = isReadOnly(operation);
     this.#call = call;
   }
 
@@ -116,86 +156,82 @@ class Running implements Context {
 }
 
 /** Throws unless the caller's token and role in the tenant suffice for the operation. */
-export function authorise(operation: Operation, actor: Actor): void {
+export function authorize(operation: Operation, actor: Actor): void {
   const { scope, tenant = "guest" } = operation.access;
   if (!hasScope(actor, scope)) throw new Fault("scope_missing", `The token lacks the scope ${scope}`);
   if (!isAtLeast(TENANT_ROLES, actor.role, tenant)) {
-    throw new Fault("forbidden", `${operation.name} needs the tenant role ${tenant}, the caller is ${actor.role}`);
+    throw new Fault("forbidden", `${operation.name} requires the tenant role ${tenant}, the caller has ${actor.role}`);
   }
 }
 
-async function limit(takeRate: TakeRate, writes: Rate, operation: Operation, actor: Actor): Promise<void> {
-  const own = operation.rate;
-  if (own !== undefined) {
-    await takeRate(keyOf(operation.name, actor), actor.kind === "human" ? own.human : own.agent ?? own.human);
-  } else if (!isRead(operation)) {
-    await takeRate(writesOf(actor), writes);
-  }
+/** The rate key of all writes of a principal and its agents, over any transport. */
+export function writeRateKey(actor: Actor): string {
+  return rateKey("writes", actor);
 }
 
-/** What all writes of a principal are counted under, by whatever door they come. */
-export function writesOf(actor: Actor): string {
-  return keyOf("writes", actor);
-}
-
-function keyOf(what: string, { tenantId, principalId }: Actor): string {
-  return `${what}:${tenantId}/${principalId}`;
+/** The rate key of calls of this kind by a principal and its agents. */
+export function rateKey(what: string, actor: Actor): string {
+  return `${what}:${chargedTo(actor)}`;
 }
 
 /** Parses unknown input; throws a Fault that names every field that is wrong. */
 export function parse<Schema extends z.ZodType>(schema: Schema, input: unknown): z.output<Schema> {
-  const lost = lostField(input, []);
-  if (lost !== undefined) {
-    throw Fault.at(jsonPointer(lost), "unknown_field", "No field can have this name", "unknown_field");
+  const reserved = findProtoKey(input, []);
+  if (reserved !== undefined) {
+    throw Fault.forField(jsonPointer(reserved), "unknown_field", "reserved name", "unknown_field");
   }
   const parsed = schema.safeParse(input ?? {});
   if (parsed.success) return parsed.data;
-  const errors = parsed.error.issues.flatMap(fieldFaults).slice(0, 50);
+  const errors = parsed.error.issues.slice(0, ERRORS_MAX).flatMap((issue) => fieldFaults(issue, schema))
+    .slice(0, ERRORS_MAX);
   const first = errors[0];
   const onlyUnknown = errors.every((error) => error.code === "unknown_field");
   throw new Fault(
     onlyUnknown ? "unknown_field" : "validation_failed",
-    first === undefined
-      ? "The input does not fit"
-      : `${first.pointer === "" ? "input" : first.pointer}: ${first.detail}`,
+    first === undefined ? "Invalid input" : `${first.pointer === "" ? "input" : first.pointer}: ${first.detail}`,
     { errors },
   );
 }
 
-function fieldFaults(issue: z.core.$ZodIssue): FieldFault[] {
+function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFault[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({
+    const known = fieldNamesAt(schema, issue.path);
+    return issue.keys.slice(0, ERRORS_MAX).map((key, at) => ({
       pointer: jsonPointer([...issue.path, key]),
       code: "unknown_field",
-      detail: "Unknown field",
+      detail: `Unknown field${at < SUGGESTIONS_MAX ? suggestionFor(key, known) : ""}`,
     }));
   }
   if (issue.code === "invalid_union") {
-    // What is nearest to what was given says best what is wrong with it, unless a field belongs to another form.
+    // The option with the fewest errors is probably the one that was meant, unless a field belongs to another option.
     const [nearest = []] = issue.errors.toSorted((one, other) => one.length - other.length);
     if (nearest.length > 0 && nearest.every(({ code }) => code !== "unrecognized_keys")) {
-      return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }));
+      return nearest.flatMap((inner) => fieldFaults({ ...inner, path: [...issue.path, ...inner.path] }, schema));
     }
   }
   const isTime = issue.code === "invalid_format" && issue.format === "datetime";
-  const detail = isTime ? "Expected a time such as 2026-03-01T09:00:00Z" : issue.message;
+  const detail = isTime ? "expected a time such as 2026-03-01T09:00:00Z" : issue.message;
   return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
 }
 
-/** The path of a field that parsing would drop without a word, lest it becomes what objects inherit from. */
-function lostField(value: unknown, path: readonly PropertyKey[]): readonly PropertyKey[] | undefined {
+/** The path of a field `__proto__`, which parsing would drop silently to prevent prototype pollution. */
+function findProtoKey(value: unknown, path: readonly PropertyKey[]): readonly PropertyKey[] | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  if (Object.hasOwn(value, LOST)) return [...path, LOST];
-  // Not by entries: this looks at every message that is sent.
+  if (Object.hasOwn(value, PROTO_KEY)) return [...path, PROTO_KEY];
+  // Faster than `Object.entries`: this runs for every message that is sent.
   for (const name in value) {
     const part = (value as Record<string, unknown>)[name];
-    const found = typeof part === "object" && part !== null ? lostField(part, [...path, name]) : undefined;
+    const found = typeof part === "object" && part !== null ? findProtoKey(part, [...path, name]) : undefined;
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-function fields(operation: Operation, call: Call, startedAt: number): { requestId: string; [name: string]: unknown } {
+function logFields(
+  operation: Operation,
+  call: Call,
+  startedAt: number,
+): { requestId: string; [name: string]: unknown } {
   return {
     operation: operation.name,
     requestId: call.requestId,

@@ -1,28 +1,29 @@
-// Events: what changed, as written to the log of a stream and as published to whoever listens.
+// Events: what changed, as stored in the log of a stream and published to subscribers. And what is published only: ephemeral
+// events for clients, signals for nodes.
 import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
 
-/** What passing an event on takes besides handing it over; kept with the event, so it survives a lost bus message. */
+/** What delivering an event does besides. It is stored with the event, so it survives a lost bus message. */
 export type EventEffect =
-  /** End the subscriptions of these principals to this stream; `resubscribe` lets the client ask again at once. */
+  /** End the subscriptions of these principals to this stream; `resubscribe` lets the client subscribe again at once. */
   | { kind: "evict"; principalIds: readonly string[] | "*"; reason: string; resubscribe?: true }
   /** Close the sockets of this principal stream: all of them, or those of one token. */
   | { kind: "disconnect"; tokenId?: string; reason: string }
-  /** It tells of something older that stands at this place: who may not see that place gets the event as `shownTo` says. */
-  | { kind: "about"; seq: number };
+  /** It concerns an older position of the stream: readers from whom that is hidden receive it redacted (`redactFor`). */
+  | { kind: "concerns"; seq: number };
 
 /** An event about to be written. `stream` is `room:<id>` or `principal:<id>` within the tenant. */
 export type EventDraft = {
   tenantId: string;
   stream: string;
   type: string;
-  /** Who did it; absent when the gateway itself did. */
+  /** Who caused it; absent for the gateway itself. */
   actor?: Pick<Actor, "principalId" | "kind">;
   data: unknown;
   effect?: EventEffect;
 };
 
-/** An event as it stands in the log. */
+/** An event as stored in the log. */
 export type StoredEvent = {
   tenantId: string;
   stream: string;
@@ -35,25 +36,6 @@ export type StoredEvent = {
   effect?: EventEffect;
 };
 
-/** The type that an event has for those from whom it is hidden. */
-export const HIDDEN_TYPE = "message.hidden";
-
-/** Whether positions up to `hiddenUpTo` being hidden from somebody hides this event, which stands after them. */
-export function isHidden({ effect }: Pick<StoredEvent, "effect">, hiddenUpTo: number): boolean {
-  return effect?.kind === "about" && effect.seq <= hiddenUpTo;
-}
-
-/** The event with nothing in it but its place, so that the stream has no hole for those from whom it is hidden. */
-export function emptied(event: StoredEvent): StoredEvent {
-  const { id, at } = JSON.parse(event.json);
-  return { ...event, type: HIDDEN_TYPE, json: JSON.stringify({ id, type: HIDDEN_TYPE, at, actor: null, data: {} }) };
-}
-
-/** The event as somebody gets it from whom positions up to `hiddenUpTo` are hidden. Every way out of the log passes here. */
-export function shownTo(event: StoredEvent, hiddenUpTo: number): StoredEvent {
-  return isHidden(event, hiddenUpTo) ? emptied(event) : event;
-}
-
 /** A publication that is not in the log: typing, presence, deltas, signals. */
 export type EphemeralEvent = {
   tenantId: string;
@@ -61,26 +43,53 @@ export type EphemeralEvent = {
   json: string;
   /** `ClientInfo` of the publisher, encoded, when a client published it. */
   infoJson?: string;
-  /** Only these principals get it; absent = every subscriber. */
+  /** Only these principals receive it; absent = every subscriber. */
   principalIds?: readonly string[];
-  /** Someone came or went: `json` is their `ClientInfo`, and only subscribers who asked for join and leave get it. */
+  /** A client joined or left: `json` is its `ClientInfo`; only subscribers that requested join and leave pushes receive it. */
   push?: "join" | "leave";
 };
 
-/** Where a stream stands: `floor` is the last seq no longer in the log (0 = everything is there). */
+declare const signalName: unique symbol;
+
+/** A message for every node that is not stored; `defineSignal` makes it. */
+export type Signal = { kind: string & { readonly [signalName]: true }; tenantId: string; id: string };
+
+/** A kind of signal: creates those that are sent, and recognizes those that are received. */
+export type SignalKind = {
+  create(tenantId: string, id: string): Signal;
+  matches(signal: Signal): boolean;
+};
+
+/** Defines a kind of signal. The module that sends it does so once, and exports it to those that receive it. */
+export function defineSignal(name: string): SignalKind {
+  const kind = name as Signal["kind"]; // the only place that makes one
+  return {
+    create: (tenantId, id) => ({ kind, tenantId, id }),
+    matches: (signal) => signal.kind === kind,
+  };
+}
+
+/** The state of a stream: `floor` is the last seq that was trimmed from the log (0 = none). */
 export type StreamPosition = { epoch: string; head: number; floor: number };
 
 /** Kinds of streams that are written to the log, named by the prefix of their names. */
 export type StreamKind = "room" | "principal";
 
-/** A type of durable event: what its `data` holds and where it appears. Read by the documents, and checked by the tests. */
+/** A type of durable event: what its `data` contains and where it appears. */
 export type EventType = {
   type: string;
   summary: string;
   data: z.ZodType;
+  /** Scope that a token needs to receive it; for others its content is removed. */
+  scope: string;
   /** Kinds of streams it appears on; default rooms only. */
   streams?: readonly StreamKind[];
 };
+
+/** Types of events that all need the same scope. */
+export function eventTypes(scope: string, types: readonly Omit<EventType, "scope">[]): readonly EventType[] {
+  return types.map((type) => ({ ...type, scope }));
+}
 
 /** Whether events of this type appear on streams of this kind. */
 export function appearsOn({ streams = ["room"] }: EventType, kind: string): boolean {
@@ -92,7 +101,7 @@ export function roomStream(roomId: string): string {
   return `room:${roomId}`;
 }
 
-/** The stream of a principal: what all of their devices hear. */
+/** The stream of a principal, which all of its devices receive. */
 export function principalStream(principalId: string): string {
   return `principal:${principalId}`;
 }

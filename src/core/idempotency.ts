@@ -1,21 +1,21 @@
-// `Idempotency-Key`: the first answer to a key is kept and given again, and its effect happens once.
+// `Idempotency-Key`: the first response to a key is stored and replayed, and its effects happen once.
 
-/** An HTTP answer as kept for a replay. */
-export type StoredAnswer = { status: number; headers: Readonly<Record<string, string>>; body: string | null };
+/** An HTTP response as stored for a replay. */
+export type StoredResponse = { status: number; headers: Readonly<Record<string, string>>; body: string | null };
 
 /** What a key is unique within. */
 export type IdempotencyScope = { tenantId: string; principalId: string; method: string; path: string; key: string };
 
 /**
- * Runs `work` at most once for a key. The effects of `work` and its answer commit in one transaction, so there is no
- * moment at which one exists without the other. Answers of 500 and above are not kept and their effects are undone.
- * Throws `idempotency_in_flight` while another call with the key runs, `idempotency_key_reused` when the key was
- * used with another fingerprint. Keys are forgotten after 24 h. With `isSecret` the answer is kept encrypted; `conflict`
- * is thrown when it cannot be read any more.
+ * Runs `work` at most once for a key. The effects of `work` and its response commit in one transaction, so neither exists without
+ * the other. Responses of 500 and above are not stored, and their effects are rolled back. Throws `idempotency_in_flight` while
+ * another call with the key runs, `idempotency_key_reused` when the key was used with another fingerprint. Keys expire after
+ * 24 h. With `isSecret` the response is stored encrypted; `conflict` is thrown when it cannot be decrypted any more. A response
+ * that is too long, or exceeds the principal's total, is not stored: a replay then throws `response_not_stored`.
  */
 export type RunOnce = (
   scope: IdempotencyScope,
   fingerprint: string,
-  work: () => Promise<StoredAnswer>,
+  work: () => Promise<StoredResponse>,
   isSecret?: boolean,
-) => Promise<{ answer: StoredAnswer; isReplay: boolean }>;
+) => Promise<{ response: StoredResponse; isReplay: boolean }>;

@@ -1,4 +1,4 @@
-// Jobs: work promised in the same transaction as the change that asks for it, and done later, at least once.
+// Jobs: work that is enqueued in the transaction of a change and runs later, at least once.
 import type { z } from "@zod/zod";
 
 /** A job about to be written. */
@@ -12,18 +12,23 @@ export type JobDraft = {
   key?: string;
 };
 
+/** Why a job is dead-lettered: its process ended twice while it ran, or its attempts ran out. */
+export type DeadLetterReason = "interrupted" | "failed";
+
 /** What a module does for one kind of job. Runs at least once: `run` must be safe to repeat. */
 export type JobKind<Payload extends z.ZodType = z.ZodType> = {
   kind: string;
   payload: Payload;
   /** Attempts before the job is dead-lettered; default 10. */
   maxAttempts?: number;
-  /** May take minutes: such jobs get half of a runner's places at most, so that others need not wait for them. */
-  isLong?: true;
+  /** May take minutes: such jobs use at most half of a runner's slots, so that others need not wait for them. */
+  isLongRunning?: true;
   run(job: { tenantId: string; payload: z.output<Payload>; attempt: number }): Promise<void>;
+  /** Called when the job is dead-lettered, to notify its creator. */
+  onDeadLetter?(job: { tenantId: string; payload: z.output<Payload>; reason: DeadLetterReason }): Promise<void>;
 };
 
-/** Declares a kind of job; keeps the payload's type. */
+/** Declares a kind of job, with the payload's type inferred. */
 export function defineJob<Payload extends z.ZodType>(kind: JobKind<Payload>): JobKind {
   return kind as unknown as JobKind;
 }

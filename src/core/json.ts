@@ -1,13 +1,17 @@
-// JSON as a schema, and as a text that is the same for what says the same.
+// JSON as a schema, and in canonical form.
 import { z } from "@zod/zod";
 
 /**
- * Any JSON. Input was parsed from JSON, so there is little left to find out; and a schema that contains itself, as `z.json()`
- * does, makes zod look for cycles each time anything that it is part of is parsed.
+ * Any JSON. Input was parsed from JSON, so there is little left to check; and a recursive schema, as `z.json()` is, makes zod
+ * look for cycles each time a schema that contains it parses.
  */
-export const Json = z.unknown().refine(isAllFinite, "no number this large") as z.ZodType<z.core.util.JSONType>;
+export const Json = z.unknown().refine(isAllFinite, "number out of range") as z.ZodType<z.core.util.JSONType>;
+/** A JSON object. One error is reported, however many numbers are out of range. */
+export const JsonObject = z.record(z.string(), z.unknown()).refine(isAllFinite, "number out of range") as z.ZodType<
+  Record<string, z.core.util.JSONType>
+>;
 
-/** The JSON of a value with the fields of each object in order of their names: the same for what says the same. */
+/** The JSON of a value with the fields of each object sorted by name: equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(
     value,
@@ -18,7 +22,7 @@ export function canonicalJson(value: unknown): string {
   );
 }
 
-/** Whether all numbers in the value are some: `1e400` is parsed as infinite, which JSON would write as `null`. */
+/** Whether all numbers in the value are finite: `1e400` is parsed as infinite, which JSON would write as `null`. */
 function isAllFinite(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;

@@ -1,13 +1,16 @@
-// Structured logs: one JSON line an entry, filtered by `RUST_LOG`. Ids and codes only, never contents or tokens.
+// Structured logs, filtered by `RUST_LOG`: text on a terminal, JSON lines elsewhere. Ids and codes only, never contents or tokens.
 import {
   configure,
   getConsoleSink,
   getJsonLinesFormatter,
   getLogger,
+  getTextFormatter,
   type Logger,
   type LogLevel,
+  type LogRecord,
   reset,
 } from "@logtape/logtape";
+import { MINUTE_MS } from "./clock.ts";
 import { Fault } from "./fault.ts";
 
 const LEVELS: ReadonlyMap<string, LogLevel | null> = new Map([
@@ -31,7 +34,7 @@ export function parseLogFilter(text: string): LogFilter | undefined {
   for (const part of text.split(",").map((piece) => piece.trim()).filter((piece) => piece !== "")) {
     const [left = "", right] = part.split("=", 2);
     const parsed = LEVELS.get((right ?? left).toLowerCase());
-    // As log lines show it, a target stands behind the name of the program.
+    // A target may be prefixed with the program's name, as log entries show it.
     const target = left.split(/::|\./).at(-1) ?? left;
     if (parsed === undefined || target === "") return undefined;
     if (right === undefined || target === PROGRAM) level = parsed;
@@ -40,13 +43,34 @@ export function parseLogFilter(text: string): LogFilter | undefined {
   return { level, targets };
 }
 
+/** How entries are written: `auto` is text on a terminal, else JSON. */
+export type LogFormat = "auto" | "text" | "json";
+
+const json = getJsonLinesFormatter({ properties: "flatten", message: "rendered", categorySeparator: "." });
+const text = getTextFormatter({
+  timestamp: "time",
+  level: (level) => level === "warning" ? "WARN" : level.toUpperCase(),
+  format: ({ timestamp, level, message, record }) =>
+    `${timestamp} ${level.padEnd(5)} ${record.category.slice(1).join(".")}: ${message}${fieldsOf(record)}`,
+});
+
+/** Properties as `name=value`; those with spaces in quotes, and causes of several lines below. */
+function fieldsOf({ properties }: LogRecord): string {
+  return Object.entries(properties).map(([name, value]) => {
+    const shown = typeof value === "string" ? value : JSON.stringify(value) ?? "undefined";
+    if (shown.includes("\n")) return `\n  ${name}: ${shown.trimEnd().replaceAll("\n", "\n  ")}`;
+    return ` ${name}=${typeof value === "string" && /[\s"=]/.test(shown) ? JSON.stringify(shown) : shown}`;
+  }).join("");
+}
+
 /** Starts logging to standard error. Call once; `stopLogging` flushes. */
-export async function startLogging(filter: LogFilter): Promise<void> {
+export async function startLogging(filter: LogFilter, format: LogFormat = "auto"): Promise<void> {
+  const isText = format === "text" || format === "auto" && Deno.stderr.isTerminal();
   await configure({
     reset: true,
     sinks: {
       lines: getConsoleSink({
-        formatter: getJsonLinesFormatter({ properties: "flatten", message: "rendered", categorySeparator: "." }),
+        formatter: isText ? text : json,
         levelMap: { trace: "error", debug: "error", info: "error", warning: "error", error: "error", fatal: "error" },
       }),
     },
@@ -72,18 +96,36 @@ export function logOf(target: string): Logger {
   return getLogger([PROGRAM, target]);
 }
 
-/** Which requests a failure was told of: one that ends many of them is told once for each. */
-const told = new WeakMap<Fault, Set<string>>();
-
-/** Logs the failure of a request, unless somebody who had it before has done so. */
-export function logFailure(log: Logger, fault: Fault, fields: { requestId: string; [name: string]: unknown }): void {
-  const requests = told.get(fault) ?? new Set();
-  if (requests.has(fields.requestId)) return;
-  told.set(fault, requests.add(fields.requestId));
-  log[fault.kind.level]("failed", { ...fields, ...failureOf(fault) });
+/**
+ * A warning that may be frequent, such as while a database is unavailable: at most one entry per interval, with the number of
+ * those `omitted` since the last.
+ */
+export function rateLimitedWarning(
+  log: Logger,
+  message: string,
+  everyMs = MINUTE_MS,
+): (fields: Record<string, unknown>) => void {
+  let [loggedAt, omitted] = [-Infinity, 0];
+  return (fields) => {
+    const now = performance.now();
+    if (now - loggedAt < everyMs) return void omitted++;
+    log.warn(message, omitted === 0 ? fields : { ...fields, omitted });
+    [loggedAt, omitted] = [now, 0];
+  };
 }
 
-/** What the log tells of anything thrown: its code, and of what is behind it type, message and place, without its data. */
+/** Requests for which a failure was logged: one that ends several requests is logged once for each. */
+const loggedFaults = new WeakMap<Fault, Set<string>>();
+
+/** Logs the failure of a request, unless it has been logged already. */
+export function logFailure(log: Logger, fault: Fault, fields: { requestId: string; [name: string]: unknown }): void {
+  const requests = loggedFaults.get(fault) ?? new Set();
+  if (requests.has(fields.requestId)) return;
+  loggedFaults.set(fault, requests.add(fields.requestId));
+  log[fault.spec.level]("request failed", { ...fields, ...failureOf(fault) });
+}
+
+/** The log fields of a thrown value: its code, and of its cause the type, message and stack, without data. */
 export function failureOf(thrown: unknown): { code: string; cause?: string } {
   const { code, cause } = Fault.from(thrown);
   if (cause === undefined) return { code };

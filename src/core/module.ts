@@ -1,21 +1,78 @@
-// What a module gives the composition root: values that interpreters read. Absent lists are empty.
+// What a module registers about itself. Hosts (transports, search, maintenance, metrics, shutdown) read it and name no module.
+import type { Gauge } from "prom-client";
+import type { Actor } from "./actor.ts";
+import type { AnyArchiveSection } from "./archive.ts";
 import type { ChannelKind } from "./channel.ts";
-import type { EventType } from "./event.ts";
-import type { JobKind } from "./job.ts";
+import type { EventType, StoredEvent } from "./event.ts";
+import type { JobDraft, JobKind } from "./job.ts";
+import type { AnyDatabase, Migration } from "./migration.ts";
 import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
+import type { Searchable } from "./searchable.ts";
 
-export type Module = {
-  name: string;
+/** What clients see of a module. Absent lists are empty. */
+export type ModuleApi = {
+  /** A sentence for each tag under which the documents list the paths of the module. */
+  tags?: Readonly<Record<string, string>>;
   operations: readonly Operation[];
-  /** What is not request → reply of JSON: file bodies, feeds, streams. */
+  /** Endpoints that are not a request and a response of JSON: file contents, feeds, streams. */
   routes?: readonly Route[];
   channels?: readonly ChannelKind[];
   /** Every type of durable event that the module emits. */
   events?: readonly EventType[];
+};
+
+/** A change of a principal or of its token on which other modules may react. */
+export type PrincipalChange = "disabled" | "profile" | "token_ended";
+
+/** Of these ids, those that exist and may be read by the actor now: in committed state, or in what `db` sees. */
+export type CanRead = (actor: Actor, ids: readonly string[], db?: AnyDatabase) => Promise<ReadonlySet<string>>;
+
+/** A gauge of the module, set when metrics are scraped. */
+export type ModuleGauge = { gauge: Gauge<string>; collect: (gauge: Gauge<string>) => void | Promise<void> };
+
+export type Module = ModuleApi & {
+  name: string;
+  /** Creates and changes the tables of the module, in order. Applied before `start`. */
+  migrations?: readonly Migration[];
   jobs?: readonly JobKind[];
-  /** Removes what the module keeps of a room that is purged; safe to repeat. */
+  /** Jobs that are enqueued in the transaction of a change; `id` is the principal, or the token that ended. */
+  jobsOn?: Readonly<Partial<Record<PrincipalChange, (tenantId: string, id: string) => JobDraft>>>;
+  /** Makes the module's resources searchable. */
+  search?: Searchable;
+  /** Kinds of notifications that the module creates, each with the preference that turns it off; null: always created. */
+  notificationKinds?: Readonly<Record<string, string | null>>;
+  /** Exports and imports the module's resources. */
+  archive?: AnyArchiveSection;
+  /** By type of resource, as in notifications. */
+  canRead?: Readonly<Record<string, CanRead>>;
+  /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
+  /** Receives the events of each commit of this node, in stream order. Must not throw or wait. */
+  onCommit?: (events: readonly StoredEvent[]) => void;
+  /** Called when another database server took over: what it lacks of the last one must not stay in memory. */
+  onFailover?: () => void;
+  gauges?: readonly ModuleGauge[];
+  /** Hourly tasks by name, such as deleting what has expired. */
+  maintenance?: Readonly<Record<string, () => unknown>>;
+  /** Begins background work, once everything is built. */
+  start?: () => void;
+  /** Ends what keeps clients waiting and interrupts long work, so that calls and jobs under way end soon. Safe to repeat. */
+  drain?: () => void | Promise<void>;
+  /** Ends background work; called after the last job. */
+  stop?: () => void | Promise<void>;
+  /** Whether the module can serve, by name of the check, for `GET /v1/collaboration/ready`. */
+  readiness?: Readonly<Record<string, () => boolean | Promise<boolean>>>;
   /** Entry of the module in `GET /v1/collaboration/capabilities`. */
   capability?: () => Record<string, unknown>;
 };
+
+/** All operations by name. Two of one name would shadow each other. */
+export function operationsOf(modules: readonly Module[]): ReadonlyMap<string, Operation> {
+  const operations = new Map<string, Operation>();
+  for (const operation of modules.flatMap((module) => module.operations)) {
+    if (operations.has(operation.name)) throw new TypeError(`Expected one operation ${operation.name}, received two`);
+    operations.set(operation.name, operation);
+  }
+  return operations;
+}

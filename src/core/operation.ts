@@ -1,80 +1,91 @@
-// An operation is a value: one definition of a use case, read by HTTP, OpenAPI, `/ws` rpc, limits, rights and metrics.
+// An operation is a value: one definition of a use case, read by HTTP, OpenAPI, `/ws` rpc, limits, access checks and metrics.
 import type { z } from "@zod/zod";
 import type { Actor, RoomRole, TenantRole } from "./actor.ts";
 import type { Fault, FaultCode } from "./fault.ts";
 
-/** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `room.enter` and `permission.check`. */
+/** Who may call: token scope ∧ tenant role ∧ room role. Read by dispatch, `RoomAccess` and `permission.check`. */
 export type Access = {
   /** Scope the token needs, `<module>.<read|write|manage>`; `null` = any token will do. */
   scope: string | null;
   /** Lowest tenant role; default `guest`. */
   tenant?: TenantRole;
-  /** Lowest role in the room the call is about; checked by `room.enter` inside the call's own transaction. */
+  /** Lowest role in the room the call is about; checked by `RoomAccess` inside the call's own transaction. */
   room?: RoomRole;
-  /** The same in a direct room, where it differs: there nobody is above the other. */
+  /** The same in a direct room, where it differs: its members have equal rights. */
   direct?: RoomRole;
-  /** The call is also fine in an archived room (reads always are). */
+  /** Also allowed in an archived room (reads always are). */
   archived?: true;
-  /** The call is also fine for an agent the room has muted (reads always are): it takes itself out, or says what it read. */
+  /** Also allowed for an agent that the room has muted (reads always are), such as leaving or moving its read position. */
   muted?: true;
+  /** Changes only the caller's own data, such as a read position, so the room is not locked for it. */
+  ownOnly?: true;
 };
 
 /** Lowest role in a room of this kind. */
-export function roomRoleIn(kind: string | undefined, { room, direct = room }: Access): RoomRole | undefined {
+export function requiredRoomRole(kind: string | undefined, { room, direct = room }: Access): RoomRole | undefined {
   return kind === "direct" ? direct : room;
 }
 
 /**
- * A rate rule: `burst` calls within the time that so many take at `perSecond`, counted from the first of them; when it is
- * over, all are there again at once.
+ * A rate rule: on average `perSecond`, up to `burst` at once. Calls are counted in a fixed window (`ports/limiter.ts`): `burst` calls
+ * within `burst / perSecond` seconds from the first. Within one process a `TokenBucket` refills continuously.
  */
 export type Rate = { perSecond: number; burst: number };
+
+/** Rate rules by kind of caller: agents may have another one, services have a configured multiple of that for people. */
+export type Rates = { human: Rate; agent?: Rate };
+
+/** The rate rule in force for a caller. */
+export function rateFor({ kind }: Pick<Actor, "kind">, { human, agent = human }: Rates, serviceFactor: number): Rate {
+  if (kind === "human") return human;
+  return kind === "agent" ? agent : { perSecond: human.perSecond * serviceFactor, burst: human.burst * serviceFactor };
+}
 
 /** How the operation is reached over HTTP. Path parameters, query and body are merged into one input. */
 export type HttpBinding = {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Hono syntax: `/v1/rooms/:id`. */
   path: string;
-  /** Status of the usual answer; others an `Outcome` may carry are listed in `also`. */
+  /** Status of the usual response; others that an `Outcome` may have are in `otherStatuses`. */
   status: 200 | 201 | 202 | 204;
-  also?: readonly (200 | 201 | 202 | 204)[];
-  /** Input field filled from `If-Match`; the answer's `version` makes the ETag. */
+  otherStatuses?: readonly (200 | 201 | 202 | 204)[];
+  /** Input field set from `If-Match`; the response's `version` becomes the ETag. */
   ifMatch?: string;
-  /** Longest body in bytes, when not the general limit. */
+  /** Longest body in bytes, if it differs from the general limit. */
   bodyMaxBytes?: number;
-  /** A body of this type is the text of this field of the input, as it is; the others then stand in the query. */
-  text?: TextBody;
+  /** A body of this type is the text of this input field, unchanged; the other fields are then in the query. */
+  textBody?: TextBody;
 };
 
 export type TextBody = { type: string; field: string };
 
-/** What every call of `run` is told besides its input. */
+/** What every call of `run` receives besides its input. */
 export type Context = {
   actor: Actor;
   requestId: string;
-  /** The rights of the operation being run; inner checks such as `room.enter` read the room role from here. */
+  /** The access rule of the operation; inner checks such as those of `RoomAccess` read the room role from it. */
   access: Access;
   /** Name of the operation being run. */
   operation: string;
   /** Whether the operation only reads. */
-  isRead: boolean;
-  /** Ends when the caller went away or the request timed out; long polls listen to it. Made on first use; copies lack it. */
+  isReadOnly: boolean;
+  /** Aborts when the caller disconnects or the request times out; long polls listen to it. Created on first use; copies lack it. */
   readonly signal?: AbortSignal | undefined;
 };
 
-/** The call as one that only reads: who has made something may look at it. */
-export function asRead(context: Context): Context {
-  return context.isRead ? context : { ...context, isRead: true };
+/** The context as a read-only one: a caller that created a resource may read it in the response. */
+export function asReadOnly(context: Context): Context {
+  return context.isReadOnly ? context : { ...context, isReadOnly: true };
 }
 
 type OutcomeOptions = {
   status?: 200 | 201 | 202 | 204;
   location?: string;
-  /** The output as JSON, where it has been made already. */
+  /** The output as JSON, where it is encoded already. */
   json?: string | undefined;
 };
 
-/** An answer that needs more than a body: another status, a Location. */
+/** A result that needs more than a body: another status, a Location. */
 export class Outcome<Output> {
   readonly output: Output;
   readonly status: 200 | 201 | 202 | 204 | undefined;
@@ -94,35 +105,37 @@ export class Outcome<Output> {
   }
 }
 
-/** One use case of the product. `name` is `noun.verb` and doubles as operationId, rpc method and metric label. */
+/** One use case. `name` is `noun.verb` and doubles as operationId, rpc method and metric label. */
 export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = {
   name: string;
   summary: string;
   description?: string;
   access: Access;
   http: HttpBinding;
-  /** A strict object; unknown fields are refused and named. */
+  /** A strict object; unknown fields are rejected by name. */
   input: Input;
   output: Output;
-  /** The answer holds something that is shown once and kept nowhere: a token, an address that nobody can guess. */
+  /** Schemas of single statuses, where the shape of the response depends on the status. */
+  outputs?: Readonly<Record<number, z.ZodType>>;
+  /** The response contains a secret that is shown once and not stored: a token, a secret URL. */
   isSecret?: true;
-  /** Codes this operation may answer beyond those every operation may. */
+  /** Codes of this operation besides those of every operation. */
   faults?: readonly FaultCode[];
-  /** Present while what it does is switched off: makes what every authenticated caller is told, whatever was asked. */
-  off?: (() => Fault) | undefined;
-  /** One input that works, for the documents; path and query values included. */
+  /** Present while the feature is disabled: the fault that every call fails with after authentication. */
+  disabled?: (() => Fault) | undefined;
+  /** A valid input, for the documents and the tests; path and query values included. */
   example?: z.input<Input>;
-  /** Own rate rule besides the general ones; agents may have another. */
-  rate?: { human: Rate; agent?: Rate };
+  /** Own rate rule besides the general ones. Calls of agents count for their owner. */
+  rate?: Rates;
   /**
-   * Calls of this operation that follow each other on one connection may overlap; only where the service keeps their
-   * order by itself. Everything else on a connection waits for the command before it.
+   * Consecutive calls of this operation on one connection may run concurrently; only where the service preserves their order.
+   * Any other command on a connection waits for the one before it.
    */
-  overlaps?: true;
+  concurrent?: true;
   run(context: Context, input: z.output<Input>): Promise<z.output<Output> | Outcome<z.output<Output>>>;
 };
 
-/** Declares an operation; keeps the types of its schemas inside and forgets them outside. */
+/** Declares an operation, with the types of `run` inferred from its schemas. */
 export function defineOperation<Input extends z.ZodType, Output extends z.ZodType>(
   operation: Operation<Input, Output>,
 ): Operation {
@@ -130,6 +143,6 @@ export function defineOperation<Input extends z.ZodType, Output extends z.ZodTyp
 }
 
 /** Whether the operation changes nothing. */
-export function isRead(operation: Operation): boolean {
+export function isReadOnly(operation: Operation): boolean {
   return operation.http.method === "GET" || operation.access.scope?.endsWith(".read") === true;
 }

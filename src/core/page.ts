@@ -1,31 +1,34 @@
-// Pages: keyset cursors that are opaque, signed, and bound to the question they answer; and whole lists, read page by page.
+// Pages: keyset cursors that are opaque, signed, and bound to their query; and long lists, read or queried in parts.
 import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "@zod/zod";
 import { Fault } from "./fault.ts";
 
-/** Query fields of every paged list: 50 rows unless told, 200 at most (more is refused, never cut). */
+/** Rows of a tenant: those with some ids, or a page of all rows by id. */
+export type RowSelection = { ids: readonly string[] } | { after: string; limit: number };
+
+/** Query fields of every paged list: 50 rows by default, 200 at most (more is rejected, not clamped). */
 export const pageInput = {
-  limit: z.int().min(1).max(200).default(50).describe("Rows wanted, 1 to 200"),
-  cursor: z.string().min(1).max(2048).optional().describe("`nextCursor` of the page before"),
+  limit: z.int().min(1).max(200).default(50).describe("Maximum number of items on the page"),
+  cursor: z.string().min(1).max(2048).optional().describe("`nextCursor` of the previous page"),
 };
 
 /** The envelope of every list. */
-export function pageOf<Item extends z.ZodType>(
+export function pageSchema<Item extends z.ZodType>(
   item: Item,
 ): z.ZodObject<{ items: z.ZodArray<Item>; nextCursor: z.ZodNullable<z.ZodString>; hasMore: z.ZodBoolean }> {
   return z.object({
     items: z.array(item),
-    nextCursor: z.string().nullable().describe("Pass as `cursor` for the next page; null on the last"),
+    nextCursor: z.string().nullable().describe("`cursor` of the next page; null on the last page"),
     hasMore: z.boolean(),
   });
 }
 
 /**
- * All rows of a list, page by page: `read` is asked for the `size` rows after the last of the page before, and is at the end
- * with a page that is shorter. No page is empty.
+ * All rows of a list, page by page: `read` returns the `size` rows after the last row of the page before; a shorter page is the
+ * last one. No page is empty.
  */
-export async function* byPages<Row>(
+export async function* paginate<Row>(
   size: number,
   read: (last: Row | undefined) => Promise<readonly Row[]>,
 ): AsyncGenerator<readonly Row[]> {
@@ -38,12 +41,26 @@ export async function* byPages<Row>(
   }
 }
 
+/** Items of one statement: ids, or rows of few columns. */
+const CHUNK_SIZE = 1000;
+
+/** Runs `query` with `size` of the items at a time; resolves to the rows of all. */
+export async function queryInChunks<Item, Row>(
+  items: readonly Item[],
+  query: (chunk: readonly Item[]) => Promise<readonly Row[]>,
+  size = CHUNK_SIZE,
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (let at = 0; at < items.length; at += size) rows.push(...await query(items.slice(at, at + size)));
+  return rows;
+}
+
 export type Page<Item> = { items: Item[]; nextCursor: string | null; hasMore: boolean };
 
 /** The sort key of the last row of a page. */
 export type CursorKey = readonly (string | number)[];
 
-/** Signs and opens cursors. A cursor is good only for the same question by the same principal. */
+/** Encodes and decodes signed cursors. A cursor is valid only for the same query by the same principal. */
 export class Cursors {
   readonly #secret: Uint8Array;
 
@@ -51,7 +68,7 @@ export class Cursors {
     this.#secret = secret;
   }
 
-  /** Cuts `rows` (fetched with `limit + 1`) to a page, with a cursor made from the last row's sort key. */
+  /** Cuts `rows` (read with `limit + 1`) to a page, with a cursor of the last row's sort key. */
   page<Row, Item>(
     rows: readonly Row[],
     limit: number,
@@ -60,30 +77,30 @@ export class Cursors {
     item: (row: Row) => Item,
   ): Page<Item> {
     const hasMore = rows.length > limit;
-    const kept = hasMore ? rows.slice(0, limit) : rows;
-    const last = kept.at(-1);
+    const pageRows = hasMore ? rows.slice(0, limit) : rows;
+    const last = pageRows.at(-1);
     return {
-      items: kept.map(item),
+      items: pageRows.map(item),
       hasMore,
-      nextCursor: hasMore && last !== undefined ? this.seal(key(last), bind) : null,
+      nextCursor: hasMore && last !== undefined ? this.encode(key(last), bind) : null,
     };
   }
 
   /** The sort key inside `cursor`; `undefined` for the first page. */
-  open(cursor: string | undefined, bind: unknown): CursorKey | undefined {
+  decode(cursor: string | undefined, bind: unknown): CursorKey | undefined {
     if (cursor === undefined) return undefined;
     const dot = cursor.indexOf(".");
     const body = cursor.slice(0, dot);
     const given = Buffer.from(cursor.slice(dot + 1));
     const expected = Buffer.from(this.#mac(body, bind));
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
-      throw new Fault("invalid_cursor", "The cursor does not belong to this list and these filters");
+      throw new Fault("invalid_cursor", "The cursor belongs to a different list or different filters");
     }
     return JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(body, { alphabet: "base64url" })));
   }
 
-  /** A cursor that holds `key`, for the same `bind`. */
-  seal(key: CursorKey, bind: unknown): string {
+  /** A cursor of `key`, valid with the same `bind`. */
+  encode(key: CursorKey, bind: unknown): string {
     const body = new TextEncoder().encode(JSON.stringify(key)).toBase64({ alphabet: "base64url", omitPadding: true });
     return `${body}.${this.#mac(body, bind)}`;
   }

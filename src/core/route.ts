@@ -1,33 +1,33 @@
-// An ordinary route as a value: what is not request → reply over an operation, such as file bodies, event streams, feeds.
+// A route as a value: HTTP endpoints that are no operation, such as file contents, event streams and feeds.
 import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
 import { parse } from "./dispatch.ts";
 import { Fault, type FaultCode } from "./fault.ts";
 import type { Rate } from "./operation.ts";
 
-/** What a route's handler is told besides the request. */
+/** What a route's handler receives besides the request. */
 export type RouteCall = {
   /** Decoded path parameters. */
   params: Readonly<Record<string, string>>;
   /** The parsed JSON body; `undefined` when there was none or the route reads it itself. */
   body: unknown;
   requestId: string;
-  /** Headers of whatever the answer will be, a problem included; those of the handler's own Response win. */
+  /** Headers of the response, also of a problem; those of the handler's own Response take precedence. */
   headers: Record<string, string>;
   /** The client's address, seen through trusted proxies. */
   ip: string;
   /**
-   * Throws `origin_not_allowed` where the page that calls may not for this tenant. Done with the bearer token; only a public
-   * route that finds out by itself which tenant it serves has to ask.
+   * Throws `origin_not_allowed` unless the tenant allows the request's origin. Done for bearer tokens; only a public route that
+   * determines the tenant by itself has to call it.
    */
   assertOrigin(tenantId: string): void;
-  /** Runs `work` once for the request's Idempotency-Key, if it has one; `said` is what of the request is not in its address. */
-  once<Result>(said: string, work: () => Promise<Result>): Promise<Result>;
-  /** Ends when the client goes away or the time is up. */
+  /** Runs `work` once for the request's Idempotency-Key, if it has one; `content` is the part of the request outside of its URL. */
+  runOnce<Result>(content: string, work: () => Promise<Result>): Promise<Result>;
+  /** Aborts when the client disconnects or the request times out. */
   readonly signal: AbortSignal;
 };
 
-/** What the OpenAPI document says about a route besides what the route itself tells. */
+/** What the OpenAPI document says about a route besides the route's own fields. */
 export type RouteDocument = {
   parameters?: readonly Record<string, unknown>[];
   requestBody?: Record<string, unknown>;
@@ -46,18 +46,18 @@ export type Route = {
   path: string;
   /** `stream`: the handler reads `request.body` itself and bounds it. Default `json`. */
   body?: "json" | "stream";
-  /** No time-out: an event stream, a long transfer. */
-  isLong?: true;
-  /** Codes the handler may throw beyond those every route may. */
+  /** For event streams and long transfers. */
+  hasNoTimeout?: true;
+  /** Codes of the handler besides those of every route. */
   faults?: readonly FaultCode[];
   document: RouteDocument;
 } & RouteHandler;
 
-/** Who may call, and what answers. `scope` is checked before the handler runs. */
+/** Who may call, and the handler. `scope` is checked before the handler runs. */
 type RouteHandler =
   | {
     auth: "public";
-    /** Own rate rule of what one address may call, besides that of failed authentications. */
+    /** Rate of one address, besides that of failed authentications. */
     rate?: Rate;
     handle(request: Request, call: RouteCall): Promise<Response> | Response;
   }
@@ -67,14 +67,14 @@ type RouteHandler =
     handle(request: Request, call: RouteCall & { actor: Actor }): Promise<Response> | Response;
   };
 
-/** The query of a route, which is as strict as that of an operation: no other parameters, and each at most once. */
-export function queryOf<Shape extends z.ZodRawShape>(
+/** Parses the query of a route as strictly as that of an operation: no unknown parameters, each at most once. */
+export function parseQuery<Shape extends z.ZodRawShape>(
   request: Request,
   schema: z.ZodObject<Shape>,
 ): z.output<z.ZodObject<Shape>> {
   const given = [...new URL(request.url).searchParams];
-  const unknown = given.find(([name], place) =>
-    !Object.hasOwn(schema.shape, name) || given.findIndex(([other]) => other === name) < place
+  const unknown = given.find(([name], index) =>
+    !Object.hasOwn(schema.shape, name) || given.findIndex(([other]) => other === name) < index
   );
   if (unknown !== undefined) {
     const known = Object.keys(schema.shape).join(" and ");
@@ -83,10 +83,10 @@ export function queryOf<Shape extends z.ZodRawShape>(
   return parse(schema, Object.fromEntries(given));
 }
 
-/** A `Content-Disposition` as RFC 6266 has it: a plain name for old clients, the true one as RFC 8187 wants it. */
-export function dispositionOf(kind: "inline" | "attachment", name: string): string {
-  const plain = name.replaceAll(/[^\x20-\x7e]/g, "_").replaceAll(/["\\%]/g, "_");
-  const whole = encodeURIComponent(name.toWellFormed())
+/** A `Content-Disposition` by RFC 6266: an ASCII name for old clients, and the real one encoded by RFC 8187. */
+export function contentDisposition(kind: "inline" | "attachment", name: string): string {
+  const ascii = name.replaceAll(/[^\x20-\x7e]/g, "_").replaceAll(/["\\%]/g, "_");
+  const encoded = encodeURIComponent(name.toWellFormed())
     .replaceAll(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
-  return `${kind}; filename="${plain}"; filename*=UTF-8''${whole}`;
+  return `${kind}; filename="${ascii}"; filename*=UTF-8''${encoded}`;
 }

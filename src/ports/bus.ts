@@ -1,11 +1,10 @@
-// The bus: carries what was committed from the node that committed it to every node with listeners.
+// The bus: carries committed events, ephemeral events and signals from one node to every node with listeners.
 //
-// - At most once, never durable: the log is the truth, and a listener repairs what it missed from there.
+// - At most once, never durable: the log is the truth, and a listener reads missed events from it.
 // - Messages of one topic from one node arrive in the order they were published, unless lost.
 // - `publish` never throws and never waits; what cannot be sent is lost.
-// - A subscriber gets messages published by its own node as well, exactly as those of others.
-import type { EphemeralEvent, StoredEvent } from "@/core/event.ts";
-import type { Signal } from "./store.ts";
+// - A subscriber also receives messages published by its own node, the same as those of others.
+import type { EphemeralEvent, Signal, StoredEvent } from "@/core/event.ts";
 
 export type BusMessage =
   /** Consecutive events of one stream. Topic: `streamKey`. */
@@ -15,16 +14,18 @@ export type BusMessage =
   /** Topic: `CONTROL_TOPIC`. */
   | { kind: "signal"; signal: Signal };
 
-/** Every node listens here. */
+/** Every node subscribes to it. */
 export const CONTROL_TOPIC = "control";
 
 export interface Bus {
   publish(topic: string, message: BusMessage): void;
-  /** Resolves once messages published from now on are heard. */
+  /** Resolves once messages published from now on will be received. */
   subscribe(topic: string, listener: (message: BusMessage) => void): Promise<BusSubscription>;
   /** False while other nodes cannot be reached; readiness shows it. */
   readonly isHealthy: boolean;
-  /** Called when the bus is reached again after a break: everything may have been missed. */
+  /** Called when the bus becomes unavailable; may be called again before it recovers. */
+  onLost: () => void;
+  /** Called when the bus is available again after an outage: any message may have been missed. */
   onRecovered: () => void;
   close(): Promise<void>;
 }

@@ -1,12 +1,12 @@
-// The rate limiter: one bucket per key, shared by all nodes that share a backend.
+// The rate limiter: one counter per key in fixed windows, shared by all nodes that share a backend.
 import type { LimitState } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
 
-/** What a bucket says after it was asked. */
-export type Take = LimitState & { isAllowed: boolean };
+/** The state of the counter after the call. */
+export type ConsumeResult = LimitState & { isAllowed: boolean };
 
 export interface Limiter {
-  /** Takes a token from the bucket of `key`; never throws (a backend that is away counts on this node alone). */
-  take(key: string, rate: Rate): Promise<Take>;
+  /** Counts a call under `key`; never throws (while the backend is unavailable, this node counts alone). */
+  consume(key: string, rate: Rate): Promise<ConsumeResult>;
   close(): Promise<void>;
 }

@@ -1,31 +1,31 @@
 // The store: committed state, the durable event log and the job queue, behind one contract for SQLite and PostgreSQL.
 //
 // - `write(work)` runs `work` in a transaction. Rows, events and jobs of one `work` commit together or not at all; a
-//   `work` that throws is undone alone, also when it shared a commit with others. Resolved = on disk.
+//   `work` that throws is rolled back alone, also when it shares a commit with others. Resolved = on disk.
 // - Writers that arrive together may share one commit (group commit). `work` may run again from the start when the
 //   engine reports a deadlock or serialization failure, so it touches nothing but the transaction and its own locals,
 //   and waits for nothing but the transaction.
-// - `write` inside a `write` joins the outer transaction as a savepoint; those of one transaction take turns. A
-//   statement that fails dooms its `work`, even when the error is caught: to try one, put it in an inner `write`.
-// - Events of a stream have `seq` 1, 2, 3 … without a hole in commit order. After the commit, and only then, they go
-//   to `onCommit`, in stream order from this process.
-// - `db` and `log` read committed state; inside a `write` (same async context) they read that transaction.
-// - Absence is `undefined`. Driver errors for a unique key become `UniqueViolation`, the rest pass as they are.
+// - `write` inside a `write` joins the outer transaction as a savepoint; those of one transaction run one after the other. A
+//   statement that fails aborts its `work`, even when the error is caught: to try one, put it in an inner `write`.
+// - Events of a stream have `seq` 1, 2, 3 … without a gap, in commit order. After the commit, and only then, they are passed
+//   to `onCommit`, in stream order for this process.
+// - The transaction is visible: inside a `write`, everything is read through its `tx`, and what reads takes that `tx` (or its
+//   `db`) as an argument, so that the code shows which state is read. `db` and `log` read committed state; using them inside a
+//   `write` fails in tests. Only `enclose` runs code in a transaction without passing it on.
+// - Absence is `undefined`. Driver errors for a unique key become `UniqueViolation`, others pass through unchanged.
 import type { Kysely } from "kysely";
-import type { EventDraft, StoredEvent, StreamPosition } from "@/core/event.ts";
+import type { EventDraft, Signal, StoredEvent, StreamPosition } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";
+import type { AnyDatabase, Dialect, MigrationOwner } from "@/core/migration.ts";
 
 /** The engines behind the contract, where their SQL differs. */
-export type Dialect = "sqlite" | "postgres";
-
-/** A message for every node that is not kept: whose rights moved, or which document did. */
-export type Signal = { kind: string; tenantId: string; id: string };
+export type { AnyDatabase, Dialect };
 
 /**
- * Seqs of a stream, from `first` on. As long as `rights` is the same, so is what decides who may come in, where the stream is a
- * room's; only PostgreSQL, when many are reserved.
+ * Seqs of a stream, from `first` on. `accessVersion` changes whenever the access to a room's stream may have changed; only on
+ * PostgreSQL, when many are reserved.
  */
-export type Reserved = { epoch: string; first: number; rights?: number | undefined };
+export type SeqRange = { epoch: string; first: number; accessVersion?: number | undefined };
 
 /** One running transaction. */
 export interface Transaction<Tables> {
@@ -34,24 +34,36 @@ export interface Transaction<Tables> {
   emit(...drafts: EventDraft[]): Promise<StoredEvent[]>;
   /**
    * Reserves the next `count` seqs of a stream; the caller must `append` events for all of them in the same `work`.
-   * Only for rows that carry their own seq; everybody else calls `emit`.
-   * Reserving none holds the stream until the commit: writers that do this first take turns.
+   * Only for rows that store their seq; all others call `emit`.
+   * Reserving 0 locks the stream until the commit.
    */
-  reserve(tenantId: string, stream: string, count: number): Promise<Reserved>;
+  reserve(tenantId: string, stream: string, count: number): Promise<SeqRange>;
   /**
-   * The same for many streams of a tenant, in the one order that all keep: how many seqs of which. A negative count gives back
-   * the last ones. Unless it `begins` those that are not there, they are missing in the answer; default true.
+   * The same for many streams of a tenant, locked in the order of their names: `counts` by stream. A negative count returns the
+   * last ones. With `begins: false`, streams that do not exist are missing in the result instead of created.
    */
   reserveAll(
     tenantId: string,
     counts: ReadonlyMap<string, number>,
     options?: { begins?: boolean },
-  ): Promise<Map<string, Reserved>>;
+  ): Promise<Map<string, SeqRange>>;
   /** Writes events whose seqs were reserved. */
   append(events: readonly StoredEvent[]): Promise<void>;
   enqueue(...drafts: JobDraft[]): Promise<void>;
+  /** Whether a stream is locked, which it stays until the commit. */
+  holds(tenantId: string, stream: string): boolean;
+  /**
+   * Runs `check` at the end of the write, before its commit; if it throws, the write is rolled back. The last one set for a `key`
+   * counts, and `undefined` removes it; they run in the order of their keys.
+   */
+  checkBeforeCommit(key: string, check: ((tx: Transaction<Tables>) => Promise<void>) | undefined): void;
   /** Sends a signal to every node after the commit, at most once. */
   signal(signal: Signal): void;
+  /**
+   * Charges bytes of rows by the key of `chargedTo`, where many principals share a transaction: rows inserted afterwards are not
+   * counted for the current account.
+   */
+  charge(bytes: ReadonlyMap<string, number>): void;
   /** Inserts many rows with one statement where the engine is faster that way; all rows have the same keys. */
   insertMany<Table extends keyof Tables & string>(
     table: Table,
@@ -59,48 +71,67 @@ export interface Transaction<Tables> {
   ): Promise<void>;
 }
 
-/** What a commit leaves to be told. */
-export type Committed = { events: readonly StoredEvent[]; signals: readonly Signal[]; jobs: number };
+/** A transaction passed between modules, which do not know each other's tables. */
+// deno-lint-ignore no-explicit-any
+export type AnyTransaction = Transaction<any>;
+
+/** What a commit leaves to publish. */
+export type CommitResult = { events: readonly StoredEvent[]; signals: readonly Signal[]; jobs: number };
 
 export interface Store<Tables> {
   readonly dialect: Dialect;
   readonly db: Kysely<Tables>;
-  /** Whether the caller runs inside a `write`. */
+  /** Whether the caller runs inside a `write` or `enclose`: waiting for another writer there would be a deadlock. */
   readonly isInTransaction: boolean;
   write<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>;
-  readonly log: EventLog;
-  /** Writes something of no account, and reads; rejects when the database does not take that, or was full and has no more space yet. */
-  probe(): Promise<void>;
-  /** Called after each commit that has something to tell; set once, by the composition root. */
-  onCommit: (committed: Committed) => void;
   /**
-   * Called when this node finds another server in the database's place, which may lack what the last one had; set once, by the
-   * composition root.
+   * The same for work that does not take a transaction: its writes join this one, and outside of them `db` and `log` read this
+   * transaction. For an operation whose response is stored together with its effects.
    */
-  onTakeover: () => void;
-  /** Brings the schema up to date; throws when the database is newer than this program. */
-  migrate(): Promise<void>;
-  /** Waits for running writes, then lets go of the database. */
+  enclose<Result>(work: (tx: Transaction<Tables>) => Promise<Result>): Promise<Result>;
+  readonly log: EventLog;
+  /** Writes a probe and reads; rejects when that fails, or when the database was full and has no more space yet. */
+  checkHealth(): Promise<void>;
+  /** Called after each commit that has something to publish; set once, by the composition root. */
+  onCommit: (committed: CommitResult) => void;
+  /** Called after a transaction with the bytes written for a principal, by the key of `chargedTo`; set once, as above. */
+  onBytesWritten: (key: string, bytes: number) => void;
+  /**
+   * Called at the beginning of each write, in its transaction and concurrently with its work: if it throws, the write is rolled
+   * back. Set once, by the composition root.
+   */
+  authorizeWrite: (tx: Transaction<Tables>) => Promise<void> | undefined;
+  /**
+   * Called when this node detects that another database server took over, which may lack what the last one had; set once, by
+   * the composition root.
+   */
+  onFailover: () => void;
+  /**
+   * Migrates the tables of the core and of `modules`, in that order and in one transaction; without `modules` only those of the
+   * core. Throws when the database has migrations that this program does not know: a newer version has changed it.
+   */
+  migrate(modules?: readonly MigrationOwner[]): Promise<void>;
+  /** Waits for running writes, then closes the database. */
   close(): Promise<void>;
 }
 
 /** The durable log of a stream. */
 export interface EventLog {
-  /** Where the stream stands; a stream nobody wrote to yet is created, so that its epoch is known. */
+  /** The position of the stream; a stream without events is created, so that its epoch is known. */
   position(tenantId: string, stream: string): Promise<StreamPosition>;
-  /** Current heads of many streams at once, keyed by `streamKey`; streams nobody wrote to are missing. */
+  /** Current heads of many streams at once, keyed by `streamKey`; streams without events are missing. */
   heads(streams: readonly { tenantId: string; stream: string }[]): Promise<Map<string, StreamPosition>>;
-  /** Events with seq > `after`, ascending, at most `limit`; whole from `after + 1` on, or fewer rows than the head says when trimmed. */
+  /** Events with seq > `after`, ascending, at most `limit`; contiguous from `after + 1` on unless trimmed. */
   read(tenantId: string, stream: string, after: number, limit: number): Promise<StoredEvent[]>;
   /** Events with seq < `before`, descending, at most `limit`. */
-  readBack(tenantId: string, stream: string, before: number, limit: number): Promise<StoredEvent[]>;
-  /** Drops events older than `olderThanMs` (epoch ms) or beyond the newest `keep` of a stream; returns how many went. */
+  readBackward(tenantId: string, stream: string, before: number, limit: number): Promise<StoredEvent[]>;
+  /** Drops events older than `olderThanMs` (epoch ms) or beyond the newest `keep` of a stream; returns how many. */
   trim(olderThanMs: number, keep: number): Promise<number>;
-  /** Drops events of one stream that are older than `olderThanMs` (infinite: any), none after the seq `upTo`; returns how many went. */
+  /** Drops events of one stream that are older than `olderThanMs` (infinite: any), none after the seq `upTo`; returns how many. */
   trimStream(tenantId: string, stream: string, olderThanMs: number, upTo: number): Promise<number>;
 }
 
-/** A row would have broken a unique key. */
+/** A row would have violated a unique key. */
 export class UniqueViolation extends Error {
   override readonly name = "UniqueViolation";
 }

@@ -23,7 +23,7 @@ export type Dialect = {
 const MARK = "sent@";
 
 /** The text of a message: when it was sent, padded to `bytes`. */
-export function stamped(bytes: number): string {
+export function createTimedText(bytes: number): string {
   const text = `${MARK}${performance.timeOrigin + performance.now()} `;
   return text + "x".repeat(Math.max(0, bytes - text.length));
 }
@@ -35,7 +35,7 @@ export function sentAtOf(frame: string): number {
 }
 
 /** Occurrences of a text that every message has exactly once. */
-export function occurrences(frame: string, needle: string): number {
+export function countOccurrences(frame: string, needle: string): number {
   let count = 0;
   for (let at = frame.indexOf(needle); at >= 0; at = frame.indexOf(needle, at + needle.length)) count++;
   return count;
@@ -44,7 +44,7 @@ export function occurrences(frame: string, needle: string): number {
 /** Counts the lines that begin like this: to find the few ends of lines is cheaper than to look through a long line. */
 function linesWith(start: string): (frame: string) => number {
   const inner = `\n${start}`;
-  return (frame) => (frame.startsWith(start) ? 1 : 0) + occurrences(frame, inner);
+  return (frame) => (frame.startsWith(start) ? 1 : 0) + countOccurrences(frame, inner);
 }
 
 const pushes = linesWith('{"push":');
@@ -67,7 +67,7 @@ export function gatewayDialect(token: string, roomOf: (member: number) => string
     send: (id, text, member) =>
       `{"id":${id},"rpc":{"method":"message.send","data":{"roomId":"${roomOf(member)}","text":"${text}"}}}`,
     joiner: "\n",
-    acknowledges: (frame) => replies(frame) > 0 ? occurrences(frame, '"rpc":{"data"') : 0,
+    acknowledges: (frame) => replies(frame) > 0 ? countOccurrences(frame, '"rpc":{"data"') : 0,
   };
 }
 

@@ -1,7 +1,7 @@
 // Fan-out: one room, many sockets, messages sent durably through `message.send`, beside socket.io and ws that store nothing.
 import { pause } from "../wait.ts";
 import { Gateway } from "./gateway.ts";
-import { Generator } from "./generator.ts";
+import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
 import { Server } from "./server.ts";
 
@@ -54,18 +54,18 @@ async function measurePeer(peer: (typeof PEERS)[number]): Promise<Figures> {
 }
 
 async function measure(dialect: string, server: Server, extra: { token?: string; rooms?: string[] }): Promise<Figures> {
-  const generator = new Generator();
+  const generator = new LoadGenerator();
   const empty = server.residentKib();
-  await generator.order({ kind: "open", dialect, bases: [server.url], sockets: SOCKETS, ...extra });
+  await generator.request({ kind: "open", dialect, bases: [server.url], sockets: SOCKETS, ...extra });
   await pause(500);
   const kibPerSocket = (server.residentKib() - empty) / SOCKETS;
   const flood = { kind: "flood", bytes: BYTES, senders: 10, inFlight: 4 } as const;
-  await generator.order({ ...flood, seconds: 2 });
+  await generator.request({ ...flood, seconds: 2 });
   const before = server.cpuSeconds();
-  const { deliveries } = await generator.order({ ...flood, seconds: 5 });
+  const { deliveries } = await generator.request({ ...flood, seconds: 5 });
   const perCpuSecond = deliveries / (server.cpuSeconds() - before);
   await pause(500);
-  const steady = await generator.order({ kind: "steady", bytes: BYTES, perSecond: 50, seconds: 8 });
+  const steady = await generator.request({ kind: "steady", bytes: BYTES, perSecond: 50, seconds: 8 });
   await generator.stop();
   await server.stop();
   const [p50 = NaN, , p99 = NaN] = steady.latencies;

@@ -38,21 +38,21 @@ const MASK_BYTES = 4;
 
 type Frame = { opcode: number; start: number; end: number };
 
-const epoll = check("epoll_create1", libc.epoll_create1(0));
+const epoll = assertSuccess("epoll_create1", libc.epoll_create1(0));
 const events = new DataView(new ArrayBuffer(EVENTS_MAX * EVENT.bytes));
 const eventBytes = new Uint8Array(events.buffer);
 /** One for all sockets: what is in it is taken out before the next read. */
-const read = Buffer.alloc(256 * 1024);
-const READ_BYTES = BigInt(read.length);
+const receiveBuffer = Buffer.alloc(256 * 1024);
+const READ_BYTES = BigInt(receiveBuffer.length);
 /** The last chunk that was one text. All sockets of a room read the same one after the other, and it is decoded once. */
-const last = { bytes: Buffer.alloc(64 * 1024), length: 0, text: "" };
+const lastText = { bytes: Buffer.alloc(64 * 1024), length: 0, text: "" };
 /** Those that are open, by their descriptor. */
 const sockets: FrameSocket[] = [];
 
 /** Hears what has arrived at any socket; waits for it for `waitMs` at most, or not at all. */
-export function hear(waitMs: number): void {
+export function pollSockets(waitMs: number): void {
   const count = libc.epoll_wait(epoll, eventBytes, EVENTS_MAX, waitMs);
-  for (let at = 0; at < count; at++) sockets[events.getInt32(at * EVENT.bytes + EVENT.fd, true)]?.read();
+  for (let at = 0; at < count; at++) sockets[events.getInt32(at * EVENT.bytes + EVENT.fd, true)]?.receive();
 }
 
 /** Speaks RFC 6455 with servers that send every message as one frame. */
@@ -63,25 +63,25 @@ export class FrameSocket {
   readonly #url: string;
   /** The begin of a frame whose end has not come yet. */
   #rest: Buffer | undefined;
-  #isGreeted = false;
+  #isUpgraded = false;
   #isOpen = true;
 
   /** Connects to an IPv4 address and asks the server to switch protocols. */
   constructor(url: string) {
     const { hostname, port, host, pathname, search } = new URL(url);
     this.#url = url;
-    this.#fd = check("socket", libc.socket(AF_INET, SOCK_STREAM, 0));
+    this.#fd = assertSuccess("socket", libc.socket(AF_INET, SOCK_STREAM, 0));
     const address = Buffer.alloc(16);
     address.writeUInt16LE(AF_INET, 0);
     address.writeUInt16BE(Number(port), 2);
     address.set(hostname.split(".").map(Number), 4);
-    check("connect", libc.connect(this.#fd, address, address.length));
-    check("setsockopt", libc.setsockopt(this.#fd, IPPROTO_TCP, TCP_NODELAY, Buffer.from([1, 0, 0, 0]), 4));
+    assertSuccess("connect", libc.connect(this.#fd, address, address.length));
+    assertSuccess("setsockopt", libc.setsockopt(this.#fd, IPPROTO_TCP, TCP_NODELAY, Buffer.from([1, 0, 0, 0]), 4));
     events.setUint32(0, EPOLLIN, true);
     events.setInt32(EVENT.fd, this.#fd, true);
-    check("epoll_ctl", libc.epoll_ctl(epoll, EPOLL_CTL_ADD, this.#fd, eventBytes));
+    assertSuccess("epoll_ctl", libc.epoll_ctl(epoll, EPOLL_CTL_ADD, this.#fd, eventBytes));
     sockets[this.#fd] = this;
-    this.#put(Buffer.from(
+    this.#writeBytes(Buffer.from(
       `GET ${pathname}${search} HTTP/1.1\r\nHost: ${host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
         `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${randomBytes(16).toString("base64")}\r\n\r\n`,
     ));
@@ -97,49 +97,49 @@ export class FrameSocket {
 
   close(): void {
     this.#write(CLOSE, Buffer.alloc(0));
-    this.#end();
+    this.#closeSocket();
   }
 
   /** Takes what has arrived. */
-  read(): void {
-    const size = libc.recv(this.#fd, read, READ_BYTES, 0);
-    if (size <= 0) return this.#end();
-    const isLast = this.#rest === undefined && size === last.length &&
-      libc.memcmp(read, last.bytes, BigInt(size)) === 0;
-    if (isLast) this.onText(last.text);
-    else if (this.#isGreeted) this.#take(read.subarray(0, size));
-    else this.#greet(read.subarray(0, size));
+  receive(): void {
+    const size = libc.recv(this.#fd, receiveBuffer, READ_BYTES, 0);
+    if (size <= 0) return this.#closeSocket();
+    const isLast = this.#rest === undefined && size === lastText.length &&
+      libc.memcmp(receiveBuffer, lastText.bytes, BigInt(size)) === 0;
+    if (isLast) this.onText(lastText.text);
+    else if (this.#isUpgraded) this.#consume(receiveBuffer.subarray(0, size));
+    else this.#completeUpgrade(receiveBuffer.subarray(0, size));
   }
 
   /** The answer to the upgrade; a frame may follow it at once. */
-  #greet(chunk: Buffer): void {
+  #completeUpgrade(chunk: Buffer): void {
     const end = chunk.indexOf("\r\n\r\n");
     if (end < 0 || chunk.toString("latin1", 9, 12) !== "101") {
       throw new Error(`${this.#url}: ${chunk.toString("latin1", 0, 40)}`);
     }
-    this.#isGreeted = true;
+    this.#isUpgraded = true;
     this.onOpen();
-    this.#take(chunk.subarray(end + 4));
+    this.#consume(chunk.subarray(end + 4));
   }
 
-  #take(chunk: Buffer): void {
+  #consume(chunk: Buffer): void {
     const data = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     let at = 0;
     for (let frame = frameAt(data, at); frame !== undefined; frame = frameAt(data, at)) {
-      if (frame.opcode === TEXT) this.#hear(data, at, frame);
+      if (frame.opcode === TEXT) this.#onFrame(data, at, frame);
       else if (frame.opcode === PING) this.#write(PONG, data.subarray(frame.start, frame.end));
-      else if (frame.opcode === CLOSE) this.#end();
+      else if (frame.opcode === CLOSE) this.#closeSocket();
       at = frame.end;
     }
     this.#rest = at < data.length ? Buffer.from(data.subarray(at)) : undefined;
   }
 
-  #hear(data: Buffer, at: number, { start, end }: Frame): void {
+  #onFrame(data: Buffer, at: number, { start, end }: Frame): void {
     // What a benchmark says is ASCII, and to take it for Latin-1 needs no look at each byte.
     const text = data.toString("latin1", start, end);
-    if (at === 0 && end === data.length && end <= last.bytes.length) {
-      last.length = data.copy(last.bytes);
-      last.text = text;
+    if (at === 0 && end === data.length && end <= lastText.bytes.length) {
+      lastText.length = data.copy(lastText.bytes);
+      lastText.text = text;
     }
     this.onText(text);
   }
@@ -157,19 +157,19 @@ export class FrameSocket {
       head[1] = MASKED | 127;
       head.writeBigUInt64BE(BigInt(size), 2);
     }
-    this.#put(Buffer.concat([head, payload]));
+    this.#writeBytes(Buffer.concat([head, payload]));
   }
 
-  #put(bytes: Uint8Array): void {
+  #writeBytes(bytes: Uint8Array): void {
     let rest = bytes;
     while (this.#isOpen && rest.length > 0) {
       const sent = libc.send(this.#fd, rest, BigInt(rest.length), MSG_NOSIGNAL);
-      if (sent < 0) return this.#end();
+      if (sent < 0) return this.#closeSocket();
       rest = rest.subarray(sent);
     }
   }
 
-  #end(): void {
+  #closeSocket(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     delete sockets[this.#fd];
@@ -190,7 +190,7 @@ function frameAt(data: Buffer, at: number): Frame | undefined {
   return data.length < end ? undefined : { opcode: first & 0x0f, start, end };
 }
 
-function check(call: string, result: number): number {
+function assertSuccess(call: string, result: number): number {
   if (result < 0) throw new Error(`${call} failed`);
   return result;
 }

@@ -8,7 +8,7 @@ const SECONDS = 5;
 /** Until the runtime has compiled what is hot, on both sides. */
 const WARM_UP_SECONDS = 10;
 
-type Shot = { method: string; path: string; token: string; body?: unknown };
+type LoadCall = { method: string; path: string; token: string; body?: unknown };
 
 export async function http(rounds: number): Promise<Row[]> {
   const bare = new URL("./peers/hono.ts", import.meta.url).pathname;
@@ -27,10 +27,10 @@ export async function http(rounds: number): Promise<Row[]> {
       MESSAGE: JSON.stringify(await gateway.call("POST", send.path, send.body)),
     };
     const peer = await Server.start("deno", [bare], answers);
-    sends.push(await perCpuSecond(server, send));
-    bareSends.push(await perCpuSecond(peer, send));
-    reads.push(await perCpuSecond(server, read));
-    bareReads.push(await perCpuSecond(peer, read));
+    sends.push(await measurePerCpuSecond(server, send));
+    bareSends.push(await measurePerCpuSecond(peer, send));
+    reads.push(await measurePerCpuSecond(server, read));
+    bareReads.push(await measurePerCpuSecond(peer, read));
     await server.stop();
     await peer.stop();
   }
@@ -43,14 +43,14 @@ export async function http(rounds: number): Promise<Row[]> {
 }
 
 /** Fires the same request over a few connections for a while, from another process on the other core. */
-async function perCpuSecond(server: Server, shot: Shot): Promise<number> {
-  await fire(server.url, shot, WARM_UP_SECONDS);
+async function measurePerCpuSecond(server: Server, shot: LoadCall): Promise<number> {
+  await runLoad(server.url, shot, WARM_UP_SECONDS);
   const before = server.cpuSeconds();
-  const requests = await fire(server.url, shot, SECONDS);
+  const requests = await runLoad(server.url, shot, SECONDS);
   return requests / (server.cpuSeconds() - before);
 }
 
-const SHOOT = `
+const LOAD_SCRIPT = `
   const { url, shot, seconds, connections } = JSON.parse(Deno.args[0]);
   const { hostname, port, host } = new URL(url);
   const body = shot.body === undefined ? "" : JSON.stringify(shot.body);
@@ -82,8 +82,8 @@ const SHOOT = `
   console.log(done);
 `;
 
-async function fire(url: string, shot: Shot, seconds: number): Promise<number> {
-  const [command = "", ...args] = [...pin(1), Deno.execPath(), "eval", SHOOT];
+async function runLoad(url: string, shot: LoadCall, seconds: number): Promise<number> {
+  const [command = "", ...args] = [...pin(1), Deno.execPath(), "eval", LOAD_SCRIPT];
   const { stdout, success } = await new Deno.Command(command, {
     args: [...args, JSON.stringify({ url, shot, seconds, connections: CONNECTIONS })],
     stderr: "inherit",

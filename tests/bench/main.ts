@@ -1,5 +1,7 @@
-// `deno task bench [fanout|sends|postgres|http|idle|storm|rows …]`: the gateway beside its peers, measured in the same run.
+// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness …]`: the gateway beside its peers, measured in the same run.
+import { fairness } from "./fairness.ts";
 import { fanout } from "./fanout.ts";
+import { hostile } from "./hostile.ts";
 import { http } from "./http.ts";
 import { idle } from "./idle.ts";
 import { postgres } from "./postgres.ts";
@@ -21,13 +23,18 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   idle: () => idle(15_000),
   storm: () => storm(ROUNDS),
   rows: () => rows(),
+  fairness: () => fairness(),
 };
 
+/** Run only when asked for by name: what they measure is no peer. */
+const OTHERS: Readonly<Record<string, () => Promise<Row[]>>> = { hostile };
+
 if (import.meta.main) {
-  const unknown = Deno.args.find((name) => !(name in BENCHES));
-  if (unknown !== undefined) throw new Error(`no benchmark ${unknown}; there are ${Object.keys(BENCHES).join(", ")}`);
+  const named = { ...BENCHES, ...OTHERS };
+  const unknown = Deno.args.find((name) => !(name in named));
+  if (unknown !== undefined) throw new Error(`no benchmark ${unknown}; there are ${Object.keys(named).join(", ")}`);
   const all: Row[] = [];
-  for (const [name, run] of Object.entries(BENCHES)) {
+  for (const [name, run] of Object.entries(Deno.args.length === 0 ? BENCHES : named)) {
     if (Deno.args.length === 0 || Deno.args.includes(name)) all.push(...await run());
   }
   Deno.stdout.writeSync(new TextEncoder().encode(`${table(all)}\n`));

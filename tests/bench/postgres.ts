@@ -4,7 +4,7 @@
 // the same work for the same hardware. Several processes exist to use more cores than one, so they and the one they are
 // compared with may use all of them, generator included.
 import connect from "postgres";
-import { hasRedisServer, ownRedis } from "../conformance/redis_server.ts";
+import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
 import { hasPostgresServer, PostgresServer } from "../fault/postgres_server.ts";
 import { Gateway } from "./gateway.ts";
 import type { Row } from "./report.ts";
@@ -18,7 +18,7 @@ const PROCESSES = 4;
  */
 const WARM_UP_SECONDS = 16;
 /** Files of the write-ahead log: as many as a server keeps by default before it writes over the oldest. */
-const LOG_FILES = 64;
+const WAL_FILES = 64;
 
 export async function postgres(rounds: number): Promise<Row[]> {
   if (!hasPostgresServer || !hasRedisServer) {
@@ -62,18 +62,18 @@ async function alternate(
 ): Promise<[number[], number[]]> {
   await pinSelf(cores);
   await using server = await PostgresServer.open();
-  await age(server);
+  await preallocateWal(server);
   const figures: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    figures[0].push(await ours(await freshDatabase(server)));
-    figures[1].push(await theirs(await freshDatabase(server)));
+    figures[0].push(await ours(await createDatabase(server)));
+    figures[1].push(await theirs(await createDatabase(server)));
   }
   await pinSelf(ANY_CORE);
   return figures;
 }
 
 async function gatewayRate(databaseUrl: string, processes: number, cores: string): Promise<number> {
-  await using redis = await ownRedis();
+  await using redis = await startRedis();
   const gateways: Gateway[] = [];
   for (let started = 0; started < processes; started++) {
     // A single one does not need Redis, and warns of going without it.
@@ -100,11 +100,11 @@ async function insertRate(databaseUrl: string): Promise<number> {
 }
 
 /** Gives a server the log files that it would have after a while; to make them costs whoever writes first. */
-async function age({ url }: PostgresServer): Promise<void> {
+async function preallocateWal({ url }: PostgresServer): Promise<void> {
   const sql = connect(url, { max: 1 });
   await sql.unsafe("alter system set min_wal_size = '1GB'");
   await sql.unsafe("select pg_reload_conf()");
-  for (let made = 0; made < LOG_FILES; made++) {
+  for (let made = 0; made < WAL_FILES; made++) {
     await sql.unsafe("select pg_logical_emit_message(true, '', 'full')");
     await sql.unsafe("select pg_switch_wal()");
   }
@@ -112,7 +112,7 @@ async function age({ url }: PostgresServer): Promise<void> {
   await sql.end();
 }
 
-async function freshDatabase({ url }: PostgresServer): Promise<string> {
+async function createDatabase({ url }: PostgresServer): Promise<string> {
   const name = `bench_${crypto.randomUUID().slice(0, 8)}`;
   const sql = connect(url, { max: 1 });
   await sql.unsafe(`create database ${name}`);

@@ -1,6 +1,6 @@
 // How latencies grow with what is stored: send, history page and recovery at 10^4, 10^5 and 10^6 messages.
 import { Gateway } from "./gateway.ts";
-import { Generator } from "./generator.ts";
+import { LoadGenerator } from "./load_generator.ts";
 import { median, type Row } from "./report.ts";
 
 const SIZES = [10_000, 100_000, 1_000_000];
@@ -11,14 +11,14 @@ type Latencies = Record<"send" | "history page" | "event page" | "search", numbe
 export async function rows(sizes: readonly number[] = SIZES): Promise<Row[]> {
   const gateway = await Gateway.start();
   const roomIds = await gateway.rooms(8);
-  const generator = new Generator();
+  const generator = new LoadGenerator();
   const { server, token } = gateway;
-  await generator.order({ kind: "open", dialect: "sender", bases: [server.url], sockets: 64, token, rooms: roomIds });
+  await generator.request({ kind: "open", dialect: "sender", bases: [server.url], sockets: 64, token, rooms: roomIds });
   let stored = 0;
   const at = new Map<number, Latencies>();
   for (const size of sizes) {
     while (stored < size) {
-      const { sends } = await generator.order({ kind: "flood", seconds: 2, bytes: 200, senders: 64, inFlight: 16 });
+      const { sends } = await generator.request({ kind: "flood", seconds: 2, bytes: 200, senders: 64, inFlight: 16 });
       stored += sends;
     }
     at.set(size, await latencies(gateway, roomIds[0] ?? ""));

@@ -1,7 +1,7 @@
 // Durable sends: many clients over many rooms, beside raw batched inserts into the same engine with the same durability.
 import { DatabaseSync } from "node:sqlite";
 import { Gateway } from "./gateway.ts";
-import { Generator } from "./generator.ts";
+import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
 
 const CLIENTS = 200;
@@ -48,13 +48,13 @@ export async function sendRate(
   const [first] = gateways;
   if (first === undefined) throw new TypeError("Expected a gateway, received none");
   const rooms = await first.rooms(ROOMS);
-  const generator = new Generator();
+  const generator = new LoadGenerator();
   const bases = gateways.map(({ server }) => server.url);
   const { token } = first;
-  await generator.order({ kind: "open", dialect: "sender", bases, sockets: CLIENTS, token, rooms, sharesCores });
+  await generator.request({ kind: "open", dialect: "sender", bases, sockets: CLIENTS, token, rooms, sharesCores });
   const flood = { kind: "flood", bytes: BYTES, senders: CLIENTS, inFlight: IN_FLIGHT } as const;
-  await generator.order({ ...flood, seconds: warmUpSeconds });
-  const report = await generator.order({ ...flood, seconds: SECONDS });
+  await generator.request({ ...flood, seconds: warmUpSeconds });
+  const report = await generator.request({ ...flood, seconds: SECONDS });
   await generator.stop();
   for (const { server } of gateways) await server.stop();
   return report.sends / report.seconds;

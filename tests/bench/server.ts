@@ -6,10 +6,18 @@ const PAGE_KIB = 4;
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 
 /** The heap that the gateway is started with; peers on Deno get it as well. */
-const HEAP = task("start").filter((argument) => argument.startsWith("--v8-flags"));
+const HEAP_FLAGS = taskArguments("start").filter((argument) => argument.startsWith("--v8-flags"));
 
 /** Runs a script, with the packages of the tests. */
-export const DENO = [Deno.execPath(), "run", ...HEAP, "--quiet", "--no-prompt", "--allow-all", `--lock=${LOCK}`];
+export const DENO_COMMAND = [
+  Deno.execPath(),
+  "run",
+  ...HEAP_FLAGS,
+  "--quiet",
+  "--no-prompt",
+  "--allow-all",
+  `--lock=${LOCK}`,
+];
 
 /** Asked once: a process that is pinned sees fewer. */
 const CORES = navigator.hardwareConcurrency;
@@ -36,7 +44,7 @@ export class Server {
     cores = FIRST_CORE,
   ): Promise<Server> {
     const port = freePort();
-    const program = runtime === "deno" ? DENO : ["node"];
+    const program = runtime === "deno" ? DENO_COMMAND : ["node"];
     const [command = "", ...rest] = [...pin(cores), ...program, ...args];
     const child = new Deno.Command(command, {
       args: rest,
@@ -86,7 +94,7 @@ export async function pinSelf(cores: string): Promise<void> {
   await new Deno.Command("taskset", { args: ["-acp", cores, String(Deno.pid)], stdout: "null" }).output();
 }
 
-function task(name: string): string[] {
+function taskArguments(name: string): string[] {
   const settings = JSON.parse(Deno.readTextFileSync(new URL("../../deno.json", import.meta.url)));
   return settings.tasks[name].command.split(" ");
 }

@@ -1,10 +1,10 @@
 // A reconnect storm: one room's clients cut at once, who miss messages and come back all at once, beside socket.io with its
 // own recovery. Every client must have heard every message once and in order, or there is no figure.
 import { Gateway, SECRET } from "./gateway.ts";
-import { Generator } from "./generator.ts";
+import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
 import { Server } from "./server.ts";
-import type { StormOrder, StormReport } from "./storm_crowd.ts";
+import type { StormReport, StormRequest } from "./storm_clients.ts";
 
 const CLIENTS = 2000;
 const MISSED = 100;
@@ -42,21 +42,21 @@ async function measureSocketIo(): Promise<Figures> {
 }
 
 async function measure(server: Server, gateway?: { secret: string; roomId: string }): Promise<Figures> {
-  const generator = new Generator<StormOrder, StormReport>("./storm_crowd.ts");
-  await generator.order({
+  const generator = new LoadGenerator<StormRequest, StormReport>("./storm_clients.ts");
+  await generator.request({
     kind: "open",
     base: server.url,
     clients: CLIENTS,
     ...(gateway === undefined ? {} : { gateway }),
   });
-  await generator.order({ kind: "cut" });
-  await generator.order({ kind: "send", count: MISSED, bytes: BYTES });
+  await generator.request({ kind: "cut" });
+  await generator.request({ kind: "send", count: MISSED, bytes: BYTES });
   const before = server.cpuSeconds();
-  const { seconds } = await generator.order({ kind: "return" });
+  const { seconds } = await generator.request({ kind: "return" });
   const cpuSeconds = server.cpuSeconds() - before;
-  const { heard } = await generator.order({ kind: "check" });
+  const { received } = await generator.request({ kind: "check" });
   await generator.stop();
   await server.stop();
-  if (heard !== CLIENTS * MISSED) throw new Error(`${heard} of ${CLIENTS * MISSED} messages were recovered`);
+  if (received !== CLIENTS * MISSED) throw new Error(`${received} of ${CLIENTS * MISSED} messages were recovered`);
   return { cpuSeconds, seconds };
 }

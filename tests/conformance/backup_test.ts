@@ -1,39 +1,39 @@
 // A database that was brought back: on each engine, positions from before are refused.
 import assert from "node:assert/strict";
-import { backUp, restore } from "@/adapters/backup.ts";
-import { openStore } from "@/adapters/open.ts";
+import { createBackup, restore } from "@/adapters/backup.ts";
 import { streamKey } from "@/ports/store.ts";
-import { onPostgres } from "../engines.ts";
+import { testOnPostgres } from "../engines.ts";
 import { openGateway, TestClock } from "../harness.ts";
-import { people, refused, roomOf } from "../modules/team.ts";
+import { assertProblem, createCallers, createRoom } from "../modules/fixtures.ts";
+import { openMigratedStore } from "./store_backends.ts";
 
-onPostgres("a database that was restored by its own tools starts every stream anew", async (environment) => {
+testOnPostgres("a database that was restored by its own tools starts every stream anew", async (environment) => {
   const url = environment.SVC_DATABASE_URL ?? "";
-  await assert.rejects(backUp(url, "copy"), /for PostgreSQL use pg_dump/);
+  await assert.rejects(createBackup(url, "copy"), /for PostgreSQL, use pg_dump/);
   const positions: Map<string, string> = new Map();
   let cursor = "";
   {
     await using gateway = await openGateway(environment);
-    const { alice } = await people(gateway, "alice");
-    for (let made = 0; made < 3; made++) await roomOf(alice, []);
+    const { alice } = await createCallers(gateway, "alice");
+    for (let made = 0; made < 3; made++) await createRoom(alice, []);
     for (const { id, epoch } of (await alice.get("/v1/rooms")).body.items) positions.set(id, epoch);
     cursor = (await alice.get("/v1/collaboration/sync")).body.cursor;
-    await assert.rejects(restore(url, "copy", gateway.clock), /use pg_restore first/);
-    await restore(url, undefined, gateway.clock);
+    await assert.rejects(restore(url, "copy", gateway.clock), /for PostgreSQL, run pg_restore/);
   }
+  await restore(url, undefined, new TestClock());
   await using gateway = await openGateway(environment);
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const rooms = (await alice.get("/v1/rooms")).body.items;
   assert.equal(rooms.length, 3);
   for (const { id, epoch } of rooms) assert.notEqual(epoch, positions.get(id));
-  refused(await alice.get(`/v1/collaboration/sync?since=${cursor}`), 409, "epoch_changed");
+  assertProblem(await alice.get(`/v1/collaboration/sync?since=${cursor}`), 409, "stream_reset");
 });
 
 Deno.test("a database that is replaced twice within a second is kept both times", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
-  await (await openStore(url, clock)).close();
-  await backUp(url, copy);
+  await (await openMigratedStore(url, clock)).close();
+  await createBackup(url, copy);
   const kept = new Set([await restore(url, copy, clock), await restore(url, copy, clock)]);
   assert.equal(kept.size, 2);
   for (const path of kept) assert.ok((await Deno.stat(path ?? "")).isFile);
@@ -46,9 +46,9 @@ Deno.test("a restore that was killed before its last step is finished by the nex
     const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
     const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
     const held = (at: string) => streamsOf(`sqlite:${at}`, clock);
-    const store = await openStore(`sqlite:${path}`, clock);
+    const store = await openMigratedStore(`sqlite:${path}`, clock);
     await store.write((tx) => tx.reserve("acme", "room:1", 0));
-    await backUp(`sqlite:${path}`, copy);
+    await createBackup(`sqlite:${path}`, copy);
     await store.write((tx) => tx.reserve("acme", "room:2", 0));
     // As a gateway that was killed leaves it: with its last writes in the log only.
     for (const end of ["", "-wal"]) await Deno.copyFile(`${path}${end}`, `${folder}/killed${end}`);
@@ -71,23 +71,23 @@ Deno.test("a restore that was killed before its last step is finished by the nex
 Deno.test("a database in memory is neither copied nor put back", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [url, copy, clock] = [`sqlite:${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
-  await (await openStore(url, clock)).close();
-  await backUp(url, copy);
-  await assert.rejects(backUp("sqlite::memory:", `${folder}/other.db`), /in memory/);
-  await assert.rejects(restore("sqlite::memory:", copy, clock), /in memory/);
+  await (await openMigratedStore(url, clock)).close();
+  await createBackup(url, copy);
+  await assert.rejects(createBackup("sqlite::memory:", `${folder}/other.db`), /in-memory/i);
+  await assert.rejects(restore("sqlite::memory:", copy, clock), /in-memory/i);
   await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a database stays in its place, with what it has, for as long as not all of it can be put aside", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-backup-" });
   const [path, copy, clock] = [`${folder}/gateway.db`, `${folder}/copy.db`, new TestClock()];
-  const store = await openStore(`sqlite:${path}`, clock);
-  await backUp(`sqlite:${path}`, copy);
+  const store = await openMigratedStore(`sqlite:${path}`, clock);
+  await createBackup(`sqlite:${path}`, copy);
   await store.write((tx) => tx.reserve("acme", "room:1", 0));
   await Deno.mkdir(`${path}.replaced-20260301T120000Z-wal`);
   await assert.rejects(restore(`sqlite:${path}`, copy, clock));
   await store.close();
-  const again = await openStore(`sqlite:${path}`, clock);
+  const again = await openMigratedStore(`sqlite:${path}`, clock);
   assert.equal((await again.log.heads([{ tenantId: "acme", stream: "room:1" }])).size, 1);
   await again.close();
   await Deno.remove(folder, { recursive: true });
@@ -95,7 +95,7 @@ Deno.test("a database stays in its place, with what it has, for as long as not a
 
 /** Which streams of rooms a database has. */
 async function streamsOf(url: string, clock: TestClock): Promise<string[]> {
-  const store = await openStore(url, clock);
+  const store = await openMigratedStore(url, clock);
   const streams = ["room:1", "room:2"].map((stream) => ({ tenantId: "acme", stream }));
   const heads = await store.log.heads(streams);
   await store.close();

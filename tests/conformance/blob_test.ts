@@ -6,7 +6,7 @@ import { S3Blobs } from "@/adapters/blob_s3.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { pause } from "../wait.ts";
-import { openS3Server, S3_KEYS } from "./s3.ts";
+import { S3_OPTIONS, startS3Server } from "./s3.ts";
 
 type Opened = {
   blobs: Blobs; /** Names of everything stored, half-done work included. */
@@ -24,9 +24,9 @@ async function openDisk(): Promise<Opened> {
 }
 
 async function openS3(): Promise<Opened> {
-  const { endpoint, folder, close } = await openS3Server();
+  const { endpoint, folder, close } = await startS3Server();
   return {
-    blobs: new S3Blobs({ endpoint, ...S3_KEYS }),
+    blobs: new S3Blobs({ endpoint, ...S3_OPTIONS }),
     // The server keeps a content and what it knows of it in files beside each other, and does not know how to end an
     // upload in parts; that it is asked to is a test of its own.
     stored: async () =>
@@ -153,13 +153,13 @@ Deno.test("what a process that died left half-done goes a day later, also while 
 });
 
 Deno.test("an S3 store that is away or refuses us is unavailable, and its answer stays in the log", async () => {
-  const away = new S3Blobs({ endpoint: "http://127.0.0.1:9", ...S3_KEYS });
+  const away = new S3Blobs({ endpoint: "http://127.0.0.1:9", ...S3_OPTIONS });
   await assert.rejects(async () => await away.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
   const opened = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen() {} },
     () => new Response("secret", { status: 403 }),
   );
-  const refusing = new S3Blobs({ endpoint: `http://127.0.0.1:${opened.addr.port}`, ...S3_KEYS });
+  const refusing = new S3Blobs({ endpoint: `http://127.0.0.1:${opened.addr.port}`, ...S3_OPTIONS });
   for (const ask of [() => refusing.get("x"), () => refusing.delete("x")]) {
     await assert.rejects(async () => await ask(), isUnavailable);
   }
@@ -175,7 +175,7 @@ Deno.test("an upload to S3 that breaks off after its first parts is ended there"
     const xml = "<InitiateMultipartUploadResult><UploadId>u 1</UploadId></InitiateMultipartUploadResult>";
     return new Response(request.method === "POST" ? xml : null, { headers: { ETag: '"e"' } });
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   const broken = blobs.put(
     "broken",
     (async function* () {
@@ -219,7 +219,7 @@ Deno.test("an S3 store that takes requests and never answers, or stops in the mi
     return answer();
   });
   const endpoint = `http://127.0.0.1:${server.addr.port}`;
-  const blobs = new S3Blobs({ endpoint, ...S3_KEYS }, { patienceMs: 50 });
+  const blobs = new S3Blobs({ endpoint, ...S3_OPTIONS }, { responseTimeoutMs: 50 });
   const large = () => noise(9 * 1024 * 1024, createHash("sha256"));
   for (
     const ask of [() => blobs.get("x"), () => blobs.put("x", chunksOf(new Uint8Array(1))), () => blobs.delete("x")]
@@ -245,7 +245,7 @@ Deno.test("an answer of S3 that breaks off is unavailable, and a content that ca
       connection.close();
     }
   })();
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${listener.addr.port}`, ...S3_KEYS });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${listener.addr.port}`, ...S3_OPTIONS });
   for (status of [200, 403]) {
     let isLetGo = false;
     const put = blobs.put(
@@ -266,8 +266,8 @@ Deno.test("an answer of S3 that breaks off is unavailable, and a content that ca
 });
 
 Deno.test("a bucket that is not there is no content that is not there", async () => {
-  const { endpoint, close } = await openS3Server();
-  const blobs = new S3Blobs({ endpoint, ...S3_KEYS, bucket: "another" });
+  const { endpoint, close } = await startS3Server();
+  const blobs = new S3Blobs({ endpoint, ...S3_OPTIONS, bucket: "another" });
   await assert.rejects(async () => await blobs.get("x"), isUnavailable);
   await assert.rejects(blobs.delete("x"), isUnavailable);
   await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
@@ -280,7 +280,7 @@ Deno.test("an S3 store that is busy is asked again, and no answer of it is left 
     assert.equal((await request.bytes()).length, 10);
     return asked++ < busy ? new Response("slow down ".repeat(100_000), { status: 503 }) : new Response();
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   await blobs.put("x", chunksOf(new Uint8Array(10)));
   [asked, busy] = [0, 4];
   await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(10))), isUnavailable);
@@ -296,7 +296,7 @@ Deno.test("an S3 store that sends us elsewhere, or the whole for a part, is unav
     asked.push(`${request.method} ${pathname}`);
     return pathname === "/elsewhere" ? new Response("somebody else's") : answer();
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   for (const status of [301, 302, 303, 307, 308]) {
     answer = () => new Response(null, { status, headers: { Location: "/elsewhere" } });
     await assert.rejects(async () => await bytesOf(await blobs.get("x")), isUnavailable);
@@ -320,7 +320,7 @@ Deno.test("of an error of S3 that does not end only the start is read", async ()
     });
     return new Response(endless, { status: 403 });
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_KEYS });
+  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   await assert.rejects(async () => await blobs.get("x"), isUnavailable);
   assert.ok(sent < 500, `${sent} pieces were taken`);
   await server.shutdown();

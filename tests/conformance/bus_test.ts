@@ -5,9 +5,9 @@ import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { RedisBus } from "@/adapters/bus_redis.ts";
 import { RedisConnection } from "@/adapters/redis.ts";
 import type { Bus, BusMessage } from "@/ports/bus.ts";
-import { pause, until } from "../wait.ts";
+import { pause, repeatFor, until } from "../wait.ts";
 import { TcpProxy } from "./tcp_proxy.ts";
-import { command, hasRedis, hasRedisServer, ownRedis, withRedis } from "./redis_server.ts";
+import { hasRedis, hasRedisServer, sendRedisCommand, startRedis, withRedis } from "./redis_server.ts";
 
 /** Two nodes on one bus; on the memory bus both are the same. */
 type Nodes = { here: Bus; there: Bus };
@@ -107,15 +107,19 @@ for (const { name, ignore, run } of BACKENDS) {
 const redisTest = (title: string, fn: () => Promise<void>): void =>
   Deno.test({ name: `bus redis: ${title}`, ignore: !hasRedisServer, fn });
 
-redisTest("subscriptions outlive a restart of Redis, and each node is told to catch up", async () => {
-  await using server = await ownRedis();
+redisTest("subscriptions outlive a restart of Redis, each node is told of the loss, and to catch up", async () => {
+  await using server = await startRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {
     const heard = await record(there, "room:a");
     const recoveries = { here: 0, there: 0 };
+    const lost = new Set<string>();
+    here.onLost = () => lost.add("here");
+    there.onLost = () => lost.add("there");
     here.onRecovered = () => recoveries.here++;
     there.onRecovered = () => recoveries.there++;
     await server.stop();
     await until(() => !here.isHealthy && !there.isHealthy);
+    assert.deepEqual(lost, new Set(["here", "there"]));
     const late = await record(there, "room:b");
     await server.start();
     await until(() => here.isHealthy && there.isHealthy && recoveries.here > 0 && recoveries.there > 0);
@@ -127,7 +131,7 @@ redisTest("subscriptions outlive a restart of Redis, and each node is told to ca
 });
 
 redisTest("while Redis is away messages reach this node, are lost to others, and none is kept for later", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {
     const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
     await server.stop();
@@ -143,8 +147,8 @@ redisTest("while Redis is away messages reach this node, are lost to others, and
 });
 
 redisTest("a node that lost messages tells nodes that noticed nothing", async () => {
-  await using server = await ownRedis();
-  await command(server.url, "ACL", "SETUSER", "loser", "on", ">secret", "~*", "&*", "+@all");
+  await using server = await startRedis();
+  await sendRedisCommand(server.url, "ACL", "SETUSER", "loser", "on", ">secret", "~*", "&*", "+@all");
   const url = new URL(server.url);
   [url.username, url.password] = ["loser", "secret"];
   await withNodes(url.href, "svc:", async ({ here }) => {
@@ -152,7 +156,7 @@ redisTest("a node that lost messages tells nodes that noticed nothing", async ()
     let recoveries = 0;
     there.onRecovered = () => recoveries++;
     (await there.subscribe("warm-up", () => {})).close();
-    await command(server.url, "CLIENT", "KILL", "TYPE", "normal", "USER", "loser");
+    await sendRedisCommand(server.url, "CLIENT", "KILL", "TYPE", "normal", "USER", "loser");
     await until(() => !here.isHealthy);
     here.publish("room:a", ephemeral("lost"));
     await until(() => recoveries > 0);
@@ -163,16 +167,14 @@ redisTest("a node that lost messages tells nodes that noticed nothing", async ()
 redisTest(
   "a Redis that is made a replica is left: it shows, this node serves itself, and all catch up afterwards",
   async () => {
-    await using server = await ownRedis();
-    await using master = await ownRedis();
+    await using server = await startRedis();
+    await using master = await startRedis();
     await withNodes(server.url, "svc:", async ({ here, there }) => {
       const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
       const recoveries = { here: 0, there: 0 };
       await server.demote(master);
       await until(() => !here.isHealthy && !there.isHealthy);
-      for (const end = performance.now() + 1500; performance.now() < end; await pause(5)) {
-        assert.ok(!here.isHealthy && !there.isHealthy);
-      }
+      await repeatFor(1500, () => assert.ok(!here.isHealthy && !there.isHealthy));
       here.publish("room:a", ephemeral("alone"));
       assert.deepEqual(atHere, [ephemeral("alone")]);
       here.onRecovered = () => recoveries.here++;
@@ -187,8 +189,8 @@ redisTest(
 );
 
 redisTest("nodes go to the server that has the name by now, and listen where they send", async () => {
-  await using before = await ownRedis();
-  await using after = await ownRedis();
+  await using before = await startRedis();
+  await using after = await startRedis();
   await after.demote(before);
   await using name = new TcpProxy(before.url);
   await withNodes(name.url, "svc:", async ({ here, there }) => {
@@ -197,9 +199,9 @@ redisTest("nodes go to the server that has the name by now, and listen where the
     there.onRecovered = () => recoveries++;
     await after.promote();
     await before.demote(after);
-    name.lead(after.url);
+    name.routeTo(after.url);
     await until(() => recoveries > 0 && here.isHealthy && there.isHealthy);
-    const listeners = (url: string): Promise<unknown> => command(url, "PUBSUB", "NUMSUB", "svc:bus:room:a");
+    const listeners = (url: string): Promise<unknown> => sendRedisCommand(url, "PUBSUB", "NUMSUB", "svc:bus:room:a");
     await until(async () => String(await listeners(after.url)) === "svc:bus:room:a,1");
     assert.deepEqual(await listeners(before.url), ["svc:bus:room:a", 0]);
     here.publish("room:a", ephemeral("moved"));
@@ -209,13 +211,13 @@ redisTest("nodes go to the server that has the name by now, and listen where the
 });
 
 redisTest("what went to a replica before that was known is told as lost", async () => {
-  await using before = await ownRedis();
-  await using after = await ownRedis();
+  await using before = await startRedis();
+  await using after = await startRedis();
   await using name = new TcpProxy(before.url);
   await withNodes(name.url, "svc:", async ({ here }) => {
     const heard = await record(here, "room:a");
     await before.demote(after);
-    name.lead(after.url);
+    name.routeTo(after.url);
     let notices = 0;
     const elsewhere = new RedisBus(after.url, { prefix: "svc:" });
     await (await elsewhere.subscribe("room:a", () => {})).close();
@@ -229,21 +231,19 @@ redisTest("what went to a replica before that was known is told as lost", async 
 });
 
 redisTest("a Redis that has no memory for more is still one to speak through", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {
     const heard = await record(there, "room:a");
     await until(() => here.isHealthy && there.isHealthy);
-    await command(server.url, "CONFIG", "SET", "maxmemory", "1");
-    for (const end = performance.now() + 1500; performance.now() < end; await pause(5)) {
-      assert.ok(here.isHealthy && there.isHealthy);
-    }
+    await sendRedisCommand(server.url, "CONFIG", "SET", "maxmemory", "1");
+    await repeatFor(1500, () => assert.ok(here.isHealthy && there.isHealthy));
     here.publish("room:a", ephemeral("small"));
     await until(() => heard.length > 0);
   });
 });
 
 redisTest("a node that starts without Redis serves itself and joins when Redis comes", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await server.stop();
   await withNodes(server.url, "svc:", async ({ here, there }) => {
     const [atHere, atThere] = [await record(here, "room:a"), await record(there, "room:a")];
@@ -270,45 +270,45 @@ redisTest(
       ],
     });
     try {
-      await using server = await ownRedis();
+      await using server = await startRedis();
       const url = new URL(server.url);
       url.password = "outdated";
-      const connections = Array.from({ length: 3 }, () => new RedisConnection(url.href, { watchMs: 50 }));
+      const connections = Array.from({ length: 3 }, () => new RedisConnection(url.href, { livenessCheckMs: 50 }));
       const areReady = (isReady: boolean) => until(() => connections.every((one) => one.isReady === isReady));
       await areReady(true);
       await server.demote(server);
       await areReady(false);
       await server.promote();
       await areReady(true);
-      await command(server.url, "CONFIG", "SET", "requirepass", "renewed");
+      await sendRedisCommand(server.url, "CONFIG", "SET", "requirepass", "renewed");
       const admin = `redis://:renewed@${url.host}`;
-      await command(admin, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      await sendRedisCommand(admin, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
       await areReady(false);
       await until(() => records.some(({ properties }) => /WRONGPASS/.test(String(properties["cause"]))));
-      await command(admin, "CONFIG", "SET", "requirepass", "outdated");
+      await sendRedisCommand(admin, "CONFIG", "SET", "requirepass", "outdated");
       await areReady(true);
       await Promise.all(connections.map((connection) => connection.close()));
     } finally {
       await reset();
     }
     // Who was writing just then is told of the end in another way.
-    const causeOf = ({ properties: { cause } }: LogRecord) => cause === "ECONNRESET" ? "the connection ended" : cause;
+    const causeOf = ({ properties: { cause } }: LogRecord) => cause === "ECONNRESET" ? "connection closed" : cause;
     assert.deepEqual(records.map((record) => [record.rawMessage, causeOf(record)]), [
-      ["redis is away", "READONLY"],
-      ["redis is back", undefined],
-      ["redis is away", "the connection ended"],
-      ["redis is away", "WRONGPASS: SVC_REDIS_URL has no user and password that are let in"],
-      ["redis is back", undefined],
+      ["redis unavailable", "READONLY"],
+      ["redis reconnected", undefined],
+      ["redis unavailable", "connection closed"],
+      ["redis unavailable", "WRONGPASS: check the user and password in SVC_REDIS_URL"],
+      ["redis reconnected", undefined],
     ]);
     assert.doesNotMatch(JSON.stringify(records), /outdated|renewed/);
   },
 );
 
 redisTest("closing does not wait for a Redis that is away, nor for one that just comes back", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   for (const pauseMs of [0, 5, 15, 30]) {
     const connection = new RedisConnection(server.url);
-    await connection.tried;
+    await connection.firstAttempt;
     await server.stop();
     await until(() => !connection.isReady);
     if (pauseMs > 0) await server.start();
@@ -319,39 +319,42 @@ redisTest("closing does not wait for a Redis that is away, nor for one that just
 });
 
 redisTest("a Redis that hangs for so long that it is given up more than once is taken up when it answers", async () => {
-  await using server = await ownRedis();
-  const connections = [false, true].map((isListener) => new RedisConnection(server.url, { watchMs: 20, isListener }));
+  await using server = await startRedis();
+  const connections = [false, true].map((isSubscriber) =>
+    new RedisConnection(server.url, { livenessCheckMs: 20, isSubscriber })
+  );
   await until(() => connections.every(({ isReady }) => isReady));
   server.freeze();
   await pause(1000);
   assert.ok(connections.every(({ isReady }) => !isReady));
-  server.thaw();
+  server.unfreeze();
   await until(() => connections.every(({ isReady }) => isReady));
   await Promise.all(connections.map((connection) => connection.close()));
 });
 
 redisTest("what waits for a Redis that hangs is bounded, and the loss is told", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {
     let recoveries = 0;
     there.onRecovered = () => recoveries++;
     const message = ephemeral("x".repeat(8192));
     server.freeze();
     for (let index = 0; index < 3000; index++) here.publish("room:nobody listens", message);
-    server.thaw();
+    server.unfreeze();
     await until(() => recoveries > 0);
-    const taken = /cmdstat_publish:calls=(\d+)/.exec(String(await command(server.url, "INFO", "commandstats")))?.[1];
+    const taken = /cmdstat_publish:calls=(\d+)/.exec(String(await sendRedisCommand(server.url, "INFO", "commandstats")))
+      ?.[1];
     const notices = 1;
     assert.equal(Number(taken) - notices, Math.floor(16 * 1024 * 1024 / JSON.stringify(message).length));
   });
 });
 
 redisTest("a message of an unknown kind is passed over", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, "svc:", async ({ here, there }) => {
     const heard = await record(there, "room:a");
     for (const text of ["not json", "null", '{"kind":"newer"}']) {
-      assert.equal(await command(server.url, "PUBLISH", "svc:bus:room:a", text), 1);
+      assert.equal(await sendRedisCommand(server.url, "PUBLISH", "svc:bus:room:a", text), 1);
     }
     here.publish("room:a", ephemeral("known"));
     await until(() => heard.length > 0);
@@ -360,13 +363,13 @@ redisTest("a message of an unknown kind is passed over", async () => {
 });
 
 redisTest("a connection that hangs is given up and made anew", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   let returns = 0;
-  const connection = new RedisConnection(server.url, { watchMs: 30, onReady: () => returns++ });
-  await connection.tried;
+  const connection = new RedisConnection(server.url, { livenessCheckMs: 30, onReady: () => returns++ });
+  await connection.firstAttempt;
   server.freeze();
   await until(() => !connection.isReady);
-  server.thaw();
+  server.unfreeze();
   await until(() => connection.isReady && returns === 2);
   await connection.close();
 });

@@ -3,15 +3,16 @@ import assert from "node:assert/strict";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { systemClock } from "@/core/clock.ts";
-import { type Notes, temporarySchema, testMigrations } from "./store_backends.ts";
+import { createTemporarySchema, type Notes, notes } from "./store_backends.ts";
 import type { SqlStore } from "@/adapters/sql_store.ts";
+import { postgresUrl } from "../tier.ts";
 import { pause } from "../wait.ts";
 
 const ROUNDS = 3;
 const ACKS_PER_ROUND = 300;
 const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 const WRITER = new URL("./crash_writer.ts", import.meta.url).pathname;
-const options = { clock: systemClock, migrations: testMigrations };
+const options = { clock: systemClock };
 
 /** Runs the writer until it has acknowledged enough, kills it in the middle of its work, and returns what it said. */
 async function writeAndKill(place: string): Promise<string[]> {
@@ -51,7 +52,7 @@ async function assertWhole(store: SqlStore<Notes>, acknowledged: readonly string
 
 async function crashAndCheck(place: string, open: () => SqlStore<Notes>): Promise<void> {
   const first = open();
-  await first.migrate();
+  await first.migrate([notes]);
   await first.close();
   const acknowledged: string[] = [];
   for (let round = 1; round <= ROUNDS; round++) {
@@ -72,10 +73,10 @@ Deno.test("sqlite file: a killed gateway has lost nothing it acknowledged", asyn
   await Deno.remove(folder, { recursive: true });
 });
 
-const url = Deno.env.get("TEST_POSTGRES_URL");
+const url = postgresUrl;
 if (url !== undefined) {
   Deno.test("postgres: a killed gateway has lost nothing it acknowledged", async () => {
-    const schema = await temporarySchema(url);
+    const schema = await createTemporarySchema(url);
     await crashAndCheck(schema.url, () => openPostgresStore<Notes>(schema.url, options));
     await schema.drop();
   });

@@ -3,24 +3,24 @@ import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import { systemClock } from "@/core/clock.ts";
 import { newId } from "@/core/id.ts";
-import { type Notes, testMigrations } from "./store_backends.ts";
-import { draft, note } from "./store_suite.ts";
+import type { Notes } from "./store_backends.ts";
+import { eventDraft, noteRow } from "./store_suite.ts";
 
 const [place = ""] = Deno.args;
-const options = { clock: systemClock, migrations: testMigrations };
+const options = { clock: systemClock };
 const store = place.startsWith("postgres:")
   ? openPostgresStore<Notes>(place, options)
   : openSqliteStore<Notes>(place, options);
 
-async function writeForEver(stream: string): Promise<never> {
+async function writeUntilKilled(stream: string): Promise<never> {
   while (true) {
     const id = newId("note");
     await store.write(async (tx) => {
-      await tx.insertMany("note", [note(id)]);
-      await tx.emit(draft(stream, { id }));
+      await tx.insertMany("note", [noteRow(id)]);
+      await tx.emit(eventDraft(stream, { id }));
     });
     Deno.stdout.writeSync(new TextEncoder().encode(`${id}\n`));
   }
 }
 
-await Promise.all(Array.from({ length: 24 }, (_, n) => writeForEver(`room:${n % 3}`)));
+await Promise.all(Array.from({ length: 24 }, (_, n) => writeUntilKilled(`room:${n % 3}`)));

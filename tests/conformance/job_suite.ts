@@ -3,12 +3,14 @@ import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { CoreTables } from "@/adapters/core_tables.ts";
 import { JobRunner, type JobRunnerOptions } from "@/adapters/job_runner.ts";
+import { CpuBudget, currentAccount } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
-import { defineJob, type JobDraft } from "@/core/job.ts";
+import { type DeadLetterReason, defineJob, type JobDraft } from "@/core/job.ts";
+import { Metrics } from "@/core/metrics.ts";
 import type { Store } from "@/ports/store.ts";
 import { pause, until } from "../wait.ts";
-import type { Backend, Opened } from "./store_backends.ts";
-import { onStore } from "./store_suite.ts";
+import type { Backend, OpenedStore } from "./store_backends.ts";
+import { testOnStore } from "./store_suite.ts";
 
 const HOUR = 3_600_000;
 
@@ -21,11 +23,25 @@ const draft = (n: number, more: Partial<JobDraft> = {}): JobDraft => ({
   ...more,
 });
 
-const coreOf = ({ store }: Opened): Store<CoreTables> => store as unknown as Store<CoreTables>;
+const coreStore = ({ store }: OpenedStore): Store<CoreTables> => store as unknown as Store<CoreTables>;
 
-function runnerOf(opened: Opened, run: Run, options: JobRunnerOptions = {}): JobRunner {
-  const kind = defineJob({ kind: "count", payload: z.strictObject({ n: z.int() }), maxAttempts: 3, run });
-  const runner = new JobRunner({ store: coreOf(opened), kinds: [kind], clock: opened.clock }, {
+function startRunner(
+  opened: OpenedStore,
+  run: Run,
+  { abandon, metrics, ...options }: JobRunnerOptions & {
+    abandon?: (n: number, reason: DeadLetterReason) => void;
+    metrics?: Metrics;
+  } = {},
+): JobRunner {
+  const kind = defineJob({
+    kind: "count",
+    payload: z.strictObject({ n: z.int() }),
+    maxAttempts: 3,
+    run,
+    onDeadLetter: ({ payload, reason }) => Promise.resolve(abandon?.(payload.n, reason)),
+  });
+  const deps = { store: coreStore(opened), kinds: [kind], clock: opened.clock };
+  const runner = new JobRunner(metrics === undefined ? deps : { ...deps, metrics }, {
     pollMs: 60_000,
     ...options,
   });
@@ -37,7 +53,7 @@ function runnerOf(opened: Opened, run: Run, options: JobRunnerOptions = {}): Job
 }
 
 /** A run whose first attempt goes silent until the gate opens. */
-function silentAtFirst() {
+function hangOnFirstAttempt() {
   const gate = Promise.withResolvers<void>();
   const attempts: number[] = [];
   const run: Run = async ({ attempt }) => {
@@ -47,17 +63,17 @@ function silentAtFirst() {
   return { gate, attempts, run };
 }
 
-const jobs = ({ store }: Opened) =>
-  coreOf({ store } as Opened).db.selectFrom("job").selectAll().orderBy("id").execute();
+const jobs = ({ store }: OpenedStore) =>
+  coreStore({ store } as OpenedStore).db.selectFrom("job").selectAll().orderBy("id").execute();
 
-const isEmpty = async (opened: Opened): Promise<boolean> => (await jobs(opened)).length === 0;
+const isEmpty = async (opened: OpenedStore): Promise<boolean> => (await jobs(opened)).length === 0;
 
 export function jobSuite(backend: Backend): void {
-  const on = (name: string, run: (opened: Opened) => Promise<void>): void => onStore(backend, name, run);
+  const on = (name: string, run: (opened: OpenedStore) => Promise<void>): void => testOnStore(backend, name, run);
 
   on("a job runs once, as soon as it is committed, and is gone", async (opened) => {
     const seen: number[] = [];
-    const runner = runnerOf(opened, ({ payload, tenantId, attempt }) => {
+    const runner = startRunner(opened, ({ payload, tenantId, attempt }) => {
       assert.deepEqual([tenantId, attempt], ["acme", 1]);
       seen.push(payload.n);
       return Promise.resolve();
@@ -70,7 +86,7 @@ export function jobSuite(backend: Backend): void {
 
   on("no more jobs run at once than allowed", async (opened) => {
     let [running, peak] = [0, 0];
-    const runner = runnerOf(opened, async () => {
+    const runner = startRunner(opened, async () => {
       peak = Math.max(peak, ++running);
       await pause(2);
       running--;
@@ -88,7 +104,7 @@ export function jobSuite(backend: Backend): void {
     const long = defineJob({
       kind: "long",
       payload,
-      isLong: true,
+      isLongRunning: true,
       async run() {
         peak = Math.max(peak, ++running);
         await done.promise;
@@ -96,7 +112,7 @@ export function jobSuite(backend: Backend): void {
       },
     });
     const count = defineJob({ kind: "count", payload, run: () => Promise.resolve(void others++) });
-    const runner = new JobRunner({ store: coreOf(opened), kinds: [long, count], clock: opened.clock }, {
+    const runner = new JobRunner({ store: coreStore(opened), kinds: [long, count], clock: opened.clock }, {
       concurrency: 4,
       pollMs: 60_000,
     });
@@ -114,9 +130,58 @@ export function jobSuite(backend: Backend): void {
     assert.deepEqual([peak, others], [2, 3]);
   });
 
+  on("jobs of one principal leave a place to others, who come in turn", async (opened) => {
+    const budget = new CpuBudget({ percent: 10 });
+    const enqueue = (owner: string, ...numbers: number[]): Promise<void> =>
+      budget.accountOfKey(owner).run(() => opened.store.write((tx) => tx.enqueue(...numbers.map((n) => draft(n)))));
+    const gates = new Map<number, PromiseWithResolvers<void>>();
+    const started: number[] = [];
+    const owners: (string | undefined)[] = [];
+    const payload = z.strictObject({ n: z.int() });
+    const kind = defineJob({
+      kind: "count",
+      payload,
+      async run({ payload: { n } }) {
+        started.push(n);
+        owners.push(currentAccount()?.key);
+        const gate = Promise.withResolvers<void>();
+        gates.set(n, gate);
+        await gate.promise;
+      },
+    });
+    await enqueue("acme/busy", ...Array.from({ length: 100 }, (_, n) => n));
+    const runner = new JobRunner({ store: coreStore(opened), kinds: [kind], clock: opened.clock, cpu: budget }, {
+      concurrency: 4,
+      pollMs: 60_000,
+    });
+    opened.store.onCommit = ({ jobs }) => {
+      if (jobs > 0) runner.wake();
+    };
+    runner.start();
+    await until(() => started.length === 3);
+    // The fourth place is free for whoever comes.
+    await enqueue("acme/bob", 1000, 1001, 1002);
+    await enqueue("acme/carol", 2000, 2001);
+    await until(() => started.length === 4);
+    assert.equal(started[3], 1000);
+    gates.get(1000)?.resolve();
+    await until(() => started.length === 5);
+    assert.equal(started[4], 2000);
+    gates.get(2000)?.resolve();
+    await until(() => started.length === 6);
+    assert.equal(started[5], 1001);
+    assert.deepEqual(owners, [...Array(3).fill("acme/busy"), "acme/bob", "acme/carol", "acme/bob"]);
+    assert.equal((await jobs(opened)).filter(({ state }) => state === "running").length, 4);
+    const all = setInterval(() => gates.forEach((gate) => gate.resolve()), 1);
+    await until(() => isEmpty(opened));
+    clearInterval(all);
+    await runner.stop();
+    assert.equal(started.length, 105);
+  });
+
   on("a job waits for its time", async (opened) => {
     let runs = 0;
-    const runner = runnerOf(opened, () => Promise.resolve(void runs++));
+    const runner = startRunner(opened, () => Promise.resolve(void runs++));
     await opened.store.write((tx) => tx.enqueue(draft(1, { runAt: opened.clock.ms + 5000 })));
     assert.deepEqual(await runner.counts(), { waiting: 0, scheduled: 1, running: 0, dead: 0 });
     opened.clock.ms += 5001;
@@ -130,7 +195,7 @@ export function jobSuite(backend: Backend): void {
 
   on("a job that fails is tried again later and dead-lettered in the end, without its payload", async (opened) => {
     const attempts: number[] = [];
-    const runner = runnerOf(opened, ({ attempt }) => {
+    const runner = startRunner(opened, ({ attempt }) => {
       attempts.push(attempt);
       if (attempt === 1) throw new Fault("unavailable", "secret text");
       throw new TypeError("secret text");
@@ -155,7 +220,7 @@ export function jobSuite(backend: Backend): void {
   });
 
   on("a payload that does not fit is dead at once", async (opened) => {
-    const runner = runnerOf(opened, () => Promise.reject(new Error("Expected not to run")));
+    const runner = startRunner(opened, () => Promise.reject(new Error("Expected not to run")));
     await opened.store.write((tx) => tx.enqueue({ ...draft(1), payload: { n: "secret" } }));
     await until(async () => (await jobs(opened))[0]?.state === "dead");
     await runner.stop();
@@ -177,7 +242,7 @@ export function jobSuite(backend: Backend): void {
   on("a draft with the key of a running job waits its turn, and stands for it when that fails", async (opened) => {
     const seen: number[] = [];
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    const runner = runnerOf(opened, async ({ payload }) => {
+    const runner = startRunner(opened, async ({ payload }) => {
       seen.push(payload.n);
       if (payload.n !== 1) return;
       await gate;
@@ -198,7 +263,7 @@ export function jobSuite(backend: Backend): void {
 
   on("a lease is renewed while its job runs", async (opened) => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    const runner = runnerOf(opened, () => gate, { leaseMs: 30 });
+    const runner = startRunner(opened, () => gate, { leaseMs: 30 });
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     const leaseOf = async (): Promise<string> => (await jobs(opened))[0]?.lease_until ?? "";
     await until(async () => await leaseOf() !== "");
@@ -217,11 +282,11 @@ export function jobSuite(backend: Backend): void {
       attempts.push(attempt);
       return gates[attempt - 1]?.promise ?? Promise.reject(new Error("Expected two attempts"));
     };
-    const silent = runnerOf(opened, run);
+    const silent = startRunner(opened, run);
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     await until(() => attempts.length === 1);
     opened.clock.ms += 61_000;
-    const other = runnerOf(opened, run);
+    const other = startRunner(opened, run);
     await until(() => attempts.length === 2);
     gates[0]?.resolve();
     await silent.stop();
@@ -235,7 +300,7 @@ export function jobSuite(backend: Backend): void {
   on("a job that runs is not started again by its own runner when the clock is set forward", async (opened) => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const seen: string[] = [];
-    const runner = runnerOf(opened, ({ payload, attempt }) => {
+    const runner = startRunner(opened, ({ payload, attempt }) => {
       seen.push(`${payload.n}/${attempt}`);
       return payload.n === 1 ? gate : Promise.resolve();
     });
@@ -256,7 +321,7 @@ export function jobSuite(backend: Backend): void {
     const { store, clock } = opened;
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const seen: string[] = [];
-    const runner = runnerOf(opened, async ({ payload: { n }, attempt }) => {
+    const runner = startRunner(opened, async ({ payload: { n }, attempt }) => {
       seen.push(`${n}/${attempt}`);
       if (n === 1 && attempt === 1) throw new Error("failed");
       if (n === 2) await gate;
@@ -283,7 +348,7 @@ export function jobSuite(backend: Backend): void {
     clock.ms += HOUR;
     await store.write((tx) => tx.enqueue(draft(2, { key: "k" })));
     clock.ms -= HOUR;
-    const runner = runnerOf(opened, ({ payload }) => Promise.resolve(void seen.push(payload.n)));
+    const runner = startRunner(opened, ({ payload }) => Promise.resolve(void seen.push(payload.n)));
     await until(() => isEmpty(opened));
     await runner.stop();
     assert.deepEqual(seen, [2]);
@@ -301,7 +366,7 @@ export function jobSuite(backend: Backend): void {
       failed.resolve();
       return Promise.reject(new Fault("unavailable", "Away"));
     };
-    const runner = runnerOf(opened, run);
+    const runner = startRunner(opened, run);
     await failed.promise;
     store.write = write;
     runner.wake();
@@ -311,11 +376,11 @@ export function jobSuite(backend: Backend): void {
   });
 
   on("a runner that is alone takes at once what one that is gone had begun", async (opened) => {
-    const { gate, attempts, run } = silentAtFirst();
-    const gone = runnerOf(opened, run);
+    const { gate, attempts, run } = hangOnFirstAttempt();
+    const gone = startRunner(opened, run);
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     await until(() => attempts.length === 1);
-    const next = runnerOf(opened, run, { isAlone: true });
+    const next = startRunner(opened, run, { isSingleNode: true });
     await until(() => isEmpty(opened));
     gate.resolve();
     await Promise.all([gone.stop(), next.stop()]);
@@ -323,12 +388,12 @@ export function jobSuite(backend: Backend): void {
   });
 
   on("a lease given before the clock was set back ends after its length all the same", async (opened) => {
-    const { gate, attempts, run } = silentAtFirst();
-    const silent = runnerOf(opened, run);
+    const { gate, attempts, run } = hangOnFirstAttempt();
+    const silent = startRunner(opened, run);
     await opened.store.write((tx) => tx.enqueue(draft(1)));
     await until(() => attempts.length === 1);
     opened.clock.ms -= HOUR;
-    const other = runnerOf(opened, run);
+    const other = startRunner(opened, run);
     const leaseOf = async (): Promise<number> => Date.parse((await jobs(opened))[0]?.lease_until ?? "");
     await until(async () => await leaseOf() === opened.clock.ms + 60_000);
     assert.deepEqual(attempts, [1]);
@@ -340,10 +405,117 @@ export function jobSuite(backend: Backend): void {
     assert.deepEqual(attempts, [1, 2]);
   });
 
+  on(
+    "a job that was running when its process ended is dead-lettered after the second time, and others go on",
+    async (opened) => {
+      const { promise: never } = Promise.withResolvers<void>();
+      const seen: string[] = [];
+      const abandoned: unknown[] = [];
+      const metrics = new Metrics();
+      const run: Run = ({ payload: { n }, attempt }) => {
+        seen.push(`${n}/${attempt}`);
+        return n === 1 ? never : Promise.resolve();
+      };
+      // Runners that are stopped only in the end stand for processes that were killed.
+      const first = startRunner(opened, run, { stopTimeoutMs: 0 });
+      await opened.store.write((tx) => tx.enqueue(draft(1)));
+      await until(() => seen.length === 1);
+      const second = startRunner(opened, run, { isSingleNode: true, stopTimeoutMs: 0, metrics });
+      await until(() => seen.length === 2);
+      const third = startRunner(opened, run, {
+        isSingleNode: true,
+        metrics,
+        abandon: (...told) => abandoned.push(told),
+      });
+      await opened.store.write((tx) => tx.enqueue(draft(2)));
+      await until(async () => seen.length === 3 && (await jobs(opened))[0]?.state === "dead");
+      const [job] = await jobs(opened);
+      assert.deepEqual([job?.attempts, job?.deaths, job?.last_error], [
+        3,
+        2,
+        "interrupted: the process ended twice during this job",
+      ]);
+      opened.clock.ms += HOUR;
+      third.wake();
+      for (const runner of [third, second, first]) await runner.stop();
+      assert.deepEqual([seen, abandoned], [["1/1", "1/2", "2/1"], [[1, "interrupted"]]]);
+      const [counted] = (await metrics.jobsInterrupted.get()).values;
+      assert.deepEqual([counted?.value, counted?.labels], [2, { kind: "count" }]);
+    },
+  );
+
+  on("whoever waits for a job is told once that its attempts ran out", async (opened) => {
+    const told: unknown[] = [];
+    const runner = startRunner(opened, () => Promise.reject(new Fault("unavailable", "away")), {
+      abandon: (...args) => told.push(args),
+    });
+    await opened.store.write((tx) => tx.enqueue(draft(7), draft(8, { payload: { m: 8 } })));
+    await until(async () => {
+      await runner.whenIdle();
+      opened.clock.ms += HOUR;
+      return (await jobs(opened)).every(({ state }) => state === "dead");
+    });
+    await runner.whenIdle();
+    assert.deepEqual((await jobs(opened)).map(({ attempts }) => attempts), [3, 1]);
+    assert.deepEqual(told, [[7, "failed"]]);
+    await runner.stop();
+  });
+
+  on("jobs that ran when their process ended run again one at a time, beside others", async (opened) => {
+    const { promise: never } = Promise.withResolvers<void>();
+    const gates = new Map([1, 2].map((n) => [n, Promise.withResolvers<void>()]));
+    const seen: string[] = [];
+    const record = (name: string, wait: (n: number) => Promise<void>): Run => ({ payload: { n } }) => {
+      seen.push(`${name}${n}`);
+      return wait(n);
+    };
+    const killed = startRunner(opened, record("killed ", () => never), { stopTimeoutMs: 0 });
+    await opened.store.write((tx) => tx.enqueue(draft(1), draft(2)));
+    await until(() => seen.length === 2);
+    seen.length = 0;
+    const next = startRunner(opened, record("", (n) => gates.get(n)?.promise ?? Promise.resolve()), {
+      isSingleNode: true,
+    });
+    await until(() => seen.length === 1);
+    await opened.store.write((tx) => tx.enqueue(draft(3)));
+    await until(async () => seen.includes("3") && (await jobs(opened)).length === 2);
+    assert.equal(seen.length, 2);
+    const first = Number(seen[0]);
+    gates.get(first)?.resolve();
+    await until(() => seen.length === 3);
+    for (const gate of gates.values()) gate.resolve();
+    await until(() => isEmpty(opened));
+    await next.stop();
+    await killed.stop();
+    assert.deepEqual(seen, [`${first}`, "3", `${3 - first}`]);
+  });
+
+  on("a stop gives back jobs that take long, which is no death and no attempt", async (opened) => {
+    const gate = Promise.withResolvers<void>();
+    const attempts: number[] = [];
+    const run: Run = async ({ attempt }) => {
+      attempts.push(attempt);
+      await gate.promise;
+    };
+    await opened.store.write((tx) => tx.enqueue(draft(1)));
+    for (let stops = 1; stops <= 3; stops++) {
+      const runner = startRunner(opened, run, { stopTimeoutMs: 0 });
+      await until(() => attempts.length === stops);
+      await runner.stop();
+      const [job] = await jobs(opened);
+      assert.deepEqual([job?.state, job?.attempts, job?.deaths], ["waiting", 0, 0]);
+    }
+    gate.resolve();
+    const last = startRunner(opened, run);
+    await until(() => isEmpty(opened));
+    await last.stop();
+    assert.deepEqual(attempts, [1, 1, 1, 1]);
+  });
+
   on("stop waits for the jobs that run", async (opened) => {
     let isDone = false;
     let runs = 0;
-    const runner = runnerOf(opened, async () => {
+    const runner = startRunner(opened, async () => {
       runs++;
       await pause(10);
       isDone = true;

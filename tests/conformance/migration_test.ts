@@ -1,79 +1,129 @@
-// Migrations that change what is there already, on each engine.
+// What becomes of a database whose program has other migrations, on each engine.
 import assert from "node:assert/strict";
-import type { Kysely } from "kysely";
-import type { CoreTables } from "@/adapters/core_tables.ts";
-import { eventAbout } from "@/adapters/migrations/0013_event_about.ts";
-import { goneUntold } from "@/adapters/migrations/0022_gone_untold.ts";
-import { eventsOf, ok, people, roomOf, say } from "../modules/team.ts";
-import { engines } from "./search_engines.ts";
+import { sql } from "kysely";
+import { migrations as core } from "@/adapters/migrations.ts";
+import { restore } from "@/adapters/backup.ts";
+import { migrateStore, openStore } from "@/adapters/open.ts";
+import { systemClock } from "@/core/clock.ts";
+import type { Migration, MigrationOwner } from "@/core/migration.ts";
+import type { Store } from "@/ports/store.ts";
+import { openGateway } from "../harness.ts";
+import { type Notes, notes, postgresBackend, sqliteFile } from "./store_backends.ts";
 
-for (const engine of engines) {
-  Deno.test(`0013_event_about hides what older logs tell of messages that are hidden (${engine.name})`, async () => {
-    await using opened = await engine.open();
-    const { gateway } = opened;
-    const { alice, bob } = await people(gateway, "alice", "bob");
-    const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
-    const root = await say(alice, roomId, "secret");
-    const reply = await say(alice, roomId, "secret, too", { threadId: root.id });
-    ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
-    const later = await say(alice, roomId, "for everybody");
-    for (const { id } of [root, later]) {
-      ok(await alice.patch(`/v1/messages/${id}`, { text: "edited" }));
-      ok(await alice.put(`/v1/messages/${id}/reactions/:ship:`));
-      ok(await alice.put(`/v1/messages/${id}/pin`));
-    }
-    ok(await alice.delete(`/v1/messages/${reply.id}`));
-    ok(await alice.patch(`/v1/rooms/${roomId}`, { name: "Renamed" }));
-    const expected = await eventsOf(bob, roomId);
-    assert.equal(expected.filter(({ type }) => type === "message.hidden").length, 5);
+type Tables = Notes & { migration: { name: string } };
 
-    const { store } = gateway.app;
-    const effects = () => tables(store.db).selectFrom("event").selectAll().orderBy("stream").orderBy("seq").execute();
-    const before = await effects();
-    await store.write(({ db }) => tables(db).updateTable("event").set({ effect: null }).execute());
-    assert.ok(JSON.stringify(await eventsOf(bob, roomId)).includes(root.id));
-    await store.write(({ db }) => eventAbout.up(db as unknown as Kysely<unknown>, store.dialect));
-    assert.deepEqual(await effects(), before);
-    assert.deepEqual(await eventsOf(bob, roomId), expected);
-  });
+const url = Deno.env.get("TEST_POSTGRES_URL");
 
-  Deno.test(`0022_gone_untold takes out of older logs what was deleted, and nothing else (${engine.name})`, async () => {
-    await using opened = await engine.open();
-    const { gateway } = opened;
-    const { alice } = await people(gateway, "alice");
-    const roomId = await roomOf(alice, []);
-    const gone = await say(alice, roomId, "secret", { metadata: { key: "secret" } });
-    const kept = await say(alice, roomId, "kept", { replyToId: gone.id, metadata: { data: { message: gone } } });
-    for (const { id } of [gone, kept]) ok(await alice.patch(`/v1/messages/${id}`, { text: "secret, if gone" }));
-    const notes: string[] = [];
-    for (const place of [{ roomId }, {}]) {
-      const { id } = ok(await alice.post("/v1/collaboration/documents", { title: "x", ...place }));
-      const comments = `/v1/collaboration/documents/${id}/comments`;
-      const secret = ok(await alice.post(comments, { text: "secret" })).id;
-      ok(await alice.post(comments, { text: "secret, too", parentId: secret }));
-      ok(await alice.post(comments, { text: "kept" }));
-      notes.push(`${comments}/${secret}`);
-    }
-    const { store } = gateway.app;
-    const rows = () => tables(store.db).selectFrom("event").selectAll().orderBy("stream").orderBy("seq").execute();
-    const told = async () => (await rows()).map(({ json, ...row }) => ({ ...row, event: JSON.parse(json) }));
-    const before = await rows();
-    for (const path of [`/v1/messages/${gone.id}`, ...notes]) ok(await alice.delete(path));
-    const expected = await told();
-    // As it was left by those before.
-    await store.write(async ({ db }) => {
-      for (const { stream, seq, json } of before) {
-        await tables(db).updateTable("event").set({ json }).where("stream", "=", stream).where("seq", "=", seq)
-          .execute();
-      }
+/** A step that only says that it ran. */
+function step(ran: string[], name: string): Migration {
+  return {
+    name,
+    up: (_db, dialect) => {
+      ran.push(`${name} ${dialect}`);
+      return Promise.resolve();
+    },
+  };
+}
+
+async function applied(store: unknown): Promise<string[]> {
+  const { db } = store as Store<Tables>;
+  return (await db.selectFrom("migration").select("name").orderBy("name").execute()).map(({ name }) => name);
+}
+
+const CORE = core.map(({ name }) => `core/${name}`);
+
+for (const backend of url === undefined ? [sqliteFile] : [sqliteFile, postgresBackend(url)]) {
+  const on = (name: string, run: (opened: Awaited<ReturnType<typeof backend.open>>) => Promise<void>): void =>
+    Deno.test(`${backend.name}: ${name}`, async () => {
+      await using opened = await backend.open();
+      await run(opened);
     });
-    assert.notDeepEqual(await told(), expected);
-    await store.write(({ db }) => goneUntold.up(db as unknown as Kysely<unknown>, store.dialect));
-    assert.deepEqual(await told(), expected);
+
+  on("steps are applied module by module, a missing one in its place, each once", async ({ store }) => {
+    const ran: string[] = [];
+    const [a1, a2, b1, b2] = ["0001_a", "0002_a", "0001_b", "0002_b"].map((name) => step(ran, name));
+    assert.ok(a1 && a2 && b1 && b2);
+    await store.migrate([notes, { name: "b", migrations: [b1] }]);
+    const modules = [{ name: "a", migrations: [a1, a2] }, notes, { name: "none" }, { name: "b", migrations: [b1, b2] }];
+    await store.migrate(modules);
+    await store.migrate(modules);
+    assert.deepEqual(ran, ["0001_b", "0001_a", "0002_a", "0002_b"].map((name) => `${name} ${store.dialect}`));
+    assert.deepEqual(await applied(store), [
+      "a/0001_a",
+      "a/0002_a",
+      "b/0001_b",
+      "b/0002_b",
+      ...CORE,
+      "note/0001_baseline",
+    ]);
+  });
+
+  on("the second step of a module changes its table and leaves what is in it", async ({ store, openSecond }) => {
+    await store.write((tx) => tx.insertMany("note", [{ id: "a", body: "text", stars: 3 }]));
+    const addColor: Migration = {
+      name: "0002_add_color",
+      async up(db) {
+        await sql`alter table note add column color text not null default 'red'`.execute(db);
+      },
+    };
+    const newer = openSecond();
+    await newer.migrate([{ name: "note", migrations: [...notes.migrations, addColor] }]);
+    const rows = await newer.db.selectFrom("note").selectAll().execute();
+    assert.deepEqual(rows, [{ id: "a", body: "text", stars: 3, color: "red" }]);
+    await newer.close();
+    await assert.rejects(store.migrate([notes]), /newer than this gateway.*note\/0002_add_color/);
+  });
+
+  on("of steps of which one fails none is applied, and all are the next time", async ({ store, openSecond }) => {
+    let isBroken = true;
+    const more: MigrationOwner = {
+      name: "more",
+      migrations: [{
+        name: "0001_baseline",
+        up: (db) => db.schema.createTable("more").addColumn("id", "text").execute(),
+      }, {
+        name: "0002_fails",
+        up: () => isBroken ? Promise.reject(new Error("broken")) : Promise.resolve(),
+      }],
+    };
+    await assert.rejects(store.migrate([notes, more]), /broken/);
+    assert.deepEqual(await applied(store), [...CORE, "note/0001_baseline"]);
+    isBroken = false;
+    const next = openSecond();
+    await next.migrate([notes, more]);
+    assert.deepEqual(await applied(next), [...CORE, "more/0001_baseline", "more/0002_fails", "note/0001_baseline"]);
+    await next.close();
+  });
+
+  on("the core alone is migrated whatever modules there are, and refused where it is newer", async ({ store }) => {
+    await store.migrate();
+    assert.equal((await applied(store)).length, CORE.length + 1);
+    const migrated = store as unknown as Store<{ migration: { name: string; at: string } }>;
+    await migrated.write(({ db }) =>
+      db.insertInto("migration").values({ name: "core/9999_newer", at: "now" }).execute()
+    );
+    await assert.rejects(store.migrate(), /newer than this gateway.*core\/9999_newer/);
   });
 }
 
-/** The tables of every store, whatever else this one has. */
-function tables(db: unknown): Kysely<CoreTables> {
-  return db as Kysely<CoreTables>;
-}
+Deno.test("a gateway has the tables of each of its modules, by names that tell whose they are", async () => {
+  await using gateway = await openGateway();
+  const { store, modules } = gateway.app;
+  const expected = modules.flatMap(({ name, migrations = [] }) => migrations.map((own) => `${name}/${own.name}`));
+  assert.deepEqual(await applied(store), [...CORE, ...expected].sort());
+  for (const name of expected) assert.match(name, /^[a-z]+\/\d{4}_[a-z_]+$/);
+});
+
+Deno.test("a database of which a module is newer is restored, and refused by the next start", async () => {
+  const folder = await Deno.makeTempDir();
+  const [path, copy] = [`${folder}/gateway.db`, `${folder}/copy.db`];
+  const store = await openStore(`sqlite:${copy}`, systemClock);
+  await migrateStore(store, [{ name: "room", migrations: [step([], "9999_newer")] }]);
+  await store.close();
+  await restore(`sqlite:${path}`, copy, systemClock);
+  await assert.rejects(
+    openGateway({ SVC_DATABASE_URL: `sqlite:${path}`, SVC_DATA_DIR: folder }),
+    /^Error: SVC_DATABASE_URL: the database cannot be used/,
+  );
+  await Deno.remove(folder, { recursive: true });
+});

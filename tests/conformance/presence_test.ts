@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { MemoryPresence } from "@/adapters/presence_memory.ts";
 import { RedisPresence, type RedisPresenceOptions } from "@/adapters/presence_redis.ts";
 import type { ClientInfo, Presence } from "@/ports/presence.ts";
-import { logged } from "../logged.ts";
+import { captureLog } from "../log_capture.ts";
 import { eventually, pause, until } from "../wait.ts";
-import { command, hasRedis, hasRedisServer, ownRedis, withRedis } from "./redis_server.ts";
+import { hasRedis, hasRedisServer, sendRedisCommand, startRedis, withRedis } from "./redis_server.ts";
 
 /** Two nodes that share presence; in memory both are the same. */
 type Nodes = { here: Presence; there: Presence };
@@ -66,8 +66,8 @@ const redisTest = (title: string, fn: () => Promise<void>): void =>
   Deno.test({ name: `presence redis: ${title}`, ignore: !hasRedisServer, fn });
 
 redisTest("the entries of a node that died end, and leave nothing behind", async () => {
-  await using server = await ownRedis();
-  const [mortal, living] = [{ beatMs: 1_000_000, lifeMs: 250 }, { beatMs: 50, lifeMs: 250 }];
+  await using server = await startRedis();
+  const [mortal, living] = [{ heartbeatMs: 1_000_000, ttlMs: 250 }, { heartbeatMs: 50, ttlMs: 250 }];
   const [dying, staying, looking] = [mortal, living, living].map((options) => new RedisPresence(server.url, options));
   assert.ok(dying && staying && looking);
   dying.add("room:a", ADA);
@@ -75,13 +75,13 @@ redisTest("the entries of a node that died end, and leave nothing behind", async
   await until(async () => (await looking.list("room:a")).length === 2);
   await until(async () => (await looking.list("room:a")).length === 1);
   assert.deepEqual(await looking.list("room:a"), [BOB]);
-  await until(async () => await command(server.url, "HLEN", "svc:presence:room:a") === 1);
+  await until(async () => await sendRedisCommand(server.url, "HLEN", "svc:presence:room:a") === 1);
   assert.deepEqual(sorted(await dying.list("room:a")), [ADA, BOB]);
   await Promise.all([dying, staying, looking].map((presence) => presence.close()));
 });
 
 redisTest("a node that stops takes its entries along", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, {}, async ({ here, there }) => {
     here.add("room:a", ADA);
     await until(async () => (await there.list("room:a")).length === 1);
@@ -91,7 +91,7 @@ redisTest("a node that stops takes its entries along", async () => {
 });
 
 redisTest("while Redis is away a node lists its own, and tells the others when it is back", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, {}, async ({ here, there }) => {
     here.add("room:a", ADA);
     there.add("room:a", BOB);
@@ -110,9 +110,9 @@ redisTest("while Redis is away a node lists its own, and tells the others when i
 });
 
 redisTest("while Redis is a replica a node lists its own, and tells the others when it is a master again", async () => {
-  await using server = await ownRedis();
-  await using master = await ownRedis();
-  await withNodes(server.url, { beatMs: 100 }, async ({ here, there }) => {
+  await using server = await startRedis();
+  await using master = await startRedis();
+  await withNodes(server.url, { heartbeatMs: 100 }, async ({ here, there }) => {
     here.add("room:a", ADA);
     await until(async () => (await there.list("room:a")).length === 1);
     await server.demote(master);
@@ -127,17 +127,17 @@ redisTest("while Redis is a replica a node lists its own, and tells the others w
 });
 
 redisTest("a Redis that refuses what it is sent is told of once, and gets it when it takes it again", async () => {
-  await using server = await ownRedis();
-  const records = await logged(
+  await using server = await startRedis();
+  const records = await captureLog(
     ["gateway", "redis"],
     () =>
-      withNodes(server.url, { beatMs: 100 }, async ({ here, there }) => {
-        await command(server.url, "CONFIG", "SET", "maxmemory", "1");
+      withNodes(server.url, { heartbeatMs: 100 }, async ({ here, there }) => {
+        await sendRedisCommand(server.url, "CONFIG", "SET", "maxmemory", "1");
         here.add("room:a", ADA);
         there.add("room:a", BOB);
         await pause(300);
         assert.deepEqual(await there.list("room:a"), [BOB]);
-        await command(server.url, "CONFIG", "SET", "maxmemory", "0");
+        await sendRedisCommand(server.url, "CONFIG", "SET", "maxmemory", "0");
         await until(async () => (await there.list("room:a")).length === 2);
       }),
   );
@@ -146,12 +146,12 @@ redisTest("a Redis that refuses what it is sent is told of once, and gets it whe
 });
 
 redisTest("who left while the connection was cut does not stay behind", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, {}, async ({ here, there }) => {
     here.add("room:a", ADA);
     here.add("room:a", BOB);
     await until(async () => (await there.list("room:a")).length === 2);
-    await command(server.url, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    await sendRedisCommand(server.url, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
     await until(async () => (await here.list("room:a")).length === 2 && (await there.list("room:a")).length === 0);
     here.remove("room:a", ADA.client);
     // Whichever node is back first: what was written before the cut counts until the other one is.
@@ -160,27 +160,27 @@ redisTest("who left while the connection was cut does not stay behind", async ()
 });
 
 redisTest("what Redis forgot or would not take is told again with a next beat", async () => {
-  await using server = await ownRedis();
-  await withNodes(server.url, { beatMs: 250, lifeMs: 1000 }, async ({ here, there }) => {
+  await using server = await startRedis();
+  await withNodes(server.url, { heartbeatMs: 250, ttlMs: 1000 }, async ({ here, there }) => {
     here.add("room:a", ADA);
     await until(async () => (await there.list("room:a")).length === 1);
-    await command(server.url, "FLUSHALL");
+    await sendRedisCommand(server.url, "FLUSHALL");
     assert.deepEqual(await there.list("room:a"), []);
     await until(async () => (await there.list("room:a")).length === 1);
-    await command(server.url, "CONFIG", "SET", "maxmemory", "1");
+    await sendRedisCommand(server.url, "CONFIG", "SET", "maxmemory", "1");
     here.add("room:a", BOB);
     const refusal = /cmdstat_set:.*rejected_calls=[1-9]/;
-    await until(async () => refusal.test(String(await command(server.url, "INFO", "commandstats"))));
+    await until(async () => refusal.test(String(await sendRedisCommand(server.url, "INFO", "commandstats"))));
     assert.deepEqual(await there.list("room:a"), [ADA], "what it had taken stands");
-    await command(server.url, "CONFIG", "SET", "maxmemory", "0");
+    await sendRedisCommand(server.url, "CONFIG", "SET", "maxmemory", "0");
     await until(async () => (await there.list("room:a")).length === 2);
     assert.deepEqual(sorted(await there.list("room:a")), [ADA, BOB]);
   });
 });
 
 redisTest("a node that was taken for dead is heard of again", async () => {
-  await using server = await ownRedis();
-  const options = { beatMs: 1000, lifeMs: 200 };
+  await using server = await startRedis();
+  const options = { heartbeatMs: 1000, ttlMs: 200 };
   const [slow, looking] = [new RedisPresence(server.url, options), new RedisPresence(server.url)];
   slow.add("room:a", ADA);
   await until(async () => (await looking.list("room:a")).length === 1);
@@ -190,7 +190,7 @@ redisTest("a node that was taken for dead is heard of again", async () => {
 });
 
 redisTest("thousands of entries return after Redis lost them", async () => {
-  await using server = await ownRedis();
+  await using server = await startRedis();
   await withNodes(server.url, {}, async ({ here, there }) => {
     for (let index = 0; index < 3000; index++) here.add(`room:${index % 3}`, { user: "ada", client: `c${index}` });
     const isComplete = async (): Promise<boolean> => (await there.list("room:2")).length === 1000;

@@ -1,5 +1,6 @@
 // A real Redis for tests: the one at TEST_REDIS_URL, or one of our own that can be stopped, frozen and started again.
 import { Redis } from "ioredis";
+import { hasRedisServer, redisUrl } from "../tier.ts";
 import { until } from "../wait.ts";
 
 /** A server of the test's own, on a free port, that keeps nothing on disk. */
@@ -27,18 +28,18 @@ export class RedisServer {
 
   /** Makes it a replica; the connections that it has stay open. */
   async demote(master: RedisServer): Promise<void> {
-    await command(this.url, "REPLICAOF", "127.0.0.1", String(master.#port));
+    await sendRedisCommand(this.url, "REPLICAOF", "127.0.0.1", String(master.#port));
   }
 
   async promote(): Promise<void> {
-    await command(this.url, "REPLICAOF", "NO", "ONE");
+    await sendRedisCommand(this.url, "REPLICAOF", "NO", "ONE");
   }
 
   freeze(): void {
     this.#process?.kill("SIGSTOP");
   }
 
-  thaw(): void {
+  unfreeze(): void {
     this.#process?.kill("SIGCONT");
   }
 
@@ -47,15 +48,13 @@ export class RedisServer {
   }
 }
 
-/** Whether `redis-server` can be run here. */
-export const hasRedisServer = await new Deno.Command("redis-server", { args: ["--version"] }).output()
-  .then(({ success }) => success, () => false);
+export { hasRedisServer };
 
 /** Whether any Redis can be had: tests that need one are skipped otherwise. */
-export const hasRedis = hasRedisServer || Deno.env.get("TEST_REDIS_URL") !== undefined;
+export const hasRedis = hasRedisServer || redisUrl !== undefined;
 
 /** A server of our own, started. */
-export async function ownRedis(): Promise<RedisServer> {
+export async function startRedis(): Promise<RedisServer> {
   const server = new RedisServer();
   await server.start();
   return server;
@@ -63,15 +62,14 @@ export async function ownRedis(): Promise<RedisServer> {
 
 /** Runs `body` with the URL of a Redis and a prefix nobody else uses there. */
 export async function withRedis(body: (url: string, prefix: string) => Promise<void>): Promise<void> {
-  const given = Deno.env.get("TEST_REDIS_URL");
   const prefix = `test:${crypto.randomUUID()}:`;
-  if (given !== undefined) return await body(given, prefix);
-  await using server = await ownRedis();
+  if (redisUrl !== undefined) return await body(redisUrl, prefix);
+  await using server = await startRedis();
   await body(server.url, prefix);
 }
 
 /** Sends one command on a connection of its own. */
-export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
+export async function sendRedisCommand(url: string, name: string, ...args: string[]): Promise<unknown> {
   const client = new Redis(url);
   const ended = new Promise((resolve) => client.once("end", resolve));
   try {

@@ -1,14 +1,15 @@
-// The engines that the suites of search run on: a whole gateway on each, gone when it is disposed.
+// The engines for the search suites: a gateway on each, deleted when it is disposed.
 import assert from "node:assert/strict";
 import type { Actor } from "@/core/actor.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { temporaryDatabase } from "../temporary_database.ts";
+import { createTemporaryDatabase } from "../temporary_database.ts";
+import { postgresUrl } from "../tier.ts";
 
-export type Opened = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
-export type Engine = { name: string; open(environment?: Record<string, string>): Promise<Opened> };
+export type OpenedEngine = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
+export type Engine = { name: string; open(environment?: Record<string, string>): Promise<OpenedEngine> };
 
-const url = Deno.env.get("TEST_POSTGRES_URL");
+const url = postgresUrl;
 
 const sqlite: Engine = {
   name: "sqlite",
@@ -22,7 +23,7 @@ const sqlite: Engine = {
 export const engines: readonly Engine[] = url === undefined ? [sqlite] : [sqlite, {
   name: "postgres",
   async open(environment) {
-    const database = await temporaryDatabase(url);
+    const database = await createTemporaryDatabase(url);
     const gateway = await openGateway({ ...environment, SVC_DATABASE_URL: database.url });
     return {
       gateway,
@@ -45,7 +46,7 @@ export function testSearch(name: string, run: (gateway: Harness) => Promise<void
   if (url === undefined) Deno.test.ignore(`${name} (postgres: TEST_POSTGRES_URL is not set)`, () => {});
 }
 
-/** A new room of alice with these texts as messages, sent all at once. */
+/** A new room of alice with these texts as messages, sent concurrently. */
 export async function fillRoom(
   gateway: Harness,
   alice: Caller,
@@ -67,12 +68,12 @@ export async function fillRoom(
     tokenId: undefined,
     expiresAt: undefined,
   };
-  const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isRead: false };
+  const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isReadOnly: false };
   const sent = await Promise.all(texts.map((text) => send.run(context, send.input.parse({ roomId, text }))));
   return { roomId, ids: sent.map((outcome) => (outcome as { output: { id: string } }).output.id) };
 }
 
-/** A line in the test's output. */
-export function print(line: string): void {
+/** Prints a line to the output of the test. */
+export function printLine(line: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 }

@@ -1,18 +1,19 @@
-// The golden questions: real texts in six languages, an oracle that shares no code with search, recall and precision per engine.
+// Golden queries: real texts in six languages, an oracle without shared code, recall and precision for each engine.
 import assert from "node:assert/strict";
-import type { Answer, Caller } from "../harness.ts";
-import { engines, fillRoom, print } from "./search_engines.ts";
-import { goldenTexts, PACKAGES } from "./search_texts.ts";
+import type { ApiResponse, Caller } from "../harness.ts";
+import { engines, fillRoom, printLine } from "./search_engines.ts";
+import { PACKAGES, readCorpus } from "./search_corpus.ts";
+import { startStopwatch } from "../cpu_time.ts";
 
 const RECALL_MIN = 0.98;
 const PRECISION_MIN = 0.9;
 const TOP = 10;
 
-/** How a question is meant: whole words (all of them), a part of a word, words in this order, or parts without others. */
+/** The meaning of a query: all whole words, a part of a word, words in this order, or parts without others. */
 const KINDS = ["words", "part", "phrase", "without"] as const;
 type Kind = (typeof KINDS)[number];
 
-const QUESTIONS: Readonly<Record<string, Readonly<Record<Kind, readonly string[]>>>> = {
+const QUERIES: Readonly<Record<string, Readonly<Record<Kind, readonly string[]>>>> = {
   en: {
     words: [
       "terminal",
@@ -61,15 +62,15 @@ const QUESTIONS: Readonly<Record<string, Readonly<Record<Kind, readonly string[]
   },
 };
 
-const fold = (text: string): string =>
+const normalize = (text: string): string =>
   text.toLowerCase().normalize("NFD").replaceAll(/\p{Mn}/gu, "").replaceAll("ß", "ss");
 
-/** Places of the texts that answer, found by reading them all. */
+/** Indexes of the matching texts, found by a full scan. */
 function relevant(texts: readonly string[], language: string, kind: Kind, question: string): Set<number> {
   const segmenter = new Intl.Segmenter(language, { granularity: "word" });
-  const plain = fold(question.replaceAll('"', ""));
+  const plain = normalize(question.replaceAll('"', ""));
   const answers = texts.map((text) => {
-    const folded = fold(text);
+    const folded = normalize(text);
     const line = folded.replaceAll(/\s+/g, " ");
     if (kind === "part") return line.includes(plain);
     if (kind === "without") {
@@ -84,11 +85,11 @@ function relevant(texts: readonly string[], language: string, kind: Kind, questi
   return new Set(answers.flatMap((isAnswer, place) => isAnswer ? [place] : []));
 }
 
-async function ask(who: Caller, body: Record<string, unknown>): Promise<string[]> {
+async function search(who: Caller, body: Record<string, unknown>): Promise<string[]> {
   const ids: string[] = [];
   let cursor: string | null = null;
   do {
-    const answer: Answer = await who.post("/v1/search", {
+    const answer: ApiResponse = await who.post("/v1/search", {
       ...body,
       limit: 100,
       ...(cursor === null ? {} : { cursor }),
@@ -100,7 +101,7 @@ async function ask(who: Caller, body: Record<string, unknown>): Promise<string[]
   return ids;
 }
 
-const texts = goldenTexts();
+const texts = readCorpus();
 
 for (const { name, open } of engines) {
   const title = `search answers the golden questions in six languages (${name})`;
@@ -118,10 +119,10 @@ for (const { name, open } of engines) {
     assert.ok(all >= 5000, `${all} texts`);
     const filled = new Map<string, { roomId: string; ids: string[] }>();
     for (const [language, some] of texts) filled.set(language, await fillRoom(gateway, alice, some));
-    const startedAt = performance.now();
+    const took = startStopwatch();
     while ((await alice.get("/v1/search?q=ready")).body.degraded) continue;
-    const indexedMs = performance.now() - startedAt;
-    for (const [language, byKind] of Object.entries(QUESTIONS)) {
+    const indexing = took();
+    for (const [language, byKind] of Object.entries(QUERIES)) {
       const { roomId, ids } = filled.get(language) ?? { roomId: "", ids: [] };
       const some: readonly string[] = texts.get(language) ?? [];
       for (const kind of KINDS) {
@@ -135,8 +136,8 @@ for (const { name, open } of engines) {
             assert.ok(wanted.size < relevant(some, language, kind, asked).size, `${query} leaves nothing out`);
           }
           const filters = { roomIds: [roomId] };
-          const found = await ask(alice, { query, filters, sort: "recent" });
-          const best = (await ask(alice, { query, filters, sort: "relevance" })).slice(0, TOP);
+          const found = await search(alice, { query, filters, sort: "recent" });
+          const best = (await search(alice, { query, filters, sort: "relevance" })).slice(0, TOP);
           assert.equal(new Set(found).size, found.length, `${query}: no doubles`);
           const right = found.filter((id) => wanted.has(id)).length;
           if (kind === "without") assert.equal(right, found.length, `${query} finds what it must not`);
@@ -145,16 +146,16 @@ for (const { name, open } of engines) {
           recall += right / wanted.size;
           precisionOfAll += found.length === 0 ? 0 : right / found.length;
           precision += rightAtTop / Math.max(1, Math.min(TOP, wanted.size, best.length));
-          if (right < wanted.size) print(`  ${language} ${query}: ${right} of ${wanted.size}`);
+          if (right < wanted.size) printLine(`  ${language} ${query}: ${right} of ${wanted.size}`);
         }
       }
     }
     const [r, p, a] = [recall, precision, precisionOfAll].map((sum) => sum / questions);
-    print(
+    printLine(
       `  ${name}: ${questions} questions over ${all} messages: recall ${
         r?.toFixed(3)
       }, precision of the first ${TOP} ` +
-        `${p?.toFixed(3)}, of all found ${a?.toFixed(3)}; caught up in ${Math.round(indexedMs)} ms`,
+        `${p?.toFixed(3)}, of all found ${a?.toFixed(3)}; caught up in ${indexing}`,
     );
     assert.ok(questions >= 60, `${questions} questions`);
     assert.ok(r !== undefined && r >= RECALL_MIN, `recall ${r}`);

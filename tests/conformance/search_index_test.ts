@@ -1,38 +1,36 @@
-// The index itself, on each engine: other kinds of things, transactions, versions, restarts, a log that was cut, many at once.
+// The index on each engine: other kinds of resources, transactions, versions, restarts, trimmed logs, concurrency.
 import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { z } from "@zod/zod";
 import { sql } from "kysely";
 import type { Actor } from "@/core/actor.ts";
 import type { Context } from "@/core/operation.ts";
 import { Cursors } from "@/core/page.ts";
-import {
-  type Found,
-  type Searchable,
-  type SearchEntry,
-  SearchIndex,
-  SearchIndexer,
-  SearchService,
-} from "@/modules/search/mod.ts";
-import { MessageRows } from "@/modules/search/message/store.ts";
-import { SearchScope } from "@/modules/search/scope.ts";
+import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
+import { SearchIndexer } from "@/modules/search/indexer.ts";
+import { SearchIndex } from "@/modules/search/mod.ts";
+import { SearchService } from "@/modules/search/service.ts";
+import { IndexedMessageStore } from "@/modules/message/indexed_message_store.ts";
+import { messageStream } from "@/modules/message/searchable.ts";
+import { SearchViewer } from "@/modules/search/search_viewer.ts";
 import { openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import { SearchStore } from "@/modules/search/store.ts";
-import { onPostgres } from "../engines.ts";
+import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { testSearch } from "./search_engines.ts";
 import { eventually } from "../wait.ts";
 
 const NOTE = z.object({ id: z.string(), title: z.string() });
 
-/** Notes kept in a map, as a module would keep them in a table. */
-class Notes implements Searchable {
+/** Notes in a map instead of the table of a module. */
+class NoteSearchable implements Searchable {
   readonly kind = "note";
   readonly scope = "note.read";
   readonly item = NOTE;
   readonly rows = new Map<string, z.output<typeof NOTE>>();
 
-  load(_actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+  load(_actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>> {
     const rows = ids.flatMap((id) => this.rows.get(id) ?? []);
     return Promise.resolve(new Map(rows.map((row) => [row.id, { fields: { title: row.title }, item: row }])));
   }
@@ -54,24 +52,31 @@ function contextOf(principalId: string): Context {
     tokenId: undefined,
     expiresAt: undefined,
   };
-  return { actor, requestId: "test", access: { scope: "search.read" }, operation: "search.structured", isRead: true };
+  return {
+    actor,
+    requestId: "test",
+    access: { scope: "search.read" },
+    operation: "search.structured",
+    isReadOnly: true,
+  };
 }
 
-function notesOn(gateway: Harness): {
-  notes: Notes;
+function registerNotes(gateway: Harness): {
+  notes: NoteSearchable;
   index: SearchIndex;
   note: (id: string, title: string, more: Partial<SearchEntry>) => SearchEntry;
   find: (who: string, query: string) => Promise<string[]>;
 } {
   const { store } = gateway.app;
-  const notes = new Notes();
+  const notes = new NoteSearchable();
   const index = new SearchIndex(store);
   const service = new SearchService({
     store,
     clock: gateway.clock,
     cursors: new Cursors(new Uint8Array(32)),
-    indexer: new SearchIndexer({ store, index }),
+    indexer: new SearchIndexer({ store, index, stream: messageStream }),
     sources: [notes],
+    people: { sendersOf: () => Promise.resolve([]) },
   });
   return {
     notes,
@@ -96,6 +101,7 @@ function notesOn(gateway: Harness): {
         mode: "keyword",
         sort: "relevance",
         context: 0,
+        include: [],
         limit: 20,
       });
       return answer.items.map((item) => (item as unknown as { note: { id: string } }).note.id);
@@ -104,12 +110,12 @@ function notesOn(gateway: Harness): {
 }
 
 testSearch(
-  "SearchIndex.put makes things of other modules findable by who may read their room, or by their owner",
+  "SearchIndex.put makes resources of other modules findable by readers of their room, or by their owner",
   async (gateway) => {
     const [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
     for (const one of [alice, bob]) await one.get("/v1/rooms");
     const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
-    const { index, note, find } = notesOn(gateway);
+    const { index, note, find } = registerNotes(gateway);
     await index.put(
       note("shared", "Quarterly figures", { roomId }),
       note("private", "Quarterly diary", { principalId: "bob" }),
@@ -123,8 +129,8 @@ testSearch(
   },
 );
 
-testSearch("SearchIndex.put and remove belong to the transaction they are called in", async (gateway) => {
-  const { index, note, find } = notesOn(gateway);
+testSearch("SearchIndex.put and remove are part of the transaction they are called in", async (gateway) => {
+  const { index, note, find } = registerNotes(gateway);
   await assert.rejects(gateway.app.store.write(async () => {
     await index.put(note("a", "Undone", { principalId: "alice" }));
     throw new Error("no");
@@ -139,7 +145,7 @@ testSearch("SearchIndex.put and remove belong to the transaction they are called
 });
 
 testSearch("SearchIndex.put never lets an older version replace a newer one", async (gateway) => {
-  const { index, notes, note, find } = notesOn(gateway);
+  const { index, notes, note, find } = registerNotes(gateway);
   await index.put(note("a", "second wording", { principalId: "alice", version: 2 }));
   await index.put(note("a", "first wording", { principalId: "alice", version: 1 }));
   notes.rows.set("a", { id: "a", title: "second wording" });
@@ -149,8 +155,8 @@ testSearch("SearchIndex.put never lets an older version replace a newer one", as
   assert.deepEqual(await find("alice", "second"), []);
 });
 
-testSearch("SearchIndex keeps more than a thousand things of one millisecond apart", async (gateway) => {
-  const { index, note, find } = notesOn(gateway);
+testSearch("SearchIndex stores more than a thousand resources of one millisecond", async (gateway) => {
+  const { index, note, find } = registerNotes(gateway);
   const ids = Array.from({ length: 1500 }, (_, at) => `note${at}`);
   await index.put(...ids.map((id) => note(id, `crowded ${id}`, { principalId: "alice" })));
   for (const id of ["note0", "note1023", "note1024", "note1499"]) {
@@ -159,7 +165,7 @@ testSearch("SearchIndex keeps more than a thousand things of one millisecond apa
 });
 
 testSearch(
-  "search finds edits also when the log that told of them was cut before they were indexed",
+  "search finds edits whose events were trimmed before they were indexed",
   async (gateway) => {
     const alice = await gateway.as("alice");
     const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
@@ -180,29 +186,31 @@ testSearch(
   },
 );
 
-onPostgres("search finds an edit also when what told of it goes while its room is indexed", async (environment) => {
+testOnPostgres("search finds an edit whose event is trimmed while its room is indexed", async (environment) => {
   await using gateway = await openGateway(environment);
   const alice = await gateway.as("alice");
   const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
   const { body: { id } } = await alice.post("/v1/messages", { roomId, text: "as it was" });
   assert.equal((await alice.get("/v1/search?q=was")).body.totalEstimate, 1);
-  const { indexedBetween } = MessageRows.prototype;
+  const { findBetween } = IndexedMessageStore.prototype;
   let dropped: number | undefined;
+  const outside = AsyncLocalStorage.snapshot();
   try {
-    MessageRows.prototype.indexedBetween = async function (...asked) {
-      dropped ??= await gateway.app.store.log.trim(0, 0);
-      return await indexedBetween.apply(this, asked);
+    IndexedMessageStore.prototype.findBetween = async function (...asked) {
+      // As from another node, outside of the transaction that indexes.
+      dropped ??= await outside(() => gateway.app.store.log.trim(0, 0));
+      return await findBetween.apply(this, asked);
     };
     assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "changed" })).status, 200);
     await eventually(async () => assert.equal((await alice.get("/v1/search?q=changed")).body.totalEstimate, 1), 5000);
     assert.ok((dropped ?? 0) > 0);
   } finally {
-    MessageRows.prototype.indexedBetween = indexedBetween;
+    IndexedMessageStore.prototype.findBetween = findBetween;
   }
 });
 
 testSearch(
-  "every message is found as soon as it is acknowledged, while others are sent and searched",
+  "every message is found once it is acknowledged, during concurrent sends and searches",
   async (gateway) => {
     const alice = await gateway.as("alice");
     const rooms: string[] = [];
@@ -217,7 +225,7 @@ testSearch(
   },
 );
 
-testSearch("search forgets a room that is purged", async (gateway) => {
+testSearch("purging a room removes it from the index", async (gateway) => {
   const alice = await gateway.as("alice", { role: "owner" });
   const roomId: string = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
   await alice.post("/v1/messages", { roomId, text: "ephemeral" });
@@ -228,11 +236,11 @@ testSearch("search forgets a room that is purged", async (gateway) => {
   assert.deepEqual((await alice.get("/v1/search?q=ephemeral")).body.items, []);
   assert.equal((await alice.get("/v1/collaboration/search/status")).body.documents, 0);
   const { store } = gateway.app;
-  assert.deepEqual(await new SearchStore(store.db, store.dialect).laggingAnywhere(10), []);
+  assert.deepEqual(await new SearchStore(store.db, store.dialect).laggingInAllTenants(10), []);
 });
 
-testSearch("search finds what is said to be of any year", async (gateway) => {
-  const { index, note, find } = notesOn(gateway);
+testSearch("search finds resources with times of any year", async (gateway) => {
+  const { index, note, find } = registerNotes(gateway);
   const years = ["0001", "1600", "1969", "2300", "9999"];
   const at = (year: string): string => `${year}-07-01T00:00:00.000Z`;
   for (const version of [1, 2]) {
@@ -243,7 +251,7 @@ testSearch("search finds what is said to be of any year", async (gateway) => {
   assert.deepEqual(await find("alice", "old"), []);
 });
 
-testSearch("a reindex that was given up does not keep another from starting", async (gateway) => {
+testSearch("a reindex that failed permanently does not prevent another", async (gateway) => {
   const alice = await gateway.as("alice", { role: "owner" });
   await gateway.app.jobs.stop();
   const path = "/v1/collaboration/search/reindex";
@@ -255,7 +263,7 @@ testSearch("a reindex that was given up does not keep another from starting", as
   assert.equal((await alice.post(path)).status, 202);
 });
 
-Deno.test("search survives a restart: what was indexed stays, what was not is caught up with", async () => {
+Deno.test("search after a restart has all indexed messages and indexes the others", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-search-" });
   try {
     const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
@@ -276,7 +284,7 @@ Deno.test("search survives a restart: what was indexed stays, what was not is ca
   }
 });
 
-Deno.test("indexing goes on while messages keep coming", async () => {
+Deno.test("indexing continues while messages arrive", async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice", { role: "admin" });
   const roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
@@ -290,11 +298,11 @@ Deno.test("indexing goes on while messages keep coming", async () => {
   assert.ok(documents > 0);
 });
 
-onPostgres("nodes index in turns in the background, one at a time", async ({ SVC_DATABASE_URL }) => {
+testOnPostgres("one node at a time indexes in the background", async ({ SVC_DATABASE_URL }) => {
   const store = await openStore(SVC_DATABASE_URL ?? "", systemClock);
   const ask = (until: Promise<void>): Promise<boolean> =>
     store.write(async (tx) => {
-      const isAlone = await new SearchStore(tx.db, store.dialect).isAlone();
+      const isAlone = await new SearchStore(tx.db, store.dialect).tryLockBackground();
       answered.resolve();
       await until;
       return isAlone;
@@ -310,10 +318,10 @@ onPostgres("nodes index in turns in the background, one at a time", async ({ SVC
   await store.close();
 });
 
-Deno.test("SearchScope cannot be made without a tenant and a principal", () => {
+Deno.test("SearchViewer.of requires a tenant and a principal", () => {
   const { actor } = contextOf("alice");
-  assert.throws(() => SearchScope.of({ ...actor, tenantId: "" }), TypeError);
-  assert.throws(() => SearchScope.of({ ...actor, principalId: "" }), TypeError);
-  assert.equal(SearchScope.of({ ...actor, role: "guest" }).seesPublic, false);
-  assert.equal(SearchScope.of({ ...actor, kind: "agent", ownerId: "bob" }).seesPublic, false);
+  assert.throws(() => SearchViewer.of({ ...actor, tenantId: "" }), TypeError);
+  assert.throws(() => SearchViewer.of({ ...actor, principalId: "" }), TypeError);
+  assert.equal(SearchViewer.of({ ...actor, role: "guest" }).canBrowsePublic, false);
+  assert.equal(SearchViewer.of({ ...actor, kind: "agent", ownerId: "bob" }).canBrowsePublic, false);
 });

@@ -1,23 +1,22 @@
 // The databases that the store's suites run on. Each opened store starts empty and is gone when it is disposed.
 import type { PGlite } from "npm:@electric-sql/pglite@0.5.16";
 import type { Kysely } from "kysely";
-import { core } from "@/adapters/migrations/0001_core.ts";
-import { streamRights } from "@/adapters/migrations/0027_stream_rights.ts";
-import type { Migration } from "@/adapters/migrations/migration.ts";
-import { manyRows } from "@/adapters/postgres_rows.ts";
-import { translate } from "@/adapters/postgres_sql.ts";
-import { type Connection, Rerun, type Row, type Rows, sqlValue } from "@/adapters/session.ts";
+import { type AnyStore, migrateStore, openStore } from "@/adapters/open.ts";
+import { bulkInsert } from "@/adapters/postgres_bulk_insert.ts";
+import { translateError } from "@/adapters/postgres_errors.ts";
+import { type Row, type Rows, SerializationRetry, type SqlConnection, sqlValue } from "@/adapters/sql_session.ts";
 import { SqlStore } from "@/adapters/sql_store.ts";
 import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import type { Clock } from "@/core/clock.ts";
-import { asAdmin, type TemporaryDatabase } from "../temporary_database.ts";
+import type { Migration, MigrationOwner } from "@/core/migration.ts";
+import { type TemporaryDatabase, withAdminConnection } from "../temporary_database.ts";
 
 /** What the suites write to, besides the core tables. */
 export type Notes = { note: { id: string; body: string | null; stars: number } };
 
-const notes: Migration = {
-  name: "9999_note",
+const baseline: Migration = {
+  name: "0001_baseline",
   async up(db: Kysely<unknown>): Promise<void> {
     await db.schema.createTable("note")
       .addColumn("id", "text", (column) => column.primaryKey())
@@ -27,10 +26,11 @@ const notes: Migration = {
   },
 };
 
-export const testMigrations: readonly Migration[] = [core, streamRights, notes];
+/** The one module of these databases. */
+export const notes = { name: "note", migrations: [baseline] } satisfies MigrationOwner;
 
 /** A clock that tests move by hand. */
-export class HandClock implements Clock {
+export class ManualClock implements Clock {
   ms = Date.parse("2026-01-01T00:00:00.000Z");
 
   now(): number {
@@ -38,11 +38,11 @@ export class HandClock implements Clock {
   }
 }
 
-export type Opened = {
+export type OpenedStore = {
   store: SqlStore<Notes>;
   /** A second store on the same database, as another process would have. */
-  another: (migrations?: readonly Migration[]) => SqlStore<Notes>;
-  clock: HandClock;
+  openSecond: () => SqlStore<Notes>;
+  clock: ManualClock;
   [Symbol.asyncDispose](): Promise<void>;
 };
 
@@ -51,19 +51,19 @@ export type Backend = {
   /** Whether `another` can be had. */
   isShared: boolean;
   hasOwnTimers?: true;
-  open(): Promise<Opened>;
+  open(): Promise<OpenedStore>;
 };
 
-type Open = (clock: Clock, migrations: readonly Migration[]) => SqlStore<Notes>;
+type OpenStore = (clock: Clock) => SqlStore<Notes>;
 
-async function opened(open: Open, drop: () => Promise<void>): Promise<Opened> {
-  const clock = new HandClock();
-  const store = open(clock, testMigrations);
-  await store.migrate();
+async function openMigrated(open: OpenStore, drop: () => Promise<void>): Promise<OpenedStore> {
+  const clock = new ManualClock();
+  const store = open(clock);
+  await store.migrate([notes]);
   return {
     store,
     clock,
-    another: (migrations = testMigrations) => open(clock, migrations),
+    openSecond: () => open(clock),
     async [Symbol.asyncDispose]() {
       await store.close();
       await drop();
@@ -74,8 +74,7 @@ async function opened(open: Open, drop: () => Promise<void>): Promise<Opened> {
 export const sqliteMemory: Backend = {
   name: "sqlite :memory:",
   isShared: false,
-  open: () =>
-    opened((clock, migrations) => openSqliteStore(":memory:", { clock, migrations }), () => Promise.resolve()),
+  open: () => openMigrated((clock) => openSqliteStore(":memory:", { clock }), () => Promise.resolve()),
 };
 
 export const sqliteFile: Backend = {
@@ -83,17 +82,27 @@ export const sqliteFile: Backend = {
   isShared: true,
   async open() {
     const folder = await Deno.makeTempDir({ prefix: "gateway-store-" });
-    return await opened(
-      (clock, migrations) => openSqliteStore(`${folder}/data/gateway.db`, { clock, migrations }),
+    return await openMigrated(
+      (clock) => openSqliteStore(`${folder}/data/gateway.db`, { clock }),
       () => Deno.remove(folder, { recursive: true }),
     );
   },
 };
 
+/** A store that has the core tables. */
+export async function openMigratedStore(url: string, clock: Clock): Promise<AnyStore> {
+  const store = await openStore(url, clock);
+  await migrateStore(store).catch(async (cause) => {
+    await store.close();
+    throw cause;
+  });
+  return store;
+}
+
 /** The URL of a PostgreSQL server with a schema of its own, dropped at the end. */
-export async function temporarySchema(url: string): Promise<TemporaryDatabase> {
+export async function createTemporarySchema(url: string): Promise<TemporaryDatabase> {
   const schema = `test_${crypto.randomUUID().replaceAll("-", "")}`;
-  const run = (sql: string): Promise<void> => asAdmin(url, (admin) => admin.unsafe(sql));
+  const run = (sql: string): Promise<void> => withAdminConnection(url, (admin) => admin.unsafe(sql));
   await run(`create schema ${schema}`);
   const withSchema = new URL(url);
   withSchema.searchParams.set("search_path", schema);
@@ -101,14 +110,14 @@ export async function temporarySchema(url: string): Promise<TemporaryDatabase> {
 }
 
 /** A PostgreSQL server. */
-export function postgresServer(url: string): Backend {
+export function postgresBackend(url: string): Backend {
   return {
     name: "postgres",
     isShared: true,
     async open() {
-      const schema = await temporarySchema(url);
-      return await opened(
-        (clock, migrations) => openPostgresStore(schema.url, { clock, migrations }),
+      const schema = await createTemporarySchema(url);
+      return await openMigrated(
+        (clock) => openPostgresStore(schema.url, { clock }),
         () => schema.drop(),
       );
     },
@@ -116,24 +125,24 @@ export function postgresServer(url: string): Backend {
 }
 
 /** PostgreSQL inside the test: everything of the store but its sockets. */
-export function pgliteServer(pglite: PGlite): Backend {
+export function pgliteBackend(pglite: PGlite): Backend {
   return {
     name: "pglite",
     isShared: false,
     hasOwnTimers: true,
     async open() {
       await pglite.exec("drop schema if exists public cascade; create schema public");
-      return await opened((clock, migrations) =>
+      return await openMigrated((clock) =>
         new SqlStore<Notes>({
           dialect: "postgres",
-          lanes: [new PgliteConnection(pglite)],
-          rules: { beforeSavepoint: "", gather: () => undefined },
-        }, { clock, migrations }), () => Promise.resolve());
+          writers: [new PgliteConnection(pglite)],
+          rules: { isExclusive: false, beforeSavepoint: "", gather: () => undefined },
+        }, { clock }), () => Promise.resolve());
     },
   };
 }
 
-class PgliteConnection implements Connection {
+class PgliteConnection implements SqlConnection {
   readonly #pglite: PGlite;
   #controls: Promise<unknown> = Promise.resolve();
 
@@ -155,13 +164,13 @@ class PgliteConnection implements Connection {
       });
       return { rows, changed: affectedRows ?? 0 };
     } catch (thrown) {
-      throw translate(thrown);
+      throw translateError(thrown);
     }
   }
 
   async insertMany(table: string, rows: readonly Row[]): Promise<void> {
     if (rows.length === 0) return;
-    const { sql, parameters } = manyRows(table, rows);
+    const { sql, parameters } = bulkInsert(table, rows);
     await this.run(sql, parameters);
   }
 
@@ -173,7 +182,7 @@ class PgliteConnection implements Connection {
     await this.#controls;
     const { rows } = await this.#pglite.query<{ isOk: boolean }>(`select true as "isOk"`).catch(() => ({ rows: [] }));
     await this.#pglite.exec("commit");
-    if (rows.length === 0) throw new Rerun("The transaction had been aborted");
+    if (rows.length === 0) throw new SerializationRetry("The transaction was aborted");
   }
 
   async rollback(): Promise<void> {

@@ -1,42 +1,41 @@
 // The store's suites on SQLite.
 import assert from "node:assert/strict";
-import { nextTurn, systemClock } from "@/core/clock.ts";
-import type { Migration } from "@/adapters/migrations/migration.ts";
-import { openStore } from "@/adapters/open.ts";
+import { nextTick, systemClock } from "@/core/clock.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
+import type { Migration, MigrationOwner } from "@/core/migration.ts";
 import { hasSmallDisk, SmallDisk } from "../fault/small_disk.ts";
-import { logged } from "../logged.ts";
-import { pause } from "../wait.ts";
+import { captureLog } from "../log_capture.ts";
+import { blockThread, pause } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
-import { type Notes, sqliteFile, sqliteMemory, testMigrations } from "./store_backends.ts";
-import { draft, note, onStore, storeSuite } from "./store_suite.ts";
+import { type Notes, notes, openMigratedStore, sqliteFile, sqliteMemory } from "./store_backends.ts";
+import { eventDraft, noteRow, storeSuite, testOnStore } from "./store_suite.ts";
 
 for (const backend of [sqliteMemory, sqliteFile]) {
   storeSuite(backend);
   jobSuite(backend);
   idempotencySuite(backend);
 
-  onStore(backend, "a lone writer commits within the turn it came in", async ({ store }) => {
+  testOnStore(backend, "a lone writer commits within the turn it came in", async ({ store }) => {
     await pause(10);
     let turns = 0;
     const counter = setImmediate(() => turns++);
-    await store.write((tx) => tx.emit(draft("room:1")));
+    await store.write((tx) => tx.emit(eventDraft("room:1")));
     clearImmediate(counter);
     assert.equal(turns, 0);
   });
 
-  onStore(backend, "who writes page after page leaves everybody a turn between two of them", async ({ store }) => {
+  testOnStore(backend, "who writes page after page leaves everybody a turn between two of them", async ({ store }) => {
     const pages = 8;
     let [turns, isOver] = [0, false];
     const counting = (async () => {
-      for (; !isOver; turns++) await nextTurn();
+      for (; !isOver; turns++) await nextTick();
     })();
     for (let page = 0; page < pages; page++) {
       await store.write(async (tx) => {
         // As long as a page with much on it.
-        for (const startedAt = performance.now(); performance.now() - startedAt < 5;);
-        await tx.emit(draft("room:1"));
+        blockThread(5);
+        await tx.emit(eventDraft("room:1"));
       });
     }
     isOver = true;
@@ -48,15 +47,15 @@ for (const backend of [sqliteMemory, sqliteFile]) {
 Deno.test("a database that was closed is one whole file, which only its owner reads", async () => {
   const folder = await Deno.makeTempDir();
   try {
-    const store = await openStore(`sqlite:${folder}/gateway.db`, systemClock);
-    await store.write((tx) => tx.emit(draft("room:1")));
+    const store = await openMigratedStore(`sqlite:${folder}/gateway.db`, systemClock);
+    await store.write((tx) => tx.emit(eventDraft("room:1")));
     assert.ok(Deno.readDirSync(folder).some(({ name }) => name.endsWith("-wal")));
     for (const { name } of Deno.readDirSync(folder)) {
       assert.equal((Deno.statSync(`${folder}/${name}`).mode ?? 0) & 0o077, 0, name);
     }
     await store.close();
     assert.deepEqual(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["gateway.db"]);
-    const again = await openStore(`sqlite:${folder}/gateway.db`, systemClock);
+    const again = await openMigratedStore(`sqlite:${folder}/gateway.db`, systemClock);
     assert.equal((await again.log.position("acme", "room:1")).head, 1);
     await again.close();
   } finally {
@@ -71,11 +70,11 @@ Deno.test({
   async fn() {
     const folder = await Deno.makeTempDir();
     const url = `sqlite:${folder}/gateway.db`;
-    const first = await openStore(url, systemClock);
+    const first = await openMigratedStore(url, systemClock);
     const { ino } = await Deno.stat(`${folder}/gateway.db`);
     const isLocked = () => Deno.readTextFileSync("/proc/locks").includes(`:${ino} `);
     assert.ok(isLocked());
-    const second = await openStore(url, systemClock);
+    const second = await openMigratedStore(url, systemClock);
     assert.ok(isLocked());
     await second.close();
     await first.close();
@@ -89,28 +88,29 @@ Deno.test("a file that is no database is refused by the name of its variable", a
     file,
     "a text that is as long as the head of a database, which has one hundred bytes, and then some more",
   );
-  await assert.rejects(openStore(`sqlite:${file}`, systemClock), /SVC_DATABASE_URL/);
+  await assert.rejects(openMigratedStore(`sqlite:${file}`, systemClock), /SVC_DATABASE_URL/);
   await Deno.remove(file);
 });
 
 Deno.test("a database of before tells by name what it is brought up to date with, a new one and one of today nothing", async () => {
   const folder = await Deno.makeTempDir();
   const added: Migration = {
-    name: "9999_added",
+    name: "0002_added",
     async up(db) {
       await db.schema.alterTable("note").addColumn("added", "text").execute();
     },
   };
-  const said = (steps: readonly Migration[]) =>
-    logged(["gateway", "store"], async () => {
-      const store = openSqliteStore<Notes>(`${folder}/gateway.db`, { clock: systemClock, migrations: steps });
-      await store.migrate();
+  const later = { name: "note", migrations: [...notes.migrations, added] };
+  const said = (modules: readonly MigrationOwner[]) =>
+    captureLog(["gateway", "store"], async () => {
+      const store = openSqliteStore<Notes>(`${folder}/gateway.db`, { clock: systemClock });
+      await store.migrate(modules);
       await store.close();
     });
-  assert.deepEqual(await said(testMigrations), []);
-  const [begun, ended, ...rest] = await said([...testMigrations, added]);
-  assert.deepEqual([begun?.properties.migration, typeof ended?.properties.ms, rest], ["9999_added", "number", []]);
-  assert.deepEqual(await said([...testMigrations, added]), []);
+  assert.deepEqual(await said([notes]), []);
+  const [begun, ended, ...rest] = await said([later]);
+  assert.deepEqual([begun?.properties.migration, typeof ended?.properties.ms, rest], ["note/0002_added", "number", []]);
+  assert.deepEqual(await said([later]), []);
   await Deno.remove(folder, { recursive: true });
 });
 
@@ -119,17 +119,17 @@ Deno.test({
   ignore: !hasSmallDisk,
   async fn() {
     await using disk = await SmallDisk.open(1024 * 1024, "root");
-    const options = { clock: systemClock, migrations: testMigrations };
+    const options = { clock: systemClock };
     const store = openSqliteStore<Notes>(`${disk.folder}/gateway.db`, options);
-    await store.migrate();
+    await store.migrate([notes]);
     await disk.fill();
     const body = "x".repeat(100_000);
     await assert.rejects(
-      store.write((tx) => tx.insertMany("note", [{ ...note("a"), body }])),
-      { code: "unavailable", message: "The disk is full: this was not saved" },
+      store.write((tx) => tx.insertMany("note", [{ ...noteRow("a"), body }])),
+      { code: "unavailable", message: "The disk is full: the change was not saved" },
     );
     await disk.free();
-    await store.write((tx) => tx.insertMany("note", [note("b")]));
+    await store.write((tx) => tx.insertMany("note", [noteRow("b")]));
     assert.deepEqual(await store.db.selectFrom("note").select("id").execute(), [{ id: "b" }]);
     await store.close();
   },

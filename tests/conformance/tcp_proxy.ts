@@ -1,6 +1,6 @@
 // A TCP proxy before a server, for tests of what a broken network does.
 
-type Link = { isCut: boolean; isSwallowing: boolean; isMute: boolean };
+type Link = { isCut: boolean; isBlackholed: boolean; dropsResponses: boolean };
 
 export class TcpProxy {
   readonly url: string;
@@ -11,11 +11,12 @@ export class TcpProxy {
   readonly #pipes = new Set<Promise<void>>();
   readonly #accepting: Promise<void>;
   #isRefusing = false;
+  #stalled: PromiseWithResolvers<void> | undefined;
   #cutAfter: string | undefined;
 
   constructor(url: string) {
     const target = new URL(url);
-    this.#target = placeOf(url);
+    this.#target = addressOf(url);
     this.#listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     target.hostname = "127.0.0.1";
     target.port = String(this.#listener.addr.port);
@@ -34,19 +35,29 @@ export class TcpProxy {
   }
 
   /** Takes new connections to another server; those there are stay where they are. */
-  lead(url: string): void {
-    this.#target = placeOf(url);
+  routeTo(url: string): void {
+    this.#target = addressOf(url);
   }
 
   /** Swallows from now on whatever goes over the connections there are, without closing them; new ones work. */
-  swallow(): void {
-    for (const link of this.#links) link.isSwallowing = true;
+  blackhole(): void {
+    for (const link of this.#links) link.isBlackholed = true;
     this.#links.clear();
   }
 
   /** Swallows from now on what the server answers over the connections there are; it still gets what it is sent. */
-  mute(): void {
-    for (const link of this.#links) link.isMute = true;
+  dropResponses(): void {
+    for (const link of this.#links) link.dropsResponses = true;
+  }
+
+  /** Holds whatever is sent, in both directions, until `resume`. */
+  stall(): void {
+    this.#stalled ??= Promise.withResolvers<void>();
+  }
+
+  resume(): void {
+    this.#stalled?.resolve();
+    this.#stalled = undefined;
   }
 
   /** Cuts the next connection whose client sends `text`, once the server has had it and before the client hears. */
@@ -56,6 +67,7 @@ export class TcpProxy {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listener.close();
+    this.resume();
     for (const conn of this.#open) close(conn);
     await this.#accepting;
     await Promise.all(this.#pipes);
@@ -69,7 +81,7 @@ export class TcpProxy {
       }
       const server = await Deno.connect(this.#target);
       this.#open.add(client).add(server);
-      const link: Link = { isCut: false, isSwallowing: false, isMute: false };
+      const link: Link = { isCut: false, isBlackholed: false, dropsResponses: false };
       this.#links.add(link);
       this.#track(this.#pipe(client, server, link, true));
       this.#track(this.#pipe(server, client, link, false));
@@ -88,13 +100,14 @@ export class TcpProxy {
         const count = await from.read(buffer);
         if (count === null) break;
         const bytes = buffer.subarray(0, count);
+        await this.#stalled?.promise;
         if (isRequest && this.#cutAfter !== undefined && new TextDecoder().decode(bytes).includes(this.#cutAfter)) {
           this.#cutAfter = undefined;
           link.isCut = true;
         }
         // The server's answer is what gets lost.
         if (link.isCut && !isRequest) break;
-        if (link.isSwallowing || link.isMute && !isRequest) continue;
+        if (link.isBlackholed || link.dropsResponses && !isRequest) continue;
         for (let sent = 0; sent < count;) sent += await to.write(bytes.subarray(sent));
       }
     } catch {
@@ -108,7 +121,7 @@ export class TcpProxy {
   }
 }
 
-function placeOf(url: string): { hostname: string; port: number } {
+function addressOf(url: string): { hostname: string; port: number } {
   const { hostname, port } = new URL(url);
   return { hostname, port: Number(port) };
 }

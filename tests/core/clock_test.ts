@@ -1,7 +1,6 @@
 // Times as they are written.
 import assert from "node:assert/strict";
-import { setImmediate } from "node:timers";
-import { commonTurn, iso, turns } from "@/core/clock.ts";
+import { iso, nextSharedTick } from "@/core/clock.ts";
 
 Deno.test("iso writes years of four digits only, so that times as text are in the order of time", () => {
   assert.equal(iso(Date.parse("2026-03-01T12:00:00Z")), "2026-03-01T12:00:00.000Z");
@@ -11,23 +10,10 @@ Deno.test("iso writes years of four digits only, so that times as text are in th
   assert.equal(iso(-8.64e15), "0000-01-01T00:00:00.000Z");
 });
 
-Deno.test("work that keeps the thread busy lets others have a turn now and then, and light work does not", async () => {
-  let others = 0;
-  const rest = turns();
-  for (let step = 0; step < 5; step++) {
-    setImmediate(() => others++);
-    const until = performance.now() + 12;
-    while (performance.now() < until);
-    assert.equal(await rest(), true);
-    assert.equal(others, step + 1);
-  }
-  assert.equal(await turns()(), false);
-});
-
 Deno.test("those who ask for a common turn go on in the next one, step by step beside each other", async () => {
   const told: string[] = [];
   async function work(name: string): Promise<void> {
-    await commonTurn();
+    await nextSharedTick();
     told.push(`${name} 1`);
     await Promise.resolve();
     told.push(`${name} 2`);

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import fc from "npm:fast-check@4.10.2";
-import { BODIES } from "@/transport/ws/frame.ts";
+import { COMMAND_SCHEMAS } from "@/transport/ws/protocol.ts";
 import { openGateway } from "../harness.ts";
 
 type Fields = Record<string, unknown>;
 
 /** What no schema, or hardly any, was written for. */
-const ODDITIES: readonly string[] = [
+const ODD_VALUES: readonly string[] = [
   ..."null true false 0 -0 1 -1 1.5 1e-7 9007199254740991 9007199254740993 1e308 1e400".split(" "),
   ...`"" "\\u0020" "x" "0" "true" "é" "\\ud83d\\ude00" "a\\nb" "room_1" "constructor" "__proto__"`.split(" "),
   ...`"2026-02-30" "2026-01-05T10:00:00Z" "2026-01-05T10:00:00.123+02:00" "https://example.com/a?b#c"`.split(" "),
@@ -16,7 +16,7 @@ const ODDITIES: readonly string[] = [
   ...`{"__proto__":1} {"__proto__":{"id":"x"}} {"constructor":{"prototype":1}}`.split(" "),
   ...["x".repeat(300), "😀".repeat(70), Array(300).fill("x")].map((value) => JSON.stringify(value)),
 ];
-const STRANGE = ["surprise", "__proto__", "constructor", "toString", "", "0", "id", "roomId", "length"];
+const ODD_KEYS = ["surprise", "__proto__", "constructor", "toString", "", "0", "id", "roomId", "length"];
 
 /** Every value that can be had by putting `part` somewhere into `value`, or by taking something away where it is absent. */
 function changesOf(value: unknown, part: unknown, name: string): unknown[] {
@@ -55,7 +55,7 @@ function nameEvery(schema: z.ZodType, example: Fields, part: unknown): Fields[] 
 }
 
 /** Throws unless both schemas say the same of the input, and leave it alone. */
-function agree(name: string, plain: z.ZodType, compiled: z.ZodType, input: unknown): void {
+function assertSameResult(name: string, plain: z.ZodType, compiled: z.ZodType, input: unknown): void {
   const text = JSON.stringify(input);
   const expected = plain.safeParse(input);
   assert.equal(JSON.stringify(input), text, `${name}: the plain schema changed its input`);
@@ -88,18 +88,18 @@ function checkAll(schemas: readonly { name: string; schema: z.ZodType; example: 
   const pairs = schemas.map(({ name, schema, example }) => ({ name, schema, example, compiled: z.compile(schema) }));
   for (const { name, schema, compiled, example } of pairs) {
     assert.ok(compiled !== schema, `${name}: not compiled, so nothing is compared`);
-    for (const input of [example, {}, undefined, null, [], "", 0]) agree(name, schema, compiled, input);
+    for (const input of [example, {}, undefined, null, [], "", 0]) assertSameResult(name, schema, compiled, input);
   }
-  const parts = new Set([...ODDITIES, ...pairs.flatMap(({ example }) => partsOf(example))]);
+  const parts = new Set([...ODD_VALUES, ...pairs.flatMap(({ example }) => partsOf(example))]);
   const somePart = fc.oneof(
     { weight: 5, arbitrary: fc.constantFrom(...parts) },
     { weight: 1, arbitrary: fc.json({ maxDepth: 3 }) },
   ).map((text): unknown => JSON.parse(text));
   fc.assert(
-    fc.property(somePart, fc.constantFrom(...STRANGE), (part, strange) => {
+    fc.property(somePart, fc.constantFrom(...ODD_KEYS), (part, strange) => {
       for (const { name, schema, compiled, example } of pairs) {
-        for (const input of changesOf(example, part, strange)) agree(name, schema, compiled, input);
-        for (const input of nameEvery(schema, example, part)) agree(name, schema, compiled, input);
+        for (const input of changesOf(example, part, strange)) assertSameResult(name, schema, compiled, input);
+        for (const input of nameEvery(schema, example, part)) assertSameResult(name, schema, compiled, input);
       }
     }),
     { numRuns },
@@ -118,17 +118,17 @@ Deno.test("a compiled input of an operation says what the plain one says", async
 
 Deno.test("a compiled body of a command says what the plain one says", () => {
   const recovery = { recover: true, offset: 5, epoch: "e" };
-  const examples: Partial<Record<keyof typeof BODIES, Fields>> = {
+  const examples: Partial<Record<keyof typeof COMMAND_SCHEMAS, Fields>> = {
     connect: { token: "t", subs: { "room:1": recovery, "": {} } },
     subscribe: { channel: "room:1", ...recovery, flag: 1, join_leave: true, type: 0 },
     publish: { channel: "room:1", data: { type: "typing", data: {} } },
     history: { channel: "room:1", limit: 10, since: { offset: 1, epoch: "" }, reverse: true },
     rpc: { method: "room.get", data: { id: "room_1" } },
   };
-  const schemas = Object.entries(BODIES).map(([name, schema]) => ({
+  const schemas = Object.entries(COMMAND_SCHEMAS).map(([name, schema]) => ({
     name,
     schema,
-    example: examples[name as keyof typeof BODIES] ?? { channel: "room:1", token: "t" },
+    example: examples[name as keyof typeof COMMAND_SCHEMAS] ?? { channel: "room:1", token: "t" },
   }));
   checkAll(schemas, 100);
 });

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { createDispatch } from "@/core/dispatch.ts";
-import { Again } from "@/core/fault.ts";
+import { RetryTransaction } from "@/core/fault.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { defineOperation } from "@/core/operation.ts";
-import { onPostgres } from "../engines.ts";
+import { testOnPostgres } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { people, roomOf } from "../modules/team.ts";
+import { createCallers, createRoom } from "../modules/fixtures.ts";
 
 const ALICE = { tenantId: "default", principalId: "alice", kind: "human", role: "member" } as Actor; // enough to call
 
@@ -18,8 +18,8 @@ Deno.test("work that runs again is no failure, and is counted against the rate o
   const rate = { perSecond: 1, burst: 1 };
   const dispatch = createDispatch({
     metrics,
-    takeRate: (key) => Promise.resolve(void taken.push(key)),
-    writes: rate,
+    consumeRate: (key) => Promise.resolve(void taken.push(key)),
+    writeRate: rate,
   });
   let runs = 0;
   const operation = defineOperation({
@@ -31,12 +31,12 @@ Deno.test("work that runs again is no failure, and is counted against the rate o
     output: z.strictObject({ runs: z.int() }),
     example: {},
     run() {
-      return ++runs < 3 ? Promise.reject(new Again("Gave way")) : Promise.resolve({ runs });
+      return ++runs < 3 ? Promise.reject(new RetryTransaction("Batch yielded")) : Promise.resolve({ runs });
     },
   });
   const call = { actor: ALICE, input: {}, requestId: "1", via: "test" };
-  await assert.rejects(dispatch(operation, call), Again);
-  await assert.rejects(dispatch(operation, call), Again);
+  await assert.rejects(dispatch(operation, call), RetryTransaction);
+  await assert.rejects(dispatch(operation, call), RetryTransaction);
   assert.deepEqual((await dispatch(operation, call)).output, { runs: 3 });
   assert.equal(taken.length, 1);
   await dispatch(operation, { ...call });
@@ -46,12 +46,12 @@ Deno.test("work that runs again is no failure, and is counted against the rate o
   assert.match(text, /^svc_operation_throughput_total\{.*"test.write"\} 2$/m);
 });
 
-onPostgres(
+testOnPostgres(
   "keyed writes that get in each other's way are no failures, and each message is counted once",
   async (environment) => {
     await using gateway = await openGateway(environment);
-    const { alice } = await people(gateway, "alice");
-    const rooms = await Promise.all(Array.from({ length: 3 }, () => roomOf(alice, [])));
+    const { alice } = await createCallers(gateway, "alice");
+    const rooms = await Promise.all(Array.from({ length: 3 }, () => createRoom(alice, [])));
     const answers = await Promise.all(Array.from({ length: 120 }, (_, n) => {
       const headers = n % 2 === 0 ? { "idempotency-key": `key ${n}` } : {};
       return alice.post("/v1/messages", { roomId: rooms[n % 3], text: `message ${n}` }, headers);

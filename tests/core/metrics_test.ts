@@ -1,6 +1,7 @@
 // Metrics are wanted most while something is wrong.
 import assert from "node:assert/strict";
 import { Metrics } from "@/core/metrics.ts";
+import { captureLog } from "../log_capture.ts";
 
 Deno.test("a scrape answers without the gauges that cannot be read now, and has them again when they can", async () => {
   const metrics = new Metrics(50);
@@ -22,4 +23,17 @@ Deno.test("a scrape answers without the gauges that cannot be read now, and has 
   late.resolve(8);
   read = () => Promise.resolve(9);
   assert.equal(waiting.exec(await scrape())?.[1], "9");
+});
+
+Deno.test("a gauge that cannot be read is in the log, once a minute for each", async () => {
+  const metrics = new Metrics(50);
+  const waiting = Promise.withResolvers<void>();
+  metrics.onScrape(metrics.jobsWaiting, () => Promise.reject(new Error("away")));
+  metrics.onScrape(metrics.busHealthy, () => waiting.promise);
+  const records = await captureLog(["gateway", "metrics"], async () => {
+    for (let scrape = 0; scrape < 2; scrape++) await metrics.registry.metrics();
+  });
+  const lines = records.map(({ level, properties: { name, code } }) => `${level} ${name} ${code}`).sort();
+  assert.deepEqual(lines, ["warning svc_bus_healthy timeout", "warning svc_jobs_waiting internal"]);
+  waiting.resolve();
 });

@@ -1,12 +1,12 @@
 // Cursors: whatever a list is sorted by, the cursor that it gives is one that it takes.
 import assert from "node:assert/strict";
 import { openGateway } from "../harness.ts";
-import { ok, people } from "../modules/team.ts";
+import { createCallers, ok } from "../modules/fixtures.ts";
 
 Deno.test("a list sorted by the longest names there are is read to its end, page by page", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const longest = (start: string, length: number) => start + "\u0001".repeat(length - 2) + "x";
+  const { alice } = await createCallers(gateway, "alice");
+  const longest = (start: string, length: number) => start + "語".repeat(length - 2) + "x";
   for (const start of "abc") {
     ok(await alice.post("/v1/rooms", { name: longest(start, 120) }));
     ok(await alice.post("/v1/collaboration/documents", { title: longest(start, 200) }));
@@ -24,7 +24,7 @@ Deno.test("a list sorted by the longest names there are is read to its end, page
 
 Deno.test("a cursor is refused when anything of it is changed, or who asks, or for what", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   for (const name of ["One", "Two"]) ok(await alice.post("/v1/rooms", { name, visibility: "public" }));
   const cursor: string = ok(await alice.get("/v1/rooms?limit=1")).nextCursor;
   const [body = "", mac = ""] = cursor.split(".");

@@ -14,7 +14,7 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   });
   const gateway = target.process;
   assert.ok(gateway);
-  const run = (...args: string[]) => command(`sqlite:${folder}/gateway.db`, args);
+  const run = (...args: string[]) => runCommand(`sqlite:${folder}/gateway.db`, args);
   const token = await target.token({ sub: "alice" });
   const room = await target.call(token, "POST", "/v1/rooms", { name: "Kept" });
   const say = (text: string) => target.call(token, "POST", "/v1/messages", { roomId: room.id, text });
@@ -37,15 +37,15 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
 
   // More than the backup lacks, so that its line is as long again when this client comes back.
   for (let lost = 0; lost < 5; lost++) await say("lost");
-  const known = await subscribed(target, token, room.id);
+  const known = await subscribe(target, token, room.id);
   assert.ok(known.streamPosition);
-  assert.match((await run("restore", copy)).text, /Another gateway has .* open/);
+  assert.match((await run("restore", copy)).text, /another gateway is using .*; stop it first/);
   await gateway.stop();
   await Deno.writeTextFile(`${folder}/text`, "no database");
-  assert.match((await run("restore", `${folder}/text`)).text, /is no backup of a gateway/);
+  assert.match((await run("restore", `${folder}/text`)).text, /is not a backup of the gateway's database/);
   const restored = await run("restore", copy);
   assert.equal(restored.code, 0, restored.text);
-  assert.match(restored.text, /Restored; the database that was there is now .*gateway\.db\.replaced-/);
+  assert.match(restored.text, /Restored; the previous database was moved to .*gateway\.db\.replaced-/);
   await gateway.start();
 
   const { items } = await target.call(token, "GET", `/v1/messages?roomId=${room.id}&after=0`);
@@ -54,13 +54,13 @@ Deno.test("a backup has what was acknowledged before it, and what comes after a 
   assert.deepEqual(texts.slice(0, 3), before);
   assert.ok(!texts.includes("lost"));
   for (let next = 0; next < 500 && next < known.streamPosition.offset; next++) await say("new");
-  const again = await subscribed(target, token, room.id, known.streamPosition);
+  const again = await subscribe(target, token, room.id, known.streamPosition);
   assert.deepEqual([again.wasRecovering, again.recovered], [true, false]);
   await Deno.remove(folder, { recursive: true });
 });
 
 /** What a client hears when it subscribes, from a position that it knows or anew. */
-async function subscribed(
+async function subscribe(
   target: Target,
   token: string,
   roomId: string,
@@ -78,7 +78,7 @@ async function subscribed(
 }
 
 /** A task, with no more permissions than it has, and what it printed. */
-async function command(databaseUrl: string, args: string[]): Promise<{ code: number; text: string }> {
+async function runCommand(databaseUrl: string, args: string[]): Promise<{ code: number; text: string }> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["task", "--quiet", ...args],
     cwd: ROOT,

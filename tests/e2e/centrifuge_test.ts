@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { until } from "../wait.ts";
-import { openTarget, type Target, unique } from "./target.ts";
+import { openTarget, type Target, uniqueName } from "./target.ts";
 
 async function openRoom(target: Target, names: string[]) {
-  const subs = names.map(unique);
+  const subs = names.map(uniqueName);
   const tokens = await Promise.all(subs.map((sub) => target.token({ sub })));
   for (const token of tokens) await target.call(token, "GET", "/v1/collaboration/me");
   const room = await target.call(tokens[0] ?? "", "POST", "/v1/rooms", { name: "e2e", memberIds: subs.slice(1) });
@@ -78,7 +78,7 @@ Deno.test("connect tells who one is; presence, history and typing work", async (
 
 Deno.test("errors of rpc carry the HTTP status and the problem code", async () => {
   await using target = await openTarget();
-  const client = await target.connect(await target.token({ sub: unique("carol") }));
+  const client = await target.connect(await target.token({ sub: uniqueName("carol") }));
   const failure = async (method: string, data: unknown) => {
     try {
       await client.rpc(method, data);
@@ -124,7 +124,7 @@ Deno.test("a client cut off recovers what it missed, once and in order", async (
 
 Deno.test("a token is refreshed in band, and an expired one sends the client for a new one", async () => {
   await using target = await openTarget();
-  const sub = unique("dave");
+  const sub = uniqueName("dave");
   let asked = 0;
   const client = target.client({
     getToken: () => {
@@ -171,7 +171,7 @@ Deno.test("a member removed stops hearing at once; a stranger never hears", asyn
   assert.equal(publications.length, count);
   assert.ok(!texts(publications).includes("secret"));
 
-  const stranger = (await target.connect(await target.token({ sub: unique("eve") }))).newSubscription(channel);
+  const stranger = (await target.connect(await target.token({ sub: uniqueName("eve") }))).newSubscription(channel);
   const refused = new Promise<number>((resolve) => stranger.on("unsubscribed", ({ code }) => resolve(code)));
   stranger.subscribe();
   assert.equal(await refused, 103);
@@ -179,7 +179,7 @@ Deno.test("a member removed stops hearing at once; a stranger never hears", asyn
 
 Deno.test("the legacy token in the URL works and is called deprecated", async () => {
   await using target = await openTarget();
-  const token = await target.token({ sub: unique("frank") });
+  const token = await target.token({ sub: uniqueName("frank") });
   const before = await legacyCount(target);
   const { Centrifuge } = await import("npm:centrifuge@5.8.0");
   const client = new Centrifuge(`${target.wsUrl}?token=${token}`);
@@ -195,7 +195,7 @@ Deno.test("the legacy token in the URL works and is called deprecated", async ()
 Deno.test("the legacy token in the URL can be switched off", async () => {
   await using target = await openTarget({ isOwn: true, environment: { SVC_LEGACY_QUERY_TOKEN: "off" } });
   const { Centrifuge } = await import("npm:centrifuge@5.8.0");
-  const legacy = new Centrifuge(`${target.wsUrl}?token=${await target.token({ sub: unique("frank") })}`);
+  const legacy = new Centrifuge(`${target.wsUrl}?token=${await target.token({ sub: uniqueName("frank") })}`);
   const refused = new Promise<number>((resolve) => legacy.on("disconnected", ({ code }) => resolve(code)));
   legacy.connect();
   assert.ok([3500, 101, 1].includes(await refused));
@@ -204,7 +204,7 @@ Deno.test("the legacy token in the URL can be switched off", async () => {
 
 Deno.test("revoking an API token closes its sockets for good", async () => {
   await using target = await openTarget();
-  const token = await target.token({ sub: unique("grace") });
+  const token = await target.token({ sub: uniqueName("grace") });
   const minted = await target.call(token, "POST", "/v1/collaboration/tokens", { name: "bot", scopes: ["*"] });
   const client = await target.connect(minted.token as string);
   const closed = new Promise<number>((resolve) => client.on("disconnected", ({ code }) => resolve(code)));

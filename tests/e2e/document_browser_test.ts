@@ -1,16 +1,14 @@
-// Two people type into one document, each in a browser of their own, while a program edits it over REST.
+// Two browsers edit one document while a program edits it over REST.
 import assert from "node:assert/strict";
-import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
+import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import { hasBrowser, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
-import { freePort, openTarget, type Target, unique } from "./target.ts";
+import { freePort, openTarget, type Target, uniqueName } from "./target.ts";
 
-const CHROMIUM = "/usr/bin/chromium";
 const PATH = "/v1/collaboration/documents";
 const PAGE = new URL("document_page.ts", import.meta.url).pathname;
 const HTML = `<!doctype html><meta charset="utf-8"><style>body{font:14px sans-serif;margin:16px}` +
   `.cm-editor{border:1px solid #bbb;min-height:200px}</style><body><script src="/page.js"></script>`;
-
-const isMissing = !await Deno.stat(CHROMIUM).then(({ isFile }) => isFile, () => false);
 
 async function bundle(): Promise<string> {
   const output = await Deno.makeTempFile({ suffix: ".js" });
@@ -32,7 +30,7 @@ async function openEditor(browser: Browser, origin: string, fields: Record<strin
 }
 
 function linesOf(page: Page): Promise<string> {
-  // Another's cursor is drawn into the line, with its owner's name.
+  // The cursors of others are rendered inside the line, with their names.
   return page.$$eval(
     ".cm-line",
     (lines) =>
@@ -57,10 +55,8 @@ function converged(target: Target, token: string, id: string, pages: readonly Pa
 }
 
 Deno.test({
-  name: isMissing
-    ? `ignored, as there is no ${CHROMIUM}: two browsers type into one document`
-    : "two browsers and a REST editor type into one document",
-  ignore: isMissing,
+  name: "two browsers and a REST client edit one document",
+  ignore: !hasBrowser,
   // The browser is driven through pipes and timers that outlive single calls.
   sanitizeOps: false,
   sanitizeResources: false,
@@ -79,14 +75,14 @@ Deno.test({
         }),
     );
     const origin = `http://127.0.0.1:${server.addr.port}`;
-    const subs = [unique("ada"), unique("bob")] as const;
+    const subs = [uniqueName("ada"), uniqueName("bob")] as const;
     const tokens = await Promise.all(subs.map((sub) => target.token({ sub })));
     for (const token of tokens) await target.call(token, "GET", "/v1/collaboration/me");
     const [ada = "", bob = ""] = tokens;
     const room = await target.call(ada, "POST", "/v1/rooms", { name: "Writers", memberIds: [subs[1]] });
     const { id } = await target.call(ada, "POST", PATH, { roomId: room.id, title: "Story", text: "# Story\n\n" });
 
-    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+    const browser = await launchBrowser();
     try {
       const url = `${target.baseUrl.replace(/^http/, "ws")}${PATH}/sync`;
       const pages = await Promise.all([

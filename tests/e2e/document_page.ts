@@ -1,4 +1,4 @@
-// The page of the browser test, bundled when it runs: CodeMirror on a document's text, with others' cursors.
+// The page of the browser test, bundled when it runs: CodeMirror bound to a document, with the cursors of others.
 /// <reference lib="dom" />
 import { markdown } from "npm:@codemirror/lang-markdown@6.5.0";
 import { basicSetup, EditorView } from "npm:codemirror@6.0.2";

@@ -1,11 +1,9 @@
 // What a page of another origin shows by links alone: a picture, its small one, and a film that is wound forward.
 import assert from "node:assert/strict";
-import { chromium } from "npm:playwright-core@1.65.1";
-import { freePort, openTarget, type Target, unique } from "./target.ts";
+import { hasBrowser, launchBrowser } from "../browser.ts";
+import { freePort, openTarget, type Target, uniqueName } from "./target.ts";
 
-const CHROMIUM = "/usr/bin/chromium";
 const FILES = "/v1/collaboration/files";
-const isMissing = !await Deno.stat(CHROMIUM).then(({ isFile }) => isFile, () => false);
 
 const RATE = 8000;
 const SECONDS = 1200;
@@ -75,10 +73,8 @@ const SHOW = `async ([picture, small, film]) => {
 }`;
 
 Deno.test({
-  name: isMissing
-    ? `ignored, as there is no ${CHROMIUM}: a page of another origin shows pictures and films by links`
-    : "a page of another origin shows pictures and films by links, also where it is isolated",
-  ignore: isMissing,
+  name: "a page of another origin shows pictures and films by links, also where it is isolated",
+  ignore: !hasBrowser,
   // The browser is driven through pipes and timers that outlive single calls.
   sanitizeOps: false,
   sanitizeResources: false,
@@ -98,9 +94,9 @@ Deno.test({
       { port, hostname: "127.0.0.1", onListen() {} },
       () => new Response("<!doctype html><meta charset=utf-8><body>", { headers }),
     );
-    const token = await target.token({ sub: unique("ada") });
+    const token = await target.token({ sub: uniqueName("ada") });
     await target.call(token, "GET", "/v1/collaboration/me");
-    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+    const browser = await launchBrowser();
     try {
       const page = await browser.newPage();
       await page.goto(`http://127.0.0.1:${port}/`);

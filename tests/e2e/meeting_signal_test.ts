@@ -2,23 +2,23 @@
 import assert from "node:assert/strict";
 import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
 import { until } from "../wait.ts";
-import { openTarget, type Target, unique } from "./target.ts";
+import { openTarget, type Target, uniqueName } from "./target.ts";
 
 const PATH = "/v1/collaboration/meetings";
 
-type Heard = { type: string; actor: { id: string }; data: { from?: string; kind: string; payload: unknown } };
+type SignalEvent = { type: string; actor: { id: string }; data: { from?: string; kind: string; payload: unknown } };
 type Peer = {
   sub: string;
   token: string;
   participantId: string;
   client: Centrifuge;
   channel: Subscription;
-  heard: Heard[];
+  heard: SignalEvent[];
 };
 
 async function openCall(target: Target, names: readonly string[]) {
   const people = await Promise.all(names.map(async (name) => {
-    const sub = unique(name);
+    const sub = uniqueName(name);
     const token = await target.token({ sub });
     await target.call(token, "GET", "/v1/collaboration/me");
     return { sub, token };
@@ -34,7 +34,7 @@ async function openCall(target: Target, names: readonly string[]) {
     const { participantId } = await target.call(token, "POST", `${PATH}/${meeting.id}/join`, {});
     const client = await target.connect(token);
     const channel = client.newSubscription(`meeting:${meeting.id}`);
-    const heard: Heard[] = [];
+    const heard: SignalEvent[] = [];
     channel.on("publication", ({ data }) => heard.push(data));
     channel.subscribe();
     await channel.ready(5000);
@@ -116,7 +116,7 @@ Deno.test("who is not in the meeting neither subscribes nor signals, and nobody 
   await target.call(alice.token, "DELETE", `/v1/rooms/${roomId}/members/${bob.sub}`);
   assert.equal(await bobsEnd, 2000);
   assert.notEqual(await codeOf(signal(bob, alice.participantId, "still here?")), 0);
-  const outsider = await target.connect(await target.token({ sub: unique("dave") }));
+  const outsider = await target.connect(await target.token({ sub: uniqueName("dave") }));
   const subscription = outsider.newSubscription(`meeting:${meeting.id}`);
   const refused = new Promise<number>((resolve) => subscription.on("unsubscribed", ({ code }) => resolve(code)));
   subscription.subscribe();

@@ -50,7 +50,7 @@ export class GatewayProcess {
   }
 
   async start(): Promise<void> {
-    this.launch();
+    this.spawn();
     const end = Date.now() + 20_000;
     // Not asked over HTTP: another process may share the port.
     while (!this.#log.includes(`"listening"`)) {
@@ -60,7 +60,7 @@ export class GatewayProcess {
   }
 
   /** Starts the process without waiting for it to serve. */
-  launch(): void {
+  spawn(): void {
     const [command = "", ...args] = [
       ...this.#wrapper,
       Deno.execPath(),
@@ -71,6 +71,7 @@ export class GatewayProcess {
       env: {
         SVC_PORT: String(this.port),
         SVC_HOST: "127.0.0.1",
+        SVC_DRAIN_SECONDS: "0",
         SVC_JWT_SECRET: this.secret,
         RUST_LOG: "warn,main=info",
         ...this.#environment,
@@ -81,11 +82,11 @@ export class GatewayProcess {
     }).spawn();
     this.#child = child;
     this.#log = "";
-    this.#reading = this.#read(child.stderr);
+    this.#reading = this.#readLog(child.stderr);
   }
 
   /** Resolves when the process has ended by itself or by a signal. */
-  async ended(): Promise<Deno.CommandStatus | undefined> {
+  async waitForExit(): Promise<Deno.CommandStatus | undefined> {
     const status = await this.#child?.status;
     await this.#reading;
     return status;
@@ -98,12 +99,12 @@ export class GatewayProcess {
     } catch (error) {
       if (!(error instanceof TypeError)) throw error; // It had ended by itself.
     }
-    await this.ended();
+    await this.waitForExit();
     this.#child = undefined;
     return this.#log;
   }
 
-  async #read(stderr: ReadableStream<Uint8Array>): Promise<void> {
+  async #readLog(stderr: ReadableStream<Uint8Array>): Promise<void> {
     const decoder = new TextDecoder();
     for await (const bytes of stderr) this.#log += decoder.decode(bytes, { stream: true });
   }
@@ -180,7 +181,7 @@ export class Target {
   }
 }
 
-/** The deployment to test, or a process of our own. `isOwn` tests kill it, so they never run against a deployment. */
+/** The deployment to test, or a process of our own. `isOriginal` tests kill it, so they never run against a deployment. */
 export async function openTarget(
   { isOwn = false, environment = {} }: { isOwn?: boolean; environment?: Record<string, string> } = {},
 ): Promise<Target> {
@@ -210,6 +211,6 @@ export function freePort(): number {
 }
 
 /** Names that no earlier run against the same deployment has used. */
-export function unique(name: string): string {
+export function uniqueName(name: string): string {
   return `${name}-${crypto.randomUUID().slice(0, 8)}`;
 }

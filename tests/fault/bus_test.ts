@@ -10,46 +10,50 @@ import { createDispatch } from "@/core/dispatch.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";
 import { Hub } from "@/transport/ws/hub.ts";
-import { authenticate, FakeRooms, FakeSocket, offsets, SMALL, TENANT } from "../transport/ws_rig.ts";
+import { authenticate, FakeRooms, FakeSocket, offsetsOn, TENANT, TEST_LIMITS } from "../transport/ws_harness.ts";
 import { eventually } from "../wait.ts";
 
 const STREAM = "room:a";
 const RUNS = 60;
 
 /** What becomes of one message on its way to one node: how many copies arrive, and how many later ones overtake it. */
-type Fate = { copies: number; overtakenBy: number };
-type Step = { events: number; fates: readonly [Fate, Fate] };
+type DeliveryPlan = { copies: number; overtakenBy: number };
+type Step = { events: number; fates: readonly [DeliveryPlan, DeliveryPlan] };
 
-const fate: fc.Arbitrary<Fate> = fc.oneof(
+const deliveryPlan: fc.Arbitrary<DeliveryPlan> = fc.oneof(
   { weight: 3, arbitrary: fc.constant({ copies: 1, overtakenBy: 0 }) },
   {
     weight: 2,
     arbitrary: fc.record({ copies: fc.integer({ min: 0, max: 3 }), overtakenBy: fc.integer({ min: 0, max: 4 }) }),
   },
 );
-const step: fc.Arbitrary<Step> = fc.record({ events: fc.integer({ min: 1, max: 3 }), fates: fc.tuple(fate, fate) });
+const step: fc.Arbitrary<Step> = fc.record({
+  events: fc.integer({ min: 1, max: 3 }),
+  fates: fc.tuple(deliveryPlan, deliveryPlan),
+});
 
 /** One node's end of the bus. */
 class UnreliableBus implements Bus {
   readonly isHealthy = true;
+  onLost: () => void = () => {};
   onRecovered: () => void = () => {};
   readonly #inner = new MemoryBus();
-  #late: { after: number; deliver: () => void }[] = [];
+  #delayed: { after: number; deliver: () => void }[] = [];
 
   publish(topic: string, message: BusMessage): void {
     this.#inner.publish(topic, message);
   }
 
   /** Brings a message the way `fate` says, and those it was the last to overtake. */
-  bring(topic: string, message: BusMessage, { copies, overtakenBy }: Fate): void {
+  transmit(topic: string, message: BusMessage, { copies, overtakenBy }: DeliveryPlan): void {
     const deliver = () => {
       for (let copy = 0; copy < copies; copy++) this.#inner.publish(topic, message);
     };
-    for (const late of this.#late) late.after--;
-    if (overtakenBy > 0) this.#late.push({ after: overtakenBy, deliver });
+    for (const late of this.#delayed) late.after--;
+    if (overtakenBy > 0) this.#delayed.push({ after: overtakenBy, deliver });
     else deliver();
-    const due = this.#late.filter(({ after }) => after <= 0);
-    this.#late = this.#late.filter(({ after }) => after > 0);
+    const due = this.#delayed.filter(({ after }) => after <= 0);
+    this.#delayed = this.#delayed.filter(({ after }) => after > 0);
     for (const late of due) late.deliver();
   }
 
@@ -81,7 +85,7 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
         });
         head += events;
         for (const message of told) {
-          buses.forEach((bus, node) => bus.bring(streamKey(TENANT, STREAM), message, fates[node] ?? fates[0]));
+          buses.forEach((bus, node) => bus.transmit(streamKey(TENANT, STREAM), message, fates[node] ?? fates[0]));
         }
         // Somebody who comes in the middle of it, knowing nothing.
         if (at === lateAt && nodes[0] !== undefined) heard.push(await listen(nodes[0]));
@@ -97,20 +101,21 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
 
 function node(bus: Bus, log: EventLog): Hub {
   const metrics = new Metrics();
-  const writes = { perSecond: 1, burst: 1 };
+  const writeRate = { perSecond: 1, burst: 1 };
   return new Hub({
+    eventFilterOf: () => undefined,
     bus,
     log,
     presence: new MemoryPresence(),
     channels: [new FakeRooms().kind],
     operations: new Map(),
-    dispatch: createDispatch({ metrics, takeRate: undefined, writes }),
+    dispatch: createDispatch({ metrics, consumeRate: undefined, writeRate }),
     metrics,
     clock: systemClock,
-    limits: { ...SMALL, compareHeadsMs: 20 },
+    limits: { ...TEST_LIMITS, compareHeadsMs: 20 },
     version: "1",
     authenticate,
-    welcome: () => Promise.resolve({}),
+    connectData: () => Promise.resolve({}),
   });
 }
 
@@ -120,10 +125,10 @@ async function listen(hub: Hub): Promise<() => number[]> {
   const connection = hub.open(socket, { ip: "::1" });
   connection.receive(JSON.stringify({ id: 1, connect: { token: "alice" } }));
   connection.receive(JSON.stringify({ id: 2, subscribe: { channel: STREAM, recover: true, offset: 0, epoch: "" } }));
-  const reply = () => socket.lines.find(({ id }) => id === 2);
+  const reply = () => socket.messages.find(({ id }) => id === 2);
   await eventually(() => assert.ok(reply()));
   return () => [
     ...(reply().subscribe.publications ?? []).map(({ offset }: { offset: number }) => offset),
-    ...offsets(socket, STREAM),
+    ...offsetsOn(socket, STREAM),
   ];
 }

@@ -4,28 +4,29 @@ import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
 import { hasRedisServer, RedisServer } from "../conformance/redis_server.ts";
 import { freePort, GatewayProcess } from "../e2e/target.ts";
-import { temporaryDatabase } from "../temporary_database.ts";
+import { createTemporaryDatabase } from "../temporary_database.ts";
+import { postgresUrl } from "../tier.ts";
 import { pause } from "../wait.ts";
 
-const POSTGRES_URL = Deno.env.get("TEST_POSTGRES_URL");
-
 /** Tests of several nodes are skipped where PostgreSQL or Redis cannot be had. */
-export const hasServers = POSTGRES_URL !== undefined && hasRedisServer;
+export const hasServers = postgresUrl !== undefined && hasRedisServer;
 
 export type ClusterOptions = {
   nodes?: number;
   /** All nodes listen on one port. */
   isPortShared?: boolean;
-  /** Instead of a schema of TEST_POSTGRES_URL. */
+  /** Instead of a schema of TEST_postgresUrl. */
   databaseUrl?: string;
   environment?: Record<string, string>;
+  /** Of one node, made from the addresses that all of them have. */
+  nodeEnvironment?: (node: number, shared: { redisUrl: string; databaseUrl: string }) => Record<string, string>;
   /** Command before each gateway's own. */
   wrapper?: readonly string[];
 };
 
 /** What a gateway answered, whatever it was. */
 // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
-export type Answered = { status: number; body: any };
+export type NodeResponse = { status: number; body: any };
 
 export class Cluster {
   readonly nodes: readonly GatewayProcess[];
@@ -37,12 +38,12 @@ export class Cluster {
   readonly #stack = new AsyncDisposableStack();
 
   private constructor(folder: string, databaseUrl: string, options: ClusterOptions) {
-    const { nodes = 1, isPortShared = false, environment = {}, wrapper } = options;
+    const { nodes = 1, isPortShared = false, environment = {}, nodeEnvironment, wrapper } = options;
     const port = freePort();
     this.folder = folder;
     this.nodes = Array.from(
       { length: nodes },
-      () =>
+      (_, at) =>
         new GatewayProcess(isPortShared ? port : freePort(), this.#secret, {
           SVC_DATABASE_URL: databaseUrl,
           SVC_DATA_DIR: folder,
@@ -50,6 +51,7 @@ export class Cluster {
           ...(isPortShared ? { SVC_REUSE_PORT: "on" } : {}),
           ...(nodes > 1 ? { SVC_REDIS_URL: this.redis.url } : {}),
           ...environment,
+          ...nodeEnvironment?.(at, { redisUrl: this.redis.url, databaseUrl }),
         }, wrapper),
     );
     this.#stack.defer(() => Deno.remove(folder, { recursive: true }));
@@ -57,7 +59,7 @@ export class Cluster {
   }
 
   /** One node on a SQLite file. */
-  static async single(options: ClusterOptions = {}): Promise<Cluster> {
+  static async openSingle(options: ClusterOptions = {}): Promise<Cluster> {
     const folder = await Deno.makeTempDir({ prefix: "gateway-fault-" });
     const cluster = new Cluster(folder, `sqlite:${folder}/gateway.db`, options);
     await cluster.#start();
@@ -65,9 +67,9 @@ export class Cluster {
   }
 
   /** Nodes that share PostgreSQL and Redis. `prepare` runs before they start. */
-  static async shared(options: ClusterOptions, prepare?: (cluster: Cluster) => Promise<void>): Promise<Cluster> {
+  static async openShared(options: ClusterOptions, prepare?: (cluster: Cluster) => Promise<void>): Promise<Cluster> {
     const folder = await Deno.makeTempDir({ prefix: "gateway-fault-" });
-    const database = options.databaseUrl === undefined ? await temporaryDatabase(POSTGRES_URL ?? "") : undefined;
+    const database = options.databaseUrl === undefined ? await createTemporaryDatabase(postgresUrl ?? "") : undefined;
     const cluster = new Cluster(folder, options.databaseUrl ?? database?.url ?? "", { nodes: 2, ...options });
     cluster.#stack.defer(() => database?.drop() ?? Promise.resolve());
     await (prepare?.(cluster) ?? cluster.redis.start());
@@ -82,7 +84,7 @@ export class Cluster {
   }
 
   /** One HTTP call to a node; resolves whatever the status. */
-  async ask(node: number, sub: string, method: string, path: string, body?: unknown): Promise<Answered> {
+  async request(node: number, sub: string, method: string, path: string, body?: unknown): Promise<NodeResponse> {
     const response = await fetch(`${this.node(node).url}${path}`, {
       method,
       headers: { authorization: `Bearer ${await this.token(sub)}`, "content-type": "application/json" },
@@ -93,8 +95,8 @@ export class Cluster {
   }
 
   /** One HTTP call; throws unless it answers 2xx. */
-  async call(node: number, sub: string, method: string, path: string, body?: unknown): Promise<Answered["body"]> {
-    const answered = await this.ask(node, sub, method, path, body);
+  async call(node: number, sub: string, method: string, path: string, body?: unknown): Promise<NodeResponse["body"]> {
+    const answered = await this.request(node, sub, method, path, body);
     if (answered.status >= 300) {
       throw new Error(`${method} ${path}: ${answered.status} ${JSON.stringify(answered.body)}`);
     }
@@ -102,12 +104,12 @@ export class Cluster {
   }
 
   /** What readiness says on a node. */
-  async readiness(node: number): Promise<Answered> {
-    return await this.ask(node, "nobody", "GET", "/v1/collaboration/ready");
+  async readReadiness(node: number): Promise<NodeResponse> {
+    return await this.request(node, "nobody", "GET", "/v1/collaboration/ready");
   }
 
   /** A room of these principals, who are made known first. */
-  async room(subs: readonly string[]): Promise<string> {
+  async createRoom(subs: readonly string[]): Promise<string> {
     await Promise.all(subs.map((sub) => this.call(0, sub, "GET", "/v1/collaboration/me")));
     const [owner = "", ...memberIds] = subs;
     return (await this.call(0, owner, "POST", "/v1/rooms", { name: "fault", memberIds })).id;

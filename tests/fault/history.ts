@@ -5,19 +5,19 @@ import { pause, until } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 
 /** Between two sends of one sender: as much load as leaves a node that starts its share of two cores. */
-const PAUSE_MS = 10;
+const SEND_INTERVAL_MS = 10;
 
-type Seen = { seq: number; id: string };
-type Logged = Seen & { type: string; text: string | undefined };
+type SeenEvent = { seq: number; id: string };
+type LoggedEvent = SeenEvent & { type: string; text: string | undefined };
 
 /** One client's view of one room: every event it was given, in the order it was. */
-export type View = { name: string; after: number; seen: Seen[]; isWhole: boolean };
+export type ClientView = { name: string; after: number; seen: SeenEvent[]; isComplete: boolean };
 
 export class History {
   readonly roomId: string;
   /** Text of every acknowledged message → its place. */
   readonly acknowledged = new Map<string, number>();
-  readonly views: View[] = [];
+  readonly views: ClientView[] = [];
   /** Attempts that were answered with an error or not at all. */
   failures = 0;
   readonly #cluster: Cluster;
@@ -32,35 +32,35 @@ export class History {
   }
 
   /** The history of a new room of these principals. */
-  static async of(cluster: Cluster, subs: readonly [string, ...string[]]): Promise<History> {
-    return new History(cluster, await cluster.room(subs), subs[0]);
+  static async open(cluster: Cluster, subs: readonly [string, ...string[]]): Promise<History> {
+    return new History(cluster, await cluster.createRoom(subs), subs[0]);
   }
 
   /** The history of a new room that everybody watches, and sends to through a node of their own. */
-  static async busy(
+  static async openWithTraffic(
     cluster: Cluster,
     people: readonly [string, ...string[]],
     nodeOf: (at: number) => number = () => 0,
   ): Promise<History> {
-    const history = await History.of(cluster, people);
+    const history = await History.open(cluster, people);
     for (const [at, name] of people.entries()) {
       const client = await cluster.connect(name, nodeOf(at));
       await history.watch(client, name);
-      history.sendThrough(client, name);
+      history.sendOverSocket(client, name);
     }
     return history;
   }
 
   /** Writes down everything a client is shown of the room. */
-  async watch(client: Centrifuge, name: string): Promise<View> {
-    const view: View = { name, after: 0, seen: [], isWhole: true };
+  async watch(client: Centrifuge, name: string): Promise<ClientView> {
+    const view: ClientView = { name, after: 0, seen: [], isComplete: true };
     const subscription = client.newSubscription(`room:${this.roomId}`);
     subscription.on("publication", ({ data, offset }: PublicationContext) => {
       if (offset !== undefined) view.seen.push({ seq: offset, id: data.id });
     });
     subscription.on("subscribed", ({ wasRecovering, recovered, streamPosition }) => {
       if (!wasRecovering) view.after = streamPosition?.offset ?? 0;
-      view.isWhole &&= wasRecovering === recovered;
+      view.isComplete &&= wasRecovering === recovered;
     });
     subscription.subscribe();
     await subscription.ready(10_000);
@@ -69,14 +69,14 @@ export class History {
   }
 
   /** Sends through a client, one message after the other, each again until it is acknowledged. */
-  sendThrough(client: Centrifuge, name: string, pauseMs = PAUSE_MS): void {
+  sendOverSocket(client: Centrifuge, name: string, pauseMs = SEND_INTERVAL_MS): void {
     this.#sending.push(this.#send(name, pauseMs, async (text) => {
       return (await client.rpc("message.send", { roomId: this.roomId, text, clientMessageId: text })).data.seq;
     }));
   }
 
   /** Sends over HTTP to whichever node answers. */
-  sendOver(sub: string, name: string, pauseMs = PAUSE_MS): void {
+  sendOverHttp(sub: string, name: string, pauseMs = SEND_INTERVAL_MS): void {
     let node = 0;
     this.#sending.push(this.#send(name, pauseMs, async (text) => {
       const body = { roomId: this.roomId, text, clientMessageId: text };
@@ -90,13 +90,13 @@ export class History {
   }
 
   /** Waits for so many further acknowledgements. */
-  async progress(count: number, timeoutMs = 20_000): Promise<void> {
+  async waitForAcknowledged(count: number, timeoutMs = 20_000): Promise<void> {
     const target = this.acknowledged.size + count;
     await until(() => this.acknowledged.size >= target, `${count} more acknowledged messages`, timeoutMs);
   }
 
   /** Lets every sender finish the message it is at. */
-  async rest(): Promise<void> {
+  async stopSending(): Promise<void> {
     this.#isSending = false;
     await Promise.all(this.#sending);
   }
@@ -106,8 +106,8 @@ export class History {
    * the line exactly as it is, each event once; and every node tells the same.
    */
   async verify(): Promise<{ events: number; acknowledged: number; views: number }> {
-    await this.rest();
-    const [log = [], ...others] = await Promise.all(this.#cluster.nodes.map((_, node) => this.#read(node)));
+    await this.stopSending();
+    const [log = [], ...others] = await Promise.all(this.#cluster.nodes.map((_, node) => this.#readLog(node)));
     for (const other of others) assert.deepEqual(other, log, "nodes disagree on the log");
     assert.deepEqual(log.map(({ seq }) => seq), log.map((_, at) => at + 1), "the line has a hole");
     assert.equal(new Set(log.map(({ id }) => id)).size, log.length, "an event is there twice");
@@ -121,7 +121,7 @@ export class History {
       await until(() => (view.seen.at(-1)?.seq ?? view.after) >= last, `${view.name} has seen everything`);
       const line = log.slice(view.after).map(({ seq, id }) => ({ seq, id }));
       assert.deepEqual(view.seen, line, `${view.name} saw something else than the line`);
-      assert.ok(view.isWhole, `${view.name} was refused a recovery`);
+      assert.ok(view.isComplete, `${view.name} was refused a recovery`);
     }
     return { events: log.length, acknowledged: this.acknowledged.size, views: this.views.length };
   }
@@ -142,8 +142,8 @@ export class History {
     }
   }
 
-  async #read(node: number): Promise<Logged[]> {
-    const log: Logged[] = [];
+  async #readLog(node: number): Promise<LoggedEvent[]> {
+    const log: LoggedEvent[] = [];
     while (true) {
       const path = `/v1/rooms/${this.roomId}/events?after=${log.at(-1)?.seq ?? 0}&limit=300`;
       const page = await this.#cluster.call(node, this.#reader, "GET", path);

@@ -14,16 +14,20 @@ export class PostgresServer {
   readonly #folder: string;
   readonly #port: number;
 
-  private constructor(folder: string, port: number) {
+  readonly #settings: readonly string[];
+
+  private constructor(folder: string, port: number, settings: readonly string[]) {
     this.#folder = folder;
     this.#port = port;
+    this.#settings = settings;
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   }
 
-  static async open(): Promise<PostgresServer> {
+  /** `settings` such as `fsync=off`. */
+  static async open(settings: readonly string[] = []): Promise<PostgresServer> {
     const folder = await Deno.makeTempDir({ prefix: "gateway-postgres-", dir: "/tmp" });
     if (Deno.uid() === 0) await run("chown", "postgres", folder);
-    const server = new PostgresServer(folder, freePort());
+    const server = new PostgresServer(folder, freePort(), settings);
     await asPostgres(
       `${bin}/initdb`,
       "-D",
@@ -45,7 +49,7 @@ export class PostgresServer {
     const folder = await Deno.makeTempDir({ prefix: "gateway-postgres-", dir: "/tmp" });
     if (Deno.uid() === 0) await run("chown", "postgres", folder);
     await asPostgres(`${bin}/pg_basebackup`, "-D", `${folder}/data`, "-d", this.url, "-R", "-c", "fast", "--no-sync");
-    const standby = new PostgresServer(folder, freePort());
+    const standby = new PostgresServer(folder, freePort(), this.#settings);
     await standby.start();
     return standby;
   }
@@ -56,7 +60,8 @@ export class PostgresServer {
   }
 
   async start(): Promise<void> {
-    const options = `-p ${this.#port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c max_connections=100`;
+    const settings = ["listen_addresses=127.0.0.1", "max_connections=100", ...this.#settings];
+    const options = `-p ${this.#port} -k ${this.#folder} ${settings.map((setting) => `-c ${setting}`).join(" ")}`;
     await asPostgres(
       `${bin}/pg_ctl`,
       "start",

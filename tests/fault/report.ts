@@ -2,13 +2,13 @@
 import type { History } from "./history.ts";
 
 /** Prints the counts of a history that has been verified. */
-export function report(what: string, history: History, counts: Record<string, number>): void {
+export function printReport(what: string, history: History, counts: Record<string, number>): void {
   const words = Object.entries(counts).map(([name, count]) => `${count} ${name}`).join(", ");
-  print(`${what}: ${words}, ${history.failures} attempts cut off; 0 lost, 0 doubled, 0 out of order`);
+  printLine(`${what}: ${words}, ${history.failures} attempts cut off; 0 lost, 0 doubled, 0 out of order`);
 }
 
 /** Prints a line beside the test's own result. The runner keeps to itself what a parallel, quiet run prints, so past it. */
-export function print(text: string): void {
+export function printLine(text: string): void {
   try {
     Deno.writeTextFileSync("/dev/stderr", `${text}\n`, { append: true });
   } catch {

@@ -1,34 +1,34 @@
-// What a room's agentPolicy does: the switch that lets agents only read, the list of those that may do more, and who is told.
+// agentPolicy: read-only access, the list of allowed agents, and notifications.
 import assert from "node:assert/strict";
-import { onEngines } from "../engines.ts";
+import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { ask, FakeSocket } from "../transport/ws_rig.ts";
-import { ok, RoomWorld } from "./room_world.ts";
-import { refused } from "./team.ts";
+import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { ok, RoomFixture } from "./room_fixture.ts";
+import { assertProblem } from "./fixtures.ts";
 
 /** An agent of the owner, in the room as a moderator. */
-async function robot(world: RoomWorld, name: string): Promise<Caller> {
-  const agent = await world.gateway.as(name, { kind: "agent", owner: "owner" });
+async function addAgent(fixture: RoomFixture, name: string): Promise<Caller> {
+  const agent = await fixture.gateway.as(name, { kind: "agent", owner: "owner" });
   ok(await agent.get("/v1/collaboration/me"));
-  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/${name}`, { role: "moderator" }), 201);
+  ok(await fixture.as("owner").put(`/v1/rooms/${fixture.roomId}/members/${name}`, { role: "moderator" }), 201);
   return agent;
 }
 
 async function connect(gateway: Harness, who: Caller) {
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await ask(peer, 1, { connect: { token: who.token } })).connect);
+  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
   return peer;
 }
 
-async function offMutes(environment: Record<string, string>): Promise<void> {
-  await using world = await RoomWorld.open({ environment });
-  const { roomId, gateway } = world;
-  const agent = await robot(world, "robo");
+async function assertOffIsReadOnly(environment: Record<string, string>): Promise<void> {
+  await using fixture = await RoomFixture.open({ environment });
+  const { roomId, gateway } = fixture;
+  const agent = await addAgent(fixture, "robo");
   const room = `/v1/rooms/${roomId}`;
   const { id } = ok(await agent.post("/v1/messages", { roomId, text: "beep" }), 201);
   const task = ok(await agent.post("/v1/collaboration/tasks", { roomId, title: "x" }), 201);
-  ok(await world.as("owner").patch(room, { agentPolicy: { mode: "off" } }));
+  ok(await fixture.as("owner").patch(room, { agentPolicy: { mode: "off" } }));
   const later = "2026-03-02T00:00:00.000Z";
   for (
     const attempt of [
@@ -45,11 +45,11 @@ async function offMutes(environment: Record<string, string>): Promise<void> {
       agent.patch(`/v1/collaboration/tasks/${task.id}`, { title: "y" }),
       agent.post("/v1/collaboration/documents", { roomId, title: "y" }),
     ]
-  ) refused(await attempt, 403, "agent_muted");
+  ) assertProblem(await attempt, 403, "agent_muted");
   const peer = await connect(gateway, agent);
-  assert.ok((await ask(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
+  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
   const typing = { channel: `room:${roomId}`, data: { type: "typing", data: { isTyping: true } } };
-  assert.ok((await ask(peer, 3, { publish: typing })).error);
+  assert.ok((await sendCommand(peer, 3, { publish: typing })).error);
   const may = async (action: string): Promise<string> =>
     ok(
       await agent.post("/v1/collaboration/permissions/check", {
@@ -61,89 +61,89 @@ async function offMutes(environment: Record<string, string>): Promise<void> {
   ok(await agent.get(`/v1/messages?roomId=${roomId}`));
   ok(await agent.get(room));
   ok(await agent.put(`${room}/read`, { seq: 1 }));
-  ok(await world.as("member").post("/v1/messages", { roomId, text: "quiet here" }), 201);
+  ok(await fixture.as("member").post("/v1/messages", { roomId, text: "quiet here" }), 201);
   ok(await agent.delete(`${room}/members/me`), 204);
 }
 
-const OFF = "mode off lets an agent read, leave and say what it has read, and nothing else; people go on";
-onEngines(OFF, offMutes);
+const OFF = "mode off lets an agent read, leave and mark as read, and nothing else; people are not affected";
+testOnEngines(OFF, assertOffIsReadOnly);
 
-Deno.test("allowedAgentIds names the agents that may do more than read", async () => {
-  await using world = await RoomWorld.open();
-  const { roomId } = world;
-  const [one, two] = [await robot(world, "one"), await robot(world, "two")];
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { allowedAgentIds: ["one"] } }));
+Deno.test("allowedAgentIds lists the agents with more than read-only access", async () => {
+  await using fixture = await RoomFixture.open();
+  const { roomId } = fixture;
+  const [one, two] = [await addAgent(fixture, "one"), await addAgent(fixture, "two")];
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { allowedAgentIds: ["one"] } }));
   ok(await one.post("/v1/messages", { roomId, text: "beep" }), 201);
-  refused(await two.post("/v1/messages", { roomId, text: "beep" }), 403, "agent_muted");
+  assertProblem(await two.post("/v1/messages", { roomId, text: "beep" }), 403, "agent_muted");
   ok(await two.get(`/v1/messages?roomId=${roomId}`));
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { allowedAgentIds: null } }));
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { allowedAgentIds: null } }));
   ok(await two.post("/v1/messages", { roomId, text: "beep" }), 201);
 });
 
-Deno.test("agents hear of agents only when mentioned, unless the room is of mode all", async () => {
-  await using world = await RoomWorld.open();
-  const { roomId, gateway } = world;
-  const [one, two] = [await robot(world, "one"), await robot(world, "two")];
+Deno.test("messages of agents notify agents only by mentions, unless the mode is all", async () => {
+  await using fixture = await RoomFixture.open();
+  const { roomId, gateway } = fixture;
+  const [one, two] = [await addAgent(fixture, "one"), await addAgent(fixture, "two")];
   const { id } = ok(await two.post("/v1/messages", { roomId, text: "start" }), 201);
-  const told = async (): Promise<number> => {
+  const countNotices = async (): Promise<number> => {
     await gateway.runJobs();
     return ok(await two.get("/v1/collaboration/notifications")).items
       .filter((item: { kind: string }) => item.kind !== "invitation").length;
   };
   const reply = async (who: Caller, more = {}): Promise<number> => {
     ok(await who.post("/v1/messages", { roomId, text: "re", replyToId: id, ...more }), 201);
-    return await told();
+    return await countNotices();
   };
   assert.equal(await reply(one), 0);
-  assert.equal(await reply(world.as("member")), 1);
+  assert.equal(await reply(fixture.as("member")), 1);
   assert.equal(await reply(one, { mentions: { principalIds: ["two"] } }), 2);
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "all" } }));
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "all" } }));
   assert.equal(await reply(one), 3);
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "off" } }));
-  assert.equal(await reply(world.as("member"), { mentions: { principalIds: ["two"] } }), 3);
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "off" } }));
+  assert.equal(await reply(fixture.as("member"), { mentions: { principalIds: ["two"] } }), 3);
 });
 
-const TURNS = "agents wake each other as often as maxAgentTurns says, and again when a person wrote or time has passed";
-onEngines(TURNS, async (environment) => {
-  await using world = await RoomWorld.open({ environment });
-  const { roomId, gateway } = world;
-  const [one, two] = [await robot(world, "one"), await robot(world, "two")];
+const TURNS = "agents notify each other up to maxAgentTurns times, and again after a message of a person or some time";
+testOnEngines(TURNS, async (environment) => {
+  await using fixture = await RoomFixture.open({ environment });
+  const { roomId, gateway } = fixture;
+  const [one, two] = [await addAgent(fixture, "one"), await addAgent(fixture, "two")];
   const mentions = { principalIds: ["two"] };
-  const told = async (who: Caller, times: number): Promise<number> => {
+  const countNotices = async (who: Caller, times: number): Promise<number> => {
     for (let time = 0; time < times; time++) {
       ok(await who.post("/v1/messages", { roomId, text: "your turn", mentions }), 201);
       await gateway.runJobs();
     }
     return ok(await two.get("/v1/collaboration/notifications?kinds=mention&limit=200")).items.length;
   };
-  assert.equal(await told(one, 5), 3);
-  assert.equal(await told(world.as("member"), 1), 4);
-  assert.equal(await told(one, 4), 7);
+  assert.equal(await countNotices(one, 5), 3);
+  assert.equal(await countNotices(fixture.as("member"), 1), 4);
+  assert.equal(await countNotices(one, 4), 7);
   gateway.clock.advance(4 * 60_000);
-  assert.equal(await told(one, 1), 7);
+  assert.equal(await countNotices(one, 1), 7);
   gateway.clock.advance(61_000);
-  assert.equal(await told(one, 5), 10);
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "all", maxAgentTurns: 4 } }));
-  assert.equal(await told(one, 3), 11);
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 0 } }));
-  assert.equal(await told(world.as("member"), 1), 12);
-  assert.equal(await told(one, 2), 12);
+  assert.equal(await countNotices(one, 5), 10);
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { mode: "all", maxAgentTurns: 4 } }));
+  assert.equal(await countNotices(one, 3), 11);
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 0 } }));
+  assert.equal(await countNotices(fixture.as("member"), 1), 12);
+  assert.equal(await countNotices(one, 2), 12);
   // Of another agent, and in another room, it is another count.
   ok(await one.post("/v1/messages", { roomId, text: "beep" }), 201);
-  ok(await world.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 1 } }));
+  ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 1 } }));
   ok(await two.post("/v1/messages", { roomId, text: "one?", mentions: { principalIds: ["one"] } }), 201);
   await gateway.runJobs();
   assert.equal(ok(await one.get("/v1/collaboration/notifications?kinds=mention")).items.length, 1);
 });
 
-Deno.test("a muted agent brings no room back either, whatever its role", async () => {
-  await using world = await RoomWorld.open();
-  const agent = await robot(world, "robo");
-  const [owner, room] = [world.as("owner"), `/v1/rooms/${world.roomId}`];
+Deno.test("a muted agent cannot restore a room, whatever its role", async () => {
+  await using fixture = await RoomFixture.open();
+  const agent = await addAgent(fixture, "robo");
+  const [owner, room] = [fixture.as("owner"), `/v1/rooms/${fixture.roomId}`];
   ok(await owner.put(`${room}/members/robo`, { role: "owner" }));
   ok(await owner.patch(room, { agentPolicy: { mode: "off" } }));
   ok(await owner.delete(room), 204);
-  refused(await agent.post(`${room}/restore`), 403, "agent_muted");
+  assertProblem(await agent.post(`${room}/restore`), 403, "agent_muted");
   ok(await owner.post(`${room}/restore`));
 });
 
@@ -151,8 +151,8 @@ const CALENDAR = "/v1/collaboration/calendar/events";
 const TASKS = "/v1/collaboration/tasks";
 const START = { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" };
 
-/** What somebody was told of: kinds of notifications, and what came on their own line besides room and read state. */
-async function toldTo(gateway: Harness, id: string): Promise<[kinds: string[], lines: string[]]> {
+/** Kinds of notifications of a principal, and events on its own stream except those of rooms and read state. */
+async function readNotices(gateway: Harness, id: string): Promise<[kinds: string[], lines: string[]]> {
   const rows = await gateway.app.store.log.read("default", `principal:${id}`, 0, 1000);
   const lines = rows.map(({ type }) => type).filter((type) => type === "task.assigned" || type.endsWith(".reminder"));
   const kinds = rows.filter(({ type }) => type === "notification.created")
@@ -162,14 +162,14 @@ async function toldTo(gateway: Harness, id: string): Promise<[kinds: string[], l
 
 for (const agentPolicy of [{ mode: "off" }, { allowedAgentIds: ["other"] }]) {
   const [rule] = Object.keys(agentPolicy);
-  onEngines(
+  testOnEngines(
     `no message, task, event or reminder is brought to an agent that may only read by ${rule}`,
     async (environment) => {
-      await using world = await RoomWorld.open({ environment: { ...environment, SVC_SEARCH: "off" } });
-      const { roomId, gateway } = world;
-      const [owner, member, room] = [world.as("owner"), world.as("member"), `/v1/rooms/${roomId}`];
+      await using fixture = await RoomFixture.open({ environment: { ...environment, SVC_SEARCH: "off" } });
+      const { roomId, gateway } = fixture;
+      const [owner, member, room] = [fixture.as("owner"), fixture.as("member"), `/v1/rooms/${roomId}`];
       ok(await owner.patch(room, { agentPolicy }));
-      await robot(world, "robo");
+      await addAgent(fixture, "robo");
       // An agent knows of a private event what its owner does.
       const attendees = ["robo", "observer", "owner"].map((principalId) => ({ principalId }));
       const event = { roomId, title: "Review", start: START, durationMinutes: 30, reminders: [{ minutesBefore: 10 }] };
@@ -184,15 +184,15 @@ for (const agentPolicy of [{ mode: "off" }, { allowedAgentIds: ["other"] }]) {
       ok(await member.post("/v1/messages", { roomId, text: "look", mentions }), 201);
       gateway.clock.advance(Date.parse("2026-03-02T08:55:00.000Z") - gateway.clock.now());
       await gateway.runJobs();
-      assert.deepEqual(await toldTo(gateway, "robo"), [[], []]);
+      assert.deepEqual(await readNotices(gateway, "robo"), [[], []]);
       const kinds = ["invitation", "invitation", "invitation", "mention", "reminder", "reminder"];
       const lines = ["calendar.event.reminder", "calendar.event.reminder", "task.assigned", "task.assigned"];
-      assert.deepEqual(await toldTo(gateway, "observer"), [
+      assert.deepEqual(await readNotices(gateway, "observer"), [
         [...kinds, "task_assigned", "task_assigned", "task_due", "task_due"],
         lines,
       ]);
 
-      // It is invited and assigned all the same, as it may read, and is told once the room lets it do more.
+      // It is invited and assigned anyway, since it may read; it is notified once the policy allows more.
       const agent = await gateway.as("robo", { kind: "agent", owner: "owner" });
       assert.equal(ok(await agent.get(`${TASKS}?assigneeId=me`)).items.length, 2);
       assert.equal(ok(await agent.get(`${CALENDAR}/${id}`)).myStatus, "needs_action");
@@ -207,22 +207,22 @@ for (const agentPolicy of [{ mode: "off" }, { allowedAgentIds: ["other"] }]) {
         }),
         201,
       );
-      assert.deepEqual(await toldTo(gateway, "robo"), [["invitation", "task_assigned"], ["task.assigned"]]);
+      assert.deepEqual(await readNotices(gateway, "robo"), [["invitation", "task_assigned"], ["task.assigned"]]);
     },
   );
 }
 
-onEngines("a room that mutes an agent from its beginning does not call it in either", async (environment) => {
-  await using world = await RoomWorld.open({ environment });
-  const { gateway } = world;
-  await robot(world, "robo");
-  const before = await toldTo(gateway, "robo");
-  const owner = world.as("owner");
+testOnEngines("a room created with a muted agent does not invite it", async (environment) => {
+  await using fixture = await RoomFixture.open({ environment });
+  const { gateway } = fixture;
+  await addAgent(fixture, "robo");
+  const before = await readNotices(gateway, "robo");
+  const owner = fixture.as("owner");
   const room = { name: "Quiet", memberIds: ["robo", "member"], agentPolicy: { mode: "off" } };
   const { id } = ok(await owner.post("/v1/rooms", room), 201);
-  assert.deepEqual(await toldTo(gateway, "robo"), before);
-  assert.deepEqual((await toldTo(gateway, "member"))[0], ["invitation", "invitation"]);
+  assert.deepEqual(await readNotices(gateway, "robo"), before);
+  assert.deepEqual((await readNotices(gateway, "member"))[0], ["invitation", "invitation"]);
   assert.ok(ok(await owner.get(`/v1/rooms/${id}/members`)).items.length === 3);
   ok(await owner.post("/v1/rooms", { name: "Loud", memberIds: ["robo"] }), 201);
-  assert.deepEqual((await toldTo(gateway, "robo"))[0], [...before[0], "invitation"]);
+  assert.deepEqual((await readNotices(gateway, "robo"))[0], [...before[0], "invitation"]);
 });

@@ -1,22 +1,22 @@
-// A ban hides a room from who is banned, a public one as well, on every way in.
+// A ban hides a room, public ones included, on every path.
 import assert from "node:assert/strict";
-import { onEngines } from "../engines.ts";
-import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { testOnEngines } from "../engines.ts";
+import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
-import { ok, RoomWorld } from "./room_world.ts";
-import { refused } from "./team.ts";
+import { ok, RoomFixture } from "./room_fixture.ts";
+import { assertProblem } from "./fixtures.ts";
 
-async function banHides(environment: Record<string, string>): Promise<void> {
-  await using world = await RoomWorld.open({ environment, room: { visibility: "public" } });
-  const { roomId, gateway } = world;
+async function assertBanHides(environment: Record<string, string>): Promise<void> {
+  await using fixture = await RoomFixture.open({ environment, room: { visibility: "public" } });
+  const { roomId, gateway } = fixture;
   const room = `/v1/rooms/${roomId}`;
-  const [owner, visitor] = [world.as("owner"), world.as("outsider")];
+  const [owner, visitor] = [fixture.as("owner"), fixture.as("outsider")];
   const { id } = ok(await owner.post("/v1/messages", { roomId, text: "heartbeat" }), 201);
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await ask(peer, 1, { connect: { token: visitor.token } })).connect);
+  assert.ok((await sendCommand(peer, 1, { connect: { token: visitor.token } })).connect);
   const subscribe = { subscribe: { channel: `room:${roomId}` } };
-  assert.ok((await ask(peer, 2, subscribe)).subscribe);
+  assert.ok((await sendCommand(peer, 2, subscribe)).subscribe);
   const found = async (): Promise<number[]> => [
     ok(await visitor.get("/v1/rooms")).items.length,
     ok(await visitor.get("/v1/search?q=heartbeat")).items.length,
@@ -24,10 +24,13 @@ async function banHides(environment: Record<string, string>): Promise<void> {
   assert.deepEqual(await found(), [1, 1]);
 
   ok(await owner.delete(`${room}/members/outsider?ban=true`), 204);
-  await until(() => socket.lines.some((line) => line.push?.unsubscribe !== undefined), "the end of the subscription");
+  await until(
+    () => socket.messages.some((line) => line.push?.unsubscribe !== undefined),
+    "the end of the subscription",
+  );
   assert.equal(
-    (await ask(peer, 3, subscribe)).error?.code,
-    (await ask(peer, 4, {
+    (await sendCommand(peer, 3, subscribe)).error?.code,
+    (await sendCommand(peer, 4, {
       subscribe: { channel: "room:nowhere" },
     })).error?.code,
   );
@@ -40,12 +43,12 @@ async function banHides(environment: Record<string, string>): Promise<void> {
       `/v1/messages?roomId=${roomId}`,
       `/v1/messages/${id}`,
     ]
-  ) refused(await visitor.get(path), 404, "not_found");
-  refused(await visitor.put(`${room}/members/me`), 404, "not_found");
-  refused(await owner.put(`${room}/members/outsider`), 409, "banned");
+  ) assertProblem(await visitor.get(path), 404, "not_found");
+  assertProblem(await visitor.put(`${room}/members/me`), 404, "not_found");
+  assertProblem(await owner.put(`${room}/members/outsider`), 409, "banned");
   // Members are banned as well, and a mention does not reach who is.
   ok(await owner.delete(`${room}/members/member?ban=true`), 204);
-  refused(await world.as("member").get(room), 404, "not_found");
+  assertProblem(await fixture.as("member").get(room), 404, "not_found");
   assert.equal(
     (await owner.post("/v1/messages", {
       roomId,
@@ -60,4 +63,4 @@ async function banHides(environment: Record<string, string>): Promise<void> {
   ok(await visitor.put(`${room}/members/me`), 201);
 }
 
-onEngines("a ban hides a public room", banHides);
+testOnEngines("a ban hides a public room", assertBanHides);

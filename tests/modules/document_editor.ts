@@ -1,10 +1,10 @@
-// Clients for tests: the provider that TipTap, CodeMirror and the like use, on a document's text, and one that says anything.
+// Clients of live documents: the provider that editors use, and one that sends arbitrary frames.
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import type { Harness } from "../harness.ts";
 import { pause, until } from "../wait.ts";
-import { DocumentWorld } from "./document_world.ts";
+import { DocumentFixture } from "./document_fixture.ts";
 
 export type EditorOptions = {
   url: string;
@@ -13,14 +13,14 @@ export type EditorOptions = {
   doc?: Y.Doc;
 };
 
-/** One editor: its copy of the document, and what the gateway told it. */
+/** An editor: its copy of the document, and what it received from the gateway. */
 export class Editor {
   readonly doc: Y.Doc;
   readonly provider: HocuspocusProvider;
-  readonly refusals: string[] = [];
-  readonly refused: { code: string; detail: string }[] = [];
+  readonly authFailures: string[] = [];
+  readonly rejections: { code: string; detail: string }[] = [];
   readonly scopes: string[] = [];
-  readonly closes: number[] = [];
+  readonly closeCodes: number[] = [];
   readonly #socket: HocuspocusProviderWebsocket;
 
   constructor({ url, document, token, doc = new Y.Doc() }: EditorOptions) {
@@ -31,10 +31,10 @@ export class Editor {
       name: document,
       token,
       document: doc,
-      onAuthenticationFailed: ({ reason }) => this.refusals.push(reason),
+      onAuthenticationFailed: ({ reason }) => this.authFailures.push(reason),
       onAuthenticated: ({ scope }) => this.scopes.push(scope),
-      onStateless: ({ payload }) => this.refused.push(JSON.parse(payload)),
-      onClose: ({ event }) => this.closes.push(event.code),
+      onStateless: ({ payload }) => this.rejections.push(JSON.parse(payload)),
+      onClose: ({ event }) => this.closeCodes.push(event.code),
     });
     this.provider.attach();
   }
@@ -51,27 +51,27 @@ export class Editor {
     this.doc.getText("content").delete(at, length);
   }
 
-  /** Whether the gateway has said that everything typed here is saved. */
+  /** Whether all edits are acknowledged. */
   get isSaved(): boolean {
     return this.provider.isSynced && !this.provider.hasUnsyncedChanges;
   }
 
-  async saved(): Promise<void> {
+  async waitUntilSaved(): Promise<void> {
     await until(() => this.isSaved, "everything is saved");
   }
 
-  /** Loses the connection, and types on alone. */
-  async offline(): Promise<void> {
+  /** Disconnects; edits are queued. */
+  async disconnect(): Promise<void> {
     this.#socket.disconnect();
     await until(() => this.#socket.status === "disconnected", "the socket is closed");
   }
 
-  async online(): Promise<void> {
+  async reconnect(): Promise<void> {
     await this.#socket.connect();
   }
 
-  /** Others' states, by the name they gave themselves. */
-  get names(): string[] {
+  /** Names in the awareness states. */
+  get awarenessNames(): string[] {
     const states = [...this.provider.awareness?.getStates().values() ?? []];
     return states.flatMap((state) => state.user?.name ?? []).sort();
   }
@@ -82,43 +82,43 @@ export class Editor {
   }
 }
 
-/** Kinds of frames. */
-export const KIND = { sync: 0, awareness: 1, auth: 2, close: 7 };
+/** Types of frames. */
+export const FRAME_TYPE = { sync: 0, awareness: 1, auth: 2, close: 7 };
 
-/** A client that says what it is told to say. */
+/** A client that sends arbitrary frames. */
 export class RawEditor {
   readonly socket: WebSocket;
   readonly closed: Promise<number>;
   readonly #name: string;
-  readonly #heard: string[] = [];
+  readonly #received: string[] = [];
 
   private constructor(url: string, name: string) {
     this.#name = name;
     this.socket = new WebSocket(url);
     this.socket.binaryType = "arraybuffer";
-    this.socket.onmessage = ({ data }) => this.#heard.push(new TextDecoder().decode(data));
+    this.socket.onmessage = ({ data }) => this.#received.push(new TextDecoder().decode(data));
     this.closed = new Promise((resolve) => this.socket.onclose = ({ code }) => resolve(code));
   }
 
-  /** Without a token it stays a stranger. */
+  /** Without a token it does not authenticate. */
   static async connect(url: string, name: string, token?: string): Promise<RawEditor> {
     const editor = new RawEditor(url, name);
     await new Promise((resolve) => editor.socket.onopen = resolve);
     if (token === undefined) return editor;
-    editor.ask(token);
-    await until(() => editor.#heard.length > 0 || editor.socket.readyState !== WebSocket.OPEN, "answered");
+    editor.authenticate(token);
+    await until(() => editor.#received.length > 0 || editor.socket.readyState !== WebSocket.OPEN, "a response arrives");
     return editor;
   }
 
-  /** Asks for a document. */
-  ask(token: string, name?: string): void {
-    this.say(KIND.auth, (frame) => {
+  /** Requests a document. */
+  authenticate(token: string, name?: string): void {
+    this.sendFrame(FRAME_TYPE.auth, (frame) => {
       enc.writeVarUint(frame, 0);
       enc.writeVarString(frame, token);
     }, name);
   }
 
-  say(kind: number, write: (frame: enc.Encoder) => void, name = this.#name): void {
+  sendFrame(kind: number, write: (frame: enc.Encoder) => void, name = this.#name): void {
     const frame = enc.createEncoder();
     enc.writeVarString(frame, name);
     enc.writeVarUint(frame, kind);
@@ -126,8 +126,8 @@ export class RawEditor {
     this.socket.send(enc.toUint8Array(frame) as Uint8Array<ArrayBuffer>);
   }
 
-  /** Claims to be these clients. */
-  claim(clients: readonly number[], clock: number, state: string): void {
+  /** Sends awareness states of these clients. */
+  sendAwareness(clients: readonly number[], clock: number, state: string): void {
     const update = enc.createEncoder();
     enc.writeVarUint(update, clients.length);
     for (const client of clients) {
@@ -135,19 +135,19 @@ export class RawEditor {
       enc.writeVarUint(update, clock);
       enc.writeVarString(update, state);
     }
-    this.say(KIND.awareness, (frame) => enc.writeVarUint8Array(frame, enc.toUint8Array(update)));
+    this.sendFrame(FRAME_TYPE.awareness, (frame) => enc.writeVarUint8Array(frame, enc.toUint8Array(update)));
   }
 
-  update(update: Uint8Array, step = 1): void {
-    this.say(KIND.sync, (frame) => {
+  sendUpdate(update: Uint8Array, step = 1): void {
+    this.sendFrame(FRAME_TYPE.sync, (frame) => {
       enc.writeVarUint(frame, step);
       enc.writeVarUint8Array(frame, update);
     });
   }
 
-  /** Whether it was told something that has these words in it. */
-  heard(words: string): boolean {
-    return this.#heard.some((text) => text.includes(words));
+  /** Whether a received frame contains this text. */
+  hasReceived(words: string): boolean {
+    return this.#received.some((text) => text.includes(words));
   }
 
   async close(): Promise<void> {
@@ -156,8 +156,8 @@ export class RawEditor {
   }
 }
 
-/** Serves a gateway on a port, so that editors can connect; gone with everything it opened when disposed. */
-export class EditorRoom {
+/** Serves a gateway on a port for editors; disposing closes it and its editors. */
+export class EditorServer {
   readonly url: string;
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
   readonly #editors: Editor[] = [];
@@ -172,15 +172,15 @@ export class EditorRoom {
     this.url = `ws://127.0.0.1:${this.#server.addr.port}/v1/collaboration/documents/sync`;
   }
 
-  open(document: string, token: EditorOptions["token"], doc?: Y.Doc, query = ""): Editor {
+  openEditor(document: string, token: EditorOptions["token"], doc?: Y.Doc, query = ""): Editor {
     const editor = new Editor({ url: this.url + query, document, token, ...doc === undefined ? {} : { doc } });
     this.#editors.push(editor);
     return editor;
   }
 
-  /** An editor that has everything there is. */
-  async join(document: string, token: EditorOptions["token"], doc?: Y.Doc): Promise<Editor> {
-    const editor = this.open(document, token, doc);
+  /** An editor that is in sync. */
+  async openSyncedEditor(document: string, token: EditorOptions["token"], doc?: Y.Doc): Promise<Editor> {
+    const editor = this.openEditor(document, token, doc);
     await until(() => editor.provider.isSynced, "the editor is in sync");
     return editor;
   }
@@ -189,38 +189,38 @@ export class EditorRoom {
     for (const editor of this.#editors) editor.close();
     await this.#gateway.app.drain();
     await this.#server.shutdown();
-    // A closing socket is an open resource until the peer has answered.
+    // A closing socket is an open resource until the peer has responded.
     await pause(50);
   }
 }
 
-/** A document that says `text`, and editors of it; closed in their order when disposed. */
-export class EditorScene {
-  readonly world: DocumentWorld;
-  readonly room: EditorRoom;
+/** A document with `text`, and a server for its editors. */
+export class EditorFixture {
+  readonly documents: DocumentFixture;
+  readonly server: EditorServer;
   readonly id: string;
 
-  private constructor(world: DocumentWorld, id: string) {
-    this.world = world;
-    this.room = new EditorRoom(world.gateway);
+  private constructor(fixture: DocumentFixture, id: string) {
+    this.documents = fixture;
+    this.server = new EditorServer(fixture.gateway);
     this.id = id;
   }
 
-  static async open(text = "", environment: Record<string, string> = {}): Promise<EditorScene> {
-    const world = await DocumentWorld.open({ environment });
-    return new EditorScene(world, (await world.make(text)).id);
+  static async open(text = "", environment: Record<string, string> = {}): Promise<EditorFixture> {
+    const fixture = await DocumentFixture.open({ environment });
+    return new EditorFixture(fixture, (await fixture.create(text)).id);
   }
 
-  /** By the name of somebody in the world. */
-  readonly token = (name: string): string => this.world.as(name).token;
+  /** Token of a principal of the fixture. */
+  readonly token = (name: string): string => this.documents.as(name).token;
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.room[Symbol.asyncDispose]();
-    await this.world[Symbol.asyncDispose]();
+    await this.server[Symbol.asyncDispose]();
+    await this.documents[Symbol.asyncDispose]();
   }
 }
 
-/** Time for something that must not happen to happen. */
-export function aWhile(): Promise<void> {
+/** Waits for effects that must not occur. */
+export function waitBriefly(): Promise<void> {
   return pause(150);
 }

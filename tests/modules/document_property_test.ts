@@ -1,9 +1,9 @@
-// Whatever three editors and a REST editor do in whatever order, connected or not, all end with the same text, and so does the store.
+// Random edits of three editors and of REST, online and offline, converge to one text, which is the stored one.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { pause, until } from "../wait.ts";
-import { type Editor, EditorRoom } from "./document_editor.ts";
-import { DocumentWorld, PATH } from "./document_world.ts";
+import { type Editor, EditorServer } from "./document_editor.ts";
+import { DocumentFixture, PATH } from "./document_fixture.ts";
 
 type Step =
   | { kind: "insert"; who: number; at: number; text: string }
@@ -30,34 +30,34 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("pause" as const), ms: fc.integer({ min: 0, max: 8 }) }) },
 );
 
-Deno.test("random edits from editors and from REST converge, and the store holds what they converge to", async () => {
-  const world = await DocumentWorld.open();
-  const room = new EditorRoom(world.gateway);
+Deno.test("random edits from editors and REST converge to the stored text", async () => {
+  const fixture = await DocumentFixture.open();
+  const room = new EditorServer(fixture.gateway);
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-      const { id } = await world.make("start\n");
+      const { id } = await fixture.create("start\n");
       const editors = await Promise.all(
-        ["owner", "moderator", "member"].map((name) => room.join(id, world.as(name).token)),
+        ["owner", "moderator", "member"].map((name) => room.openSyncedEditor(id, fixture.as(name).token)),
       );
-      for (const one of steps) await take(world, id, editors, one);
-      await Promise.all(editors.map((editor) => editor.online()));
-      await Promise.all(editors.map((editor) => editor.saved()));
-      const text = await world.text(id);
+      for (const one of steps) await applyStep(fixture, id, editors, one);
+      await Promise.all(editors.map((editor) => editor.reconnect()));
+      await Promise.all(editors.map((editor) => editor.waitUntilSaved()));
+      const text = await fixture.readText(id);
       await until(() => editors.every((editor) => editor.text === text), "all have the text of the store");
-      world.gateway.clock.advance(3000);
-      await world.gateway.runJobs();
-      assert.equal(await world.text(id), text, "settling changes nothing");
+      fixture.gateway.clock.advance(3000);
+      await fixture.gateway.runJobs();
+      assert.equal(await fixture.readText(id), text, "settling changes nothing");
       for (const editor of editors) editor.close();
     }),
     { numRuns: 60 },
   );
   await room[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
+  await fixture[Symbol.asyncDispose]();
 });
 
-async function take(world: DocumentWorld, id: string, editors: readonly Editor[], step: Step): Promise<void> {
+async function applyStep(fixture: DocumentFixture, id: string, editors: readonly Editor[], step: Step): Promise<void> {
   const editor = "who" in step ? editors[step.who] : undefined;
-  // Editors never part the halves of a character.
+  // Editors never split surrogate pairs.
   const place = (text: string, at: number): number => {
     const wanted = Math.min(at, text.length);
     return (text.charCodeAt(wanted) & 0xfc00) === 0xdc00 ? wanted - 1 : wanted;
@@ -71,14 +71,14 @@ async function take(world: DocumentWorld, id: string, editors: readonly Editor[]
   } else if (step.kind === "rest") {
     const edits = [{ op: "append", text: step.text }];
     const patch = { baseRevision: 1, onStale: "rebase", edits };
-    const answer = await world.as("owner").patch(`${PATH}/${id}/content`, patch);
-    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    const response = await fixture.as("owner").patch(`${PATH}/${id}/content`, patch);
+    assert.equal(response.status, 200, JSON.stringify(response.body));
   } else if (step.kind === "put") {
-    const { body } = await world.as("owner").get(`${PATH}/${id}/content`);
+    const { body } = await fixture.as("owner").get(`${PATH}/${id}/content`);
     const text = body.text.slice(0, place(body.text, step.at)) + step.text + body.text.slice(place(body.text, step.at));
-    const put = await world.as("owner").put(`${PATH}/${id}/content`, { text, revision: body.revision });
+    const put = await fixture.as("owner").put(`${PATH}/${id}/content`, { text, revision: body.revision });
     assert.ok(put.status === 200 || put.status === 412, JSON.stringify(put.body));
-  } else if (step.kind === "offline") await editor?.offline();
-  else if (step.kind === "online") await editor?.online();
+  } else if (step.kind === "offline") await editor?.disconnect();
+  else if (step.kind === "online") await editor?.reconnect();
   else await pause(step.ms);
 }

@@ -1,15 +1,14 @@
-// Documents of a database that was brought back from a copy: what editors still have of the time since is not taken for what
-// is written after it.
+// Documents of a database restored from a backup: lost edits in editors are not confused with edits written since.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import { backUp, restore } from "@/adapters/backup.ts";
+import { createBackup, restore } from "@/adapters/backup.ts";
 import { openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
-import { aWhile, EditorRoom } from "./document_editor.ts";
-import { PATH } from "./document_world.ts";
-import { ok, people, roomOf } from "./team.ts";
+import { EditorServer, waitBriefly } from "./document_editor.ts";
+import { PATH } from "./document_fixture.ts";
+import { createCallers, createRoom, ok } from "./fixtures.ts";
 
-Deno.test("an editor with a copy from before a restore is told, and gets what was written since", async () => {
+Deno.test("an editor with lost edits of before a restore gets conflict, and the edits written since", async () => {
   const folder = await Deno.makeTempDir({ prefix: "restore-test-" });
   const url = `sqlite:${folder}/gateway.db`;
   const environment = { SVC_DATABASE_URL: url, SVC_DATA_DIR: folder };
@@ -18,24 +17,24 @@ Deno.test("an editor with a copy from before a restore is told, and gets what wa
   let id = "";
   {
     await using gateway = await openGateway(environment);
-    const { alice } = await people(gateway, "alice");
-    const roomId = await roomOf(alice, []);
+    const { alice } = await createCallers(gateway, "alice");
+    const roomId = await createRoom(alice, []);
     id = ok(await alice.post(PATH, { roomId, title: "Plan", text: "one" })).id;
-    await backUp(url, `${folder}/copy.db`);
+    await createBackup(url, `${folder}/copy.db`);
     ok(await alice.patch(`${PATH}/${id}/content`, append(" two")));
-    await using room = new EditorRoom(gateway);
-    assert.equal((await room.join(id, alice.token, doc)).text, "one two");
+    await using room = new EditorServer(gateway);
+    assert.equal((await room.openSyncedEditor(id, alice.token, doc)).text, "one two");
   }
   await restore(url, `${folder}/copy.db`, { now: () => Date.parse("2026-03-01T13:00:00Z") });
   {
     await using gateway = await openGateway(environment);
-    const { alice } = await people(gateway, "alice");
+    const { alice } = await createCallers(gateway, "alice");
     ok(await alice.patch(`${PATH}/${id}/content`, append(" TWO")));
-    await using room = new EditorRoom(gateway);
-    const editor = room.open(id, alice.token, doc);
-    await until(() => editor.refused.length > 0, "told");
-    await aWhile();
-    assert.equal(editor.refused[0]?.code, "conflict");
+    await using room = new EditorServer(gateway);
+    const editor = room.openEditor(id, alice.token, doc);
+    await until(() => editor.rejections.length > 0, "rejected");
+    await waitBriefly();
+    assert.equal(editor.rejections[0]?.code, "conflict");
     assert.ok(editor.text.includes(" TWO"), editor.text);
     assert.equal(editor.isSaved, false);
   }

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import fc from "npm:fast-check@4.10.2";
-import { download, FILES, openFileGateway, png, sha256, upload } from "./file_rig.ts";
-import { ok, people, refused } from "./team.ts";
+import { download, FILES, openFileHarness, pngHeader, sha256, upload } from "./file_harness.ts";
+import { assertProblem, createCallers, ok } from "./fixtures.ts";
 
-Deno.test("file.content answers ranges as RFC 9110 wants them", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.content responds to ranges as RFC 9110 specifies", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const bytes = new Uint8Array(randomBytes(200_000));
   const { id } = ok(await upload(gateway, alice, { name: "noise" }, bytes));
   const cases: [string, number, number, number][] = [
@@ -37,15 +37,15 @@ Deno.test("file.content answers ranges as RFC 9110 wants them", async () => {
   }
   for (const range of ["bytes=200000-", "bytes=200000-300000", "bytes=-0"]) {
     const answer = await alice.get(`${FILES}/${id}/content`, { Range: range });
-    refused(answer, 416, "range_not_satisfiable");
+    assertProblem(answer, 416, "range_not_satisfiable");
     assert.equal(answer.headers.get("content-range"), "bytes */200000");
   }
 });
 
-Deno.test("any two ranges that meet make the whole", async () => {
-  await using rig = await openFileGateway();
+Deno.test("two adjacent ranges have the whole content", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const bytes = new Uint8Array(randomBytes(150_000));
   const { id } = ok(await upload(gateway, alice, { name: "noise" }, bytes));
   await fc.assert(
@@ -58,10 +58,10 @@ Deno.test("any two ranges that meet make the whole", async () => {
   );
 });
 
-Deno.test("file.content answers conditions and HEAD without the content", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.content responds to conditions and HEAD without the content", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const { id, sha256: hash } = ok(await upload(gateway, alice, { name: "a.txt" }, "0123456789"));
   const whole = await download(gateway, alice, id);
   const etag = whole.headers.get("etag") ?? "";
@@ -78,37 +78,55 @@ Deno.test("file.content answers conditions and HEAD without the content", async 
     const answer = await download(gateway, alice, id, { Range: "bytes=0-1", "If-Range": condition });
     assert.equal(answer.status, status, condition);
   }
-  refused(await alice.get(`${FILES}/file_none/content`), 404, "not_found");
-  refused(await alice.get(`${FILES}/..%2f..%2fetc/content`), 404, "not_found");
+  assertProblem(await alice.get(`${FILES}/file_none/content`), 404, "not_found");
+  assertProblem(await alice.get(`${FILES}/..%2f..%2fetc/content`), 404, "not_found");
 });
 
-Deno.test("file.content shows only what is safe to show, and never as a page of ours", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.content serves only safe types inline, and never as a page of the gateway's origin", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  const cases = [
-    ["i.png", png(1, 1), "image/png", "inline", "image/png"],
+  const { alice } = await createCallers(gateway, "alice");
+  const cases: (readonly [string, string | Uint8Array<ArrayBuffer>, string, string, string])[] = [
+    ["i.png", pngHeader(1, 1), "image/png", "inline", "image/png"],
     ["t.txt", "hi", "text/plain", "inline", "text/plain; charset=utf-8"],
-    ["h.html", "<script>1</script>", "text/html", "attachment", "text/html; charset=utf-8"],
-    ["s.svg", "<svg onload='x()'/>", "image/svg+xml", "attachment", "image/svg+xml"],
-    ["j.js", "alert(1)", "application/javascript", "attachment", "application/javascript"],
+    ["v.csv", "a,b", "text/csv", "inline", "text/csv; charset=utf-8"],
+    ...[
+      ["h.html", "<script>1</script>", "text/html"],
+      ["x.xhtml", "<html xmlns='http://www.w3.org/1999/xhtml'/>", "application/xhtml+xml"],
+      ["s.svg", "<svg onload='x()'/>", "image/svg+xml"],
+      ["x.xml", "<?xml version='1.0'?><a/>", "application/xml"],
+      ["x.xsl", "<?xml version='1.0'?><a/>", "text/xsl"],
+      ["x.xslt", "<?xml version='1.0'?><a/>", "application/xslt+xml"],
+      ["j.js", "alert(1)", "application/javascript"],
+      ["j.mjs", "alert(1)", "text/javascript"],
+      ["e.js", "alert(1)", "application/ecmascript"],
+      ["c.css", "a{}", "text/css"],
+      ["w.wasm", "\0asm\x01\0\0\0", "application/wasm"],
+      ["m.json", "{}", "application/manifest+json"],
+      ["j.json", "{}", "application/json"],
+      ["a.appcache", "CACHE MANIFEST", "text/cache-manifest"],
+      ["v.vtt", "WEBVTT", "text/vtt"],
+      ["f.foo", "x\0", "application/x-foo"],
+    ].map(([name = "", body = "", type = ""]) => [name, body, type, "attachment", "application/octet-stream"] as const),
     ["p.pdf", "%PDF-1.7\n%", "application/pdf", "attachment", "application/pdf"],
-  ] as const;
+  ];
   for (const [name, body, type, kind, served] of cases) {
     const { id } = ok(await upload(gateway, alice, { name }, body, { "content-type": type }));
-    const { headers } = await download(gateway, alice, id);
+    // As a browser asks for the script of a service worker.
+    const { headers } = await download(gateway, alice, id, { "Service-Worker": "script" });
+    assert.equal(headers.get("service-worker-allowed"), null);
     assert.equal(headers.get("content-disposition"), `${kind}; filename="${name}"; filename*=UTF-8''${name}`);
-    assert.equal(headers.get("content-type"), served);
+    assert.equal(headers.get("content-type"), served, name);
     assert.equal(headers.get("x-content-type-options"), "nosniff");
     assert.equal(headers.get("content-security-policy"), "sandbox; default-src 'none'");
     assert.match(headers.get("cache-control") ?? "", /^private/);
   }
 });
 
-Deno.test("any name that is taken comes back whole from its header, which holds nothing but it", async () => {
-  await using rig = await openFileGateway();
+Deno.test("every accepted file name is preserved in Content-Disposition and injects nothing into it", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const samples = ['Größe "1".txt', "日本語.txt", "a'b(c)*%41;filename=x.txt", "🎉 party, time.txt", "tab and = sign"];
   for (const name of samples) {
     const { id } = ok(await upload(gateway, alice, { name }, "x"));

@@ -1,20 +1,20 @@
-// Links to contents that a browser follows by itself: they are as good as their makers, and no longer.
+// Links to file contents: they have the access of their creators.
 import assert from "node:assert/strict";
-import { onEngines } from "../engines.ts";
-import { type Answer, type Caller, type Harness, openGateway, SECRET } from "../harness.ts";
-import { logged } from "../logged.ts";
+import { testOnEngines } from "../engines.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway, SECRET } from "../harness.ts";
+import { captureLog } from "../log_capture.ts";
 import { until } from "../wait.ts";
-import { GIF } from "./file_pictures.ts";
-import { FILES, openFileGateway, sha256, upload } from "./file_rig.ts";
-import { ok, people, refused, roomOf, say } from "./team.ts";
-import { Family, TOKENS } from "./token_family_world.ts";
+import { GIF } from "./file_images.ts";
+import { FILES, openFileHarness, sha256, upload } from "./file_harness.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { TokenFamily, TOKENS } from "./refresh_token_fixture.ts";
 
 const MINUTE_MS = 60_000;
 const TEXT = "plan for tomorrow";
 
 type Link = { id: string; url: string; expiresAt: string };
 
-async function uploaded(gateway: Harness, who: Caller): Promise<string> {
+async function uploadFile(gateway: Harness, who: Caller): Promise<string> {
   return ok(await upload(gateway, who, { name: "plan.txt" }, TEXT)).id;
 }
 
@@ -29,7 +29,11 @@ async function linkOf(who: Caller, id: string, more: Record<string, unknown> = {
 }
 
 /** What somebody without a token gets. */
-function follow(gateway: Harness, { url }: { url: string }, headers: Record<string, string> = {}): Promise<Answer> {
+function follow(
+  gateway: Harness,
+  { url }: { url: string },
+  headers: Record<string, string> = {},
+): Promise<ApiResponse> {
   return gateway.withToken(undefined).get(url, headers);
 }
 
@@ -39,13 +43,13 @@ async function assertFollows(gateway: Harness, link: Link, status: number, code?
   if (status === 200) assert.equal(answer.body, TEXT);
 }
 
-onEngines("a link serves what file.content does, without a token", async (environment) => {
-  await using rig = await openFileGateway(environment);
+testOnEngines("a link serves the same as file.content, without a token", async (environment) => {
+  await using rig = await openFileHarness(environment);
   const { gateway } = rig;
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
-  const id = await uploaded(gateway, alice);
-  await say(alice, roomId, "see", { fileIds: [id] });
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const id = await uploadFile(gateway, alice);
+  await sendMessage(alice, roomId, "see", { fileIds: [id] });
   const link = await linkOf(bob, id);
   const nobody = gateway.withToken(undefined);
   for (
@@ -70,34 +74,34 @@ onEngines("a link serves what file.content does, without a token", async (enviro
   assert.match(headers.get("content-disposition") ?? "", /^inline; filename="plan\.txt"/);
   const saved = await follow(gateway, await linkOf(bob, id, { download: true }));
   assert.match(saved.headers.get("content-disposition") ?? "", /^attachment; filename="plan\.txt"/);
-  refused(await nobody.get(`${link.url}?thumbnail=64`), 400, "unknown_parameter");
-  refused(await nobody.post(link.url), 405, "method_not_allowed");
+  assertProblem(await nobody.get(`${link.url}?thumbnail=64`), 400, "unknown_parameter");
+  assertProblem(await nobody.post(link.url), 405, "method_not_allowed");
 });
 
-Deno.test("a link to a small picture shows that and no more", async () => {
-  await using rig = await openFileGateway();
+Deno.test("a link to a thumbnail serves only the thumbnail", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const { id } = ok(await upload(gateway, alice, { name: "dot.gif" }, GIF));
   const [whole, small] = [await linkOf(alice, id), await linkOf(alice, id, { thumbnail: 64 })];
   assert.equal((await follow(gateway, whole)).headers.get("content-type"), "image/gif");
   assert.match((await follow(gateway, small)).headers.get("content-type") ?? "", /^image\/(png|jpeg)$/);
-  const none = await linkOf(alice, await uploaded(gateway, alice), { thumbnail: 64 });
-  refused(await follow(gateway, none), 422, "validation_failed");
+  const none = await linkOf(alice, await uploadFile(gateway, alice), { thumbnail: 64 });
+  assertProblem(await follow(gateway, none), 422, "validation_failed");
 });
 
-onEngines("files that the caller may not read have no link, as those that are not there", async (environment) => {
-  await using rig = await openFileGateway(environment);
+testOnEngines("file.link returns no links to unreadable and unknown files", async (environment) => {
+  await using rig = await openFileHarness(environment);
   const { gateway } = rig;
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const [shown, hidden, gone, avatar] = [
-    await uploaded(gateway, alice),
-    await uploaded(gateway, alice),
-    await uploaded(gateway, alice),
-    await uploaded(gateway, alice),
+    await uploadFile(gateway, alice),
+    await uploadFile(gateway, alice),
+    await uploadFile(gateway, alice),
+    await uploadFile(gateway, alice),
   ];
-  await say(alice, roomId, "see", { fileIds: [shown, gone] });
+  await sendMessage(alice, roomId, "see", { fileIds: [shown, gone] });
   ok(await alice.delete(`${FILES}/${gone}`));
   ok(await alice.patch("/v1/collaboration/me", { avatarFileId: avatar }));
   const links = await linksOf(bob, [avatar, hidden, "file_none", gone, shown]);
@@ -114,21 +118,21 @@ onEngines("files that the caller may not read have no link, as those that are no
       { ids: [shown], expiresInSeconds: 59 },
       { ids: [shown], expiresInSeconds: 21_601 },
     ]
-  ) refused(await bob.post(`${FILES}/links`, input), 422, "validation_failed");
-  refused(await (await gateway.as("bob", { scope: "file.write" })).post(`${FILES}/links`), 403, "scope_missing");
+  ) assertProblem(await bob.post(`${FILES}/links`, input), 422, "validation_failed");
+  assertProblem(await (await gateway.as("bob", { scope: "file.write" })).post(`${FILES}/links`), 403, "scope_missing");
 });
 
-onEngines("a link ends with the right of who made it", async (environment) => {
-  await using rig = await openFileGateway(environment);
+testOnEngines("a link ends with the access of its creator", async (environment) => {
+  await using rig = await openFileHarness(environment);
   const { gateway } = rig;
-  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
+  const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const boss = await gateway.as("boss", { role: "owner" });
-  const roomId = await roomOf(alice, ["bob", "carol"]);
+  const roomId = await createRoom(alice, ["bob", "carol"]);
   const agent = await gateway.as("bot", { kind: "agent", owner: "carol" });
   ok(await agent.get("/v1/collaboration/me"));
   ok(await alice.put(`/v1/rooms/${roomId}/members/bot`));
-  const id = await uploaded(gateway, alice);
-  await say(alice, roomId, "see", { fileIds: [id] });
+  const id = await uploadFile(gateway, alice);
+  await sendMessage(alice, roomId, "see", { fileIds: [id] });
   const [alices, bobs, carols, agents] = [
     await linkOf(alice, id),
     await linkOf(bob, id),
@@ -146,17 +150,17 @@ onEngines("a link ends with the right of who made it", async (environment) => {
   await assertFollows(gateway, alices, 410, "gone");
 });
 
-onEngines("a link ends with the token that made it, and lives on where that is refreshed", async (environment) => {
-  await using rig = await openFileGateway(environment);
+testOnEngines("a link ends with the token that created it, unless the token is refreshed", async (environment) => {
+  await using rig = await openFileHarness(environment);
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  const id = await uploaded(gateway, alice);
+  const { alice } = await createCallers(gateway, "alice");
+  const id = await uploadFile(gateway, alice);
   const api = ok(await alice.post(TOKENS, { name: "script", scopes: ["file.read"] }));
   const apiLink = await linkOf(gateway.withToken(api.token), id);
   const jwt = await gateway.as("alice", { jti: "session-1" });
   const jwtLink = await linkOf(jwt, id);
-  const family = await Family.of(gateway, "alice", { expiresInSeconds: 300 });
-  const familyLink = await linkOf(gateway.withToken(family.first.accessToken), id, { expiresInSeconds: 3600 });
+  const family = await TokenFamily.logIn(gateway, "alice", { expiresInSeconds: 300 });
+  const familyLink = await linkOf(gateway.withToken(family.initial.accessToken), id, { expiresInSeconds: 3600 });
   for (const link of [apiLink, jwtLink, familyLink]) await assertFollows(gateway, link, 200);
   ok(await alice.delete(`${TOKENS}/${api.id}`));
   await assertFollows(gateway, apiLink, 404, "not_found");
@@ -169,15 +173,15 @@ onEngines("a link ends with the token that made it, and lives on where that is r
   gateway.clock.advance(20 * MINUTE_MS);
   await assertFollows(gateway, brief, 410, "gone");
   await assertFollows(gateway, familyLink, 200);
-  await family.end();
+  await family.logOut();
   await assertFollows(gateway, familyLink, 404, "not_found");
 });
 
-Deno.test("a link is the same when it is made again soon, and over when it says so", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.link returns equal links within half a lifetime, and they expire in time", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  const id = await uploaded(gateway, alice);
+  const { alice } = await createCallers(gateway, "alice");
+  const id = await uploadFile(gateway, alice);
   const link = await linkOf(alice, id, { expiresInSeconds: 600 });
   gateway.clock.advance(2 * MINUTE_MS);
   assert.deepEqual(await linkOf(await gateway.as("alice"), id, { expiresInSeconds: 600 }), link);
@@ -195,11 +199,11 @@ Deno.test("a link is the same when it is made again soon, and over when it says 
   await assertFollows(gateway, next, 410, "gone");
 });
 
-Deno.test("a link that the gateway did not make is not known", async () => {
-  await using rig = await openFileGateway();
+Deno.test("a forged link is refused with 404", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const [mine, theirs] = [await uploaded(gateway, alice), await uploaded(gateway, bob)];
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const [mine, theirs] = [await uploadFile(gateway, alice), await uploadFile(gateway, bob)];
   const [own, other] = [await linkOf(alice, mine), await linkOf(bob, theirs)];
   const path = own.url.slice(0, own.url.lastIndexOf("/") + 1);
   const [body = "", stamp = ""] = own.url.slice(path.length).split(".");
@@ -221,10 +225,10 @@ Deno.test("a link that the gateway did not make is not known", async () => {
       `${"A".repeat(4001)}.${stamp}`,
       "%00",
     ]
-  ) refused(await follow(gateway, { url: path + forged }), 404, "not_found");
+  ) assertProblem(await follow(gateway, { url: path + forged }), 404, "not_found");
 });
 
-Deno.test("links made before the gateway's secret changed are good while it knows the one before", async () => {
+Deno.test("links signed with the previous secret are valid while it is configured", async () => {
   const folder = await Deno.makeTempDir();
   const environment = { SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`, SVC_DATA_DIR: folder };
   const secrets = ["one", "two", "three"].map((name) => `${name} secret, 32 bytes or more of it`);
@@ -232,8 +236,8 @@ Deno.test("links made before the gateway's secret changed are good while it know
   let link: Link;
   {
     await using gateway = await openGateway({ ...environment, SVC_JWT_SECRET_PREVIOUS: one });
-    const { alice } = await people(gateway, "alice");
-    link = await linkOf(alice, await uploaded(gateway, alice));
+    const { alice } = await createCallers(gateway, "alice");
+    link = await linkOf(alice, await uploadFile(gateway, alice));
   }
   {
     const keys = { SVC_JWT_SECRET: two, SVC_JWT_SECRET_PREVIOUS: SECRET };
@@ -248,31 +252,31 @@ Deno.test("links made before the gateway's secret changed are good while it know
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("pages of other origins may show what a link leads to, and read it where the tenant lets them", async () => {
-  await using rig = await openFileGateway();
+Deno.test("other origins may embed linked content, and read it if the tenant allows them", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
   const origin = "https://app.acme.example";
   const acme = await gateway.as("alice", { tenant: "acme" });
   const boss = await gateway.as("boss", { tenant: "acme", role: "owner" });
   const other = await gateway.as("olga", { tenant: "other" });
   ok(await boss.patch("/v1/collaboration/tenant", { allowedOrigins: [origin] }));
-  const link = await linkOf(acme, await uploaded(gateway, acme));
+  const link = await linkOf(acme, await uploadFile(gateway, acme));
   await until(async () => (await follow(gateway, link, { origin })).headers.has("access-control-allow-origin"));
   await assertFollows(gateway, link, 200);
-  const theirs = await linkOf(other, await uploaded(gateway, other));
+  const theirs = await linkOf(other, await uploadFile(gateway, other));
   await assertFollows(gateway, theirs, 200);
-  refused(await follow(gateway, theirs, { origin }), 403, "origin_not_allowed");
+  assertProblem(await follow(gateway, theirs, { origin }), 403, "origin_not_allowed");
 });
 
-Deno.test("links are in no log, and one address follows only so many", async () => {
-  await using rig = await openFileGateway({ SVC_RATE_LIMIT: "on" });
+Deno.test("links are not logged, and their use is rate limited by address", async () => {
+  await using rig = await openFileHarness({ SVC_RATE_LIMIT: "on" });
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  const link = await linkOf(alice, await uploaded(gateway, alice));
+  const { alice } = await createCallers(gateway, "alice");
+  const link = await linkOf(alice, await uploadFile(gateway, alice));
   const secret = link.url.slice(link.url.lastIndexOf("/") + 1);
-  const records = await logged(["gateway"], async () => {
+  const records = await captureLog(["gateway"], async () => {
     await assertFollows(gateway, link, 200);
-    refused(await follow(gateway, { url: `${link.url}A` }), 404, "not_found");
+    assertProblem(await follow(gateway, { url: `${link.url}A` }), 404, "not_found");
   });
   assert.ok(records.some(({ properties }) => properties["path"] === `${FILES}/linked/:link`));
   assert.ok(!JSON.stringify(records).includes(secret));

@@ -1,10 +1,12 @@
-// Contents pass through the gateway, they do not stay in it: measured on a real process.
+// Contents are streamed and not buffered: measured on a real process.
+// Runs alone: it measures the memory of a process.
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { SECRET, signToken } from "../harness.ts";
 import { freePort, GatewayProcess } from "../e2e/target.ts";
+import { slowTest } from "../tier.ts";
 import { eventually } from "../wait.ts";
-import { FILES, filesIn } from "./file_rig.ts";
+import { FILES, listFiles } from "./file_harness.ts";
 
 const MIB = 1024 * 1024;
 const SIZE = 10 * MIB;
@@ -17,7 +19,7 @@ const GROWTH_MAX = 64 * MIB;
 /** All in all, of which most is what the engine has not swept up yet; two rounds alone move 320 MB. */
 const WARM_GROWTH_MAX = 160 * MIB;
 
-Deno.test("10 MB files go up and down by the dozen without staying in memory", async (t) => {
+slowTest("10 MB files go up and down by the dozen without staying in memory", async (t) => {
   const folder = await Deno.makeTempDir({ prefix: "files-test-" });
   const gateway = new GatewayProcess(freePort(), SECRET, {
     SVC_DATA_DIR: folder,
@@ -77,9 +79,9 @@ Deno.test("10 MB files go up and down by the dozen without staying in memory", a
     });
 
     await t.step("a sender cut off in the middle leaves nothing behind", async () => {
-      const stored = (await filesIn(`${folder}/files`)).length;
+      const stored = (await listFiles(`${folder}/files`)).length;
       for (let round = 0; round < 5; round++) await cutOff(gateway.port, token, 5 * MIB);
-      await eventually(async () => assert.equal((await filesIn(`${folder}/files`)).length, stored));
+      await eventually(async () => assert.equal((await listFiles(`${folder}/files`)).length, stored));
       const response = await fetch(`${gateway.url}${FILES}?limit=200`, { headers });
       assert.equal((await response.json()).items.length, stored);
     });

@@ -1,38 +1,48 @@
-// Small pictures: what they look like, how they are served, who gets them, and what hostile ones cost.
+// Thumbnails: content, responses, access, and the cost of hostile images.
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
 import { initPhoton, PhotonImage } from "@cf-wasm/photon/others";
 import { Fault } from "@/core/fault.ts";
-import { Thumbnails } from "@/modules/file/picture/thumbnails.ts";
-import { turned } from "@/modules/file/picture/turn.ts";
-import { withMemoryCap } from "@/modules/file/picture/wasm.ts";
+import { Thumbnails } from "@/modules/file/image/thumbnails.ts";
+import { applyOrientation } from "@/modules/file/image/render.ts";
+import { withMemoryCap } from "@/modules/file/image/wasm.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { bytesOf, chunk, GIF, JPEG, privateJpeg, privatePng, privateWebp, PROGRESSIVE_JPEG } from "./file_pictures.ts";
-import { download, FILES, filesIn, openFileGateway, sha256, upload } from "./file_rig.ts";
-import { ok, people, refused, roomOf, say } from "./team.ts";
+import { eventually } from "../wait.ts";
+import {
+  concatBytes,
+  GIF,
+  JPEG,
+  jpegWithMetadata,
+  pngChunk,
+  pngWithMetadata,
+  PROGRESSIVE_JPEG,
+  webpWithMetadata,
+} from "./file_images.ts";
+import { download, FILES, listFiles, openFileHarness, sha256, upload } from "./file_harness.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
-type Small = { status: number; headers: Headers; bytes: Uint8Array };
+type ThumbnailResponse = { status: number; headers: Headers; bytes: Uint8Array };
 
 const u32 = (...values: number[]): Bytes =>
-  bytesOf(...values.map((value) => [value >>> 24, value >> 16, value >> 8, value]));
+  concatBytes(...values.map((value) => [value >>> 24, value >> 16, value >> 8, value]));
 
-/** A PNG of one colour, with what its header says; `rows` as many as there are. */
+/** A PNG of one color with the dimensions in its header, but `rows` rows. */
 function png(width: number, height: number, rgba: number[], rows = height): Bytes {
-  const row = bytesOf([0], ...Array.from({ length: width }, () => rgba));
+  const row = concatBytes([0], ...Array.from({ length: width }, () => rgba));
   const data = deflateSync(Buffer.concat(Array.from({ length: rows }, () => row)));
-  return bytesOf(
+  return concatBytes(
     [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
-    chunk("IHDR", u32(width, height), [8, 6, 0, 0, 0]),
-    chunk("IDAT", data),
-    chunk("IEND"),
+    pngChunk("IHDR", u32(width, height), [8, 6, 0, 0, 0]),
+    pngChunk("IDAT", data),
+    pngChunk("IEND"),
   );
 }
 
-/** A stored picture, as far as thumbnails look at it. */
-const PICTURE = {
+/** The properties of a stored image that thumbnails need. */
+const IMAGE = {
   name: "x",
   contentType: "image/jpeg",
   size: 9,
@@ -45,7 +55,7 @@ const PICTURE = {
   createdAt: "2026-03-01T12:00:00.000Z",
 } as const;
 
-async function uploaded(gateway: Harness, who: Caller, bytes: Bytes, name = "picture"): Promise<string> {
+async function uploadImage(gateway: Harness, who: Caller, bytes: Bytes, name = "picture"): Promise<string> {
   return ok(await upload(gateway, who, { name }, bytes)).id;
 }
 
@@ -56,13 +66,13 @@ function thumbnail(
   box: number,
   headers = {},
   method = "GET",
-): Promise<Small> {
+): Promise<ThumbnailResponse> {
   return download(gateway, who, id, headers, method, `?thumbnail=${box}`);
 }
 
 let photon: Promise<unknown> | undefined;
 
-/** Decoded: the sides, and the colour at a place. */
+/** A decoded image: its dimensions, and the color at a position. */
 async function decoded(
   bytes: Uint8Array,
 ): Promise<{ width: number; height: number; at(x: number, y: number): number[] }> {
@@ -74,18 +84,18 @@ async function decoded(
   return { width, height, at: (x, y) => [...pixels.subarray((y * width + x) * 4, (y * width + x) * 4 + 4)] };
 }
 
-/** Nearly this colour: JPEG is not exact. */
-function near(actual: number[], expected: number[]): void {
+/** Approximately this color, because JPEG is lossy. */
+function assertNear(actual: number[], expected: number[]): void {
   const isNear = expected.every((value, at) => Math.abs(value - (actual[at] ?? NaN)) < 60);
   assert.ok(isNear, `${actual} is not near ${expected}`);
 }
 
 const [RED, GREEN, BLUE] = [[220, 0, 0, 255], [0, 200, 0, 255], [0, 0, 220, 255]];
 
-Deno.test("a thumbnail fits into its box, is never larger than the picture, and keeps what shines through", async () => {
-  await using rig = await openFileGateway();
+Deno.test("a thumbnail has the maximum side length, is never larger than the image, and preserves transparency", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const cases: [Bytes, number, string, number, number][] = [
     [png(300, 150, BLUE), 64, "image/jpeg", 64, 32],
     [png(300, 150, BLUE), 160, "image/jpeg", 160, 80],
@@ -94,11 +104,11 @@ Deno.test("a thumbnail fits into its box, is never larger than the picture, and 
     [png(1, 2000, BLUE), 64, "image/jpeg", 1, 64],
     [JPEG, 320, "image/jpeg", 24, 16],
     [PROGRESSIVE_JPEG, 320, "image/jpeg", 24, 16],
-    [privateWebp(1), 320, "image/jpeg", 24, 16],
+    [webpWithMetadata(1), 320, "image/jpeg", 24, 16],
     [GIF, 64, "image/jpeg", 1, 1],
   ];
   for (const [bytes, box, type, width, height] of cases) {
-    const small = await thumbnail(gateway, alice, await uploaded(gateway, alice, bytes), box);
+    const small = await thumbnail(gateway, alice, await uploadImage(gateway, alice, bytes), box);
     assert.deepEqual([small.status, small.headers.get("content-type")], [200, type]);
     const picture = await decoded(small.bytes);
     assert.deepEqual([picture.width, picture.height], [width, height]);
@@ -106,21 +116,21 @@ Deno.test("a thumbnail fits into its box, is never larger than the picture, and 
   }
 });
 
-Deno.test("a thumbnail is the right way up", async () => {
-  await using rig = await openFileGateway();
+Deno.test("a thumbnail is upright", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  for (const turnedPicture of [privateJpeg(JPEG, 6), privatePng(6), privateWebp(6)]) {
-    const small = await thumbnail(gateway, alice, await uploaded(gateway, alice, turnedPicture), 64);
+  const { alice } = await createCallers(gateway, "alice");
+  for (const turnedPicture of [jpegWithMetadata(JPEG, 6), pngWithMetadata(6), webpWithMetadata(6)]) {
+    const small = await thumbnail(gateway, alice, await uploadImage(gateway, alice, turnedPicture), 64);
     const picture = await decoded(small.bytes);
     assert.deepEqual([picture.width, picture.height], [16, 24]);
-    near(picture.at(13, 2), GREEN);
-    near(picture.at(2, 2), RED);
-    near(picture.at(8, 21), BLUE);
+    assertNear(picture.at(13, 2), GREEN);
+    assertNear(picture.at(2, 2), RED);
+    assertNear(picture.at(8, 21), BLUE);
   }
 });
 
-Deno.test("each orientation of EXIF is turned as it says", () => {
+Deno.test("applyOrientation applies every EXIF orientation", () => {
   // a b
   // c d
   // e f
@@ -131,17 +141,17 @@ Deno.test("each orientation of EXIF is turned as it says", () => {
   );
   const expected = ["abcdef", "badcfe", "fedcba", "efcdab", "acebdf", "ecafdb", "fdbeca", "bdface"];
   for (const [at, letters] of expected.entries()) {
-    const { pixels: out, width } = turned({ pixels: Uint8Array.from(four), width: 2, height: 3 }, at + 1);
+    const { pixels: out, width } = applyOrientation({ pixels: Uint8Array.from(four), width: 2, height: 3 }, at + 1);
     assert.equal(String.fromCharCode(...out.filter((_, place) => place % 4 === 0)), letters, String(at + 1));
     assert.equal(width, at < 4 ? 2 : 3);
   }
 });
 
 Deno.test("file.content serves a thumbnail like any content: conditions, ranges, HEAD, safe headers", async () => {
-  await using rig = await openFileGateway();
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  const id = await uploaded(gateway, alice, privateWebp(1), "Größe 1.webp");
+  const { alice } = await createCallers(gateway, "alice");
+  const id = await uploadImage(gateway, alice, webpWithMetadata(1), "Größe 1.webp");
   const { status, headers, bytes } = await thumbnail(gateway, alice, id, 64);
   const etag = headers.get("etag") ?? "";
   assert.deepEqual([status, etag, headers.get("content-length")], [200, `"${sha256(bytes)}"`, String(bytes.length)]);
@@ -156,86 +166,89 @@ Deno.test("file.content serves a thumbnail like any content: conditions, ranges,
   assert.deepEqual([head.status, head.bytes.length, head.headers.get("etag")], [200, 0, etag]);
 });
 
-Deno.test("file.content refuses other sizes, other parameters and what is no picture", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.content refuses other thumbnail sizes, unknown parameters and files that are not images", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
-  const [picture, text] = [await uploaded(gateway, alice, JPEG), await uploaded(gateway, alice, bytesOf("just text"))];
+  const { alice } = await createCallers(gateway, "alice");
+  const [picture, text] = [
+    await uploadImage(gateway, alice, JPEG),
+    await uploadImage(gateway, alice, concatBytes("just text")),
+  ];
   for (const box of ["100", "", "0", "64.0", "-64", "1e2", "big"]) {
-    refused(await alice.get(`${FILES}/${picture}/content?thumbnail=${box}`), 422, "validation_failed");
+    assertProblem(await alice.get(`${FILES}/${picture}/content?thumbnail=${box}`), 422, "validation_failed");
   }
-  refused(await alice.get(`${FILES}/${picture}/content?thumbnail=64&thumbnail=64`), 400, "unknown_parameter");
-  refused(await alice.get(`${FILES}/${picture}/content?size=64`), 400, "unknown_parameter");
+  assertProblem(await alice.get(`${FILES}/${picture}/content?thumbnail=64&thumbnail=64`), 400, "unknown_parameter");
+  assertProblem(await alice.get(`${FILES}/${picture}/content?size=64`), 400, "unknown_parameter");
   const none = await alice.get(`${FILES}/${text}/content?thumbnail=64`);
-  refused(none, 422, "validation_failed");
+  assertProblem(none, 422, "validation_failed");
   assert.deepEqual(none.body.errors.map((error: { code: string }) => error.code), ["no_thumbnail"]);
-  assert.equal((await filesIn(folder)).length, 2);
+  assert.equal((await listFiles(folder)).length, 2);
 });
 
-Deno.test("what cannot be decoded is tried once, and costs little", async () => {
-  await using rig = await openFileGateway();
+Deno.test("an undecodable image is tried once, at little cost", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const scan = PROGRESSIVE_JPEG.subarray(PROGRESSIVE_JPEG.lastIndexOf(0xda) - 1, PROGRESSIVE_JPEG.length - 2);
   const hostile = [
     JPEG.slice(0, -30),
-    bytesOf(PROGRESSIVE_JPEG.subarray(0, -2), ...Array.from({ length: 500 }, () => scan), [0xff, 0xd9]),
+    concatBytes(PROGRESSIVE_JPEG.subarray(0, -2), ...Array.from({ length: 500 }, () => scan), [0xff, 0xd9]),
     png(3000, 3000, BLUE, 1),
   ];
   for (const bytes of hostile) {
-    const id = await uploaded(gateway, alice, bytes);
-    const [first, again] = [await alice.get(`${FILES}/${id}/content?thumbnail=64`), performance.now()];
-    refused(first, 422, "validation_failed");
-    refused(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
-    assert.ok(performance.now() - again < 5000);
+    const id = await uploadImage(gateway, alice, bytes);
+    assertProblem(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
+    const tried = await writtenAt(folder);
+    assertProblem(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
+    assert.deepEqual(await writtenAt(folder), tried, "what came of it is not written again");
   }
-  // What its header says, or does not say, is enough.
+  // Its header is enough to refuse it.
   const plain = [png(5001, 5000, BLUE, 0), JPEG.slice(0, 60)];
   for (const bytes of plain) {
-    const id = await uploaded(gateway, alice, bytes);
-    refused(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
+    const id = await uploadImage(gateway, alice, bytes);
+    assertProblem(await alice.get(`${FILES}/${id}/content?thumbnail=64`), 422, "validation_failed");
   }
-  assert.equal((await filesIn(folder)).length, 2 * hostile.length + plain.length);
+  assert.equal((await listFiles(folder)).length, 2 * hostile.length + plain.length);
 });
 
-Deno.test("a thumbnail is read by those who read the file, and goes with it", async () => {
-  await using rig = await openFileGateway();
+Deno.test("a thumbnail has the access of its file and is deleted with it", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice, bob, eve } = await people(gateway, "alice", "bob", "eve");
-  const roomId = await roomOf(alice, ["bob"]);
-  const id = await uploaded(gateway, alice, JPEG);
+  const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");
+  const roomId = await createRoom(alice, ["bob"]);
+  const id = await uploadImage(gateway, alice, JPEG);
   const statusFor = async (who: Caller): Promise<number> => (await thumbnail(gateway, who, id, 64)).status;
   assert.deepEqual([await statusFor(alice), await statusFor(bob), await statusFor(eve)], [200, 404, 404]);
-  await say(alice, roomId, "look", { fileIds: [id] });
+  await sendMessage(alice, roomId, "look", { fileIds: [id] });
   assert.deepEqual([await statusFor(bob), await statusFor(eve)], [200, 404]);
   assert.equal((await thumbnail(gateway, bob, id, 160)).status, 200);
-  assert.equal((await filesIn(folder)).length, 3);
+  assert.equal((await listFiles(folder)).length, 3);
   await alice.delete(`/v1/rooms/${roomId}/members/bob`);
   assert.equal(await statusFor(bob), 404);
   assert.equal((await alice.delete(`${FILES}/${id}`)).status, 204);
   assert.equal(await statusFor(alice), 410);
   await gateway.runJobs();
-  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(await listFiles(folder), []);
 });
 
-Deno.test("a thumbnail that is made while its file goes is not left behind, and one asked for often is made once", async () => {
-  await using rig = await openFileGateway();
+Deno.test("a thumbnail created during the deletion of its file is deleted, and concurrent requests create one", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
-  const often = await uploaded(gateway, alice, JPEG);
+  const { alice } = await createCallers(gateway, "alice");
+  const often = await uploadImage(gateway, alice, JPEG);
   const answers = await Promise.all(Array.from({ length: 20 }, () => thumbnail(gateway, alice, often, 64)));
   assert.deepEqual([...new Set(answers.map(({ status, bytes }) => `${status} ${sha256(bytes)}`))].length, 1);
-  assert.equal((await filesIn(folder)).length, 2);
+  assert.equal((await listFiles(folder)).length, 2);
   assert.equal((await alice.delete(`${FILES}/${often}`)).status, 204);
-  const id = await uploaded(gateway, alice, png(800, 800, RED));
+  const id = await uploadImage(gateway, alice, png(800, 800, RED));
   const making = thumbnail(gateway, alice, id, 64);
   assert.equal((await alice.delete(`${FILES}/${id}`)).status, 204);
   await gateway.runJobs();
   assert.ok([200, 404, 410].includes((await making).status));
-  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(await listFiles(folder), []);
 });
 
-Deno.test("a decoder that takes too long is stopped, and the next picture is made", async () => {
+Deno.test("a decoder that takes too long is terminated, and the next thumbnail is created", async () => {
   const contents = new Map<string, Bytes>([["file_slow", png(5000, 5000, BLUE)], ["file_fine", JPEG]]);
   const blobs: Blobs = {
     get: (key) => Promise.resolve(contents.has(key) ? new Response(contents.get(key)).body ?? undefined : undefined),
@@ -245,20 +258,25 @@ Deno.test("a decoder that takes too long is stopped, and the next picture is mad
   const thumbnails = new Thumbnails(blobs, 150);
   const read = (id: string, side: number): Promise<Bytes> =>
     thumbnails.read({
-      file: { ...PICTURE, id, width: side, height: side },
-      box: 64,
-      isThere: () => Promise.resolve(true),
+      file: { ...IMAGE, id, width: side, height: side },
+      maxSide: 64,
+      fileExists: () => Promise.resolve(true),
     });
   const slow = assert.rejects(
     read("file_slow", 5000),
     (error) => error instanceof Fault && /cannot be decoded/.test(error.message),
   );
-  assert.equal((await decoded(await read("file_fine", 24))).width, 24);
+  const fine = await eventually(async () => {
+    // On a busy machine a small picture may take too long as well, which is kept.
+    contents.delete("file_fine_64");
+    return await decoded(await read("file_fine", 24));
+  });
+  assert.equal(fine.width, 24);
   await slow;
   assert.equal(contents.get("file_slow_64")?.length, 0);
 });
 
-Deno.test("beyond what may wait, callers are told to come again", async () => {
+Deno.test("requests beyond the queue limit fail with unavailable and a retry time", async () => {
   const stopped = Promise.withResolvers<undefined>();
   const blobs: Blobs = {
     get: (key) => key.endsWith("_64") ? Promise.resolve(undefined) : stopped.promise,
@@ -267,11 +285,14 @@ Deno.test("beyond what may wait, callers are told to come again", async () => {
   };
   const thumbnails = new Thumbnails(blobs);
   const read = (id: string): Promise<string> => {
-    const file = { ...PICTURE, id };
-    return thumbnails.read({ file, box: 64, isThere: () => Promise.resolve(true) }).then(() => "made", (error) => {
-      assert.ok(error instanceof Fault);
-      return `${error.code} ${error.retryAfterMs ?? ""}`;
-    });
+    const file = { ...IMAGE, id };
+    return thumbnails.read({ file, maxSide: 64, fileExists: () => Promise.resolve(true) }).then(
+      () => "made",
+      (error) => {
+        assert.ok(error instanceof Fault);
+        return `${error.code} ${error.retryAfterMs ?? ""}`;
+      },
+    );
   };
   const waiting = Array.from({ length: 20 }, (_, at) => read(`file_${at}`));
   assert.equal(await read("file_one_more"), "unavailable 2000");
@@ -279,9 +300,9 @@ Deno.test("beyond what may wait, callers are told to come again", async () => {
   assert.deepEqual([...new Set(await Promise.all(waiting))], ["gone "]);
 });
 
-Deno.test("a module's memory grows no further than it may", async () => {
+Deno.test("withMemoryCap limits the memory of a module", async () => {
   // (module (memory (export "m") 1))
-  const code = bytesOf([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 5, 3, 1, 0, 1, 7, 5, 1, 1, 0x6d, 2, 0]);
+  const code = concatBytes([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 5, 3, 1, 0, 1, 7, 5, 1, 1, 0x6d, 2, 0]);
   const { instance } = await WebAssembly.instantiate(withMemoryCap(code, 200 * 65_536));
   const memory = instance.exports["m"];
   assert.ok(memory instanceof WebAssembly.Memory);
@@ -289,3 +310,9 @@ Deno.test("a module's memory grows no further than it may", async () => {
   assert.throws(() => memory.grow(1), RangeError);
   assert.throws(() => withMemoryCap(code.subarray(0, 8), 65_536), TypeError);
 });
+
+/** Modification times of the files in a directory. */
+async function writtenAt(folder: string): Promise<Map<string, number | undefined>> {
+  const files = await listFiles(folder);
+  return new Map(files.map((name) => [name, Deno.statSync(name).mtime?.getTime()]));
+}

@@ -1,17 +1,20 @@
-// Uploading: what is taken, what is refused and by which name, and that nothing is left of what is refused.
+// Uploads: what is accepted and refused, with which codes, and that refused uploads leave nothing behind.
+// Runs alone: it measures the memory of its thread.
 import assert from "node:assert/strict";
-import { steady } from "@/modules/file/mod.ts";
+import { enforceMinimumRate } from "@/modules/file/mod.ts";
 import { deflateRawSync, gzipSync } from "node:zlib";
-import { workedMs } from "../cost.ts";
+import { cpuTimeMs } from "../cpu_time.ts";
 import { pause } from "../wait.ts";
-import { download, FILES, filesIn, openFileGateway, png, sha256, upload, uploadForm } from "./file_rig.ts";
-import { ok, people, refused } from "./team.ts";
+import { download, FILES, listFiles, openFileHarness, pngHeader, sha256, upload, uploadForm } from "./file_harness.ts";
+import { assertProblem, createCallers, ok } from "./fixtures.ts";
 
-Deno.test("file.upload stores a raw body with its type, size and hash, and tells the uploader", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload stores a raw body with its type, size and hash, and publishes to the uploader", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
-  const answer = await upload(gateway, alice, { name: "Größe 1.png" }, png(640, 480), { "content-type": "image/png" });
+  const { alice } = await createCallers(gateway, "alice");
+  const answer = await upload(gateway, alice, { name: "Größe 1.png" }, pngHeader(640, 480), {
+    "content-type": "image/png",
+  });
   assert.equal(answer.status, 201, JSON.stringify(answer.body));
   assert.equal(answer.headers.get("location"), `/v1/collaboration/files/${answer.body.id}`);
   const { id, createdAt: _, ...file } = answer.body;
@@ -19,7 +22,7 @@ Deno.test("file.upload stores a raw body with its type, size and hash, and tells
     name: "Größe 1.png",
     contentType: "image/png",
     size: 64,
-    sha256: sha256(png(640, 480)),
+    sha256: sha256(pngHeader(640, 480)),
     width: 640,
     height: 480,
     state: "unlinked",
@@ -33,10 +36,10 @@ Deno.test("file.upload stores a raw body with its type, size and hash, and tells
   assert.deepEqual(JSON.parse(created?.json ?? "{}").data, { file: answer.body });
 });
 
-Deno.test("file.upload takes the one file of a form, with fields before it", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload stores the single file of a form, with fields before it", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const bytes = crypto.getRandomValues(new Uint8Array(65_000));
   const plain = new FormData();
   plain.append("file", new File([bytes], "noise.bin"));
@@ -50,80 +53,80 @@ Deno.test("file.upload takes the one file of a form, with fields before it", asy
   assert.deepEqual([notes.name, notes.contentType], ["Notes.txt", "text/plain"]);
 });
 
-Deno.test("file.upload refuses broken forms and leaves nothing of them", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload refuses malformed forms and leaves nothing behind", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const formOf = (...parts: [string, string | File][]): FormData => {
     const form = new FormData();
     for (const [name, value] of parts) form.append(name, value);
     return form;
   };
   const file = (size = 100_000): File => new File([new Uint8Array(size).fill(65)], "a.txt");
-  refused(await uploadForm(gateway, alice, formOf(["name", "a.txt"])), 422, "validation_failed");
-  refused(await uploadForm(gateway, alice, formOf(["file", file()], ["name", "b"])), 422, "validation_failed");
-  refused(await uploadForm(gateway, alice, formOf(["file", file()], ["file", file()])), 422, "validation_failed");
-  refused(await uploadForm(gateway, alice, formOf(["surprise", "1"], ["file", file()])), 422, "unknown_field");
+  assertProblem(await uploadForm(gateway, alice, formOf(["name", "a.txt"])), 422, "validation_failed");
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["name", "b"])), 422, "validation_failed");
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()], ["file", file()])), 422, "validation_failed");
+  assertProblem(await uploadForm(gateway, alice, formOf(["surprise", "1"], ["file", file()])), 422, "unknown_field");
   const twice = await uploadForm(gateway, alice, formOf(["name", "a"], ["name", "b"], ["file", file()]));
-  refused(twice, 422, "validation_failed");
+  assertProblem(twice, 422, "validation_failed");
   assert.equal(twice.body.errors[0].pointer, "/name");
-  refused(await uploadForm(gateway, alice, formOf(["file", file()]), 20), 400, "bad_request");
-  refused(await uploadForm(gateway, alice, formOf(["file", file(10)]), 150), 400, "bad_request");
-  refused(await upload(gateway, alice, {}, "x", { "content-type": "multipart/form-data" }), 400, "bad_request");
-  refused(
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file()]), 20), 400, "bad_request");
+  assertProblem(await uploadForm(gateway, alice, formOf(["file", file(10)]), 150), 400, "bad_request");
+  assertProblem(await upload(gateway, alice, {}, "x", { "content-type": "multipart/form-data" }), 400, "bad_request");
+  assertProblem(
     await upload(gateway, alice, {}, "x", { "content-type": "multipart/form-data; boundary=y" }),
     400,
     "bad_request",
   );
-  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(await listFiles(folder), []);
   assert.deepEqual(ok(await alice.get("/v1/collaboration/files")).items, []);
 });
 
-Deno.test("file.upload refuses a lying content type with 415, naming both", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload refuses a contradicting content type with 415, naming both", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const html = "<html><script>alert(1)</script></html>";
   const cases: [string | Uint8Array<ArrayBuffer>, string, RegExp][] = [
-    [png(1, 1), "image/jpeg", /is image\/png, not image\/jpeg/],
-    [png(1, 1), "text/plain", /is image\/png, not text\/plain/],
-    [png(1, 1), "application/x-own", /is image\/png, not application\/x-own/],
-    [html, "image/png", /is text\/plain, not image\/png/],
-    [html, "application/pdf", /is text\/plain, not application\/pdf/],
-    ["MZ\x00\x01\x00binary\x00", "text/csv", /not text\/csv/],
-    [new Uint8Array([0, 1, 2, 3, 4, 5]), "video/mp4", /is application\/octet-stream, not video\/mp4/],
-    ["", "image/png", /not image\/png/],
+    [pngHeader(1, 1), "image/jpeg", /is image\/png, expected image\/jpeg/],
+    [pngHeader(1, 1), "text/plain", /is image\/png, expected text\/plain/],
+    [pngHeader(1, 1), "application/x-own", /is image\/png, expected application\/x-own/],
+    [html, "image/png", /is text\/plain, expected image\/png/],
+    [html, "application/pdf", /is text\/plain, expected application\/pdf/],
+    ["MZ\x00\x01\x00binary\x00", "text/csv", /expected text\/csv/],
+    [new Uint8Array([0, 1, 2, 3, 4, 5]), "video/mp4", /is application\/octet-stream, expected video\/mp4/],
+    ["", "image/png", /expected image\/png/],
     ["x", "nonsense", /not a media type/],
   ];
   for (const [body, type, detail] of cases) {
     const answer = await upload(gateway, alice, { name: "x" }, body, { "content-type": type });
-    refused(answer, 415, "unsupported_media_type");
+    assertProblem(answer, 415, "unsupported_media_type");
     assert.match(answer.body.detail, detail);
   }
-  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(await listFiles(folder), []);
 });
 
-Deno.test("an upload that is refused for its first bytes lets go of its sender", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload ends the request body of an upload refused for its first bytes", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   let isLetGo = false;
   const body = new ReadableStream<Uint8Array>({
     pull: (controller) => controller.enqueue(new Uint8Array(100_000)),
     cancel: () => void (isLetGo = true),
   });
   const headers = { "content-type": "image/jpeg", "content-length": "20000000" };
-  refused(await upload(gateway, alice, { name: "x" }, body, headers), 415, "unsupported_media_type");
+  assertProblem(await upload(gateway, alice, { name: "x" }, body, headers), 415, "unsupported_media_type");
   assert.ok(isLetGo);
 });
 
-Deno.test("file.upload takes claims that the content bears out, and finds out the rest", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload accepts types that match the content, and detects undeclared ones", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const cases: [string | Uint8Array<ArrayBuffer>, string | undefined, string][] = [
-    [png(1, 1), undefined, "image/png"],
-    [png(1, 1), "application/octet-stream", "image/png"],
+    [pngHeader(1, 1), undefined, "image/png"],
+    [pngHeader(1, 1), "application/octet-stream", "image/png"],
     ["# Title", "text/markdown; charset=utf-8", "text/markdown"],
     ["<p>hi</p>", undefined, "text/plain"],
     ["{}", "application/json", "application/json"],
@@ -149,10 +152,10 @@ Deno.test("file.upload takes claims that the content bears out, and finds out th
   }
 });
 
-Deno.test("file.upload refuses a path, control characters and two dots in a name by name", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload refuses names with a path, control characters or two dots, each with its reason", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const names = [
     "",
     " ",
@@ -169,21 +172,21 @@ Deno.test("file.upload refuses a path, control characters and two dots in a name
   ];
   for (const name of [...names, "ü".repeat(128), "x..y"]) {
     const answer = await upload(gateway, alice, { name }, "x");
-    refused(answer, 422, "validation_failed");
+    assertProblem(answer, 422, "validation_failed");
     assert.deepEqual(answer.body.errors.map((error: { pointer: string }) => error.pointer), ["/name"], name);
   }
   const form = new FormData();
   form.append("file", new File(["x"], "../../etc/cron.d/job"));
   const answer = await uploadForm(gateway, alice, form);
-  refused(answer, 422, "validation_failed");
-  assert.match(answer.body.detail, /not a path/);
-  assert.deepEqual(await filesIn(folder), []);
+  assertProblem(answer, 422, "validation_failed");
+  assert.match(answer.body.detail, /must not contain \/ or/);
+  assert.deepEqual(await listFiles(folder), []);
 });
 
-Deno.test("file.upload checks every sha-256 digest it is sent", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload verifies every sha-256 digest header", async () => {
+  await using rig = await openFileHarness();
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const [right, wrong] = [sha256("hello", "base64"), sha256("hullo", "base64")];
   for (
     const [name, of] of [["Digest", (v: string) => v], ["Content-Digest", (v: string) => `:${v}:`], [
@@ -192,48 +195,56 @@ Deno.test("file.upload checks every sha-256 digest it is sent", async () => {
     ]] as const
   ) {
     const bad = await upload(gateway, alice, { name: "x" }, "hello", { [name]: `md5=abc, sha-256=${of(wrong)}` });
-    refused(bad, 422, "validation_failed");
+    assertProblem(bad, 422, "validation_failed");
     assert.match(bad.body.detail, new RegExp(name));
-    refused(await upload(gateway, alice, { name: "x" }, "hello", { [name]: "sha-256=abc" }), 400, "bad_request");
+    assertProblem(await upload(gateway, alice, { name: "x" }, "hello", { [name]: "sha-256=abc" }), 400, "bad_request");
   }
-  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(await listFiles(folder), []);
   ok(
     await upload(gateway, alice, { name: "x" }, "hello", {
       Digest: `SHA-256=${right}`,
       "Repr-Digest": `sha-256=:${right}:`,
     }),
   );
-  assert.equal((await filesIn(folder)).length, 1);
+  assert.equal((await listFiles(folder)).length, 1);
 });
 
-Deno.test("file.upload wants a length, keeps to it, and refuses what is too large or compressed", async () => {
-  await using rig = await openFileGateway({ SVC_LIMIT_FILE_BYTES: "1000" });
+Deno.test("file.upload requires a Content-Length, verifies it, and refuses large or compressed bodies", async () => {
+  await using rig = await openFileHarness({ SVC_LIMIT_FILE_BYTES: "1000" });
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const stream = (size: number) => ReadableStream.from([new Uint8Array(size).fill(65)]);
-  refused(await upload(gateway, alice, { name: "x" }, stream(5)), 411, "length_required");
-  refused(await upload(gateway, alice, { name: "x" }, new Uint8Array(1001)), 413, "payload_too_large");
-  refused(await upload(gateway, alice, { name: "x" }, stream(20), { "content-length": "10" }), 400, "bad_request");
-  refused(await upload(gateway, alice, { name: "x" }, stream(5), { "content-length": "10" }), 400, "bad_request");
-  refused(await upload(gateway, alice, { name: "x" }, stream(5), { "content-length": "ten" }), 400, "bad_request");
+  assertProblem(await upload(gateway, alice, { name: "x" }, stream(5)), 411, "length_required");
+  assertProblem(await upload(gateway, alice, { name: "x" }, new Uint8Array(1001)), 413, "payload_too_large");
+  assertProblem(
+    await upload(gateway, alice, { name: "x" }, stream(20), { "content-length": "10" }),
+    400,
+    "bad_request",
+  );
+  assertProblem(await upload(gateway, alice, { name: "x" }, stream(5), { "content-length": "10" }), 400, "bad_request");
+  assertProblem(
+    await upload(gateway, alice, { name: "x" }, stream(5), { "content-length": "ten" }),
+    400,
+    "bad_request",
+  );
   const form = new FormData();
   form.append("file", new File([new Uint8Array(1001)], "x"));
-  refused(await uploadForm(gateway, alice, form), 413, "payload_too_large");
+  assertProblem(await uploadForm(gateway, alice, form), 413, "payload_too_large");
   const packed = new Uint8Array(gzipSync("hello"));
-  refused(
+  assertProblem(
     await upload(gateway, alice, { name: "x" }, packed, { "content-encoding": "gzip" }),
     415,
     "unsupported_media_type",
   );
-  refused(await upload(gateway, alice, { name: "x", size: "5" }, "x"), 400, "unknown_parameter");
-  assert.deepEqual(await filesIn(folder), []);
+  assertProblem(await upload(gateway, alice, { name: "x", size: "5" }, "x"), 400, "unknown_parameter");
+  assert.deepEqual(await listFiles(folder), []);
   ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(1000)));
 });
 
-Deno.test("an upload that is aborted leaves neither file nor bytes behind", async () => {
-  await using rig = await openFileGateway({ SVC_LIMIT_TENANT_FILE_BYTES: "2000000" });
+Deno.test("an aborted upload leaves neither a file nor used quota behind", async () => {
+  await using rig = await openFileHarness({ SVC_LIMIT_TENANT_FILE_BYTES: "2000000" });
   const { gateway, folder } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   for (let round = 0; round < 3; round++) {
     let sent = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -242,49 +253,53 @@ Deno.test("an upload that is aborted leaves neither file nor bytes behind", asyn
         else controller.error(new Error("the client went away"));
       },
     });
-    refused(await upload(gateway, alice, { name: "x" }, body, { "content-length": "1900000" }), 400, "bad_request");
+    assertProblem(
+      await upload(gateway, alice, { name: "x" }, body, { "content-length": "1900000" }),
+      400,
+      "bad_request",
+    );
   }
-  assert.deepEqual(await filesIn(folder), []);
+  assert.deepEqual(await listFiles(folder), []);
   // All of the quota is free again.
   ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(2_000_000)));
 });
 
-Deno.test("an image that would not fit any screen is refused by name, from its header alone", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload refuses an image with too large dimensions by its header", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   for (const [width, height] of [[50_000, 50_000], [20_000, 1], [16_000, 16_000]] as const) {
-    const answer = await upload(gateway, alice, { name: "bomb.png" }, png(width, height));
-    refused(answer, 422, "validation_failed");
+    const answer = await upload(gateway, alice, { name: "bomb.png" }, pngHeader(width, height));
+    assertProblem(answer, 422, "validation_failed");
     assert.equal(answer.body.errors[0].code, "image_too_large");
   }
 });
 
 /** What this file's tests keep, beside those of others that run in the same program. */
-function keptBytes(): number {
+function retainedBytes(): number {
   const { heapUsed, external } = Deno.memoryUsage();
   return heapUsed + external;
 }
 
-Deno.test("an archive is never unpacked: a bomb costs what it weighs", async () => {
-  await using rig = await openFileGateway();
+Deno.test("file.upload never unpacks an archive: a zip bomb costs its compressed size", async () => {
+  await using rig = await openFileHarness();
   const { gateway } = rig;
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   // The entry that a type sniffer would like to read, 200 MiB of it in 200 KiB.
   const bomb = zip("[Content_Types].xml", new Uint8Array(200 * 1024 * 1024));
   assert.ok(bomb.length < 250_000);
-  const [before, startedAt] = [keptBytes(), workedMs()];
+  const [before, startedAt] = [retainedBytes(), cpuTimeMs()];
   const answer = await upload(gateway, alice, { name: "bomb.docx" }, bomb);
-  const [grown, ms] = [keptBytes() - before, workedMs() - startedAt];
+  const [grown, ms] = [retainedBytes() - before, cpuTimeMs() - startedAt];
   assert.equal(ok(answer).contentType, "application/zip");
   assert.ok(grown < 64 * 1024 * 1024, `${grown} bytes more`);
   assert.ok(ms < 2000, `${ms} ms`);
 });
 
-Deno.test("the tenant's quota holds when uploads race, and deleting gives it back", async () => {
-  await using rig = await openFileGateway({ SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
+Deno.test("concurrent uploads do not exceed the tenant's quota, and deleting releases it", async () => {
+  await using rig = await openFileHarness({ SVC_LIMIT_TENANT_FILE_BYTES: "5000" });
   const { gateway, folder } = rig;
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const answers = await Promise.all(
     Array.from(
       { length: 20 },
@@ -295,18 +310,18 @@ Deno.test("the tenant's quota holds when uploads race, and deleting gives it bac
   assert.equal(made.length, 5);
   const over = answers.find((answer) => answer.status !== 201);
   assert.ok(over !== undefined);
-  refused(over, 429, "quota_exceeded");
+  assertProblem(over, 429, "quota_exceeded");
   assert.ok(Number(over.headers.get("retry-after")) > 0);
-  assert.equal((await filesIn(folder)).length, 5);
+  assert.equal((await listFiles(folder)).length, 5);
   const stranger = await gateway.as("alice", { tenant: "elsewhere" });
   ok(await upload(gateway, stranger, { name: "x" }, new Uint8Array(1000)));
   const mine = ok(await alice.get("/v1/collaboration/files")).items;
   const id = (mine[0] ?? ok(await bob.get("/v1/collaboration/files")).items[0]).id;
   assert.equal((await (mine.length > 0 ? alice : bob).delete(`/v1/collaboration/files/${id}`)).status, 204);
   await gateway.runJobs();
-  assert.equal((await filesIn(folder)).length, 5);
+  assert.equal((await listFiles(folder)).length, 5);
   ok(await upload(gateway, alice, { name: "x" }, new Uint8Array(1000)));
-  refused(await upload(gateway, alice, { name: "x" }, new Uint8Array(1)), 429, "quota_exceeded");
+  assertProblem(await upload(gateway, alice, { name: "x" }, new Uint8Array(1)), 429, "quota_exceeded");
 });
 
 /** A zip of one deflated entry; its checksum is left out, as nobody gets to compare it. */
@@ -323,7 +338,7 @@ function zip(name: string, content: Uint8Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Buffer.concat([new Uint8Array(local.buffer), label, packed]));
 }
 
-Deno.test("a sender who trickles is cut off, and one who is only slow is not", async () => {
+Deno.test("an upload below the minimum rate is aborted, and one that is only slow is not", async () => {
   let isLetGo = false;
   const sender = (bytes: number, count: number): ReadableStream<Uint8Array> =>
     new ReadableStream({
@@ -338,7 +353,7 @@ Deno.test("a sender who trickles is cut off, and one who is only slow is not", a
     }, { highWaterMark: 0 });
   const taken = async (body: ReadableStream<Uint8Array>): Promise<number> => {
     let size = 0;
-    for await (const chunk of steady(body, { silentMs: 100, bytesPerMs: 4 })) size += chunk.length;
+    for await (const chunk of enforceMinimumRate(body, { silentMs: 100, bytesPerMs: 4 })) size += chunk.length;
     return size;
   };
   assert.equal(await taken(sender(1000, 20)), 20_000);
@@ -346,18 +361,18 @@ Deno.test("a sender who trickles is cut off, and one who is only slow is not", a
   assert.ok(isLetGo);
 });
 
-Deno.test("file.upload with an Idempotency-Key stores a file once, whatever comes of the answer", async () => {
-  await using rig = await openFileGateway();
-  const { alice, bob } = await people(rig.gateway, "alice", "bob");
+Deno.test("file.upload with an Idempotency-Key stores a file once, also if the response is lost", async () => {
+  await using rig = await openFileHarness();
+  const { alice, bob } = await createCallers(rig.gateway, "alice", "bob");
   const key = { "idempotency-key": "once" };
   const first = await upload(rig.gateway, alice, { name: "a.txt" }, "content", key);
   const again = await upload(rig.gateway, alice, { name: "a.txt" }, "content", key);
   assert.deepEqual(ok(again), ok(first));
   assert.deepEqual([again.status, again.headers.get("idempotency-replayed")], [201, "true"]);
-  refused(await upload(rig.gateway, alice, { name: "a.txt" }, "another", key), 422, "idempotency_key_reused");
+  assertProblem(await upload(rig.gateway, alice, { name: "a.txt" }, "another", key), 422, "idempotency_key_reused");
   assert.notEqual(ok(await upload(rig.gateway, bob, { name: "a.txt" }, "content", key)).id, first.body.id);
   assert.deepEqual(ok(await alice.get(FILES)).items.map(({ id }: { id: string }) => id), [first.body.id]);
-  assert.equal((await filesIn(`${rig.folder}/files`)).length, 2);
+  assert.equal((await listFiles(`${rig.folder}/files`)).length, 2);
   const used = await rig.gateway.app.store.db.selectFrom("file_usage").select("bytes").executeTakeFirstOrThrow();
   assert.equal(Number(used.bytes), 2 * "content".length);
 });

@@ -1,45 +1,45 @@
-// Rooms that hide what was before one joined: nothing that happens later to an older message tells of it, on any way out.
+// Rooms with hidden history: later events about older messages disclose nothing, on any path.
 import assert from "node:assert/strict";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { ask, FakeSocket, pushes } from "../transport/ws_rig.ts";
+import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
 import { until } from "../wait.ts";
-import { openFileGateway, upload } from "./file_rig.ts";
-import { eventsOf, ok, people, roomOf, say } from "./team.ts";
+import { openFileHarness, upload } from "./file_harness.ts";
+import { createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const HIDDEN = "message.hidden";
 
-type Seen = { seq: number; id: string; type: string; at: string; actor: unknown; data: unknown };
-type Publication = { data: Omit<Seen, "seq">; offset: number };
+type SeenEvent = { seq: number; id: string; type: string; at: string; actor: unknown; data: unknown };
+type Publication = { data: Omit<SeenEvent, "seq">; offset: number };
 type Peer = { socket: FakeSocket; connection: ReturnType<Harness["app"]["hub"]["open"]> };
 
 /** A socket of the real hub that listens to a room. */
 async function listen(gateway: Harness, who: Caller, roomId: string): Promise<Peer> {
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await ask(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await ask(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
+  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
+  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
   return peer;
 }
 
 /** Publications as REST shows events. */
-function seenIn(publications: Publication[]): Seen[] {
+function seenIn(publications: Publication[]): SeenEvent[] {
   return publications.map(({ data, offset }) => ({ seq: offset, ...data }));
 }
 
 /** What a listener got live, up to a position. */
-async function heard({ socket }: Peer, roomId: string, upTo: number): Promise<Seen[]> {
-  const all = (): Seen[] => seenIn(pushes(socket, `room:${roomId}`));
+async function receivedEvents({ socket }: Peer, roomId: string, upTo: number): Promise<SeenEvent[]> {
+  const all = (): SeenEvent[] => seenIn(pushesOn(socket, `room:${roomId}`));
   await until(() => (all().at(-1)?.seq ?? 0) >= upTo, `event ${upTo}`);
   return all();
 }
 
-Deno.test("what happens to older messages comes to who joined later as empty places, on every way", async () => {
+Deno.test("events about older messages are redacted for later members, on every path", async () => {
   await using gateway = await openGateway();
-  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
-  const roomId = await roomOf(alice, ["carol"], { historyVisibility: "joined" });
+  const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+  const roomId = await createRoom(alice, ["carol"], { historyVisibility: "joined" });
   const channel = `room:${roomId}`;
-  const root = await say(alice, roomId, "secret");
-  const reply = await say(alice, roomId, "secret, too", { threadId: root.id });
+  const root = await sendMessage(alice, roomId, "secret");
+  const reply = await sendMessage(alice, roomId, "secret, too", { threadId: root.id });
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
   const since = ok(await bob.get("/v1/collaboration/sync")).cursor;
   const [atBob, atCarol] = [await listen(gateway, bob, roomId), await listen(gateway, carol, roomId)];
@@ -52,31 +52,31 @@ Deno.test("what happens to older messages comes to who joined later as empty pla
   ok(await alice.delete(`${path}/pin`));
   ok(await alice.delete(`/v1/messages/${reply.id}`));
   ok(await alice.delete(path));
-  const last = await say(alice, roomId, "for everybody");
+  const last = await sendMessage(alice, roomId, "for everybody");
   const deeds = [
     ...["message.updated", "reaction.added", "reaction.removed", "message.pinned", "message.unpinned"],
     ...["message.deleted", "thread.updated", "message.deleted"],
   ];
 
-  const full = await heard(atCarol, roomId, last.seq);
+  const full = await receivedEvents(atCarol, roomId, last.seq);
   assert.deepEqual(full.map(({ type }) => type), [...deeds, "message.created"]);
   assert.ok(JSON.stringify(full).includes("secret, edited"));
-  const live = await heard(atBob, roomId, last.seq);
-  const blank = (event: Seen): Seen => ({ ...event, type: HIDDEN, actor: null, data: {} });
+  const live = await receivedEvents(atBob, roomId, last.seq);
+  const blank = (event: SeenEvent): SeenEvent => ({ ...event, type: HIDDEN, actor: null, data: {} });
   assert.deepEqual(live, [...full.slice(0, -1).map(blank), full.at(-1)]);
 
   const history = async (id: number, more: Record<string, unknown>) =>
-    seenIn((await ask(atBob, id, { history: { channel, limit: -1, ...more } })).history.publications);
+    seenIn((await sendCommand(atBob, id, { history: { channel, limit: -1, ...more } })).history.publications);
   const sync = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(since)}`));
   const inRoom = sync.events.filter((event: { channel: string }) => event.channel === channel);
   const ways: Record<string, unknown[]> = {
-    events: await eventsOf(bob, roomId),
+    events: await readRoomEvents(bob, roomId),
     sync: inRoom.map(({ channel: _, ...event }: { channel: string }) => event),
     history: await history(3, {}),
     back: (await history(4, { reverse: true })).reverse(),
   };
-  await ask(atBob, 5, { unsubscribe: { channel } });
-  const again = await ask(atBob, 6, { subscribe: { channel, recover: true, offset: 1 } });
+  await sendCommand(atBob, 5, { unsubscribe: { channel } });
+  const again = await sendCommand(atBob, 6, { subscribe: { channel, recover: true, offset: 1 } });
   assert.equal(again.subscribe.recovered, true);
   ways["recovery"] = seenIn(again.subscribe.publications);
   for (const [way, events] of Object.entries(ways)) {
@@ -86,28 +86,28 @@ Deno.test("what happens to older messages comes to who joined later as empty pla
   }
 });
 
-Deno.test("a file deleted from an older message is not told to who joined later", async () => {
-  await using rig = await openFileGateway();
-  const { gateway } = rig;
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
+Deno.test("a file deleted from an older message is not published to later members", async () => {
+  await using harness = await openFileHarness();
+  const { gateway } = harness;
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
   const [old, both] = [
     ok(await upload(gateway, alice, { name: "a" }, "a")).id,
     ok(await upload(gateway, alice, { name: "b" }, "b")).id,
   ];
-  await say(alice, roomId, "before", { fileIds: [old, both] });
+  await sendMessage(alice, roomId, "before", { fileIds: [old, both] });
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
-  await say(alice, roomId, "after", { fileIds: [both] });
+  await sendMessage(alice, roomId, "after", { fileIds: [both] });
   for (const id of [old, both]) ok(await alice.delete(`/v1/collaboration/files/${id}`));
-  const told = (await eventsOf(bob, roomId)).slice(-2).map(({ type, data }) => [type, data]);
-  assert.deepEqual(told, [[HIDDEN, {}], ["file.deleted", { fileId: both }]]);
+  const received = (await readRoomEvents(bob, roomId)).slice(-2).map(({ type, data }) => [type, data]);
+  assert.deepEqual(received, [[HIDDEN, {}], ["file.deleted", { fileId: both }]]);
 });
 
-Deno.test("who may not see a message is not notified of being mentioned in it", async () => {
+Deno.test("a mention in a hidden message does not notify", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob", "carol");
-  const roomId = await roomOf(alice, ["carol"], { historyVisibility: "joined" });
-  const [one, two] = [await say(alice, roomId, "secret"), await say(alice, roomId, "secret, too")];
+  const { alice, bob } = await createCallers(gateway, "alice", "bob", "carol");
+  const roomId = await createRoom(alice, ["carol"], { historyVisibility: "joined" });
+  const [one, two] = [await sendMessage(alice, roomId, "secret"), await sendMessage(alice, roomId, "secret, too")];
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
   await alice.patch(`/v1/messages/${one.id}`, { mentions: { principalIds: ["bob", "carol"] } });
   await alice.patch(`/v1/messages/${two.id}`, { mentions: { room: true } });
@@ -119,14 +119,14 @@ Deno.test("who may not see a message is not notified of being mentioned in it", 
   assert.deepEqual((await mentions(await gateway.as("carol"))).sort(), [one.id, two.id].sort());
 });
 
-Deno.test("an agent sees no more of the past than its owner, whichever of the two came later", async () => {
+Deno.test("an agent sees no more history than its owner, whichever of the two joined later", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice", "bob");
+  const { alice } = await createCallers(gateway, "alice", "bob");
   const robo = await gateway.as("robo", { kind: "agent", owner: "bob" });
   ok(await robo.get("/v1/collaboration/me"));
-  const roomId = await roomOf(alice, ["bob"], { historyVisibility: "joined" });
+  const roomId = await createRoom(alice, ["bob"], { historyVisibility: "joined" });
   ok(await alice.put(`/v1/rooms/${roomId}/members/robo`));
-  const secret = await say(alice, roomId, "secret");
+  const secret = await sendMessage(alice, roomId, "secret");
   // An agent leaves with its owner now, but rows of those who stayed and saw them come back may be there from before.
   await gateway.app.store.write((tx) =>
     tx.db.updateTable("member").set({ joined_seq: secret.seq, last_read_seq: secret.seq }).where(
@@ -138,9 +138,9 @@ Deno.test("an agent sees no more of the past than its owner, whichever of the tw
   );
   const peer = await listen(gateway, robo, roomId);
   ok(await alice.patch(`/v1/messages/${secret.id}`, { text: "secret, edited" }));
-  const last = await say(alice, roomId, "for everybody");
-  assert.deepEqual((await heard(peer, roomId, last.seq)).map(({ type }) => type), [HIDDEN, "message.created"]);
-  assert.ok(!JSON.stringify(await eventsOf(robo, roomId)).includes("secret"));
+  const last = await sendMessage(alice, roomId, "for everybody");
+  assert.deepEqual((await receivedEvents(peer, roomId, last.seq)).map(({ type }) => type), [HIDDEN, "message.created"]);
+  assert.ok(!JSON.stringify(await readRoomEvents(robo, roomId)).includes("secret"));
   const listed = ok(await robo.get(`/v1/messages?roomId=${roomId}`)).items;
   assert.deepEqual(listed.map(({ id }: { id: string }) => id), [last.id]);
   assert.equal((await robo.get(`/v1/messages/${secret.id}`)).status, 404);
@@ -149,33 +149,33 @@ Deno.test("an agent sees no more of the past than its owner, whichever of the tw
   assert.equal(ok(await robo.get(`/v1/collaboration/sync`)).rooms[0].unreadCount, 1);
 });
 
-Deno.test("whoever listens while a room begins or ceases to hide its past is asked back and hears what then holds", async () => {
+Deno.test("a change of the history visibility makes subscribers resubscribe, and then applies", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, []);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, []);
   const channel = `room:${roomId}`;
-  const old = await say(alice, roomId, "old");
+  const old = await sendMessage(alice, roomId, "old");
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
   const peer = await listen(gateway, bob, roomId);
   let id = 2;
   const editedAfter = async (historyVisibility: string): Promise<string | undefined> => {
     ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility }));
-    await until(() => pushes(peer.socket, channel, "unsubscribe").length === id - 1, "the unsubscribe");
-    assert.equal(pushes(peer.socket, channel, "unsubscribe").at(-1).code, 2500);
-    assert.ok((await ask(peer, ++id, { subscribe: { channel } })).subscribe);
+    await until(() => pushesOn(peer.socket, channel, "unsubscribe").length === id - 1, "the unsubscribe");
+    assert.equal(pushesOn(peer.socket, channel, "unsubscribe").at(-1).code, 2500);
+    assert.ok((await sendCommand(peer, ++id, { subscribe: { channel } })).subscribe);
     ok(await alice.patch(`/v1/messages/${old.id}`, { text: `edited, ${historyVisibility}` }));
-    const { seq } = await say(alice, roomId, "next");
-    return (await heard(peer, roomId, seq)).at(-2)?.type;
+    const { seq } = await sendMessage(alice, roomId, "next");
+    return (await receivedEvents(peer, roomId, seq)).at(-2)?.type;
   };
   assert.equal(await editedAfter("joined"), HIDDEN);
   assert.equal(await editedAfter("shared"), "message.updated");
 });
 
-Deno.test("nobody can answer, or reply to, a message that is hidden from them", async () => {
+Deno.test("no one can reply to a message that is hidden from them", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
-  const old = await say(alice, roomId, "secret");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
+  const old = await sendMessage(alice, roomId, "secret");
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
   for (const field of ["threadId", "replyToId"]) {
     const refused = await bob.post("/v1/messages", { roomId, text: "what was that?", [field]: old.id });
@@ -186,13 +186,13 @@ Deno.test("nobody can answer, or reply to, a message that is hidden from them", 
   }
 });
 
-Deno.test("a hidden message is as one that never was, also where the caller's role would not do", async () => {
+Deno.test("a hidden message responds as one that does not exist, also where the role would not suffice", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, [], { historyVisibility: "joined" });
-  const hidden = await say(alice, roomId, "secret");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, [], { historyVisibility: "joined" });
+  const hidden = await sendMessage(alice, roomId, "secret");
   ok(await alice.put(`/v1/rooms/${roomId}/members/bob`));
-  const seen = await say(alice, roomId, "for everybody");
+  const seen = await sendMessage(alice, roomId, "for everybody");
   const answers = async (id: string) =>
     [
       ...await Promise.all(

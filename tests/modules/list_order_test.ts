@@ -2,20 +2,20 @@
 import assert from "node:assert/strict";
 import { CompiledQuery, sql } from "kysely";
 import { DocumentList } from "@/modules/document/schema.ts";
-import { TaskCarryStore } from "@/modules/task/carry/store.ts";
+import { TaskArchiveStore } from "@/modules/task/archive_store.ts";
 import { TaskList } from "@/modules/task/schema.ts";
 import type { Caller } from "../harness.ts";
-import { asked } from "./asked.ts";
-import { ok } from "./room_world.ts";
-import { openTaskWorld, PATH, type TaskWorld } from "./task_world.ts";
+import { recordQueries } from "./query_log.ts";
+import { ok } from "./room_fixture.ts";
+import { openTaskFixture, PATH, type TaskFixture } from "./task_fixture.ts";
 
 const DOCUMENTS = "/v1/collaboration/documents";
 /** More than are sorted whatever the order. */
 const MANY = 2001;
 
 /** How SQLite goes about the rows of one list. */
-async function planOf(world: TaskWorld, caller: Caller, table: "task" | "document", path: string): Promise<string[]> {
-  const statements = await asked(async () => void ok(await caller.get(path)));
+async function planOf(world: TaskFixture, caller: Caller, table: "task" | "document", path: string): Promise<string[]> {
+  const statements = await recordQueries(async () => void ok(await caller.get(path)));
   const list = statements.filter(({ sql }) => sql.startsWith(`select "${table}".* from "${table}"`));
   assert.equal(list.length, 1, path);
   const plan = await world.gateway.app.store.db.executeQuery<{ detail: string }>(
@@ -25,7 +25,7 @@ async function planOf(world: TaskWorld, caller: Caller, table: "task" | "documen
 }
 
 /** As many rows like the one there is; only what has to differ does. */
-async function multiply(world: TaskWorld, table: "task" | "document", own: readonly string[]): Promise<void> {
+async function multiply(world: TaskFixture, table: "task" | "document", own: readonly string[]): Promise<void> {
   await world.gateway.app.store.write(async ({ db }) => {
     const info = await sql<{ name: string }>`select name from pragma_table_info(${table})`.execute(db);
     const columns = info.rows.map(({ name }) => name);
@@ -36,9 +36,9 @@ async function multiply(world: TaskWorld, table: "task" | "document", own: reado
   });
 }
 
-async function openLargeWorld(): Promise<TaskWorld> {
-  const world = await openTaskWorld();
-  await world.make("one of many");
+async function openLargeFixture(): Promise<TaskFixture> {
+  const world = await openTaskFixture();
+  await world.create("one of many");
   await multiply(world, "task", ["id", "key"]);
   ok(await world.member.post(DOCUMENTS, { roomId: world.roomId, title: "one of many" }), 201);
   await multiply(world, "document", ["id"]);
@@ -46,7 +46,7 @@ async function openLargeWorld(): Promise<TaskWorld> {
 }
 
 Deno.test("every order of a long list of tasks or documents is that of an index", async () => {
-  await using world = await openLargeWorld();
+  await using world = await openLargeFixture();
   for (
     const [table, path, sorts] of [
       ["task", PATH, TaskList.shape.sort.unwrap().options],
@@ -61,7 +61,7 @@ Deno.test("every order of a long list of tasks or documents is that of an index"
 });
 
 Deno.test("who sees little of a large tenant does not have its lists read through", async () => {
-  await using world = await openLargeWorld();
+  await using world = await openLargeFixture();
   for (const [table, path] of [["task", PATH], ["document", DOCUMENTS]] as const) {
     const [first] = await planOf(world, world.outsider, table, path);
     assert.match(first ?? "", new RegExp(`^SEARCH ${table} .*\\(id=\\?\\)`), path);
@@ -69,8 +69,8 @@ Deno.test("who sees little of a large tenant does not have its lists read throug
 });
 
 Deno.test("tasks of a room, of somebody and below another are sought there, whatever the order", async () => {
-  await using world = await openLargeWorld();
-  const { id } = await world.make("parent");
+  await using world = await openLargeFixture();
+  const { id } = await world.create("parent");
   const label = encodeURIComponent("rare");
   for (const sort of TaskList.shape.sort.unwrap().options) {
     for (const query of [`roomId=${world.roomId}`, "assigneeId=me", `parentId=${id}`, `label=${label}`]) {
@@ -81,10 +81,12 @@ Deno.test("tasks of a room, of somebody and below another are sought there, what
 });
 
 Deno.test("an export finds tasks below others by these, however many there are in the room", async () => {
-  await using world = await openLargeWorld();
+  await using world = await openLargeFixture();
   const { db } = world.gateway.app.store;
   const parents = Array.from({ length: 200 }, (_, n) => `parent-${n}`);
-  const [statement] = await asked(() => new TaskCarryStore(db).under("default", world.roomId, parents, "", 100));
+  const [statement] = await recordQueries(() =>
+    new TaskArchiveStore(db).tasksUnder("default", world.roomId, parents, "", 100)
+  );
   const plan = await db.executeQuery<{ detail: string }>(
     CompiledQuery.raw(`explain query plan ${statement?.sql}`, [...statement?.parameters ?? []]),
   );
@@ -92,7 +94,7 @@ Deno.test("an export finds tasks below others by these, however many there are i
 });
 
 Deno.test("SQLite is told the size of every index of tasks and documents", async () => {
-  await using world = await openTaskWorld();
+  await using world = await openTaskFixture();
   const { db } = world.gateway.app.store;
   const missing = await sql<{ name: string }>`select name from sqlite_schema where type = 'index'
     and tbl_name in ('task', 'task_assignee', 'task_label', 'document')

@@ -1,64 +1,64 @@
-// Taking part is a lease: who is silent goes when it ends, once, whatever else happens; and counts are always right.
+// Participation is a lease: it expires once without heartbeats, and counts are always right.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { createApp } from "@/app.ts";
 import { readConfig } from "@/config.ts";
 import { Harness, SECRET, TestClock } from "../harness.ts";
 import { until } from "../wait.ts";
-import { MeetingWorld, openWorld, PATH } from "./meeting_world.ts";
-import { ok } from "./room_world.ts";
+import { MeetingFixture, openMeetingFixture, PATH } from "./meeting_fixture.ts";
+import { ok } from "./room_fixture.ts";
 
-Deno.test("a participant who vanishes is gone 45 s after the last heartbeat, not before, and told once", async () => {
-  await using world = await openWorld();
-  const meeting = await world.start();
-  const [stays, vanishes] = [await world.join(meeting, "member"), await world.join(meeting, "other")];
+Deno.test("a participant expires 45 s after the last heartbeat, not before, and this is published once", async () => {
+  await using fixture = await openMeetingFixture();
+  const meeting = await fixture.start();
+  const [stays, vanishes] = [await fixture.join(meeting, "member"), await fixture.join(meeting, "other")];
   assert.deepEqual([stays.leaseSeconds, stays.heartbeatSeconds], [45, 15]);
-  await world.pass(15);
+  await fixture.advance(15);
   for (const [name, seat] of [["member", stays], ["other", vanishes]] as const) {
-    ok(await world.call(meeting, name, "heartbeat", seat.participantId));
+    ok(await fixture.call(meeting, name, "heartbeat", seat.participantId));
   }
   for (const seconds of [15, 15]) {
-    await world.pass(seconds);
-    ok(await world.call(meeting, "member", "heartbeat", stays.participantId));
+    await fixture.advance(seconds);
+    ok(await fixture.call(meeting, "member", "heartbeat", stays.participantId));
   }
-  await world.pass(14.999);
-  assert.equal((await world.read(meeting)).participantCount, 2);
-  world.gateway.clock.advance(1);
-  // By time alone, before any job has run.
-  assert.equal((await world.read(meeting)).participantCount, 1);
-  assert.equal((await world.call(meeting, "other", "heartbeat", vanishes.participantId)).status, 404);
-  await world.gateway.runJobs();
-  await world.gateway.runJobs();
-  ok(await world.call(meeting, "member", "heartbeat", stays.participantId));
-  assert.deepEqual((await world.story()).slice(1), [
+  await fixture.advance(14.999);
+  assert.equal((await fixture.read(meeting)).participantCount, 2);
+  fixture.gateway.clock.advance(1);
+  // By expiry alone, before any job has run.
+  assert.equal((await fixture.read(meeting)).participantCount, 1);
+  assert.equal((await fixture.call(meeting, "other", "heartbeat", vanishes.participantId)).status, 404);
+  await fixture.gateway.runJobs();
+  await fixture.gateway.runJobs();
+  ok(await fixture.call(meeting, "member", "heartbeat", stays.participantId));
+  assert.deepEqual((await fixture.summarizeEvents()).slice(1), [
     "participant_joined 1",
     "participant_joined 2",
     "participant_left 1 expired",
   ]);
-  assert.equal((await world.call(meeting, "other", "leave", vanishes.participantId)).status, 404);
+  assert.equal((await fixture.call(meeting, "other", "leave", vanishes.participantId)).status, 404);
 });
 
-Deno.test("a short lease has heartbeats to match, and the capabilities say so", async () => {
-  await using world = await openWorld({ SVC_LIMIT_MEETING_LEASE_SECONDS: "15" });
-  const { leaseSeconds, heartbeatSeconds } = await world.join(await world.start(), "member");
+Deno.test("a short lease has a matching heartbeat interval, also in the capabilities", async () => {
+  await using fixture = await openMeetingFixture({ SVC_LIMIT_MEETING_LEASE_SECONDS: "15" });
+  const { leaseSeconds, heartbeatSeconds } = await fixture.join(await fixture.start(), "member");
   assert.deepEqual([leaseSeconds, heartbeatSeconds], [15, 5]);
-  const { limits } = ok(await world.as("member").get("/v1/collaboration/capabilities")).modules.meeting;
+  const { limits } = ok(await fixture.as("member").get("/v1/collaboration/capabilities")).modules.meeting;
   assert.deepEqual([limits.leaseSeconds, limits.heartbeatSeconds], [15, 5]);
 });
 
-Deno.test("heartbeats keep a participant for as long as they come", async () => {
-  await using world = await openWorld();
-  const meeting = await world.start();
-  const seat = await world.join(meeting, "member");
+Deno.test("heartbeats renew a participation indefinitely", async () => {
+  await using fixture = await openMeetingFixture();
+  const meeting = await fixture.start();
+  const seat = await fixture.join(meeting, "member");
   for (let beat = 0; beat < 100; beat++) {
-    await world.pass(30);
-    ok(await world.call(meeting, "member", "heartbeat", seat.participantId));
+    await fixture.advance(30);
+    ok(await fixture.call(meeting, "member", "heartbeat", seat.participantId));
   }
-  assert.equal((await world.read(meeting)).participantCount, 1);
-  assert.deepEqual((await world.story()).slice(1), ["participant_joined 1"]);
+  assert.equal((await fixture.read(meeting)).participantCount, 1);
+  assert.deepEqual((await fixture.summarizeEvents()).slice(1), ["participant_joined 1"]);
 });
 
-Deno.test("a participant who vanished while the gateway was down is told once after the restart", async () => {
+Deno.test("a participation that expired while the gateway was down is published once after the restart", async () => {
   const folder = await Deno.makeTempDir({ prefix: "gateway-meeting-" });
   const clock = new TestClock();
   const settings: Record<string, string> = {
@@ -84,90 +84,96 @@ Deno.test("a participant who vanished while the gateway was down is told once af
     for (let start = 0; start < 2; start++) {
       await using gateway = await open();
       await gateway.runJobs();
-      const world = new MeetingWorld(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
-      assert.deepEqual((await world.story()).slice(3), ["participant_left 1 expired", "participant_left 0 expired"]);
+      const fixture = new MeetingFixture(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
+      assert.deepEqual((await fixture.summarizeEvents()).slice(3), [
+        "participant_left 1 expired",
+        "participant_left 0 expired",
+      ]);
     }
     clock.advance(30_000);
     await using gateway = await open();
     await gateway.runJobs();
-    const world = new MeetingWorld(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
-    assert.equal((await world.story()).at(-1), "ended 0 empty");
-    assert.equal((await world.read({ id: meetingId })).state, "ended");
+    const fixture = new MeetingFixture(gateway, roomId, new Map([["owner", await gateway.as("owner")]]));
+    assert.equal((await fixture.summarizeEvents()).at(-1), "ended 0 empty");
+    assert.equal((await fixture.read({ id: meetingId })).state, "ended");
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 });
 
-Deno.test("a meeting nobody joins closes after 300 s, one everybody left after 30 s", async () => {
-  await using world = await openWorld();
-  const unjoined = await world.start();
-  await world.pass(299);
-  assert.equal((await world.read(unjoined)).state, "active");
-  await world.pass(1);
-  assert.equal((await world.read(unjoined)).endReason, "empty");
-  const deserted = await world.start();
-  const seat = await world.join(deserted, "member");
-  ok(await world.call(deserted, "member", "leave", seat.participantId), 204);
-  await world.pass(29);
-  const back = await world.join(deserted, "member");
+Deno.test("a meeting that nobody joins ends after 300 s, one that everybody left after 30 s", async () => {
+  await using fixture = await openMeetingFixture();
+  const unjoined = await fixture.start();
+  await fixture.advance(299);
+  assert.equal((await fixture.read(unjoined)).state, "active");
+  await fixture.advance(1);
+  assert.equal((await fixture.read(unjoined)).endReason, "empty");
+  const deserted = await fixture.start();
+  const seat = await fixture.join(deserted, "member");
+  ok(await fixture.call(deserted, "member", "leave", seat.participantId), 204);
+  await fixture.advance(29);
+  const back = await fixture.join(deserted, "member");
   for (let beat = 0; beat < 4; beat++) {
-    await world.pass(15);
-    ok(await world.call(deserted, "member", "heartbeat", back.participantId));
+    await fixture.advance(15);
+    ok(await fixture.call(deserted, "member", "heartbeat", back.participantId));
   }
-  assert.equal((await world.read(deserted)).state, "active");
-  ok(await world.call(deserted, "member", "leave", back.participantId), 204);
-  await world.pass(30);
-  assert.equal((await world.read(deserted)).state, "ended");
-  assert.equal((await world.call(deserted, "member", "heartbeat", back.participantId)).status, 410);
-  assert.equal((await world.tryJoin(deserted, "member")).status, 410);
+  assert.equal((await fixture.read(deserted)).state, "active");
+  ok(await fixture.call(deserted, "member", "leave", back.participantId), 204);
+  await fixture.advance(30);
+  assert.equal((await fixture.read(deserted)).state, "ended");
+  assert.equal((await fixture.call(deserted, "member", "heartbeat", back.participantId)).status, 410);
+  assert.equal((await fixture.tryJoin(deserted, "member")).status, 410);
 });
 
-Deno.test("who is removed from the room is out of its meeting at once, with the agents they own", async () => {
-  await using world = await openWorld();
-  const meeting = await world.start({ agentIds: ["scribe"] });
-  const scribe = await world.gateway.as("scribe", { kind: "agent", owner: "other" });
+Deno.test("a member removed from the room leaves its meeting at once, with the agents they own", async () => {
+  await using fixture = await openMeetingFixture();
+  const meeting = await fixture.start({ agentIds: ["scribe"] });
+  const scribe = await fixture.gateway.as("scribe", { kind: "agent", owner: "other" });
   ok(await scribe.get("/v1/collaboration/me"));
-  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/scribe`, { role: "member" }), 201);
-  await world.join(meeting, "member");
-  const seat = await world.join(meeting, "other");
+  ok(await fixture.as("owner").put(`/v1/rooms/${fixture.roomId}/members/scribe`, { role: "member" }), 201);
+  await fixture.join(meeting, "member");
+  const seat = await fixture.join(meeting, "other");
   ok(await scribe.post(`${PATH}/${meeting.id}/join`));
-  assert.equal((await world.read(meeting)).participantCount, 3);
-  ok(await world.as("owner").delete(`/v1/rooms/${world.roomId}/members/other`), 204);
-  assert.equal((await world.call(meeting, "other", "heartbeat", seat.participantId)).status, 404);
-  await until(async () => (await world.read(meeting)).participantCount === 1, "both are out");
-  assert.deepEqual((await world.story()).slice(-2), ["participant_left 2 no_access", "participant_left 1 no_access"]);
+  assert.equal((await fixture.read(meeting)).participantCount, 3);
+  ok(await fixture.as("owner").delete(`/v1/rooms/${fixture.roomId}/members/other`), 204);
+  assert.equal((await fixture.call(meeting, "other", "heartbeat", seat.participantId)).status, 404);
+  await until(async () => (await fixture.read(meeting)).participantCount === 1, "both are out");
+  assert.deepEqual((await fixture.summarizeEvents()).slice(-2), [
+    "participant_left 2 no_access",
+    "participant_left 1 no_access",
+  ]);
 });
 
-Deno.test("a member turned observer, or disabled, is out; an archived room ends its meeting", async () => {
-  await using world = await openWorld();
-  const meeting = await world.start();
-  for (const name of ["member", "other", "moderator"]) await world.join(meeting, name);
-  ok(await world.as("owner").put(`/v1/rooms/${world.roomId}/members/other`, { role: "observer" }));
-  await until(async () => (await world.read(meeting)).participantCount === 2, "the observer is out");
-  const admin = await world.gateway.as("admin", { role: "admin" });
+Deno.test("a member who becomes observer or is disabled leaves the meeting; archiving the room ends it", async () => {
+  await using fixture = await openMeetingFixture();
+  const meeting = await fixture.start();
+  for (const name of ["member", "other", "moderator"]) await fixture.join(meeting, name);
+  ok(await fixture.as("owner").put(`/v1/rooms/${fixture.roomId}/members/other`, { role: "observer" }));
+  await until(async () => (await fixture.read(meeting)).participantCount === 2, "the observer is out");
+  const admin = await fixture.gateway.as("admin", { role: "admin" });
   ok(await admin.patch("/v1/collaboration/principals/moderator", { disabled: true }));
-  await until(async () => (await world.read(meeting)).participantCount === 1, "the disabled one is out");
-  ok(await world.as("owner").patch(`/v1/rooms/${world.roomId}`, { state: "archived" }));
-  await until(async () => (await world.read(meeting)).state === "ended", "the meeting has ended");
-  assert.equal((await world.story()).at(-1), "ended 0 room_closed");
+  await until(async () => (await fixture.read(meeting)).participantCount === 1, "the disabled one is out");
+  ok(await fixture.as("owner").patch(`/v1/rooms/${fixture.roomId}`, { state: "archived" }));
+  await until(async () => (await fixture.read(meeting)).state === "ended", "the meeting has ended");
+  assert.equal((await fixture.summarizeEvents()).at(-1), "ended 0 room_closed");
 });
 
-Deno.test("joins at the same moment fill exactly the seats there are, and each is counted", async () => {
-  await using world = await openWorld();
-  const meeting = await world.start();
+Deno.test("concurrent joins fill exactly the free seats, and each is counted", async () => {
+  await using fixture = await openMeetingFixture();
+  const meeting = await fixture.start();
   const names = ["owner", "moderator", "member", "other"];
-  const answers = await Promise.all(
-    Array.from({ length: 12 }, (_, at) => world.tryJoin(meeting, names[at % 4] ?? "", { deviceId: `device-${at}` })),
+  const responses = await Promise.all(
+    Array.from({ length: 12 }, (_, at) => fixture.tryJoin(meeting, names[at % 4] ?? "", { deviceId: `device-${at}` })),
   );
-  assert.equal(answers.filter(({ status }) => status === 200).length, 8);
-  assert.deepEqual([...new Set(answers.filter(({ status }) => status !== 200).map(({ body }) => body.code))], [
+  assert.equal(responses.filter(({ status }) => status === 200).length, 8);
+  assert.deepEqual([...new Set(responses.filter(({ status }) => status !== 200).map(({ body }) => body.code))], [
     "meeting_full",
   ]);
   assert.deepEqual(
-    (await world.story()).slice(1),
+    (await fixture.summarizeEvents()).slice(1),
     [1, 2, 3, 4, 5, 6, 7, 8].map((count) => `participant_joined ${count}`),
   );
-  const twice = await Promise.all([1, 2, 3].map(() => world.tryJoin(meeting, "owner", { deviceId: "device-0" })));
+  const twice = await Promise.all([1, 2, 3].map(() => fixture.tryJoin(meeting, "owner", { deviceId: "device-0" })));
   assert.equal(new Set(twice.map(({ body }) => body.participantId)).size, 1);
 });
 
@@ -187,33 +193,33 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant("jobs" as const) }) },
 );
 
-Deno.test("counts are right and nobody leaves twice, whatever order of joining, leaving, vanishing and late calls", async () => {
+Deno.test("counts are right and nobody leaves twice, in any order of joins, leaves, expiry and late calls", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-      await using world = await openWorld();
-      const meeting = await world.start({}, "owner");
-      // One seat stays, so that the meeting does; its heartbeat goes with each passing of time.
-      const anchor = await world.join(meeting, "owner", { deviceId: "anchor" });
+      await using fixture = await openMeetingFixture();
+      const meeting = await fixture.start({}, "owner");
+      // One participant remains so that the meeting does; it sends a heartbeat with each advance of time.
+      const anchor = await fixture.join(meeting, "owner", { deviceId: "anchor" });
       const leases = new Map<string, number>([[anchor.participantId, Infinity]]);
       const seats = new Map<number, string>();
-      const now = () => world.gateway.clock.now();
+      const now = () => fixture.gateway.clock.now();
       const isLive = (id: string | undefined) => id !== undefined && (leases.get(id) ?? 0) > now();
       const liveCount = () => [...leases.values()].filter((end) => end > now()).length;
       for (const step of steps) {
         if (step.do === "pass") {
           for (let left = step.seconds; left > 0; left -= 20) {
-            world.gateway.clock.advance(Math.min(left, 20) * 1000);
-            ok(await world.call(meeting, "owner", "heartbeat", anchor.participantId));
+            fixture.gateway.clock.advance(Math.min(left, 20) * 1000);
+            ok(await fixture.call(meeting, "owner", "heartbeat", anchor.participantId));
           }
-        } else if (step.do === "jobs") await world.gateway.runJobs();
+        } else if (step.do === "jobs") await fixture.gateway.runJobs();
         else {
           const name = NAMES[step.device % NAMES.length] ?? "owner";
           const seat = seats.get(step.device);
           if (step.do === "join") {
-            const answer = await world.tryJoin(meeting, name, { deviceId: `device-${step.device}` });
-            if (answer.status === 409) assert.ok(!isLive(seat) && liveCount() === 8);
+            const response = await fixture.tryJoin(meeting, name, { deviceId: `device-${step.device}` });
+            if (response.status === 409) assert.ok(!isLive(seat) && liveCount() === 8);
             else {
-              const joined = ok(answer);
+              const joined = ok(response);
               if (isLive(seat)) assert.equal(joined.participantId, seat);
               else assert.notEqual(joined.participantId, seat);
               if (joined.participant.state === "joined") {
@@ -226,20 +232,20 @@ Deno.test("counts are right and nobody leaves twice, whatever order of joining, 
             }
           } else if (seat !== undefined) {
             const status = step.do === "remove"
-              ? (await world.as("owner").delete(`${PATH}/${meeting.id}/participants/${seat}`)).status
-              : (await world.call(meeting, name, step.do, seat)).status;
+              ? (await fixture.as("owner").delete(`${PATH}/${meeting.id}/participants/${seat}`)).status
+              : (await fixture.call(meeting, name, step.do, seat)).status;
             assert.equal(status, isLive(seat) ? step.do === "heartbeat" ? 200 : 204 : 404);
             if (step.do === "heartbeat" && isLive(seat)) leases.set(seat, now() + LEASE_MS);
             else if (isLive(seat)) leases.set(seat, 0);
           }
         }
-        assert.equal((await world.read(meeting)).participantCount, liveCount());
+        assert.equal((await fixture.read(meeting)).participantCount, liveCount());
       }
-      await world.gateway.runJobs();
-      // Told again from the events alone: each change is by one, each participant comes and goes once.
+      await fixture.gateway.runJobs();
+      // Replayed from the events: each change is by one, each participant joins and leaves once.
       const present = new Set<string>();
       const gone = new Set<string>();
-      for (const { type, data } of await world.events()) {
+      for (const { type, data } of await fixture.readEvents()) {
         const id = data.participant?.id;
         if (type === "meeting.participant_joined") {
           assert.ok(!present.has(id) && !gone.has(id));

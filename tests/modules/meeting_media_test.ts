@@ -1,16 +1,16 @@
-// The ways to the media: TURN credentials, tokens of a media server, recordings that everybody agreed to.
+// Media: TURN credentials, tokens of a media server, recordings with the consent of all participants.
 import assert from "node:assert/strict";
 import { jwtVerify } from "jose";
 import { readConfig } from "@/config.ts";
 import { turnCredential } from "@/modules/meeting/media.ts";
 import { SECRET } from "../harness.ts";
-import { type MeetingWorld, openWorld, PATH } from "./meeting_world.ts";
-import { ok } from "./room_world.ts";
+import { type MeetingFixture, openMeetingFixture, PATH } from "./meeting_fixture.ts";
+import { ok } from "./room_fixture.ts";
 
 const KEY = "devkey";
 const API_SECRET = "a secret of the media server, 32 bytes or more";
 
-/** What the media server was asked, and what it answers: its API as far as the gateway uses it. */
+/** A media server that records requests: its API as far as the gateway uses it. */
 class MediaServer {
   readonly calls: { method: string; body: Record<string, unknown>; grants: Record<string, unknown> }[] = [];
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
@@ -23,7 +23,7 @@ class MediaServer {
   constructor() {
     this.#server = Deno.serve(
       { port: 0, hostname: "127.0.0.1", onListen: () => {} },
-      (request) => this.#answer(request),
+      (request) => this.#response(request),
     );
   }
 
@@ -39,7 +39,7 @@ class MediaServer {
     return this.calls.map(({ method }) => method);
   }
 
-  async #answer(request: Request): Promise<Response> {
+  async #response(request: Request): Promise<Response> {
     const method = new URL(request.url).pathname.split("/").at(-1) ?? "";
     const token = request.headers.get("authorization")?.slice("Bearer ".length) ?? "";
     const { payload } = await jwtVerify(token, new TextEncoder().encode(API_SECRET), { issuer: KEY });
@@ -70,38 +70,38 @@ class MediaServer {
   }
 }
 
-async function recordingOf(world: MeetingWorld, meeting: { id: string }): Promise<Record<string, unknown>> {
-  return (await world.read(meeting)).recording;
+async function recordingOf(fixture: MeetingFixture, meeting: { id: string }): Promise<Record<string, unknown>> {
+  return (await fixture.read(meeting)).recording;
 }
 
-/** HMAC-SHA1 as the web platform has it, so that the gateway's own is not checked against itself. */
+/** HMAC-SHA1 by Web Crypto, independent of the implementation under test. */
 async function hmacSha1(secret: string, text: string): Promise<string> {
   const bytes = (part: string) => new TextEncoder().encode(part);
   const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-1" }, false, ["sign"]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(text))).toBase64();
 }
 
-Deno.test("turn credentials are what a server with the shared secret computes", async () => {
+Deno.test("TURN credentials are what a server with the shared secret computes", async () => {
   // openssl dgst -sha1 -hmac north -binary | base64
   const vector = turnCredential("north", "alice@example.com", 1_772_370_000);
   assert.deepEqual(vector, { username: "1772370000:alice@example.com", credential: "+yQtCa+Bq34xaAHJxNIfvG7JFo8=" });
-  await using world = await openWorld({
+  await using fixture = await openMeetingFixture({
     SVC_STUN_URLS: "stun:ice.example.com:3478",
     SVC_TURN_URLS: "turn:ice.example.com:3478?transport=udp, turns:ice.example.com:5349",
     SVC_TURN_SECRET: "north",
   });
-  const { media } = await world.join(await world.start(), "member");
+  const { media } = await fixture.join(await fixture.start(), "member");
   const [stun, turn] = media.iceServers;
   assert.deepEqual(stun, { urls: ["stun:ice.example.com:3478"] });
   assert.deepEqual(turn.urls, ["turn:ice.example.com:3478?transport=udp", "turns:ice.example.com:5349"]);
   const [expiry, principal] = turn.username.split(":");
   assert.equal(principal, "member");
-  assert.equal(Number(expiry) * 1000, world.gateway.clock.now() + 3_600_000);
+  assert.equal(Number(expiry) * 1000, fixture.gateway.clock.now() + 3_600_000);
   assert.equal(media.expiresAt, new Date(Number(expiry) * 1000).toISOString());
   assert.equal(turn.credential, await hmacSha1("north", turn.username));
 });
 
-Deno.test("half a configuration of TURN or of the media server stops the start and names what is missing", () => {
+Deno.test("an incomplete configuration of TURN or of the media server stops the start and names what is missing", () => {
   const start = (environment: Record<string, string>) => () =>
     readConfig({
       get: (name) => ({ SVC_JWT_SECRET: SECRET, ...environment } as Record<string, string>)[name],
@@ -115,24 +115,24 @@ Deno.test("half a configuration of TURN or of the media server stops the start a
   assert.equal(config.liveKit, undefined);
 });
 
-Deno.test("without a media server a recording is refused, and the refusal says what is missing", async () => {
-  await using world = await openWorld();
-  const meeting = await world.start();
-  await world.join(meeting, "member");
-  const answer = await world.as("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" });
-  assert.deepEqual([answer.status, answer.body.code], [409, "recording_not_configured"]);
-  assert.match(answer.body.detail, /SVC_LIVEKIT_URL/);
-  assert.equal((await world.read(meeting)).recording, null);
-  const { body } = await world.as("member").get("/v1/collaboration/capabilities");
+Deno.test("without a media server a recording is refused, and the problem names what is missing", async () => {
+  await using fixture = await openMeetingFixture();
+  const meeting = await fixture.start();
+  await fixture.join(meeting, "member");
+  const response = await fixture.as("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" });
+  assert.deepEqual([response.status, response.body.code], [409, "recording_not_configured"]);
+  assert.match(response.body.detail, /SVC_LIVEKIT_URL/);
+  assert.equal((await fixture.read(meeting)).recording, null);
+  const { body } = await fixture.as("member").get("/v1/collaboration/capabilities");
   assert.deepEqual(body.modules.meeting.recording, { enabled: false, reason: "recording_not_configured" });
 });
 
 Deno.test("a media server's token is for one meeting, one participant and one minute", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start({ kind: "audio" });
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start({ kind: "audio" });
   assert.equal(meeting.maxParticipants, 100);
-  const { media, participantId } = await world.join(meeting, "member");
+  const { media, participantId } = await fixture.join(meeting, "member");
   assert.deepEqual([media.mode, media.url], ["livekit", server.environment.SVC_LIVEKIT_URL]);
   const { payload } = await jwtVerify(media.token, new TextEncoder().encode(API_SECRET), { issuer: KEY });
   assert.equal(payload.sub, participantId);
@@ -143,57 +143,57 @@ Deno.test("a media server's token is for one meeting, one participant and one mi
   assert.ok((payload.exp ?? 0) - (payload.nbf ?? 0) <= 60);
 });
 
-Deno.test("who is muted, sent out or silent is so on the media server as well, and its room ends with the meeting", async () => {
+Deno.test("muting, removal and expiry apply on the media server as well, and its room ends with the meeting", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
-  await world.join(meeting, "member");
-  const { participantId } = await world.join(meeting, "other");
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
+  await fixture.join(meeting, "member");
+  const { participantId } = await fixture.join(meeting, "other");
   const path = `${PATH}/${meeting.id}/participants/${participantId}`;
-  ok(await world.as("member").patch(path, { muted: true }));
-  await world.gateway.runJobs();
+  ok(await fixture.as("member").patch(path, { muted: true }));
+  await fixture.gateway.runJobs();
   assert.deepEqual(server.methods, ["GetParticipant", "MutePublishedTrack"]);
   assert.deepEqual(server.calls[1]?.body, { room: meeting.id, identity: participantId, trackSid: "TR_1", muted: true });
-  ok(await world.as("member").delete(path), 204);
-  await world.gateway.runJobs();
+  ok(await fixture.as("member").delete(path), 204);
+  await fixture.gateway.runJobs();
   assert.deepEqual(server.calls[2]?.body, { room: meeting.id, identity: participantId });
   assert.equal(server.calls[2]?.grants.roomAdmin, true);
-  ok(await world.call(meeting, "member", "end"));
-  await world.gateway.runJobs();
+  ok(await fixture.call(meeting, "member", "end"));
+  await fixture.gateway.runJobs();
   assert.deepEqual(server.methods.slice(2), ["RemoveParticipant", "DeleteRoom"]);
-  assert.equal((await world.gateway.app.jobs.counts()).dead, 0);
+  assert.equal((await fixture.gateway.app.jobs.counts()).dead, 0);
 });
 
-Deno.test("a recording begins when the last has agreed, counts in who comes later, and ends with the meeting", async () => {
+Deno.test("a recording starts when all have consented, includes later participants, and ends with the meeting", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
   const path = `${PATH}/${meeting.id}/recording`;
-  for (const name of ["member", "other", "moderator"]) await world.join(meeting, name);
-  const asked = ok(await world.as("member").post(path, { consentText: "For those who are ill today." }), 202);
+  for (const name of ["member", "other", "moderator"]) await fixture.join(meeting, name);
+  const asked = ok(await fixture.as("member").post(path, { consentText: "For those who are ill today." }), 202);
   assert.deepEqual([asked.recording.state, asked.recording.consentedIds, asked.recording.pendingIds], [
     "requested",
     ["member"],
     ["other", "moderator"],
   ]);
-  assert.equal((await world.as("moderator").post(path, { consentText: "Again" })).status, 409);
-  assert.equal((await world.as("owner").put(`${path}/consent`, { consent: true })).status, 403);
-  ok(await world.as("other").put(`${path}/consent`, { consent: true }));
-  await world.gateway.runJobs();
+  assert.equal((await fixture.as("moderator").post(path, { consentText: "Again" })).status, 409);
+  assert.equal((await fixture.as("owner").put(`${path}/consent`, { consent: true })).status, 403);
+  ok(await fixture.as("other").put(`${path}/consent`, { consent: true }));
+  await fixture.gateway.runJobs();
   assert.deepEqual(server.methods, []);
-  ok(await world.as("moderator").put(`${path}/consent`, { consent: true }));
-  await world.gateway.runJobs();
+  ok(await fixture.as("moderator").put(`${path}/consent`, { consent: true }));
+  await fixture.gateway.runJobs();
   assert.deepEqual(server.methods, ["ListEgress", "StartRoomCompositeEgress"]);
   assert.equal(server.calls[1]?.body.roomName, meeting.id);
-  assert.equal((await recordingOf(world, meeting)).state, "recording");
-  assert.equal((await world.tryJoin(meeting, "owner")).status, 403);
-  await world.join(meeting, "owner", { recordingConsent: true });
-  assert.deepEqual((await recordingOf(world, meeting)).consentedIds, ["member", "moderator", "other", "owner"]);
-  ok(await world.call(meeting, "member", "end"));
-  await world.gateway.runJobs();
+  assert.equal((await recordingOf(fixture, meeting)).state, "recording");
+  assert.equal((await fixture.tryJoin(meeting, "owner")).status, 403);
+  await fixture.join(meeting, "owner", { recordingConsent: true });
+  assert.deepEqual((await recordingOf(fixture, meeting)).consentedIds, ["member", "moderator", "other", "owner"]);
+  ok(await fixture.call(meeting, "member", "end"));
+  await fixture.gateway.runJobs();
   assert.deepEqual(server.methods.slice(2).sort(), ["DeleteRoom", "StopEgress"]);
-  assert.equal((await recordingOf(world, meeting)).state, "stopped");
-  const changes = (await world.events()).filter(({ type }) => type === "meeting.recording_changed");
+  assert.equal((await recordingOf(fixture, meeting)).state, "stopped");
+  const changes = (await fixture.readEvents()).filter(({ type }) => type === "meeting.recording_changed");
   assert.deepEqual(changes.map(({ data }) => data.meeting.recording.state), [
     "requested",
     "requested",
@@ -205,128 +205,128 @@ Deno.test("a recording begins when the last has agreed, counts in who comes late
   ]);
 });
 
-Deno.test("nothing is recorded when one says no, or while one has not answered; leaving is an answer", async () => {
+Deno.test("nothing is recorded if one declines, or while one has not responded; leaving resolves it", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
   const path = `${PATH}/${meeting.id}/recording`;
-  await world.join(meeting, "member");
-  const other = await world.join(meeting, "other");
-  ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
-  assert.equal(ok(await world.as("other").put(`${path}/consent`, { consent: false })).recording.state, "stopped");
-  assert.equal((await world.as("other").put(`${path}/consent`, { consent: true })).status, 409);
-  ok(await world.as("member").post(path, { consentText: "And now?" }), 202);
-  await world.gateway.runJobs();
-  assert.equal((await recordingOf(world, meeting)).state, "requested");
-  ok(await world.call(meeting, "other", "leave", other.participantId), 204);
-  await world.gateway.runJobs();
-  assert.equal((await recordingOf(world, meeting)).state, "recording");
-  ok(await world.as("member").delete(path), 202);
-  await world.gateway.runJobs();
-  assert.equal((await recordingOf(world, meeting)).state, "stopped");
-  assert.equal((await world.as("member").delete(path)).status, 409);
+  await fixture.join(meeting, "member");
+  const other = await fixture.join(meeting, "other");
+  ok(await fixture.as("member").post(path, { consentText: "May we?" }), 202);
+  assert.equal(ok(await fixture.as("other").put(`${path}/consent`, { consent: false })).recording.state, "stopped");
+  assert.equal((await fixture.as("other").put(`${path}/consent`, { consent: true })).status, 409);
+  ok(await fixture.as("member").post(path, { consentText: "And now?" }), 202);
+  await fixture.gateway.runJobs();
+  assert.equal((await recordingOf(fixture, meeting)).state, "requested");
+  ok(await fixture.call(meeting, "other", "leave", other.participantId), 204);
+  await fixture.gateway.runJobs();
+  assert.equal((await recordingOf(fixture, meeting)).state, "recording");
+  ok(await fixture.as("member").delete(path), 202);
+  await fixture.gateway.runJobs();
+  assert.equal((await recordingOf(fixture, meeting)).state, "stopped");
+  assert.equal((await fixture.as("member").delete(path)).status, 409);
 });
 
-Deno.test("a recorder that will not start is tried a few times, then the room is told that it failed", async () => {
+Deno.test("a recorder that does not start is retried, then the recording is published as failed", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
-  const seat = await world.join(meeting, "member");
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
+  const seat = await fixture.join(meeting, "member");
   server.isFailing = true;
-  ok(await world.as("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" }), 202);
+  ok(await fixture.as("member").post(`${PATH}/${meeting.id}/recording`, { consentText: "May we?" }), 202);
   for (let attempt = 0; attempt < 4; attempt++) {
-    await world.pass(10);
-    ok(await world.call(meeting, "member", "heartbeat", seat.participantId));
+    await fixture.advance(10);
+    ok(await fixture.call(meeting, "member", "heartbeat", seat.participantId));
   }
   assert.equal(server.methods.length, 4);
-  const { state, endedAt } = await recordingOf(world, meeting);
+  const { state, endedAt } = await recordingOf(fixture, meeting);
   assert.equal(state, "failed");
   assert.ok(endedAt);
 });
 
 Deno.test("a recording stopped while its recorder starts is stopped", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
   const path = `${PATH}/${meeting.id}/recording`;
-  await world.join(meeting, "member");
-  server.onStart = async () => ok(await world.as("member").delete(path), 202);
-  ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
-  await world.gateway.runJobs();
+  await fixture.join(meeting, "member");
+  server.onStart = async () => ok(await fixture.as("member").delete(path), 202);
+  ok(await fixture.as("member").post(path, { consentText: "May we?" }), 202);
+  await fixture.gateway.runJobs();
   assert.equal(server.methods.filter((method) => method === "StopEgress").length, 1);
-  assert.equal((await recordingOf(world, meeting)).state, "stopped");
+  assert.equal((await recordingOf(fixture, meeting)).state, "stopped");
 });
 
-Deno.test("nobody is let in from the lobby into a recording that they have not agreed to", async () => {
+Deno.test("nobody is admitted from the lobby to a recording without consent", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start({ lobby: true });
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start({ lobby: true });
   const path = `${PATH}/${meeting.id}`;
-  await world.join(meeting, "member");
-  const waiting = await world.join(meeting, "other");
-  ok(await world.as("member").post(`${path}/recording`, { consentText: "May we?" }), 202);
-  await world.gateway.runJobs();
-  assert.equal((await recordingOf(world, meeting)).state, "recording");
-  const admit = () => world.as("member").patch(`${path}/participants/${waiting.participantId}`, { admitted: true });
+  await fixture.join(meeting, "member");
+  const waiting = await fixture.join(meeting, "other");
+  ok(await fixture.as("member").post(`${path}/recording`, { consentText: "May we?" }), 202);
+  await fixture.gateway.runJobs();
+  assert.equal((await recordingOf(fixture, meeting)).state, "recording");
+  const admit = () => fixture.as("member").patch(`${path}/participants/${waiting.participantId}`, { admitted: true });
   const refusal = await admit();
   assert.deepEqual([refusal.status, refusal.body.code], [409, "conflict"]);
-  // Who is not in the meeting has no say in it either.
-  assert.equal((await world.as("other").put(`${path}/recording/consent`, { consent: false })).status, 403);
-  assert.equal((await recordingOf(world, meeting)).state, "recording");
-  await world.join(meeting, "other", { recordingConsent: true });
+  // Principals outside of the meeting cannot respond.
+  assert.equal((await fixture.as("other").put(`${path}/recording/consent`, { consent: false })).status, 403);
+  assert.equal((await recordingOf(fixture, meeting)).state, "recording");
+  await fixture.join(meeting, "other", { recordingConsent: true });
   assert.equal(ok(await admit()).state, "joined");
-  assert.deepEqual((await recordingOf(world, meeting)).consentedIds, ["member", "other"]);
+  assert.deepEqual((await recordingOf(fixture, meeting)).consentedIds, ["member", "other"]);
 });
 
-Deno.test("a recorder is told to stop for as long as it takes", async () => {
+Deno.test("stopping a recorder is retried until it succeeds", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
   const path = `${PATH}/${meeting.id}/recording`;
-  const seat = await world.join(meeting, "member");
-  ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
-  await world.gateway.runJobs();
+  const seat = await fixture.join(meeting, "member");
+  ok(await fixture.as("member").post(path, { consentText: "May we?" }), 202);
+  await fixture.gateway.runJobs();
   server.isFailing = true;
-  ok(await world.as("member").delete(path), 202);
-  ok(await world.call(meeting, "member", "leave", seat.participantId), 204);
-  for (let attempt = 0; attempt < 15; attempt++) await world.pass(900);
+  ok(await fixture.as("member").delete(path), 202);
+  ok(await fixture.call(meeting, "member", "leave", seat.participantId), 204);
+  for (let attempt = 0; attempt < 15; attempt++) await fixture.advance(900);
   server.isFailing = false;
-  await world.pass(900);
-  const owner = await world.gateway.as("owner");
+  await fixture.advance(900);
+  const owner = await fixture.gateway.as("owner");
   assert.equal(ok(await owner.get(`${PATH}/${meeting.id}`)).recording.state, "stopped");
 });
 
-Deno.test("a recording that follows another has a recorder of its own, though the first is still at its file", async () => {
+Deno.test("a recording after another has its own recorder, although the first is still writing its file", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
   const path = `${PATH}/${meeting.id}/recording`;
-  await world.join(meeting, "member");
+  await fixture.join(meeting, "member");
   for (const _ of [1, 2]) {
-    ok(await world.as("member").post(path, { consentText: "May we?" }), 202);
-    await world.gateway.runJobs();
-    ok(await world.as("member").delete(path), 202);
-    await world.gateway.runJobs();
+    ok(await fixture.as("member").post(path, { consentText: "May we?" }), 202);
+    await fixture.gateway.runJobs();
+    ok(await fixture.as("member").delete(path), 202);
+    await fixture.gateway.runJobs();
     server.recorders = [{ egress_id: "EG_1", status: "EGRESS_ENDING" }];
   }
   assert.equal(server.methods.filter((method) => method === "StartRoomCompositeEgress").length, 2);
 });
 
-Deno.test("who was sent out is cut off from the media server once it can be reached, and who was muted is not muted late", async () => {
+Deno.test("a removal reaches the media server when it is available again, and muting is not applied late", async () => {
   await using server = new MediaServer();
-  await using world = await openWorld(server.environment);
-  const meeting = await world.start();
+  await using fixture = await openMeetingFixture(server.environment);
+  const meeting = await fixture.start();
   const path = (id: string) => `${PATH}/${meeting.id}/participants/${id}`;
-  await world.join(meeting, "member");
-  const [gone, muted] = [await world.join(meeting, "other"), await world.join(meeting, "moderator")];
+  await fixture.join(meeting, "member");
+  const [gone, muted] = [await fixture.join(meeting, "other"), await fixture.join(meeting, "moderator")];
   server.isFailing = true;
-  ok(await world.as("member").delete(path(gone.participantId)), 204);
-  ok(await world.as("member").patch(path(muted.participantId), { muted: true }));
-  for (let attempt = 0; attempt < 8; attempt++) await world.pass(900);
+  ok(await fixture.as("member").delete(path(gone.participantId)), 204);
+  ok(await fixture.as("member").patch(path(muted.participantId), { muted: true }));
+  for (let attempt = 0; attempt < 8; attempt++) await fixture.advance(900);
   server.isFailing = false;
   server.calls.length = 0;
-  await world.pass(900);
+  await fixture.advance(900);
   assert.ok(server.methods.includes("RemoveParticipant"));
   assert.ok(!server.methods.includes("GetParticipant"));
-  assert.equal((await world.gateway.app.jobs.counts()).dead, 0);
+  assert.equal((await fixture.gateway.app.jobs.counts()).dead, 0);
 });

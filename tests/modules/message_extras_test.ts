@@ -1,18 +1,18 @@
-// Threads, mentions, kinds of message, messages for later, and retries, through the door.
+// Threads, mentions, types of messages, scheduled messages and retries, through the API.
 import assert from "node:assert/strict";
-import { onEngines } from "../engines.ts";
+import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
-import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
-Deno.test("message.read shows a thread whose counts stay right after replies are deleted", async () => {
+Deno.test("message.read returns a thread with correct counts after replies are deleted", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
-  const root = await say(alice, roomId, "who is on call?");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const root = await sendMessage(alice, roomId, "who is on call?");
   const replies = [];
   for (const text of ["me", "me too", "nobody"]) {
     gateway.clock.advance(1000);
-    replies.push(await say(bob, roomId, text, { threadId: root.id }));
+    replies.push(await sendMessage(bob, roomId, text, { threadId: root.id }));
   }
   const read = ok(await alice.get(`/v1/messages/${root.id}?include=thread,history`));
   assert.equal(read.replyCount, 3);
@@ -24,15 +24,21 @@ Deno.test("message.read shows a thread whose counts stay right after replies are
   assert.deepEqual(after.thread.items.map((item: { text: string | null }) => item.text), ["me", "me too", null]);
   const again = ok(await alice.get(`/v1/messages/${root.id}`));
   assert.deepEqual([again.replyCount, again.lastReplyAt], [2, replies[1].createdAt]);
-  const told = (await eventsOf(alice, roomId, replies[2].seq)).map(({ type, data }) => [type, data.replyCount ?? null]);
+  const told = (await readRoomEvents(alice, roomId, replies[2].seq)).map((
+    { type, data },
+  ) => [type, data.replyCount ?? null]);
   assert.deepEqual(told, [["message.deleted", null], ["thread.updated", 2]]);
-  refused(await bob.post("/v1/messages", { roomId, text: "x", threadId: replies[0].id }), 422, "validation_failed");
+  assertProblem(
+    await bob.post("/v1/messages", { roomId, text: "x", threadId: replies[0].id }),
+    422,
+    "validation_failed",
+  );
 });
 
-Deno.test("message.history pages through all versions, and message.read brings the newest of them", async () => {
+Deno.test("message.history pages through all versions, and message.read returns the newest of them", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const { id } = await say(alice, await roomOf(alice, []), "v1");
+  const { alice } = await createCallers(gateway, "alice");
+  const { id } = await sendMessage(alice, await createRoom(alice, []), "v1");
   for (let version = 2; version <= 60; version++) ok(await alice.patch(`/v1/messages/${id}`, { text: `v${version}` }));
   const all = Array.from({ length: 60 }, (_, n) => `v${n + 1}`);
   const texts = (items: { text: string }[]): string[] => items.map(({ text }) => text);
@@ -51,74 +57,81 @@ Deno.test("message.history pages through all versions, and message.read brings t
   assert.deepEqual(texts(ok(await alice.get(`/v1/messages/${id}?include=history`)).history), all.slice(-50));
 });
 
-Deno.test("message.list names the second anchor, and finds what the caller sent by `me`", async () => {
+Deno.test("message.list names the second anchor in its fault, and filters the caller's messages by `me`", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
-  await say(alice, roomId, "one");
-  await say(bob, roomId, "two");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  await sendMessage(alice, roomId, "one");
+  await sendMessage(bob, roomId, "two");
   const answer = await bob.get(`/v1/messages?roomId=${roomId}&before=3&around=2`);
   assert.deepEqual([answer.status, answer.body.errors[0].pointer], [422, "/around"]);
   const { items } = ok(await bob.get(`/v1/messages?roomId=${roomId}&senderId=me`));
   assert.deepEqual(items.map(({ text }: { text: string }) => text), ["two"]);
 });
 
-Deno.test("message.send refuses to mention those who are not there or do not see the room, naming them", async () => {
+Deno.test("message.send refuses mentions of unknown principals and of those that cannot see the room, by pointer", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice", "bob", "eve");
+  const { alice } = await createCallers(gateway, "alice", "bob", "eve");
   await (await gateway.as("guest", { role: "guest" })).get("/v1/collaboration/me");
-  const roomId = await roomOf(alice, ["bob"]);
+  const roomId = await createRoom(alice, ["bob"]);
   const mentions = { principalIds: ["bob", "eve", "nobody"] };
   const answer = await alice.post("/v1/messages", { roomId, text: "hi", mentions });
-  refused(answer, 422, "validation_failed");
+  assertProblem(answer, 422, "validation_failed");
   assert.deepEqual(answer.body.errors.map((error: { pointer: string }) => error.pointer), [
     "/mentions/principalIds/1",
     "/mentions/principalIds/2",
   ]);
   assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
-  const open = await roomOf(alice, [], { visibility: "public" });
-  await say(alice, open, "anybody who may look in", { mentions: { principalIds: ["eve"] } });
-  refused(
+  const open = await createRoom(alice, [], { visibility: "public" });
+  await sendMessage(alice, open, "anybody who may look in", { mentions: { principalIds: ["eve"] } });
+  assertProblem(
     await alice.post("/v1/messages", { roomId: open, text: "hi", mentions: { principalIds: ["guest"] } }),
     422,
     "validation_failed",
   );
-  const { id } = await say(alice, roomId, "edited later");
-  refused(await alice.patch(`/v1/messages/${id}`, { mentions: { principalIds: ["eve"] } }), 422, "validation_failed");
+  const { id } = await sendMessage(alice, roomId, "edited later");
+  assertProblem(
+    await alice.patch(`/v1/messages/${id}`, { mentions: { principalIds: ["eve"] } }),
+    422,
+    "validation_failed",
+  );
 });
 
-Deno.test("message.send takes custom messages with metadata and counts them by type", async () => {
+Deno.test("message.send accepts custom messages with metadata and counts them by type", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const roomId = await roomOf(alice, []);
-  const poll = await say(alice, roomId, "Lunch?", { type: "custom", metadata: { poll: { options: ["yes", "no"] } } });
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  const poll = await sendMessage(alice, roomId, "Lunch?", {
+    type: "custom",
+    metadata: { poll: { options: ["yes", "no"] } },
+  });
   assert.deepEqual([poll.type, poll.metadata], ["custom", { poll: { options: ["yes", "no"] } }]);
-  await say(alice, roomId, "deployed", { type: "notice" });
-  refused(await alice.post("/v1/messages", { roomId, text: "x", type: "system" }), 422, "validation_failed");
+  await sendMessage(alice, roomId, "deployed", { type: "notice" });
+  assertProblem(await alice.post("/v1/messages", { roomId, text: "x", type: "system" }), 422, "validation_failed");
   const { body: metrics } = await gateway.withToken(undefined).get("/metrics");
   assert.match(metrics, /svc_messages_by_type\{type="custom"\} 1/);
   assert.match(metrics, /svc_messages_by_type\{type="notice"\} 1/);
 });
 
-Deno.test("50 parallel retries of one clientMessageId make one message and one event", async () => {
+Deno.test("50 concurrent retries of one clientMessageId create one message and one event", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
-  const { seq } = await say(bob, roomId, "before");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const { seq } = await sendMessage(bob, roomId, "before");
   const body = { roomId, text: "once", clientMessageId: "retry-1" };
   const answers = await Promise.all(Array.from({ length: 50 }, () => alice.post("/v1/messages", body)));
   assert.equal(answers.filter((answer) => answer.status === 201).length, 1);
   assert.equal(answers.filter((answer) => answer.status === 200).length, 49);
   assert.equal(new Set(answers.map((answer) => answer.body.id)).size, 1);
-  const events = await eventsOf(bob, roomId, seq);
+  const events = await readRoomEvents(bob, roomId, seq);
   assert.deepEqual(events.map((event) => [event.type, event.data.message.text]), [["message.created", "once"]]);
   assert.equal(ok(await bob.get(`/v1/messages?roomId=${roomId}&after=${seq}`)).items.length, 1);
 });
 
-Deno.test("a scheduled message is sent at its time, once, in the sender's name", async () => {
+Deno.test("a scheduled message is sent once, at its time, by its sender", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const sendAt = new Date(gateway.clock.now() + 3_600_000).toISOString();
   const body = { roomId, text: "good morning", sendAt, clientMessageId: "later-1" };
   const answer = await alice.post("/v1/messages", body);
@@ -126,14 +139,14 @@ Deno.test("a scheduled message is sent at its time, once, in the sender's name",
   assert.equal(answer.headers.get("location"), `/v1/messages/scheduled/${answer.body.id}`);
   const again = await alice.post("/v1/messages", body);
   assert.deepEqual([again.status, again.body.id], [202, answer.body.id]);
-  refused(await alice.post("/v1/messages", { ...body, text: "other" }), 409, "client_message_id_conflict");
+  assertProblem(await alice.post("/v1/messages", { ...body, text: "other" }), 409, "client_message_id_conflict");
   await gateway.runJobs();
   assert.deepEqual(ok(await bob.get(`/v1/messages?roomId=${roomId}`)).items, []);
   assert.equal(ok(await alice.get("/v1/messages/scheduled")).items.length, 1);
   assert.equal(ok(await bob.get("/v1/messages/scheduled")).items.length, 0);
   const location = answer.headers.get("location") ?? "";
   assert.deepEqual(ok(await alice.get(location)), answer.body);
-  refused(await bob.get(location), 404, "not_found");
+  assertProblem(await bob.get(location), 404, "not_found");
   gateway.clock.advance(3_600_000);
   const later = await gateway.as("alice");
   await gateway.runJobs();
@@ -142,29 +155,29 @@ Deno.test("a scheduled message is sent at its time, once, in the sender's name",
     ["good morning", "alice"],
   ]);
   assert.deepEqual(ok(await later.get("/v1/messages/scheduled")).items, []);
-  refused(await later.get(location), 404, "not_found");
+  assertProblem(await later.get(location), 404, "not_found");
   const repeated = await later.post("/v1/messages", { roomId, text: "good morning", clientMessageId: "later-1" });
   assert.deepEqual([repeated.status, repeated.body.id], [200, items[0].id]);
 });
 
 Deno.test("a scheduled message can be cancelled by its sender only", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
   const { id } = ok(await alice.post("/v1/messages", { roomId, text: "never", sendAt }));
-  refused(await bob.delete(`/v1/messages/scheduled/${id}`), 404, "not_found");
+  assertProblem(await bob.delete(`/v1/messages/scheduled/${id}`), 404, "not_found");
   assert.equal((await alice.delete(`/v1/messages/scheduled/${id}`)).status, 204);
-  refused(await alice.delete(`/v1/messages/scheduled/${id}`), 404, "not_found");
+  assertProblem(await alice.delete(`/v1/messages/scheduled/${id}`), 404, "not_found");
   gateway.clock.advance(60_000);
   await gateway.runJobs();
   assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
 });
 
-Deno.test("a scheduled message of somebody removed since is not sent, and its sender is told why", async () => {
+Deno.test("a scheduled message of a removed member is not sent, and the sender is notified of the reason", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
   const { id } = ok(await bob.post("/v1/messages", { roomId, text: "late", sendAt }));
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
@@ -177,15 +190,15 @@ Deno.test("a scheduled message of somebody removed since is not sent, and its se
   assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
 });
 
-Deno.test("a purged room takes the messages for later along, and tells those who wanted to send them", async () => {
+Deno.test("purging a room deletes its scheduled messages and notifies their senders", async () => {
   await using gateway = await openGateway();
-  const { bob } = await people(gateway, "bob");
+  const { bob } = await createCallers(gateway, "bob");
   const boss = await gateway.as("boss", { role: "owner" });
-  const roomId = await roomOf(boss, ["bob"]);
+  const roomId = await createRoom(boss, ["bob"]);
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
   const ids: string[] = [];
   for (const text of ["one", "two"]) ids.push(ok(await bob.post("/v1/messages", { roomId, text, sendAt })).id);
-  const kept = ok(await bob.post("/v1/messages", { roomId: await roomOf(bob, []), text: "elsewhere", sendAt })).id;
+  const kept = ok(await bob.post("/v1/messages", { roomId: await createRoom(bob, []), text: "elsewhere", sendAt })).id;
   const { cursor } = ok(await bob.get("/v1/collaboration/sync"));
   ok(await boss.delete(`/v1/rooms/${roomId}?purge=true`));
   await gateway.runJobs();
@@ -199,14 +212,14 @@ Deno.test("a purged room takes the messages for later along, and tells those who
   );
 });
 
-Deno.test("a message for later that is asked for again when it has been sent is answered with what was sent", async () => {
+Deno.test("repeating a scheduled send after its time returns the sent message", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const roomId = await roomOf(alice, []);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
   const body = { roomId, text: "late", sendAt, clientMessageId: "once" };
   ok(await alice.post("/v1/messages", body));
-  // The answer was lost, and its time has come meanwhile.
+  // The response was lost, and the message has been sent meanwhile.
   gateway.clock.advance(60_000);
   await gateway.runJobs();
   const answer = await alice.post("/v1/messages", body);
@@ -214,41 +227,41 @@ Deno.test("a message for later that is asked for again when it has been sent is 
   assert.equal(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.length, 1);
 });
 
-Deno.test("message.send refuses a sendAt in the past or far away, and what could not be sent now", async () => {
+Deno.test("message.send refuses a sendAt in the past or too far ahead, and messages that could not be sent now", async () => {
   await using gateway = await openGateway();
-  const { alice, eve } = await people(gateway, "alice", "eve");
-  const roomId = await roomOf(alice, []);
+  const { alice, eve } = await createCallers(gateway, "alice", "eve");
+  const roomId = await createRoom(alice, []);
   const at = (ms: number) => new Date(gateway.clock.now() + ms).toISOString();
   for (const sendAt of [at(0), at(-1000), at(367 * 86_400_000)]) {
-    refused(await alice.post("/v1/messages", { roomId, text: "x", sendAt }), 422, "validation_failed");
+    assertProblem(await alice.post("/v1/messages", { roomId, text: "x", sendAt }), 422, "validation_failed");
   }
-  refused(await eve.post("/v1/messages", { roomId, text: "x", sendAt: at(60_000) }), 404, "not_found");
+  assertProblem(await eve.post("/v1/messages", { roomId, text: "x", sendAt: at(60_000) }), 404, "not_found");
   const mentions = { principalIds: ["eve"] };
-  refused(
+  assertProblem(
     await alice.post("/v1/messages", { roomId, text: "x", mentions, sendAt: at(60_000) }),
     422,
     "validation_failed",
   );
 });
 
-Deno.test("a repeat with the fields of its metadata in another order is a repeat, now and for later", async () => {
+Deno.test("message.send accepts a repeat with reordered metadata, also if scheduled", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const roomId = await roomOf(alice, []);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
   for (const [clientMessageId, sendAt] of [["1", undefined], ["2", "2026-03-02T00:00:00.000Z"]]) {
     const body = { roomId, text: "x", clientMessageId, sendAt };
     const first = ok(await alice.post("/v1/messages", { ...body, metadata: { a: 1, b: { c: [1, 2], d: 2 } } }));
     const again = ok(await alice.post("/v1/messages", { ...body, metadata: { b: { d: 2, c: [1, 2] }, a: 1 } }));
     assert.equal(again.id, first.id);
     const other = await alice.post("/v1/messages", { ...body, metadata: { b: { d: 2, c: [2, 1] }, a: 1 } });
-    refused(other, 409, "client_message_id_conflict");
+    assertProblem(other, 409, "client_message_id_conflict");
   }
 });
 
-Deno.test("of several sends at once with one clientMessageId, the first that is fine is sent", async () => {
+Deno.test("message.send sends the first valid one of concurrent messages with one clientMessageId", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const roomId = await roomOf(alice, []);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
   const send = (more: Record<string, unknown>) =>
     alice.post("/v1/messages", { roomId, text: "x", clientMessageId: "1", ...more });
   const bad = { replyToId: "msg_nowhere" };
@@ -257,10 +270,10 @@ Deno.test("of several sends at once with one clientMessageId, the first that is 
   assert.equal(answers[3]?.body.id, answers[1]?.body.id);
 });
 
-onEngines("parallel retries of a message for later are one message for later", async (environment) => {
+testOnEngines("concurrent retries of a scheduled message create one scheduled message", async (environment) => {
   await using gateway = await openGateway(environment);
-  const { alice } = await people(gateway, "alice");
-  const roomId = await roomOf(alice, []);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
   const body = { roomId, text: "once", sendAt, clientMessageId: "1" };
   const answers = await Promise.all(Array.from({ length: 20 }, () => alice.post("/v1/messages", body)));
@@ -268,11 +281,11 @@ onEngines("parallel retries of a message for later are one message for later", a
   assert.equal(new Set(answers.map((answer) => answer.body.id)).size, 1);
 });
 
-Deno.test("a deletion takes back what was told of a message before it was edited", async () => {
+Deno.test("message.delete withdraws notifications of versions before an edit", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
-  const { id } = await say(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const { id } = await sendMessage(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
   await gateway.runJobs();
   ok(await alice.patch(`/v1/messages/${id}`, { mentions: {} }));
   ok(await alice.delete(`/v1/messages/${id}`));
@@ -280,10 +293,10 @@ Deno.test("a deletion takes back what was told of a message before it was edited
   assert.deepEqual(ok(await bob.get("/v1/collaboration/notifications?kinds=mention")).items, []);
 });
 
-onEngines("a message that is deleted while everybody is told of it is told to nobody", async (environment) => {
+testOnEngines("a message deleted during its notification leaves no notifications", async (environment) => {
   await using gateway = await openGateway(environment);
-  const { alice } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const { store } = gateway.app;
   await store.write(async (tx) => {
     const ids = Array.from({ length: 1200 }, (_, n) => `member-${n}`);
@@ -292,7 +305,7 @@ onEngines("a message that is deleted while everybody is told of it is told to no
     await tx.insertMany("principal", ids.map((id) => ({ ...principal, id })));
     await tx.insertMany("member", ids.map((id) => ({ ...member, principal_id: id })));
   });
-  const { id } = await say(alice, roomId, "all hands", { mentions: { room: true } });
+  const { id } = await sendMessage(alice, roomId, "all hands", { mentions: { room: true } });
   const { onCommit } = store;
   const deleted = Promise.withResolvers<void>();
   store.onCommit = (committed) => {
@@ -308,7 +321,7 @@ onEngines("a message that is deleted while everybody is told of it is told to no
   assert.deepEqual(rows, []);
 });
 
-Deno.test("an agent that writes its answer bit by bit edits as often as it may send, whatever else it writes", async () => {
+Deno.test("message.update of an agent that streams its response has the rate of message.send", async () => {
   await using gateway = await openGateway({
     SVC_RATE_LIMIT: "on",
     SVC_LIMIT_WRITES_PER_MINUTE: "5",
@@ -317,12 +330,46 @@ Deno.test("an agent that writes its answer bit by bit edits as often as it may s
   const alice = await gateway.as("alice");
   const agent = await gateway.as("agent", { kind: "agent" });
   ok(await agent.get("/v1/collaboration/me"));
-  const roomId = await roomOf(alice, ["agent"]);
-  const { id } = await say(agent, roomId, "…");
+  const roomId = await createRoom(alice, ["agent"]);
+  const { id } = await sendMessage(agent, roomId, "…");
   for (let at = 0; at < 50; at++) ok(await agent.patch(`/v1/messages/${id}`, { text: `so far ${at}` }));
   const late = await agent.patch(`/v1/messages/${id}`, { text: "too much" });
-  refused(late, 429, "rate_limited");
+  assertProblem(late, 429, "rate_limited");
   assert.ok(Number(late.headers.get("retry-after")) <= 5);
   for (let at = 0; at < 5; at++) ok(await agent.put(`/v1/rooms/${roomId}/read`, { seq: at }));
-  refused(await agent.put(`/v1/rooms/${roomId}/read`, { seq: 5 }), 429, "rate_limited");
+  assertProblem(await agent.put(`/v1/rooms/${roomId}/read`, { seq: 5 }), 429, "rate_limited");
+});
+
+Deno.test("metadata of more than 8 KiB is refused before its fields are checked, by every operation with metadata", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { id: roomId } = (await alice.post("/v1/rooms", { name: "Lair" })).body;
+  const metadata = { ["k".repeat(200)]: 1, text: "x".repeat(8192) };
+  for (
+    const [path, body] of [
+      ["/v1/rooms", { name: "x" }],
+      ["/v1/messages", { roomId, text: "x" }],
+      ["/v1/collaboration/tasks", { roomId, title: "x" }],
+      ["/v1/collaboration/documents", { roomId, title: "x" }],
+    ] as const
+  ) {
+    const answer = await alice.post(path, { ...body, metadata });
+    assert.equal(answer.status, 422, path);
+    assert.deepEqual(
+      answer.body.errors.map(({ pointer, detail }: { pointer: string; detail: string }) => [pointer, detail]),
+      [
+        ["/metadata", "at most 8 KiB of JSON"],
+      ],
+    );
+    assert.equal((await alice.post(path, { ...body, metadata: { a: 1 } })).status, 201, path);
+    assert.equal((await alice.post(path, { ...body, metadata: null })).status, 422, path);
+  }
+});
+
+Deno.test("a message of 16,000 escaped characters fits into a request body", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { id: roomId } = (await alice.post("/v1/rooms", { name: "Lair" })).body;
+  const text = "\\ud83d\\ude00".repeat(16_000);
+  assert.equal((await alice.post("/v1/messages", `{"roomId":"${roomId}","text":"${text}"}`)).status, 201);
 });

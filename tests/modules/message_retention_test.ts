@@ -1,31 +1,31 @@
-// Rooms that keep messages for some days: what is older goes with all that hangs on it, and nothing else does.
+// Retention: expired messages are deleted with their dependents, and nothing else is.
 import assert from "node:assert/strict";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { fillRoom } from "../conformance/search_engines.ts";
-import { onEngines, onPostgres } from "../engines.ts";
-import { ask, FakeSocket } from "../transport/ws_rig.ts";
-import { FILES, filesIn, openFileGateway, upload } from "./file_rig.ts";
-import { eventsOf, ok, people, refused, roomOf, say } from "./team.ts";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
+import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { FILES, listFiles, openFileHarness, upload } from "./file_harness.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const DAY_MS = 86_400_000;
-/** More than the rest between batches. */
+/** Longer than the pause between batches. */
 const REST_MS = 1000;
 const BATCH = 500;
 
-/** The same people with fresh tokens, some days later. */
-async function later(gateway: Harness, days: number): Promise<{ alice: Caller; bob: Caller }> {
+/** The same callers with new tokens, some days later. */
+async function advanceDays(gateway: Harness, days: number): Promise<{ alice: Caller; bob: Caller }> {
   gateway.clock.advance(days * DAY_MS);
-  return await people(gateway, "alice", "bob");
+  return await createCallers(gateway, "alice", "bob");
 }
 
-/** What happens within the hour. */
-async function sweep(gateway: Harness): Promise<void> {
-  await gateway.app.housekeep();
+/** Runs the jobs of the next hour. */
+async function runMaintenance(gateway: Harness): Promise<void> {
+  await gateway.app.runMaintenance();
   await gateway.runJobs();
 }
 
 /** Ids of the messages that have rows in a table. */
-async function having(gateway: Harness, table: "mention" | "reaction" | "message_edit"): Promise<string[]> {
+async function messageIdsIn(gateway: Harness, table: "mention" | "reaction" | "message_edit"): Promise<string[]> {
   const rows = await gateway.app.store.db.selectFrom(table).select("message_id").execute();
   return rows.map((row) => row.message_id);
 }
@@ -49,21 +49,21 @@ async function find(who: Caller, query: string): Promise<string[]> {
   return items.map((item: { message: { id: string } }) => item.message.id);
 }
 
-onEngines("what is older than a room keeps is gone with all that hangs on it", async (environment) => {
-  await using files = await openFileGateway(environment);
+testOnEngines("messages older than the retention period are deleted with their dependents", async (environment) => {
+  await using files = await openFileHarness(environment);
   const { gateway } = files;
-  let { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"], { retentionDays: 7 });
-  const elsewhere = await roomOf(alice, ["bob"]);
+  let { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"], { retentionDays: 7 });
+  const elsewhere = await createRoom(alice, ["bob"]);
   const uploaded = async (text: string): Promise<string> =>
     ok(await upload(gateway, alice, { name: "plan.txt" }, text)).id;
   const [own, shared] = [await uploaded("only here"), await uploaded("here and there")];
-  const root = await say(alice, roomId, "an ancient secret", {
+  const root = await sendMessage(alice, roomId, "an ancient secret", {
     mentions: { principalIds: ["bob"] },
     fileIds: [own, shared],
   });
-  const reply = await say(bob, roomId, "an ancient answer", { threadId: root.id });
-  const kept = await say(alice, elsewhere, "ancient, too", {
+  const reply = await sendMessage(bob, roomId, "an ancient answer", { threadId: root.id });
+  const kept = await sendMessage(alice, elsewhere, "ancient, too", {
     mentions: { principalIds: ["bob"] },
     fileIds: [shared],
   });
@@ -71,19 +71,19 @@ onEngines("what is older than a room keeps is gone with all that hangs on it", a
   for (const { id } of [root, kept]) ok(await bob.put(`/v1/messages/${id}/reactions/${encodeURIComponent("👍")}`));
   ok(await alice.put(`/v1/messages/${root.id}/pin`));
   await gateway.runJobs();
-  ({ alice, bob } = await later(gateway, 5));
+  ({ alice, bob } = await advanceDays(gateway, 5));
   ok(await bob.patch(`/v1/messages/${reply.id}`, { text: "an ancient answer, edited late" }));
-  ({ alice, bob } = await later(gateway, 1));
-  const young = await say(alice, roomId, "young");
-  const answer = await say(bob, roomId, "young as well", { threadId: root.id });
-  await sweep(gateway);
+  ({ alice, bob } = await advanceDays(gateway, 1));
+  const young = await sendMessage(alice, roomId, "young");
+  const answer = await sendMessage(bob, roomId, "young as well", { threadId: root.id });
+  await runMaintenance(gateway);
   assert.deepEqual(await messagesIn(gateway, roomId), [root.seq, reply.seq, young.seq, answer.seq]);
   assert.deepEqual((await find(bob, "ancient")).sort(), [root.id, reply.id, kept.id].sort());
   assert.deepEqual(await countsOf(bob, roomId), [2, 1]);
-  assert.equal((await filesIn(files.folder)).length, 2);
+  assert.equal((await listFiles(files.folder)).length, 2);
 
-  ({ alice, bob } = await later(gateway, 1.5));
-  await sweep(gateway);
+  ({ alice, bob } = await advanceDays(gateway, 1.5));
+  await runMaintenance(gateway);
 
   const { items, hasBefore, lastSeq } = ok(await bob.get(`/v1/messages?roomId=${roomId}`));
   assert.deepEqual(items.map((item: { id: string; seq: number }) => [item.id, item.seq]), [
@@ -91,9 +91,9 @@ onEngines("what is older than a room keeps is gone with all that hangs on it", a
     [answer.id, answer.seq],
   ]);
   assert.deepEqual([hasBefore, lastSeq], [false, answer.seq + 1]);
-  for (const { id } of [root, reply]) refused(await alice.get(`/v1/messages/${id}`), 404, "not_found");
+  for (const { id } of [root, reply]) assertProblem(await alice.get(`/v1/messages/${id}`), 404, "not_found");
   assert.equal(ok(await bob.get(`/v1/messages/${answer.id}?include=thread`)).thread.items.length, 1);
-  refused(await bob.post("/v1/messages", { roomId, text: "x", threadId: root.id }), 422, "validation_failed");
+  assertProblem(await bob.post("/v1/messages", { roomId, text: "x", threadId: root.id }), 422, "validation_failed");
   assert.deepEqual(ok(await alice.get(`/v1/rooms/${roomId}/pins`)).items, []);
   assert.deepEqual(await countsOf(bob, roomId), [1, 0]);
   assert.deepEqual(await countsOf(bob, elsewhere), [1, 1]);
@@ -101,29 +101,29 @@ onEngines("what is older than a room keeps is gone with all that hangs on it", a
   assert.deepEqual(notices.map((notice: { messageId: string }) => notice.messageId), [kept.id]);
 
   assert.deepEqual(await messagesIn(gateway, roomId), [young.seq, answer.seq]);
-  assert.deepEqual(await having(gateway, "mention"), [kept.id]);
-  assert.deepEqual(await having(gateway, "reaction"), [kept.id]);
-  assert.deepEqual(await having(gateway, "message_edit"), []);
+  assert.deepEqual(await messageIdsIn(gateway, "mention"), [kept.id]);
+  assert.deepEqual(await messageIdsIn(gateway, "reaction"), [kept.id]);
+  assert.deepEqual(await messageIdsIn(gateway, "message_edit"), []);
   const links = await gateway.app.store.db.selectFrom("file_link").select("room_id").execute();
   assert.deepEqual(links.map((row) => row.room_id), [elsewhere]);
-  refused(await alice.get(`${FILES}/${own}`), 404, "not_found");
+  assertProblem(await alice.get(`${FILES}/${own}`), 404, "not_found");
   assert.equal(ok(await bob.get(`${FILES}/${shared}`)).id, shared);
-  assert.equal((await filesIn(files.folder)).length, 1);
+  assert.equal((await listFiles(files.folder)).length, 1);
   assert.deepEqual(await find(bob, "ancient"), [kept.id]);
   assert.deepEqual((await find(bob, "young")).sort(), [young.id, answer.id].sort());
   const indexed = await gateway.app.store.db.selectFrom("search_document").select("id").execute();
   assert.deepEqual(indexed.map((row) => row.id).sort(), [kept.id, young.id, answer.id].sort());
   assert.equal(ok(await bob.get(`/v1/messages/${kept.id}`)).reactions.length, 1);
-  const [created] = await eventsOf(bob, elsewhere);
+  const [created] = await readRoomEvents(bob, elsewhere);
   assert.deepEqual([created?.type, created?.data.room.epoch], [
     "room.created",
     ok(await bob.get(`/v1/rooms/${elsewhere}`)).epoch,
   ]);
 
-  // An event is there until it is as old itself.
+  // An event is stored until it has expired itself.
   const late = young.seq - 1;
-  refused(await bob.get(`/v1/rooms/${roomId}/events?after=${late - 2}`), 410, "gone");
-  const events = await eventsOf(bob, roomId, late - 1);
+  assertProblem(await bob.get(`/v1/rooms/${roomId}/events?after=${late - 2}`), 410, "gone");
+  const events = await readRoomEvents(bob, roomId, late - 1);
   assert.deepEqual(events.map(({ seq, type }) => [seq, type]), [
     [late, "message.updated"],
     [young.seq, "message.created"],
@@ -131,17 +131,17 @@ onEngines("what is older than a room keeps is gone with all that hangs on it", a
     [lastSeq, "message.expired"],
   ]);
   assert.deepEqual(events.at(-1)?.data, { roomId, upToSeq: reply.seq });
-  ({ alice, bob } = await later(gateway, 5));
-  await sweep(gateway);
-  refused(await bob.get(`/v1/rooms/${roomId}/events?after=${late - 1}`), 410, "gone");
-  assert.deepEqual((await eventsOf(bob, roomId, late)).map(({ seq }) => seq), [young.seq, answer.seq, lastSeq]);
+  ({ alice, bob } = await advanceDays(gateway, 5));
+  await runMaintenance(gateway);
+  assertProblem(await bob.get(`/v1/rooms/${roomId}/events?after=${late - 1}`), 410, "gone");
+  assert.deepEqual((await readRoomEvents(bob, roomId, late)).map(({ seq }) => seq), [young.seq, answer.seq, lastSeq]);
 });
 
-Deno.test("a page of events that are trimmed while it is read has no hole", async () => {
+Deno.test("a page of events that are trimmed while it is read has no gap", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
-  const roomId = await roomOf(alice, []);
-  for (let at = 0; at < 4; at++) await say(alice, roomId, `${at}`);
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  for (let at = 0; at < 4; at++) await sendMessage(alice, roomId, `${at}`);
   const { log } = gateway.app.store;
   const { position } = log;
   for (const keep of [2, 0]) {
@@ -150,30 +150,30 @@ Deno.test("a page of events that are trimmed while it is read has no hole", asyn
       await log.trim(0, keep);
       return before;
     };
-    refused(await alice.get(`/v1/rooms/${roomId}/events?after=${5 - keep}`), 410, "gone");
+    assertProblem(await alice.get(`/v1/rooms/${roomId}/events?after=${5 - keep}`), 410, "gone");
   }
 });
 
-onEngines("who was away recovers from where the log begins, and not from what is gone", async (environment) => {
+testOnEngines("a client recovers from the start of the log, and not from deleted events", async (environment) => {
   await using gateway = await openGateway(environment);
-  let { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"], { retentionDays: 1 });
+  let { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"], { retentionDays: 1 });
   const channel = `room:${roomId}`;
-  const old = await say(alice, roomId, "old");
+  const old = await sendMessage(alice, roomId, "old");
   const older = ok(await bob.get("/v1/collaboration/sync")).cursor;
-  await say(alice, roomId, "old as well");
-  ({ alice, bob } = await later(gateway, 2));
+  await sendMessage(alice, roomId, "old as well");
+  ({ alice, bob } = await advanceDays(gateway, 2));
   const before = ok(await bob.get("/v1/collaboration/sync")).cursor;
-  const young = await say(alice, roomId, "young");
-  await sweep(gateway);
+  const young = await sendMessage(alice, roomId, "young");
+  await runMaintenance(gateway);
 
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await ask(peer, 1, { connect: { token: bob.token } })).connect);
+  assert.ok((await sendCommand(peer, 1, { connect: { token: bob.token } })).connect);
   const { epoch } = ok(await bob.get(`/v1/rooms/${roomId}/events?after=${young.seq - 1}`));
   const recover = async (id: number, offset: number) => {
-    const { subscribe } = await ask(peer, id, { subscribe: { channel, recover: true, offset, epoch } });
-    await ask(peer, id + 1, { unsubscribe: { channel } });
+    const { subscribe } = await sendCommand(peer, id, { subscribe: { channel, recover: true, offset, epoch } });
+    await sendCommand(peer, id + 1, { unsubscribe: { channel } });
     return subscribe;
   };
   const { was_recovering, recovered: isWhole = false } = await recover(2, old.seq);
@@ -189,78 +189,81 @@ onEngines("who was away recovers from where the log begins, and not from what is
   assert.equal(delta.unreads[0].unreadCount, 1);
 });
 
-onEngines("a limit is for messages from before it, too, batch by batch until it is taken away", async (environment) => {
+testOnEngines(
+  "a new retention period applies to older messages, in batches until it is removed",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    let { alice } = await createCallers(gateway, "alice", "bob");
+    const { roomId } = await fillRoom(gateway, alice, Array.from({ length: 2 * BATCH + 20 }, (_, n) => `text ${n}`));
+    const all = await messagesIn(gateway, roomId);
+    ({ alice } = await advanceDays(gateway, 2));
+    await runMaintenance(gateway);
+    assert.deepEqual(await messagesIn(gateway, roomId), all);
+
+    ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: 1 }));
+    await runMaintenance(gateway);
+    assert.deepEqual(await messagesIn(gateway, roomId), all.slice(BATCH));
+
+    ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: null }));
+    gateway.clock.advance(REST_MS);
+    await runMaintenance(gateway);
+    assert.deepEqual(await messagesIn(gateway, roomId), all.slice(BATCH));
+
+    ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: 1 }));
+    const young = await sendMessage(alice, roomId, "young");
+    await runMaintenance(gateway);
+    assert.deepEqual(await messagesIn(gateway, roomId), [...all.slice(2 * BATCH), young.seq]);
+    gateway.clock.advance(REST_MS);
+    await gateway.runJobs();
+    assert.deepEqual(await messagesIn(gateway, roomId), [young.seq]);
+    const types = (await readRoomEvents(alice, roomId, young.seq - 1)).map(({ type }) => type);
+    assert.deepEqual(types, ["message.created", "message.expired", "message.expired"]);
+    await runMaintenance(gateway);
+    assert.equal((await sendMessage(alice, roomId, "next")).seq, young.seq + 3);
+  },
+);
+
+testOnEngines("retention deletes failed scheduled messages, but not pending ones", async (environment) => {
   await using gateway = await openGateway(environment);
-  let { alice } = await people(gateway, "alice", "bob");
-  const { roomId } = await fillRoom(gateway, alice, Array.from({ length: 2 * BATCH + 20 }, (_, n) => `text ${n}`));
-  const all = await messagesIn(gateway, roomId);
-  ({ alice } = await later(gateway, 2));
-  await sweep(gateway);
-  assert.deepEqual(await messagesIn(gateway, roomId), all);
-
-  ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: 1 }));
-  await sweep(gateway);
-  assert.deepEqual(await messagesIn(gateway, roomId), all.slice(BATCH));
-
-  ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: null }));
-  gateway.clock.advance(REST_MS);
-  await sweep(gateway);
-  assert.deepEqual(await messagesIn(gateway, roomId), all.slice(BATCH));
-
-  ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: 1 }));
-  const young = await say(alice, roomId, "young");
-  await sweep(gateway);
-  assert.deepEqual(await messagesIn(gateway, roomId), [...all.slice(2 * BATCH), young.seq]);
-  gateway.clock.advance(REST_MS);
-  await gateway.runJobs();
-  assert.deepEqual(await messagesIn(gateway, roomId), [young.seq]);
-  const types = (await eventsOf(alice, roomId, young.seq - 1)).map(({ type }) => type);
-  assert.deepEqual(types, ["message.created", "message.expired", "message.expired"]);
-  await sweep(gateway);
-  assert.equal((await say(alice, roomId, "next")).seq, young.seq + 3);
-});
-
-onEngines("what could not be sent to the room goes as well, unlike what still waits", async (environment) => {
-  await using gateway = await openGateway(environment);
-  let { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"], { retentionDays: 1 });
+  let { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"], { retentionDays: 1 });
   const at = (days: number): string => new Date(gateway.clock.now() + days * DAY_MS).toISOString();
   ok(await bob.post("/v1/messages", { roomId, text: "too late", sendAt: at(0.5) }));
   ok(await alice.post("/v1/messages", { roomId, text: "waits", sendAt: at(9) }));
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
-  ({ alice, bob } = await later(gateway, 1));
-  await sweep(gateway);
+  ({ alice, bob } = await advanceDays(gateway, 1));
+  await runMaintenance(gateway);
   assert.equal(ok(await bob.get("/v1/messages/scheduled")).items[0].state, "failed");
-  ({ alice, bob } = await later(gateway, 1));
-  await sweep(gateway);
+  ({ alice, bob } = await advanceDays(gateway, 1));
+  await runMaintenance(gateway);
   assert.deepEqual(ok(await bob.get("/v1/messages/scheduled")).items, []);
   assert.equal(ok(await alice.get("/v1/messages/scheduled")).items.length, 1);
 });
 
-onPostgres("two nodes remove what is old once", async (environment) => {
+testOnPostgres("two nodes delete expired messages once", async (environment) => {
   await using one = await openGateway(environment);
   await using two = await openGateway(environment);
-  const { alice } = await people(one, "alice", "bob");
+  const { alice } = await createCallers(one, "alice", "bob");
   const { roomId } = await fillRoom(one, alice, Array.from({ length: BATCH + 20 }, (_, n) => `text ${n}`));
   ok(await alice.patch(`/v1/rooms/${roomId}`, { retentionDays: 1 }));
-  const [first] = [await later(one, 2), await later(two, 2)];
-  const young = await say(first.alice, roomId, "young");
-  await Promise.all([sweep(one), sweep(two)]);
+  const [first] = [await advanceDays(one, 2), await advanceDays(two, 2)];
+  const young = await sendMessage(first.alice, roomId, "young");
+  await Promise.all([runMaintenance(one), runMaintenance(two)]);
   for (const { clock } of [one, two]) clock.advance(REST_MS);
   await Promise.all([one.runJobs(), two.runJobs()]);
   await Promise.all([one.runJobs(), two.runJobs()]);
   assert.deepEqual(await messagesIn(one, roomId), [young.seq]);
-  const types = (await eventsOf(first.alice, roomId, young.seq - 1)).map(({ type }) => type);
+  const types = (await readRoomEvents(first.alice, roomId, young.seq - 1)).map(({ type }) => type);
   assert.deepEqual(types, ["message.created", "message.expired", "message.expired"]);
 });
 
-onEngines("a purged room leaves nothing of what was said in it, in the log neither", async (environment) => {
+testOnEngines("purging a room deletes the content of its messages, also from the log", async (environment) => {
   await using gateway = await openGateway(environment);
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const admin = await gateway.as("admin", { role: "admin" });
-  const [roomId, other] = [await roomOf(admin, ["alice"]), await roomOf(admin, ["alice"])];
-  await say(alice, roomId, "an ancient secret");
-  const kept = await say(alice, other, "said elsewhere");
+  const [roomId, other] = [await createRoom(admin, ["alice"]), await createRoom(admin, ["alice"])];
+  await sendMessage(alice, roomId, "an ancient secret");
+  const kept = await sendMessage(alice, other, "said elsewhere");
   ok(await admin.delete(`/v1/rooms/${roomId}?purge=true`));
   await gateway.runJobs();
   assert.deepEqual(await messagesIn(gateway, roomId), []);

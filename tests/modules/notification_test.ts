@@ -1,10 +1,11 @@
-// Notifications through the door: who gets one, who does not, and how they are read.
+// Notifications through the API: who gets one, who does not, and how they are marked as read.
 import assert from "node:assert/strict";
 import { principalStream } from "@/core/event.ts";
-import { onPostgres } from "../engines.ts";
+import { testOnPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { atOnce, statusesOf } from "./at_once.ts";
-import { ok, people, refused, roomOf, say } from "./team.ts";
+import { slowTest } from "../tier.ts";
+import { callConcurrently, sortedStatuses } from "./concurrency.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 /** Kinds of unread notifications, newest first. */
 async function kindsOf(gateway: Harness, who: Caller): Promise<string[]> {
@@ -18,15 +19,15 @@ async function clear(gateway: Harness, ...callers: Caller[]): Promise<void> {
   for (const caller of callers) ok(await caller.post("/v1/collaboration/notifications/read", {}));
 }
 
-Deno.test("a mention, a direct message, a reply and an invitation notify those concerned, and nobody of their own deed", async () => {
+Deno.test("a mention, a direct message, a reply and an invitation notify their recipients, and never the actor", async () => {
   await using gateway = await openGateway();
-  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
-  const roomId = await roomOf(alice, ["bob", "carol"]);
+  const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+  const roomId = await createRoom(alice, ["bob", "carol"]);
   assert.deepEqual(await kindsOf(gateway, bob), ["invitation"]);
   assert.deepEqual(await kindsOf(gateway, alice), []);
   await clear(gateway, bob, carol);
 
-  const mention = await say(alice, roomId, "bob, please", { mentions: { principalIds: ["alice", "bob"] } });
+  const mention = await sendMessage(alice, roomId, "bob, please", { mentions: { principalIds: ["alice", "bob"] } });
   assert.deepEqual(await kindsOf(gateway, bob), ["mention"]);
   assert.deepEqual(await kindsOf(gateway, carol), []);
   assert.deepEqual(await kindsOf(gateway, alice), []);
@@ -38,28 +39,28 @@ Deno.test("a mention, a direct message, a reply and an invitation notify those c
     roomId,
   ]);
 
-  const direct = await roomOf(alice, ["carol"], { kind: "direct" });
-  await say(alice, direct, "psst");
+  const direct = await createRoom(alice, ["carol"], { kind: "direct" });
+  await sendMessage(alice, direct, "psst");
   assert.deepEqual(await kindsOf(gateway, carol), ["direct_message"]);
   await clear(gateway, bob, carol);
 
-  const root = await say(carol, roomId, "who is on call?");
-  await say(bob, roomId, "me", { threadId: root.id });
-  await say(alice, roomId, "thanks", { threadId: root.id });
+  const root = await sendMessage(carol, roomId, "who is on call?");
+  await sendMessage(bob, roomId, "me", { threadId: root.id });
+  await sendMessage(alice, roomId, "thanks", { threadId: root.id });
   assert.deepEqual(await kindsOf(gateway, carol), ["reply", "reply"]);
   assert.deepEqual(await kindsOf(gateway, bob), ["reply"]);
   assert.deepEqual(await kindsOf(gateway, alice), []);
 });
 
-Deno.test("a listed notification shows how its message begins now, to those who may read it", async () => {
+Deno.test("a listed notification has the current start of its message, for callers that may read it", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
-  const direct = await roomOf(alice, ["bob"], { kind: "direct" });
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const direct = await createRoom(alice, ["bob"], { kind: "direct" });
   await clear(gateway, bob);
   const toBob = { mentions: { principalIds: ["bob"] } };
-  const mention = await say(alice, roomId, "bob, pleas", toBob);
-  await say(alice, direct, `${"a".repeat(199)}😀 and so on`);
+  const mention = await sendMessage(alice, roomId, "bob, pleas", toBob);
+  await sendMessage(alice, direct, `${"a".repeat(199)}😀 and so on`);
   const previews = async (who: Caller): Promise<(string | null)[]> => {
     await gateway.runJobs();
     const { items } = ok(await who.get("/v1/collaboration/notifications?unread=true"));
@@ -80,8 +81,8 @@ Deno.test("a listed notification shows how its message begins now, to those who 
 
 Deno.test("a plain message in a channel and a notice notify nobody and leave no job", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await clear(gateway, bob);
   const { store } = gateway.app;
   const tell = store.onCommit;
@@ -90,27 +91,27 @@ Deno.test("a plain message in a channel and a notice notify nobody and leave no 
     jobs += committed.jobs;
     tell(committed);
   };
-  await say(alice, roomId, "plain");
-  await say(alice, roomId, "bob", { type: "notice", mentions: { principalIds: ["bob"] } });
+  await sendMessage(alice, roomId, "plain");
+  await sendMessage(alice, roomId, "bob", { type: "notice", mentions: { principalIds: ["bob"] } });
   assert.equal(jobs, 0);
-  await say(alice, roomId, "bob", { mentions: { principalIds: ["bob"] } });
+  await sendMessage(alice, roomId, "bob", { mentions: { principalIds: ["bob"] } });
   assert.equal(jobs, 1);
-  ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: (await say(alice, roomId, "plain")).seq }));
+  ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: (await sendMessage(alice, roomId, "plain")).seq }));
   assert.deepEqual(await kindsOf(gateway, bob), []);
 });
 
 Deno.test("a room mention notifies all members, in pages, once", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice");
+  const { alice } = await createCallers(gateway, "alice");
   const names = Array.from({ length: 250 }, (_, at) => `member-${String(at).padStart(3, "0")}`);
   const callers = await Promise.all(names.map((name) => gateway.as(name)));
   await Promise.all(callers.map((caller) => caller.get("/v1/collaboration/me")));
-  const roomId = await roomOf(alice, names.slice(0, 200));
+  const roomId = await createRoom(alice, names.slice(0, 200));
   await Promise.all(
     names.slice(200).map((name) => alice.put(`/v1/rooms/${roomId}/members/${name}`, {}).then(ok)),
   );
   await gateway.runJobs();
-  const { id } = await say(alice, roomId, "all hands", { mentions: { room: true } });
+  const { id } = await sendMessage(alice, roomId, "all hands", { mentions: { room: true } });
   await gateway.runJobs();
   const rows = await gateway.app.store.db.selectFrom("notification").selectAll().where("kind", "=", "mention")
     .execute();
@@ -126,26 +127,26 @@ Deno.test("a room mention notifies all members, in pages, once", async () => {
   assert.equal(again.length, 250);
 });
 
-Deno.test("preferences switch kinds off", async () => {
+Deno.test("preferences turn kinds off", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   ok(
     await bob.patch("/v1/collaboration/me", {
       notificationPrefs: { mentions: false, invitations: false, directMessages: false },
     }),
   );
-  const roomId = await roomOf(alice, ["bob"]);
-  await say(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
-  await say(alice, await roomOf(alice, ["bob"], { kind: "direct" }), "psst");
+  const roomId = await createRoom(alice, ["bob"]);
+  await sendMessage(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
+  await sendMessage(alice, await createRoom(alice, ["bob"], { kind: "direct" }), "psst");
   assert.deepEqual(await kindsOf(gateway, bob), []);
 });
 
-Deno.test("an edit notifies whom it newly mentions, and a deletion takes back what was told", async () => {
+Deno.test("an edit notifies newly mentioned principals, and a deletion withdraws notifications", async () => {
   await using gateway = await openGateway();
-  const { alice, bob, carol } = await people(gateway, "alice", "bob", "carol");
-  const roomId = await roomOf(alice, ["bob", "carol"]);
+  const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+  const roomId = await createRoom(alice, ["bob", "carol"]);
   await clear(gateway, bob, carol);
-  const { id } = await say(alice, roomId, "bob", { mentions: { principalIds: ["bob"] } });
+  const { id } = await sendMessage(alice, roomId, "bob", { mentions: { principalIds: ["bob"] } });
   ok(await alice.patch(`/v1/messages/${id}`, { text: "bob, carol", mentions: { principalIds: ["bob", "carol"] } }));
   assert.deepEqual(await kindsOf(gateway, bob), ["mention"]);
   assert.deepEqual(await kindsOf(gateway, carol), ["mention"]);
@@ -154,25 +155,25 @@ Deno.test("an edit notifies whom it newly mentions, and a deletion takes back wh
   assert.deepEqual(await kindsOf(gateway, carol), []);
 });
 
-Deno.test("those removed before the job runs, and strangers, hear nothing", async () => {
+Deno.test("principals removed before the job runs, and non-members, are not notified", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await clear(gateway, bob);
-  const root = await say(bob, roomId, "root");
+  const root = await sendMessage(bob, roomId, "root");
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
-  await say(alice, roomId, "reply", { threadId: root.id });
+  await sendMessage(alice, roomId, "reply", { threadId: root.id });
   assert.deepEqual(await kindsOf(gateway, bob), []);
 });
 
-Deno.test("notifications are read one by one, all at once, and with their room", async () => {
+Deno.test("notifications are marked as read one by one, all together, and with their room", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await clear(gateway, bob);
   const sent = [];
   for (const text of ["one", "two", "three"]) {
-    sent.push(await say(alice, roomId, text, { mentions: { principalIds: ["bob"] } }));
+    sent.push(await sendMessage(alice, roomId, text, { mentions: { principalIds: ["bob"] } }));
     await gateway.runJobs();
   }
   const list = ok(await bob.get("/v1/collaboration/notifications?limit=2&unread=true"));
@@ -185,8 +186,8 @@ Deno.test("notifications are read one by one, all at once, and with their room",
   const far = "2999-01-01T00:00:00.000Z";
   const read = ok(await bob.patch(path, { readAt: far }));
   assert.equal(read.readAt, new Date(gateway.clock.now()).toISOString());
-  refused(await bob.patch(path, { readAt: null, version: 1 }), 412, "version_mismatch");
-  refused(await alice.patch(path, { readAt: null }), 404, "not_found");
+  assertProblem(await bob.patch(path, { readAt: null, version: 1 }), 412, "version_mismatch");
+  assertProblem(await alice.patch(path, { readAt: null }), 404, "not_found");
   assert.equal(ok(await bob.patch(path, { readAt: null })).readAt, null);
   ok(await bob.put(`/v1/rooms/${roomId}/read`, { seq: sent[1].seq }));
   assert.deepEqual(await kindsOf(gateway, bob), ["mention"]);
@@ -195,27 +196,30 @@ Deno.test("notifications are read one by one, all at once, and with their room",
   assert.deepEqual(ok(await bob.post("/v1/collaboration/notifications/read", {})), { readCount: 1, unreadCount: 0 });
 });
 
-Deno.test("a principal keeps the newest 1000", async () => {
+slowTest("the newest 1000 notifications of a principal are stored", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const direct = await roomOf(alice, ["bob"], { kind: "direct" });
-  await Promise.all(Array.from({ length: 1005 }, (_, at) => say(alice, direct, `m${at}`)));
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const direct = await createRoom(alice, ["bob"], { kind: "direct" });
+  await Promise.all(Array.from({ length: 1005 }, (_, at) => sendMessage(alice, direct, `m${at}`)));
   await gateway.runJobs();
   assert.equal(ok(await bob.get("/v1/collaboration/notifications?limit=1")).unreadCount, 1000);
 });
 
-onPostgres("of two changes of a notification that start from one version, one is refused", async (environment) => {
-  await using gateway = await openGateway(environment);
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  await roomOf(alice, ["bob"]);
-  const { items: [{ id, version }] } = ok(await bob.get("/v1/collaboration/notifications"));
-  const read = (minute: number) => () =>
-    bob.patch(`/v1/collaboration/notifications/${id}`, { readAt: `2026-03-01T11:0${minute}:00.000Z`, version });
-  const answers = await atOnce(
-    gateway,
-    (tx) => tx.reserve("default", principalStream("bob"), 0),
-    read(1),
-    read(2),
-  );
-  assert.deepEqual(statusesOf(answers), [200, 412]);
-});
+testOnPostgres(
+  "of two changes of a notification that are based on one version, one is rejected",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { alice, bob } = await createCallers(gateway, "alice", "bob");
+    await createRoom(alice, ["bob"]);
+    const { items: [{ id, version }] } = ok(await bob.get("/v1/collaboration/notifications"));
+    const read = (minute: number) => () =>
+      bob.patch(`/v1/collaboration/notifications/${id}`, { readAt: `2026-03-01T11:0${minute}:00.000Z`, version });
+    const answers = await callConcurrently(
+      gateway,
+      (tx) => tx.reserve("default", principalStream("bob"), 0),
+      read(1),
+      read(2),
+    );
+    assert.deepEqual(sortedStatuses(answers), [200, 412]);
+  },
+);

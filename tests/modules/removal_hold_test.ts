@@ -1,22 +1,23 @@
-// Who is removed from a room while what they write waits for the removal to end writes nothing.
+// A write that waits for the removal of its author is rejected.
 import assert from "node:assert/strict";
 import postgres from "postgres";
-import type { Answer } from "../harness.ts";
+import type { ApiResponse } from "../harness.ts";
+import { DEFAULT_MEMBER_SETTINGS } from "@/modules/room/mod.ts";
 import { openGateway } from "../harness.ts";
-import { onPostgres } from "../engines.ts";
+import { testOnPostgres } from "../engines.ts";
 import { until } from "../wait.ts";
-import { eventsOf, ok, people, refused, roomOf } from "./team.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 const API = "/v1/collaboration";
 const START = { dateTime: "2026-03-09T09:00:00", timeZone: "Europe/Vienna" };
 
-onPostgres("what waits for the room while its writer is removed is not written", async (environment) => {
+testOnPostgres("a write that waits for the room while its author is removed is rejected", async (environment) => {
   await using gateway = await openGateway(environment);
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const event = ok(await alice.post(`${API}/calendar/events`, { roomId, title: "Review", start: START }));
   const meeting = ok(await alice.post(`${API}/meetings`, { roomId }));
-  const calls: Record<string, () => Promise<Answer>> = {
+  const calls: Record<string, () => Promise<ApiResponse>> = {
     "task.create": () => bob.post(`${API}/tasks`, { roomId, title: "late" }),
     "event.create": () => bob.post(`${API}/calendar/events`, { roomId, title: "late", start: START }),
     "event.create, private": () =>
@@ -25,7 +26,7 @@ onPostgres("what waits for the room while its writer is removed is not written",
     "meeting.start": () => bob.post(`${API}/meetings`, { roomId, scheduledFor: "2026-03-02T09:00:00Z" }),
     "meeting.join": () => bob.post(`${API}/meetings/${meeting.id}/join`),
   };
-  const before = (await eventsOf(alice, roomId)).length;
+  const before = (await readRoomEvents(alice, roomId)).length;
   // Another node that removes him, as slowly as it takes.
   const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { max: 1, onnotice: () => {} });
   try {
@@ -34,7 +35,7 @@ onPostgres("what waits for the room while its writer is removed is not written",
         await sql`update stream set head = head where name = ${`room:${roomId}`}`;
         await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
         const calling = call();
-        // The call is under way once it waits for what is held here.
+        // The call has started once it waits for the lock that is held here.
         await until(async () => {
           await sql`select pg_stat_clear_snapshot()`;
           const waiting = await sql`select 1 from pg_stat_activity
@@ -43,8 +44,8 @@ onPostgres("what waits for the room while its writer is removed is not written",
         }, `${name} waits`);
         return { calling };
       });
-      refused(await answer.calling, 404, "not_found");
-      assert.equal((await eventsOf(alice, roomId)).length, before, name);
+      assertProblem(await answer.calling, 404, "not_found");
+      assert.equal((await readRoomEvents(alice, roomId)).length, before, name);
       await node`insert into member ${
         node({
           tenant_id: "default",
@@ -54,7 +55,8 @@ onPostgres("what waits for the room while its writer is removed is not written",
           joined_at: "2026-03-01T12:00:00.000Z",
           joined_seq: 0,
           last_read_seq: 0,
-          told_version: 0,
+          published_version: 0,
+          ...DEFAULT_MEMBER_SETTINGS,
         })
       }`;
     }

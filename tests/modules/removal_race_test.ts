@@ -1,18 +1,18 @@
-// Who is removed from a room writes nothing into it afterwards, however many of their messages were on their way.
+// After a removal nothing is written in the room, however many messages were in flight.
 import assert from "node:assert/strict";
 import { openGateway } from "../harness.ts";
-import { onEngines } from "../engines.ts";
+import { testOnEngines } from "../engines.ts";
 import { pause } from "../wait.ts";
-import { eventsOf, ok, people, roomOf } from "./team.ts";
+import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 
 const ROUNDS = 12;
 
-async function race(environment: Record<string, string>): Promise<void> {
+async function assertNoLateWrites(environment: Record<string, string>): Promise<void> {
   await using gateway = await openGateway({ SVC_RATE_LIMIT: "off", ...environment });
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   let landed = 0;
   for (let round = 0; round < ROUNDS; round++) {
-    const roomId = await roomOf(alice, ["bob"]);
+    const roomId = await createRoom(alice, ["bob"]);
     const sends = Array.from({ length: 40 }, async (_, n) => {
       await pause(n / 4);
       return await bob.post("/v1/messages", { roomId, text: `message ${n}` });
@@ -20,7 +20,7 @@ async function race(environment: Record<string, string>): Promise<void> {
     await pause(round);
     ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
     const answers = await Promise.all(sends);
-    const events = await eventsOf(alice, roomId);
+    const events = await readRoomEvents(alice, roomId);
     const removedAt = events.findIndex(({ type }) => type === "member.left");
     assert.ok(removedAt >= 0);
     const late = events.slice(removedAt).filter(({ type }) => type === "message.created");
@@ -32,4 +32,4 @@ async function race(environment: Record<string, string>): Promise<void> {
   assert.ok(landed > 0 && landed < 40 * ROUNDS, `${landed} landed: the race was none`);
 }
 
-onEngines("nothing lands in a room after its writer was removed", race);
+testOnEngines("nothing is written in a room after its author was removed", assertNoLateWrites);

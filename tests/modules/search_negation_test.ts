@@ -1,10 +1,10 @@
-// What a question says must not be there: `-word` and `-"words in order"`.
+// Exclusions in queries: `-word` and `-"words in order"`.
 import assert from "node:assert/strict";
 import { Matcher } from "@/modules/search/matcher.ts";
 import { fillRoom, testSearch } from "../conformance/search_engines.ts";
-import type { Answer, Caller } from "../harness.ts";
+import type { ApiResponse, Caller } from "../harness.ts";
 
-async function search(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<Answer["body"]> {
+async function search(who: Caller, query: string, more: Record<string, unknown> = {}): Promise<ApiResponse["body"]> {
   const answer = await who.post("/v1/search", { query, ...more });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body;
@@ -30,7 +30,7 @@ const TEXTS = [
   "run it with --force",
 ];
 
-testSearch("a word after a hyphen must not be found, in any script, however it is written", async (gateway) => {
+testSearch("search excludes a word after a hyphen, in any script and spelling", async (gateway) => {
   const alice = await gateway.as("alice");
   await alice.get("/v1/rooms");
   await fillRoom(gateway, alice, TEXTS);
@@ -75,7 +75,7 @@ testSearch("a word after a hyphen must not be found, in any script, however it i
   assert.deepEqual(hit.highlights, [{ field: "text", ranges: [[13, 16]] }]);
 });
 
-testSearch("a question of negations only is refused with the reason, whichever way it is asked", async (gateway) => {
+testSearch("search refuses a query with exclusions only, by GET and POST", async (gateway) => {
   const alice = await gateway.as("alice");
   await alice.get("/v1/rooms");
   for (const query of ["-milk", '-"oat milk" -tea', "-milk !!!"]) {
@@ -86,7 +86,7 @@ testSearch("a question of negations only is refused with the reason, whichever w
       ] as const
     ) {
       assert.deepEqual([answer.status, answer.body.code], [422, "validation_failed"], query);
-      assert.match(answer.body.detail, /nothing is asked for/);
+      assert.match(answer.body.detail, /only excluded words/);
       assert.deepEqual(answer.body.errors.map((error: { pointer: string }) => error.pointer), [pointer]);
     }
   }
@@ -94,7 +94,7 @@ testSearch("a question of negations only is refused with the reason, whichever w
   assert.equal((await alice.post("/v1/search", { query: words })).status, 422, "words that must not be there count");
 });
 
-testSearch("what is left of very many that must not be there is found, and counted", async (gateway) => {
+testSearch("search finds and counts the few matches among very many excluded ones", async (gateway) => {
   const alice = await gateway.as("alice");
   await alice.get("/v1/rooms");
   const { ids } = await fillRoom(gateway, alice, ["error: disk", "error: fan"]);
@@ -111,11 +111,11 @@ testSearch("what is left of very many that must not be there is found, and count
   assert.deepEqual(both.sort(), [...ids].sort());
 });
 
-Deno.test("no field of a thing holds what must not be there", () => {
+Deno.test("an exclusion applies to all fields of a resource", () => {
   const matcher = new Matcher("plan -secret");
   assert.ok(matcher.score({ title: "Plan", text: "open" }));
   assert.equal(matcher.score({ title: "Plan", text: "a SECRET one" }), undefined);
   assert.equal(matcher.score({ title: "Secret plan", text: "" }), undefined);
-  // The same answer each time: the pattern keeps no place of its own.
+  // The same result each time: the pattern has no state.
   for (let n = 0; n < 3; n++) assert.equal(matcher.score({ text: "plan secret" }), undefined);
 });

@@ -1,22 +1,27 @@
-// Search through the door: who finds what, when, and how it is answered.
+// Search, through the API: results, permissions, freshness and responses.
 import assert from "node:assert/strict";
 import { testSearch } from "../conformance/search_engines.ts";
-import { type Answer, type Caller, type Harness, openGateway } from "../harness.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
 
-async function makeRoom(owner: Caller, fields: Record<string, unknown> = {}): Promise<string> {
+async function createRoom(owner: Caller, fields: Record<string, unknown> = {}): Promise<string> {
   const { status, body } = await owner.post("/v1/rooms", { name: "Kitchen", ...fields });
   assert.equal(status, 201);
   return body.id;
 }
 
-async function say(who: Caller, roomId: string, text: string, more: Record<string, unknown> = {}): Promise<string> {
+async function sendMessage(
+  who: Caller,
+  roomId: string,
+  text: string,
+  more: Record<string, unknown> = {},
+): Promise<string> {
   const { status, body } = await who.post("/v1/messages", { roomId, text, ...more });
   assert.equal(status, 201, JSON.stringify(body));
   return body.id;
 }
 
-async function search(who: Caller, body: Record<string, unknown>): Promise<Answer["body"]> {
+async function search(who: Caller, body: Record<string, unknown>): Promise<ApiResponse["body"]> {
   const answer = await who.post("/v1/search", body);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body;
@@ -27,7 +32,7 @@ async function find(who: Caller, query: string, filters: Record<string, unknown>
   return items.map((item: { message: { id: string } }) => item.message.id);
 }
 
-async function trio(gateway: Harness): Promise<{ alice: Caller; bob: Caller; eve: Caller }> {
+async function createTrio(gateway: Harness): Promise<{ alice: Caller; bob: Caller; eve: Caller }> {
   const [alice, bob, eve] = await Promise.all(["alice", "bob", "eve"].map((sub) => gateway.as(sub)));
   assert.ok(alice !== undefined && bob !== undefined && eve !== undefined);
   for (const one of [alice, bob, eve]) assert.equal((await one.get("/v1/rooms")).status, 200);
@@ -35,13 +40,13 @@ async function trio(gateway: Harness): Promise<{ alice: Caller; bob: Caller; eve
 }
 
 testSearch(
-  "search.query finds what was sent a moment before, with highlights as offsets and context around it",
+  "search.query finds messages right after sending, with highlights as offsets and context",
   async (gateway) => {
-    const { alice } = await trio(gateway);
-    const roomId = await makeRoom(alice);
-    const before = await say(alice, roomId, "first");
-    const id = await say(alice, roomId, "Der Bäcker backt Straßenbrot 🥖 für Zoë");
-    const after = await say(alice, roomId, "last");
+    const { alice } = await createTrio(gateway);
+    const roomId = await createRoom(alice);
+    const before = await sendMessage(alice, roomId, "first");
+    const id = await sendMessage(alice, roomId, "Der Bäcker backt Straßenbrot 🥖 für Zoë");
+    const after = await sendMessage(alice, roomId, "last");
     const { status, body } = await alice.get(`/v1/search?q=${encodeURIComponent("STRASSEN zoe")}&context=1`);
     assert.equal(status, 200);
     assert.deepEqual(body.items.map((item: { message: { id: string } }) => item.message.id), [id]);
@@ -58,16 +63,16 @@ testSearch(
 testSearch(
   "search finds parts of words, Chinese, Japanese and Korean of any length, Hebrew and Arabic without vowels, and identifiers",
   async (gateway) => {
-    const { alice } = await trio(gateway);
-    const roomId = await makeRoom(alice);
-    const zh = await say(alice, roomId, "今天我们讨论机器学习的部署计划");
-    const ja = await say(alice, roomId, "会議は東京のｵﾌｨｽで行われます");
-    const ko = await say(alice, roomId, "회의록을 공유했습니다");
+    const { alice } = await createTrio(gateway);
+    const roomId = await createRoom(alice);
+    const zh = await sendMessage(alice, roomId, "今天我们讨论机器学习的部署计划");
+    const ja = await sendMessage(alice, roomId, "会議は東京のｵﾌｨｽで行われます");
+    const ko = await sendMessage(alice, roomId, "회의록을 공유했습니다");
     // As some systems write it, such as in names of files: each letter a character.
-    const parts = await say(alice, roomId, "한국어 사전".normalize("NFD"));
-    const he = await say(alice, roomId, "שָׁלוֹם לְכֻלָּם");
-    const ar = await say(alice, roomId, "مُحَمَّد كتـــاب أحمد");
-    const en = await say(alice, roomId, "The database_migration to v2.10 of user@example.com failed");
+    const parts = await sendMessage(alice, roomId, "한국어 사전".normalize("NFD"));
+    const he = await sendMessage(alice, roomId, "שָׁלוֹם לְכֻלָּם");
+    const ar = await sendMessage(alice, roomId, "مُحَمَّد كتـــاب أحمد");
+    const en = await sendMessage(alice, roomId, "The database_migration to v2.10 of user@example.com failed");
     for (
       const [query, id] of [
         ["机器学习", zh],
@@ -103,12 +108,12 @@ testSearch(
 );
 
 testSearch("search finds emoji: pictures, flags, keycaps, skin tones and families", async (gateway) => {
-  const { alice } = await trio(gateway);
-  const roomId = await makeRoom(alice);
-  const party = await say(alice, roomId, "emoji 👍 🦄 party");
-  const glued = await say(alice, roomId, "done✅生日🎂快乐 thanks👍🏽!");
-  const love = await say(alice, roomId, "I ❤️ the 👩‍👩‍👧 of 🏳️‍🌈");
-  const flags = await say(alice, roomId, "🇦🇹🇩🇪 won 1️⃣0️⃣ to 2, #️⃣ one");
+  const { alice } = await createTrio(gateway);
+  const roomId = await createRoom(alice);
+  const party = await sendMessage(alice, roomId, "emoji 👍 🦄 party");
+  const glued = await sendMessage(alice, roomId, "done✅生日🎂快乐 thanks👍🏽!");
+  const love = await sendMessage(alice, roomId, "I ❤️ the 👩‍👩‍👧 of 🏳️‍🌈");
+  const flags = await sendMessage(alice, roomId, "🇦🇹🇩🇪 won 1️⃣0️⃣ to 2, #️⃣ one");
   for (
     const [query, ids] of [
       ["🦄", [party]],
@@ -147,8 +152,8 @@ testSearch("search finds emoji: pictures, flags, keycaps, skin tones and familie
   assert.equal(shown.message.text.slice(start, end), "👩‍👩‍👧");
 });
 
-testSearch("search finds a private document for those it is shared with, as long as it is", async (gateway) => {
-  const { alice, bob, eve } = await trio(gateway);
+testSearch("search finds a private document for principals it is shared with, while it is", async (gateway) => {
+  const { alice, bob, eve } = await createTrio(gateway);
   const documents = "/v1/collaboration/documents";
   const document = { title: "Diary", text: "the zebra sleeps" };
   const { id } = (await alice.post(documents, document)).body;
@@ -177,8 +182,8 @@ testSearch("search finds a private document for those it is shared with, as long
   assert.deepEqual([await found(bob), await found(alice)], [[id], [(await alice.get(documents)).body.items[0].id]]);
 });
 
-testSearch("search finds an event outside of rooms for those invited, as long as they are", async (gateway) => {
-  const { alice, bob, eve } = await trio(gateway);
+testSearch("search finds an event outside of rooms for its attendees, while they are invited", async (gateway) => {
+  const { alice, bob, eve } = await createTrio(gateway);
   const events = "/v1/collaboration/calendar/events";
   const { id } = (await alice.post(events, {
     title: "Surprise fireworks",
@@ -199,10 +204,10 @@ testSearch("search finds an event outside of rooms for those invited, as long as
   assert.deepEqual([await found(alice), await found(bob), await found(eve)], [[id], [], [id]]);
 });
 
-testSearch("search shows an edit and a deletion right at once", async (gateway) => {
-  const { alice } = await trio(gateway);
-  const roomId = await makeRoom(alice);
-  const id = await say(alice, roomId, "the colour is magenta");
+testSearch("search applies an edit and a deletion at once", async (gateway) => {
+  const { alice } = await createTrio(gateway);
+  const roomId = await createRoom(alice);
+  const id = await sendMessage(alice, roomId, "the colour is magenta");
   assert.deepEqual(await find(alice, "magenta"), [id]);
   assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "the colour is turquoise" })).status, 200);
   assert.deepEqual(await find(alice, "magenta"), []);
@@ -211,11 +216,11 @@ testSearch("search shows an edit and a deletion right at once", async (gateway) 
   assert.deepEqual(await find(alice, "turquoise"), []);
 });
 
-testSearch("search finds nothing for strangers, other tenants and someone removed a moment before", async (gateway) => {
-  const { alice, bob, eve } = await trio(gateway);
+testSearch("search finds nothing for non-members, other tenants and members just removed", async (gateway) => {
+  const { alice, bob, eve } = await createTrio(gateway);
   const mallory = await gateway.as("alice", { tenant: "other" });
-  const roomId = await makeRoom(alice, { memberIds: ["bob"] });
-  const id = await say(alice, roomId, "the launch code is swordfish");
+  const roomId = await createRoom(alice, { memberIds: ["bob"] });
+  const id = await sendMessage(alice, roomId, "the launch code is swordfish");
   assert.deepEqual(await find(bob, "swordfish"), [id]);
   for (const filters of [{}, { roomIds: [roomId] }, { senderIds: ["alice"] }]) {
     assert.deepEqual(await find(eve, "swordfish", filters), []);
@@ -227,30 +232,30 @@ testSearch("search finds nothing for strangers, other tenants and someone remove
 });
 
 testSearch(
-  "search follows room rights: public rooms, observers, guests, deleted rooms, history from joining on",
+  "search applies room permissions: public rooms, observers, guests, deleted rooms, hidden history",
   async (gateway) => {
-    const { alice, bob, eve } = await trio(gateway);
-    const open = await makeRoom(alice, { visibility: "public", name: "Open" });
-    const inOpen = await say(alice, open, "pineapple in the open");
+    const { alice, bob, eve } = await createTrio(gateway);
+    const open = await createRoom(alice, { visibility: "public", name: "Open" });
+    const inOpen = await sendMessage(alice, open, "pineapple in the open");
     const guest = await gateway.as("gus", { role: "guest" });
     assert.deepEqual(await find(eve, "pineapple"), [inOpen]);
     assert.deepEqual(await find(guest, "pineapple"), []);
 
-    const closed = await makeRoom(alice, { name: "Closed" });
-    const inClosed = await say(alice, closed, "pineapple in private");
+    const closed = await createRoom(alice, { name: "Closed" });
+    const inClosed = await sendMessage(alice, closed, "pineapple in private");
     assert.equal((await alice.put(`/v1/rooms/${closed}/members/bob`, { role: "observer" })).status, 201);
     assert.deepEqual((await find(bob, "pineapple")).sort(), [inOpen, inClosed].sort());
 
-    const young = await makeRoom(alice, { name: "Young", historyVisibility: "joined" });
-    const early = await say(alice, young, "papaya before");
+    const young = await createRoom(alice, { name: "Young", historyVisibility: "joined" });
+    const early = await sendMessage(alice, young, "papaya before");
     assert.equal((await alice.put(`/v1/rooms/${young}/members/bob`, {})).status, 201);
-    const later = await say(alice, young, "papaya after");
+    const later = await sendMessage(alice, young, "papaya after");
     assert.deepEqual((await find(alice, "papaya")).sort(), [early, later].sort());
     const { items } = await search(bob, { query: "papaya", context: 5 });
     assert.deepEqual(items.map((item: { message: { id: string } }) => item.message.id), [later]);
     assert.deepEqual(items[0].context.before, []);
-    const looked = await makeRoom(alice, { name: "Window", historyVisibility: "joined", visibility: "public" });
-    await say(alice, looked, "papaya behind glass");
+    const looked = await createRoom(alice, { name: "Window", historyVisibility: "joined", visibility: "public" });
+    await sendMessage(alice, looked, "papaya behind glass");
     assert.deepEqual(await find(eve, "papaya"), []);
 
     assert.equal((await alice.delete(`/v1/rooms/${closed}`)).status, 204);
@@ -258,29 +263,29 @@ testSearch(
   },
 );
 
-testSearch("search of an agent ends where the rights of its owner end", async (gateway) => {
-  const { alice, bob } = await trio(gateway);
+testSearch("search of an agent is limited to the permissions of its owner", async (gateway) => {
+  const { alice, bob } = await createTrio(gateway);
   const robo = await gateway.as("robo", { kind: "agent", owner: "alice" });
   assert.equal((await robo.get("/v1/collaboration/me")).status, 200);
-  const shared = await makeRoom(alice, { memberIds: ["robo"] });
-  const id = await say(alice, shared, "guava for everybody");
-  const foreign = await makeRoom(bob, { memberIds: ["alice", "robo"] });
+  const shared = await createRoom(alice, { memberIds: ["robo"] });
+  const id = await sendMessage(alice, shared, "guava for everybody");
+  const foreign = await createRoom(bob, { memberIds: ["alice", "robo"] });
   assert.equal((await alice.delete(`/v1/rooms/${foreign}/members/me`)).status, 204);
-  await say(bob, foreign, "guava for bob");
-  const open = await makeRoom(bob, { visibility: "public" });
-  await say(bob, open, "guava in public");
+  await sendMessage(bob, foreign, "guava for bob");
+  const open = await createRoom(bob, { visibility: "public" });
+  await sendMessage(bob, open, "guava in public");
   assert.deepEqual(await find(robo, "guava"), [id]);
 });
 
-testSearch("search filters narrow, and an empty one is refused instead of widening", async (gateway) => {
-  let { alice, bob } = await trio(gateway);
-  const [one, two] = [await makeRoom(alice, { memberIds: ["bob"] }), await makeRoom(alice, { memberIds: ["bob"] })];
-  const link = await say(alice, one, "lemon https://example.com/x");
+testSearch("search filters narrow the results, and an empty list is refused", async (gateway) => {
+  let { alice, bob } = await createTrio(gateway);
+  const [one, two] = [await createRoom(alice, { memberIds: ["bob"] }), await createRoom(alice, { memberIds: ["bob"] })];
+  const link = await sendMessage(alice, one, "lemon https://example.com/x");
   gateway.clock.advance(86_400_000);
   [alice, bob] = [await gateway.as("alice"), await gateway.as("bob")];
-  const mention = await say(bob, two, "lemon for you", { mentions: { principalIds: ["alice"] } });
-  const root = await say(bob, two, "lemon root", { type: "notice" });
-  const reply = await say(alice, two, "lemon reply", { threadId: root });
+  const mention = await sendMessage(bob, two, "lemon for you", { mentions: { principalIds: ["alice"] } });
+  const root = await sendMessage(bob, two, "lemon root", { type: "notice" });
+  const reply = await sendMessage(alice, two, "lemon reply", { threadId: root });
   assert.ok((await alice.put(`/v1/messages/${link}/reactions/👍`)).status < 300);
   assert.ok((await alice.put(`/v1/messages/${mention}/pin`)).status < 300);
   const cases: [Record<string, unknown>, string[]][] = [
@@ -313,13 +318,13 @@ testSearch("search filters narrow, and an empty one is refused instead of wideni
   );
 });
 
-testSearch("search pages by relevance and by time without doubles or holes", async (gateway) => {
-  const { alice, bob } = await trio(gateway);
-  const roomId = await makeRoom(alice, { memberIds: ["bob"] });
+testSearch("search pages by relevance and by time without duplicates or gaps", async (gateway) => {
+  const { alice, bob } = await createTrio(gateway);
+  const roomId = await createRoom(alice, { memberIds: ["bob"] });
   const ids: string[] = [];
   for (let at = 0; at < 25; at++) {
     if (at % 3 === 0) gateway.clock.advance(1);
-    ids.push(await say(alice, roomId, at % 5 === 0 ? `melon melon ${at}` : `watermelons and more words ${at}`));
+    ids.push(await sendMessage(alice, roomId, at % 5 === 0 ? `melon melon ${at}` : `watermelons and more words ${at}`));
   }
   for (const sort of ["relevance", "recent"]) {
     const seen: string[] = [];
@@ -343,10 +348,10 @@ testSearch("search pages by relevance and by time without doubles or holes", asy
   }
 });
 
-testSearch("search takes hostile questions as text, and says no to those too long", async (gateway) => {
-  const { alice } = await trio(gateway);
-  const roomId = await makeRoom(alice);
-  await say(alice, roomId, "plain text with AND OR NOT near words, 100% sure_thing");
+testSearch("search treats hostile queries as text, and refuses too long ones", async (gateway) => {
+  const { alice } = await createTrio(gateway);
+  const roomId = await createRoom(alice);
+  await sendMessage(alice, roomId, "plain text with AND OR NOT near words, 100% sure_thing");
   const hostile = [
     '"',
     '""',
@@ -386,9 +391,9 @@ testSearch("search takes hostile questions as text, and says no to those too lon
   assert.equal((await alice.get("/v1/search?q=x&tenantId=other")).status, 400);
 });
 
-testSearch("search answers modes it does not have by keyword, and says so", async (gateway) => {
-  const { alice } = await trio(gateway);
-  const id = await say(alice, await makeRoom(alice), "kumquat");
+testSearch("search responds to unavailable modes by keyword, as degraded", async (gateway) => {
+  const { alice } = await createTrio(gateway);
+  const id = await sendMessage(alice, await createRoom(alice), "kumquat");
   for (const mode of ["semantic", "hybrid"]) {
     const answer = await search(alice, { query: "kumquat", mode });
     assert.deepEqual([answer.mode, answer.degraded, answer.items[0].message.id], ["keyword", true, id]);
@@ -396,11 +401,11 @@ testSearch("search answers modes it does not have by keyword, and says so", asyn
 });
 
 testSearch(
-  "search does not wait for more than it can index in time, and says that it may lack some",
+  "search with a backlog too large to index in time is degraded",
   async (gateway) => {
-    const { alice } = await trio(gateway);
-    const roomId = await makeRoom(alice);
-    const id = await say(alice, roomId, "kumquat");
+    const { alice } = await createTrio(gateway);
+    const roomId = await createRoom(alice);
+    const id = await sendMessage(alice, roomId, "kumquat");
     const ask = async (): Promise<unknown[]> => {
       const { items, degraded } = await search(alice, { query: "kumquat" });
       return [degraded, ...items.map((item: { message: { id: string } }) => item.message.id)];
@@ -415,7 +420,7 @@ testSearch(
   },
 );
 
-Deno.test("search switched off answers 404 both ways, stays in the documents and tells capabilities", async () => {
+Deno.test("search switched off responds with 404, stays in the API documents and is disabled in capabilities", async () => {
   await using gateway = await openGateway({ SVC_SEARCH: "off" });
   const admin = await gateway.as("root", { role: "owner" });
   for (
@@ -450,37 +455,37 @@ Deno.test("search switched off answers 404 both ways, stays in the documents and
 });
 
 testSearch(
-  "search.reindex builds everything anew while messages arrive, one at a time, and tells who asked",
+  "search.reindex rebuilds the index while messages arrive, runs once at a time, and notifies its requester",
   async (gateway) => {
-    const { alice } = await trio(gateway);
+    const { alice } = await createTrio(gateway);
     const admin = await gateway.as("root", { role: "owner" });
-    const roomId = await makeRoom(alice);
+    const roomId = await createRoom(alice);
     const ids: string[] = [];
-    for (let at = 0; at < 300; at++) ids.push(await say(alice, roomId, `papaya ${at}`));
+    for (let at = 0; at < 300; at++) ids.push(await sendMessage(alice, roomId, `papaya ${at}`));
     assert.equal((await find(alice, "papaya 299")).length, 1);
     assert.equal((await alice.post("/v1/collaboration/search/reindex")).status, 403);
     const started = await admin.post("/v1/collaboration/search/reindex");
     assert.deepEqual([started.status, started.body.state], [202, "running"]);
     const again = await admin.post("/v1/collaboration/search/reindex");
     assert.deepEqual([again.status, again.body.code], [409, "already_running"]);
-    ids.push(await say(alice, roomId, "papaya while it runs"));
+    ids.push(await sendMessage(alice, roomId, "papaya while it runs"));
     assert.equal((await search(alice, { query: "papaya", sort: "recent", limit: 100 })).totalEstimate, 301);
-    await gateway.app.jobs.settled();
+    await gateway.app.jobs.whenIdle();
     const status = (await admin.get("/v1/collaboration/search/status")).body;
     assert.deepEqual([status.enabled, status.documents, status.lagMs, status.lastError], [true, 301, 0, null]);
     assert.equal((await search(alice, { query: "papaya", sort: "recent", limit: 100 })).totalEstimate, 301);
     assert.equal((await admin.post("/v1/collaboration/search/reindex", { types: ["message"] })).status, 202);
-    await gateway.app.jobs.settled();
+    await gateway.app.jobs.whenIdle();
   },
 );
 
 testSearch(
-  "search.status sees the one room that is behind among many in which nobody has said anything",
+  "search.status finds the one lagging room among many empty ones",
   async (gateway) => {
-    const { alice } = await trio(gateway);
+    const { alice } = await createTrio(gateway);
     const admin = await gateway.as("root", { role: "owner" });
-    for (let at = 0; at < 100; at++) await makeRoom(alice);
-    await say(alice, await makeRoom(alice), "papaya");
+    for (let at = 0; at < 100; at++) await createRoom(alice);
+    await sendMessage(alice, await createRoom(alice), "papaya");
     assert.equal((await find(alice, "papaya")).length, 1);
     gateway.clock.advance(5000);
     await until(async () => {

@@ -1,7 +1,7 @@
-// A client that keeps its state by events alone, as a real one would: the judge of whether events say enough.
+// A client that updates its state by events alone, as a real one would, to verify that events are sufficient.
 import assert from "node:assert/strict";
 import type { Caller } from "../harness.ts";
-import { ok } from "./team.ts";
+import { ok } from "./fixtures.ts";
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape
 type Any = any;
@@ -35,9 +35,9 @@ export class SyncClient {
   }
 
   /** State fetched fresh, without events. */
-  static async fresh(me: string, caller: Caller): Promise<SyncClient> {
+  static async fromSnapshot(me: string, caller: Caller): Promise<SyncClient> {
     const client = new SyncClient(me, caller);
-    await client.#take(ok(await caller.get("/v1/collaboration/sync")));
+    await client.#applySync(ok(await caller.get("/v1/collaboration/sync")));
     const { items } = ok(await caller.get("/v1/collaboration/notifications?limit=200"));
     // The preview is read with the list, and no event tells it.
     for (const { preview: _, ...item } of items) client.notifications.set(item.id, item);
@@ -48,7 +48,7 @@ export class SyncClient {
   async catchUp(): Promise<void> {
     const sync = ok(await this.#caller.get(`/v1/collaboration/sync?since=${encodeURIComponent(this.cursor)}`));
     assert.equal(sync.limited, false);
-    await this.#take(sync);
+    await this.#applySync(sync);
   }
 
   /** State in a form that two clients can be compared by. */
@@ -69,12 +69,12 @@ export class SyncClient {
     };
   }
 
-  async #take(sync: Any): Promise<void> {
+  async #applySync(sync: Any): Promise<void> {
     for (const event of sync.events) this.#apply(event);
     for (const id of sync.leftRoomIds) this.rooms.delete(id);
-    for (const room of sync.rooms) await this.#enter(room);
+    for (const room of sync.rooms) await this.#loadRoom(room);
     for (const { room, isStale } of [...this.rooms.values()]) {
-      if (isStale) await this.#enter(ok(await this.#caller.get(`/v1/rooms/${room.id}`)));
+      if (isStale) await this.#loadRoom(ok(await this.#caller.get(`/v1/rooms/${room.id}`)));
     }
     for (const { channel, offset } of sync.positions) {
       const known = this.#positions.get(channel);
@@ -99,7 +99,7 @@ export class SyncClient {
     this.unreadNotificationCount = sync.unreadNotificationCount;
   }
 
-  async #enter(room: Any): Promise<void> {
+  async #loadRoom(room: Any): Promise<void> {
     const { members, ...rest } = ok(await this.#caller.get(`/v1/rooms/${room.id}?include=members`));
     assert.deepEqual(rest, room);
     const { items } = ok(await this.#caller.get(`/v1/messages?roomId=${room.id}&limit=200`));
@@ -115,16 +115,16 @@ export class SyncClient {
 
   #apply(event: Any): void {
     this.applied.set(event.type, (this.applied.get(event.type) ?? 0) + 1);
-    if (event.channel === `principal:${this.me}`) return this.#applyOwn(event);
+    if (event.channel === `principal:${this.me}`) return this.#applyPrincipalEvent(event);
     const state = this.rooms.get(event.channel.slice("room:".length));
     if (state === undefined) return;
     assert.equal(event.seq, state.seq + 1);
     state.seq = event.seq;
     state.room.lastSeq = event.seq;
-    this.#applyRoom(state, event);
+    this.#applyRoomEvent(state, event);
   }
 
-  #applyOwn({ type, data }: Any): void {
+  #applyPrincipalEvent({ type, data }: Any): void {
     if (type === "member.left" || type === "room.deleted") this.rooms.delete(data.roomId);
     if (type === "read.updated") {
       const state = this.rooms.get(data.roomId);
@@ -133,6 +133,7 @@ export class SyncClient {
       const me = state.members.get(this.me);
       if (me !== undefined) me.lastReadSeq = data.lastReadSeq;
       state.room.unreadCount = data.unreadCount;
+      state.room.badgeCount = data.badgeCount;
       state.room.mentionCount = data.mentionCount;
       state.room.countedAt = data.lastSeq;
     }
@@ -159,13 +160,15 @@ export class SyncClient {
     }
   }
 
-  #applyRoom(state: RoomState, { type, seq, at, actor, data }: Any): void {
+  #applyRoomEvent(state: RoomState, { type, seq, at, actor, data }: Any): void {
     const { room, messages, members, pins } = state;
     // A count that came with read.updated is true up to its own position already.
     const counts = (room.countedAt ?? 0) < seq;
     const count = (message: Any, mentions: Any, unread: number, mentioned: number): void => {
       if (!counts || message.senderId === this.me || message.seq <= room.lastReadSeq) return;
       room.unreadCount += unread;
+      // Everybody has the level all.
+      room.badgeCount = room.unreadCount;
       if (mentions.room || mentions.principalIds.includes(this.me)) room.mentionCount += mentioned;
     };
     const mine = (message: Any): Any => ({
@@ -177,20 +180,25 @@ export class SyncClient {
     });
     switch (type) {
       case "message.created": {
-        const { message } = data;
+        const { message, thread } = data;
         messages.set(message.id, message);
         room.lastMessageAt = message.createdAt;
         const root = messages.get(message.threadId);
         if (root !== undefined) {
-          messages.set(root.id, { ...root, replyCount: root.replyCount + 1, lastReplyAt: message.createdAt });
+          const { replyCount, lastReplyAt } = thread ??
+            { replyCount: root.replyCount + 1, lastReplyAt: message.createdAt };
+          messages.set(root.id, { ...root, replyCount, lastReplyAt });
         }
         return count(message, message.mentions, 1, 1);
       }
-      case "message.updated":
-        assert.ok(messages.has(data.message.id), `${this.me} hears only of messages that it sees`);
-        messages.set(data.message.id, sortReactions(mine(data.message)));
-        count(data.message, data.previousMentions, 0, -1);
-        return count(data.message, data.message.mentions, 0, 1);
+      case "message.updated": {
+        const message = messages.get(data.messageId);
+        assert.ok(message, `${this.me} hears only of messages that it sees`);
+        assert.deepEqual(data.omitted, []);
+        messages.set(message.id, { ...message, ...data.changes });
+        count(data, data.previousMentions, 0, -1);
+        return count(data, data.mentions, 0, 1);
+      }
       case "message.deleted":
         pins.delete(data.message.id);
         assert.ok(messages.has(data.message.id), `${this.me} hears only of messages that it sees`);
@@ -235,6 +243,7 @@ export class SyncClient {
           Object.assign(members.get(data.principalId), {
             displayName: data.displayName,
             avatarFileId: data.avatarFileId,
+            status: data.status,
           });
         }
         if (data.principalId === this.me) room.myRole = data.role;
@@ -245,8 +254,9 @@ export class SyncClient {
         return;
       case "room.updated":
       case "room.archived":
-        if (data.room.historyVisibility !== room.historyVisibility) state.isStale = true;
-        Object.assign(room, data.room);
+        if (data.changes.historyVisibility !== undefined) state.isStale = true;
+        assert.deepEqual(data.omitted, []);
+        Object.assign(room, data.changes);
         return;
       default:
         throw new Error(`${type} by ${actor?.id} is not known to this client`);
@@ -256,10 +266,10 @@ export class SyncClient {
 
 /** Compares two states; of members only what events say of them, and no note of the client itself. */
 export function assertSameState(actual: SyncClient, expected: SyncClient): void {
-  assert.deepEqual(comparable(actual), comparable(expected));
+  assert.deepEqual(toComparable(actual), toComparable(expected));
 }
 
-function comparable(client: SyncClient): Any {
+function toComparable(client: SyncClient): Any {
   const { rooms, ...rest } = client.state();
   return {
     ...rest,
@@ -274,7 +284,9 @@ function comparable(client: SyncClient): Any {
 function sortReactions(message: Any): Any {
   return {
     ...message,
-    reactions: message.reactions.toSorted((a: Any, b: Any) => a.key < b.key ? -1 : 1),
+    // Who reacted first is not in events.
+    reactions: message.reactions.map(({ principalIds: _, ...reaction }: Any) => reaction)
+      .toSorted((a: Any, b: Any) => a.key < b.key ? -1 : 1),
   };
 }
 

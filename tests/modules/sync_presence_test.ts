@@ -1,21 +1,21 @@
-// Who is there now, as a sync tells it: the same people as the command `presence`, on one node and on many.
+// Presence in sync: the same principals as the command `presence`, on one node and on several.
 import assert from "node:assert/strict";
 import { RedisPresence } from "@/adapters/presence_redis.ts";
-import { hasRedisServer, ownRedis } from "../conformance/redis_server.ts";
+import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
-import { ask, FakeSocket } from "../transport/ws_rig.ts";
+import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
 import { pause, until } from "../wait.ts";
-import { ok, people, roomOf, say } from "./team.ts";
+import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const SYNC = "/v1/collaboration/sync";
 
 /** Opens a room on a socket of its own; the return closes it. */
-async function arrive(gateway: Harness, who: Caller, roomId: string): Promise<() => void> {
+async function subscribe(gateway: Harness, who: Caller, roomId: string): Promise<() => void> {
   const socket = new FakeSocket();
   const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
-  assert.ok((await ask(peer, 1, { connect: { token: who.token } })).connect);
-  assert.ok((await ask(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
-  return () => peer.connection.gone();
+  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
+  assert.ok((await sendCommand(peer, 2, { subscribe: { channel: `room:${roomId}` } })).subscribe);
+  return () => peer.connection.onSocketClosed();
 }
 
 async function present(who: Caller, query = ""): Promise<string[]> {
@@ -23,13 +23,17 @@ async function present(who: Caller, query = ""): Promise<string[]> {
   return presence.map(({ principalId }) => principalId).sort();
 }
 
-async function tellsWhoIsThere(gateway: Harness): Promise<void> {
-  const { alice, bob, carol, dave } = await people(gateway, "alice", "bob", "carol", "dave");
-  const one = await roomOf(alice, ["bob"]);
-  const two = await roomOf(alice, ["bob", "carol"]);
-  const open = await roomOf(dave, [], { visibility: "public" });
-  const leave = [await arrive(gateway, bob, one), await arrive(gateway, bob, one), await arrive(gateway, carol, two)];
-  leave.push(await arrive(gateway, dave, open));
+async function assertListsPresent(gateway: Harness): Promise<void> {
+  const { alice, bob, carol, dave } = await createCallers(gateway, "alice", "bob", "carol", "dave");
+  const one = await createRoom(alice, ["bob"]);
+  const two = await createRoom(alice, ["bob", "carol"]);
+  const open = await createRoom(dave, [], { visibility: "public" });
+  const leave = [
+    await subscribe(gateway, bob, one),
+    await subscribe(gateway, bob, one),
+    await subscribe(gateway, carol, two),
+  ];
+  leave.push(await subscribe(gateway, dave, open));
   assert.deepEqual(await present(alice), ["bob", "carol"], "each once, and nobody of a room one only might look into");
   assert.deepEqual(await present(carol), ["carol"]);
   assert.deepEqual(await present(dave), ["dave"]);
@@ -47,7 +51,7 @@ async function tellsWhoIsThere(gateway: Harness): Promise<void> {
   // Nobody who is put out of a room is told of it, or in it.
   ok(await alice.delete(`/v1/rooms/${two}/members/carol?ban=true`));
   await until(async () => (await present(alice)).length === 0);
-  leave.push(await arrive(gateway, alice, two));
+  leave.push(await subscribe(gateway, alice, two));
   assert.deepEqual(await present(carol), []);
   assert.deepEqual(await present(bob), ["alice"]);
 
@@ -66,23 +70,23 @@ async function tellsWhoIsThere(gateway: Harness): Promise<void> {
   for (const go of leave) go();
 }
 
-Deno.test("sync.read tells who is in the rooms of the caller, whole in every answer", async () => {
+Deno.test("sync.read returns the presence in the caller's rooms, complete in every response", async () => {
   await using gateway = await openGateway();
-  await tellsWhoIsThere(gateway);
+  await assertListsPresent(gateway);
 });
 
 Deno.test({
-  name: "sync.read tells who is there on other nodes, unless a room has too many connections",
+  name: "sync.read returns the presence on other nodes, unless a room has too many connections",
   ignore: !hasRedisServer,
   async fn() {
-    await using server = await ownRedis();
+    await using server = await startRedis();
     {
       await using gateway = await openGateway({ SVC_REDIS_URL: server.url });
-      await tellsWhoIsThere(gateway);
+      await assertListsPresent(gateway);
     }
     await using gateway = await openGateway({ SVC_REDIS_URL: server.url });
-    const { erin } = await people(gateway, "erin");
-    const rooms = [await roomOf(erin, []), await roomOf(erin, [])];
+    const { erin } = await createCallers(gateway, "erin");
+    const rooms = [await createRoom(erin, []), await createRoom(erin, [])];
     const there = new RedisPresence(server.url);
     const enter = (place: number, user: string, client = user) =>
       there.add(`default/room:${rooms[place]}`, { user, client });
@@ -96,18 +100,18 @@ Deno.test({
   },
 });
 
-Deno.test("a waiting sync is not woken by who comes and goes", async () => {
+Deno.test("a waiting sync does not end when presence changes", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const { cursor } = ok(await alice.get(SYNC));
   const waiting = alice.get(`${SYNC}?since=${encodeURIComponent(cursor)}&wait=20`);
   let isOver = false;
   waiting.then(() => isOver = true);
-  const leave = await arrive(gateway, bob, roomId);
+  const leave = await subscribe(gateway, bob, roomId);
   await pause(50);
   assert.equal(isOver, false);
-  await say(bob, roomId, "now");
+  await sendMessage(bob, roomId, "now");
   const { events, presence } = ok(await waiting);
   assert.deepEqual([events.length, presence], [1, [{ principalId: "bob" }]]);
   leave();

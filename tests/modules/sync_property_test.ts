@@ -1,14 +1,15 @@
-// Random deeds of several people: what a client makes of the events is what a fresh snapshot says.
+// Random operations of several people: a client that applies events has the state of a new snapshot.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import { openGateway } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 import { assertSameState, SyncClient } from "./sync_client.ts";
-import { people } from "./team.ts";
+import { createCallers } from "./fixtures.ts";
 
 const NAMES = ["alice", "bob", "carol", "dave"] as const;
 type Name = (typeof NAMES)[number];
 
-const DEEDS = [
+const ACTIONS = [
   "send",
   "send",
   "send",
@@ -44,27 +45,34 @@ const DEEDS = [
   "seen",
 ] as const;
 
-type Deed = { deed: (typeof DEEDS)[number]; who: Name; whom: Name; pick: number; others: Name[]; everybody: boolean };
+type Action = {
+  deed: (typeof ACTIONS)[number];
+  who: Name;
+  whom: Name;
+  pick: number;
+  others: Name[];
+  everybody: boolean;
+};
 
-const deed = fc.record({
-  deed: fc.constantFrom(...DEEDS),
+const action = fc.record({
+  deed: fc.constantFrom(...ACTIONS),
   who: fc.constantFrom(...NAMES),
   whom: fc.constantFrom(...NAMES),
   pick: fc.nat(10_000),
   others: fc.subarray([...NAMES]),
   everybody: fc.boolean(),
-}) satisfies fc.Arbitrary<Deed>;
+}) satisfies fc.Arbitrary<Action>;
 
 /** What people do at the same time. */
-const batch = fc.array(deed, { minLength: 1, maxLength: 4 });
+const batch = fc.array(action, { minLength: 1, maxLength: 4 });
 
-Deno.test("after random deeds of four people, events applied to an old snapshot equal a fresh snapshot", async () => {
+slowTest("after random operations of four people, events applied to an old snapshot equal a new snapshot", async () => {
   const seen = new Map<string, number>();
   await fc.assert(
     fc.asyncProperty(fc.array(batch, { minLength: 25, maxLength: 45 }), fc.nat(15), async (batches, lag) => {
       await using gateway = await openGateway();
-      const callers = await people(gateway, ...NAMES);
-      const world: World = { callers, rooms: [], messages: [], reacted: [], pinned: [] };
+      const callers = await createCallers(gateway, ...NAMES);
+      const world: Scenario = { callers, rooms: [], messages: [], reacted: [], pinned: [] };
       const { rooms, messages } = world;
       for (let at = 0; at < 2; at++) {
         const { body } = await callers.alice.post("/v1/rooms", {
@@ -75,7 +83,7 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
         rooms.push(body.id);
       }
       await gateway.runJobs();
-      const clients = await Promise.all(NAMES.map((name) => SyncClient.fresh(name, callers[name])));
+      const clients = await Promise.all(NAMES.map((name) => SyncClient.fromSnapshot(name, callers[name])));
       for (const [at, deeds] of batches.entries()) {
         gateway.clock.advance(1000);
         const answers = await Promise.all(deeds.map((deed) => perform(world, deed)));
@@ -91,7 +99,7 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
       }
       for (const client of clients) {
         await client.catchUp();
-        assertSameState(client, await SyncClient.fresh(client.me, callers[client.me as Name]));
+        assertSameState(client, await SyncClient.fromSnapshot(client.me, callers[client.me as Name]));
         for (const [type, count] of client.applied) seen.set(type, (seen.get(type) ?? 0) + count);
       }
     }),
@@ -123,16 +131,19 @@ Deno.test("after random deeds of four people, events applied to an old snapshot 
   ) assert.ok((seen.get(type) ?? 0) > 0, `${type} never came up`);
 });
 
-type Sent = { id: string; roomId: string; threadId: string | null };
-type World = {
-  callers: Awaited<ReturnType<typeof people<Name>>>;
+type SentMessage = { id: string; roomId: string; threadId: string | null };
+type Scenario = {
+  callers: Awaited<ReturnType<typeof createCallers<Name>>>;
   rooms: string[];
-  messages: Sent[];
+  messages: SentMessage[];
   reacted: { who: Name; path: string }[];
   pinned: string[];
 };
 
-async function perform({ callers, rooms, messages, reacted, pinned }: World, { deed, who, whom, pick, ...more }: Deed) {
+async function perform(
+  { callers, rooms, messages, reacted, pinned }: Scenario,
+  { deed, who, whom, pick, ...more }: Action,
+) {
   const me = callers[who];
   const room = rooms[pick % rooms.length] ?? "";
   const message = messages[pick % Math.max(1, messages.length)]?.id ?? "none";

@@ -1,10 +1,10 @@
-// Sync through the door: one answer to start from, deltas without hole or double, waiting, and who may see what.
+// Sync through the API: snapshots, deltas without gaps or duplicates, long polls, and authorization.
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../harness.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
-import { pause } from "../wait.ts";
-import { ok, people, refused, roomOf, say } from "./team.ts";
+import { pause, until } from "../wait.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 // deno-lint-ignore no-explicit-any -- answers as they come
 type Any = any;
@@ -23,16 +23,16 @@ function texts({ events }: Any): string[] {
 
 Deno.test("sync.read starts with all rooms of the caller, what is unread there, and the position of each stream", async () => {
   await using gateway = await openGateway();
-  const { alice, bob, eve } = await people(gateway, "alice", "bob", "eve");
-  const roomId = await roomOf(alice, ["bob"]);
-  await roomOf(alice, [], { visibility: "public" });
-  const { seq } = await say(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
+  const { alice, bob, eve } = await createCallers(gateway, "alice", "bob", "eve");
+  const roomId = await createRoom(alice, ["bob"]);
+  await createRoom(alice, [], { visibility: "public" });
+  const { seq } = await sendMessage(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
   await gateway.runJobs();
   const sync = await start(bob);
   assert.deepEqual(sync.rooms.map((room: Any) => [room.id, room.lastSeq, room.myRole]), [[roomId, seq, "member"]]);
   assert.deepEqual(sync.rooms[0], ok(await bob.get(`/v1/rooms/${roomId}`)));
   assert.deepEqual(sync.unreads, [
-    { roomId, lastReadSeq: seq - 1, unreadCount: 1, mentionCount: 1, lastSeq: seq },
+    { roomId, lastReadSeq: seq - 1, unreadCount: 1, mentionCount: 1, badgeCount: 1, lastSeq: seq },
   ]);
   assert.deepEqual([sync.limited, sync.events, sync.leftRoomIds], [false, [], []]);
   assert.equal(sync.unreadNotificationCount, 2);
@@ -42,15 +42,15 @@ Deno.test("sync.read starts with all rooms of the caller, what is unread there, 
   assert.deepEqual((await start(await gateway.as("bob", { tenant: "elsewhere" }))).rooms, []);
 });
 
-Deno.test("a bot that only polls gets every message once and in order, while others write", async () => {
+Deno.test("a polling bot gets every message once and in order, while others write", async () => {
   await using gateway = await openGateway();
-  const { alice, bob, bot } = await people(gateway, "alice", "bob", "bot");
-  const roomIds = [await roomOf(alice, ["bob", "bot"]), await roomOf(bob, ["alice", "bot"])];
+  const { alice, bob, bot } = await createCallers(gateway, "alice", "bob", "bot");
+  const roomIds = [await createRoom(alice, ["bob", "bot"]), await createRoom(bob, ["alice", "bot"])];
   let { cursor } = await start(bot);
   const writing = Promise.all(
     [alice, bob].map(async (who, at) => {
       for (let turn = 0; turn < 40; turn++) {
-        await say(who, roomIds[(turn + at) % 2] ?? "", `${at}:${turn}`);
+        await sendMessage(who, roomIds[(turn + at) % 2] ?? "", `${at}:${turn}`);
         if (turn % 5 === 0) await pause(1);
       }
     }),
@@ -74,35 +74,32 @@ Deno.test("a bot that only polls gets every message once and in order, while oth
   assert.deepEqual(ok(await since(bot, cursor)).events, []);
 });
 
-Deno.test("sync.read with wait answers as soon as something happens, and empty when nothing does", async () => {
+Deno.test("sync.read with wait returns on the first event, and empty after the timeout", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const { cursor } = await start(bob);
-  const startedAt = performance.now();
-  const waiting = since(bob, cursor, 20);
+  const waiting = since(bob, cursor, 30);
   await pause(50);
-  await say(alice, roomId, "wake up");
-  const first = ok(await waiting);
+  await sendMessage(alice, roomId, "wake up");
+  const first = ok(await resolveEarly(waiting));
   assert.deepEqual(texts(first), ["wake up"]);
-  assert.ok(performance.now() - startedAt < 5000);
   // A new room is heard of on the principal's own stream.
-  const next = since(bob, first.cursor, 20);
+  const next = since(bob, first.cursor, 30);
   await pause(50);
-  const other = await roomOf(alice, ["bob"]);
-  assert.deepEqual(ok(await next).rooms.map((room: Any) => room.id), [other]);
+  const other = await createRoom(alice, ["bob"]);
+  assert.deepEqual(ok(await resolveEarly(next)).rooms.map((room: Any) => room.id), [other]);
   await gateway.runJobs();
   const quiet = ok(await since(bob, ok(await since(bob, first.cursor)).cursor, 1));
   assert.deepEqual([quiet.events, quiet.rooms, quiet.positions, quiet.unreads], [[], [], [], []]);
-  refused(await since(bob, cursor, 31), 422, "validation_failed");
+  assertProblem(await since(bob, cursor, 31), 422, "validation_failed");
 });
 
-Deno.test("a waiting caller who goes away, or a gateway that stops, ends the wait", async () => {
+Deno.test("an aborted request, or a gateway that stops, ends the wait", async () => {
   await using gateway = await openGateway();
-  const { bob } = await people(gateway, "bob");
+  const { bob } = await createCallers(gateway, "bob");
   const { cursor } = await start(bob);
   const leaving = new AbortController();
-  const startedAt = performance.now();
   const abandoned = gateway.send(
     new Request(`http://gateway.test/v1/collaboration/sync?since=${encodeURIComponent(cursor)}&wait=30`, {
       headers: { authorization: `Bearer ${bob.token}` },
@@ -114,25 +111,24 @@ Deno.test("a waiting caller who goes away, or a gateway that stops, ends the wai
   leaving.abort();
   await abandoned;
   await gateway.app.drain();
-  assert.deepEqual(ok(await waiting).events, []);
-  assert.ok(performance.now() - startedAt < 5000);
+  assert.deepEqual(ok(await resolveEarly(waiting)).events, []);
   assert.equal(ok(await since(bob, cursor, 30)).limited, false);
 });
 
-Deno.test("somebody removed is told so while waiting, and hears nothing of the room from then on", async () => {
+Deno.test("a member removed while waiting is notified, and receives nothing of the room afterwards", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await gateway.runJobs();
   const { cursor } = await start(bob);
   const waiting = since(bob, cursor, 20);
   await pause(50);
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
-  await say(alice, roomId, "now we can talk");
+  await sendMessage(alice, roomId, "now we can talk");
   const gone = ok(await waiting);
   assert.deepEqual(gone.leftRoomIds, [roomId]);
   assert.deepEqual(gone.events.map((event: Any) => [event.channel, event.type]), [["principal:bob", "member.left"]]);
-  await say(alice, roomId, "still talking");
+  await sendMessage(alice, roomId, "still talking");
   const later = ok(await since(bob, gone.cursor));
   assert.deepEqual([later.events, later.leftRoomIds, later.rooms], [[], [], []]);
   assert.deepEqual(ok(await since(bob, cursor)).events.length, 1, "not by an old cursor either");
@@ -145,41 +141,41 @@ Deno.test("somebody removed is told so while waiting, and hears nothing of the r
 
 Deno.test("an agent's sync ends where its owner's rights end", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
   ok(await bot.get("/v1/collaboration/me"));
-  const roomId = await roomOf(alice, ["bob", "bot"]);
-  const left = await roomOf(alice, ["bob", "bot"]);
+  const roomId = await createRoom(alice, ["bob", "bot"]);
+  const left = await createRoom(alice, ["bob", "bot"]);
   ok(await bob.delete(`/v1/rooms/${left}/members/me`));
   const sync = await start(bot);
   assert.deepEqual(sync.rooms.map((room: Any) => room.id), [roomId]);
   ok(await bob.delete(`/v1/rooms/${roomId}/members/me`));
-  await say(alice, roomId, "without bob");
+  await sendMessage(alice, roomId, "without bob");
   const after = ok(await since(bot, sync.cursor));
   assert.deepEqual([after.leftRoomIds, texts(after)], [[roomId], []]);
   assert.deepEqual(after.rooms, []);
 });
 
-Deno.test("an agent whose owner is disabled while it waits is told nothing more", async () => {
+Deno.test("an agent whose owner is disabled while it waits receives nothing more", async () => {
   await using gateway = await openGateway();
-  const { alice } = await people(gateway, "alice", "bob");
+  const { alice } = await createCallers(gateway, "alice", "bob");
   const boss = await gateway.as("boss", { role: "owner" });
   const bot = await gateway.as("bot", { kind: "agent", owner: "bob" });
   ok(await bot.get("/v1/collaboration/me"));
-  const roomId = await roomOf(alice, ["bob", "bot"]);
+  const roomId = await createRoom(alice, ["bob", "bot"]);
   await gateway.runJobs();
   const { cursor } = await start(bot);
   const waiting = since(bot, cursor, 20);
   await pause(50);
   ok(await boss.delete("/v1/collaboration/principals/bob"));
-  await say(alice, roomId, "without bob");
-  refused(await waiting, 401, "token_revoked");
+  await sendMessage(alice, roomId, "without bob");
+  assertProblem(await waiting, 401, "token_revoked");
 });
 
-Deno.test("a token that is revoked while its caller waits tells nothing more, and no wait is longer than its token", async () => {
+Deno.test("a token revoked during a wait receives nothing more, and no wait is longer than its token", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await gateway.runJobs();
   const device = ok(await bob.post("/v1/collaboration/tokens", { name: "device", scopes: ["*"] }));
   for (const away of [await gateway.as("bob", { jti: "phone" }), gateway.withToken(device.token)]) {
@@ -187,43 +183,41 @@ Deno.test("a token that is revoked while its caller waits tells nothing more, an
     const waiting = since(away, cursor, 20);
     await pause(50);
     ok(await away.post("/v1/collaboration/auth/logout", {}));
-    await say(alice, roomId, "without that device");
-    refused(await waiting, 401, "token_revoked");
+    await sendMessage(alice, roomId, "without that device");
+    assertProblem(await waiting, 401, "token_revoked");
   }
   const brief = await gateway.as("bob", { exp: Math.floor(gateway.clock.now() / 1000) + 1 });
   const { cursor } = await start(brief);
-  const startedAt = performance.now();
-  assert.deepEqual(ok(await since(brief, cursor, 20)).events, []);
-  assert.ok(performance.now() - startedAt < 5000);
+  assert.deepEqual(ok(await resolveEarly(since(brief, cursor, 30))).events, []);
 });
 
-Deno.test("sync.read starts over when too much has happened", async () => {
+Deno.test("sync.read returns a new snapshot if too much has changed", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await gateway.runJobs();
   const { cursor } = await start(bob);
-  await Promise.all(Array.from({ length: 1000 }, (_, at) => say(alice, roomId, `m${at}`)));
+  await Promise.all(Array.from({ length: 1000 }, (_, at) => sendMessage(alice, roomId, `m${at}`)));
   assert.equal(ok(await since(bob, cursor)).events.length, 1000);
-  await say(alice, roomId, "one too many");
+  await sendMessage(alice, roomId, "one too many");
   const limited = ok(await since(bob, cursor));
   assert.deepEqual([limited.limited, limited.events.length, limited.unreads[0].unreadCount], [true, 0, 1001]);
   assert.deepEqual(ok(await since(bob, limited.cursor)).events, []);
   // Trimmed from the log is too much as well.
-  await say(alice, roomId, "last");
+  await sendMessage(alice, roomId, "last");
   await gateway.app.store.log.trim(0, 0);
   assert.equal(ok(await since(bob, limited.cursor)).limited, true);
 });
 
-Deno.test("sync.read refuses a cursor of somebody else, a broken one, and one of positions that are no more", async () => {
+Deno.test("sync.read rejects a cursor of another caller, an invalid one, and one of a reset stream", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   const { cursor } = await start(bob);
-  refused(await since(alice, cursor), 400, "invalid_cursor");
-  refused(await since(bob, `${cursor}x`), 400, "invalid_cursor");
-  refused(await since(bob, "nonsense"), 400, "invalid_cursor");
-  refused(await since(bob, `${cursor.slice(0, -22)}${"é".repeat(22)}`), 400, "invalid_cursor");
+  assertProblem(await since(alice, cursor), 400, "invalid_cursor");
+  assertProblem(await since(bob, `${cursor}x`), 400, "invalid_cursor");
+  assertProblem(await since(bob, "nonsense"), 400, "invalid_cursor");
+  assertProblem(await since(bob, `${cursor.slice(0, -22)}${"é".repeat(22)}`), 422, "validation_failed");
   const reset = (name: string) =>
     gateway.app.store.write((tx) =>
       tx.db.updateTable("stream").set({ epoch: "restored" }).where("name", "=", name).execute()
@@ -232,22 +226,22 @@ Deno.test("sync.read refuses a cursor of somebody else, a broken one, and one of
   const fresh = ok(await since(bob, cursor));
   assert.deepEqual(fresh.rooms.map((room: Any) => [room.id, room.epoch]), [[roomId, "restored"]]);
   await reset("principal:bob");
-  refused(await since(bob, cursor), 409, "epoch_changed");
+  assertProblem(await since(bob, cursor), 409, "stream_reset");
   const narrow = await gateway.as("bob", { scope: "room.read" });
-  refused(await narrow.get("/v1/collaboration/sync"), 403, "scope_missing");
+  assertProblem(await narrow.get("/v1/collaboration/sync"), 403, "scope_missing");
 });
 
-Deno.test("/ws goes on from the positions of a sync, without a hole and without a double", async () => {
+Deno.test("/ws continues from the positions of a sync, without gaps or duplicates", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await using server = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen: () => {} },
     (request) => gateway.app.fetch(request, "127.0.0.1"),
   );
-  await say(alice, roomId, "before");
+  await sendMessage(alice, roomId, "before");
   const { rooms: [room] } = await start(bob);
-  for (let at = 0; at < 5; at++) await say(alice, roomId, `between ${at}`);
+  for (let at = 0; at < 5; at++) await sendMessage(alice, roomId, `between ${at}`);
   const client = new Centrifuge(`ws://127.0.0.1:${server.addr.port}/ws`, { token: bob.token });
   const subscription = client.newSubscription(`room:${roomId}`, {
     since: { offset: room.lastSeq, epoch: room.epoch },
@@ -261,7 +255,7 @@ Deno.test("/ws goes on from the positions of a sync, without a hole and without 
   subscription.subscribe();
   client.connect();
   const writing = (async () => {
-    for (let at = 0; at < 5; at++) await say(alice, roomId, `after ${at}`);
+    for (let at = 0; at < 5; at++) await sendMessage(alice, roomId, `after ${at}`);
   })();
   await Promise.all([done.promise, writing]);
   const closed = new Promise((resolve) => client.on("disconnected", resolve));
@@ -275,32 +269,32 @@ Deno.test("/ws goes on from the positions of a sync, without a hole and without 
   );
 });
 
-Deno.test("sync.read of somebody without rooms is of one moment as well: what it does not hold is told beyond its position", async () => {
+Deno.test("sync.read without rooms is consistent as well: what it lacks has a later position", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
   await start(bob);
   let roomId: Promise<string> | undefined;
   const db = gateway.app.store.db.withPlugin({
     transformQuery: ({ node }) => node,
     // Somebody takes bob into a room after the first look at his rooms.
     async transformResult({ result }) {
-      await (roomId ??= roomOf(alice, ["bob"]));
+      await (roomId ??= createRoom(alice, ["bob"]));
       return result;
     },
   });
-  const { own, rooms } = await new SyncStore(db).now({ tenantId: "default", principalId: "bob", ownerId: "" });
+  const { own, rooms } = await new SyncStore(db).readSnapshot({ tenantId: "default", principalId: "bob", ownerId: "" });
   const [joined] = await gateway.app.store.log.read("default", "principal:bob", 0, 1);
   assert.equal(joined?.type, "member.joined");
   assert.ok(rooms.some(({ id }) => id === JSON.parse(joined.json).data.roomId) || (own?.head ?? 0) < joined.seq);
 });
 
-Deno.test("sync.read does not read what is too much to be told", async () => {
+Deno.test("sync.read does not read a delta that is too large", async () => {
   await using gateway = await openGateway();
-  const { alice, bob } = await people(gateway, "alice", "bob");
-  const roomId = await roomOf(alice, ["bob"]);
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
   await gateway.runJobs();
   const { cursor } = await start(bob);
-  await Promise.all(Array.from({ length: 900 }, () => say(alice, roomId, "x".repeat(16_000))));
+  await Promise.all(Array.from({ length: 900 }, () => sendMessage(alice, roomId, "x".repeat(16_000))));
   const { log } = gateway.app.store;
   const reading = log.read.bind(log);
   let units = 0;
@@ -311,4 +305,21 @@ Deno.test("sync.read does not read what is too much to be told", async () => {
   };
   assert.equal(ok(await since(bob, cursor)).limited, true);
   assert.ok(units < 8 * 1024 * 1024, `${units} characters read`);
+});
+
+/** An answer that comes before the wait of 30 s is over. */
+async function resolveEarly<Result>(answer: Promise<Result>): Promise<Result> {
+  let isHere = false;
+  const arrived = answer.finally(() => isHere = true);
+  await until(() => isHere, "an answer before the end of the wait");
+  return await arrived;
+}
+
+Deno.test("sync.read rejects a cursor with characters that need escaping, at any length", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  for (const since of ["%C3%A9".repeat(10_000), '"'.repeat(20_000), "a".repeat(60_001)]) {
+    const { status, body } = await alice.get(`/v1/collaboration/sync?since=${since}`);
+    assert.deepEqual([status, body.code, body.errors[0].pointer], [422, "validation_failed", "/since"]);
+  }
 });

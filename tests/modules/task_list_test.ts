@@ -1,13 +1,13 @@
-// The views that people keep of tasks: theirs, nobody's, what they made themselves, what is late, and what is no subtask.
+// Filters of task.list: assigned, unassigned, created by the caller, overdue, and top-level tasks.
 import assert from "node:assert/strict";
 import { TaskList } from "@/modules/task/schema.ts";
-import { onEngines } from "../engines.ts";
-import { refused } from "./team.ts";
-import { openTaskWorld, PATH } from "./task_world.ts";
+import { testOnEngines } from "../engines.ts";
+import { assertProblem } from "./fixtures.ts";
+import { openTaskFixture, PATH } from "./task_fixture.ts";
 
-onEngines("task.list answers the views that people keep", async (environment) => {
-  await using world = await openTaskWorld({}, environment);
-  const { gateway, member, owner, roomId } = world;
+testOnEngines("task.list filters by assignee, creator, level and due date", async (environment) => {
+  await using fixture = await openTaskFixture({}, environment);
+  const { gateway, member, owner, roomId } = fixture;
   const make = async (title: string, input: Record<string, unknown> = {}, caller = member) => {
     gateway.clock.advance(1000);
     const { status, body } = await caller.post(PATH, { roomId, title, ...input });
@@ -18,7 +18,7 @@ onEngines("task.list answers the views that people keep", async (environment) =>
   await make("done late", { status: "done", dueAt: "2026-02-02T00:00:00Z" });
   await make("part", { parentId: late.id, assigneeIds: ["moderator", "owner"] }, owner);
   await make("open", { status: "backlog", parentId: late.key }, owner);
-  await make("other", { assigneeIds: ["owner"], dueAt: "2026-09-01T00:00:00Z" }, world.moderator);
+  await make("other", { assigneeIds: ["owner"], dueAt: "2026-09-01T00:00:00Z" }, fixture.moderator);
   const expected: [string, string[]][] = [
     ["unassigned=true", ["done late", "open"]],
     ["unassigned=false", ["late", "part", "other"]],
@@ -41,30 +41,34 @@ onEngines("task.list answers the views that people keep", async (environment) =>
     ["dueAfter=9999-12-31T23:59:59.999Z", []],
   ];
   for (const [query, titles] of expected) {
-    assert.deepEqual(await world.titles(`${query}&sort=createdAt`), titles, query);
+    assert.deepEqual(await fixture.listTitles(`${query}&sort=createdAt`), titles, query);
     for (const sort of ["dueAt", "-updatedAt", "position"]) {
-      assert.deepEqual((await world.titles(`${query}&sort=${sort}`)).sort(), titles.toSorted(), `${query} by ${sort}`);
+      assert.deepEqual(
+        (await fixture.listTitles(`${query}&sort=${sort}`)).sort(),
+        titles.toSorted(),
+        `${query} by ${sort}`,
+      );
     }
   }
-  // Nobody finds what they do not see.
-  assert.deepEqual(await world.titles("createdBy=member,owner", world.outsider), []);
+  // Tasks in invisible rooms are not found.
+  assert.deepEqual(await fixture.listTitles("createdBy=member,owner", fixture.outsider), []);
 
   const first = await member.get(`${PATH}?createdBy=owner,member&limit=1`);
   assert.equal(first.body.hasMore, true);
   const { nextCursor } = first.body;
-  refused(await member.get(`${PATH}?createdBy=owner&limit=1&cursor=${nextCursor}`), 400, "invalid_cursor");
+  assertProblem(await member.get(`${PATH}?createdBy=owner&limit=1&cursor=${nextCursor}`), 400, "invalid_cursor");
   const second = await member.get(`${PATH}?createdBy=owner,member&limit=3&cursor=${nextCursor}`);
   assert.equal(second.body.items.length, 3);
 
   for (const query of ["unassigned=maybe", "topLevel=1", "createdBy=%20", "assigneeId=a%2Fb"]) {
-    refused(await member.get(`${PATH}?${query}`), 422, "validation_failed");
+    assertProblem(await member.get(`${PATH}?${query}`), 422, "validation_failed");
   }
   const many = Array.from({ length: 21 }, (_, place) => `p${place}`).join(",");
-  refused(await member.get(`${PATH}?createdBy=${many}`), 422, "validation_failed");
-  refused(await member.get(`${PATH}?assigneeId=${many}`), 422, "validation_failed");
+  assertProblem(await member.get(`${PATH}?createdBy=${many}`), 422, "validation_failed");
+  assertProblem(await member.get(`${PATH}?assigneeId=${many}`), 422, "validation_failed");
 });
 
-Deno.test("task.list takes one assignee by itself as well, as it did before it took several", () => {
+Deno.test("task.list accepts a single assignee as well as a list", () => {
   assert.deepEqual(TaskList.parse({ assigneeId: "me" }).assigneeId, ["me"]);
   assert.deepEqual(TaskList.parse({ assigneeId: ["me", "bob"] }).assigneeId, ["me", "bob"]);
 });

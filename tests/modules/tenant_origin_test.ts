@@ -1,20 +1,20 @@
-// Origins that a tenant lets in: for its own pages and tokens, on every door that browsers use, and not for those of others.
+// Origins allowed by a tenant: for its own tokens only, on every endpoint that browsers use.
 import assert from "node:assert/strict";
 import { HocuspocusProvider, HocuspocusProviderWebsocket } from "npm:@hocuspocus/provider@4.8.0";
 import type { WebSocket } from "npm:ws@8.23.0";
-import { onEngines, onPostgres } from "../engines.ts";
-import { type Answer, type Harness, openGateway } from "../harness.ts";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
+import { type ApiResponse, type Harness, openGateway } from "../harness.ts";
 import { until } from "../wait.ts";
-import { pageSocket, serveGateway } from "./served.ts";
-import { ok, refused } from "./team.ts";
-import { REFRESH, TOKENS } from "./token_family_world.ts";
+import { serveGateway, webSocketWithOrigin } from "./http_server.ts";
+import { assertProblem, ok } from "./fixtures.ts";
+import { REFRESH, TOKENS } from "./refresh_token_fixture.ts";
 
 const TENANT = "/v1/collaboration/tenant";
 const ME = "/v1/collaboration/me";
-const PAGE = "https://app.acme.example";
-const OPERATOR = "https://operator.example";
+const APP_ORIGIN = "https://app.acme.example";
+const OPERATOR_ORIGIN = "https://operator.example";
 
-async function allow(gateway: Harness, tenant: string, allowedOrigins: unknown): Promise<Answer> {
+async function allow(gateway: Harness, tenant: string, allowedOrigins: unknown): Promise<ApiResponse> {
   return await (await gateway.as("boss", { tenant, role: "owner" })).patch(TENANT, { allowedOrigins });
 }
 
@@ -27,13 +27,13 @@ function preflight(gateway: Harness, origin: string): Promise<Response> {
   });
 }
 
-async function isLetIn(gateway: Harness, origin: string): Promise<boolean> {
+async function isAllowed(gateway: Harness, origin: string): Promise<boolean> {
   return (await preflight(gateway, origin)).status === 204;
 }
 
 /** Opens `/ws` as a page of the origin does, and connects; resolves to `connected`, or to why not. */
 function connect(url: string, origin: string, token: string): Promise<{ socket: WebSocket; said: string }> {
-  const socket = new (pageSocket(origin))(`${url}/ws`);
+  const socket = new (webSocketWithOrigin(origin))(`${url}/ws`);
   return new Promise((resolve) => {
     socket.on("open", () => socket.send(JSON.stringify({ id: 1, connect: { token } })));
     socket.on("message", (data) => String(data).includes(`"connect"`) && resolve({ socket, said: "connected" }));
@@ -42,105 +42,113 @@ function connect(url: string, origin: string, token: string): Promise<{ socket: 
   });
 }
 
-onEngines("pages that a tenant lets in call for that tenant alone", async (environment) => {
-  await using gateway = await openGateway({ ...environment, SVC_CORS_ALLOW_ORIGINS: OPERATOR });
+testOnEngines("origins allowed by a tenant can call that tenant only", async (environment) => {
+  await using gateway = await openGateway({ ...environment, SVC_CORS_ALLOW_ORIGINS: OPERATOR_ORIGIN });
   const acme = await gateway.as("alice", { tenant: "acme" });
   const other = await gateway.as("olga", { tenant: "other" });
-  assert.equal(await isLetIn(gateway, PAGE), false);
-  const changed = ok(await allow(gateway, "acme", [PAGE]));
-  assert.deepEqual(changed.allowedOrigins, [PAGE]);
-  await until(() => isLetIn(gateway, PAGE), "the origin to be let in");
+  assert.equal(await isAllowed(gateway, APP_ORIGIN), false);
+  const changed = ok(await allow(gateway, "acme", [APP_ORIGIN]));
+  assert.deepEqual(changed.allowedOrigins, [APP_ORIGIN]);
+  await until(() => isAllowed(gateway, APP_ORIGIN), "the origin to be let in");
 
-  const own = await acme.get(ME, { Origin: PAGE });
-  assert.deepEqual(ok(own).tenant.allowedOrigins, [PAGE]);
-  assert.equal(own.headers.get("access-control-allow-origin"), PAGE);
+  const own = await acme.get(ME, { Origin: APP_ORIGIN });
+  assert.deepEqual(ok(own).tenant.allowedOrigins, [APP_ORIGIN]);
+  assert.equal(own.headers.get("access-control-allow-origin"), APP_ORIGIN);
   assert.equal(own.headers.get("vary"), "Origin");
-  const theirs = await other.get(ME, { Origin: PAGE });
-  refused(theirs, 403, "origin_not_allowed");
+  const theirs = await other.get(ME, { Origin: APP_ORIGIN });
+  assertProblem(theirs, 403, "origin_not_allowed");
   // So that the page can read why.
-  assert.equal(theirs.headers.get("access-control-allow-origin"), PAGE);
-  refused(await other.get("/v1/collaboration/calendar/feeds", { Origin: PAGE }), 403, "origin_not_allowed");
+  assert.equal(theirs.headers.get("access-control-allow-origin"), APP_ORIGIN);
+  assertProblem(await other.get("/v1/collaboration/calendar/feeds", { Origin: APP_ORIGIN }), 403, "origin_not_allowed");
   for (const caller of [acme, other]) {
     ok(await caller.get(ME));
-    const operator = await caller.get(ME, { Origin: OPERATOR });
-    assert.equal(ok(operator) && operator.headers.get("access-control-allow-origin"), OPERATOR);
+    const operator = await caller.get(ME, { Origin: OPERATOR_ORIGIN });
+    assert.equal(ok(operator) && operator.headers.get("access-control-allow-origin"), OPERATOR_ORIGIN);
     for (const stranger of ["https://app.acme.example.evil.test", "http://app.acme.example", "null"]) {
       assert.equal((await caller.get(ME, { Origin: stranger })).headers.get("access-control-allow-origin"), null);
-      assert.equal(await isLetIn(gateway, stranger), false);
+      assert.equal(await isAllowed(gateway, stranger), false);
     }
   }
 
   for (const none of [null, []]) {
-    ok(await allow(gateway, "acme", [PAGE]));
-    await until(() => isLetIn(gateway, PAGE), "the origin to be let in again");
+    ok(await allow(gateway, "acme", [APP_ORIGIN]));
+    await until(() => isAllowed(gateway, APP_ORIGIN), "the origin to be let in again");
     assert.deepEqual(ok(await allow(gateway, "acme", none)).allowedOrigins, []);
-    await until(async () => !await isLetIn(gateway, PAGE), "the origin to be refused");
-    assert.equal((await acme.get(ME, { Origin: PAGE })).headers.get("access-control-allow-origin"), null);
+    await until(async () => !await isAllowed(gateway, APP_ORIGIN), "the origin to be refused");
+    assert.equal((await acme.get(ME, { Origin: APP_ORIGIN })).headers.get("access-control-allow-origin"), null);
   }
 });
 
-Deno.test("the same origin may be let in by several tenants, and what else is changed leaves it", async () => {
+Deno.test("several tenants can allow the same origin, and other changes do not affect it", async () => {
   await using gateway = await openGateway();
-  for (const tenant of ["acme", "globex"]) ok(await allow(gateway, tenant, [PAGE]));
-  await until(() => isLetIn(gateway, PAGE), "the origin to be let in");
+  for (const tenant of ["acme", "globex"]) ok(await allow(gateway, tenant, [APP_ORIGIN]));
+  await until(() => isAllowed(gateway, APP_ORIGIN), "the origin to be let in");
   const boss = await gateway.as("boss", { tenant: "acme", role: "owner" });
-  assert.deepEqual(ok(await boss.patch(TENANT, { name: "Acme" })).allowedOrigins, [PAGE]);
+  assert.deepEqual(ok(await boss.patch(TENANT, { name: "Acme" })).allowedOrigins, [APP_ORIGIN]);
   ok(await allow(gateway, "globex", null));
   const globex = await gateway.as("gus", { tenant: "globex" });
-  await until(async () => (await globex.get(ME, { Origin: PAGE })).status === 403, "globex to refuse it");
-  ok(await boss.get(ME, { Origin: PAGE }));
+  await until(async () => (await globex.get(ME, { Origin: APP_ORIGIN })).status === 403, "globex to refuse it");
+  ok(await boss.get(ME, { Origin: APP_ORIGIN }));
 });
 
-Deno.test("a tenant that lists the gateway's own address takes it from nobody", async () => {
+Deno.test("a tenant that lists the gateway's own origin does not take it from others", async () => {
   await using gateway = await openGateway({ SVC_PUBLIC_URL: "https://collab.example" });
   const other = await gateway.as("olga", { tenant: "other" });
-  ok(await allow(gateway, "acme", ["https://gateway.test", "https://collab.example", PAGE]));
-  await until(() => isLetIn(gateway, PAGE), "the origins to be let in");
+  ok(await allow(gateway, "acme", ["https://gateway.test", "https://collab.example", APP_ORIGIN]));
+  await until(() => isAllowed(gateway, APP_ORIGIN), "the origins to be let in");
   for (const origin of ["https://gateway.test", "https://collab.example"]) {
     ok(await other.get(ME, { Origin: origin, Host: "gateway.test" }));
   }
 });
 
-Deno.test("allowedOrigins are exact origins, kept as browsers send them", async () => {
+Deno.test("allowedOrigins are exact origins, stored as browsers send them", async () => {
   await using gateway = await openGateway();
-  const given = ["https://App.Acme.example:443", `${PAGE}/`, "https://a.example:8443", "http://localhost:5173"];
+  const given = ["https://App.Acme.example:443", `${APP_ORIGIN}/`, "https://a.example:8443", "http://localhost:5173"];
   const more = ["http://127.0.0.1:3000", "http://[::1]", "http://app.localhost", "https://bücher.example"];
   assert.deepEqual(ok(await allow(gateway, "acme", [...given, ...more])).allowedOrigins, [
-    PAGE,
+    APP_ORIGIN,
     "https://a.example:8443",
     "http://localhost:5173",
     ...more.slice(0, 3),
     "https://xn--bcher-kva.example",
   ]);
-  const bad = ["*", "null", "", "app.acme.example", "http://app.acme.example", "https://*.acme.example", `${PAGE}/app`];
+  const bad = [
+    "*",
+    "null",
+    "",
+    "app.acme.example",
+    "http://app.acme.example",
+    "https://*.acme.example",
+    `${APP_ORIGIN}/app`,
+  ];
   const worse = [
-    `${PAGE}?`,
-    `${PAGE}#`,
+    `${APP_ORIGIN}?`,
+    `${APP_ORIGIN}#`,
     "https://user@acme.example",
     "ftp://acme.example",
     "http://localhost.evil.test",
   ];
   for (const origin of [...bad, ...worse, "https://", "javascript:alert(1)", 1, `https://${"a".repeat(300)}.example`]) {
-    const answer = await allow(gateway, "acme", [PAGE, origin]);
-    refused(answer, 422, "validation_failed");
+    const answer = await allow(gateway, "acme", [APP_ORIGIN, origin]);
+    assertProblem(answer, 422, "validation_failed");
     assert.equal(answer.body.errors[0].pointer, "/allowedOrigins/1", String(origin));
   }
   const many = Array.from({ length: 51 }, (_, at) => `https://a${at}.example`);
-  refused(await allow(gateway, "acme", many), 422, "validation_failed");
+  assertProblem(await allow(gateway, "acme", many), 422, "validation_failed");
   ok(await allow(gateway, "acme", many.slice(1)));
   const member = await gateway.as("alice", { tenant: "acme" });
-  refused(await member.patch(TENANT, { allowedOrigins: [] }), 403, "forbidden");
+  assertProblem(await member.patch(TENANT, { allowedOrigins: [] }), 403, "forbidden");
 });
 
-Deno.test("a page spends no refresh token of a tenant that does not let it in", async () => {
+Deno.test("a page cannot use a refresh token of a tenant that does not allow its origin", async () => {
   await using gateway = await openGateway();
-  ok(await allow(gateway, "acme", [PAGE]));
-  await until(() => isLetIn(gateway, PAGE), "the origin to be let in");
+  ok(await allow(gateway, "acme", [APP_ORIGIN]));
+  await until(() => isAllowed(gateway, APP_ORIGIN), "the origin to be let in");
   for (const [tenant, status] of [["other", 403], ["acme", 200]] as const) {
     const caller = await gateway.as("alice", { tenant });
     const { refreshToken } = ok(await caller.post(TOKENS, { name: "page", scopes: ["*"], refreshable: true }));
     const nobody = gateway.withToken(undefined);
-    const answer = await nobody.post(REFRESH, { refreshToken }, { Origin: PAGE });
+    const answer = await nobody.post(REFRESH, { refreshToken }, { Origin: APP_ORIGIN });
     assert.equal(answer.status, status);
     if (status === 200) continue;
     assert.equal(answer.body.code, "origin_not_allowed");
@@ -148,18 +156,18 @@ Deno.test("a page spends no refresh token of a tenant that does not let it in", 
   }
 });
 
-Deno.test("a page's socket lives in the tenant that lets it in, for as long as it does", async () => {
+Deno.test("a page's socket stays open while its tenant allows the origin", async () => {
   await using served = await serveGateway();
   const { gateway, url } = served;
   const acme = await gateway.as("alice", { tenant: "acme" });
   const other = await gateway.as("olga", { tenant: "other" });
-  assert.match((await connect(url, PAGE, acme.token)).said, /403/);
-  ok(await allow(gateway, "acme", [PAGE]));
-  await until(() => isLetIn(gateway, PAGE), "the origin to be let in");
+  assert.match((await connect(url, APP_ORIGIN, acme.token)).said, /403/);
+  ok(await allow(gateway, "acme", [APP_ORIGIN]));
+  await until(() => isAllowed(gateway, APP_ORIGIN), "the origin to be let in");
 
-  const { socket, said } = await connect(url, PAGE, acme.token);
+  const { socket, said } = await connect(url, APP_ORIGIN, acme.token);
   assert.equal(said, "connected");
-  assert.equal((await connect(url, PAGE, other.token)).said, "3507 origin not allowed");
+  assert.equal((await connect(url, APP_ORIGIN, other.token)).said, "3507 origin not allowed");
   const ownPage = await connect(url, url.replace("ws:", "http:"), other.token);
   assert.equal(ownPage.said, "connected");
   assert.match((await connect(url, "https://evil.test", acme.token)).said, /403/);
@@ -174,18 +182,18 @@ Deno.test("a page's socket lives in the tenant that lets it in, for as long as i
   await closed;
 });
 
-Deno.test("a page edits documents of the tenant that lets it in", async () => {
+Deno.test("a page can edit documents of the tenant that allows its origin", async () => {
   await using served = await serveGateway();
   const { gateway, url } = served;
-  ok(await allow(gateway, "acme", [PAGE]));
-  await until(() => isLetIn(gateway, PAGE), "the origin to be let in");
+  ok(await allow(gateway, "acme", [APP_ORIGIN]));
+  await until(() => isAllowed(gateway, APP_ORIGIN), "the origin to be let in");
   for (const [tenant, expected] of [["acme", "read-write"], ["other", "origin-not-allowed"]] as const) {
     const caller = await gateway.as("alice", { tenant });
     const roomId = ok(await caller.post("/v1/rooms", { name: "Pages" })).id;
     const { id } = ok(await caller.post("/v1/collaboration/documents", { roomId, title: "Notes" }));
     const websocketProvider = new HocuspocusProviderWebsocket({
       url: `${url}/v1/collaboration/documents/sync`,
-      WebSocketPolyfill: pageSocket(PAGE),
+      WebSocketPolyfill: webSocketWithOrigin(APP_ORIGIN),
     });
     const outcome = Promise.withResolvers<string>();
     const provider = new HocuspocusProvider({
@@ -202,12 +210,12 @@ Deno.test("a page edits documents of the tenant that lets it in", async () => {
   }
 });
 
-onPostgres("a gateway that misses the signal of a change finds out by itself", async (environment) => {
+testOnPostgres("a gateway that misses the signal of a change reloads by itself", async (environment) => {
   await using one = await openGateway(environment);
   await using two = await openGateway(environment);
-  ok(await allow(one, "acme", [PAGE]));
-  await until(() => isLetIn(one, PAGE), "the origin to be let in");
-  assert.equal(await isLetIn(two, PAGE), false);
+  ok(await allow(one, "acme", [APP_ORIGIN]));
+  await until(() => isAllowed(one, APP_ORIGIN), "the origin to be let in");
+  assert.equal(await isAllowed(two, APP_ORIGIN), false);
   two.clock.advance(30_000);
-  await until(() => isLetIn(two, PAGE), "the other gateway to let it in");
+  await until(() => isAllowed(two, APP_ORIGIN), "the other gateway to let it in");
 });

@@ -1,23 +1,23 @@
-// A family's access tokens on a living connection: the SDK asks for the next one at the end of each, and is never let go.
+// Access tokens of a family on an open connection: the SDK renews each before it expires, without a disconnect.
 import assert from "node:assert/strict";
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { until } from "../wait.ts";
-import { serveGateway } from "./served.ts";
-import { Family, SECOND, TOKENS } from "./token_family_world.ts";
-import { ok } from "./team.ts";
+import { serveGateway } from "./http_server.ts";
+import { SECOND, TokenFamily, TOKENS } from "./refresh_token_fixture.ts";
+import { ok } from "./fixtures.ts";
 
-Deno.test("the SDK renews its connection by a refresh token, and loses it with the family", async () => {
+Deno.test("the SDK renews its connection by a refresh token, and is disconnected with the family", async () => {
   await using served = await serveGateway();
   const { gateway, url } = served;
-  const family = await Family.of(gateway, "alice", { expiresInSeconds: 60 });
-  let pair = family.first;
+  const family = await TokenFamily.logIn(gateway, "alice", { expiresInSeconds: 60 });
+  let pair = family.initial;
   // The SDK's own timers run: the tokens end a second from now for it, and the gateway's clock is moved up to that.
   gateway.clock.advance(59 * SECOND);
   let renewals = 0;
   const client = new Centrifuge(`${url}/ws`, {
     token: pair.accessToken,
     async getToken() {
-      pair = await family.next(pair);
+      pair = await family.rotate(pair);
       renewals++;
       gateway.clock.advance(59 * SECOND);
       return pair.accessToken;

@@ -1,36 +1,36 @@
 // Calendars go out with an export and come in with an import: series with their exceptions, who comes, and reminders of what
 // is still to come; once, by rights, and from an archive that is not believed.
 import assert from "node:assert/strict";
-import { onEngines } from "../engines.ts";
+import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { list } from "./calendar_world.ts";
-import { ok, people, roomOf } from "./team.ts";
+import { listEvents } from "./calendar_fixture.ts";
+import { createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
-  archiveOf,
-  assertOnce,
-  codesOf,
-  crashEverywhere,
-  download,
+  assertIdempotent,
+  assertSurvivesCrashes,
+  comparableRecords,
+  downloadExport,
   EXPORTS,
   exportTenant,
-  facts,
   importArchive,
-  linesOf,
-  ofType,
+  parseRecords,
+  recordsOfType,
+  skipCounts,
+  toArchive,
   withGateway,
-} from "./transfer_world.ts";
+} from "./transfer_fixture.ts";
 
 const EVENTS = "/v1/collaboration/calendar/events";
 const [FROM, TO] = ["2026-02-01T00:00:00Z", "2026-06-01T00:00:00Z"];
 const RANGE = `from=${FROM}&to=${TO}`;
 
 /** A series with everything, an event of the day, one for its guests only, one that only shows time, and a personal one. */
-async function fill(gateway: Harness) {
+async function createContent(gateway: Harness) {
   const boss = await gateway.as("boss", { role: "owner" });
   ok(await boss.get("/v1/collaboration/me"));
-  const { ann, bob, cyd } = await people(gateway, "ann", "bob", "cyd");
-  const roomId = await roomOf(ann, ["bob"], { name: "Team" });
+  const { ann, bob, cyd } = await createCallers(gateway, "ann", "bob", "cyd");
+  const roomId = await createRoom(ann, ["bob"], { name: "Team" });
   const make = async (who: Caller, title: string, more: Any = {}): Promise<Any> => {
     gateway.clock.advance(1000);
     const start = { dateTime: "2026-03-02T09:00:00", timeZone: "Europe/Vienna" };
@@ -79,8 +79,8 @@ async function fill(gateway: Harness) {
 }
 
 /** What somebody sees of calendars, without ids. */
-async function seen(who: Caller): Promise<Any[]> {
-  const items = await list(who, FROM, TO);
+async function readContent(who: Caller): Promise<Any[]> {
+  const items = await listEvents(who, FROM, TO);
   const result: Any[] = [];
   for (const { id, occurrence } of items) {
     const query = occurrence === null ? "" : `?occurrence=${occurrence}`;
@@ -90,114 +90,122 @@ async function seen(who: Caller): Promise<Any[]> {
   return result.map((one) => JSON.stringify(one)).sort();
 }
 
-onEngines("events come in as they went out, under other ids where theirs are taken, and live on", async (engine) => {
-  await withGateway(async (gateway) => {
-    const { boss, ann, bob, cyd, series } = await fill(gateway);
-    const out = await exportTenant(gateway, boss);
-    assert.equal(linesOf(out).at(-1).counts.events, 6);
-    assert.ok(!out.includes('"Off"'));
-    const parts = ofType(out, "event_override", "event_answer");
-    assert.deepEqual(parts.map(({ type, eventId }) => [type, eventId === series.id]), [
-      ["event_override", true],
-      ["event_answer", true],
-    ]);
+testOnEngines(
+  "events come in as they went out, under other ids where theirs are taken, and live on",
+  async (engine) => {
+    await withGateway(async (gateway) => {
+      const { boss, ann, bob, cyd, series } = await createContent(gateway);
+      const out = await exportTenant(gateway, boss);
+      assert.equal(parseRecords(out).at(-1).counts.events, 6);
+      assert.ok(!out.includes('"Off"'));
+      const parts = recordsOfType(out, "event_override", "event_answer");
+      assert.deepEqual(parts.map(({ type, eventId }) => [type, eventId === series.id]), [
+        ["event_override", true],
+        ["event_answer", true],
+      ]);
 
-    const twin = await gateway.as("boss", { role: "owner", tenant: "twin" });
-    const done = await importArchive(gateway, twin, "gateway", out);
-    assert.deepEqual([done.state, done.report], ["done", []], JSON.stringify(done));
-    assert.equal(done.progress.added.events, 6);
-    const [newAnn, newBob, newCyd] = await Promise.all(
-      ["ann", "bob", "cyd"].map((name) => gateway.as(name, { tenant: "twin" })),
-    );
-    assert.ok(newAnn !== undefined && newBob !== undefined && newCyd !== undefined);
-    for (const [copy, original] of [[newAnn, ann], [newBob, bob], [newCyd, cyd]] as const) {
-      const expected = (await seen(original)).map((one) => JSON.parse(one));
-      const found = (await seen(copy)).map((one) => JSON.parse(one));
-      assert.deepEqual(found.map(({ uid: _uid, ...one }) => one), expected.map(({ uid: _uid, ...one }) => one));
-    }
-    assert.ok(!(await seen(newBob)).join("").includes("Review") && !(await seen(newBob)).join("").includes("Dentist"));
-    const [{ event: found }] = ok(await newBob.get("/v1/search?q=Stand&types=event")).items;
-    assert.notEqual(found.id, series.id);
-    assert.equal(found.uid, series.uid);
+      const twin = await gateway.as("boss", { role: "owner", tenant: "twin" });
+      const done = await importArchive(gateway, twin, "gateway", out);
+      assert.deepEqual([done.state, done.report], ["done", []], JSON.stringify(done));
+      assert.equal(done.progress.added.events, 6);
+      const [newAnn, newBob, newCyd] = await Promise.all(
+        ["ann", "bob", "cyd"].map((name) => gateway.as(name, { tenant: "twin" })),
+      );
+      assert.ok(newAnn !== undefined && newBob !== undefined && newCyd !== undefined);
+      for (const [copy, original] of [[newAnn, ann], [newBob, bob], [newCyd, cyd]] as const) {
+        const expected = (await readContent(original)).map((one) => JSON.parse(one));
+        const found = (await readContent(copy)).map((one) => JSON.parse(one));
+        assert.deepEqual(found.map(({ uid: _uid, ...one }) => one), expected.map(({ uid: _uid, ...one }) => one));
+      }
+      assert.ok(
+        !(await readContent(newBob)).join("").includes("Review") &&
+          !(await readContent(newBob)).join("").includes("Dentist"),
+      );
+      const [{ event: found }] = ok(await newBob.get("/v1/search?q=Stand&types=event")).items;
+      assert.notEqual(found.id, series.id);
+      assert.equal(found.uid, series.uid);
 
-    const again = await importArchive(gateway, twin, "gateway", out);
-    assert.ok(Object.values(again.progress.added).every((count) => count === 0), JSON.stringify(again.progress));
-    assert.deepEqual([again.state, again.report], ["done", []]);
+      const again = await importArchive(gateway, twin, "gateway", out);
+      assert.ok(Object.values(again.progress.added).every((count) => count === 0), JSON.stringify(again.progress));
+      assert.deepEqual([again.state, again.report], ["done", []]);
 
-    // Only what is to come is reminded of, once for each: the gym of today was due before it came in.
-    const reminded = async (name: string): Promise<string[]> =>
-      (await gateway.app.store.log.read("twin", `principal:${name}`, 0, 1000))
-        .filter(({ type }) => type === "calendar.event.reminder").map(({ json }) => JSON.parse(json).data)
-        .map(({ event, minutesBefore }) => `${event.startAt.slice(5, 16)} -${minutesBefore}`);
-    await gateway.runJobs();
-    assert.deepEqual(await reminded("cyd"), []);
-    assert.deepEqual(ok(await newBob.get("/v1/collaboration/notifications")).items, [], "nobody is invited anew");
-    // What is long past by the time a gateway looks again is let go.
-    for (const at of ["2026-03-02T07:00:00Z", "2026-03-02T07:50:00Z", "2026-03-02T11:30:00Z", "2026-03-09T07:50:00Z"]) {
-      gateway.clock.advance(Date.parse(at) - gateway.clock.now());
+      // Only what is to come is reminded of, once for each: the gym of today was due before it came in.
+      const reminded = async (name: string): Promise<string[]> =>
+        (await gateway.app.store.log.read("twin", `principal:${name}`, 0, 1000))
+          .filter(({ type }) => type === "calendar.event.reminder").map(({ json }) => JSON.parse(json).data)
+          .map(({ event, minutesBefore }) => `${event.startAt.slice(5, 16)} -${minutesBefore}`);
       await gateway.runJobs();
-      await gateway.runJobs();
-    }
-    assert.deepEqual((await reminded("bob")).sort(), [
-      "03-02T08:00 -10",
-      "03-02T08:00 -60",
-      "03-09T08:00 -10",
-      "03-09T08:00 -60",
-    ]);
-    assert.deepEqual((await reminded("cyd")).sort(), [
-      "03-02T08:00 -10",
-      "03-02T08:00 -60",
-      "03-02T12:30 -60",
-    ]);
-    // The meeting of an event moves along with it.
-    const later = await gateway.as("ann", { tenant: "twin" });
-    const [{ event: call }] = ok(await later.get("/v1/search?q=Call&types=event")).items;
-    const start = { dateTime: "2026-03-21T09:00:00", timeZone: "UTC" };
-    ok(await later.patch(`${EVENTS}/${call.id}`, { start }));
-    const meeting = ok(await later.get(`/v1/collaboration/meetings/${call.meetingId}`));
-    assert.deepEqual([meeting.state, meeting.scheduledFor], ["scheduled", "2026-03-21T09:00:00.000Z"]);
-    // The series goes on to be changed.
-    const change = { scope: "following", occurrence: "2026-04-06T09:00:00", title: "Sit-down" };
-    ok(await later.patch(`${EVENTS}/${found.id}`, change));
-    const titles = ok(await later.get(`${EVENTS}?${RANGE}`)).items.map(({ title }: Any) => title);
-    assert.deepEqual([titles.filter((one: string) => one === "Sit-down").length, titles.includes("Late one")], [
-      5,
-      true,
-    ]);
-  }, engine);
-});
+      assert.deepEqual(await reminded("cyd"), []);
+      assert.deepEqual(ok(await newBob.get("/v1/collaboration/notifications")).items, [], "nobody is invited anew");
+      // What is long past by the time a gateway looks again is let go.
+      for (
+        const at of ["2026-03-02T07:00:00Z", "2026-03-02T07:50:00Z", "2026-03-02T11:30:00Z", "2026-03-09T07:50:00Z"]
+      ) {
+        gateway.clock.advance(Date.parse(at) - gateway.clock.now());
+        await gateway.runJobs();
+        await gateway.runJobs();
+      }
+      assert.deepEqual((await reminded("bob")).sort(), [
+        "03-02T08:00 -10",
+        "03-02T08:00 -60",
+        "03-09T08:00 -10",
+        "03-09T08:00 -60",
+      ]);
+      assert.deepEqual((await reminded("cyd")).sort(), [
+        "03-02T08:00 -10",
+        "03-02T08:00 -60",
+        "03-02T12:30 -60",
+      ]);
+      // The meeting of an event moves along with it.
+      const later = await gateway.as("ann", { tenant: "twin" });
+      const [{ event: call }] = ok(await later.get("/v1/search?q=Call&types=event")).items;
+      const start = { dateTime: "2026-03-21T09:00:00", timeZone: "UTC" };
+      ok(await later.patch(`${EVENTS}/${call.id}`, { start }));
+      const meeting = ok(await later.get(`/v1/collaboration/meetings/${call.meetingId}`));
+      assert.deepEqual([meeting.state, meeting.scheduledFor], ["scheduled", "2026-03-21T09:00:00.000Z"]);
+      // The series goes on to be changed.
+      const change = { scope: "following", occurrence: "2026-04-06T09:00:00", title: "Sit-down" };
+      ok(await later.patch(`${EVENTS}/${found.id}`, change));
+      const titles = ok(await later.get(`${EVENTS}?${RANGE}`)).items.map(({ title }: Any) => title);
+      assert.deepEqual([titles.filter((one: string) => one === "Sit-down").length, titles.includes("Late one")], [
+        5,
+        true,
+      ]);
+    }, engine);
+  },
+);
 
 Deno.test("events that came in go out again without a difference, an older archive has none, and home is left alone", async () => {
   await withGateway(async (gateway) => {
-    const { boss, ann, series } = await fill(gateway);
+    const { boss, ann, series } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
     await withGateway(async (empty) => {
       const newBoss = await empty.as("boss", { role: "owner" });
-      const old = archiveOf(linesOf(out).filter(({ type }) => !/^(event|meeting)/.test(type)));
+      const old = toArchive(parseRecords(out).filter(({ type }) => !/^(event|meeting)/.test(type)));
       const first = await importArchive(empty, newBoss, "gateway", old);
       assert.deepEqual([first.report, first.progress.added.events], [[], 0]);
       const done = await importArchive(empty, newBoss, "gateway", out);
       assert.deepEqual([done.report, done.progress.added.events], [[], 6], JSON.stringify(done));
-      assert.deepEqual(facts(await exportTenant(empty, newBoss)), facts(out));
+      assert.deepEqual(comparableRecords(await exportTenant(empty, newBoss)), comparableRecords(out));
     });
     ok(await ann.patch(`${EVENTS}/${series.id}`, { title: "Renamed" }));
     ok(await ann.delete(`${EVENTS}/${series.id}?scope=this&occurrence=2026-03-16T09:00:00`));
-    const before = await seen(ann);
+    const before = await readContent(ann);
     const again = await importArchive(gateway, boss, "gateway", out);
     assert.deepEqual([again.report, again.progress.added.events], [[], 0]);
-    assert.deepEqual(await seen(ann), before);
+    assert.deepEqual(await readContent(ann), before);
   });
 });
 
 Deno.test("an export of a room has the events that all of it may see, and no others", async () => {
   await withGateway(async (gateway) => {
-    const { ann, roomId, series, day, secret, busy, own, call } = await fill(gateway);
+    const { ann, roomId, series, day, secret, busy, own, call } = await createContent(gateway);
     const { id: exportId } = ok(await ann.post(EXPORTS, { kind: "room", roomId }));
     await gateway.runJobs();
-    const out = await (await download(gateway, ann, exportId)).text();
-    assert.deepEqual(ofType(out, "event").map(({ id }) => id), [series.id, day.id, call.id]);
+    const out = await (await downloadExport(gateway, ann, exportId)).text();
+    assert.deepEqual(recordsOfType(out, "event").map(({ id }) => id), [series.id, day.id, call.id]);
     for (const { id, title } of [secret, busy, own]) assert.ok(!out.includes(id) && !out.includes(title), title);
-    const named = new Set(ofType(out, "principal").map((one) => one.id));
+    const named = new Set(recordsOfType(out, "principal").map((one) => one.id));
     for (const name of ["ann", "bob", "cyd"]) assert.ok(named.has(name), name);
     // On its own it comes in as well.
     await withGateway(async (empty) => {
@@ -208,10 +216,10 @@ Deno.test("an export of a room has the events that all of it may see, and no oth
   });
 });
 
-onEngines("lines of events are not believed", async (engine) => {
+testOnEngines("lines of events are not believed", async (engine) => {
   await withGateway(async (gateway) => {
-    const { boss, roomId, series, own } = await fill(gateway);
-    const lines = linesOf(await exportTenant(gateway, boss));
+    const { boss, roomId, series, own } = await createContent(gateway);
+    const lines = parseRecords(await exportTenant(gateway, boss));
     const event = { ...lines.find(({ id }) => id === series.id), parts: 0 };
     const override = lines.find(({ type }) => type === "event_override");
     const answer = lines.find(({ type }) => type === "event_answer");
@@ -279,10 +287,10 @@ onEngines("lines of events are not believed", async (engine) => {
     const bad = [...lines.slice(0, at), ...invalid, ...extra, ...lines.slice(at)];
     await withGateway(async (empty) => {
       const newBoss = await empty.as("boss", { role: "owner" });
-      const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
+      const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
-        codesOf(done),
+        skipCounts(done),
         {
           invalid_record: invalid.length + 4 + 3,
           unknown_room: 1,
@@ -303,7 +311,7 @@ onEngines("lines of events are not believed", async (engine) => {
       const late = items.filter(({ id, title }: Any) => id === "cal_good" && title === "Late one");
       assert.equal(late.length, 1);
       ok(await ann.patch(`${EVENTS}/cal_many`, { title: "Still" }));
-      const again = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
+      const again = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.ok(Object.values(again.progress.added).every((n) => n === 0), JSON.stringify(again.progress));
     }, engine);
   });
@@ -311,28 +319,28 @@ onEngines("lines of events are not believed", async (engine) => {
 
 Deno.test("an import of events that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
-    const { boss, series } = await fill(gateway);
-    const lines = linesOf(await exportTenant(gateway, boss));
+    const { boss, series } = await createContent(gateway);
+    const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ id }) => id === series.id);
     const event = { ...lines[at], parts: 0 };
     // More than come in at a time.
     lines.splice(at, 0, ...Array.from({ length: 70 }, (_, n) => ({ ...event, id: `cal_${n}`, uid: `u${n}` })));
-    const out = archiveOf(lines);
-    await crashEverywhere(out, 8);
+    const out = toArchive(lines);
+    await assertSurvivesCrashes(out, 8);
   });
 });
 
 Deno.test("an import of events and meetings whose transactions are run twice counts and tells everything once", async () => {
   await withGateway(async (gateway) => {
-    const { boss, roomId } = await fill(gateway);
+    const { boss, roomId } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    await assertOnce(out, roomId);
+    await assertIdempotent(out, roomId);
   });
 });
 
 Deno.test("a rule that came in with a file, longer than any that is written here, goes out and comes in", async () => {
   await withGateway(async (gateway) => {
-    const { boss, ann, roomId } = await fill(gateway);
+    const { boss, ann, roomId } = await createContent(gateway);
     const days = Array.from({ length: 330 }, (_, n) => n + 1).join(",");
     const text = [
       "BEGIN:VCALENDAR",
@@ -349,7 +357,7 @@ Deno.test("a rule that came in with a file, longer than any that is written here
     ok(await ann.post("/v1/collaboration/calendar/import", { roomId, text }));
     await gateway.runJobs();
     const out = await exportTenant(gateway, boss);
-    assert.ok(ofType(out, "event").some(({ uid }) => uid === "long"));
+    assert.ok(recordsOfType(out, "event").some(({ uid }) => uid === "long"));
     await withGateway(async (empty) => {
       const done = await importArchive(empty, await empty.as("boss", { role: "owner" }), "gateway", out);
       assert.deepEqual([done.report, done.progress.added.events], [[], 7]);

@@ -1,23 +1,23 @@
 // Meetings go out with an export and come in with an import: who came, who agreed to be recorded, what was said; what goes on
 // has ended there; once, by rights, and from an archive that is not believed.
 import assert from "node:assert/strict";
-import { onEngines } from "../engines.ts";
+import { testOnEngines } from "../engines.ts";
 import type { Caller, Harness } from "../harness.ts";
-import { eventsOf, ok, people, roomOf } from "./team.ts";
+import { createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
 import {
   type Any,
-  archiveOf,
-  codesOf,
-  crashEverywhere,
-  download,
+  assertSurvivesCrashes,
+  comparableRecords,
+  downloadExport,
   EXPORTS,
   exportTenant,
-  facts,
   importArchive,
-  linesOf,
-  ofType,
+  parseRecords,
+  recordsOfType,
+  skipCounts,
+  toArchive,
   withGateway,
-} from "./transfer_world.ts";
+} from "./transfer_fixture.ts";
 
 const MEETINGS = "/v1/collaboration/meetings";
 const SFU = {
@@ -27,12 +27,12 @@ const SFU = {
 };
 
 /** A meeting that is over, with a recording asked for and words, one that is to come, and one that goes on. */
-async function fill(gateway: Harness) {
+async function createContent(gateway: Harness) {
   const boss = await gateway.as("boss", { role: "owner" });
   ok(await boss.get("/v1/collaboration/me"));
-  const { ann, bob } = await people(gateway, "ann", "bob", "cyd");
-  const roomId = await roomOf(ann, ["bob"], { name: "Team" });
-  const otherId = await roomOf(ann, ["bob"], { name: "Other" });
+  const { ann, bob } = await createCallers(gateway, "ann", "bob", "cyd");
+  const roomId = await createRoom(ann, ["bob"], { name: "Team" });
+  const otherId = await createRoom(ann, ["bob"], { name: "Other" });
   const start = async (more: Any = {}): Promise<Any> => {
     gateway.clock.advance(1000);
     return ok(await ann.post(MEETINGS, { roomId, ...more }));
@@ -58,7 +58,7 @@ async function fill(gateway: Harness) {
 }
 
 /** What a reader sees of a room's meetings, without ids. */
-async function seen(who: Caller, roomId: string): Promise<Any[]> {
+async function readContent(who: Caller, roomId: string): Promise<Any[]> {
   const { items } = ok(await who.get(`${MEETINGS}?roomId=${roomId}`));
   const result: Any[] = [];
   for (const { id, roomId: _roomId, ...meeting } of items) {
@@ -68,16 +68,16 @@ async function seen(who: Caller, roomId: string): Promise<Any[]> {
   return result.sort((a, b) => a.title < b.title ? -1 : 1);
 }
 
-onEngines(
+testOnEngines(
   "meetings come in as they went out, under other ids where theirs are taken, and have ended",
   async (engine) => {
     await withGateway(async (gateway) => {
-      const { boss, ann, roomId, past, live } = await fill(gateway);
+      const { boss, ann, roomId, past, live } = await createContent(gateway);
       const out = await exportTenant(gateway, boss);
-      const { counts } = linesOf(out).at(-1);
+      const { counts } = parseRecords(out).at(-1);
       assert.deepEqual([counts.meetings, counts.participants, counts.segments], [3, 4, 2]);
       assert.ok(!/egress|lease|token|livekit/i.test(out));
-      const now = linesOf(out).find(({ id }) => id === live.id);
+      const now = parseRecords(out).find(({ id }) => id === live.id);
       assert.deepEqual([now.state, now.endReason, now.recording.state], ["ended", "ended", "stopped"]);
       assert.equal(ok(await ann.get(`${MEETINGS}/${live.id}`)).state, "active", "here it goes on");
 
@@ -90,12 +90,12 @@ onEngines(
       const [{ id: here }] = ok(await reader.get("/v1/rooms?limit=100")).items.filter((one: Any) =>
         one.name === "Team"
       );
-      const [before, after] = [await seen(ann, roomId), await seen(reader, here)];
+      const [before, after] = [await readContent(ann, roomId), await readContent(reader, here)];
       const ofPast = (all: Any[]): Any => all.find(({ title }) => title === "Planning");
       assert.deepEqual(ofPast(after), ofPast(before));
       assert.deepEqual(ofPast(after).said.map(({ text }: Any) => text), ["first 上海", "second"]);
       assert.deepEqual(ofPast(after).recording.consentedIds, ["ann"]);
-      const told = (await eventsOf(reader, here)).filter(({ type }) => type.startsWith("meeting."));
+      const told = (await readRoomEvents(reader, here)).filter(({ type }) => type.startsWith("meeting."));
       assert.deepEqual(told.map(({ type }) => type), Array(3).fill("meeting.updated"));
 
       const again = await importArchive(gateway, twin, "gateway", out);
@@ -123,16 +123,16 @@ onEngines(
 
 Deno.test("meetings that came in go out again without a difference, and what an older archive lacks is completed", async () => {
   await withGateway(async (gateway) => {
-    const { boss, ann, roomId } = await fill(gateway);
+    const { boss, ann, roomId } = await createContent(gateway);
     const out = await exportTenant(gateway, boss);
-    const [before] = [await seen(ann, roomId)];
+    const [before] = [await readContent(ann, roomId)];
     const home = await importArchive(gateway, boss, "gateway", out);
     assert.ok(Object.values(home.progress.added).every((count) => count === 0), JSON.stringify(home));
-    assert.deepEqual([home.report, await seen(ann, roomId)], [[], before]);
+    assert.deepEqual([home.report, await readContent(ann, roomId)], [[], before]);
     await withGateway(async (empty) => {
       const newBoss = await empty.as("boss", { role: "owner" });
-      const lines = linesOf(out);
-      const bare = archiveOf(lines.filter(({ type }) => !type.startsWith("meeting_")));
+      const lines = parseRecords(out);
+      const bare = toArchive(lines.filter(({ type }) => !type.startsWith("meeting_")));
       const first = await importArchive(empty, newBoss, "gateway", bare);
       assert.deepEqual([first.report, first.progress.added.meetings], [[], 3]);
       const done = await importArchive(empty, newBoss, "gateway", out);
@@ -140,7 +140,7 @@ Deno.test("meetings that came in go out again without a difference, and what an 
       assert.deepEqual([done.report, meetings, participants, segments], [[], 0, 4, 2]);
       // What was one too many for peers on their own is fewer here, and that is all.
       const scaled = (archive: string): string[] =>
-        facts(archive).map((line) =>
+        comparableRecords(archive).map((line) =>
           line.replace(/"state":"scheduled"(.*)"maxParticipants":\d+/, '"state":"scheduled"$1')
         );
       assert.deepEqual(scaled(await exportTenant(empty, newBoss)), scaled(out));
@@ -151,20 +151,20 @@ Deno.test("meetings that came in go out again without a difference, and what an 
 
 Deno.test("an export of a room has its meetings, and no others", async () => {
   await withGateway(async (gateway) => {
-    const { ann, otherId, past } = await fill(gateway);
+    const { ann, otherId, past } = await createContent(gateway);
     ok(await ann.post(MEETINGS, { roomId: otherId, title: "Elsewhere" }));
     const { id: exportId } = ok(await ann.post(EXPORTS, { kind: "room", roomId: past.roomId }));
     await gateway.runJobs();
-    const out = await (await download(gateway, ann, exportId)).text();
-    assert.equal(ofType(out, "meeting").length, 3);
+    const out = await (await downloadExport(gateway, ann, exportId)).text();
+    assert.equal(recordsOfType(out, "meeting").length, 3);
     assert.ok(!out.includes("Elsewhere") && out.includes("上海"));
   }, SFU);
 });
 
-onEngines("lines of meetings are not believed", async (engine) => {
+testOnEngines("lines of meetings are not believed", async (engine) => {
   await withGateway(async (gateway) => {
-    const { boss, ann, past, live, roomId } = await fill(gateway);
-    const lines = linesOf(await exportTenant(gateway, boss));
+    const { boss, ann, past, live, roomId } = await createContent(gateway);
+    const lines = parseRecords(await exportTenant(gateway, boss));
     const meeting = lines.find(({ id }) => id === past.id);
     const [participant] = lines.filter(({ type }) => type === "meeting_participant");
     const [segment] = lines.filter(({ type }) => type === "meeting_segment");
@@ -202,10 +202,10 @@ onEngines("lines of meetings are not believed", async (engine) => {
     const bad = [...lines.slice(0, at), ...invalid, ...extra, ...lines.slice(at)];
     await withGateway(async (empty) => {
       const newBoss = await empty.as("boss", { role: "owner" });
-      const done = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
+      const done = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.equal(done.state, "done", JSON.stringify(done));
       assert.deepEqual(
-        codesOf(done),
+        skipCounts(done),
         {
           invalid_record: invalid.length,
           unknown_meeting: 3,
@@ -218,9 +218,9 @@ onEngines("lines of meetings are not believed", async (engine) => {
       const record = done.report.find(({ code }: Any) => code === "invalid_record");
       assert.match(record.examples[0], new RegExp(`^line ${at + 1}: `));
       const reader = await empty.as("ann");
-      assert.deepEqual((await seen(reader, roomId)).map(({ state }) => state), ["ended", "ended", "scheduled"]);
+      assert.deepEqual((await readContent(reader, roomId)).map(({ state }) => state), ["ended", "ended", "scheduled"]);
       ok(await reader.post(MEETINGS, { roomId }));
-      const again = await importArchive(empty, newBoss, "gateway", archiveOf(bad));
+      const again = await importArchive(empty, newBoss, "gateway", toArchive(bad));
       assert.ok(Object.values(again.progress.added).every((count) => count === 0), JSON.stringify(again.progress));
     }, engine);
     assert.equal(ok(await ann.get(`${MEETINGS}/${live.id}`)).state, "active");
@@ -229,8 +229,8 @@ onEngines("lines of meetings are not believed", async (engine) => {
 
 Deno.test("an import of meetings that crashes at every turn ends as one that does not", async () => {
   await withGateway(async (gateway) => {
-    const { boss, past } = await fill(gateway);
-    const lines = linesOf(await exportTenant(gateway, boss));
+    const { boss, past } = await createContent(gateway);
+    const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ type }) => type === "meeting_segment");
     // More than come in at a time.
     const more = Array.from(
@@ -238,7 +238,7 @@ Deno.test("an import of meetings that crashes at every turn ends as one that doe
       (_, n) => ({ ...lines[at], id: `seg_${n}`, meetingId: past.id, startMs: n }),
     );
     lines.splice(at, 0, ...more.map((one) => ({ ...one, endMs: one.startMs })));
-    const out = archiveOf(lines);
-    await crashEverywhere(out, 8);
+    const out = toArchive(lines);
+    await assertSurvivesCrashes(out, 8);
   }, SFU);
 });

@@ -1,24 +1,28 @@
 // Imports and exports beside other writers of several connections: what one decides the other knows.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
-import { inTime } from "@/core/clock.ts";
-import { onPostgres } from "../engines.ts";
+import { withTimeout } from "@/core/clock.ts";
+import { testOnPostgres } from "../engines.ts";
 import type { Harness } from "../harness.ts";
-import { ok, people, refused, roomOf } from "./team.ts";
+import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
 import {
   type Any,
-  archiveOf,
   beforeEmit,
   EXPORTS,
   exportTenant,
   IMPORTS,
-  linesOf,
+  parseRecords,
+  toArchive,
   uploadArchive,
   withGateway,
-} from "./transfer_world.ts";
+} from "./transfer_fixture.ts";
 
 /** Runs `meanwhile` once, in a transaction that is about to tell of this; and waits for it, unless it waits for us. */
-function during(gateway: Harness, isIt: (draft: Any) => boolean, meanwhile: () => Promise<unknown>): Promise<unknown> {
+function runDuringWrite(
+  gateway: Harness,
+  isIt: (draft: Any) => boolean,
+  meanwhile: () => Promise<unknown>,
+): Promise<unknown> {
   const outside = AsyncLocalStorage.snapshot();
   const { promise, resolve } = Promise.withResolvers<unknown>();
   let isDone = false;
@@ -27,12 +31,12 @@ function during(gateway: Harness, isIt: (draft: Any) => boolean, meanwhile: () =
     isDone = true;
     const other = outside(meanwhile);
     other.then(resolve, resolve);
-    await inTime(other, 300);
+    await withTimeout(other, 300);
   });
   return promise.finally(end);
 }
 
-onPostgres("of imports asked for at once one is made, and of exports of one principal", async (engine) => {
+testOnPostgres("of imports asked for at once one is made, and of exports of one principal", async (engine) => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     ok(await boss.get("/v1/collaboration/me"));
@@ -45,31 +49,34 @@ onPostgres("of imports asked for at once one is made, and of exports of one prin
   }, engine);
 });
 
-onPostgres("an import that ends while it is cancelled has ended, or was cancelled, for everybody", async (engine) => {
-  await withGateway(async (gateway) => {
-    const boss = await gateway.as("boss", { role: "owner" });
-    const id = await uploadArchive(gateway, boss, "gateway", '{"type":"export","version":1}\n{"type":"end"}\n');
-    const cancelled = during(
-      gateway,
-      ({ type, data }) => type === "import.updated" && data.import.state === "done",
-      () => boss.post(`${IMPORTS}/${id}/cancel`),
-    );
-    await gateway.runJobs();
-    refused(await cancelled as Any, 409, "conflict");
-    assert.equal(ok(await boss.get(`${IMPORTS}/${id}`)).state, "done");
-  }, engine);
-});
+testOnPostgres(
+  "an import that ends while it is cancelled has ended, or was cancelled, for everybody",
+  async (engine) => {
+    await withGateway(async (gateway) => {
+      const boss = await gateway.as("boss", { role: "owner" });
+      const id = await uploadArchive(gateway, boss, "gateway", '{"type":"export","version":1}\n{"type":"end"}\n');
+      const cancelled = runDuringWrite(
+        gateway,
+        ({ type, data }) => type === "import.updated" && data.import.state === "done",
+        () => boss.post(`${IMPORTS}/${id}/cancel`),
+      );
+      await gateway.runJobs();
+      assertProblem(await cancelled as Any, 409, "conflict");
+      assert.equal(ok(await boss.get(`${IMPORTS}/${id}`)).state, "done");
+    }, engine);
+  },
+);
 
-onPostgres("who joins a room while an import lets members in is counted", async (engine) => {
+testOnPostgres("who joins a room while an import lets members in is counted", async (engine) => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
-    const { ann, bob } = await people(gateway, "ann", "bob", "cyd");
-    const roomId = await roomOf(ann, [], { visibility: "public" });
-    const lines = linesOf(await exportTenant(gateway, boss));
+    const { ann, bob } = await createCallers(gateway, "ann", "bob", "cyd");
+    const roomId = await createRoom(ann, [], { visibility: "public" });
+    const lines = parseRecords(await exportTenant(gateway, boss));
     const at = lines.findIndex(({ type }) => type === "member");
     lines.splice(at, 0, { ...lines[at], principalId: "cyd", role: "member" });
-    await uploadArchive(gateway, boss, "gateway", archiveOf(lines));
-    const joined = during(
+    await uploadArchive(gateway, boss, "gateway", toArchive(lines));
+    const joined = runDuringWrite(
       gateway,
       ({ type, data }) => type === "member.joined" && data.principalId === "cyd",
       () => bob.put(`/v1/rooms/${roomId}/members/me`),
@@ -81,7 +88,7 @@ onPostgres("who joins a room while an import lets members in is counted", async 
   }, engine);
 });
 
-onPostgres("an import that is cancelled while it sets lines aside leaves none of them", async (engine) => {
+testOnPostgres("an import that is cancelled while it sets lines aside leaves none of them", async (engine) => {
   await withGateway(async (gateway) => {
     const boss = await gateway.as("boss", { role: "owner" });
     const lines = [
@@ -89,7 +96,7 @@ onPostgres("an import that is cancelled while it sets lines aside leaves none of
       { type: "channel", channel: { team: "t", name: "c", type: "O" } },
       { type: "post", post: { team: "t", channel: "c", user: "ann", message: "hi", create_at: 1_700_000_000_000 } },
     ];
-    const id = await uploadArchive(gateway, boss, "mattermost", archiveOf(lines));
+    const id = await uploadArchive(gateway, boss, "mattermost", toArchive(lines));
     const { store } = gateway.app;
     const write = store.write;
     const outside = AsyncLocalStorage.snapshot();
@@ -100,7 +107,7 @@ onPostgres("an import that is cancelled while it sets lines aside leaves none of
         tx.insertMany = async (table, rows) => {
           if (String(table) === "transfer_line") {
             cancelled = outside(() => boss.post(`${IMPORTS}/${id}/cancel`));
-            await inTime(cancelled, 300);
+            await withTimeout(cancelled, 300);
           }
           await insertMany.call(tx, table, rows);
         };

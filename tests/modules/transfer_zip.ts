@@ -2,8 +2,8 @@
 import { Buffer } from "node:buffer";
 import { crc32, deflateRawSync } from "node:zlib";
 
-/** A zip of these files. */
-export function zipOf(files: Readonly<Record<string, string | Uint8Array>>): Uint8Array<ArrayBuffer> {
+/** A zip of these files, each with the comment. */
+export function createZip(files: Readonly<Record<string, string | Uint8Array>>, comment = ""): Uint8Array<ArrayBuffer> {
   const locals: Buffer[] = [];
   const directory: Buffer[] = [];
   let offset = 0;
@@ -21,8 +21,9 @@ export function zipOf(files: Readonly<Record<string, string | Uint8Array>>): Uin
     common.writeUInt16LE(nameBytes.length, 22);
     locals.push(Buffer.from("PK\x03\x04", "latin1"), common, nameBytes, packed);
     const tail = Buffer.alloc(14);
+    tail.writeUInt16LE(comment.length, 0);
     tail.writeUInt32LE(offset, 10);
-    directory.push(Buffer.from("PK\x01\x02\x14\x00", "latin1"), common, tail, nameBytes);
+    directory.push(Buffer.from("PK\x01\x02\x14\x00", "latin1"), common, tail, nameBytes, Buffer.from(comment));
     offset += 30 + nameBytes.length + packed.length;
   }
   const central = Buffer.concat(directory);

@@ -1,8 +1,12 @@
-// `/asyncapi.json`: valid for its own parser, whole, and linked.
+// `/asyncapi.json`: valid, complete and linked.
 import assert from "node:assert/strict";
 import { Ajv } from "npm:ajv@8.20.0";
 import addFormats from "npm:ajv-formats@3.0.1";
+import { DISCONNECT } from "@/transport/shared/disconnect.ts";
+import { ERRORS } from "@/transport/ws/protocol.ts";
+import { WS_LIMITS } from "@/transport/shared/socket_limits.ts";
 import { openGateway } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 
 const CHECK = `
 import { Parser } from "npm:@asyncapi/parser@3.6.3";
@@ -11,17 +15,17 @@ const faults = diagnostics.filter(({ severity }) => severity === 0).map(({ path,
 console.log(JSON.stringify({ isValid: document !== undefined, faults }));
 `;
 
-Deno.test("/asyncapi.json is valid for the AsyncAPI parser", async () => {
+slowTest("/asyncapi.json is valid for the AsyncAPI parser", async () => {
   await using gateway = await openGateway();
   const { body } = await gateway.withToken(undefined).get("/asyncapi.json");
   for (const message of Object.values<{ payload: unknown }>(body.components.messages)) {
     assert.equal(typeof message.payload, "object");
-    // What it is made of takes the parser ten times as long as the rest, and has a test of its own.
+    // Its payloads take the parser ten times as long as the rest, and have their own test.
     message.payload = {};
   }
   const folder = await Deno.makeTempDir();
   try {
-    // In a process of its own: the parser brings more packages than the gateway has.
+    // In a separate process: the parser has more dependencies than the gateway.
     await Deno.writeTextFile(`${folder}/check.ts`, CHECK);
     const child = new Deno.Command(Deno.execPath(), {
       args: ["run", "--allow-all", "--quiet", "--no-lock", "--no-config", `${folder}/check.ts`],
@@ -41,7 +45,7 @@ Deno.test("/asyncapi.json is valid for the AsyncAPI parser", async () => {
   }
 });
 
-Deno.test("/asyncapi.json has payloads that are JSON Schemas, which name nothing that is not there", async () => {
+Deno.test("/asyncapi.json has valid JSON Schemas as payloads, without dangling references", async () => {
   await using gateway = await openGateway();
   const { body } = await gateway.withToken(undefined).get("/asyncapi.json");
   const ajv = new Ajv({ allowUnionTypes: true });
@@ -53,7 +57,7 @@ Deno.test("/asyncapi.json has payloads that are JSON Schemas, which name nothing
   }
 });
 
-Deno.test("/asyncapi.json holds every operation, channel and declared event, and /docs links it", async () => {
+Deno.test("/asyncapi.json has every operation, channel and declared event, and /docs links it", async () => {
   await using gateway = await openGateway();
   const { app } = gateway;
   const anybody = gateway.withToken(undefined);
@@ -66,4 +70,39 @@ Deno.test("/asyncapi.json holds every operation, channel and declared event, and
     for (const stream of streams) assert.ok(body.channels[stream].messages[type] !== undefined, `${type} on ${stream}`);
   }
   assert.match((await anybody.get("/docs")).body, /href="asyncapi\.json"/);
+  for (const { prefix, notices = {} } of app.modules.flatMap((module) => module.channels ?? [])) {
+    for (const type of Object.keys(notices)) {
+      assert.ok(body.channels[prefix].messages[type] !== undefined, `${type} on ${prefix}`);
+      assert.equal(body.channels[prefix].messages[`${type}.publish`], undefined, `${type} is not for clients`);
+    }
+  }
+  assert.ok(body.channels.room.messages["member.read"] !== undefined);
+});
+
+Deno.test("/asyncapi.json lists each close code, error code and active limit, and how to retry", async () => {
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" });
+  const { body } = await gateway.withToken(undefined).get("/asyncapi.json");
+  const codes = (table: object) => Object.values<{ code: number }>(table as never).map(({ code }) => code).sort();
+  assert.deepEqual(codes(body["x-close-codes"]), codes(DISCONNECT));
+  assert.deepEqual(codes(body["x-error-codes"]), codes(ERRORS));
+  assert.deepEqual(codes(body["x-unsubscribe-codes"]), [2000, 2500]);
+  for (const { code, reconnect, description } of body["x-close-codes"]) {
+    assert.equal(reconnect, code % 1000 < 500 && code !== 1009, `${code}`);
+    assert.ok(description.length > 20, `${code}`);
+  }
+  const refusal = body["x-error-codes"].find(({ code }: { code: number }) => code === 111);
+  assert.deepEqual([refusal.message, refusal.temporary], ["too many requests", true]);
+  const limits = new Map(body["x-limits"].map(({ name, value }: { name: string; value: unknown }) => [name, value]));
+  assert.equal(limits.get("subscriptionsMax"), 1000);
+  assert.deepEqual(limits.get("rate"), WS_LIMITS.rate);
+  assert.match(body.info.description, /60 commands at once and 20 a second.* error 111.*doubled.*3013/s);
+  const kinds = gateway.app.modules.flatMap((module) => module.channels ?? []);
+  for (const { prefix, presenceMax } of kinds) assert.equal(body.channels[prefix]["x-presence-max"], presenceMax);
+});
+
+Deno.test("/asyncapi.json says if there is no rate limit", async () => {
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "off" });
+  const { body } = await gateway.withToken(undefined).get("/asyncapi.json");
+  assert.ok(!body["x-limits"].some(({ name }: { name: string }) => name === "rate"));
+  assert.match(body.info.description, /Commands are not rate-limited here/);
 });

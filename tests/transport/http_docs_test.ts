@@ -1,27 +1,17 @@
 // `/docs` in a real browser: it renders under its own strict policy, and Authorize and Try it out work.
 import assert from "node:assert/strict";
-import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
-import { createHttp } from "@/transport/http/server.ts";
-import { sampleGateway } from "./http_sample.ts";
+import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import { createHttpHandler } from "@/transport/http/server.ts";
+import { hasBrowser, launchBrowser } from "../browser.ts";
+import { createSampleGateway } from "./http_sample.ts";
 
-const CHROMIUM = "/usr/bin/chromium";
 const SCREENSHOT = Deno.env.get("DOCS_SCREENSHOT");
 
-function isInstalled(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-}
-
-/** Where a proxy would have put the gateway. */
+/** A path prefix of a proxy. */
 const PREFIX = "/team/gateway";
 
-const isMissing = !isInstalled(CHROMIUM);
-
 Deno.test("/docs names no other host and has no inline script or style", async () => {
-  const { call } = sampleGateway();
+  const { call } = createSampleGateway();
   const page = await (await call("/docs", { token: null })).text();
   assert.doesNotMatch(page, /https?:\/\//);
   assert.doesNotMatch(page, /<style|style=|<script>|onload=/);
@@ -38,15 +28,15 @@ Deno.test("/docs names no other host and has no inline script or style", async (
   }
 });
 
-Deno.test("/docs/ leads to /docs, behind a path prefix too", async () => {
-  const { call } = sampleGateway();
+Deno.test("/docs/ redirects to /docs, also behind a path prefix", async () => {
+  const { call } = createSampleGateway();
   const response = await call("/docs/", { token: null });
   assert.deepEqual([response.status, response.headers.get("Location")], [308, "../docs"]);
   assert.equal(new URL("../docs", "https://host.test/prefix/docs/").pathname, "/prefix/docs");
 });
 
-Deno.test("/docs, its files and the documents are answered again with 304, and packed for who takes gzip", async () => {
-  const { call } = sampleGateway({ corsOrigins: ["https://app.test"] });
+Deno.test("/docs, its files and the documents support 304 and gzip", async () => {
+  const { call } = createSampleGateway({ corsOrigins: ["https://app.test"] });
   const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
     call(path, { token: null, method, headers });
   const files = ["swagger-ui.css", "swagger-ui-bundle.js", "page.css", "init.js", "favicon.svg"];
@@ -62,7 +52,7 @@ Deno.test("/docs, its files and the documents are answered again with 304, and p
     assert.equal(await new Response(unpacked).text(), text, path);
     assert.ok(!isLong || bytes.length < text.length / 2, path);
     const tags = [plain, packed].map(({ headers }) => headers.get("ETag") ?? "");
-    assert.equal(new Set(tags).size, isLong ? 2 : 1, "bytes that differ have tags that differ");
+    assert.equal(new Set(tags).size, isLong ? 2 : 1, "different bytes have different ETags");
     for (const [n, tag] of tags.entries()) {
       assert.match(tag, /^"[\w-]+"$/, path);
       const accept: Record<string, string> = n === 0 ? {} : { "accept-encoding": "gzip" };
@@ -89,30 +79,24 @@ Deno.test("/docs, its files and the documents are answered again with 304, and p
 });
 
 Deno.test({
-  name: isMissing
-    ? `ignored, as there is no ${CHROMIUM}: /docs works in a browser`
-    : "/docs works in a browser behind a path prefix: no console error, Authorize and Try it out answer",
-  ignore: isMissing,
+  name: "/docs works in a browser behind a path prefix, with Authorize and Try it out",
+  ignore: !hasBrowser,
   fn: async () => {
-    const { deps } = sampleGateway();
-    const http = createHttp(deps);
+    const { deps } = createSampleGateway();
+    const http = createHttpHandler(deps);
     const server = Deno.serve(
       { port: 0, hostname: "127.0.0.1", onListen: () => {} },
       (request, { remoteAddr }) => http(unprefixed(request), remoteAddr.hostname),
     );
     let browser: Browser | undefined;
     try {
-      browser = await chromium.launch({
-        executablePath: CHROMIUM,
-        args: [
-          "--no-sandbox",
-          "--disable-gpu",
-          "--no-first-run",
-          "--disable-background-networking",
-          "--disable-component-update",
-          "--disable-sync",
-        ],
-      });
+      browser = await launchBrowser(
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+      );
       await tryOut(await browser.newPage(), `http://127.0.0.1:${server.addr.port}`);
     } finally {
       await browser?.close();
@@ -121,7 +105,7 @@ Deno.test({
   },
 });
 
-/** The request as a proxy passes it on that takes the prefix off; without it, there is nothing. */
+/** The request without the path prefix, as a proxy forwards it; `undefined` if it has none. */
 function unprefixed(request: Request): Request {
   const url = new URL(request.url);
   url.pathname = url.pathname.startsWith(PREFIX) ? url.pathname.slice(PREFIX.length) : "/nowhere";
@@ -149,9 +133,9 @@ async function tryOut(page: Page, origin: string): Promise<void> {
   await operation.locator(".opblock-summary-control").click();
   await operation.locator(".try-out__btn").click();
   await operation.locator(".execute").click();
-  const answer = operation.locator(".live-responses-table .response");
-  await answer.waitFor();
-  const text = await answer.innerText();
+  const response = operation.locator(".live-responses-table .response");
+  await response.waitFor();
+  const text = await response.innerText();
   if (SCREENSHOT !== undefined) await page.screenshot({ path: SCREENSHOT, fullPage: true });
   assert.match(text, /200/);
   assert.match(text, /"id": "room_1"/);

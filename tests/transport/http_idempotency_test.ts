@@ -1,11 +1,11 @@
-// `Idempotency-Key` over HTTP: one effect, one answer.
+// `Idempotency-Key` over HTTP: one effect, one response.
 import assert from "node:assert/strict";
-import { json, sampleGateway } from "./http_sample.ts";
+import { createSampleGateway, jsonRequest } from "./http_sample.ts";
 
-const keyed = (key: string, body: unknown = { name: "x" }) => json(body, "POST", { "Idempotency-Key": key });
+const keyed = (key: string, body: unknown = { name: "x" }) => jsonRequest(body, "POST", { "Idempotency-Key": key });
 
-Deno.test("the same key and body answers the same again and runs once", async () => {
-  const { call, sample } = sampleGateway();
+Deno.test("the same key and body returns the same response and executes once", async () => {
+  const { call, sample } = createSampleGateway();
   const first = await call("/v1/rooms", keyed("k1"));
   const again = await call("/v1/rooms", keyed("k1"));
   assert.equal(sample.runs, 1);
@@ -22,24 +22,24 @@ Deno.test("the same key and body answers the same again and runs once", async ()
   assert.equal(sample.runs, 2);
 });
 
-Deno.test("a key reused with another body or query answers 422", async () => {
-  const { call } = sampleGateway();
+Deno.test("a key reused with another body or query returns 422", async () => {
+  const { call } = createSampleGateway();
   await call("/v1/rooms", keyed("k"));
   const body = await call("/v1/rooms", keyed("k", { name: "y" }));
   assert.deepEqual([body.status, (await body.json()).code], [422, "idempotency_key_reused"]);
   assert.equal((await call("/v1/rooms?isDraft=true", keyed("k"))).status, 422);
 });
 
-Deno.test("a key in flight answers 409 with Retry-After", async () => {
-  const { call } = sampleGateway();
+Deno.test("a key in flight returns 409 with Retry-After", async () => {
+  const { call } = createSampleGateway();
   const [first, second] = await Promise.all([call("/v1/rooms", keyed("k")), call("/v1/rooms", keyed("k"))]);
   assert.equal(first.status, 201);
   assert.deepEqual([second.status, (await second.json()).code], [409, "idempotency_in_flight"]);
   assert.equal(second.headers.get("Retry-After"), "1");
 });
 
-Deno.test("a lasting refusal is kept, a passing one is not", async () => {
-  const { call, sample } = sampleGateway();
+Deno.test("a permanent failure is stored, a temporary one is not", async () => {
+  const { call, sample } = createSampleGateway();
   for (const name of ["taken", "busy", "bug"]) {
     const statuses = [];
     for (let time = 0; time < 2; time++) {
@@ -53,8 +53,8 @@ Deno.test("a lasting refusal is kept, a passing one is not", async () => {
   assert.equal(sample.runs, 5);
 });
 
-Deno.test("a malformed key answers 400", async () => {
-  const { call, sample } = sampleGateway();
+Deno.test("a malformed key returns 400", async () => {
+  const { call, sample } = createSampleGateway();
   for (const key of ["", "x".repeat(256), "naïve", "a\tb"]) {
     const response = await call("/v1/rooms", keyed(key));
     assert.deepEqual([response.status, (await response.json()).code], [400, "bad_request"], key);

@@ -1,21 +1,21 @@
-// `/openapi.json`: complete, consistent in itself, and true to what the server does.
+// `/openapi.json`: complete, consistent, and in accordance with the server.
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { Ajv2020 } from "npm:ajv@8.20.0/dist/2020.js";
 import { parse } from "@/core/dispatch.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { jsonPointer } from "@/core/text.ts";
-import { propertiesOf, Schemas } from "@/transport/http/openapi_schema.ts";
-import { upgradeRoute } from "@/transport/http/upgrade.ts";
+import { propertiesOf, Schemas } from "@/transport/shared/json_schema.ts";
+import { webSocketRoute } from "@/transport/ws/server.ts";
 import { openGateway } from "../harness.ts";
-import { sampleGateway } from "./http_sample.ts";
+import { createSampleGateway } from "./http_sample.ts";
 
-const Times = z.strictObject({ at: z.iso.datetime(), from: z.iso.datetime({ offset: true }) });
+const Times = z.strictObject({ until: z.iso.datetime(), from: z.iso.datetime({ offset: true }) });
 
-// deno-lint-ignore no-explicit-any -- a JSON document that the tests walk freely
+// deno-lint-ignore no-explicit-any -- tests read an arbitrary JSON document
 type Json = any;
 
-async function documentOf(gateway = sampleGateway()): Promise<Json> {
+async function documentOf(gateway = createSampleGateway()): Promise<Json> {
   const response = await gateway.call("/openapi.json", { token: null });
   assert.equal(response.headers.get("Content-Type"), "application/json");
   return await response.json();
@@ -30,22 +30,34 @@ function* valuesOf(value: Json, key: string): Generator<Json> {
   }
 }
 
-Deno.test("an operation with a rate of its own says how many calls it takes in what time", async () => {
+Deno.test("an operation with its own rate limit documents it", async () => {
   await using gateway = await openGateway();
   const { body: { paths } } = await (await gateway.as("alice")).get("/openapi.json");
-  assert.match(paths["/v1/rooms"].post.description, /\n\nAt most 10 calls in 100 s\.$/);
-  const edits = /\n\nAt most 20 calls in 4 s, of agents and services 50 in 5 s\.$/;
+  assert.match(
+    paths["/v1/rooms"].post.description,
+    /\n\nRate limit: 30 calls in 60 s by a principal and its agents; services/,
+  );
+  const edits = /\n\nRate limit: 20 calls in 4 s by a principal, and 50 calls in 5 s by its agents;/;
   assert.match(paths["/v1/messages/{id}"].patch.description, edits);
-  assert.ok(!paths["/v1/rooms"].get.description.includes("At most"));
+  assert.ok(!paths["/v1/rooms"].get.description.includes("Rate limit"));
 });
 
 Deno.test("the document has every operation and every route, each with its own operationId", async () => {
-  const gateway = sampleGateway({ routes: [upgradeRoute(() => new Response())] });
+  const gateway = createSampleGateway({ routes: [webSocketRoute(() => new Response())] });
   const document = await documentOf(gateway);
   assert.equal(document.openapi, "3.1.0");
   const ids = [...valuesOf(document.paths, "operationId")];
-  const own = ["ws.connect", "health.get", "metrics.get", "readiness.get", "docs.get", "docs.asset", "openapi.get"];
-  assert.deepEqual(ids.toSorted(), [...gateway.deps.operations.map(({ name }) => name), ...own].toSorted());
+  const builtIn = [
+    "ws.connect",
+    "home.get",
+    "health.get",
+    "metrics.get",
+    "readiness.get",
+    "docs.get",
+    "docs.asset",
+    "openapi.get",
+  ];
+  assert.deepEqual(ids.toSorted(), [...gateway.deps.operations.map(({ name }) => name), ...builtIn].toSorted());
   assert.ok(document.paths["/v1/rooms/{roomId}"].delete);
   const tags = new Set(document.tags.map(({ name }: Json) => name));
   const described = Object.values(document.paths).flatMap((path: Json) => Object.values(path));
@@ -59,18 +71,18 @@ Deno.test("no two paths of the document differ only in the names of their parame
   assert.equal(new Set(shapes).size, shapes.length);
 });
 
-Deno.test("what the document gives as a default or an example is what its schema takes", async () => {
+Deno.test("every default and example is valid for its schema", async () => {
   await using gateway = await openGateway();
   const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
-  // Patterns are read as by those who know no classes such as \p{Cc}.
+  // Without Unicode classes such as \p{Cc}, like many generators.
   const ajv = new Ajv2020({ strict: false, validateFormats: false, unicodeRegExp: false, logger: false });
   ajv.addSchema({ $id: "document", ...document });
-  const refused: string[] = [];
+  const invalid: string[] = [];
   let count = 0;
   const check = (pointer: string, value: Json): void => {
     count++;
     const validate = ajv.compile({ $ref: `document#${encodeURI(pointer)}` });
-    if (!validate(value)) refused.push(`${pointer}: ${ajv.errorsText(validate.errors)}`);
+    if (!validate(value)) invalid.push(`${pointer}: ${ajv.errorsText(validate.errors)}`);
   };
   const walk = (at: Json, pointer: string): void => {
     if (typeof at !== "object" || at === null) return;
@@ -81,19 +93,19 @@ Deno.test("what the document gives as a default or an example is what its schema
     }
   };
   walk(document, "");
-  assert.deepEqual(refused, []);
+  assert.deepEqual(invalid, []);
   assert.ok(count > 100);
 });
 
-Deno.test("an integer with no bound of its own is one of 64 bits, which clients would else make of 32", () => {
-  const schema = new Schemas().of(z.object({ seq: z.int(), limit: z.int().min(1).max(200) }), "output");
+Deno.test("an unbounded integer has the format int64", () => {
+  const schema = new Schemas().of(z.object({ lines: z.int(), columns: z.int().min(1).max(200) }), "output");
   assert.deepEqual(propertiesOf(new Schemas(), schema).properties, {
-    seq: { type: "integer", format: "int64" },
-    limit: { type: "integer", minimum: 1, maximum: 200 },
+    lines: { type: "integer", format: "int64" },
+    columns: { type: "integer", minimum: 1, maximum: 200 },
   });
 });
 
-Deno.test("every reference in the document leads somewhere", async () => {
+Deno.test("every reference in the document resolves", async () => {
   const document = await documentOf();
   const refs = new Set<string>(valuesOf(document, "$ref"));
   assert.ok(refs.size > 20);
@@ -104,7 +116,7 @@ Deno.test("every reference in the document leads somewhere", async () => {
   assert.ok(!JSON.stringify(document).includes("$defs"));
 });
 
-Deno.test("path and query become parameters with descriptions, the rest the body", async () => {
+Deno.test("path and query fields become parameters with descriptions, the others the body", async () => {
   const document = await documentOf();
   const list = document.paths["/v1/rooms"].get;
   const limit = list.parameters.find(({ name }: Json) => name === "limit");
@@ -112,14 +124,16 @@ Deno.test("path and query become parameters with descriptions, the rest the body
     name: "limit",
     in: "query",
     required: false,
-    description: "Rows wanted, 1 to 200",
+    description: "Maximum number of items on the page",
     schema: { default: 50, type: "integer", minimum: 1, maximum: 200 },
   });
   assert.equal(list.requestBody, undefined);
   const update = document.paths["/v1/rooms/{roomId}"].patch;
   const roomId = update.parameters.find(({ name }: Json) => name === "roomId");
   assert.deepEqual([roomId.in, roomId.required, roomId.example], ["path", true, "room_1"]);
-  const { schema, example } = update.requestBody.content["application/json"];
+  const { schema: { $ref }, example } = update.requestBody.content["application/json"];
+  assert.equal($ref, "#/components/schemas/RoomUpdateRequest");
+  const schema = document.components.schemas.RoomUpdateRequest;
   assert.deepEqual(Object.keys(schema.properties).toSorted(), ["name", "version"]);
   assert.equal(schema.required, undefined);
   assert.deepEqual(example, { name: "Renamed" });
@@ -132,34 +146,37 @@ Deno.test("path and query become parameters with descriptions, the rest the body
   assert.ok(document.paths["/v1/rooms/{roomId}"].get.responses["304"]);
 });
 
-Deno.test("every possible problem stands under its status with its codes and an example of each", async () => {
+Deno.test("every possible problem is listed by status, with codes as data and as text", async () => {
   const document = await documentOf();
   const create = document.paths["/v1/rooms"].post;
   const codesOf = (status: string): string[] => {
-    const name = create.responses[status].$ref.split("/").at(-1);
-    const content = document.components.responses[name].content["application/problem+json"];
-    const codes = content.schema.allOf[1].properties.code.enum;
-    assert.deepEqual(Object.keys(content.examples), codes);
-    for (const code of codes) assert.equal(content.examples[code].value.status, Number(status));
+    const { $ref, description } = create.responses[status];
+    const shared = document.components.responses[$ref.split("/").at(-1)].content["application/problem+json"];
+    assert.deepEqual(shared.schema, { $ref: "#/components/schemas/Problem" });
+    const codes: string[] = create["x-problem-codes"][status];
+    for (const code of codes) {
+      assert.ok(description.includes(`\`${code}\`: `), code);
+      assert.equal(shared.examples[code].value.status, Number(status));
+    }
     return codes;
   };
-  assert.deepEqual(codesOf("409"), ["idempotency_in_flight", "slug_taken"]);
+  assert.deepEqual(codesOf("409"), ["idempotency_in_flight", "response_not_stored", "slug_taken"]);
   assert.deepEqual(codesOf("401"), ["token_expired", "token_revoked", "unauthenticated"]);
   assert.deepEqual(codesOf("422"), ["idempotency_key_reused", "unknown_field", "validation_failed"]);
   for (const status of ["400", "403", "406", "413", "415", "429", "500", "503"]) assert.ok(create.responses[status]);
 });
 
-Deno.test("public routes need no security, everything else needs the bearer token", async () => {
+Deno.test("public routes need no token, all others need a bearer token", async () => {
   const document = await documentOf();
   assert.deepEqual(document.security, [{ bearer: [] }]);
   assert.deepEqual(document.paths["/health"].get.security, []);
   assert.equal(document.paths["/v1/rooms"].get.security, undefined);
 });
 
-Deno.test("the document asks of headers what the server asks of them", async () => {
-  const gateway = sampleGateway();
+Deno.test("header patterns of the document match those of the server", async () => {
+  const gateway = createSampleGateway();
   const { parameters } = (await documentOf(gateway)).components;
-  // An id of another form is replaced, not refused.
+  // An invalid id is replaced, not rejected.
   assert.equal(parameters.RequestId.schema.pattern, undefined);
   const ifMatch = new RegExp(parameters.IfMatch.schema.pattern, "u");
   for (const tag of ["*", '"1"', 'W/"1"', '"1.zzz"', "", "1", '"-1"', '"1", "2"', `"${"9".repeat(16)}"`]) {
@@ -172,7 +189,7 @@ Deno.test("the document asks of headers what the server asks of them", async () 
   }
 });
 
-Deno.test("pages may send and read every header that the document names", async () => {
+Deno.test("CORS allows and exposes every documented header", async () => {
   const origin = "https://app.example";
   await using gateway = await openGateway({ SVC_CORS_ALLOW_ORIGINS: origin });
   const { body: document } = await gateway.withToken(undefined).get("/openapi.json");
@@ -190,28 +207,28 @@ Deno.test("pages may send and read every header that the document names", async 
   assert.deepEqual(read.filter((name) => !listed("Access-Control-Expose-Headers").includes(name)), []);
 });
 
-Deno.test("a time that must be in UTC says so in the document and when it is not", () => {
+Deno.test("a time that must be in UTC is documented and validated", () => {
   const { properties } = propertiesOf(new Schemas(), new Schemas().of(Times, "input"));
-  assert.deepEqual(properties["at"], { type: "string", format: "date-time", pattern: "Z$" });
+  assert.deepEqual(properties["until"], { type: "string", format: "date-time", pattern: "Z$" });
   assert.deepEqual(properties["from"], { type: "string", format: "date-time" });
   assert.deepEqual(new Schemas().of(Times, "output")["properties"], {
-    at: { type: "string", format: "date-time" },
+    until: { type: "string", format: "date-time" },
     from: { type: "string", format: "date-time" },
   });
-  assert.throws(() => parse(Times, { at: "2026-03-01T09:00:00+00:00", from: "2026-03-01T09:00:00+01:00" }), {
-    message: "/at: Expected a time such as 2026-03-01T09:00:00Z",
+  assert.throws(() => parse(Times, { until: "2026-03-01T09:00:00+00:00", from: "2026-03-01T09:00:00+01:00" }), {
+    message: "/until: expected a time such as 2026-03-01T09:00:00Z",
   });
 });
 
-Deno.test("a type in the document is one, and null at most besides, as generators of clients ask for", async () => {
+Deno.test("each schema has one type, and null at most", async () => {
   const document = await documentOf();
   for (const type of valuesOf(document.paths, "type")) {
     if (Array.isArray(type)) assert.ok(type.length === 2 && type.includes("null"), JSON.stringify(type));
   }
 });
 
-Deno.test("every file of the documentation is of a type that the document names", async () => {
-  const gateway = sampleGateway();
+Deno.test("every documentation file has a documented media type", async () => {
+  const gateway = createSampleGateway();
   const { get } = (await documentOf(gateway)).paths["/docs/{asset}"];
   const types = Object.keys(get.responses["200"].content);
   for (const asset of get.parameters[0].schema.enum) {
@@ -221,7 +238,7 @@ Deno.test("every file of the documentation is of a type that the document names"
   }
 });
 
-Deno.test("a name that differs between input and output becomes two, and so does what refers to it", () => {
+Deno.test("a schema that differs between input and output gets two names, and so do its referrers", () => {
   const schemas = new Schemas();
   const Leaf = z.object({ size: z.int().default(1) }).meta({ id: "Leaf" });
   const Tree = z.object({ leaf: Leaf }).meta({ id: "Tree" });
@@ -229,7 +246,7 @@ Deno.test("a name that differs between input and output becomes two, and so does
   const Both = z.object({ tree: Tree, same: Same });
   const input = schemas.of(Both, "input");
   const output = schemas.of(Both, "output");
-  const document = JSON.parse(schemas.seal({ input, output, components: {} }));
+  const document = JSON.parse(schemas.serialize({ input, output, components: {} }));
   assert.deepEqual(Object.keys(document.components.schemas).toSorted(), [
     "Leaf",
     "LeafInput",
@@ -244,7 +261,7 @@ Deno.test("a name that differs between input and output becomes two, and so does
   assert.equal(document.components.schemas.LeafInput.required, undefined);
 });
 
-Deno.test("unions, recursion and named inputs are described as well", async () => {
+Deno.test("unions, recursive schemas and named inputs are described", async () => {
   const Node: z.ZodType = z.object({
     get children() {
       return z.array(Node);
@@ -263,9 +280,10 @@ Deno.test("unions, recursion and named inputs are described as well", async () =
     output: Node,
     run: () => Promise.resolve({ children: [] }),
   });
-  const gateway = sampleGateway({ operations: [operation] });
+  const gateway = createSampleGateway({ operations: [operation] });
   const { paths, components } = await documentOf(gateway);
-  const { schema } = paths["/v1/trees/{id}/pick"].post.requestBody.content["application/json"];
+  const { schema: { $ref } } = paths["/v1/trees/{id}/pick"].post.requestBody.content["application/json"];
+  const schema = components.schemas[$ref.split("/").at(-1)];
   assert.deepEqual(schema.oneOf.map(({ required }: Json) => required), [["kind", "depth"], ["kind"]]);
   assert.deepEqual(schema.oneOf.map(({ properties }: Json) => properties.id), [undefined, undefined]);
   assert.ok(Object.values(components.schemas).some((json: Json) => json.properties?.children?.type === "array"));

@@ -1,10 +1,10 @@
-// Ordinary routes and the probes: the same door as operations, their own answers.
+// Routes of modules and the probes: handled like operations, with their own responses.
 import assert from "node:assert/strict";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
-import { upgradeRoute } from "@/transport/http/upgrade.ts";
+import { webSocketRoute } from "@/transport/ws/server.ts";
 import { pause } from "../wait.ts";
-import { json, sampleGateway } from "./http_sample.ts";
+import { createSampleGateway, jsonRequest } from "./http_sample.ts";
 
 const document = { responses: { 200: { description: "Fine" } } };
 
@@ -51,13 +51,13 @@ const ROUTES: Route[] = [{
   method: "GET",
   path: "/v1/slow",
   auth: "public",
-  isLong: true,
+  hasNoTimeout: true,
   document,
   handle: () => new Promise((resolve) => setTimeout(() => resolve(new Response("done")), 40)),
 }];
 
 Deno.test("a bearer route gets the actor, the parameters and the address", async () => {
-  const { call } = sampleGateway({ routes: ROUTES });
+  const { call } = createSampleGateway({ routes: ROUTES });
   const response = await call("/v1/files/f%201/content");
   assert.equal(await response.text(), "alice f 1 192.0.2.1");
   assert.equal(response.headers.get("Cache-Control"), "private");
@@ -67,23 +67,23 @@ Deno.test("a bearer route gets the actor, the parameters and the address", async
   assert.deepEqual([narrow.status, (await narrow.json()).code], [403, "scope_missing"]);
 });
 
-Deno.test("what no id has is not found, and asked of no store", async () => {
-  const { call } = sampleGateway({ routes: ROUTES });
-  const answer = await call("/v1/files/f%00/content");
-  assert.deepEqual([answer.status, (await answer.json()).code], [404, "not_found"]);
+Deno.test("unsafe text in an id returns 404 without a read", async () => {
+  const { call } = createSampleGateway({ routes: ROUTES });
+  const response = await call("/v1/files/f%00/content");
+  assert.deepEqual([response.status, (await response.json()).code], [404, "not_found"]);
 });
 
-Deno.test("a route reads its own body or gets it parsed", async () => {
-  const { call } = sampleGateway({ routes: ROUTES });
+Deno.test("a route reads its body as a stream or gets parsed JSON", async () => {
+  const { call } = createSampleGateway({ routes: ROUTES });
   const bytes = await call("/v1/files/f/content", { method: "PUT", body: new Uint8Array(5000) });
   assert.deepEqual(await bytes.json(), { body: null, size: 5000 });
-  const hook = await call("/v1/hooks/abc", { ...json({ a: 1 }), token: null });
+  const hook = await call("/v1/hooks/abc", { ...jsonRequest({ a: 1 }), token: null });
   assert.deepEqual(await hook.json(), { body: { a: 1 } });
-  assert.equal((await call("/v1/hooks/abc", { ...json("{"), token: null })).status, 400);
+  assert.equal((await call("/v1/hooks/abc", { ...jsonRequest("{"), token: null })).status, 400);
 });
 
-Deno.test("what a route throws is a problem, and its redirects get the headers too", async () => {
-  const { call } = sampleGateway({ routes: ROUTES });
+Deno.test("errors of a route become problems, and its redirects have the common headers", async () => {
+  const { call } = createSampleGateway({ routes: ROUTES });
   assert.equal((await call("/v1/hooks/bad", { method: "POST" })).status, 401);
   const bug = await call("/v1/hooks/bug", { method: "POST" });
   assert.equal(bug.status, 500);
@@ -94,11 +94,11 @@ Deno.test("what a route throws is a problem, and its redirects get the headers t
   assert.ok(moved.headers.get("X-Request-Id"));
 });
 
-Deno.test("HEAD lets go of a content that nobody will read", async () => {
+Deno.test("HEAD cancels the unread content", async () => {
   let isCancelled = false;
   const route: Route = {
     name: "file.stream",
-    summary: "Read a file that stays open until it was read",
+    summary: "Read a file that stays open until it is read",
     tag: "file",
     method: "GET",
     path: "/v1/stream",
@@ -109,79 +109,79 @@ Deno.test("HEAD lets go of a content that nobody will read", async () => {
         headers: { "Content-Length": "5" },
       }),
   };
-  const { call } = sampleGateway({ routes: [route] });
+  const { call } = createSampleGateway({ routes: [route] });
   const response = await call("/v1/stream", { method: "HEAD" });
   assert.deepEqual([response.status, response.headers.get("Content-Length"), response.body], [200, "5", null]);
   assert.ok(isCancelled);
 });
 
-Deno.test("a long route has no time-out", async () => {
-  const { call } = sampleGateway({ routes: ROUTES, requestTimeoutMs: 10 });
+Deno.test("a route without a timeout is not aborted", async () => {
+  const { call } = createSampleGateway({ routes: ROUTES, requestTimeoutMs: 10 });
   assert.equal(await (await call("/v1/slow")).text(), "done");
 });
 
-Deno.test("/ws is answered by the upgrade, and only GET reaches it", async () => {
-  const asked: string[] = [];
+Deno.test("/ws calls the upgrade for GET only", async () => {
+  const upgrades: string[] = [];
   const upgrade = (request: Request, ip: string): Response => {
-    asked.push(`${new URL(request.url).search} ${ip}`);
+    upgrades.push(`${new URL(request.url).search} ${ip}`);
     return new Response(null, { status: 204 });
   };
-  const { call, metrics } = sampleGateway({ routes: [upgradeRoute(upgrade)] });
+  const { call, metrics } = createSampleGateway({ routes: [webSocketRoute(upgrade)] });
   assert.equal((await call("/ws?token=abc", { token: null })).status, 204);
-  assert.deepEqual(asked, ["?token=abc 192.0.2.1"]);
+  assert.deepEqual(upgrades, ["?token=abc 192.0.2.1"]);
   assert.equal((await call("/ws", { method: "POST" })).status, 405);
   assert.match(await metrics.registry.metrics(), /requests_total\{method="GET",path="\/ws"\} 1/);
 });
 
-Deno.test("/health answers OK in plain text without a token", async () => {
-  const { call } = sampleGateway();
+Deno.test("/health returns OK in plain text without a token", async () => {
+  const { call } = createSampleGateway();
   const response = await call("/health", { token: null });
   assert.equal(response.status, 200);
   assert.match(response.headers.get("Content-Type") ?? "", /^text\/plain/);
   assert.equal(await response.text(), "OK");
 });
 
-Deno.test("/metrics is in the Prometheus format, and wants its token when there is one", async () => {
-  const open = await sampleGateway().call("/metrics", { token: null });
+Deno.test("/metrics is in the Prometheus format, and requires its token if there is one", async () => {
+  const open = await createSampleGateway().call("/metrics", { token: null });
   assert.match(open.headers.get("Content-Type") ?? "", /^text\/plain; version=0\.0\.4/);
   assert.match(await open.text(), /^# HELP svc_build_info /m);
-  const { call } = sampleGateway({ metricsToken: "s3cret" });
+  const { call } = createSampleGateway({ metricsToken: "s3cret" });
   assert.equal((await call("/metrics", { token: null })).status, 401);
   assert.equal((await call("/metrics", { token: "s3cret2" })).status, 401);
   assert.equal((await call("/metrics", { token: "s3cret" })).status, 200);
 });
 
-Deno.test("readiness answers 200 or 503 with its checks", async () => {
-  const ready = await sampleGateway().call("/v1/collaboration/ready", { token: null });
+Deno.test("readiness returns 200 or 503 with its checks", async () => {
+  const ready = await createSampleGateway().call("/v1/collaboration/ready", { token: null });
   assert.deepEqual([ready.status, await ready.json()], [200, { isReady: true, checks: { store: true } }]);
   const checks = { store: true, draining: true };
-  const { call } = sampleGateway({ ready: () => Promise.resolve({ isReady: false, checks }) });
+  const { call } = createSampleGateway({ checkReadiness: () => Promise.resolve({ isReady: false, checks }) });
   const draining = await call("/v1/collaboration/ready", { token: null });
   assert.deepEqual([draining.status, await draining.json()], [503, { isReady: false, checks }]);
 });
 
-Deno.test("who asks at once for readiness, which takes a write to find out, shares one answer", async () => {
-  let asked = 0;
-  const { call } = sampleGateway({
-    async ready() {
-      asked++;
+Deno.test("concurrent readiness requests share one check", async () => {
+  let checks = 0;
+  const { call } = createSampleGateway({
+    async checkReadiness() {
+      checks++;
       await pause(5);
       return { isReady: true, checks: {} };
     },
   });
-  const ask = async (): Promise<number> => (await call("/v1/collaboration/ready", { token: null })).status;
-  assert.deepEqual(new Set(await Promise.all(Array.from({ length: 20 }, ask))), new Set([200]));
-  assert.equal(asked, 1);
-  await ask();
-  assert.equal(asked, 2);
+  const request = async (): Promise<number> => (await call("/v1/collaboration/ready", { token: null })).status;
+  assert.deepEqual(new Set(await Promise.all(Array.from({ length: 20 }, request))), new Set([200]));
+  assert.equal(checks, 1);
+  await request();
+  assert.equal(checks, 2);
 });
 
-Deno.test("a route that writes is counted as operations that write are, and one that reads is not", async () => {
+Deno.test("writing routes count against the write rate, reading ones do not", async () => {
   const keys: string[] = [];
-  const { call } = sampleGateway({
+  const { call } = createSampleGateway({
     routes: ROUTES,
     limits: {
-      takeGeneral: (key, { burst }) => {
+      consumeRate: (key, { burst }) => {
         keys.push(key.slice(0, key.indexOf(":")));
         const isAllowed = keys.filter((one) => one === "writes").length <= burst;
         return Promise.resolve({ isAllowed, limit: burst, remaining: 0, resetMs: 1500 });
@@ -195,7 +195,7 @@ Deno.test("a route that writes is counted as operations that write are, and one 
   await (await call(path)).body?.cancel();
   assert.deepEqual(keys, ["requests"]);
   assert.equal((await call(path, { method: "PUT", body: "abc" })).status, 200);
-  const refused = await call(path, { method: "PUT", body: "abc" });
-  assert.deepEqual([refused.status, (await refused.json()).code], [429, "rate_limited"]);
-  assert.equal(refused.headers.get("Retry-After"), "2");
+  const rejected = await call(path, { method: "PUT", body: "abc" });
+  assert.deepEqual([rejected.status, (await rejected.json()).code], [429, "rate_limited"]);
+  assert.equal(rejected.headers.get("Retry-After"), "2");
 });

@@ -1,13 +1,13 @@
-// A small gateway of made-up operations for the tests of the HTTP transport: a few rooms in memory, no port, no store.
+// A small gateway with sample operations for the tests of the HTTP transport: in memory, without port and store.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { createDispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
-import type { RunOnce, StoredAnswer } from "@/core/idempotency.ts";
+import type { RunOnce, StoredResponse } from "@/core/idempotency.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import { pageInput, pageOf } from "@/core/page.ts";
-import { createHttp, type HttpDeps } from "@/transport/http/server.ts";
+import { pageInput, pageSchema } from "@/core/page.ts";
+import { createHttpHandler, type HttpDeps } from "@/transport/http/server.ts";
 
 const Id = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
 const Kind = z.enum(["public", "private"]);
@@ -20,16 +20,16 @@ const Room = z.strictObject({
 }).meta({ id: "Room", description: "A room" });
 type Room = z.output<typeof Room>;
 
-/** What the sample keeps, for tests to look at. */
-export type Sample = {
+/** The state of the sample, for tests to inspect. */
+export type SampleState = {
   rooms: Map<string, Room>;
   inputs: unknown[];
   signals: AbortSignal[];
   runs: number;
 };
 
-/** Operations over `sample`: each kind of binding there is. */
-export function sampleOperations(sample: Sample): Operation[] {
+/** Operations on `sample`, with every kind of binding. */
+export function createSampleOperations(sample: SampleState): Operation[] {
   const roomOf = (id: string): Room => {
     const room = sample.rooms.get(id);
     if (room === undefined) throw new Fault("not_found", "No such room");
@@ -40,7 +40,7 @@ export function sampleOperations(sample: Sample): Operation[] {
       name: "room.create",
       summary: "Create a room",
       access: { scope: "room.write" },
-      http: { method: "POST", path: "/v1/rooms", status: 201, also: [200] },
+      http: { method: "POST", path: "/v1/rooms", status: 201, otherStatuses: [200] },
       input: z.strictObject({
         name: Room.shape.name,
         kind: Kind.default("public"),
@@ -55,7 +55,7 @@ export function sampleOperations(sample: Sample): Operation[] {
         sample.inputs.push(input);
         if (input.name === "taken") throw new Fault("slug_taken", "There is a room of that name");
         if (input.name === "busy") throw new Fault("rate_limited", "Slow down", { retryAfterMs: 2500 });
-        if (input.name === "bug") throw new TypeError("secret detail of ours");
+        if (input.name === "bug") throw new TypeError("secret detail");
         const room = {
           id: `room_${sample.rooms.size + 1}`,
           name: input.name,
@@ -80,7 +80,7 @@ export function sampleOperations(sample: Sample): Operation[] {
         isArchived: z.boolean().optional(),
         since: z.union([z.literal("start"), z.string()]).optional(),
       }),
-      output: pageOf(Room),
+      output: pageSchema(Room),
       run(_context, input) {
         sample.inputs.push(input);
         return Promise.resolve({ items: [...sample.rooms.values()], nextCursor: null, hasMore: false });
@@ -153,7 +153,7 @@ export function sampleOperations(sample: Sample): Operation[] {
       http: { method: "GET", path: "/v1/collaboration/sync", status: 200 },
       input: z.strictObject({ wait: z.int().min(0).max(60).default(0) }),
       output: z.object({ waited: z.boolean() }),
-      run: (context) => waitFor(sample, context.signal, 80),
+      run: (context) => waitOrAbort(sample, context.signal, 80),
     }),
     defineOperation({
       name: "sync.slow",
@@ -162,12 +162,16 @@ export function sampleOperations(sample: Sample): Operation[] {
       http: { method: "GET", path: "/v1/collaboration/slow", status: 200 },
       input: z.strictObject({}),
       output: z.object({ waited: z.boolean() }),
-      run: (context) => waitFor(sample, context.signal, 80),
+      run: (context) => waitOrAbort(sample, context.signal, 80),
     }),
   ];
 }
 
-async function waitFor(sample: Sample, signal: AbortSignal | undefined, ms: number): Promise<{ waited: boolean }> {
+async function waitOrAbort(
+  sample: SampleState,
+  signal: AbortSignal | undefined,
+  ms: number,
+): Promise<{ waited: boolean }> {
   if (signal !== undefined) sample.signals.push(signal);
   await new Promise<void>((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
@@ -199,25 +203,25 @@ export function authenticate(token: string): Promise<Actor> {
 }
 
 /** `RunOnce` in memory. */
-export function memoryRunOnce(): RunOnce {
-  const kept = new Map<string, { fingerprint: string; answer: StoredAnswer | undefined }>();
+export function createMemoryRunOnce(): RunOnce {
+  const entries = new Map<string, { fingerprint: string; response: StoredResponse | undefined }>();
   return async (scope, fingerprint, work) => {
     const id = JSON.stringify(scope);
-    const known = kept.get(id);
-    if (known !== undefined && known.fingerprint !== fingerprint) {
+    const entry = entries.get(id);
+    if (entry !== undefined && entry.fingerprint !== fingerprint) {
       throw new Fault("idempotency_key_reused", "The key belongs to another request");
     }
-    if (known !== undefined) {
-      if (known.answer === undefined) throw new Fault("idempotency_in_flight", "The first request is still running");
-      return { answer: known.answer, isReplay: true };
+    if (entry !== undefined) {
+      if (entry.response === undefined) throw new Fault("idempotency_in_flight", "The first request is still running");
+      return { response: entry.response, isReplay: true };
     }
-    kept.set(id, { fingerprint, answer: undefined });
+    entries.set(id, { fingerprint, response: undefined });
     try {
-      const answer = await work();
-      kept.set(id, { fingerprint, answer });
-      return { answer, isReplay: false };
+      const response = await work();
+      entries.set(id, { fingerprint, response: response });
+      return { response, isReplay: false };
     } catch (error) {
-      kept.delete(id);
+      entries.delete(id);
       throw error;
     }
   };
@@ -225,28 +229,28 @@ export function memoryRunOnce(): RunOnce {
 
 export type Call = (path: string, init?: RequestInit & { ip?: string; token?: string | null }) => Promise<Response>;
 
-/** A gateway of the sample; `call` sends as alice unless told otherwise. */
-export function sampleGateway(
+/** A gateway of the sample; `call` authenticates as alice by default. */
+export function createSampleGateway(
   overrides: Partial<HttpDeps> = {},
-): { call: Call; sample: Sample; metrics: Metrics; deps: HttpDeps } {
-  const sample: Sample = { rooms: new Map(), inputs: [], signals: [], runs: 0 };
+): { call: Call; sample: SampleState; metrics: Metrics; deps: HttpDeps } {
+  const sample: SampleState = { rooms: new Map(), inputs: [], signals: [], runs: 0 };
   sample.rooms.set("room_1", { id: "room_1", name: "One", kind: "public", tags: [], version: 3 });
   const metrics = overrides.metrics ?? new Metrics();
   const deps: HttpDeps = {
-    operations: sampleOperations(sample),
+    operations: createSampleOperations(sample),
     dispatch: createDispatch({
       metrics,
-      takeRate: undefined,
-      writes: { perSecond: 1, burst: 1 },
+      consumeRate: undefined,
+      writeRate: { perSecond: 1, burst: 1 },
     }),
     authenticate,
-    runOnce: memoryRunOnce(),
+    runOnce: createMemoryRunOnce(),
     metrics,
-    ready: () => Promise.resolve({ isReady: true, checks: { store: true } }),
+    checkReadiness: () => Promise.resolve({ isReady: true, checks: { store: true } }),
     version: "0.1.0",
     ...overrides,
   };
-  const http = createHttp(deps);
+  const http = createHttpHandler(deps);
   const call: Call = (path, { ip = "192.0.2.1", token = "alice", headers, ...init } = {}) => {
     const all = new Headers(headers);
     if (token !== null && !all.has("Authorization")) all.set("Authorization", `Bearer ${token}`);
@@ -256,7 +260,7 @@ export function sampleGateway(
 }
 
 /** A JSON body with its content type. */
-export function json(value: unknown, method = "POST", headers: Record<string, string> = {}): RequestInit {
+export function jsonRequest(value: unknown, method = "POST", headers: Record<string, string> = {}): RequestInit {
   return {
     method,
     headers: { "Content-Type": "application/json", ...headers },

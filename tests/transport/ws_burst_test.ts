@@ -1,26 +1,26 @@
-// Bursts, losses, stalls and evictions in any order, and clients that do what the SDKs do: each hears everything once and in order.
+// Random bursts, losses, stalls and evictions, with clients that recover like the SDKs.
 import assert from "node:assert/strict";
 import * as fc from "npm:fast-check@4.10.2";
 import type { StoredEvent } from "@/core/event.ts";
 import { streamKey } from "@/ports/store.ts";
 import { pause } from "../wait.ts";
-import { type FakeSocket, type Rig, rig, SMALL, TENANT } from "./ws_rig.ts";
+import { createHubHarness, type FakeSocket, type HubHarness, TENANT, TEST_LIMITS } from "./ws_harness.ts";
 
 const room = "room:a";
 const CLIENTS = 3;
 
-/** A client that keeps its position, and comes back with it whenever it is sent away. */
+/** A client that stores its position and recovers from it after each disconnect. */
 class Client {
-  readonly seen: number[] = [];
+  readonly offsets: number[] = [];
   isUnrecovered = false;
-  readonly #rig: Rig;
-  #peer: Awaited<ReturnType<Rig["connect"]>> | undefined;
-  #taken = 0;
+  readonly #hub: HubHarness;
+  #peer: Awaited<ReturnType<HubHarness["connect"]>> | undefined;
+  #consumed = 0;
   #id = 1;
   #epoch = "";
 
-  constructor(own: Rig) {
-    this.#rig = own;
+  constructor(harness: HubHarness) {
+    this.#hub = harness;
   }
 
   get socket(): FakeSocket | undefined {
@@ -28,42 +28,42 @@ class Client {
   }
 
   async connect(isStuck = false): Promise<void> {
-    this.#taken = 0;
-    this.#peer = await this.#rig.connect("alice");
-    this.#peer.socket.isStuck = isStuck;
+    this.#consumed = 0;
+    this.#peer = await this.#hub.connect("alice");
+    this.#peer.socket.isStalled = isStuck;
     this.#subscribe();
   }
 
-  /** Its network is gone, without a word. */
-  cut(): void {
-    this.#peer?.connection.gone();
+  /** Simulates a lost network. */
+  dropConnection(): void {
+    this.#peer?.connection.onSocketClosed();
     if (this.#peer?.socket.isOpen) this.#peer.socket.close();
   }
 
-  /** Takes whatever has come. */
-  async hear(): Promise<void> {
+  /** Processes all received frames. */
+  async consume(): Promise<void> {
     const { socket } = this;
     if (socket === undefined) return;
-    for (; this.#taken < socket.frames.length; this.#taken++) {
-      for (const line of (socket.frames[this.#taken] ?? "").split("\n")) this.#hearLine(JSON.parse(line));
+    for (; this.#consumed < socket.frames.length; this.#consumed++) {
+      for (const line of (socket.frames[this.#consumed] ?? "").split("\n")) this.#handleMessage(JSON.parse(line));
     }
-    if (!socket.isOpen) await this.connect(socket.isStuck);
+    if (!socket.isOpen) await this.connect(socket.isStalled);
   }
 
-  // deno-lint-ignore no-explicit-any -- whatever came
-  #hearLine({ subscribe, error, push }: any): void {
+  // deno-lint-ignore no-explicit-any -- tests read arbitrary JSON
+  #handleMessage({ subscribe, error, push }: any): void {
     if (subscribe !== undefined) {
       if (subscribe.recovered !== true) this.isUnrecovered = true;
       this.#epoch = subscribe.epoch;
-      for (const { offset } of subscribe.publications ?? []) this.seen.push(offset);
+      for (const { offset } of subscribe.publications ?? []) this.offsets.push(offset);
     } else if (error !== undefined || push?.unsubscribe !== undefined) {
       assert.ok(error?.temporary ?? push.unsubscribe.code === 2500);
       this.#subscribe();
-    } else if (push?.pub !== undefined) this.seen.push(push.pub.offset);
+    } else if (push?.pub !== undefined) this.offsets.push(push.pub.offset);
   }
 
   #subscribe(): void {
-    const position = { recover: true, offset: this.seen.at(-1) ?? 0, epoch: this.#epoch };
+    const position = { recover: true, offset: this.offsets.at(-1) ?? 0, epoch: this.#epoch };
     this.#peer?.connection.receive(JSON.stringify({ id: ++this.#id, subscribe: { channel: room, ...position } }));
   }
 }
@@ -81,45 +81,48 @@ const step = fc.oneof(
   }),
 );
 
-Deno.test("whatever bursts, losses, stalls and evictions come, each client hears everything once and in order", async () => {
+Deno.test("each client receives every event once and in order, despite bursts, losses, stalls and evictions", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
-      const own = rig({ limits: { ...SMALL, outboxMaxBytes: 20_000, replyMaxBytes: 5000, replyMaxEvents: 150 } });
-      const clients = Array.from({ length: CLIENTS }, () => new Client(own));
+      const harness = createHubHarness({
+        limits: { ...TEST_LIMITS, outboxMaxBytes: 20_000, replyMaxBytes: 5000, replyMaxEvents: 150 },
+      });
+      const clients = Array.from({ length: CLIENTS }, () => new Client(harness));
       for (const client of clients) await client.connect();
-      const tell = (events: StoredEvent[]) => own.bus.publish(streamKey(TENANT, room), { kind: "events", events });
-      for (const one of steps) {
-        const socket = "who" in one ? clients[one.who]?.socket : undefined;
-        if (one.kind === "burst") {
-          tell(Array.from({ length: one.count }, () => own.log.append(room, "x".repeat(one.length))));
-        } else if (one.kind === "lost") own.log.append(room);
-        else if (one.kind === "wait") await pause(one.ms);
-        else if (one.kind === "evict") {
-          own.emit(room, null, { kind: "evict", principalIds: "*", reason: "asked anew", resubscribe: true });
-        } else if (one.kind === "cut") clients[one.who]?.cut();
-        else if (socket !== undefined) read(socket, one.kind === "stall");
-        for (const client of clients) await client.hear();
+      const publish = (events: StoredEvent[]) =>
+        harness.bus.publish(streamKey(TENANT, room), { kind: "events", events });
+      for (const action of steps) {
+        const socket = "who" in action ? clients[action.who]?.socket : undefined;
+        if (action.kind === "burst") {
+          publish(Array.from({ length: action.count }, () => harness.log.append(room, "x".repeat(action.length))));
+        } else if (action.kind === "lost") harness.log.append(room);
+        else if (action.kind === "wait") await pause(action.ms);
+        else if (action.kind === "evict") {
+          harness.emit(room, null, { kind: "evict", principalIds: "*", reason: "resubscribe", resubscribe: true });
+        } else if (action.kind === "cut") clients[action.who]?.dropConnection();
+        else if (socket !== undefined) read(socket, action.kind === "stall");
+        for (const client of clients) await client.consume();
       }
-      const { seq: head } = own.emit(room);
-      for (let tries = 0; tries < 500 && clients.some(({ seen }) => seen.at(-1) !== head); tries++) {
+      const { seq: head } = harness.emit(room);
+      for (let tries = 0; tries < 500 && clients.some(({ offsets }) => offsets.at(-1) !== head); tries++) {
         for (const { socket } of clients) if (socket !== undefined) read(socket, false);
-        for (const client of clients) await client.hear();
+        for (const client of clients) await client.consume();
         await pause(tries < 20 ? 0 : 3);
       }
-      for (const { seen, isUnrecovered } of clients) {
-        assert.deepEqual(seen, Array.from({ length: head }, (_, at) => at + 1));
+      for (const { offsets, isUnrecovered } of clients) {
+        assert.deepEqual(offsets, Array.from({ length: head }, (_, at) => at + 1));
         assert.equal(isUnrecovered, false);
       }
-      await own.hub.drain();
+      await harness.hub.drain();
     }),
     { numRuns: 60 },
   );
-  // Readers that were behind when it ended are looked at once more.
+  // Slow clients have a pending check.
   await pause(25);
 });
 
-/** Has a client read what it got, and from now on, or no longer. */
+/** Makes a client read, or stop reading. */
 function read(socket: FakeSocket, isStuck: boolean): void {
-  socket.isStuck = isStuck;
+  socket.isStalled = isStuck;
   if (!isStuck) socket.bufferedAmount = 0;
 }

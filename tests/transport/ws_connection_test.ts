@@ -1,17 +1,19 @@
-// What one connection may send, in which order it is answered, and how it ends.
+// One connection: its commands, their order and limits, and how it ends.
 import assert from "node:assert/strict";
-import { CLOSE } from "@/transport/ws/close.ts";
+import { DISCONNECT, isPlainReason } from "@/transport/shared/disconnect.ts";
+import type { WsLimits } from "@/transport/shared/socket_limits.ts";
 import { encodeFrame } from "@/transport/ws/protobuf.ts";
-import { Reply } from "@/transport/ws/protobuf_message.ts";
-import { logged } from "../logged.ts";
+import { ReplySchema } from "@/transport/ws/client_pb.js";
+import { captureLog } from "../log_capture.ts";
 import { eventually, pause, until } from "../wait.ts";
-import { ask, FakeSocket, rig, SMALL, TENANT } from "./ws_rig.ts";
+import { createHubHarness, FakeSocket, sendCommand, TENANT, TEST_LIMITS } from "./ws_harness.ts";
+import { parseCommand } from "@/transport/ws/protocol.ts";
 
-Deno.test("connect answers with everything a client needs and subscribes it to itself", async () => {
-  const { hub, connect, log } = rig();
+Deno.test("connect replies with all connection data and subscribes to the principal's own stream", async () => {
+  const { hub, connect, log } = createHubHarness();
   log.append("principal:alice");
   const { socket } = await connect("alice/60");
-  const [reply] = socket.lines;
+  const [reply] = socket.messages;
   assert.equal(reply.id, 1);
   assert.equal(reply.connect.ping, 25);
   assert.equal(reply.connect.pong, true);
@@ -19,66 +21,66 @@ Deno.test("connect answers with everything a client needs and subscribes it to i
   assert.equal(reply.connect.expires, true);
   assert.ok(reply.connect.ttl >= 59 && reply.connect.ttl <= 60);
   assert.deepEqual(reply.connect.data, { principal: "alice" });
-  const self = reply.connect.subs["principal:alice"];
-  assert.equal(self.offset, 1);
-  assert.equal(self.recoverable, true);
+  const ownStream = reply.connect.subs["principal:alice"];
+  assert.equal(ownStream.offset, 1);
+  assert.equal(ownStream.recoverable, true);
   await hub.drain();
 });
 
-Deno.test("connect without an expiry says nothing of expiry", async () => {
-  const { hub, connect } = rig();
+Deno.test("connect without an expiry has no ttl", async () => {
+  const { hub, connect } = createHubHarness();
   const { socket } = await connect();
-  assert.equal("expires" in socket.lines[0].connect, false);
-  assert.equal("ttl" in socket.lines[0].connect, false);
+  assert.equal("expires" in socket.messages[0].connect, false);
+  assert.equal("ttl" in socket.messages[0].connect, false);
   await hub.drain();
 });
 
-Deno.test("connect refuses tokens the way each kind of client failure asks for", async () => {
-  const { hub, connect } = rig();
-  assert.deepEqual((await connect("expired")).socket.lines[0], {
+Deno.test("connect rejects tokens with the code for each kind of failure", async () => {
+  const { hub, connect } = createHubHarness();
+  assert.deepEqual((await connect("expired")).socket.messages[0], {
     id: 1,
     error: { code: 109, message: "token expired" },
   });
   assert.equal((await connect("bad")).socket.closedWith?.code, 3500);
   assert.equal((await connect("")).socket.closedWith?.code, 3500);
   assert.equal((await connect("revoked")).socket.closedWith?.code, 3503);
-  assert.equal((await connect("away")).socket.lines[0].error.temporary, true);
+  assert.equal((await connect("away")).socket.messages[0].error.temporary, true);
   await hub.drain();
 });
 
-Deno.test("a connect that fails for want of the store is in the log, one with a token of no use is not", async () => {
-  const { hub, connect } = rig();
-  const records = await logged(["gateway", "ws"], async () => {
+Deno.test("a connect that fails by the store is logged, one with an invalid token is not", async () => {
+  const { hub, connect } = createHubHarness();
+  const records = await captureLog(["gateway", "ws"], async () => {
     for (const token of ["away", "bad", "expired"]) await connect(token);
   });
-  const failures = records.filter(({ rawMessage }) => rawMessage === "failed");
-  const told = failures.map(({ level, properties: { method, code } }) => [level, method, code]);
-  assert.deepEqual(told, [["warning", "connect", "unavailable"]]);
+  const failures = records.filter(({ rawMessage }) => rawMessage === "request failed");
+  const logged = failures.map(({ level, properties: { method, code } }) => [level, method, code]);
+  assert.deepEqual(logged, [["warning", "connect", "unavailable"]]);
   assert.match(String(failures[0]?.properties["requestId"]), /^[0-9a-f-]{36}-1$/);
   await hub.drain();
 });
 
-Deno.test("connect asks once more whether the actor may stay when nothing can be missed any more", async () => {
-  const { hub, connect } = rig({ revalidate: () => Promise.resolve(undefined) });
+Deno.test("connect revalidates the actor once no event can be missed", async () => {
+  const { hub, connect } = createHubHarness({ revalidate: () => Promise.resolve(undefined) });
   assert.equal((await connect()).socket.closedWith?.code, 3503);
   assert.deepEqual(hub.stats().channels, { principal: 0 });
   await hub.drain();
 });
 
-Deno.test("nothing is heard after an error reply to connect, and the deadline ends the socket", async () => {
-  const { hub, connect } = rig({ limits: { ...SMALL, authTimeoutMs: 60 } });
+Deno.test("after an error reply to connect input is ignored, and the deadline closes the socket", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, authTimeoutMs: 60 } });
   const peer = await connect("expired");
   peer.connection.receive(`{"id":2,"rpc":{"method":"test.echo","data":{"text":"x"}}}`);
   await pause(20);
-  assert.equal(peer.socket.lines.length, 1);
+  assert.equal(peer.socket.messages.length, 1);
   await until(() => peer.socket.closedWith !== undefined);
   assert.equal(peer.socket.closedWith?.code, 3502);
   await hub.drain();
 });
 
-Deno.test("a socket that says nothing is closed when its time is up, and one that trickles as well", async () => {
-  const { hub } = rig({
-    limits: { ...SMALL, authTimeoutMs: 60 },
+Deno.test("silent and trickling sockets are closed at the authentication deadline", async () => {
+  const { hub } = createHubHarness({
+    limits: { ...TEST_LIMITS, authTimeoutMs: 60 },
     authenticate: () => new Promise(() => {}),
   });
   const silent = new FakeSocket();
@@ -91,27 +93,27 @@ Deno.test("a socket that says nothing is closed when its time is up, and one tha
   await hub.drain();
 });
 
-Deno.test("the connect frame may carry subscribes, which wait for it and are answered after it", async () => {
-  const { hub } = rig();
+Deno.test("subscribes in the connect frame run after it", async () => {
+  const { hub } = createHubHarness();
   const socket = new FakeSocket();
   const connection = hub.open(socket, { ip: "::1" });
   connection.receive(
     `{"id":1,"connect":{"token":"alice"}}\n{"id":2,"subscribe":{"channel":"room:a"}}\n{"id":3,"subscribe":{"channel":"room:b"}}\n`,
   );
   connection.receive(`{"id":4,"subscribe":{"channel":"room:c"}}`);
-  await until(() => socket.lines.length === 4);
-  assert.deepEqual(socket.lines.map((line) => Object.keys(line)), [
+  await until(() => socket.messages.length === 4);
+  assert.deepEqual(socket.messages.map((line) => Object.keys(line)), [
     ["id", "connect"],
     ["id", "subscribe"],
     ["id", "subscribe"],
     ["id", "subscribe"],
   ]);
-  assert.deepEqual(socket.lines.map((line) => line.id), [1, 2, 3, 4]);
+  assert.deepEqual(socket.messages.map((line) => line.id), [1, 2, 3, 4]);
   await hub.drain();
 });
 
-Deno.test("frames that break the protocol end the connection", async () => {
-  const { hub, connect } = rig();
+Deno.test("frames that violate the protocol close the connection", async () => {
+  const { hub, connect } = createHubHarness();
   const cases: [unknown, number][] = [
     ["", 3501],
     ["\n", 3501],
@@ -143,12 +145,12 @@ Deno.test("frames that break the protocol end the connection", async () => {
   await hub.drain();
 });
 
-Deno.test("a stranger may say connect, of a bounded size, and nothing else", async () => {
-  const { hub } = rig();
+Deno.test("an unauthenticated client may only send connect, of a bounded size", async () => {
+  const { hub } = createHubHarness();
   const cases: [string, number][] = [
     ["{}", 3501],
     [`{"id":1,"subscribe":{"channel":"room:a"}}`, 3501],
-    [`{"id":1,"unheard":{}}`, 3501],
+    [`{"id":1,"unknown":{}}`, 3501],
     [`{"id":1,"connect":{"token":"${"x".repeat(16 * 1024)}"}}`, 1009],
   ];
   for (const [frame, code] of cases) {
@@ -168,74 +170,176 @@ Deno.test("a stranger may say connect, of a bounded size, and nothing else", asy
   await hub.drain();
 });
 
-Deno.test("bad bodies are answered and do not end the connection", async () => {
-  const { hub, connect } = rig();
+Deno.test("a first frame other than connect closes with the expected frame as reason", async () => {
+  const { hub } = createHubHarness();
+  const frames = [
+    "hello",
+    "",
+    "{}",
+    "[]",
+    `{"token":"alice"}`,
+    `{"id":1,"rpc":{"method":"room.list"}}`,
+    `{"id":1,"subscribe":{"channel":"room:a"}}`,
+    `{"send":{}}`,
+    new Uint8Array([1, 2, 3]).buffer,
+  ];
+  for (const frame of frames) {
+    const socket = new FakeSocket();
+    hub.open(socket, { ip: "::1" }).receive(frame);
+    await until(() => !socket.isOpen);
+    const { code, reason = "" } = socket.closedWith ?? {};
+    assert.equal(code, 3501, String(frame));
+    assert.match(reason, /\{"id":1,"connect":\{"token":/);
+    assert.ok(isPlainReason(reason));
+  }
+  await hub.drain();
+});
+
+Deno.test("invalid bodies get an error and do not close the connection", async () => {
+  const { hub, connect } = createHubHarness();
   const peer = await connect();
   const deep = "[".repeat(40) + "]".repeat(40);
-  assert.equal((await ask(peer, 2, { subscribe: {} })).error.code, 107);
-  assert.equal((await ask(peer, 3, { subscribe: { channel: `room:${"x".repeat(255)}` } })).error.code, 107);
-  assert.equal((await ask(peer, 4, { subscribe: { channel: "room:ä" } })).error.code, 107);
-  assert.equal((await ask(peer, 5, { unheard: {} })).error.code, 104);
-  assert.equal((await ask(peer, 13, { "": {} })).error.code, 104);
-  assert.equal((await ask(peer, 6, { rpc: { method: "test.echo", data: JSON.parse(deep) } })).error.code, 107);
-  assert.equal((await ask(peer, 7, { rpc: { method: "test.echo", data: { text: "a\0b" } } })).error.code, 422);
-  assert.equal((await ask(peer, 8, { rpc: { method: "test.echo", data: { text: "\ud800" } } })).error.code, 422);
-  assert.equal((await ask(peer, 9, { ping: {} })).error.code, 108);
-  assert.equal((await ask(peer, 10, { sub_refresh: { channel: "room:a", token: "x" } })).error.code, 108);
-  assert.deepEqual((await ask(peer, 11, { unsubscribe: { channel: "room:never" } })).unsubscribe, {});
-  assert.deepEqual((await ask(peer, 12, { rpc: { method: "test.echo", data: { text: "é" } } })).rpc.data, {
+  assert.equal((await sendCommand(peer, 2, { subscribe: {} })).error.code, 107);
+  assert.equal((await sendCommand(peer, 3, { subscribe: { channel: `room:${"x".repeat(255)}` } })).error.code, 107);
+  assert.equal((await sendCommand(peer, 4, { subscribe: { channel: "room:ä" } })).error.code, 107);
+  assert.equal((await sendCommand(peer, 5, { unknown: {} })).error.code, 104);
+  assert.equal((await sendCommand(peer, 13, { "": {} })).error.code, 104);
+  assert.equal((await sendCommand(peer, 6, { rpc: { method: "test.echo", data: JSON.parse(deep) } })).error.code, 107);
+  assert.equal((await sendCommand(peer, 7, { rpc: { method: "test.echo", data: { text: "a\0b" } } })).error.code, 422);
+  assert.equal(
+    (await sendCommand(peer, 8, { rpc: { method: "test.echo", data: { text: "\ud800" } } })).error.code,
+    422,
+  );
+  assert.equal((await sendCommand(peer, 9, { ping: {} })).error.code, 108);
+  assert.equal((await sendCommand(peer, 10, { sub_refresh: { channel: "room:a", token: "x" } })).error.code, 108);
+  assert.deepEqual((await sendCommand(peer, 11, { unsubscribe: { channel: "room:never" } })).unsubscribe, {});
+  assert.deepEqual((await sendCommand(peer, 12, { rpc: { method: "test.echo", data: { text: "é" } } })).rpc.data, {
     text: "é",
   });
   await hub.drain();
 });
 
-Deno.test("more commands than the rate allows end the connection, channels have an allowance of their own", async () => {
-  const { hub, connect } = rig();
+/** A harness with a fake clock and low limits: a burst of two commands, two more that wait, three rejections. */
+function createSlowHarness() {
+  const clock = { at: 1_000_000, now: () => clock.at };
+  const limits: WsLimits = {
+    ...TEST_LIMITS,
+    rate: { perSecond: 1, burst: 2 },
+    publishRate: { perSecond: 1, burst: 2 },
+    commandWaitMs: 2000,
+    refusedRate: { perSecond: 1, burst: 3 },
+    subscriptionsMax: 4,
+  };
+  return { ...createHubHarness({ limits, clock }), clock };
+}
+
+Deno.test("commands beyond the rate wait, then are rejected, and only persistent abuse is closed", async () => {
+  const { hub, connect, metrics, clock } = createSlowHarness();
   const { socket, connection } = await connect();
-  for (let id = 2; id < 202; id++) connection.receive(`{"id":${id},"subscribe":{"channel":"room:${id}"}}`);
+  const echo = (id: number) => connection.receive(`{"id":${id},"rpc":{"method":"test.echo","data":{"text":"${id}"}}}`);
+  const replies = () => socket.messages.slice(1).map(({ id, rpc, error }) => rpc === undefined ? [id, error] : [id]);
+  for (let id = 2; id < 8; id++) echo(id);
+  await until(() => replies().length === 2);
+  assert.deepEqual(replies(), [[2], [3]]);
+  clock.at += 1000;
+  await until(() => replies().length === 3);
+  clock.at += 1000;
+  await until(() => replies().length === 6);
+  const rejection = { code: 111, message: "too many requests", temporary: true };
+  assert.deepEqual(replies(), [[2], [3], [4], [5], [6, rejection], [7, rejection]], "in order");
+  assert.match(await metrics.registry.metrics(), /svc_commands_refused_total 2\n/);
+  // After two seconds two commands are available again, and one rejection fewer.
+  for (let id = 8; id < 13; id++) echo(id);
   assert.ok(socket.isOpen);
-  for (let id = 2; id < 202; id++) connection.receive(`{"id":${id},"unsubscribe":{"channel":"room:${id}"}}`);
-  assert.ok(socket.isOpen);
-  for (let id = 300; id < 360; id++) connection.receive(`{"id":${id},"presence":{"channel":"x"}}`);
-  assert.ok(socket.isOpen);
-  for (let id = 400; id < 404; id++) connection.receive(`{}`);
+  for (let id = 13; id < 17; id++) echo(id);
+  clock.at += 60_000;
   await until(() => !socket.isOpen);
   assert.equal(socket.closedWith?.code, 3013);
   await hub.drain();
 });
 
-Deno.test("without a rate a connection may send as it likes", async () => {
-  const { rate: _, ...free } = SMALL;
-  const { hub, connect } = rig({ limits: free });
-  const { socket, connection } = await connect();
-  for (let id = 2; id < 1002; id++) connection.receive(`{"id":${id},"unsubscribe":{"channel":"x"}}`);
-  await until(() => socket.lines.length === 1001);
+Deno.test("commands about channels have their own rate, and unsubscribe is never rejected", async () => {
+  const { hub, connect, clock } = createSlowHarness();
+  const peer = await connect();
+  for (let id = 2; id < 6; id++) await sendCommand(peer, id, { subscribe: { channel: `room:${id}` } });
+  for (let id = 6; id < 10; id++) {
+    assert.ok((await sendCommand(peer, id, { presence: { channel: `room:${id - 4}` } })).presence);
+  }
+  for (let id = 10; id < 14; id++) {
+    assert.ok((await sendCommand(peer, id, { history: { channel: `room:${id - 8}` } })).history);
+  }
+  for (let id = 14; id < 16; id++) peer.connection.receive(`{"id":${id},"presence":{"channel":"room:2"}}`);
+  peer.connection.receive(`{"id":16,"unsubscribe":{"channel":"room:2"}}`);
+  peer.connection.receive(`{"id":17,"history":{"channel":"room:3","limit":300}}`);
+  clock.at += 2000;
+  await until(() => peer.socket.messages.some(({ id }) => id === 17));
+  assert.deepEqual(peer.socket.messages.find(({ id }) => id === 16), { id: 16, unsubscribe: {} });
+  assert.equal(peer.socket.messages.find(({ id }) => id === 17).error.code, 111);
+  assert.ok(peer.socket.isOpen);
   await hub.drain();
 });
 
-Deno.test("rpc answers with the operation's output, or with its fault in the words of the protocol", async () => {
-  const { hub, connect } = rig();
+Deno.test("a clock set back does not delay queued commands", async () => {
+  const { hub, connect, clock } = createSlowHarness();
+  const { socket, connection } = await connect();
+  for (let id = 2; id < 6; id++) connection.receive(`{"id":${id},"presence_stats":{"channel":"x"}}`);
+  for (let id = 6; id < 10; id++) connection.receive(`{"id":${id},"rpc":{"method":"none"}}`);
+  clock.at -= 3_600_000;
+  await until(() => socket.messages.some(({ id }) => id === 9));
+  await hub.drain();
+});
+
+Deno.test("rejections for a client that does not read are bounded", async () => {
+  const limits: WsLimits = { ...TEST_LIMITS, inboxMaxBytes: 2048, outboxMaxBytes: 512 };
+  const { hub, connect } = createHubHarness({ limits });
+  const { socket, connection } = await connect();
+  socket.isStalled = true;
+  socket.bufferedAmount = 512;
+  let sent = 0;
+  for (; connection.acceptsInput && sent < 1000; sent++) {
+    connection.receive(`{"id":${sent + 2},"rpc":{"method":"test.echo","data":{"text":"${"x".repeat(500)}"}}}`);
+  }
+  assert.ok(sent < 20, `${sent} commands were accepted`);
+  connection.close(DISCONNECT.shutdown);
+  await hub.drain();
+});
+
+Deno.test("without a rate limit commands are not limited", async () => {
+  const { rate: _, ...free } = TEST_LIMITS;
+  const { hub, connect } = createHubHarness({ limits: free });
+  const { socket, connection } = await connect();
+  for (let id = 2; id < 1002; id++) connection.receive(`{"id":${id},"unsubscribe":{"channel":"x"}}`);
+  await until(() => socket.messages.length === 1001);
+  await hub.drain();
+});
+
+Deno.test("rpc replies with the operation's output or its fault as a protocol error", async () => {
+  const { hub, connect } = createHubHarness();
   const peer = await connect();
   const fail = async (id: number, code: string) =>
-    (await ask(peer, id, { rpc: { method: "test.fail", data: { code } } })).error;
-  assert.deepEqual(await ask(peer, 2, { rpc: { method: "test.nothing" } }), { id: 2, rpc: {} });
-  assert.deepEqual(await fail(3, "not_found"), { code: 404, message: "not_found: As told" });
-  assert.deepEqual(await fail(4, "version_mismatch"), { code: 412, message: "version_mismatch: As told" });
-  assert.deepEqual(await fail(5, "rate_limited"), { code: 111, message: "rate_limited: As told", temporary: true });
-  assert.match((await fail(6, "unavailable")).message, /^unavailable: As told \(request [\w-]+-6\)$/);
+    (await sendCommand(peer, id, { rpc: { method: "test.fail", data: { code } } })).error;
+  assert.deepEqual(await sendCommand(peer, 2, { rpc: { method: "test.nothing" } }), { id: 2, rpc: {} });
+  assert.deepEqual(await fail(3, "not_found"), { code: 404, message: "not_found: As requested" });
+  assert.deepEqual(await fail(4, "version_mismatch"), { code: 412, message: "version_mismatch: As requested" });
+  assert.deepEqual(await fail(5, "rate_limited"), {
+    code: 111,
+    message: "rate_limited: As requested",
+    temporary: true,
+  });
+  assert.match((await fail(6, "unavailable")).message, /^unavailable: As requested \(request [\w-]+-6\)$/);
   const bug = await fail(7, "bug");
   assert.equal(bug.code, 100);
   assert.equal(bug.temporary, true);
   assert.equal(JSON.stringify(bug).includes("secret"), false);
-  const invalid = (await ask(peer, 8, { rpc: { method: "test.echo", data: { text: 1, more: 2 } } })).error;
+  const invalid = (await sendCommand(peer, 8, { rpc: { method: "test.echo", data: { text: 1, more: 2 } } })).error;
   assert.equal(invalid.code, 422);
-  assert.equal((await ask(peer, 9, { rpc: { method: "no.such" } })).error.code, 104);
-  assert.equal((await ask(peer, 10, { rpc: {} })).error.code, 104);
+  assert.equal((await sendCommand(peer, 9, { rpc: { method: "no.such" } })).error.code, 104);
+  assert.equal((await sendCommand(peer, 10, { rpc: {} })).error.code, 104);
   await hub.drain();
 });
 
-Deno.test("commands run in order; only calls of one overlapping operation overlap, and nothing passes them", async () => {
-  const { hub, connect, trace } = rig();
+Deno.test("commands run in order; only calls of one concurrent operation overlap", async () => {
+  const { hub, connect, trace } = createHubHarness();
   const { connection } = await connect();
   const call = (id: number, method: string, name: string) =>
     connection.receive(JSON.stringify({ id, rpc: { method, data: { name } } }));
@@ -258,8 +362,8 @@ Deno.test("commands run in order; only calls of one overlapping operation overla
   await hub.drain();
 });
 
-Deno.test("no more than the cap of overlapping calls run at once", async () => {
-  const { hub, connect, trace } = rig({ limits: { ...SMALL, overlapMax: 2 } });
+Deno.test("concurrent calls are limited", async () => {
+  const { hub, connect, trace } = createHubHarness({ limits: { ...TEST_LIMITS, maxConcurrent: 2 } });
   const { connection } = await connect();
   for (const [index, name] of ["a", "b", "c"].entries()) {
     connection.receive(JSON.stringify({ id: index + 2, rpc: { method: "test.slow", data: { name } } }));
@@ -273,8 +377,8 @@ Deno.test("no more than the cap of overlapping calls run at once", async () => {
   await hub.drain();
 });
 
-Deno.test("pings go out, and a client that does not answer is closed", async () => {
-  const { hub, connect } = rig({ limits: { ...SMALL, pingMs: 60, pongTimeoutMs: 40 } });
+Deno.test("pings are sent, and a client without pong is closed", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, pingMs: 60, pongTimeoutMs: 40 } });
   const alive = await connect("alice");
   const dead = await connect("bob");
   let pings = 0;
@@ -290,11 +394,11 @@ Deno.test("pings go out, and a client that does not answer is closed", async () 
   await hub.drain();
 });
 
-Deno.test("a token that ended is closed after its grace, unless it was renewed", async () => {
-  const { hub, connect } = rig({ limits: { ...SMALL, refreshGraceMs: 150 } });
+Deno.test("an expired token closes the connection after its grace, unless it was refreshed", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, refreshGraceMs: 150 } });
   const renewed = await connect("alice/0.1");
   const ended = await connect("bob/0.1");
-  const reply = await ask(renewed, 2, { refresh: { token: "alice/60" } });
+  const reply = await sendCommand(renewed, 2, { refresh: { token: "alice/60" } });
   assert.equal(reply.refresh.expires, true);
   assert.ok(reply.refresh.ttl > 50);
   await until(() => ended.socket.closedWith !== undefined);
@@ -303,77 +407,77 @@ Deno.test("a token that ended is closed after its grace, unless it was renewed",
   await hub.drain();
 });
 
-Deno.test("refresh with another's, a bad or an expired token ends the connection", async () => {
-  const { hub, connect } = rig();
+Deno.test("refresh with another principal's, an invalid or an expired token closes the connection", async () => {
+  const { hub, connect } = createHubHarness();
   for (const [token, code] of [["bob", 3500], ["bad", 3500], ["revoked", 3503], ["expired", 3005]] as const) {
     const peer = await connect();
-    await ask(peer, 2, { refresh: { token } });
+    await sendCommand(peer, 2, { refresh: { token } });
     assert.equal(peer.socket.closedWith?.code, code, token);
   }
   const peer = await connect();
-  assert.equal((await ask(peer, 2, { refresh: { token: "away" } })).error.temporary, true);
+  assert.equal((await sendCommand(peer, 2, { refresh: { token: "away" } })).error.temporary, true);
   assert.ok(peer.socket.isOpen);
   await hub.drain();
 });
 
-Deno.test("a principal has so many connections and not one more", async () => {
-  const { hub, connect } = rig({ limits: { ...SMALL, connectionsPerPrincipal: 2 } });
+Deno.test("connections of a principal are limited", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, connectionsPerPrincipal: 2 } });
   await connect("alice");
   const second = await connect("alice");
   const third = await connect("alice");
-  assert.deepEqual(third.socket.lines, [
-    { id: 1, error: { code: 106, message: "limit exceeded: 2 connections", temporary: true } },
+  assert.deepEqual(third.socket.messages, [
+    { id: 1, error: { code: 106, message: "limit exceeded: at most 2 connections of a principal", temporary: true } },
   ]);
-  assert.ok(!third.connection.isHeard);
-  second.connection.gone();
+  assert.ok(!third.connection.acceptsInput);
+  second.connection.onSocketClosed();
   assert.ok((await connect("alice")).socket.isOpen);
   assert.ok((await connect("bob")).socket.isOpen);
   await hub.drain();
 });
 
-Deno.test("a reader that stops is closed as slow, its broadcasts counted as dropped", async () => {
-  const { hub, connect, emit, metrics } = rig({ limits: { ...SMALL, outboxMaxBytes: 4000 } });
+Deno.test("a client that stops reading is closed as slow, its pushes counted as dropped", async () => {
+  const { hub, connect, emit, metrics } = createHubHarness({ limits: { ...TEST_LIMITS, outboxMaxBytes: 4000 } });
   const slow = await connect("alice");
   const quick = await connect("bob");
-  for (const peer of [slow, quick]) await ask(peer, 2, { subscribe: { channel: "room:a" } });
-  slow.socket.isStuck = true;
+  for (const peer of [slow, quick]) await sendCommand(peer, 2, { subscribe: { channel: "room:a" } });
+  slow.socket.isStalled = true;
   while (slow.socket.isOpen) {
     emit("room:a", "x".repeat(200));
     await pause(5);
   }
   assert.deepEqual(slow.socket.closedWith, { code: 3008, reason: "slow" });
   const { bufferedAmount } = slow.socket;
-  assert.ok(bufferedAmount > 3600 && bufferedAmount <= 4000, `given ${bufferedAmount} bytes that it does not drain`);
+  assert.ok(bufferedAmount > 3600 && bufferedAmount <= 4000, `${bufferedAmount} bytes sent without reading`);
   assert.ok(quick.socket.isOpen);
   const text = await metrics.registry.metrics();
   assert.match(text, /svc_pool_messages_dropped_total 1\n/);
   assert.match(text, /svc_connection_errors\{type="slow_consumer"\} 1\n/);
-  assert.equal(hub.stats().zombies, 1);
-  slow.connection.gone();
-  slow.connection.gone();
-  assert.equal(hub.stats().zombies, 0);
+  assert.equal(hub.stats().lingeringSockets, 1);
+  slow.connection.onSocketClosed();
+  slow.connection.onSocketClosed();
+  assert.equal(hub.stats().lingeringSockets, 0);
   await hub.drain();
 });
 
-Deno.test("a client that does not read its replies is not given more to do until it does", async () => {
-  const { hub, connect } = rig({ limits: { ...SMALL, outboxMaxBytes: 1000 } });
+Deno.test("commands of a client that does not read its replies are paused", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, outboxMaxBytes: 1000 } });
   const peer = await connect();
-  peer.socket.isStuck = true;
+  peer.socket.isStalled = true;
   for (let id = 2; peer.socket.bufferedAmount <= 500; id++) {
-    await ask(peer, id, { rpc: { method: "test.echo", data: { text: "x".repeat(100) } } });
+    await sendCommand(peer, id, { rpc: { method: "test.echo", data: { text: "x".repeat(100) } } });
   }
-  const answered = peer.socket.lines.length;
+  const count = peer.socket.messages.length;
   peer.connection.receive(`{"id":99,"rpc":{"method":"test.echo","data":{"text":"later"}}}`);
   await pause(40);
-  assert.equal(peer.socket.lines.length, answered);
+  assert.equal(peer.socket.messages.length, count);
   peer.socket.bufferedAmount = 0;
-  await until(() => peer.socket.lines.length === answered + 1);
+  await until(() => peer.socket.messages.length === count + 1);
   assert.ok(peer.socket.isOpen);
   await hub.drain();
 });
 
-Deno.test("drain tells everybody to come back, waits for running commands, and takes nobody in", async () => {
-  const { hub, connect, trace } = rig({ limits: { ...SMALL, drainMs: 200 } });
+Deno.test("drain closes all connections for reconnect, waits for running commands, and accepts no new ones", async () => {
+  const { hub, connect, trace } = createHubHarness({ limits: { ...TEST_LIMITS, drainMs: 200 } });
   const idle = await connect("alice");
   const busy = await connect("bob");
   busy.connection.receive(JSON.stringify({ id: 2, rpc: { method: "test.alone", data: { name: "a" } } }));
@@ -386,13 +490,13 @@ Deno.test("drain tells everybody to come back, waits for running commands, and t
   await drained;
   assert.deepEqual(idle.socket.closedWith, { code: 3001, reason: "shutdown" });
   assert.deepEqual(busy.socket.closedWith, { code: 3001, reason: "shutdown" });
-  assert.ok(busy.socket.lines.some((line) => line.id === 2), "the running command was answered");
+  assert.ok(busy.socket.messages.some((line) => line.id === 2), "the running command got its reply");
   assert.equal(hub.stats().connections, 0);
 });
 
-Deno.test("an rpc learns that its caller went away", async () => {
+Deno.test("the signal of an rpc aborts when the client disconnects", async () => {
   let signal: AbortSignal | undefined;
-  const { hub, connect } = rig({
+  const { hub, connect } = createHubHarness({
     dispatch: (_operation, call) => {
       signal = call.signal;
       return new Promise(() => {});
@@ -402,30 +506,30 @@ Deno.test("an rpc learns that its caller went away", async () => {
   connection.receive(`{"id":2,"rpc":{"method":"test.echo","data":{"text":"x"}}}`);
   await until(() => signal !== undefined);
   assert.equal(signal?.aborted, false);
-  connection.gone();
+  connection.onSocketClosed();
   assert.equal(signal?.aborted, true);
   await hub.drain();
 });
 
-Deno.test("a command whose body is none at all is told so in plain words", async () => {
-  const { hub, connect } = rig();
+Deno.test("a command with a null body gets a readable error", async () => {
+  const { hub, connect } = createHubHarness();
   const peer = await connect();
   peer.connection.receive(`{"id":2,"rpc":null}`);
-  await until(() => peer.socket.lines.some(({ id }) => id === 2));
-  const { error } = peer.socket.lines.find(({ id }) => id === 2);
+  await until(() => peer.socket.messages.some(({ id }) => id === 2));
+  const { error } = peer.socket.messages.find(({ id }) => id === 2);
   assert.deepEqual(error, { code: 107, message: "bad request: Invalid input: expected object, received null" });
   await hub.drain();
 });
 
-Deno.test("what was accepted before a frame too many is done and answered, nothing after it is heard", async () => {
-  const { hub, connect, trace } = rig();
+Deno.test("commands before an invalid frame are executed, later ones ignored", async () => {
+  const { hub, connect, trace } = createHubHarness();
   const { socket, connection } = await connect();
-  const say = (id: number, name: string) =>
+  const call = (id: number, name: string) =>
     connection.receive(JSON.stringify({ id, rpc: { method: "test.alone", data: { name } } }));
-  say(2, "first");
-  say(3, "second");
+  call(2, "first");
+  call(3, "second");
   connection.receive("no json");
-  say(4, "third");
+  call(4, "third");
   await pause(150);
   assert.ok(socket.isOpen);
   trace.finish("first");
@@ -434,12 +538,12 @@ Deno.test("what was accepted before a frame too many is done and answered, nothi
   await until(() => !socket.isOpen);
   assert.equal(socket.closedWith?.code, 3501);
   assert.deepEqual(trace.steps, ["start first", "end first", "start second", "end second"]);
-  assert.deepEqual(socket.lines.map((line) => line.id), [1, 2, 3]);
+  assert.deepEqual(socket.messages.map((line) => line.id), [1, 2, 3]);
   await hub.drain();
 });
 
-Deno.test("a client that goes on and on after its last word is closed all the same", async () => {
-  const { hub, connect } = rig();
+Deno.test("a client that keeps sending after an invalid frame is closed", async () => {
+  const { hub, connect } = createHubHarness();
   const { socket, connection } = await connect();
   for (let count = 0; count < 1000; count++) connection.receive("no json");
   assert.ok(socket.isOpen);
@@ -454,40 +558,41 @@ Deno.test("a client that goes on and on after its last word is closed all the sa
   await hub.drain();
 });
 
-Deno.test("commands that come with the connect count against the rate as well", async () => {
-  const { hub } = rig();
+Deno.test("commands in the connect frame count against the rate", async () => {
+  const { hub, clock } = createSlowHarness();
   const socket = new FakeSocket();
-  const lines = Array.from({ length: 200 }, (_, at) => `{"id":${at + 2},"presence":{"channel":"x"}}`);
+  const lines = Array.from({ length: 6 }, (_, at) => `{"id":${at + 2},"rpc":{"method":"none"}}`);
   hub.open(socket, { ip: "::1" }).receive([`{"id":1,"connect":{"token":"alice"}}`, ...lines].join("\n"));
-  await until(() => !socket.isOpen || socket.lines.length === 201);
-  assert.equal(socket.closedWith?.code, 3013);
-  assert.equal(socket.lines.length, 1 + (SMALL.rate?.burst ?? 0));
+  await until(() => socket.messages.length === 3);
+  clock.at += 2000;
+  await until(() => socket.messages.length === 7);
+  assert.deepEqual(socket.messages.slice(1).map(({ error }) => error.code), [104, 104, 104, 104, 111, 111]);
   await hub.drain();
 });
 
-Deno.test("an answer that is too long for the socket is an error and not the end of it", async () => {
-  const { hub, connect } = rig({ limits: { ...SMALL, outboxMaxBytes: 4000 } });
+Deno.test("a reply too long for the socket is an error and does not close it", async () => {
+  const { hub, connect } = createHubHarness({ limits: { ...TEST_LIMITS, outboxMaxBytes: 4000 } });
   const peer = await connect();
   const echo = (id: number, length: number) =>
-    ask(peer, id, { rpc: { method: "test.echo", data: { text: "x".repeat(length) } } });
+    sendCommand(peer, id, { rpc: { method: "test.echo", data: { text: "x".repeat(length) } } });
   assert.equal((await echo(2, 3000)).rpc.data.text.length, 3000);
   const reply = await echo(3, 4000);
   assert.equal(peer.socket.closedWith, undefined);
   assert.equal(reply.error.code, 413);
   assert.match(reply.error.message, /^payload_too_large: .*4055 bytes/);
-  // One that would fit is only waiting for what is before it to be read.
-  peer.socket.isStuck = true;
+  // A reply that fits waits until earlier ones are read.
+  peer.socket.isStalled = true;
   assert.ok((await echo(4, 1900)).rpc);
   const waiting = echo(5, 2200);
   await pause(40);
-  assert.equal(peer.socket.lines.at(-1).id, 4);
+  assert.equal(peer.socket.messages.at(-1).id, 4);
   peer.socket.bufferedAmount = 0;
   assert.equal((await waiting).rpc.data.text.length, 2200);
   await hub.drain();
 });
 
-Deno.test("whatever a client asked for waits for room in its outbox, which pushes filled while the answer was made", async () => {
-  const { hub, connect, emit, log, rooms } = rig({ limits: { ...SMALL, outboxMaxBytes: 8000 } });
+Deno.test("replies wait for capacity in the outbox", async () => {
+  const { hub, connect, emit, log, rooms } = createHubHarness({ limits: { ...TEST_LIMITS, outboxMaxBytes: 8000 } });
   for (let n = 0; n < 10; n++) log.append("room:a", "x".repeat(150));
   for (let n = 0; n < 3; n++) log.append("room:b", "y".repeat(150));
   const epoch = (await log.position(TENANT, "room:b")).epoch;
@@ -498,36 +603,50 @@ Deno.test("whatever a client asked for waits for room in its outbox, which pushe
   };
   for (const [method, body] of Object.entries(commands)) {
     const peer = await connect();
-    await ask(peer, 2, { subscribe: { channel: "room:a" } });
-    const [asked, going] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    rooms.beforeCheck = log.beforeRead = () => (asked.resolve(), going.promise);
-    const answer = ask(peer, 3, { [method]: body });
-    await asked.promise;
-    peer.socket.isStuck = true;
-    // Up to the brim, but for less than any answer needs.
+    await sendCommand(peer, 2, { subscribe: { channel: "room:a" } });
+    const [checked, proceed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    rooms.beforeCheck = log.beforeRead = () => (checked.resolve(), proceed.promise);
+    const reply = sendCommand(peer, 3, { [method]: body });
+    await checked.promise;
+    peer.socket.isStalled = true;
+    // Almost full: less capacity than any reply needs.
     for (const upTo of [4000, 7980]) {
       emit("room:a", "z".repeat(upTo - peer.socket.bufferedAmount - 110));
       await pause(5);
     }
     assert.ok(peer.socket.bufferedAmount > 7950 && peer.socket.isOpen, `${peer.socket.bufferedAmount} bytes wait`);
-    going.resolve();
+    proceed.resolve();
     await pause(40);
     assert.equal(peer.socket.closedWith, undefined, method);
-    assert.equal(peer.socket.lines.some(({ id }) => id === 3), false);
+    assert.equal(peer.socket.messages.some(({ id }) => id === 3), false);
     peer.socket.bufferedAmount = 0;
-    peer.socket.isStuck = false;
-    assert.ok((await answer)[method], method);
+    peer.socket.isStalled = false;
+    assert.ok((await reply)[method], method);
     rooms.beforeCheck = log.beforeRead = () => Promise.resolve();
-    peer.connection.close(CLOSE.shutdown);
+    peer.connection.close(DISCONNECT.shutdown);
   }
   await hub.drain();
 });
 
-Deno.test("a token that ends in thousands of years is told in seconds that every client can count", async () => {
-  const { hub, connect } = rig();
+Deno.test("a far expiry is capped to a ttl that every client supports", async () => {
+  const { hub, connect } = createHubHarness();
   const peer = await connect("alice/99999999999");
-  assert.equal(peer.socket.lines[0].connect.ttl, 2 ** 31 - 1);
-  assert.equal((await ask(peer, 2, { refresh: { token: "alice/99999999999" } })).refresh.ttl, 2 ** 31 - 1);
-  for (const frame of peer.socket.frames) assert.ok(encodeFrame(frame, Reply).length > 0);
+  assert.equal(peer.socket.messages[0].connect.ttl, 2 ** 31 - 1);
+  assert.equal((await sendCommand(peer, 2, { refresh: { token: "alice/99999999999" } })).refresh.ttl, 2 ** 31 - 1);
+  for (const frame of peer.socket.frames) assert.ok(encodeFrame(frame, ReplySchema).length > 0);
   await hub.drain();
+});
+
+Deno.test("unsafe text in the input of an rpc is reported by its pointer, as over HTTP", () => {
+  const errorOf = (data: string): unknown => {
+    const command = parseCommand(`{"id":1,"rpc":{"method":"message.send","data":${data}}}`);
+    return typeof command === "object" && command.method === "invalid" ? command.body : command;
+  };
+  const message = (pointer: string): unknown => ({
+    code: 422,
+    message: `validation_failed: ${pointer}: text must not contain NUL or a lone surrogate`,
+  });
+  assert.deepEqual(errorOf('{"roomId":"r","text":"a\\u0000"}'), message("/text"));
+  assert.deepEqual(errorOf('{"metadata":{"a/b":["\\ud800"]}}'), message("/metadata/a~1b/0"));
+  assert.deepEqual(errorOf('"\\u0000"'), message("input"));
 });

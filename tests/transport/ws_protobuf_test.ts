@@ -1,30 +1,31 @@
-// The protobuf flavour: the real SDK that speaks it against a real server, and the bytes that no SDK would send.
+// The protobuf encoding: the real SDK against a real server, and hostile frames.
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { Centrifuge } from "npm:centrifuge@5.8.0/build/protobuf";
+import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { z } from "@zod/zod";
-import { BODIES, parseLine } from "@/transport/ws/frame.ts";
-import { decodeFrame, encodeFrame, Protobuf } from "@/transport/ws/protobuf.ts";
-import { Command, type Kind, Message, Reply } from "@/transport/ws/protobuf_message.ts";
+import { COMMAND_SCHEMAS, parseCommand } from "@/transport/ws/protocol.ts";
+import { decodeFrame, encodeFrame, ProtobufCodec } from "@/transport/ws/protobuf.ts";
+import { CommandSchema, file_client, ReplySchema } from "@/transport/ws/client_pb.js";
 import { until } from "../wait.ts";
-import { ask, rig, SMALL } from "./ws_rig.ts";
-import { serve } from "./ws_served.ts";
+import { createHubHarness, sendCommand, TEST_LIMITS } from "./ws_harness.ts";
+import { serveHub } from "./ws_server.ts";
 
 const room = "room:a";
-const FRAME_MAX = SMALL.frameMaxBytes;
+const FRAME_MAX = TEST_LIMITS.frameMaxBytes;
 
-/** Data as bytes, which is what these clients send. */
+/** Data as bytes, as these clients send it. */
 function bytesOf(value: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
 }
 
-// deno-lint-ignore no-explicit-any -- tests look into whatever came
+// deno-lint-ignore no-explicit-any -- tests read arbitrary JSON
 function valueOf(bytes: Uint8Array): any {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-/** Opens a bare socket, sends the first frame, after its answer the others, and tells what came and how it ended. */
-async function ended(
+/** Opens a plain socket, sends the first frame, and the others after its reply; returns the replies and the close code. */
+async function waitForClose(
   url: string,
   [first = "", ...others]: (string | Uint8Array<ArrayBuffer>)[],
 ): Promise<{ code: number; reason: string; replies: unknown[] }> {
@@ -32,7 +33,7 @@ async function ended(
   socket.binaryType = "arraybuffer";
   const replies: unknown[] = [];
   socket.onmessage = ({ data }) => {
-    replies.push(...linesIn(data, Reply));
+    replies.push(...linesIn(data, ReplySchema));
     for (const frame of others.splice(0)) socket.send(frame);
   };
   socket.onopen = () => socket.send(first);
@@ -40,18 +41,18 @@ async function ended(
   return { code, reason, replies };
 }
 
-/** The messages of a frame; `BROKEN` where it breaks the protocol. */
-function linesIn(data: unknown, message: Message, maxBytes = FRAME_MAX): unknown[] {
+/** The messages of a frame; `BROKEN` for a protocol violation. */
+function linesIn(data: unknown, message: DescMessage, maxBytes = FRAME_MAX): unknown[] {
   return [...decodeFrame(data, maxBytes, message)].flatMap((lines) =>
     typeof lines === "string" ? lines.split("\n").map((line) => JSON.parse(line)) : ["BROKEN"]
   );
 }
 
 function commands(...all: object[]): Uint8Array<ArrayBuffer> {
-  return encodeFrame(all.map((one) => JSON.stringify(one)).join("\n"), Command);
+  return encodeFrame(all.map((one) => JSON.stringify(one)).join("\n"), CommandSchema);
 }
 
-/** One message of these bytes, after its length. */
+/** These bytes as a message with its length. */
 function framed(...bytes: (number | number[])[]): ArrayBuffer {
   const body = bytes.flat();
   return new Uint8Array([...varint(body.length), ...body]).buffer;
@@ -61,18 +62,18 @@ function varint(value: number): number[] {
   return value < 0x80 ? [value] : [value & 0x7f | 0x80, ...varint(value >>> 7)];
 }
 
-Deno.test("the protobuf SDK connects, subscribes, hears, publishes, calls, looks around and reads history", async () => {
-  await using served = serve(Centrifuge);
-  const [alice, bob] = [served.client("alice"), served.client("bob")];
-  // deno-lint-ignore no-explicit-any -- tests look into whatever came
-  const heard: any[] = [];
-  const own: unknown[] = [];
-  const moves: string[] = [];
+Deno.test("the protobuf SDK connects, subscribes, receives, publishes, calls, and reads presence and history", async () => {
+  await using server = serveHub(Centrifuge);
+  const [alice, bob] = [server.client("alice"), server.client("bob")];
+  // deno-lint-ignore no-explicit-any -- tests read arbitrary JSON
+  const received: any[] = [];
+  const principalEvents: unknown[] = [];
+  const presenceChanges: string[] = [];
   const sub = alice.newSubscription(room, { joinLeave: true });
-  sub.on("publication", (context) => heard.push(context));
-  sub.on("join", ({ info }) => moves.push(`join ${info.user} ${valueOf(info.connInfo).name}`));
-  sub.on("leave", ({ info }) => moves.push(`leave ${info.user}`));
-  alice.on("publication", ({ channel, data }) => own.push([channel, valueOf(data).data]));
+  sub.on("publication", (context) => received.push(context));
+  sub.on("join", ({ info }) => presenceChanges.push(`join ${info.user} ${valueOf(info.connInfo).name}`));
+  sub.on("leave", ({ info }) => presenceChanges.push(`leave ${info.user}`));
+  alice.on("publication", ({ channel, data }) => principalEvents.push([channel, valueOf(data).data]));
   const connected = new Promise<{ client: string; data?: unknown }>((resolve) => alice.on("connected", resolve));
   sub.subscribe();
   alice.connect();
@@ -85,22 +86,22 @@ Deno.test("the protobuf SDK connects, subscribes, hears, publishes, calls, looks
   assert.deepEqual(data instanceof Uint8Array && valueOf(data), { principal: "alice" });
 
   await bobSub.publish(bytesOf({ type: "typing", data: { isTyping: true } }));
-  served.emit(room, "größe 🎈");
-  served.emit("principal:alice", "for me");
-  await until(() => heard.length === 2 && own.length === 1 && moves.includes("join bob BOB"));
-  assert.deepEqual([heard[0].info.user, valueOf(heard[0].info.connInfo).kind], ["bob", "human"]);
-  assert.equal(valueOf(heard[0].data).type, "typing");
-  assert.deepEqual([Number(heard[1].offset), valueOf(heard[1].data).data], [1, "größe 🎈"]);
-  assert.deepEqual(own, [["principal:alice", "for me"]]);
+  server.emit(room, "größe 🎈");
+  server.emit("principal:alice", "for me");
+  await until(() => received.length === 2 && principalEvents.length === 1 && presenceChanges.includes("join bob BOB"));
+  assert.deepEqual([received[0].info.user, valueOf(received[0].info.connInfo).kind], ["bob", "human"]);
+  assert.equal(valueOf(received[0].data).type, "typing");
+  assert.deepEqual([Number(received[1].offset), valueOf(received[1].data).data], [1, "größe 🎈"]);
+  assert.deepEqual(principalEvents, [["principal:alice", "for me"]]);
 
   assert.deepEqual(valueOf((await alice.rpc("test.echo", bytesOf({ text: "hi" }))).data), { text: "hi" });
-  // As people and formatters write it, on more than one line.
+  // Formatted JSON on several lines.
   const pretty = new TextEncoder().encode(`{\r\n  "text": "a\\nb"\r\n}\n`);
   assert.deepEqual(valueOf((await alice.rpc("test.echo", pretty)).data), { text: "a\nb" });
   assert.equal((await alice.rpc("test.nothing", bytesOf({}))).data?.length, 0);
   await assert.rejects(alice.rpc("test.fail", bytesOf({ code: "not_found" })), {
     code: 404,
-    message: "not_found: As told",
+    message: "not_found: As requested",
   });
   await assert.rejects(alice.rpc("test.fail", bytesOf({ code: "unavailable" })), { temporary: true });
   await assert.rejects(alice.rpc("test.echo", new TextEncoder().encode("hello")), { code: 107, message: /JSON/ });
@@ -110,7 +111,7 @@ Deno.test("the protobuf SDK connects, subscribes, hears, publishes, calls, looks
   assert.deepEqual(Object.values(clients).map(({ user }) => user).sort(), ["alice", "bob"]);
   assert.equal(valueOf(clients[client]?.connInfo).name, "ALICE");
   assert.deepEqual(await sub.presenceStats(), { numClients: 2, numUsers: 2 });
-  served.emit(room, "two");
+  server.emit(room, "two");
   const history = await sub.history({ limit: 10, reverse: true });
   assert.deepEqual(history.publications.map(({ offset }) => Number(offset)), [2, 1]);
   assert.equal(Number(history.offset), 2);
@@ -119,71 +120,71 @@ Deno.test("the protobuf SDK connects, subscribes, hears, publishes, calls, looks
   await assert.rejects(sub.history({ limit: 1, since: { offset: 1, epoch: "another" } }), { code: 112 });
 
   bobSub.unsubscribe();
-  await until(() => moves.includes("leave bob"));
+  await until(() => presenceChanges.includes("leave bob"));
   const unsubscribed = new Promise<{ code: number; reason: string }>((resolve) => sub.on("unsubscribed", resolve));
-  served.emit(room, null, { kind: "evict", principalIds: ["alice"], reason: "removed" });
+  server.emit(room, null, { kind: "evict", principalIds: ["alice"], reason: "removed" });
   assert.deepEqual((({ code, reason }) => ({ code, reason }))(await unsubscribed), { code: 2000, reason: "removed" });
   assert.equal(alice.state, "connected");
 });
 
-Deno.test("the protobuf SDK recovers what it missed after a forced reconnect, in order and once", async () => {
-  await using served = serve(Centrifuge, { ...SMALL, pingMs: 25_000 });
-  const client = served.client();
-  const seen: number[] = [];
+Deno.test("the protobuf SDK recovers missed events after a forced reconnect, in order and once", async () => {
+  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, pingMs: 25_000 });
+  const client = server.client();
+  const offsets: number[] = [];
   const recovered: boolean[] = [];
   const sub = client.newSubscription(room);
-  sub.on("publication", ({ offset }) => seen.push(Number(offset)));
+  sub.on("publication", ({ offset }) => offsets.push(Number(offset)));
   sub.on("subscribed", (context) => context.wasRecovering && recovered.push(context.recovered));
   sub.subscribe();
   client.connect();
   await sub.ready(2000);
   for (let round = 0; round < 3; round++) {
     for (let i = 0; i < 20; i++) {
-      served.emit(room);
+      server.emit(room);
       if (i !== 10) continue;
-      // A hole in the principal's own stream, which clients answer by coming back.
-      served.log.append("principal:alice", round, { kind: "evict", principalIds: "*", reason: "x", resubscribe: true });
-      served.bus.onRecovered();
+      // A gap in the principal's own stream makes clients reconnect.
+      server.log.append("principal:alice", round, { kind: "evict", principalIds: "*", reason: "x", resubscribe: true });
+      server.bus.onRecovered();
     }
     await until(() => recovered.length === round + 1, "recovery");
   }
-  served.emit(room);
-  await until(() => seen.length >= 61);
-  assert.deepEqual(seen, Array.from({ length: 61 }, (_, i) => i + 1));
+  server.emit(room);
+  await until(() => offsets.length >= 61);
+  assert.deepEqual(offsets, Array.from({ length: 61 }, (_, i) => i + 1));
   assert.deepEqual(recovered, [true, true, true]);
-  served.log.reset(room);
-  served.log.append("principal:alice", 9, { kind: "evict", principalIds: "*", reason: "x", resubscribe: true });
-  served.bus.onRecovered();
+  server.log.reset(room);
+  server.log.append("principal:alice", 9, { kind: "evict", principalIds: "*", reason: "x", resubscribe: true });
+  server.bus.onRecovered();
   await until(() => recovered.length === 4);
   assert.equal(recovered[3], false);
 });
 
-Deno.test("the protobuf SDK renews its token, answers pings, gives up where it must and comes back where it may", async () => {
-  await using served = serve(Centrifuge, { ...SMALL, pingMs: 40, pongTimeoutMs: 2000 });
-  let asked = 0;
-  const client = served.client("expired", {
-    getToken: () => Promise.resolve(["alice/1", "alice/60"][asked++] ?? "bad"),
+Deno.test("the protobuf SDK refreshes its token, responds to pings, and reconnects by close code", async () => {
+  await using server = serveHub(Centrifuge, { ...TEST_LIMITS, pingMs: 40, pongTimeoutMs: 2000 });
+  let tokenRequests = 0;
+  const client = server.client("expired", {
+    getToken: () => Promise.resolve(["alice/1", "alice/60"][tokenRequests++] ?? "bad"),
   });
   const codes: number[] = [];
   client.on("connecting", ({ code }) => codes.push(code));
   client.connect();
   await client.ready(2000);
-  await until(() => asked === 2, "the refresh at the token's end");
+  await until(() => tokenRequests === 2, "the refresh at the token's end");
   assert.equal(valueOf((await client.rpc("test.echo", bytesOf({ text: "still here" }))).data).text, "still here");
   for (const [token, code] of [["bad", 3500], ["revoked", 3503]] as const) {
-    const refused = served.client(token);
-    const disconnected = new Promise<{ code: number }>((resolve) => refused.on("disconnected", resolve));
-    refused.connect();
+    const rejected = server.client(token);
+    const disconnected = new Promise<{ code: number }>((resolve) => rejected.on("disconnected", resolve));
+    rejected.connect();
     assert.equal((await disconnected).code, code);
   }
-  await served.hub.drain();
+  await server.hub.drain();
   await until(() => codes.includes(3001));
 });
 
-Deno.test("a client that asks for protobuf in the URL gets it as well, and nobody else does", async () => {
-  await using served = serve(Centrifuge);
+Deno.test("a client can select protobuf in the URL", async () => {
+  await using server = serveHub(Centrifuge);
   for (
-    const [query, offered, answered, isBinary] of [
+    const [query, offered, selected, isBinary] of [
       ["?format=protobuf", [], "", true],
       ["?cf_protocol=protobuf", [], "", true],
       ["?cf_protocol_version=v2", ["centrifuge-protobuf"], "centrifuge-protobuf", true],
@@ -192,13 +193,13 @@ Deno.test("a client that asks for protobuf in the URL gets it as well, and nobod
       ["", [], "", false],
     ] as const
   ) {
-    const socket = new WebSocket(served.url + query, [...offered]);
+    const socket = new WebSocket(server.url + query, [...offered]);
     socket.binaryType = "arraybuffer";
     const connect = { id: 7, connect: { token: "alice" } };
     socket.onopen = () => socket.send(isBinary ? commands(connect) : JSON.stringify(connect));
     const { data } = await new Promise<MessageEvent>((resolve) => socket.onmessage = resolve);
-    assert.equal(socket.protocol, answered);
-    const [reply] = isBinary ? linesIn(data, Reply) : [JSON.parse(data)];
+    assert.equal(socket.protocol, selected);
+    const [reply] = isBinary ? linesIn(data, ReplySchema) : [JSON.parse(data)];
     const { connect: { version, ping, pong, subs } } = z.looseObject({ connect: z.looseObject({ subs: z.unknown() }) })
       .parse(reply);
     assert.deepEqual([version, ping, pong], ["9.9.9", 25, true]);
@@ -208,10 +209,10 @@ Deno.test("a client that asks for protobuf in the URL gets it as well, and nobod
   }
 });
 
-Deno.test("bytes no client would send end a protobuf socket as such lines end others", async () => {
-  await using served = serve(Centrifuge);
+Deno.test("invalid frames close a protobuf socket like a JSON one", async () => {
+  await using server = serveHub(Centrifuge);
   const hello = commands({ id: 1, connect: { token: "alice" } });
-  const end = async (...say: (string | Uint8Array<ArrayBuffer>)[]) => (await ended(served.url, say)).code;
+  const end = async (...frames: (string | Uint8Array<ArrayBuffer>)[]) => (await waitForClose(server.url, frames)).code;
   assert.equal(await end(new Uint8Array()), 3501);
   assert.equal(await end("text"), 3501);
   assert.equal(await end(`{"id":1,"connect":{"token":"alice"}}`), 3501);
@@ -221,16 +222,16 @@ Deno.test("bytes no client would send end a protobuf socket as such lines end ot
   assert.equal(await end(commands({ id: 1, connect: { token: "x".repeat(20_000) } })), 1009);
   assert.equal(await end(hello, new Uint8Array(64 * 1024 + 1)), 1009);
   assert.equal(await end(hello, commands({ send: {} })), 3508);
-  // As many pongs as a frame holds are over the rate, and told so.
+  // A frame full of pongs exceeds the rate.
   assert.equal(await end(hello, new Uint8Array(64 * 1024)), 3013);
-  // What came before the broken message is done and answered.
+  // Commands before the invalid message are executed.
   const rpc = commands({ id: 2, rpc: { method: "test.echo", data: { text: "hi" } } });
-  const { code, reason, replies } = await ended(served.url, [hello, new Uint8Array([...rpc, 3, 1])]);
+  const { code, reason, replies } = await waitForClose(server.url, [hello, new Uint8Array([...rpc, 3, 1])]);
   assert.deepEqual([code, reason], [3501, "bad request"]);
   assert.deepEqual(replies[1], { id: 2, rpc: { data: { text: "hi" } } });
 });
 
-Deno.test("hostile frames are broken, never more than that", () => {
+Deno.test("hostile frames yield an invalid message and no other effect", () => {
   const broken: Record<string, ArrayBuffer> = {
     "a length cut short": new Uint8Array([0x80]).buffer,
     "a length beyond the frame": new Uint8Array([5, 8, 1]).buffer,
@@ -249,53 +250,55 @@ Deno.test("hostile frames are broken, never more than that", () => {
     "a fixed field cut short": framed(0xa1, 6, 1, 2),
   };
   for (const [what, frame] of Object.entries(broken)) {
-    assert.deepEqual(linesIn(frame, Command), ["BROKEN"], what);
+    assert.deepEqual(linesIn(frame, CommandSchema), ["BROKEN"], what);
     const after = new Uint8Array([...commands({ id: 9, ping: {} }), ...new Uint8Array(frame)]).buffer;
-    if (after.byteLength <= FRAME_MAX) assert.deepEqual(linesIn(after, Command), [{ id: 9, ping: {} }, "BROKEN"], what);
+    if (after.byteLength <= FRAME_MAX) {
+      assert.deepEqual(linesIn(after, CommandSchema), [{ id: 9, ping: {} }, "BROKEN"], what);
+    }
   }
 });
 
-Deno.test("unknown fields, wrong wire types, repeated fields and odd varints are read as protobuf says", () => {
-  const one = (...bytes: (number | number[])[]): unknown => linesIn(framed(...bytes), Command)[0];
+Deno.test("unknown fields, wrong wire types, repeated fields and odd varints are decoded by the specification", () => {
+  const one = (...bytes: (number | number[])[]): unknown => linesIn(framed(...bytes), CommandSchema)[0];
   assert.deepEqual(one(), {});
   // Unknown: a varint, a fixed64, bytes, a group with a group, a fixed32.
   const unknown = [0xa0, 6, 1, 0xa1, 6, 1, 2, 3, 4, 5, 6, 7, 8, 0xa2, 6, 1, 9, 0xa3, 6, 0x0b, 0x0c, 0xa4, 6, 0xa5, 6];
   assert.deepEqual(one(unknown, 1, 2, 3, 4, 8, 3, unknown, 1, 2, 3, 4), { id: 3 });
   // The wrong wire type for the id, and for the token.
-  assert.deepEqual(one(0x0a, 1, 1, 8, 4), { id: 4 });
-  assert.deepEqual(one(8, 1, 0x22, 2, 0x08, 1), { id: 1, connect: {} });
-  // Of a scalar the last counts, messages are merged, an id is the low 32 bits.
+  assert.deepEqual(one(0x0a, 1, 1, 8, 4), "BROKEN");
+  assert.deepEqual(one(8, 1, 0x22, 2, 0x08, 1), "BROKEN");
+  // The last scalar counts, messages are merged, and an id has the low 32 bits.
   assert.deepEqual(one(8, 1, 8, 2), { id: 2 });
   assert.deepEqual(one(0x22, 3, 0x0a, 1, 0x61, 0x22, 0, 8, 1), { connect: { token: "a" }, id: 1 });
   assert.deepEqual(one(8, 0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01), { id: 5 });
-  // A negative int32 has ten bytes; an entry of a map without its parts is the empty ones.
+  // A negative int32 has ten bytes; an empty map entry has default key and value.
   assert.deepEqual(one(0x52, 11, 0x38, Array(9).fill(0xff), 1), { history: { limit: -1 } });
   assert.deepEqual(one(0x22, 2, 0x1a, 0), { connect: { subs: { "": {} } } });
   assert.deepEqual(one(0x22, 13, 0x1a, 11, 0x0a, 9, [...Buffer.from("__proto__")]), {
     connect: { subs: Object.fromEntries([["__proto__", {}]]) },
   });
-  // An offset that no number holds is refused, not rounded.
+  // An unsafe offset is rejected, not rounded.
   const huge = [
-    ...decodeFrame(framed(8, 1, 0x2a, 14, 0x0a, 1, 0x61, 0x38, Array(9).fill(0xff), 1), FRAME_MAX, Command),
+    ...decodeFrame(framed(8, 1, 0x2a, 14, 0x0a, 1, 0x61, 0x38, Array(9).fill(0xff), 1), FRAME_MAX, CommandSchema),
   ];
   assert.deepEqual(huge, [`{"id":1,"subscribe":{"channel":"a","offset":18446744073709551615}}`]);
   assert.deepEqual(resultOf(huge[0]), 107);
 });
 
-/** The code with which a line is refused before it runs. */
+/** The error code of a command that is rejected before it runs. */
 function resultOf(line: unknown): number | undefined {
-  const parsed = parseLine(String(line));
+  const parsed = parseCommand(String(line));
   return typeof parsed === "object" && parsed.method === "invalid" ? parsed.body.code : undefined;
 }
 
-Deno.test("data is the JSON text it was sent as, and text that is none is refused without a way out of its field", () => {
+Deno.test("data is passed on as JSON text, and invalid JSON cannot escape its field", () => {
   const rpc = (data: string | number[]): unknown => {
     const bytes = typeof data === "string" ? [...new TextEncoder().encode(data)] : data;
     return [
       ...decodeFrame(
         framed(8, 1, 0x6a, varint(bytes.length + 1 + varint(bytes.length).length), 0x0a, varint(bytes.length), bytes),
         FRAME_MAX,
-        Command,
+        CommandSchema,
       ),
     ][0];
   };
@@ -317,26 +320,26 @@ Deno.test("data is the JSON text it was sent as, and text that is none is refuse
   assert.equal(resultOf(rpc(`{"a":"\\u0000"}`)), 422);
 });
 
-Deno.test("a frame is read no further than somebody listens, and bad data costs nothing where more follows", () => {
-  const pongs = decodeFrame(new ArrayBuffer(FRAME_MAX), FRAME_MAX, Command);
+Deno.test("a frame is decoded on demand, and invalid data does not affect later commands", () => {
+  const pongs = decodeFrame(new ArrayBuffer(FRAME_MAX), FRAME_MAX, CommandSchema);
   assert.deepEqual([pongs.next().value, pongs.next().value], ["{}", "{}"]);
-  // 20,000 times the data of one call, of which the last counts.
+  // 20,000 values of one data field, of which the last counts.
   const many = framed(0x6a, varint(60_000), Array.from({ length: 60_000 }, (_, at) => [0x0a, 1, 0x7b][at % 3] ?? 0));
   const { parse } = JSON;
   const parsed: string[] = [];
   JSON.parse = (text) => (parsed.push(text), parse(text));
   try {
-    assert.deepEqual(linesIn(many, Command), [{ rpc: "data that is not JSON" }]);
+    assert.deepEqual(linesIn(many, CommandSchema), [{ rpc: "data that is not JSON" }]);
   } finally {
     JSON.parse = parse;
   }
   assert.deepEqual(parsed, ["{", `{"rpc":"data that is not JSON"}`]);
 });
 
-Deno.test("whatever is said in JSON is said the same in protobuf", () => {
+Deno.test("commands and replies are equal in JSON and protobuf", () => {
   for (let seed = 1; seed <= 500; seed++) {
     const random = randomOf(seed);
-    for (const message of [Reply, Command]) {
+    for (const message of [ReplySchema, CommandSchema]) {
       const lines = Array.from({ length: 1 + random(3) }, () => exampleOf(message, random));
       const frame = encodeFrame(lines.map((line) => JSON.stringify(line)).join("\n"), message);
       assert.deepEqual(linesIn(frame.buffer, message, Infinity), lines, `seed ${seed}`);
@@ -344,7 +347,7 @@ Deno.test("whatever is said in JSON is said the same in protobuf", () => {
   }
 });
 
-/** Numbers below a bound, the same ones for a seed. */
+/** Reproducible random numbers below a bound. */
 function randomOf(seed: number): (below: number) => number {
   return (below) => {
     seed = (seed * 1103515245 + 12345) % 2 ** 31;
@@ -356,89 +359,116 @@ const TEXTS = ["", "a", 'größe 🎈\n\u0000"\\', "__proto__", "1", "x".repeat(
 const NUMBERS = [0, 1, 127, 128, 65_535, 2 ** 31 - 1];
 const VALUES = [null, 0, "", false, [], {}, "text\n", { a: [1, { "ü": "\u2028" }], b: -1.5e-7 }, [[[[1]]]]];
 
-/** What a message may say: any of its fields or none. */
-function exampleOf(kind: Kind, random: (below: number) => number): unknown {
+/** A random message with any of its fields. */
+function exampleOf(schema: DescMessage, random: (below: number) => number): Record<string, unknown> {
+  const fields = schema.fields.filter(() => random(2) === 0);
+  return Object.fromEntries(fields.flatMap((field) => {
+    const value = exampleOfField(field, random);
+    // A default value, or an empty list or map, equals an absent field.
+    const isNone = field.fieldKind !== "message" && field.scalar !== ScalarType.BYTES && isEmpty(value);
+    return isNone ? [] : [[field.name, value]];
+  }));
+}
+
+function isEmpty(value: unknown): boolean {
+  return ["0", "false", '""', "[]", "{}"].includes(JSON.stringify(value));
+}
+
+function exampleOfField(field: DescField, random: (below: number) => number): unknown {
   const pick = <T>(from: readonly T[]): T | undefined => from[random(from.length)];
-  if (kind instanceof Message) {
-    const fields = [...kind.byName.values()].filter(() => random(2) === 0);
-    return Object.fromEntries(fields.flatMap(({ name, kind }) => {
-      const value = exampleOf(kind, random);
-      // A list or map of nothing is as good as none.
-      return typeof kind === "object" && !(kind instanceof Message) && JSON.stringify(value).length === 2
-        ? []
-        : [[name, value]];
-    }));
+  const { message } = field;
+  const one = (): unknown => message === undefined ? pick(TEXTS) : exampleOf(message, random);
+  if (field.fieldKind === "list") return Array.from({ length: random(3) }, one);
+  if (field.fieldKind === "map") {
+    return Object.fromEntries(Array.from({ length: random(3) }, () => [pick(TEXTS), one()]));
   }
-  if (typeof kind === "object" && "list" in kind) {
-    return Array.from({ length: random(3) }, () => exampleOf(kind.list, random));
-  }
-  if (typeof kind === "object") {
-    const value = kind.map.byName.get("value")?.kind ?? "string";
-    return Object.fromEntries(Array.from({ length: random(3) }, () => [pick(TEXTS), exampleOf(value, random)]));
-  }
-  switch (kind) {
-    case "bool":
+  switch (field.scalar) {
+    case ScalarType.BOOL:
       return random(2) === 0;
-    case "string":
-      return pick(TEXTS);
-    case "json":
+    case ScalarType.BYTES:
       return pick(VALUES);
-    case "uint32":
+    case ScalarType.UINT32:
       return pick([...NUMBERS, 2 ** 32 - 1]);
-    case "uint64":
+    case ScalarType.UINT64:
       return pick([...NUMBERS, Number.MAX_SAFE_INTEGER]);
-    case "int32":
+    case ScalarType.INT32:
       return pick([...NUMBERS, -1, -(2 ** 31)]);
-    case "int64":
+    case ScalarType.INT64:
       return pick([...NUMBERS, -1, Number.MIN_SAFE_INTEGER]);
+    default:
+      return one();
   }
 }
 
-Deno.test("every command and every field of one that the gateway reads has its number", () => {
-  assert.deepEqual([...Command.byName.keys()].sort(), ["id", "send", ...Object.keys(BODIES)].sort());
-  for (const [method, body] of Object.entries(BODIES)) {
-    const known = Command.byName.get(method)?.kind;
+Deno.test("every command field that the gateway reads is in the protobuf schema", () => {
+  const named = (schema: DescMessage | undefined): Map<string, DescField> =>
+    new Map(schema?.fields.map((field) => [field.name, field]));
+  const methods = named(CommandSchema);
+  assert.deepEqual([...methods.keys()].sort(), ["id", "send", ...Object.keys(COMMAND_SCHEMAS)].sort());
+  for (const [method, body] of Object.entries(COMMAND_SCHEMAS)) {
+    const known = named(methods.get(method)?.message);
     if (!(body instanceof z.ZodObject)) continue;
-    assert.ok(known instanceof Message);
-    for (const name of Object.keys(body.shape)) assert.ok(known.byName.has(name), `${method}.${name}`);
+    for (const name of Object.keys(body.shape)) assert.ok(known.has(name), `${method}.${name}`);
   }
 });
 
-Deno.test("nothing that a hub says is lost in protobuf", async () => {
-  const own = rig();
-  const alice = await own.connect("alice/60");
-  const bob = await own.connect("bob");
-  own.emit(room, "before");
-  await ask(alice, 2, { subscribe: { channel: room, join_leave: true } });
-  await ask(bob, 2, { subscribe: { channel: room, recover: true } });
-  await ask(bob, 3, { publish: { channel: room, data: { type: "typing", data: { isTyping: true } } } });
-  await ask(bob, 4, { presence: { channel: room } });
-  await ask(bob, 5, { presence_stats: { channel: room } });
-  await ask(bob, 6, { history: { channel: room, limit: 5 } });
-  await ask(bob, 7, { rpc: { method: "test.echo", data: { text: "hi" } } });
-  await ask(bob, 8, { rpc: { method: "test.fail", data: { code: "unavailable" } } });
-  await ask(bob, 9, { history: { channel: room, since: { offset: 9, epoch: "x" } } });
-  await ask(alice, 10, { refresh: { token: "alice/60" } });
-  own.emit(room, "after");
-  await ask(bob, 10, { unsubscribe: { channel: room } });
-  await until(() => alice.socket.lines.some(({ push }) => push?.leave !== undefined));
-  own.emit(room, null, { kind: "evict", principalIds: ["alice"], reason: "removed" });
-  await until(() => alice.socket.lines.some(({ push }) => push?.unsubscribe !== undefined));
-  await own.hub.drain();
+Deno.test("the generated messages match the .proto file", async () => {
+  const proto = await Deno.readTextFile(new URL("../../src/transport/ws/client.proto", import.meta.url));
+  const written = [...proto.matchAll(/^message (\w+) \{([^}]*)\}/gm)].map(([, name, body = ""]) => [
+    name,
+    [...body.matchAll(/(\w+) = (\d+);/g)].map(([, field, number]) => [field, Number(number)]),
+  ]);
+  const generated = file_client.messages.map(({ name, fields }) => [
+    name,
+    fields.map((field) => [field.name, field.number]),
+  ]);
+  assert.deepEqual(generated, written);
+});
+
+Deno.test("replies and pushes of a hub are lossless in protobuf", async () => {
+  const harness = createHubHarness();
+  const alice = await harness.connect("alice/60");
+  const bob = await harness.connect("bob");
+  harness.emit(room, "before");
+  await sendCommand(alice, 2, { subscribe: { channel: room, join_leave: true } });
+  await sendCommand(bob, 2, { subscribe: { channel: room, recover: true } });
+  await sendCommand(bob, 3, { publish: { channel: room, data: { type: "typing", data: { isTyping: true } } } });
+  await sendCommand(bob, 4, { presence: { channel: room } });
+  await sendCommand(bob, 5, { presence_stats: { channel: room } });
+  await sendCommand(bob, 6, { history: { channel: room, limit: 5 } });
+  await sendCommand(bob, 7, { rpc: { method: "test.echo", data: { text: "hi" } } });
+  await sendCommand(bob, 8, { rpc: { method: "test.fail", data: { code: "unavailable" } } });
+  await sendCommand(bob, 9, { history: { channel: room, since: { offset: 9, epoch: "x" } } });
+  await sendCommand(alice, 10, { refresh: { token: "alice/60" } });
+  harness.emit(room, "after");
+  await sendCommand(bob, 10, { unsubscribe: { channel: room } });
+  await until(() => alice.socket.messages.some(({ push }) => push?.leave !== undefined));
+  harness.emit(room, null, { kind: "evict", principalIds: ["alice"], reason: "removed" });
+  await until(() => alice.socket.messages.some(({ push }) => push?.unsubscribe !== undefined));
+  await harness.hub.drain();
   const frames = [...alice.socket.frames, ...bob.socket.frames];
-  const said = frames.flatMap((frame) => frame.split("\n"));
+  const lines = frames.flatMap((frame) => frame.split("\n"));
   for (const kind of ["pub", "join", "leave", "unsubscribe"]) {
-    assert.ok(said.some((line) => line.includes(`"${kind}":{`)), kind);
+    assert.ok(lines.some((line) => line.includes(`"${kind}":{`)), kind);
   }
   for (const frame of frames) {
-    const bytes = encodeFrame(frame, Reply);
-    assert.deepEqual(linesIn(bytes.buffer, Reply, Infinity), frame.split("\n").map((line) => JSON.parse(line)));
-    assert.ok(bytes.length <= Buffer.byteLength(frame), "what waits is counted as JSON, so protobuf is no longer");
+    const bytes = encodeFrame(frame, ReplySchema);
+    // The default value of a field equals an absent field.
+    const withoutDefaults = (line: unknown): unknown =>
+      JSON.parse(String(line), (_key, value) => isEmpty(value) ? undefined : value);
+    assert.deepEqual(
+      linesIn(bytes.buffer, ReplySchema, Infinity).map((line) => withoutDefaults(JSON.stringify(line))),
+      frame.split("\n").map(withoutDefaults),
+    );
+    assert.ok(
+      bytes.length <= Buffer.byteLength(frame),
+      "queued data is counted as JSON, so protobuf must not be longer",
+    );
   }
 });
 
 Deno.test("a frame for a whole room is encoded once", () => {
-  const protobuf = new Protobuf(FRAME_MAX);
+  const protobuf = new ProtobufCodec(FRAME_MAX);
   const text = `{"push":{"channel":"room:a","pub":{"data":{"n":1},"offset":1}}}`;
   const frame = protobuf.encode(text);
   assert.equal(protobuf.encode(text.split("").join("")), frame);

@@ -1,64 +1,102 @@
-// Who may know what of an event: everything, that time is taken, or nothing; and who may change it.
+// Access to events: in full, as busy time only, or not at all; and the right to change one.
 import { type Actor, hasScope, isAtLeast, isGuest, ROOM_ROLES } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { queryInChunks } from "@/core/page.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import {
-  addressedIn,
   effectiveRole,
-  type RoomGate,
-  type RoomRow,
+  notifiableIn,
+  type RoomAccess,
   RoomStore,
-  type SeenRoom,
-  seer,
-  type Visitor,
+  type RoomViewer,
+  type ViewedRoom,
+  viewerOf,
 } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
-import type { AttendeeRow, CalendarTables, EventRow } from "./store.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
+import { type AttendeeRow, CalendarStore, type CalendarTables, type EventAggregate, type EventRow } from "./store.ts";
 
-export type Level = "full" | "busy";
-type Who = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
-type Event = { row: EventRow; attendees: readonly AttendeeRow[] };
+export type AccessLevel = "full" | "busy";
+type Viewer = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+type EventWithAttendees = { row: EventRow; attendees: readonly AttendeeRow[] };
 
 export class CalendarAccess {
   readonly #store: Store<CalendarTables>;
-  readonly #gate: RoomGate;
+  readonly #roomAccess: RoomAccess;
 
-  constructor({ store, gate }: { store: Store<CalendarTables>; gate: RoomGate }) {
+  constructor({ store, roomAccess }: { store: Store<CalendarTables>; roomAccess: RoomAccess }) {
     this.#store = store;
-    this.#gate = gate;
+    this.#roomAccess = roomAccess;
   }
 
-  /** What somebody may know of an event; `undefined`: not even that it exists. */
-  async level(who: Who, event: Event): Promise<Level | undefined> {
+  /** The access of a viewer; `undefined` if the event is not visible. */
+  async level(
+    viewer: Viewer,
+    event: EventWithAttendees,
+    db: AnyDatabase = this.#store.db,
+  ): Promise<AccessLevel | undefined> {
     const { room_id: id } = event.row;
-    return levelOf(who, event, id === null ? null : await this.room(who, id));
+    return levelOf(viewer, event, id === null ? null : await roomAs(viewer, id, db));
   }
 
-  /** The same of many events, whose rooms are looked at together. */
-  async levels(who: Who, events: readonly Event[]): Promise<(event: Event) => Level | undefined> {
+  /** The same for many events; their rooms are loaded together. */
+  async levels(
+    viewer: Viewer,
+    events: readonly EventWithAttendees[],
+    db: AnyDatabase = this.#store.db,
+  ): Promise<(event: EventWithAttendees) => AccessLevel | undefined> {
     const ids = new Set(events.flatMap(({ row }) => row.room_id ?? []));
-    const seen = await new RoomStore(this.#store.db).seenAll(seer(who), [...ids]);
-    const rooms = new Map(seen.flatMap((room) => room.state === "deleted" ? [] : [[room.id, room]]));
-    return (event) => levelOf(who, event, event.row.room_id === null ? null : rooms.get(event.row.room_id));
+    const visible = await new RoomStore(db).findManyForViewer(viewerOf(viewer), [...ids]);
+    const rooms = new Map(visible.flatMap((room) => room.state === "deleted" ? [] : [[room.id, room]]));
+    return (event) => levelOf(viewer, event, event.row.room_id === null ? null : rooms.get(event.row.room_id));
   }
 
-  /** The room as somebody sees it; `undefined` when it is gone. */
-  async room(who: Who, roomId: string): Promise<SeenRoom | undefined> {
-    const room = await new RoomStore(this.#store.db).seen(seer(who), roomId);
-    return room?.state === "deleted" ? undefined : room;
+  /** Locks the events with these uids that a viewer knows of in a room or (null) in their own calendar; by uid. */
+  async lockByUid(
+    tx: Transaction<CalendarTables>,
+    viewer: Viewer,
+    roomId: string | null,
+    uids: readonly string[],
+  ): Promise<Map<string, EventAggregate>> {
+    const { tenantId, principalId } = viewer;
+    const events = new CalendarStore(tx.db);
+    const ids = await events.idsByUid(tenantId, roomId, principalId, uids);
+    const found = await events.lockAggregates(tenantId, ids);
+    const levelOf = await this.levels(viewer, found, tx.db);
+    const own = found.filter(({ row }) => row.created_by === principalId);
+    // Their own come last, to take precedence over others with the same uid.
+    const accessible = [...found.filter((event) => levelOf(event) === "full"), ...own];
+    return new Map(accessible.map((event) => [event.row.uid, event]));
   }
 
-  /** Lets in who may change the event: its creator, and members of the room whose event it is. */
-  async enterToWrite(context: Context, event: Event, least: "member" | "moderator"): Promise<void> {
+  /** Locks an event with its parts for a caller who may change it: its creator, and members of its room. */
+  async requireForUpdate(
+    tx: Transaction<CalendarTables>,
+    context: Context,
+    id: string,
+    least: "member" | "moderator",
+  ): Promise<EventAggregate> {
+    const event = await new CalendarStore(tx.db).lockAggregate(context.actor.tenantId, id);
+    if (event === undefined) throw notVisible("event");
+    await this.assertMayUpdate(tx, context, event, least);
+    return event;
+  }
+
+  /** Throws unless the caller may change the event; once its room is locked, its members do not change before the commit. */
+  async assertMayUpdate(
+    tx: Transaction<CalendarTables>,
+    context: Context,
+    event: EventWithAttendees,
+    least: "member" | "moderator",
+  ): Promise<void> {
     const { actor } = context;
     const { row } = event;
-    const level = await this.level(actor, event);
-    if (level === undefined) throw absent();
+    const level = await this.level(actor, event, tx.db);
+    if (level === undefined) throw notVisible("event");
     const isCreator = row.created_by === actor.principalId;
     if (row.room_id !== null) {
-      const room = await this.room(actor, row.room_id);
+      const room = await roomAs(actor, row.room_id, tx.db);
       if (room !== undefined && effectiveRole(actor, room) !== undefined) {
-        const { role } = await this.#gate.enter(context, row.room_id, "member");
+        const { role } = await this.#roomAccess.require(context, row.room_id, { tx, least: "member" });
         const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
         const isOfRoom = row.visibility === "room" && least === "member";
         if (isCreator || (level === "full" && (isModerator || isOfRoom))) return;
@@ -67,75 +105,101 @@ export class CalendarAccess {
     throw new Fault(
       "forbidden",
       row.room_id === null
-        ? "Only its creator changes an event of a personal calendar"
-        : `${context.operation} of this event needs its creator or a ${least} of the room`,
+        ? "Only its creator may change an event of a personal calendar"
+        : `${context.operation} requires being the creator of the event or having the role ${least} in the room`,
     );
   }
 }
 
-/** The same with the room at hand; `null` when the event is of no room. */
-function levelOf(who: Who, event: Event, room: SeenRoom | null | undefined): Level | undefined {
+/** The room as seen by the viewer; `undefined` if it is deleted. */
+async function roomAs(viewer: Viewer, roomId: string, db: AnyDatabase): Promise<ViewedRoom | undefined> {
+  const room = await new RoomStore(db).findForViewer(viewerOf(viewer), roomId);
+  return room?.state === "deleted" ? undefined : room;
+}
+
+/** `room` is null for an event without a room, `undefined` if the room is not accessible. */
+function levelOf(
+  viewer: Viewer,
+  event: EventWithAttendees,
+  room: ViewedRoom | null | undefined,
+): AccessLevel | undefined {
   const { row } = event;
   if (room === undefined) return undefined;
-  const role = room === null ? undefined : effectiveRole(who, room);
-  if (isTheirs(who.principalId, event)) {
-    if (who.ownerId === null) return "full";
-    // An agent never learns more than its owner may know; what it made for itself it knows already.
-    const isOwnersToo = (room === null && row.created_by === who.principalId) || isTheirs(who.ownerId, event) ||
+  const role = room === null ? undefined : effectiveRole(viewer, room);
+  if (isParticipant(viewer.principalId, event)) {
+    if (viewer.ownerId === null) return "full";
+    // An agent sees no more than its owner, besides the events of its own calendar.
+    const isOwnersToo = (room === null && row.created_by === viewer.principalId) ||
+      isParticipant(viewer.ownerId, event) ||
       (room !== null && room.owner_role !== null && row.visibility === "room");
     if (isOwnersToo) return "full";
   }
   if (role === undefined) return undefined;
   const isMember = role !== null;
-  if (isMember && (row.visibility === "room" || (row.created_by === who.principalId && who.ownerId === null))) {
+  if (isMember && (row.visibility === "room" || (row.created_by === viewer.principalId && viewer.ownerId === null))) {
     return "full";
   }
   return row.visibility === "private" ? undefined : "busy";
 }
 
-/** Of these principals, those who may know everything of an event; not who is disabled, or banned from its room. */
-export async function knowing(rooms: RoomStore, event: Event, ids: readonly string[]): Promise<string[]> {
-  return (await meet(rooms, event, ids)).knowers.map(({ id }) => id);
-}
+/** The room of an event, and those of its creator and attendees with full access. */
+type EventViewers = { room: ViewedRoom | null | undefined; viewers: RoomViewer[] };
 
-/** Of those, whom the event is brought to: not agents that its room lets do nothing but read. */
-export async function addressed(rooms: RoomStore, event: Event, ids: readonly string[]): Promise<string[]> {
-  const { knowers, room } = await meet(rooms, event, ids);
-  return (room ? addressedIn(room, knowers) : knowers).map(({ id }) => id);
-}
-
-async function meet(
+/** The viewers of these events, without disabled and banned ones; rooms and principals are loaded together. */
+export async function viewersOfEvents(
   rooms: RoomStore,
-  event: Event,
-  ids: readonly string[],
-): Promise<{ knowers: Visitor[]; room: RoomRow | null | undefined }> {
-  const { tenant_id: tenantId, room_id: roomId } = event.row;
-  const found = roomId === null ? null : await rooms.find(tenantId, roomId);
-  const room = found?.state === "deleted" ? undefined : found;
-  const visitors = await rooms.visitors(tenantId, roomId ?? "", ids);
-  const knowers = visitors.filter(({ id: principalId, kind, role, owner_id: ownerId, my_role, owner_role }) => {
-    const met = room && { ...room, my_role, owner_role };
-    return levelOf({ tenantId, principalId, kind, role, ownerId }, event, met) === "full";
-  });
-  return { knowers, room };
+  events: readonly EventWithAttendees[],
+): Promise<(event: EventWithAttendees) => EventViewers> {
+  const loaded = new Map<string | null, { room: ViewedRoom | null | undefined; candidates: Map<string, RoomViewer> }>();
+  for (const [roomId, group] of Map.groupBy(events, ({ row }) => row.room_id)) {
+    const tenantId = group[0]?.row.tenant_id ?? "";
+    const room = roomId === null ? null : await rooms.find(tenantId, roomId);
+    const ids = [...new Set(group.flatMap(participantIds))];
+    const candidates = await queryInChunks(ids, (some) => rooms.viewers(tenantId, roomId ?? "", some));
+    loaded.set(roomId, { room, candidates: new Map(candidates.map((candidate) => [candidate.id, candidate])) });
+  }
+  return (event) => {
+    const { room, candidates } = loaded.get(event.row.room_id) ?? { room: undefined, candidates: undefined };
+    const active = room?.state === "deleted" ? undefined : room;
+    const viewers = participantIds(event).flatMap((id) => candidates?.get(id) ?? []).filter((candidate) => {
+      const { id: principalId, kind, role, owner_id: ownerId, my_role, owner_role } = candidate;
+      const viewed = active && { ...active, my_role, owner_role };
+      return levelOf({ tenantId: event.row.tenant_id, principalId, kind, role, ownerId }, event, viewed) === "full";
+    });
+    return { room, viewers };
+  };
 }
 
-/** Throws for who may not ask when others are busy: a refusal because they are tells just that. */
-export function checkMayAsk(actor: Actor): void {
+/** Of these participants of the event, those who may be notified: not agents that may only read in its room. */
+export async function notifiable(
+  rooms: RoomStore,
+  event: EventWithAttendees,
+  ids: readonly string[],
+): Promise<string[]> {
+  const { room, viewers } = (await viewersOfEvents(rooms, [event]))(event);
+  const wanted = viewers.filter(({ id }) => ids.includes(id));
+  return (room ? notifiableIn(room, wanted) : wanted).map(({ id }) => id);
+}
+
+function participantIds({ row, attendees }: EventWithAttendees): string[] {
+  return [...new Set([row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])])];
+}
+
+/** Throws for callers who may not read busy times, because `time_conflict` reveals them. */
+export function assertCanCheckBusy(actor: Actor): void {
   if (!hasScope(actor, "calendar.read")) {
-    throw new Fault("scope_missing", "ifFree needs the scope calendar.read, for it tells when others are busy");
+    throw new Fault(
+      "scope_missing",
+      "ifFree requires the scope calendar.read, because it reveals when others are busy",
+    );
   }
   if (isGuest(actor)) {
-    throw new Fault("forbidden", "ifFree needs the tenant role member, for it tells when others are busy");
+    throw new Fault("forbidden", "ifFree requires the tenant role member, because it reveals when others are busy");
   }
 }
 
-/** An event of the principal's own calendar, or one it is invited to. */
-function isTheirs(principalId: string, { row, attendees }: Event): boolean {
+/** Whether the event is in the principal's own calendar or it is an attendee. */
+function isParticipant(principalId: string, { row, attendees }: EventWithAttendees): boolean {
   if (row.room_id === null && row.created_by === principalId) return true;
   return attendees.some((attendee) => attendee.principal_id === principalId);
-}
-
-export function absent(): Fault {
-  return new Fault("not_found", "No such event, or not visible to the caller");
 }

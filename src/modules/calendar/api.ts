@@ -1,29 +1,15 @@
-// Operations, jobs and the feed route of the calendar.
+// Operations of the calendar and the route of feeds.
 import { z } from "@zod/zod";
-import type { Clock } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
-import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
+import { notFound } from "@/core/fault.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import type { Cursors } from "@/core/page.ts";
 import type { Route } from "@/core/route.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { Notify } from "@/modules/notification/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
-import { CalendarAccess } from "./access.ts";
-import { EventEditor } from "./editor.ts";
-import { SERIES_MAX } from "./expansion.ts";
-import { CalendarFeeds, FEED_PATH, FEEDS_MAX } from "./feeds.ts";
-import { CalendarImports, IMPORT_JOB } from "./imports.ts";
-import { EventMeetings, type Meetings } from "./meetings.ts";
-import { REMINDER_JOB } from "./reminder.ts";
-import { Reminders } from "./reminders.ts";
+import type { EventUpdater } from "./updater.ts";
+import { type CalendarFeeds, FEED_PATH } from "./feeds.ts";
+import type { CalendarImports } from "./imports.ts";
 import {
-  ATTENDEES_MAX,
   CALENDAR_EVENTS,
   CalendarEvent,
-  DESCRIPTION_MAX,
   EventCreate,
   EventDelete,
   EventId,
@@ -31,101 +17,48 @@ import {
   EventPage,
   EventRead,
   EventUpdate,
-  EXCEPTIONS_MAX,
   Feed,
   FeedCreate,
   FreeBusy,
-  FreeBusyAsk,
+  FreeBusyQuery,
   Import,
   IMPORT_MAX_BYTES,
   ImportStart,
   NewFeed,
-  OCCURRENCES_MAX,
-  RANGE_DAYS_MAX,
-  REMINDERS_MAX,
   Rsvp,
-  TITLE_MAX,
 } from "./schema.ts";
-import { CalendarService } from "./service.ts";
-import { purgeCalendar } from "./source.ts";
-import type { CalendarTables } from "./store.ts";
-import { type CalendarIndex, EventWriter } from "./writer.ts";
+import type { CalendarService } from "./service.ts";
 
 const PATH = "/v1/collaboration/calendar";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const EVENT = "cal_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const RANGE = { from: "2026-03-01T00:00:00Z", to: "2026-04-01T00:00:00Z" };
-/** What one address may read of feeds: many people's programs may be behind it, and each reads seldom. */
+/** Feed requests of one client address: it may be shared by many calendar clients that poll rarely. */
 const FEED_RATE = { perSecond: 5, burst: 100 };
-const TIME_FAULTS = ["recurrence_too_dense", "invalid_time_zone", "busy_conflict"] as const;
+const TIME_FAULTS = ["recurrence_too_complex", "invalid_time_zone", "time_conflict"] as const;
 
-type Deps = {
-  store: Store<CalendarTables>;
-  clock: Clock;
-  cursors: Cursors;
-  gate: RoomGate;
-  identity: IdentityService;
-  /** Absent when there is no search. */
-  index?: CalendarIndex;
-  notify: Notify;
-  meetings: Meetings;
-};
+type Deps = { calendar: CalendarService; updater: EventUpdater; feeds: CalendarFeeds; imports: CalendarImports };
 
-/** The calendar module. */
-export function calendarModule({ index, meetings, ...deps }: Deps): Module {
-  const access = new CalendarAccess(deps);
-  const eventMeetings = new EventMeetings(meetings);
-  const writer = new EventWriter({ clock: deps.clock, index, meetings: eventMeetings, notify: deps.notify });
-  const calendar = new CalendarService({ ...deps, access, writer, meetings: eventMeetings });
-  const editor = new EventEditor({ ...deps, access, writer, meetings: eventMeetings });
-  const feeds = new CalendarFeeds({ ...deps, access });
-  const imports = new CalendarImports({ ...deps, writer });
-  const reminders = new Reminders(deps);
+export function calendarApi({ calendar, updater, feeds, imports }: Deps): ModuleApi {
   return {
-    name: "calendar",
+    tags: {
+      calendar: "Events, series, invitations, free/busy times, feeds and iCalendar import.",
+    },
     events: CALENDAR_EVENTS,
-    operations: [...eventOperations(calendar, editor), ...fileOperations(feeds, imports)],
+    operations: [...eventOperations(calendar, updater), ...fileOperations(feeds, imports)],
     routes: [feedRoute(feeds)],
-    jobs: [
-      defineJob({
-        kind: REMINDER_JOB,
-        payload: z.strictObject({ eventId: EventId }),
-        run: ({ tenantId, payload }) => reminders.send(tenantId, payload.eventId),
-      }),
-      defineJob({
-        kind: IMPORT_JOB,
-        payload: z.strictObject({ importId: EventId }),
-        run: ({ tenantId, payload }) => imports.run(tenantId, payload.importId),
-      }),
-    ],
-    purgeRoom: (tenantId, roomId) => purgeCalendar(deps.store, tenantId, roomId),
-    capability: () => ({
-      enabled: true,
-      limits: {
-        title: TITLE_MAX,
-        description: DESCRIPTION_MAX,
-        attendees: ATTENDEES_MAX,
-        reminders: REMINDERS_MAX,
-        exceptions: EXCEPTIONS_MAX,
-        rangeDays: RANGE_DAYS_MAX,
-        occurrences: OCCURRENCES_MAX,
-        occurrencesPerSeries: SERIES_MAX,
-        feeds: FEEDS_MAX,
-        importBytes: IMPORT_MAX_BYTES,
-      },
-    }),
   };
 }
 
-function eventOperations(calendar: CalendarService, editor: EventEditor): Operation[] {
+function eventOperations(calendar: CalendarService, updater: EventUpdater): Operation[] {
   return [
     defineOperation({
       name: "event.create",
-      summary: "Put an event, or a series of them, in a calendar",
+      summary: "Create an event or a series",
       description:
-        "Times are wall times in a zone, so a series stays at its hour when clocks change. Each occurrence lasts as long as the " +
-        "first, by the clock that does not change; one at a time that the clocks skip is left out, and COUNT does not count it " +
-        "(RFC 5545). Who is invited is told by a notification `invitation`.",
+        "Times are wall times in a time zone, so a series keeps its hour when clocks change. Every occurrence has " +
+        "the duration of the first one. Occurrences at a time skipped by a clock change are left out and not " +
+        "counted by COUNT (RFC 5545). Attendees get a notification `invitation`.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "POST", path: `${PATH}/events`, status: 201 },
       input: EventCreate,
@@ -146,9 +79,10 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
     }),
     defineOperation({
       name: "event.list",
-      summary: "List what happens in a stretch of time",
+      summary: "List events in a time range",
       description:
-        "Without a room: of the caller's rooms, own calendar and invitations. Series come as their occurrences.",
+        "Without `roomId`: events of the caller's rooms, personal calendar and invitations. Series are expanded " +
+        "into occurrences.",
       access: { scope: "calendar.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/events`, status: 200 },
       input: EventList,
@@ -159,7 +93,7 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
     }),
     defineOperation({
       name: "event.read",
-      summary: "Read an event, or one occurrence of a series",
+      summary: "Get an event, or one occurrence of a series",
       access: { scope: "calendar.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/events/:id`, status: 200 },
       input: EventRead,
@@ -170,48 +104,53 @@ function eventOperations(calendar: CalendarService, editor: EventEditor): Operat
     }),
     defineOperation({
       name: "event.update",
-      summary: "Change an event: the whole series, one occurrence, or one and all that follow",
-      description: "following ends the series before the occurrence and answers the new one that begins there. " +
-        "A series that is moved keeps its length, and its weekdays go along; a new rule or zone drops what was changed " +
-        "in single occurrences. The meeting of an event goes along with its first occurrence; when it has begun already, " +
-        "the event gets another for a later time.",
+      summary: "Update an event: the whole series, one occurrence, or one and all following",
+      description:
+        "`following` ends the series before the occurrence and returns a new series that starts there. When a " +
+        "series is moved, it keeps its duration and its weekdays move with it; a new rule or time zone discards " +
+        "changes to single occurrences. The meeting of an event moves with its first occurrence; if that meeting " +
+        "has started, the event gets a new one for a later time. Making an event visible to the room fails if " +
+        "another visible event has the same `uid`.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "PATCH", path: `${PATH}/events/:id`, status: 200, ifMatch: "version" },
       input: EventUpdate,
       output: CalendarEvent,
-      faults: ["not_found", "room_archived", "version_mismatch", "limit_reached", ...TIME_FAULTS],
+      faults: ["not_found", "conflict", "room_archived", "version_mismatch", "limit_reached", ...TIME_FAULTS],
       example: { id: EVENT, title: "Daily" },
-      run: (context, input) => editor.update(context, input),
+      run: (context, input) => updater.update(context, input),
     }),
     defineOperation({
       name: "event.delete",
-      summary: "Cancel an event: the whole series, one occurrence, or one and all that follow",
-      description: "Its meeting is cancelled with it, unless people are in it.",
+      summary: "Cancel an event: the whole series, one occurrence, or one and all following",
+      description: "Also cancels its meeting, unless it has participants.",
       access: { scope: "calendar.write", room: "member" },
       http: { method: "DELETE", path: `${PATH}/events/:id`, status: 204, ifMatch: "version" },
       input: EventDelete,
       output: z.void(),
       faults: ["not_found", "room_archived", "version_mismatch", "limit_reached"],
       example: { id: EVENT },
-      run: (context, input) => editor.delete(context, input),
+      run: (context, input) => updater.delete(context, input),
     }),
     defineOperation({
       name: "event.rsvp",
-      summary: "Answer an invitation",
+      summary: "Respond to an invitation",
+      description:
+        "Invitations are personal: attendees who are not in the event's room, or no longer, can respond as well; " +
+        "this notifies the creator but not the room. Members cannot respond in an archived room.",
       access: { scope: "calendar.write" },
       http: { method: "PUT", path: `${PATH}/events/:id/rsvp`, status: 200 },
       input: Rsvp,
       output: CalendarEvent,
-      faults: ["not_found"],
+      faults: ["not_found", "agent_muted", "room_archived"],
       example: { id: EVENT, status: "accepted" },
       run: (context, input) => calendar.rsvp(context, input),
     }),
     defineOperation({
       name: "freebusy.read",
-      summary: "When principals are busy, without saying with what",
+      summary: "List when principals are busy, without details",
       access: { scope: "calendar.read", tenant: "member" },
       http: { method: "POST", path: `${PATH}/freebusy`, status: 200 },
-      input: FreeBusyAsk,
+      input: FreeBusyQuery,
       output: FreeBusy,
       faults: ["invalid_time_zone"],
       example: { ...RANGE, principalIds: ["me"], timeZone: "Europe/Vienna" },
@@ -224,8 +163,11 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
   return [
     defineOperation({
       name: "feed.create",
-      summary: "Make a secret address under which calendar programs read the calendar",
-      description: "Needs the scope `calendar.read` as well.",
+      summary: "Create a secret feed address for calendar clients",
+      description:
+        "Also requires the scope `calendar.read`. The feed contains what the caller may see at the time of each " +
+        "request. It ends when the token of this call is revoked (including by logging out), when an API token expires " +
+        "or a token family ends, or when the caller is disabled. It does not end when a JWT expires.",
       access: { scope: "calendar.write", room: "observer" },
       http: { method: "POST", path: FEED_PATH, status: 201 },
       input: FeedCreate,
@@ -237,7 +179,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
     }),
     defineOperation({
       name: "feed.list",
-      summary: "List one's own feeds, without their addresses",
+      summary: "List the caller's feeds, without their addresses",
       access: { scope: "calendar.read" },
       http: { method: "GET", path: FEED_PATH, status: 200 },
       input: z.strictObject({}),
@@ -248,7 +190,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
     }),
     defineOperation({
       name: "feed.delete",
-      summary: "Revoke a feed; its address answers 404 from then on",
+      summary: "Revoke a feed; its address then returns 404",
       access: { scope: "calendar.write" },
       http: { method: "DELETE", path: `${FEED_PATH}/:id`, status: 204 },
       input: z.strictObject({ id: EventId }),
@@ -261,9 +203,10 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
       name: "import.create",
       summary: "Import an iCalendar file",
       description:
-        "Answers at once; the report tells what came of it. Events are told by their uid, so it may be repeated; principals " +
-        "who are invited stay so, and reminders where the file has none. Attendees with an email address are those of the " +
-        "file. The file may be the body itself; the room is then told in the query.",
+        "Returns immediately; the result is in the report. Events are matched by `uid`, so an import can be " +
+        "repeated. Attendees that are principals remain, and so do reminders if the file has none; attendees " +
+        "with an email address are replaced by those of the file. The body may also be the file itself, with " +
+        "`roomId` in the query.",
       access: { scope: "calendar.write", room: "member" },
       // A byte of the file may take two of JSON.
       http: {
@@ -271,7 +214,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
         path: `${PATH}/import`,
         status: 202,
         bodyMaxBytes: 2 * IMPORT_MAX_BYTES + 4096,
-        text: { type: "text/calendar", field: "text" },
+        textBody: { type: "text/calendar", field: "text" },
       },
       input: ImportStart,
       output: Import,
@@ -284,7 +227,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
     }),
     defineOperation({
       name: "import.read",
-      summary: "Read what came of an import",
+      summary: "Get an import and its report",
       access: { scope: "calendar.read" },
       http: { method: "GET", path: `${PATH}/import/:id`, status: 200 },
       input: z.strictObject({ id: EventId }),
@@ -300,7 +243,7 @@ function fileOperations(feeds: CalendarFeeds, imports: CalendarImports): Operati
 function feedRoute(feeds: CalendarFeeds): Route {
   return {
     name: "feed.read",
-    summary: "Read a calendar by its secret address",
+    summary: "Get a calendar feed",
     tag: "feed",
     method: "GET",
     path: `${FEED_PATH}/:id`,
@@ -312,20 +255,20 @@ function feedRoute(feeds: CalendarFeeds): Route {
         name: "id",
         in: "path",
         required: true,
-        description: "The secret, with `.ics` at its end",
+        description: "The secret of the feed, followed by `.ics`",
         schema: { type: "string" },
       }],
       responses: {
         "200": {
-          description: "The calendar (RFC 5545), with who attends and what they answered",
+          description: "The calendar (RFC 5545), including attendees and their responses",
           content: { "text/calendar": { schema: { type: "string" } } },
         },
       },
     },
     async handle(_request, { params }) {
       const [, secret] = /^([A-Za-z0-9_-]{22,64})\.ics$/.exec(params["id"] ?? "") ?? [];
-      if (secret === undefined) throw new Fault("not_found", "No such feed");
-      return new Response(await feeds.feed(secret), {
+      if (secret === undefined) throw notFound("feed");
+      return new Response(await feeds.render(secret), {
         headers: { "Content-Type": "text/calendar; charset=utf-8", "Cache-Control": "private, max-age=300" },
       });
     },

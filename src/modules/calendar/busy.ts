@@ -1,48 +1,45 @@
-// When principals are busy: the times of events they made or are invited to and have not declined, and nothing else.
-import { iso } from "@/core/clock.ts";
-import { type Occurrence, occurrencesBetween } from "./occurrence.ts";
-import { answerOf } from "./presenter.ts";
-import { reaching } from "./agenda/reach.ts";
-import type { AgendaStore } from "./agenda/store.ts";
-import type { CalendarStore, WholeEvent } from "./store.ts";
-import { instantOf, localOf } from "./zone.ts";
+// When principals are busy: times of events they created or are invited to and have not declined, without details.
+import { DAY_MS, iso } from "@/core/clock.ts";
+import type { AgendaStore } from "./agenda_store.ts";
+import { busyPrincipals, filterOverlapping, occurrencesBetween } from "./occurrence.ts";
+import type { CalendarStore } from "./store.ts";
+import { instantOf, localOf } from "./time_zone.ts";
 
 export type Busy = { principalId: string; startAt: number; endAt: number };
-type Question = {
+type BusyQuery = {
   tenantId: string;
   principalIds: readonly string[];
   from: number;
   to: number;
   /** Where days begin, for all-day events. */
   timeZone: string;
-  /** The event that asks does not stand in its own way. */
+  /** Id of an event to leave out: the one that is being written. */
   except?: string;
-  /** Lets others have their turn now and then; absent inside a transaction, which waits for nothing else. */
-  rest?: () => Promise<unknown>;
+  /** Yields to other requests; absent inside a transaction, which must not wait. */
+  yieldIfDue?: () => Promise<unknown>;
 };
 
 const EVENTS_MAX = 5000;
-const DAY_MS = 86_400_000;
-/** All expansions of one question together. */
-const QUESTION_MS = 200;
+/** For all expansions of one query. */
+const QUERY_BUDGET_MS = 200;
 
 /** Busy times that overlap the range, merged, by principal and start. */
 export async function busyTimes(
   { events, agenda }: { events: CalendarStore; agenda: AgendaStore },
-  question: Question,
+  query: BusyQuery,
 ): Promise<{ busy: Busy[]; truncated: boolean }> {
-  const { tenantId, principalIds, from, to, timeZone, except, rest } = question;
+  const { tenantId, principalIds, from, to, timeZone, except, yieldIfDue } = query;
   const window = { from: iso(from - DAY_MS), to: iso(to + DAY_MS) };
-  const outlines = await agenda.busy(tenantId, window, principalIds, EVENTS_MAX + 1);
+  const summaries = await agenda.findBusy(tenantId, window, principalIds, EVENTS_MAX + 1);
   const range = [from - DAY_MS, to + DAY_MS] as const;
-  const ids = await reaching(agenda, tenantId, outlines.slice(0, EVENTS_MAX), range, rest);
+  const ids = await filterOverlapping(agenda, tenantId, summaries.slice(0, EVENTS_MAX), range, yieldIfDue);
   const found: Busy[] = [];
-  let truncated = outlines.length > EVENTS_MAX;
+  let truncated = summaries.length > EVENTS_MAX;
   let spentMs = 0;
-  for (const event of await events.wholesOf(tenantId, ids, rest)) {
+  for (const event of await events.findAggregates(tenantId, ids, yieldIfDue)) {
     const { row } = event;
     if (row.id === except) continue;
-    if (spentMs > QUESTION_MS) return { busy: merged(found, principalIds), truncated: true };
+    if (spentMs > QUERY_BUDGET_MS) return { busy: mergeBusy(found, principalIds), truncated: true };
     const startedAt = performance.now();
     const occurrences = occurrencesBetween(event, ...range);
     truncated ||= occurrences.truncated;
@@ -52,31 +49,21 @@ export async function busyTimes(
         ? [dayIn(occurrence.startAt, timeZone), dayIn(occurrence.endAt, timeZone)]
         : [occurrence.startAt, occurrence.endAt];
       if (startAt >= to || endAt <= from || startAt === endAt) continue;
-      for (const principalId of whoIsBusy(event, occurrence)) {
+      for (const principalId of busyPrincipals(event, occurrence)) {
         if (principalIds.includes(principalId)) found.push({ principalId, startAt, endAt });
       }
     }
     spentMs += performance.now() - startedAt;
-    await rest?.();
+    await yieldIfDue?.();
   }
-  return { busy: merged(found, principalIds), truncated };
-}
-
-function whoIsBusy({ row, attendees, rsvps }: WholeEvent, occurrence: Occurrence): Set<string> {
-  const busy = new Set([row.created_by]);
-  for (const attendee of attendees) {
-    if (attendee.principal_id === null) continue;
-    if (answerOf(attendee, rsvps, occurrence).status === "declined") busy.delete(attendee.principal_id);
-    else busy.add(attendee.principal_id);
-  }
-  return busy;
+  return { busy: mergeBusy(found, principalIds), truncated };
 }
 
 function dayIn(utcMidnight: number, timeZone: string): number {
   return instantOf(`${localOf(utcMidnight, null)}T00:00:00`, timeZone);
 }
 
-function merged(found: readonly Busy[], order: readonly string[]): Busy[] {
+function mergeBusy(found: readonly Busy[], order: readonly string[]): Busy[] {
   const byPrincipal = Map.groupBy(found, ({ principalId }) => principalId);
   return order.flatMap((principalId) => {
     const times: Busy[] = [];

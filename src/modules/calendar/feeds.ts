@@ -1,36 +1,40 @@
-// Secret feeds: a calendar as a file behind an address that nobody can guess, with the rights of who made it.
+// Secret feeds: a calendar as a file at a secret address, with the rights of its creator.
 import { createHash } from "node:crypto";
-import { hasScope } from "@/core/actor.ts";
-import { byChunks } from "@/core/chunks.ts";
-import { type Clock, iso, turns } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
+import { queryInChunks } from "@/core/page.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { createYielder } from "@/core/cpu_budget.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
+import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { CalendarAccess } from "./access.ts";
-import { AgendaStore } from "./agenda/store.ts";
-import type { People } from "./feed_people.ts";
+import { AgendaStore } from "./agenda_store.ts";
+import type { PrincipalNames } from "./ics_writer.ts";
 import type { Feed, FeedCreate, NewFeed } from "./schema.ts";
-import { CalendarStore, type CalendarTables, type FeedRow, type WholeEvent } from "./store.ts";
+import { CalendarStore, type CalendarTables, type EventAggregate, type FeedRow } from "./store.ts";
 
-/** Where feeds are served. */
 export const FEED_PATH = "/v1/collaboration/calendar/feeds";
 export const FEEDS_MAX = 20;
+export const FEEDS_JOB = "calendar.end_feeds";
+/** A feed grants reading of events only. */
+const SCOPES: ReadonlySet<string> = new Set(["calendar.read"]);
 const EVENTS_MAX = 2000;
-const DAY_MS = 86_400_000;
 const PAST_DAYS = 180;
 const FUTURE_DAYS = 400;
 
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
-  gate: RoomGate;
+  roomAccess: RoomAccess;
   access: CalendarAccess;
-  identity: Pick<IdentityService, "subject" | "enabledFor">;
+  identity: Pick<IdentityService, "findEnabledFor">;
+  /** The actor of a credential with its current rights; `undefined` if it is no longer valid. */
+  revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
 };
-type Who = Awaited<ReturnType<IdentityService["subject"]>>;
 
 export class CalendarFeeds {
   readonly #deps: Deps;
@@ -39,14 +43,14 @@ export class CalendarFeeds {
     this.#deps = deps;
   }
 
-  /** Makes a feed. Its secret is answered this once and kept as a hash. */
+  /** Creates a feed. Its secret is returned only here and stored as a hash. */
   async create(context: Context, { name, roomId }: FeedCreate): Promise<NewFeed> {
-    const { tenantId, principalId } = context.actor;
+    const { tenantId, principalId, tokenId, role } = context.actor;
     if (!hasScope(context.actor, "calendar.read")) {
-      throw new Fault("scope_missing", "A feed shows what the scope calendar.read does, and needs it");
+      throw new Fault("scope_missing", "A calendar feed requires the scope calendar.read");
     }
     return await this.#deps.store.write(async (tx) => {
-      if (roomId !== undefined) await this.#deps.gate.enter(context, roomId, "observer");
+      if (roomId !== undefined) await this.#deps.roomAccess.require(context, roomId, { tx, least: "observer" });
       const feeds = new CalendarStore(tx.db);
       if ((await feeds.feeds(tenantId, principalId)).length >= FEEDS_MAX) {
         throw new Fault("limit_reached", `A principal has at most ${FEEDS_MAX} feeds`);
@@ -60,6 +64,8 @@ export class CalendarFeeds {
         name,
         hash: hashOf(secret),
         created_at: iso(this.#deps.clock.now()),
+        token_id: tokenId ?? null,
+        role,
       };
       await feeds.addFeed(row);
       return { ...present(row), path: `${FEED_PATH}/${secret}.ics` };
@@ -71,53 +77,65 @@ export class CalendarFeeds {
     return (await new CalendarStore(this.#deps.store.db).feeds(actor.tenantId, actor.principalId)).map(present);
   }
 
-  /** Ends a feed; its address answers 404 from now on. */
   async delete({ actor }: Context, id: string): Promise<void> {
-    const isGone = await this.#deps.store.write((tx) =>
+    const isDeleted = await this.#deps.store.write((tx) =>
       new CalendarStore(tx.db).removeFeed(actor.tenantId, actor.principalId, id)
     );
-    if (!isGone) throw absent();
+    if (!isDeleted) throw notFound("feed");
   }
 
-  /** The file behind a secret: what its maker may see now. Throws `not_found` for an unknown secret or a maker who is gone. */
-  async feed(secret: string): Promise<string> {
+  /** The file of a feed: what its creator may see now. Throws `not_found` for an unknown secret or an invalid credential. */
+  async render(secret: string): Promise<string> {
     const store = new CalendarStore(this.#deps.store.db);
     const feed = await store.feedByHash(hashOf(secret));
-    if (feed === undefined) throw absent();
-    const who = await this.#deps.identity.subject(feed.tenant_id, feed.principal_id).catch((thrown) => {
-      // Whose feed it was is not for whoever has its address to know.
-      throw Fault.from(thrown).code === "not_found" ? absent() : thrown;
+    if (feed === undefined) throw notFound("feed");
+    const creator = await this.#deps.revalidate({
+      tenantId: feed.tenant_id,
+      principalId: feed.principal_id,
+      role: feed.role ?? "owner",
+      scopes: SCOPES,
+      tokenId: feed.token_id ?? undefined,
+      // Calendar clients poll for years: a feed ends with the rights of its creator or the revocation of its token.
+      expiresAt: undefined,
     });
+    // Does not reveal to holders of the address why the feed ended.
+    if (creator === undefined) throw notFound("feed");
     const now = this.#deps.clock.now();
-    const outlines = await new AgendaStore(this.#deps.store.db).last(
+    const summaries = await new AgendaStore(this.#deps.store.db).findLatest(
       feed.tenant_id,
       { from: iso(now - PAST_DAYS * DAY_MS), to: iso(now + FUTURE_DAYS * DAY_MS) },
       { roomId: feed.room_id ?? undefined, principalId: feed.principal_id },
       EVENTS_MAX,
     );
-    const ids = outlines.map(({ id }) => id);
-    const found = await store.wholesOf(feed.tenant_id, ids, turns());
-    const levelOf = await this.#deps.access.levels(who, found);
+    const ids = summaries.map(({ id }) => id);
+    const found = await store.findAggregates(feed.tenant_id, ids, createYielder());
+    const levelOf = await this.#deps.access.levels(creator, found);
     const events = found.filter((event) => levelOf(event) === "full");
-    const { writeCalendar } = await import("./feed_writer.ts");
-    return await writeCalendar(feed.name, events, await this.#people(who, events));
+    const { writeCalendar } = await import("./ics_writer.ts");
+    return await writeCalendar(feed.name, events, await this.#principalNames(creator, events));
   }
 
-  /** Whom the maker may know of; of others the file has the id, as the event itself does. */
-  async #people(who: Who, events: readonly WholeEvent[]): Promise<People> {
+  /** Deletes the feeds created with a token that has ended. Idempotent. */
+  async deleteByToken(tenantId: string, tokenId: string): Promise<void> {
+    await this.#deps.store.write((tx) => new CalendarStore(tx.db).removeFeedsByToken(tenantId, tokenId));
+  }
+
+  /** Names of the principals that the creator may see; the file has the ids of others. */
+  async #principalNames(creator: Actor, events: readonly EventAggregate[]): Promise<PrincipalNames> {
     const ids = new Set(
       events.flatMap(({ row, attendees }) =>
         attendees.length === 0 ? [] : [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])]
       ),
     );
     return new Map(
-      await byChunks([...ids], async (some) => [...await this.#deps.identity.enabledFor(who, some)]),
+      await queryInChunks([...ids], async (some) => [...await this.#deps.identity.findEnabledFor(creator, some)]),
     );
   }
 }
 
-function absent(): Fault {
-  return new Fault("not_found", "No such feed");
+/** The job to enqueue in the transaction that ends a token. */
+export function deleteFeedsJob(tenantId: string, tokenId: string): JobDraft {
+  return { tenantId, kind: FEEDS_JOB, payload: { tokenId }, key: tokenId };
 }
 
 function hashOf(secret: string): string {

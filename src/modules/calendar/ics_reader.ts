@@ -1,16 +1,17 @@
-// Events out of an iCalendar file, as `ical.js` reads them and as ours are.
+// Events of an iCalendar file: parsed by `ical.js`, converted to ours.
 import ICAL from "ical.js";
+import { DAY_SECONDS, HOUR_SECONDS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { DAY_SECONDS, misfit, type Timing } from "./draft.ts";
+import { sanitizeName } from "@/core/name.ts";
+import { invalidField, type Timing, toSeriesTime } from "./event_input.ts";
 import { type IcsFile, rawValue } from "./ics_file.ts";
-import { FileZones } from "./ics_zone.ts";
+import { IcsTimeZones } from "./ics_zone.ts";
 import { ATTENDEES_MAX, DESCRIPTION_MAX, LOCATION_MAX, REMINDERS_MAX, TITLE_MAX } from "./schema.ts";
 import type { AttendeeRow, EventRow } from "./store.ts";
-import { instantOf, localOf, wallMs, wallOf } from "./zone.ts";
+import { instantOf, wallMs } from "./time_zone.ts";
 
-const HOUR_SECONDS = 3600;
 const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,189}$/;
-const ANSWERS: Readonly<Record<string, AttendeeRow["status"]>> = {
+const PARTSTATS: Readonly<Record<string, AttendeeRow["status"]>> = {
   ACCEPTED: "accepted",
   TENTATIVE: "tentative",
   DECLINED: "declined",
@@ -35,51 +36,48 @@ export type IcsEvent = {
   timing: Timing;
   rrule: string | null;
   exDates: string[];
-  /** Null where the file does not say. */
+  /** Null if the file has none. */
   reminders: { minutesBefore: number }[] | null;
-  /** Null where the file does not say. */
+  /** Null if the file has none. */
   visibility: EventRow["visibility"] | null;
   isTransparent: boolean;
   attendees: Pick<AttendeeRow, "email" | "role" | "status">[];
-  /** What the file says of it that we cannot keep. */
-  leftOut: readonly string[];
+  /** Properties that cannot be imported, as problems. */
+  unsupported: readonly string[];
 };
 
-/**
- * Reads events of a file one by one; what it returns throws a Fault for what cannot be an event here. `homeZone` is for times
- * without a zone.
- */
-export function readerOf(file: IcsFile, homeZone: string): (event: IcsFile["events"][number]) => IcsEvent {
-  const zones = new FileZones(file, homeZone);
+/** Creates a reader of the events of a file; it throws a Fault for an invalid event. `homeZone` is for times without a zone. */
+export function createEventReader(file: IcsFile, homeZone: string): (event: IcsFile["events"][number]) => IcsEvent {
+  const zones = new IcsTimeZones(file, homeZone);
   return (event) => readEvent(zones, event);
 }
 
-function readEvent(zones: FileZones, event: IcsFile["events"][number]): IcsEvent {
+function readEvent(zones: IcsTimeZones, event: IcsFile["events"][number]): IcsEvent {
   try {
     return eventOf(zones, event);
   } catch (cause) {
     if (cause instanceof Fault) throw cause;
-    // The library reads values when they are asked for, and throws plain errors at those that are none.
-    throw misfit("/text", `it cannot be read: ${cause instanceof Error ? cause.message.slice(0, 100) : "unknown"}`);
+    // The library parses values lazily and throws plain errors for invalid ones.
+    throw invalidField("/text", `invalid event: ${cause instanceof Error ? cause.message.slice(0, 100) : "unknown"}`);
   }
 }
 
-function eventOf(zones: FileZones, { uid, lines }: IcsFile["events"][number]): IcsEvent {
+function eventOf(zones: IcsTimeZones, { uid, lines }: IcsFile["events"][number]): IcsEvent {
   const component = new ICAL.Component(ICAL.parse(lines.join("\r\n")));
   const text = (name: string): string => String(component.getFirstPropertyValue(name) ?? "").trim();
-  const start = place(component, "dtstart", zones);
-  if (start === undefined) throw misfit("/text", "DTSTART is missing");
+  const start = timeOf(component, "dtstart", zones);
+  if (start === undefined) throw invalidField("/text", "DTSTART is missing");
   const rrule = rawValue(lines, "RRULE") ?? null;
-  const original = place(component, "recurrence-id", zones) ?? null;
+  const original = timeOf(component, "recurrence-id", zones) ?? null;
   const duration_seconds = durationOf(component, start, zones);
   const timing = { start_local: start.local, time_zone: start.zone, duration_seconds };
   return {
     uid,
     occurrence: original,
     isCancelled: text("status").toUpperCase() === "CANCELLED",
-    title: bounded(text("summary") || "(no title)", TITLE_MAX, "SUMMARY"),
-    description: bounded(text("description"), DESCRIPTION_MAX, "DESCRIPTION") || null,
-    location: bounded(text("location"), LOCATION_MAX, "LOCATION") || null,
+    title: assertText(sanitizeName(text("summary") ?? "") || "(no title)", TITLE_MAX, "SUMMARY"),
+    description: assertText(text("description"), DESCRIPTION_MAX, "DESCRIPTION") || null,
+    location: assertText(text("location"), LOCATION_MAX, "LOCATION") || null,
     timing,
     rrule,
     exDates: rrule === null ? [] : exDatesIn(component, timing, zones),
@@ -87,82 +85,78 @@ function eventOf(zones: FileZones, { uid, lines }: IcsFile["events"][number]): I
     visibility: visibilityOf(text("class").toUpperCase()),
     isTransparent: text("transp").toUpperCase() === "TRANSPARENT",
     attendees: attendeesIn(component),
-    leftOut: leftOutOf(component),
+    unsupported: unsupportedOf(component),
   };
 }
 
-/** A class that nobody knows is to be taken for private (RFC 5545 3.8.1.3). */
+/** An unknown class is treated as private (RFC 5545 3.8.1.3). */
 function visibilityOf(name: string): IcsEvent["visibility"] {
   return Object.hasOwn(VISIBILITIES, name) ? VISIBILITIES[name] ?? null : "private";
 }
 
-function leftOutOf(component: ICAL.Component): string[] {
+function unsupportedOf(component: ICAL.Component): string[] {
   const range = component.getFirstProperty("recurrence-id")?.getFirstParameter("range");
   return [
-    ...(component.hasProperty("rdate") ? ["its additional dates (RDATE) are left out"] : []),
-    ...(component.hasProperty("exrule") ? ["its excluding rule (EXRULE) is left out"] : []),
-    ...(component.getAllProperties("rrule").length > 1 ? ["its rules after the first are left out"] : []),
-    ...(range === undefined ? [] : ["its change of all that follow (RANGE) is kept for one occurrence only"]),
+    ...(component.hasProperty("rdate") ? ["additional dates (RDATE) are not supported and were ignored"] : []),
+    ...(component.hasProperty("exrule") ? ["exclusion rules (EXRULE) are not supported and were ignored"] : []),
+    ...(component.getAllProperties("rrule").length > 1
+      ? ["only one rule is supported; further ones were ignored"]
+      : []),
+    ...(range === undefined
+      ? []
+      : ["a change of all following occurrences (RANGE) is not supported and was applied to a single one"]),
   ];
 }
 
-type Place = { local: string; zone: string | null };
+type LocalTime = { local: string; zone: string | null };
 
-function place(component: ICAL.Component, name: string, zones: FileZones): Place | undefined {
+function timeOf(component: ICAL.Component, name: string, zones: IcsTimeZones): LocalTime | undefined {
   const property = component.getFirstProperty(name);
-  return property === null ? undefined : placesOf(property, zones)[0];
+  return property === null ? undefined : timesOf(property, zones)[0];
 }
 
-function placesOf(property: ICAL.Property, zones: FileZones): Place[] {
+function timesOf(property: ICAL.Property, zones: IcsTimeZones): LocalTime[] {
   const tzid = property.getFirstParameter("tzid");
   const written: unknown[] = property.toJSON().slice(3);
   return property.getValues().map((value, at) => {
-    if (!(value instanceof ICAL.Time)) throw misfit("/text", `${property.name} is no time`);
+    if (!(value instanceof ICAL.Time)) throw invalidField("/text", `${property.name} is not a time`);
     const text = value.toString();
-    // The library turns February 30 into March 2; a leap second may well be the next one.
-    const given = String(written[at]);
-    if (given !== text && !given.includes(":60")) {
-      throw misfit("/text", `${property.name} is no date of a calendar: ${given.slice(0, 40)}`);
+    // The library converts February 30 to March 2; for a leap second such a change is correct.
+    const original = String(written[at]);
+    if (original !== text && !original.includes(":60")) {
+      throw invalidField("/text", `${property.name} is not a valid date: ${original.slice(0, 40)}`);
     }
     if (!/^(19|20|21)\d\d-\d\d-\d\d(T\d\d:\d\d:\d\dZ?)?$/.test(text) || Number.isNaN(wallMs(text.replace("Z", "")))) {
-      throw misfit("/text", `${property.name} is not between 1900 and 2199`);
+      throw invalidField("/text", `${property.name} must be between 1900 and 2199`);
     }
     if (value.isDate) return { local: text, zone: null };
     if (text.endsWith("Z")) return { local: text.slice(0, -1), zone: "UTC" };
-    const zone = zones.named(tzid, value.year);
-    if (zone === undefined) throw misfit("/text", `the time zone ${(tzid ?? "of the file").slice(0, 60)} is not known`);
+    const zone = zones.resolve(tzid, value.year);
+    if (zone === undefined) throw invalidField("/text", `unknown time zone ${(tzid ?? "of the file").slice(0, 60)}`);
     return { local: text, zone };
   });
 }
 
-function durationOf(component: ICAL.Component, start: Place, zones: FileZones): number {
-  const usual = start.zone === null ? DAY_SECONDS : 0;
-  const end = place(component, "dtend", zones);
+function durationOf(component: ICAL.Component, start: LocalTime, zones: IcsTimeZones): number {
+  const defaultSeconds = start.zone === null ? DAY_SECONDS : 0;
+  const end = timeOf(component, "dtend", zones);
   const duration = component.getFirstPropertyValue("duration");
   const seconds = end !== undefined
     ? (instantOf(end.local, end.zone) - instantOf(start.local, start.zone)) / 1000
     : duration instanceof ICAL.Duration
     ? duration.toSeconds()
-    : usual;
-  if (seconds > 366 * DAY_SECONDS) throw misfit("/text", "it lasts longer than 366 days");
-  // Some programs write an end that is the start, or before it.
+    : defaultSeconds;
+  if (seconds > 366 * DAY_SECONDS) throw invalidField("/text", "it is longer than 366 days");
+  // Some programs write an end at or before the start.
   if (start.zone === null) return Math.max(DAY_SECONDS, Math.round(seconds / DAY_SECONDS) * DAY_SECONDS);
   return seconds < 0 ? HOUR_SECONDS : Math.round(seconds);
 }
 
-/** EXDATEs in the terms of the series; those in another zone are converted. */
-function exDatesIn(component: ICAL.Component, series: Timing, zones: FileZones): string[] {
+/** EXDATEs as starts of the series; those in another zone are converted. */
+function exDatesIn(component: ICAL.Component, series: Timing, zones: IcsTimeZones): string[] {
   return component.getAllProperties("exdate").flatMap((property) =>
-    placesOf(property, zones).map((date) => inSeries(date, series))
+    timesOf(property, zones).map((date) => toSeriesTime(date, series))
   );
-}
-
-/** A time of the file as a start of this series. Some programs name one by its day alone. */
-export function inSeries({ local, zone: from }: Place, { start_local, time_zone: zone }: Timing): string {
-  if (from === zone) return local;
-  if (zone === null) return local.slice(0, 10);
-  if (from === null) return `${local}${start_local.slice(local.length)}`;
-  return localOf(wallOf(instantOf(local, from), zone), zone);
 }
 
 function remindersIn(component: ICAL.Component): IcsEvent["reminders"] {
@@ -186,15 +180,15 @@ function attendeesIn(component: ICAL.Component): IcsEvent["attendees"] {
     found.set(email, {
       email,
       role: ROLES[parameter("role")] ?? "required",
-      status: ANSWERS[parameter("partstat")] ?? "needs_action",
+      status: PARTSTATS[parameter("partstat")] ?? "needs_action",
     });
   }
-  if (found.size > ATTENDEES_MAX) throw misfit("/text", `it has more than ${ATTENDEES_MAX} attendees`);
+  if (found.size > ATTENDEES_MAX) throw invalidField("/text", `it has more than ${ATTENDEES_MAX} attendees`);
   return [...found.values()];
 }
 
-function bounded(text: string, max: number, name: string): string {
-  if (text.length > max) throw misfit("/text", `${name} has more than ${max} characters`);
-  if (!text.isWellFormed() || text.includes("\0")) throw misfit("/text", `${name} has characters that no text has`);
+function assertText(text: string, max: number, name: string): string {
+  if (text.length > max) throw invalidField("/text", `${name} has more than ${max} characters`);
+  if (!text.isWellFormed() || text.includes("\0")) throw invalidField("/text", `${name} contains invalid characters`);
   return text;
 }

@@ -1,33 +1,44 @@
-// Imports of iCalendar files: promised at once, done by a job, and safe to repeat because events are told by their uid.
+// Imports of iCalendar files: run by a job, and repeatable because events are matched by uid.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, iso, nextTurn } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { createYielder, nextSlice } from "@/core/cpu_budget.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { DeadLetterReason } from "@/core/job.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
-import { askedAgain, ruleOf, type Timing } from "./draft.ts";
-import { type IcsFile, splitIcs } from "./ics_file.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { CalendarAccess } from "./access.ts";
+import { resetResponses, resolveRule, type Timing, toSeriesTime } from "./event_input.ts";
+import { parseIcs } from "./ics_file.ts";
 import type { IcsEvent } from "./ics_reader.ts";
+import { type EventGroup, type ParsedFile, parseFile } from "./ics_parsing.ts";
 import { ATTENDEES_MAX, EXCEPTIONS_MAX, type Import, type ImportReport, type ImportStart } from "./schema.ts";
-import { calendarOf } from "./service.ts";
-import { CalendarStore, type CalendarTables, type ImportRow, type WholeEvent } from "./store.ts";
-import type { EventWriter } from "./writer.ts";
+import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow, type ImportRow } from "./store.ts";
+import { type EventWrite, type EventWriter, writeEvents } from "./writer.ts";
 
 export const IMPORT_JOB = "calendar.import";
 const PROBLEMS_MAX = 100;
+const EMPTY_FILE: ParsedFile = { batches: [], problems: [] };
 
 type Deps = {
   store: Store<CalendarTables>;
   clock: Clock;
-  gate: RoomGate;
-  identity: Pick<IdentityService, "enabled" | "subject">;
+  roomAccess: RoomAccess;
+  access: CalendarAccess;
+  identity: Pick<IdentityService, "findEnabled" | "subject">;
   writer: EventWriter;
 };
-type Reader = typeof import("./ics_reader.ts");
-type Who = Awaited<ReturnType<IdentityService["subject"]>>;
+type Importer = Awaited<ReturnType<IdentityService["subject"]>>;
 type Outcome = "created" | "updated" | "unchanged";
+type Outcomes = ReadonlyMap<EventGroup, Outcome | Fault>;
+/** A series or a single event with a valid rule. */
+type ResolvedGroup = {
+  master: IcsEvent;
+  edited: ReadonlyMap<string, IcsEvent>;
+  when: Timing & Pick<EventRow, "rrule" | "last_local" | "ex_dates_json">;
+};
 
 export class CalendarImports {
   readonly #deps: Deps;
@@ -38,9 +49,9 @@ export class CalendarImports {
 
   async start(context: Context, { roomId, text }: ImportStart): Promise<Import> {
     const { actor } = context;
-    splitIcs(text);
+    await parseIcs(text);
     return await this.#deps.store.write(async (tx) => {
-      if (roomId !== undefined) await this.#deps.gate.enter(context, roomId);
+      if (roomId !== undefined) await this.#deps.roomAccess.require(context, roomId, { tx });
       const row: ImportRow = {
         tenant_id: actor.tenantId,
         id: newId("imp"),
@@ -58,14 +69,14 @@ export class CalendarImports {
     });
   }
 
-  /** The caller's own import. */
+  /** An import of the caller. */
   async read({ actor }: Context, id: string): Promise<Import> {
     const row = await new CalendarStore(this.#deps.store.db).import(actor.tenantId, id);
-    if (row === undefined || row.principal_id !== actor.principalId) throw new Fault("not_found", "No such import");
+    if (row === undefined || row.principal_id !== actor.principalId) throw notFound("import");
     return present(row);
   }
 
-  /** The job: brings the events in one by one, so that a bad one does not keep the others out. */
+  /** The job: imports the events in batches, one commit each; an invalid event does not affect the others. */
   async run(tenantId: string, id: string): Promise<void> {
     const row = await new CalendarStore(this.#deps.store.db).import(tenantId, id);
     if (row === undefined || row.text === null) return;
@@ -73,153 +84,185 @@ export class CalendarImports {
     const problem = (uid: string | null, detail: string): void => {
       if (report.problems.length < PROBLEMS_MAX) report.problems.push({ uid, detail });
     };
-    const home = (await this.#deps.identity.enabled(tenantId, [row.principal_id])).get(row.principal_id);
-    const reader = await import("./ics_reader.ts");
-    const file = splitIcs(row.text);
-    if (home === undefined) problem(null, "whoever asked for it is gone");
-    if (file.oversized > 0) problem(null, `${file.oversized} events are too large to read`);
-    const groups = home === undefined ? [] : groupsOf(reader, file, home.timezone ?? "UTC", problem);
-    for (const group of groups) {
-      // Between events others get their turn.
-      await nextTurn();
-      try {
-        report[await this.#bring(reader, row, group)]++;
-        const leftOut = [group.master, ...group.edits].flatMap((one) => one.leftOut);
-        for (const detail of new Set(leftOut)) problem(group.master.uid, detail);
-      } catch (error) {
-        if (!(error instanceof Fault) || error.kind.retryable === true) throw error;
-        problem(group.master.uid, error.message);
+    const creator = (await this.#deps.identity.findEnabled(tenantId, [row.principal_id])).get(row.principal_id);
+    if (creator === undefined) problem(null, "its creator no longer exists");
+    const file = creator === undefined ? EMPTY_FILE : await parseOrReport(row.text, creator.timezone ?? "UTC");
+    report.problems.push(...file.problems);
+    for (const json of file.batches) {
+      const batch: EventGroup[] = JSON.parse(json);
+      for (const [{ master, overrides }, outcome] of await this.#importGroups(row, batch)) {
+        if (outcome instanceof Fault) {
+          problem(master.uid, outcome.message);
+          continue;
+        }
+        report[outcome]++;
+        const unsupported = [master, ...overrides].flatMap((one) => one.unsupported);
+        for (const detail of new Set(unsupported)) problem(master.uid, detail);
       }
     }
+    await this.#end(tenantId, id, report);
+  }
+
+  /** Ends an import that will not run again; imported events remain. */
+  async abandon(tenantId: string, id: string, reason: DeadLetterReason): Promise<void> {
+    const cause = reason === "interrupted" ? "the gateway stopped twice while reading the file" : "it failed too often";
+    const detail = `${cause}; events read until then were imported`;
+    await this.#end(tenantId, id, { created: 0, updated: 0, unchanged: 0, problems: [{ uid: null, detail }] });
+  }
+
+  async #end(tenantId: string, id: string, report: ImportReport): Promise<void> {
     const now = iso(this.#deps.clock.now());
     await this.#deps.store.write((tx) => new CalendarStore(tx.db).endImport(tenantId, id, JSON.stringify(report), now));
   }
 
-  #bring(
-    reader: Reader,
+  /** Imports a batch; if its commit fails for good, each group gets a commit of its own. */
+  async #importGroups(row: ImportRow, groups: readonly EventGroup[]): Promise<Outcomes> {
+    // Yields between batches, and between rules that take long.
+    await nextSlice();
+    const yieldIfDue = createYielder();
+    const resolved = new Map<EventGroup, ResolvedGroup | Fault>();
+    for (const group of groups) {
+      resolved.set(group, attempt(() => resolveGroup(group)));
+      await yieldIfDue();
+    }
+    try {
+      return await this.#write(row, resolved);
+    } catch (cause) {
+      const fault = permanentFault(cause);
+      if (groups.length === 1) return new Map(groups.map((group) => [group, fault]));
+      const outcomes: [EventGroup, Outcome | Fault][] = [];
+      for (const group of groups) outcomes.push(...await this.#importGroups(row, [group]));
+      return new Map(outcomes);
+    }
+  }
+
+  #write(
     { tenant_id, principal_id, room_id: roomId }: ImportRow,
-    { master, edits }: Group,
-  ): Promise<Outcome> {
-    const { writer, clock, identity } = this.#deps;
-    return this.#deps.store.write(async (tx) => {
-      const who = await identity.subject(tenant_id, principal_id);
-      if (roomId !== null) await this.#checkRoom(who, roomId);
-      const events = new CalendarStore(tx.db);
-      const calendar = calendarOf(roomId, who.principalId);
-      const found = await events.byUid(who.tenantId, calendar, master.uid);
-      const before = found === undefined ? undefined : await events.locked(who.tenantId, found.id);
-      if (before !== undefined && before.row.visibility !== "room" && before.row.created_by !== who.principalId) {
-        throw new Fault("forbidden", "somebody else's event has this uid");
+    resolved: ReadonlyMap<EventGroup, ResolvedGroup | Fault>,
+  ): Promise<Outcomes> {
+    const { store, writer, clock, access, identity } = this.#deps;
+    const uids = [...resolved.keys()].map(({ master }) => master.uid);
+    return writeEvents(store, async (tx) => {
+      const importer = await identity.subject(tenant_id, principal_id, tx.db);
+      if (roomId !== null) await this.#checkRoom(tx.db, importer, roomId);
+      const existing = await access.lockByUid(tx, importer, roomId, uids);
+      const now = iso(clock.now());
+      const puts: EventWrite[] = [];
+      const outcomes = new Map<EventGroup, Outcome | Fault>();
+      for (const [group, one] of resolved) {
+        outcomes.set(
+          group,
+          one instanceof Fault ? one : attempt(() => {
+            const before = existing.get(one.master.uid);
+            if (
+              before !== undefined && before.row.visibility !== "room" && before.row.created_by !== importer.principalId
+            ) {
+              throw new Fault("forbidden", "an event of another principal has this uid");
+            }
+            const event = eventOf(importer, roomId, one, before, now);
+            if (before !== undefined && isSame(before, event)) return "unchanged";
+            puts.push({ event, before, change: { actor: importer, scope: "all", invited: event } });
+            return before === undefined ? "created" : "updated";
+          }),
+        );
       }
-      const after = eventOf(reader, who, roomId, { master, edits }, before, iso(clock.now()));
-      if (before !== undefined && isSame(before, after)) return "unchanged";
-      await writer.put(tx, after, { actor: who, scope: "all", invited: after }, before);
-      // The room is held by now: a removal that came before is seen, and one to come waits for this.
-      if (roomId !== null) await this.#checkRoom(who, roomId);
-      return before === undefined ? "created" : "updated";
+      await writer.putAll(tx, puts);
+      // The room stream is locked by now: a removal has either been committed or waits for this commit.
+      if (roomId !== null) await this.#checkRoom(tx.db, importer, roomId);
+      return outcomes;
     });
   }
 
-  async #checkRoom(who: Who, roomId: string): Promise<void> {
-    const entry = await this.#deps.gate.look(who, roomId);
-    if (entry === undefined || entry.role === null || !isAtLeast(ROOM_ROLES, entry.role, "member")) {
-      throw new Fault("forbidden", "the room is no longer open to the importer");
+  async #checkRoom(db: AnyDatabase, importer: Importer, roomId: string): Promise<void> {
+    const grant = await this.#deps.roomAccess.find(importer, roomId, db);
+    if (grant === undefined || grant.role === null || !isAtLeast(ROOM_ROLES, grant.role, "member")) {
+      throw new Fault("forbidden", "the room is no longer accessible to its creator");
     }
-    if (entry.room.state === "archived") throw new Fault("room_archived", "the room is archived");
+    if (grant.room.state === "archived") throw new Fault("room_archived", "the room is archived");
   }
 }
 
-type Group = { master: IcsEvent; edits: IcsEvent[] };
-
-/** Series with their single-occurrence edits; an edit without its series stands for itself. */
-function groupsOf(
-  reader: Reader,
-  file: IcsFile,
-  homeZone: string,
-  problem: (uid: string, detail: string) => void,
-): Group[] {
-  const read: IcsEvent[] = [];
-  const readEvent = reader.readerOf(file, homeZone);
-  for (const event of file.events) {
-    try {
-      read.push(readEvent(event));
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      problem(event.uid, error.message.replace(/^\/text: /, ""));
-    }
+/** The result of `work`, or the permanent fault it throws. */
+function attempt<Result>(work: () => Result): Result | Fault {
+  try {
+    return work();
+  } catch (cause) {
+    return permanentFault(cause);
   }
-  const groups: Group[] = [];
-  for (const [uid, events] of Map.groupBy(read, (event) => event.uid)) {
-    const masters = events.filter((event) => event.occurrence === null);
-    const master = masters.at(-1);
-    const edits = events.filter((event) => event.occurrence !== null);
-    if (masters.length > 1) problem(uid, "the file has it more than once; the last one counts");
-    if (master?.isCancelled) problem(uid, "it is cancelled in the file");
-    else if (master !== undefined) groups.push({ master, edits });
-    else {
-      for (const edit of edits.filter((one) => !one.isCancelled)) {
-        const name = edit.occurrence?.local.replaceAll(/[-:]/g, "");
-        groups.push({ master: { ...edit, uid: `${uid.slice(0, 200)}_R${name}`, rrule: null, exDates: [] }, edits: [] });
-      }
-    }
-  }
-  return groups;
 }
 
-function eventOf(
-  { inSeries }: Reader,
-  who: Who,
-  roomId: string | null,
-  { master, edits }: Group,
-  before: WholeEvent | undefined,
-  now: string,
-): WholeEvent {
+/** Returns a fault that a retry would repeat; throws any other. */
+function permanentFault(cause: unknown): Fault {
+  if (!(cause instanceof Fault) || cause.spec.retryable === true) throw cause;
+  return cause;
+}
+
+/** Parses a file; an invalid one has a problem and no events. */
+async function parseOrReport(text: string, homeZone: string): Promise<ParsedFile> {
+  try {
+    return await parseFile({ text, homeZone, problemsMax: PROBLEMS_MAX });
+  } catch (error) {
+    return { batches: [], problems: [{ uid: null, detail: permanentFault(error).message.replace(/^\/text: /, "") }] };
+  }
+}
+
+/** What does not depend on stored events: the validated rule, and edits by their occurrence. */
+function resolveGroup({ master, overrides }: EventGroup): ResolvedGroup {
   const { timing, rrule } = master;
-  const id = before?.row.id ?? newId("cal");
-  const named = edits.flatMap((edit) =>
-    edit.occurrence === null || rrule === null ? [] : [{ edit, name: inSeries(edit.occurrence, timing) }]
+  const named = overrides.flatMap((edit) =>
+    edit.occurrence === null || rrule === null ? [] : [{ edit, name: toSeriesTime(edit.occurrence, timing) }]
   );
   const cancelled = named.filter(({ edit }) => edit.isCancelled).map(({ name }) => name);
   const edited = new Map(named.filter(({ edit }) => !edit.isCancelled).map(({ name, edit }) => [name, edit]));
   const exDates = [...master.exDates, ...cancelled];
   if (exDates.length > EXCEPTIONS_MAX || edited.size > EXCEPTIONS_MAX) {
-    throw new Fault("limit_reached", `more than ${EXCEPTIONS_MAX} occurrences differ from the series`);
+    throw new Fault("limit_reached", `more than ${EXCEPTIONS_MAX} exceptions of the series`);
   }
+  return { master, edited, when: { ...timing, ...resolveRule(rrule, exDates, timing) } };
+}
+
+function eventOf(
+  importer: Importer,
+  roomId: string | null,
+  { master, edited, when }: ResolvedGroup,
+  before: EventAggregate | undefined,
+  now: string,
+): EventAggregate {
+  const id = before?.row.id ?? newId("cal");
   const fromFile = master.attendees.map((attendee) => ({
     ...attendee,
     principal_id: null,
     comment: null,
     responded_at: null,
   }));
-  const when = { ...timing, ...ruleOf(rrule, exDates, timing) };
   const isMoved = before !== undefined && !isSameTime(before.row, when);
-  // Principals who were invited here stay invited.
+  // Principals that were invited here remain attendees.
   const invited = before?.attendees.filter((attendee) => attendee.principal_id !== null) ?? [];
-  const kept = isMoved ? askedAgain(invited) : invited;
-  const attendees = [...kept, ...fromFile].map((attendee, position) => ({
+  const remaining = isMoved ? resetResponses(invited) : invited;
+  const attendees = [...remaining, ...fromFile].map((attendee, position) => ({
     ...attendee,
-    tenant_id: who.tenantId,
+    tenant_id: importer.tenantId,
     event_id: id,
     position,
   }));
   if (attendees.length > ATTENDEES_MAX) {
-    throw new Fault("limit_reached", `with those invited here it has more than ${ATTENDEES_MAX} attendees`);
+    throw new Fault("limit_reached", `more than ${ATTENDEES_MAX} attendees, including those invited here`);
   }
   const reminders_json = master.reminders === null
     ? before?.row.reminders_json ?? "[]"
     : JSON.stringify(master.reminders);
   return {
     row: {
-      tenant_id: who.tenantId,
+      tenant_id: importer.tenantId,
       id,
-      calendar: calendarOf(roomId, who.principalId),
+      calendar: "",
       uid: master.uid,
       room_id: roomId,
       from_at: now,
       to_at: now,
       meeting_id: null,
       version: 1,
-      created_by: who.principalId,
+      created_by: importer.principalId,
       created_at: now,
       updated_at: now,
       ...before?.row,
@@ -230,12 +273,12 @@ function eventOf(
       is_transparent: master.isTransparent ? 1 : 0,
       ...when,
       reminders_json,
-      // Other reminders are for what is still to come.
+      // Changed reminders apply to future occurrences only.
       reminded_at: before?.row.reminders_json === reminders_json ? before.row.reminded_at : now,
     },
     attendees,
     overrides: [...edited].sort(([a], [b]) => a < b ? -1 : 1).map(([name, edit]) => ({
-      tenant_id: who.tenantId,
+      tenant_id: importer.tenantId,
       event_id: id,
       occurrence: name,
       patch_json: JSON.stringify({
@@ -256,17 +299,17 @@ function isSameTime(a: Timing & { rrule: string | null }, b: Timing & { rrule: s
     a.duration_seconds === b.duration_seconds;
 }
 
-/** Whether an import would change nothing. */
-function isSame(before: WholeEvent, after: WholeEvent): boolean {
+/** Whether an import changes nothing. */
+function isSame(before: EventAggregate, after: EventAggregate): boolean {
   return JSON.stringify(comparable(before)) === JSON.stringify(comparable(after));
 }
 
-function comparable({ row, overrides, attendees }: WholeEvent): unknown {
+function comparable({ row, overrides, attendees }: EventAggregate): unknown {
   return [
     [row.title, row.description, row.location, row.visibility, row.is_transparent, row.reminders_json],
     [row.start_local, row.time_zone, row.duration_seconds, row.rrule, row.last_local, row.ex_dates_json],
     overrides.map(({ occurrence, patch_json }) => [occurrence, patch_json]),
-    // Who is invited by address comes out of the file, and so behind the others.
+    // Sorted: attendees from the file follow those invited here.
     attendees.map(({ principal_id, email, role }) => JSON.stringify([principal_id, email, role])).sort(),
   ];
 }

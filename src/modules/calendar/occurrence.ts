@@ -1,12 +1,14 @@
-// Occurrences: what a stored event comes to in a stretch of time, with its exceptions and single-occurrence edits.
-import { BUDGET_MS, type Series, SERIES_MAX, startNamed, startsBetween } from "./expansion.ts";
-import type { EventRow, OverrideRow } from "./store.ts";
-import { instantOf, localOf } from "./zone.ts";
+// Occurrences of a stored event in a time range, with its exceptions and single-occurrence edits.
+import { DAY_MS } from "@/core/clock.ts";
+import { BUDGET_MS, cannotOverlap, findStart, type Series, SERIES_MAX, startsBetween } from "./expansion.ts";
+import type { AgendaStore, EventSummary } from "./agenda_store.ts";
+import type { AttendeeRow, EventAggregate, EventRow, OverrideRow, RsvpRow } from "./store.ts";
+import { instantOf, localOf } from "./time_zone.ts";
 
-/** Where the first occurrence of a series that goes on is looked for. */
-const HORIZON_MS = 20 * 366 * 86_400_000;
+/** How far the first occurrence of a series without end is searched. */
+const HORIZON_MS = 20 * 366 * DAY_MS;
 
-/** What one occurrence has otherwise than its series. */
+/** How one occurrence differs from its series. */
 export type Patch = {
   title?: string;
   description?: string | null;
@@ -16,14 +18,14 @@ export type Patch = {
   durationSeconds?: number;
 };
 
-/** One occurrence. `name` is the start that the rule gave it; null for a single event. */
+/** One occurrence. `name` is its start according to the rule; null for a single event. */
 export type Occurrence = { name: string | null; startAt: number; endAt: number; patch: Patch };
 export type Occurrences = { items: Occurrence[]; truncated: boolean };
 
 /** An event and its single-occurrence edits. */
 export type EventParts = { row: EventRow; overrides: readonly OverrideRow[] };
 
-/** Occurrences that overlap the time from `from` to before `to`, by start. */
+/** Occurrences that overlap the time from `from` to before `to`, ordered by start. */
 export function occurrencesBetween(
   { row, overrides }: EventParts,
   from: number,
@@ -41,32 +43,74 @@ export function occurrencesBetween(
     if (name !== null && skipped.has(name)) continue;
     items.push({ name, startAt: at, endAt: at + durationMs, patch: {} });
   }
-  for (const override of overrides) items.push(overridden(row, override));
+  for (const override of overrides) items.push(applyOverride(row, override));
   const overlapping = items.filter((item) => overlaps(item, from, to)).sort((a, b) => a.startAt - b.startAt);
   return { items: overlapping.slice(0, max), truncated: truncated || overlapping.length > max };
 }
 
-/** The occurrence of this name, unless there is none. */
-export function occurrenceNamed({ row, overrides }: EventParts, name: string): Occurrence | undefined {
-  const start = row.rrule === null ? undefined : startNamed(seriesOf(row), name);
+export function findOccurrence({ row, overrides }: EventParts, name: string): Occurrence | undefined {
+  const start = row.rrule === null ? undefined : findStart(seriesOf(row), name);
   const exact = start === undefined ? name : localOf(start.wall, row.time_zone);
-  // Before anything else: files bring edits of occurrences that their series does not have.
+  // Checked first: imported files may edit occurrences that their series does not have.
   const override = overrides.find(({ occurrence }) => occurrence === exact);
-  if (override !== undefined) return overridden(row, override);
+  if (override !== undefined) return applyOverride(row, override);
   if (start === undefined || exDatesOf(row).includes(exact)) return undefined;
   return { name: exact, startAt: start.at, endAt: start.at + row.duration_seconds * 1000, patch: {} };
 }
 
-/** The first occurrence of an event, before any others; none and `truncated` when it is not found in time. */
+/** The first occurrence of an event; none and `truncated` if the search exceeds its budget. */
 export function firstOccurrence(event: EventParts): Occurrences {
-  const { from, to } = extentOf(event);
-  // Those left out count as found.
+  const { from, to } = timeBounds(event);
+  // Excluded starts count towards the maximum.
   const max = 1 + exDatesOf(event.row).length;
   return occurrencesBetween(event, from, (to ?? from + HORIZON_MS) + 1, max);
 }
 
-/** What an event makes its starts from. */
-export function seriesOf(row: EventRow): Series {
+/** Ids of the events that have, or may have, an occurrence from `from` to before `to`: most series have none on a given day. */
+export async function filterOverlapping(
+  agenda: Pick<AgendaStore, "idsWithOverrides">,
+  tenantId: string,
+  summaries: readonly EventSummary[],
+  [from, to]: readonly [from: number, to: number],
+  yieldIfDue?: () => Promise<unknown>,
+): Promise<string[]> {
+  const excluded = new Set<string>();
+  for (const summary of summaries) {
+    if (cannotOverlap(seriesOf(summary), from - summary.duration_seconds * 1000, to)) excluded.add(summary.id);
+    await yieldIfDue?.();
+  }
+  // An edit may have moved an occurrence to where the series has none.
+  for (const id of await agenda.idsWithOverrides(tenantId, [...excluded])) excluded.delete(id);
+  return summaries.flatMap(({ id }) => excluded.has(id) ? [] : [id]);
+}
+
+/** An attendee's response to an occurrence: the one for it, else the one for the series. */
+export function responseOf(
+  attendee: AttendeeRow,
+  rsvps: readonly RsvpRow[],
+  occurrence: Pick<Occurrence, "name"> | undefined,
+): Pick<AttendeeRow, "status" | "comment" | "responded_at"> {
+  const name = occurrence?.name ?? null;
+  if (name === null) return attendee;
+  return rsvps.find((rsvp) =>
+    rsvp.event_id === attendee.event_id && rsvp.principal_id === attendee.principal_id && rsvp.occurrence === name
+  ) ?? attendee;
+}
+
+/** The creator and the attendees of an occurrence, without those who declined it. */
+export function busyPrincipals({ row, attendees, rsvps }: EventAggregate, occurrence: Occurrence): Set<string> {
+  const busy = new Set([row.created_by]);
+  for (const attendee of attendees) {
+    if (attendee.principal_id === null) continue;
+    if (responseOf(attendee, rsvps, occurrence).status === "declined") busy.delete(attendee.principal_id);
+    else busy.add(attendee.principal_id);
+  }
+  return busy;
+}
+
+export function seriesOf(
+  row: Pick<EventRow, "start_local" | "time_zone" | "rrule" | "last_local">,
+): Series {
   return { startLocal: row.start_local, timeZone: row.time_zone, rrule: row.rrule, lastLocal: row.last_local };
 }
 
@@ -78,10 +122,10 @@ export function patchOf(override: OverrideRow): Patch {
   return JSON.parse(override.patch_json);
 }
 
-/** The stretch of time that everything of an event lies in; `to` is null when its series goes on. */
-export function extentOf({ row, overrides }: EventParts): { from: number; to: number | null } {
+/** The time range of all occurrences of an event; `to` is null for a series without end. */
+export function timeBounds({ row, overrides }: EventParts): { from: number; to: number | null } {
   const durationMs = row.duration_seconds * 1000;
-  const moved = overrides.map((override) => overridden(row, override));
+  const moved = overrides.map((override) => applyOverride(row, override));
   const last = row.rrule === null ? row.start_local : row.last_local;
   return {
     from: Math.min(instantOf(row.start_local, row.time_zone), ...moved.map(({ startAt }) => startAt)),
@@ -91,7 +135,7 @@ export function extentOf({ row, overrides }: EventParts): { from: number; to: nu
   };
 }
 
-function overridden(row: EventRow, override: OverrideRow): Occurrence {
+function applyOverride(row: EventRow, override: OverrideRow): Occurrence {
   const patch = patchOf(override);
   const zone = patch.timeZone === undefined ? row.time_zone : patch.timeZone;
   const startAt = instantOf(patch.startLocal ?? override.occurrence, zone);
@@ -103,7 +147,7 @@ function overridden(row: EventRow, override: OverrideRow): Occurrence {
   };
 }
 
-/** Something that takes no time is where it starts. */
+/** An occurrence without duration overlaps the range that contains its start. */
 function overlaps({ startAt, endAt }: Occurrence, from: number, to: number): boolean {
   return startAt < to && (endAt > from || (endAt === startAt && startAt >= from));
 }

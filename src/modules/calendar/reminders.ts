@@ -1,11 +1,23 @@
-// The reminder job: sends what is due and promises the next, in one commit, so that nothing is sent twice or forgotten.
-import { type Clock, iso } from "@/core/clock.ts";
+// Reminders: each event has one waiting job, for its next reminder. The job sends what is due and enqueues the next one in the same
+// commit, so that no reminder is lost or sent twice.
+import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
+import { type EventDraft, principalStream } from "@/core/event.ts";
+import type { JobDraft } from "@/core/job.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { addressed } from "./access.ts";
-import { dueReminders, remindedOf, reminderEvent, reminderJob } from "./reminder.ts";
-import { CalendarStore, type CalendarTables } from "./store.ts";
+import { notifiable } from "./access.ts";
+import { busyPrincipals, type EventParts, type Occurrence, occurrencesBetween } from "./occurrence.ts";
+import { presentEntry } from "./presenter.ts";
+import { CalendarStore, type CalendarTables, type EventAggregate, type EventRow } from "./store.ts";
+
+export const REMINDER_JOB = "calendar.reminder";
+/** After an outage, reminders of what ended longer ago than this are not sent. */
+const REMINDER_TTL_MS = 60 * MINUTE_MS;
+/** How far ahead the next occurrence is searched, in growing steps. */
+const LOOKAHEAD_DAYS = [8, 64, 400, 5 * 366, 200 * 366] as const;
+/** Reminders of one event sent at once; after an outage there may be many. */
+const DUE_MAX = 100;
 
 type Deps = {
   store: Store<CalendarTables>;
@@ -13,22 +25,24 @@ type Deps = {
   notify: Notify;
 };
 
-export class Reminders {
+export class ReminderSender {
   readonly #deps: Deps;
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
-  /** Sends the due reminders of one event. Safe to repeat: what was sent is written down with it. */
+  /** Sends the due reminders of one event. Idempotent: `reminded_at` is updated in the same commit. */
   async send(tenantId: string, eventId: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const events = new CalendarStore(tx.db);
-      const event = await events.locked(tenantId, eventId);
+      const event = await events.lockAggregate(tenantId, eventId);
       if (event === undefined) return;
       const now = this.#deps.clock.now();
       for (const due of dueReminders(event, now)) {
-        for (const principalId of await addressed(new RoomStore(tx.db), event, remindedOf(event, due.occurrence))) {
+        for (
+          const principalId of await notifiable(new RoomStore(tx.db), event, [...busyPrincipals(event, due.occurrence)])
+        ) {
           await tx.emit(reminderEvent(event, due, principalId));
           await this.#deps.notify({
             tenantId,
@@ -47,4 +61,65 @@ export class Reminders {
       if (next !== undefined) await tx.enqueue(next);
     });
   }
+}
+
+type DueReminder = { occurrence: Occurrence; minutesBefore: number };
+
+/** The job for the next reminder, immediately if it is late; `undefined` if there is none. */
+export function reminderJob(event: EventParts): JobDraft | undefined {
+  const { row } = event;
+  const after = Date.parse(row.reminded_at);
+  const at = minutesOf(row).map((minutes) => nextStart(event, after + minutes * MINUTE_MS, minutes * MINUTE_MS))
+    .filter((time) => time !== undefined);
+  if (at.length === 0) return undefined;
+  return {
+    tenantId: row.tenant_id,
+    kind: REMINDER_JOB,
+    key: row.id,
+    payload: { eventId: row.id },
+    runAt: Math.min(...at),
+  };
+}
+
+/** Reminders that became due after `reminded_at` and not after `now`. */
+function dueReminders(event: EventParts, now: number): DueReminder[] {
+  const since = Date.parse(event.row.reminded_at);
+  return minutesOf(event.row).flatMap((minutesBefore) => {
+    const before = minutesBefore * MINUTE_MS;
+    return startsIn(event, since + before + 1, now + before + 1)
+      .filter((occurrence) => occurrence.endAt + REMINDER_TTL_MS > now)
+      .map((occurrence) => ({ occurrence, minutesBefore }));
+  }).slice(-DUE_MAX);
+}
+
+/** The event on the stream of a principal. */
+function reminderEvent(
+  event: EventAggregate,
+  { occurrence, minutesBefore }: DueReminder,
+  principalId: string,
+): EventDraft {
+  return {
+    tenantId: event.row.tenant_id,
+    stream: principalStream(principalId),
+    type: "calendar.event.reminder",
+    data: { event: presentEntry(event, { principalId, level: "full" }, occurrence), minutesBefore },
+  };
+}
+
+function nextStart(event: EventParts, after: number, before: number): number | undefined {
+  for (const days of LOOKAHEAD_DAYS) {
+    const [next] = startsIn(event, after + 1, after + days * DAY_MS);
+    if (next !== undefined) return next.startAt - before;
+  }
+  return undefined;
+}
+
+/** Occurrences that start from `from` to before `to`. */
+function startsIn(event: EventParts, from: number, to: number): Occurrence[] {
+  return occurrencesBetween(event, from, to).items.filter(({ startAt }) => startAt >= from);
+}
+
+function minutesOf(row: EventRow): number[] {
+  const reminders: { minutesBefore: number }[] = JSON.parse(row.reminders_json);
+  return [...new Set(reminders.map(({ minutesBefore }) => minutesBefore))];
 }

@@ -1,13 +1,15 @@
 // SQL of calendars.
+import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import type { Kysely } from "kysely";
-import { byChunks } from "@/core/chunks.ts";
-import { isOfTenant } from "@/ports/list.ts";
+import type { TenantRole } from "@/core/actor.ts";
+import { equalsUnindexed, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { ATTENDEE_ROLES, EVENT_VISIBILITIES, STATUSES } from "./schema.ts";
 
 export type EventRow = {
   tenant_id: string;
   id: string;
+  /** The value of `calendarOf`. */
   calendar: string;
   uid: string;
   room_id: string | null;
@@ -21,14 +23,14 @@ export type EventRow = {
   time_zone: string | null;
   duration_seconds: number;
   rrule: string | null;
-  /** No start comes after this wall time; null for a series that goes on, and for a single event. */
+  /** Wall time of the last start; null for a series without end, and for a single event. */
   last_local: string | null;
   ex_dates_json: string;
-  /** Everything of the event lies between these instants; `to_at` is null for a series that goes on. */
+  /** The time range of all occurrences; `to_at` is null for a series without end. */
   from_at: string;
   to_at: string | null;
   reminders_json: string;
-  /** Reminders due up to this instant have been sent, or are not wanted. */
+  /** Reminders due up to this instant are not sent (again). */
   reminded_at: string;
   meeting_id: string | null;
   version: number;
@@ -69,6 +71,9 @@ export type FeedRow = {
   name: string;
   hash: string;
   created_at: string;
+  /** The token that created it, and its role. */
+  token_id: string | null;
+  role: TenantRole | null;
 };
 
 export type ImportRow = {
@@ -92,15 +97,24 @@ export type CalendarTables = RoomTables & {
   calendar_import: ImportRow;
 };
 
-/** What belongs to a batch of events. */
-export type Parts = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps: RsvpRow[] };
+/** The parts of one or more events. */
+type EventPartRows = { overrides: OverrideRow[]; attendees: AttendeeRow[]; rsvps: RsvpRow[] };
 
-/** An event with everything that belongs to it. */
-export type WholeEvent = Parts & { row: EventRow };
+/** An event with all its parts. */
+export type EventAggregate = EventPartRows & { row: EventRow };
+
+/**
+ * The calendar of an event, in which uids are unique: of a room, of a principal, or of the events of a principal in a room that not all
+ * members see. So a uid that is taken does not reveal hidden events.
+ */
+export function calendarOf(row: Pick<EventRow, "room_id" | "visibility" | "created_by">): string {
+  if (row.room_id === null) return `principal:${row.created_by}`;
+  return row.visibility === "room" ? `room:${row.room_id}` : `room:${row.room_id}/${row.created_by}`;
+}
 
 const PARTS = ["calendar_override", "calendar_attendee", "calendar_rsvp"] as const;
-/** Read with their parts before others may have a turn. */
-const EVENTS_AT_ONCE = 500;
+/** Loaded without yielding. */
+const EVENTS_PER_TICK = 500;
 const ROWS_PER_INSERT = 1000;
 
 export class CalendarStore {
@@ -115,18 +129,40 @@ export class CalendarStore {
       .executeTakeFirst();
   }
 
-  /** The event with all its parts, kept from other writers until the transaction ends. */
-  async locked(tenantId: string, id: string): Promise<WholeEvent | undefined> {
-    // An update that changes nothing is the row lock that both engines have.
-    await this.#db.updateTable("calendar_event").set(({ ref }) => ({ version: ref("version") }))
-      .where("tenant_id", "=", tenantId).where("id", "=", id).execute();
-    return await this.whole(tenantId, id);
+  /** Ids of events of a room, or (null) of personal ones; `isRoomVisible`: only of those that the whole room may see. */
+  async idsAfter(
+    tenantId: string,
+    roomId: string | null,
+    isRoomVisible: boolean,
+    after: string,
+    limit: number,
+  ): Promise<string[]> {
+    let query = this.#db.selectFrom("calendar_event").select("id").where("tenant_id", "=", tenantId)
+      .where("id", ">", after).orderBy("id").limit(limit);
+    query = roomId === null ? query.where("room_id", "is", null) : query.where("room_id", "=", roomId);
+    if (isRoomVisible) query = query.where("visibility", "=", "room");
+    return (await query.execute()).map((row) => row.id);
   }
 
-  /** The event with all its parts. */
-  async whole(tenantId: string, id: string): Promise<WholeEvent | undefined> {
+  /** The event with all its parts, locked until the transaction ends. */
+  async lockAggregate(tenantId: string, id: string): Promise<EventAggregate | undefined> {
+    // An update without a change is a row lock on both engines.
+    await this.#db.updateTable("calendar_event").set(({ ref }) => ({ version: ref("version") }))
+      .where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+    return await this.findAggregate(tenantId, id);
+  }
+
+  async findAggregate(tenantId: string, id: string): Promise<EventAggregate | undefined> {
     const row = await this.find(tenantId, id);
-    return row === undefined ? undefined : (await this.wholes(tenantId, [row]))[0];
+    return row === undefined ? undefined : (await this.loadAggregates(tenantId, [row]))[0];
+  }
+
+  /** The same for several events. */
+  async lockAggregates(tenantId: string, ids: readonly string[]): Promise<EventAggregate[]> {
+    if (ids.length === 0) return [];
+    await this.#db.updateTable("calendar_event").set(({ ref }) => ({ version: ref("version") }))
+      .where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+    return await this.findAggregates(tenantId, ids);
   }
 
   byUid(tenantId: string, calendar: string, uid: string): Promise<EventRow | undefined> {
@@ -134,24 +170,53 @@ export class CalendarStore {
       .where("calendar", "=", calendar).where("uid", "=", uid).executeTakeFirst();
   }
 
-  /** The events of these ids with all their parts, in the same order. `rest` lets others have a turn in between. */
-  async wholesOf(tenantId: string, ids: readonly string[], rest?: () => Promise<unknown>): Promise<WholeEvent[]> {
-    const events = await byChunks(ids, async (some) => {
-      const wholes = await this.wholes(tenantId, await this.#byIds(tenantId, some));
-      await rest?.();
-      return wholes;
-    }, EVENTS_AT_ONCE);
-    const whole = new Map(events.map((event) => [event.row.id, event]));
-    return ids.flatMap((id) => whole.get(id) ?? []);
+  /**
+   * Ids of events with these uids, at most a statement's worth: in the principal's own calendar (null), or in a room those that all
+   * members see, and those the principal created or is invited to.
+   */
+  async idsByUid(
+    tenantId: string,
+    roomId: string | null,
+    principalId: string,
+    uids: readonly string[],
+  ): Promise<string[]> {
+    const query = this.#db.selectFrom("calendar_event").select("id").where(tenantIsUnindexed(tenantId))
+      .where("uid", "in", uids);
+    const isMine = equalsUnindexed("created_by", principalId);
+    const rows =
+      await (roomId === null
+        ? query.where("room_id", "is", null).where(isMine)
+        : query.where(equalsUnindexed("room_id", roomId)).where(({ eb, or, exists, selectFrom }) => {
+          const invitation = selectFrom("calendar_attendee").select("event_id")
+            .where("calendar_attendee.tenant_id", "=", tenantId).whereRef("event_id", "=", "calendar_event.id")
+            .where("principal_id", "=", principalId);
+          return or([eb("visibility", "=", "room"), isMine, exists(invitation)]);
+        })).execute();
+    return rows.map(({ id }) => id);
   }
 
-  /** The events of these rows, of which one statement takes the ids, with all their parts. */
-  async wholes(tenantId: string, rows: readonly EventRow[]): Promise<WholeEvent[]> {
-    const whole = new Map(rows.map((row): [string, WholeEvent] => [
+  /** The events of these ids with all their parts, in the same order. `yieldIfDue` is called between chunks. */
+  async findAggregates(
+    tenantId: string,
+    ids: readonly string[],
+    yieldIfDue?: () => Promise<unknown>,
+  ): Promise<EventAggregate[]> {
+    const events = await queryInChunks(ids, async (some) => {
+      const loaded = await this.loadAggregates(tenantId, await this.rows(tenantId, { ids: some }));
+      await yieldIfDue?.();
+      return loaded;
+    }, EVENTS_PER_TICK);
+    const aggregates = new Map(events.map((event) => [event.row.id, event]));
+    return ids.flatMap((id) => aggregates.get(id) ?? []);
+  }
+
+  /** The events of these rows, at most a statement's worth, with all their parts. */
+  async loadAggregates(tenantId: string, rows: readonly EventRow[]): Promise<EventAggregate[]> {
+    const aggregates = new Map(rows.map((row): [string, EventAggregate] => [
       row.id,
       { row, overrides: [], attendees: [], rsvps: [] },
     ]));
-    const ids = [...whole.keys()];
+    const ids = [...aggregates.keys()];
     if (ids.length === 0) return [];
     const overrides = await this.#db.selectFrom("calendar_override").selectAll().where("tenant_id", "=", tenantId)
       .where("event_id", "in", ids).orderBy("occurrence").execute();
@@ -159,10 +224,10 @@ export class CalendarStore {
       .where("event_id", "in", ids).orderBy("position").execute();
     const rsvps = await this.#db.selectFrom("calendar_rsvp").selectAll().where("tenant_id", "=", tenantId)
       .where("event_id", "in", ids).execute();
-    for (const part of overrides) whole.get(part.event_id)?.overrides.push(part);
-    for (const part of attendees) whole.get(part.event_id)?.attendees.push(part);
-    for (const part of rsvps) whole.get(part.event_id)?.rsvps.push(part);
-    return [...whole.values()];
+    for (const part of overrides) aggregates.get(part.event_id)?.overrides.push(part);
+    for (const part of attendees) aggregates.get(part.event_id)?.attendees.push(part);
+    for (const part of rsvps) aggregates.get(part.event_id)?.rsvps.push(part);
+    return [...aggregates.values()];
   }
 
   async add(row: EventRow): Promise<void> {
@@ -174,8 +239,8 @@ export class CalendarStore {
       .execute();
   }
 
-  /** Puts these in the place of whatever belonged to the event. */
-  async replaceParts(tenantId: string, eventId: string, parts: Partial<Parts>): Promise<void> {
+  /** Replaces the parts of the event that are given. */
+  async replaceParts(tenantId: string, eventId: string, parts: Partial<EventPartRows>): Promise<void> {
     const { overrides, attendees, rsvps } = parts;
     if (overrides !== undefined) {
       await this.#clear("calendar_override", tenantId, eventId);
@@ -187,15 +252,15 @@ export class CalendarStore {
     }
     if (rsvps !== undefined) {
       await this.#clear("calendar_rsvp", tenantId, eventId);
-      // Of a long series with many guests there are more than one statement takes.
+      // A long series with many attendees has more than one statement can insert.
       for (let at = 0; at < rsvps.length; at += ROWS_PER_INSERT) {
         await this.#db.insertInto("calendar_rsvp").values(rsvps.slice(at, at + ROWS_PER_INSERT)).execute();
       }
     }
   }
 
-  /** Puts one answer to one occurrence in the place of the one before. */
-  async answer(row: RsvpRow): Promise<void> {
+  /** Inserts or replaces the response to one occurrence. */
+  async saveRsvp(row: RsvpRow): Promise<void> {
     const { status, comment, responded_at } = row;
     await this.#db.insertInto("calendar_rsvp").values(row).onConflict((conflict) =>
       conflict.columns(["event_id", "principal_id", "occurrence"]).doUpdateSet({ status, comment, responded_at })
@@ -213,15 +278,9 @@ export class CalendarStore {
     return rows.map((row) => row.id);
   }
 
-  /** Events with an id after `after`, by id. */
-  after(tenantId: string, after: string, limit: number): Promise<EventRow[]> {
-    return this.#db.selectFrom("calendar_event").selectAll().where("tenant_id", "=", tenantId).where("id", ">", after)
-      .orderBy("id").limit(limit).execute();
-  }
-
-  #byIds(tenantId: string, ids: readonly string[]): Promise<EventRow[]> {
-    return this.#db.selectFrom("calendar_event").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
-      .execute();
+  /** Events by id, or by page. */
+  rows(tenantId: string, which: RowSelection): Promise<EventRow[]> {
+    return selectRows(this.#db.selectFrom("calendar_event").selectAll(), tenantId, which);
   }
 
   async addFeed(row: FeedRow): Promise<void> {
@@ -233,7 +292,7 @@ export class CalendarStore {
       .where("principal_id", "=", principalId).orderBy("id").execute();
   }
 
-  /** The one look-up without a tenant: the hash is what names the tenant. */
+  /** The only query without a tenant: the hash identifies it. */
   feedByHash(hash: string): Promise<FeedRow | undefined> {
     return this.#db.selectFrom("calendar_feed").selectAll().where("hash", "=", hash).executeTakeFirst();
   }
@@ -242,6 +301,12 @@ export class CalendarStore {
     const rows = await this.#db.deleteFrom("calendar_feed").where("tenant_id", "=", tenantId)
       .where("principal_id", "=", principalId).where("id", "=", id).returning("id").execute();
     return rows.length > 0;
+  }
+
+  /** Deletes the feeds that a token created. */
+  async removeFeedsByToken(tenantId: string, tokenId: string): Promise<void> {
+    await this.#db.deleteFrom("calendar_feed").where("tenant_id", "=", tenantId).where("token_id", "=", tokenId)
+      .execute();
   }
 
   async addImport(row: ImportRow): Promise<void> {
@@ -262,7 +327,7 @@ export class CalendarStore {
     }).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
   }
 
-  /** Removes what hangs on a purged room besides its events. */
+  /** Deletes the feeds and imports of a purged room. */
   async purge(tenantId: string, roomId: string): Promise<void> {
     for (const table of ["calendar_feed", "calendar_import"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();

@@ -1,29 +1,28 @@
-// The one way an event gets into the store: with its events, its meeting, its entry in the search index, and its next reminder.
+// Writes events to the store with their stream events, meeting, search entry, next reminder and invitations.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
-import type { SearchEntry } from "@/modules/search/mod.ts";
-import type { Transaction } from "@/ports/store.ts";
-import { AgendaStore } from "./agenda/store.ts";
-import { addressed, knowing, type Level } from "./access.ts";
+import type { SearchEntry } from "@/core/searchable.ts";
+import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { AgendaStore } from "./agenda_store.ts";
+import { type AccessLevel, notifiable, viewersOfEvents } from "./access.ts";
 import { busyTimes } from "./busy.ts";
 import type { EventMeetings } from "./meetings.ts";
-import { extentOf, type Occurrence, occurrencesBetween } from "./occurrence.ts";
-import { presentEvent } from "./presenter.ts";
-import { reminderJob } from "./reminder.ts";
+import { type Occurrence, occurrencesBetween, timeBounds } from "./occurrence.ts";
+import { presentEntry } from "./presenter.ts";
+import { reminderJob } from "./reminders.ts";
 import { IF_FREE_MAX, type SCOPES } from "./schema.ts";
-import { CalendarStore, type CalendarTables, type WholeEvent } from "./store.ts";
+import { calendarOf, CalendarStore, type CalendarTables, type EventAggregate } from "./store.ts";
 
 export const KIND = "event";
-const DAY_MS = 86_400_000;
 const IF_FREE_DAYS = 366;
-/** Time in which `ifFree` works out when an event itself is. */
+/** For expanding the event itself in `ifFree`. */
 const IF_FREE_MS = 200;
 
-/** What of search the calendar uses. */
+/** The search index as the calendar uses it. */
 export type CalendarIndex = {
   put(...entries: readonly SearchEntry[]): Promise<void>;
   remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void>;
@@ -33,22 +32,24 @@ type Deps = {
   clock: Clock;
   index: CalendarIndex | undefined;
   meetings: EventMeetings;
-  /** Absent where events come in as they were elsewhere, which is no invitation. */
+  /** Absent for imported archives, which send no invitations. */
   notify?: Notify;
 };
 type Tx = Transaction<CalendarTables>;
-/** What a change is about. */
-export type Change = {
+type Change = {
   actor: Pick<Actor, "principalId" | "kind">;
   scope: (typeof SCOPES)[number];
   occurrence?: Occurrence | undefined;
   ifFree?: boolean;
-  /** Whose attendees know already that they are invited; else those of the event before the change. */
-  invited?: Pick<WholeEvent, "attendees"> | undefined;
+  /** Attendees who are already invited. Default: those of the event before the change. */
+  invited?: Pick<EventAggregate, "attendees"> | undefined;
 };
-/** The same of what nobody here does. */
-type Told = Pick<Change, "scope" | "occurrence"> & { actor?: Change["actor"] };
-type What = "created" | "updated" | "cancelled";
+/** An event to write, and its state before if it exists. */
+export type EventWrite = { event: EventAggregate; change: Change; before?: EventAggregate | undefined };
+/** A change to publish; without an actor for imported archives. */
+type EventChange = Pick<Change, "scope" | "occurrence"> & { actor?: Change["actor"] };
+type ChangeKind = "created" | "updated" | "cancelled";
+type EventRecipient = { stream: string; principalId: string | null; level: AccessLevel };
 
 export class EventWriter {
   readonly #deps: Deps;
@@ -57,47 +58,76 @@ export class EventWriter {
     this.#deps = deps;
   }
 
-  /** Writes an event that is new, or (given what it was before) one that changed; a changed one gets the next version. */
-  async put(tx: Tx, event: WholeEvent, change: Change, before?: WholeEvent): Promise<WholeEvent> {
-    const now = this.#deps.clock.now();
-    const { from, to } = extentOf(event);
-    const invited = new Set(event.attendees.map(({ principal_id }) => principal_id));
-    const row = {
-      ...event.row,
-      // Before the streams are locked: whoever changes a meeting locks it first.
-      meeting_id: before === undefined
-        ? event.row.meeting_id
-        : await this.#deps.meetings.follow(change.actor, before, event),
-      from_at: iso(from),
-      to_at: to === null ? null : iso(to),
-      version: before === undefined ? 1 : before.row.version + 1,
-      updated_at: iso(now),
-    };
-    const rsvps = event.rsvps.filter(({ principal_id }) => invited.has(principal_id));
-    const after: WholeEvent = { ...event, row, rsvps };
-    // Events come first: they lock the participants' streams, so two who want the same time ask one after the other.
-    await this.#tell(tx, after, before === undefined ? "created" : "updated", change, before);
-    const events = new CalendarStore(tx.db);
-    if (change.ifFree === true) await this.#checkFree({ events, agenda: new AgendaStore(tx.db) }, after, now, change);
-    if (before === undefined) await events.add(row);
-    else await events.update(row.tenant_id, row.id, row);
-    await events.replaceParts(row.tenant_id, row.id, after);
-    await this.#deps.index?.put(searchEntry(after));
-    const job = reminderJob(after);
-    if (job !== undefined) await tx.enqueue(job);
-    await this.#invite(tx, after, change, before);
+  /** Creates an event or, given its state before, updates it; an update gets the next version. */
+  async put(tx: Tx, event: EventAggregate, change: Change, before?: EventAggregate): Promise<EventAggregate> {
+    const [after = event] = await this.putAll(tx, [{ event, change, before }]);
     return after;
   }
 
-  /** Those who were not invited before find it in their inbox; their streams are held, as they were told of the event. */
-  async #invite(tx: Tx, event: WholeEvent, { actor, invited }: Change, before?: WholeEvent): Promise<void> {
+  /** The same for distinct events of one tenant, with hardly more statements than for one. */
+  async putAll(tx: Tx, puts: readonly EventWrite[]): Promise<EventAggregate[]> {
+    const now = this.#deps.clock.now();
+    const writes: EventWrite[] = [];
+    for (const put of puts) writes.push({ ...put, event: await this.#resolve(put, iso(now)) });
+    // Published first: this locks the streams of participants, so that two requests for the same time run one after the other.
+    await this.#publish(
+      tx,
+      writes.map(({ event, change, before }) => ({
+        what: before === undefined ? "created" : "updated",
+        event,
+        change,
+        before,
+      })),
+    );
+    const events = new CalendarStore(tx.db);
+    for (const { event, change } of writes) {
+      if (change.ifFree === true) await this.#checkFree({ events, agenda: new AgendaStore(tx.db) }, event, now, change);
+    }
+    for (const { event, before } of writes) {
+      if (before === undefined) continue;
+      await events.update(event.row.tenant_id, event.row.id, event.row);
+      await events.replaceParts(event.row.tenant_id, event.row.id, event);
+    }
+    await addEvents(tx, writes.flatMap(({ event, before }) => before === undefined ? [event] : []));
+    const written = writes.map(({ event }) => event);
+    await this.#indexAndSchedule(tx, written);
+    for (const { event, change, before } of writes) await this.#invite(tx, event, change, before);
+    return written;
+  }
+
+  /** The event with its derived columns. */
+  async #resolve({ event, change, before }: EventWrite, now: string): Promise<EventAggregate> {
+    const { from, to } = timeBounds(event);
+    const invited = new Set(event.attendees.map(({ principal_id }) => principal_id));
+    const row = {
+      ...event.row,
+      calendar: calendarOf(event.row),
+      // Before streams are locked: a meeting is locked before streams.
+      meeting_id: before === undefined
+        ? event.row.meeting_id
+        : await this.#deps.meetings.update(change.actor, before, event),
+      from_at: iso(from),
+      to_at: to === null ? null : iso(to),
+      version: before === undefined ? 1 : before.row.version + 1,
+      updated_at: now,
+    };
+    return { ...event, row, rsvps: event.rsvps.filter(({ principal_id }) => invited.has(principal_id)) };
+  }
+
+  async #indexAndSchedule(tx: Tx, events: readonly EventAggregate[]): Promise<void> {
+    await this.#deps.index?.put(...events.map(searchEntry));
+    await tx.enqueue(...events.flatMap((event) => reminderJob(event) ?? []));
+  }
+
+  /** Notifies new attendees; their streams are locked by the events published before. */
+  async #invite(tx: Tx, event: EventAggregate, { actor, invited }: Change, before?: EventAggregate): Promise<void> {
     const { row, attendees } = event;
-    const known = new Set((invited ?? before)?.attendees.map(({ principal_id }) => principal_id));
-    const fresh = attendees.flatMap(({ principal_id }) => known.has(principal_id) ? [] : principal_id ?? []);
-    if (fresh.length === 0) return;
+    const invitedIds = new Set((invited ?? before)?.attendees.map(({ principal_id }) => principal_id));
+    const newIds = attendees.flatMap(({ principal_id }) => invitedIds.has(principal_id) ? [] : principal_id ?? []);
+    if (newIds.length === 0) return;
     await this.#deps.notify?.({
       tenantId: row.tenant_id,
-      principalIds: await addressed(new RoomStore(tx.db), event, fresh),
+      principalIds: await notifiable(new RoomStore(tx.db), event, newIds),
       kind: "invitation",
       actor,
       roomId: row.room_id ?? undefined,
@@ -106,91 +136,70 @@ export class EventWriter {
     });
   }
 
-  /** Adds events as they were elsewhere; their ids and uids are free. */
-  async adopt(tx: Tx, given: readonly WholeEvent[]): Promise<void> {
-    const events: WholeEvent[] = [];
-    for (const event of given) events.push(await this.#adopt(tx, event));
-    await this.#deps.index?.put(...events.map(searchEntry));
-    await tx.enqueue(...events.flatMap((event) => reminderJob(event) ?? []));
+  /** Inserts imported events of one tenant unchanged; their ids and uids are free. */
+  async insertImported(tx: Tx, imported: readonly EventAggregate[]): Promise<void> {
+    const events = imported.map((event) => {
+      const { from, to } = timeBounds(event);
+      return { ...event, row: { ...event.row, from_at: iso(from), to_at: to === null ? null : iso(to) } };
+    });
+    await this.#publish(tx, events.map((event) => ({ what: "created", event, change: { scope: "all" } })));
+    await addEvents(tx, events);
+    await this.#indexAndSchedule(tx, events);
   }
 
-  async #adopt(tx: Tx, event: WholeEvent): Promise<WholeEvent> {
-    const { from, to } = extentOf(event);
-    const row = { ...event.row, from_at: iso(from), to_at: to === null ? null : iso(to) };
-    const whole = { ...event, row };
-    await this.#tell(tx, whole, "created", { scope: "all" });
-    const events = new CalendarStore(tx.db);
-    await events.add(row);
-    await events.replaceParts(row.tenant_id, row.id, whole);
-    return whole;
-  }
-
-  async remove(tx: Tx, event: WholeEvent, change: Change): Promise<void> {
+  async remove(tx: Tx, event: EventAggregate, change: Change): Promise<void> {
     const { tenant_id, id } = event.row;
     await this.#deps.meetings.cancel(change.actor, event.row);
     await new CalendarStore(tx.db).remove(tenant_id, id);
     await this.#deps.index?.remove(tenant_id, KIND, [id]);
-    await this.#tell(tx, event, "cancelled", change);
+    await this.publishCancelled(tx, event, change);
   }
 
-  /** Tells of a part of a series that is cancelled, besides what `put` tells of the series. */
-  async tellCancelled(tx: Tx, event: WholeEvent, change: Change): Promise<void> {
-    await this.#tell(tx, event, "cancelled", change);
+  /** Publishes that a part of a series is cancelled, in addition to the update by `put`. */
+  async publishCancelled(tx: Tx, event: EventAggregate, change: Change): Promise<void> {
+    await this.#publish(tx, [{ what: "cancelled", event, change }]);
   }
 
-  /** Streams on which an event is told: with how much of it, and to whom. */
-  async audience(tx: Tx, event: WholeEvent): Promise<{ stream: string; principalId: string | null; level: Level }[]> {
-    const { row, attendees } = event;
-    const rooms = new RoomStore(tx.db);
-    const room = row.room_id === null ? undefined : await rooms.find(row.tenant_id, row.room_id);
-    const ids = [row.created_by, ...attendees.flatMap(({ principal_id }) => principal_id ?? [])];
-    const personal = (await knowing(rooms, event, [...new Set(ids)])).map((principalId) => ({
-      stream: principalStream(principalId),
-      principalId,
-      level: "full" as const,
-    }));
-    if (room === undefined || row.visibility === "private") return personal;
-    const level: Level = row.visibility === "room" && room.visibility === "private" ? "full" : "busy";
-    return [{ stream: roomStream(room.id), principalId: null, level }, ...personal];
+  /** The streams of an event, with recipient and access level. */
+  async audience(tx: Tx, event: EventAggregate): Promise<EventRecipient[]> {
+    return (await audiencesOf(tx, [event]))(event);
   }
 
-  async #tell(tx: Tx, event: WholeEvent, what: What, change: Told, before?: WholeEvent): Promise<void> {
-    const { actor, scope, occurrence } = change;
-    const draft = (
-      type: What,
-      subject: WholeEvent,
-      to: { stream: string; principalId: string | null; level: Level },
-    ): EventDraft => ({
-      tenantId: event.row.tenant_id,
-      stream: to.stream,
-      type: `calendar.event.${type}`,
-      ...(actor === undefined ? {} : { actor }),
-      data: { event: presentEvent(subject, to, occurrence), scope, occurrence: occurrence?.name ?? null },
-    });
-    const audience = await this.audience(tx, event);
-    const drafts = audience.map((to) => draft(what, event, to));
-    // Who is no longer invited is told that, for them, it is off.
-    const past = before === undefined ? [] : await this.audience(tx, before);
-    for (const to of past) {
-      if (!audience.some(({ stream }) => stream === to.stream) && before !== undefined) {
-        drafts.push(draft("cancelled", before, to));
+  async #publish(
+    tx: Tx,
+    changes: readonly {
+      what: ChangeKind;
+      event: EventAggregate;
+      change: EventChange;
+      before?: EventAggregate | undefined;
+    }[],
+  ): Promise<void> {
+    const audienceOf = await audiencesOf(
+      tx,
+      changes.flatMap(({ event, before }) => [event, ...before ? [before] : []]),
+    );
+    await tx.emit(...changes.flatMap(({ what, event, change, before }) => {
+      const audience = audienceOf(event);
+      const drafts = audience.map((to) => eventDraftOf(what, event, to, change));
+      // For former attendees the event is cancelled.
+      for (const to of before === undefined ? [] : audienceOf(before)) {
+        if (!audience.some(({ stream }) => stream === to.stream) && before !== undefined) {
+          drafts.push(eventDraftOf("cancelled", before, to, change));
+        }
       }
-    }
-    await tx.emit(...drafts);
-    // Held also where nothing is told to the room: who is removed from it writes nothing there any more. It comes last in the
-    // order in which streams are held.
-    if (event.row.room_id !== null) await tx.reserve(event.row.tenant_id, roomStream(event.row.room_id), 0);
+      return drafts;
+    }));
   }
 
   async #checkFree(
     stores: { events: CalendarStore; agenda: AgendaStore },
-    event: WholeEvent,
+    event: EventAggregate,
     now: number,
     { scope, occurrence }: Pick<Change, "scope" | "occurrence">,
   ): Promise<void> {
     const { row, attendees } = event;
     if (row.is_transparent === 1) return;
-    // A change of one occurrence does not ask about the others.
+    // A change of one occurrence does not check the others.
     const only = scope === "this" ? occurrence : undefined;
     const from = only?.startAt ?? Math.max(Date.parse(row.from_at), now - DAY_MS);
     const own = only === undefined
@@ -212,21 +221,80 @@ export class EventWriter {
     const clash = busy.find((time) => items.some((item) => item.startAt < time.endAt && item.endAt > time.startAt));
     if (clash !== undefined) {
       throw new Fault(
-        "busy_conflict",
+        "time_conflict",
         `${clash.principalId} is busy from ${iso(clash.startAt)} to ${iso(clash.endAt)}`,
       );
     }
-    // What was not looked at may be taken.
+    // Times that were not checked may be busy.
     if (truncated || own.truncated && items.length < IF_FREE_MAX) {
       const detail =
-        "too much stands in these calendars to tell whether everybody is free; book fewer occurrences at once";
-      throw Fault.at("/ifFree", "recurrence_too_dense", detail, "recurrence_too_dense");
+        "these calendars have too many events to check whether everybody is free; reduce the number of occurrences";
+      throw Fault.forField("/ifFree", "recurrence_too_complex", detail, "recurrence_too_complex");
     }
   }
 }
 
-/** An event as search knows it: with its room when all of the room may see it, else for its creator and who is invited. */
-export function searchEntry({ row, attendees }: Pick<WholeEvent, "row" | "attendees">): SearchEntry {
+/** The streams of events of a tenant; their rooms and principals are loaded together. */
+async function audiencesOf(
+  tx: Tx,
+  events: readonly EventAggregate[],
+): Promise<(event: EventAggregate) => EventRecipient[]> {
+  const viewersOf = await viewersOfEvents(new RoomStore(tx.db), events);
+  return (event) => {
+    const { room, viewers } = viewersOf(event);
+    const personal = viewers.map(({ id }): EventRecipient => ({
+      stream: principalStream(id),
+      principalId: id,
+      level: "full",
+    }));
+    const { visibility } = event.row;
+    if (!room || visibility === "private") return personal;
+    const level: AccessLevel = visibility === "room" && room.visibility === "private" ? "full" : "busy";
+    return [{ stream: roomStream(room.id), principalId: null, level }, ...personal];
+  };
+}
+
+function eventDraftOf(
+  what: ChangeKind,
+  event: EventAggregate,
+  to: EventRecipient,
+  { actor, scope, occurrence }: EventChange,
+): EventDraft {
+  return {
+    tenantId: event.row.tenant_id,
+    stream: to.stream,
+    type: `calendar.event.${what}`,
+    ...(actor === undefined ? {} : { actor }),
+    data: { event: presentEntry(event, to, occurrence), scope, occurrence: occurrence?.name ?? null },
+  };
+}
+
+async function addEvents(tx: Tx, events: readonly EventAggregate[]): Promise<void> {
+  await tx.insertMany("calendar_event", events.map(({ row }) => row));
+  await tx.insertMany("calendar_override", events.flatMap(({ overrides }) => overrides));
+  await tx.insertMany("calendar_attendee", events.flatMap(({ attendees }) => attendees));
+  await tx.insertMany("calendar_rsvp", events.flatMap(({ rsvps }) => rsvps));
+}
+
+/** Runs a write of events; a uid that is taken in the calendar is a conflict. */
+export async function writeEvents<Result>(
+  store: Store<CalendarTables>,
+  work: (tx: Tx) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await store.write(work);
+  } catch (error) {
+    if (error instanceof UniqueViolation) throw uidTaken(error);
+    throw error;
+  }
+}
+
+export function uidTaken(cause?: unknown): Fault {
+  return new Fault("conflict", "The calendar has an event with this uid", { cause });
+}
+
+/** The search entry of an event: of its room if all members may see it, else of its creator and attendees. */
+export function searchEntry({ row, attendees }: Pick<EventAggregate, "row" | "attendees">): SearchEntry {
   return {
     tenantId: row.tenant_id,
     kind: KIND,

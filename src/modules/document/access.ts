@@ -1,163 +1,179 @@
-// Who may do what with a document: the room decides, or for a private one its list of readers; and whose turn it is.
+// Authorization and locks of documents: by the roles of their room or, for private ones, of their readers.
 import { type Actor, hasScope, isAtLeast, lowerOf, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { roomStream } from "@/core/event.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 
-/** A document somebody was let to. `role` is null for one who looks into a public room. */
-export type DocumentEntry = { row: DocumentRow; role: RoomRole | null };
-/** A document held for a change: nobody else changes it until the transaction ends. */
-export type Held = DocumentEntry & {
+/** A document the caller has access to. `role` is null for a viewer of a public room. */
+export type DocumentGrant = { row: DocumentRow; role: RoomRole | null };
+/** A document read under its lock: no other transaction changes it until the commit. */
+export type LockedDocument = DocumentGrant & {
   tx: Transaction<DocumentTables>;
-  /** Another one since the database was last restored from a copy. */
+  /** Epoch of the lock's stream; changes when the database is restored from a backup. */
   epoch: string;
 };
 type Which = "live" | "deleted";
 
-/** Sorts before `document:…`, in whose order locks are taken. */
-const TREE = "document/tree";
+/** Sorts before `document:…`, because locks are acquired in the order of their names. */
+const TREE_LOCK = "document/tree";
 
-export class DocumentGate {
+export class DocumentAccess {
   readonly #store: Store<DocumentTables>;
-  readonly #gate: RoomGate;
+  readonly #roomAccess: RoomAccess;
 
-  constructor({ store, gate }: { store: Store<DocumentTables>; gate: RoomGate }) {
+  constructor({ store, roomAccess }: { store: Store<DocumentTables>; roomAccess: RoomAccess }) {
     this.#store = store;
-    this.#gate = gate;
+    this.#roomAccess = roomAccess;
   }
 
-  /** Lets the caller to a document with the role that the running operation declares; in a private one roles count alike. */
-  async enter(context: Context, id: string, which: Which = "live"): Promise<DocumentEntry> {
+  /** Finds a document; throws unless the caller has the role that the operation requires in its room, or as a reader. */
+  async require(
+    context: Context,
+    id: string,
+    which: Which = "live",
+    tx?: Transaction<DocumentTables>,
+  ): Promise<DocumentGrant> {
     const { actor } = context;
-    const row = await new DocumentStore(this.#store.db).find(actor.tenantId, id);
-    if (row === undefined || await this.#role(actor, row) === undefined) throw absent();
+    const { db } = tx ?? this.#store;
+    const row = await new DocumentStore(db).find(actor.tenantId, id);
+    if (row === undefined || await this.#role(actor, row, db) === undefined) throw notVisible("document");
     const role = row.room_id === null
-      ? await this.#enterPrivate(context, row)
-      : (await this.#gate.enter(context, row.room_id)).role;
-    if (row.deleted_at !== null && which === "live") throw absent();
+      ? await this.#requirePrivate(context, row, db)
+      : (await this.#roomAccess.require(context, row.room_id, tx && { tx })).role;
+    if (row.deleted_at !== null && which === "live") throw notVisible("document");
     return { row, role };
   }
 
-  /** Runs `work` with a document held; `isBranch`: with everything under it, so that nothing comes or goes there. */
-  hold<Result>(
+  /** Locks a document and checks access again under the lock. `isBranch` locks the tree, to lock its descendants next. */
+  async requireForUpdate(
+    tx: Transaction<DocumentTables>,
     context: Context,
     id: string,
-    work: (held: Held) => Promise<Result>,
     { which = "live", isBranch = false }: { which?: Which; isBranch?: boolean } = {},
-  ): Promise<Result> {
-    return this.#store.write(async (tx) => {
-      await this.enter(context, id, which);
-      if (isBranch) await lockTree(tx, context.actor.tenantId);
-      const epoch = await lockDocument(tx, context.actor.tenantId, id);
-      return await work({ tx, epoch, ...await this.enter(context, id, which) });
-    });
+  ): Promise<LockedDocument> {
+    const { row: { room_id: roomId } } = await this.require(context, id, which, tx);
+    // With the room, so that access in it does not change. For a branch it is locked later, after the descendants.
+    const streams = isBranch
+      ? [TREE_LOCK, lockStreamOf(id)]
+      : [lockStreamOf(id), ...roomId === null ? [] : [roomStream(roomId)]];
+    const locks = await tx.reserveAll(context.actor.tenantId, new Map(streams.map((stream) => [stream, 0])));
+    const epoch = locks.get(lockStreamOf(id))?.epoch ?? "";
+    return { tx, epoch, ...await this.require(context, id, which, tx) };
   }
 
-  /** Lets the caller into a room to put a document there. */
-  async enterRoom(context: Context, roomId: string): Promise<void> {
-    await this.#gate.enter(context, roomId);
+  /** Throws unless the caller has the role in the room that the operation requires. */
+  async requireRoom(context: Context, roomId: string, tx?: Transaction<DocumentTables>): Promise<void> {
+    await this.#roomAccess.require(context, roomId, tx && { tx });
   }
 
   /**
-   * Throws unless the caller may take all of these documents away, or bring them back: those they made, and those of others
-   * or locked ones as a moderator of the room. Private documents that lie under one another have readers and owners each of
-   * its own.
+   * Throws unless the caller may move, delete or restore all of these documents: their own unlocked ones, or any as a moderator
+   * of the room. Each private document in a branch has readers and owners of its own.
    */
-  async checkTaking(actor: Actor, rows: readonly DocumentRow[]): Promise<void> {
+  async assertCanDelete(
+    { db }: Transaction<DocumentTables>,
+    actor: Actor,
+    rows: readonly DocumentRow[],
+  ): Promise<void> {
     for (const row of rows) {
-      const role = await this.#role(actor, row);
-      const isTheirs = row.created_by === actor.principalId && row.is_locked === 0 && role !== undefined;
-      if (isTheirs || isModerator(role ?? null)) continue;
+      const role = await this.#role(actor, row, db);
+      const isOwn = row.created_by === actor.principalId && row.is_locked === 0 && role !== undefined;
+      if (isOwn || isModerator(role ?? null)) continue;
       const detail =
-        "Locked documents and those of others are moved away, deleted and restored by moderators of the room, or owners";
+        "Moving, deleting and restoring a locked document, or one of another owner, requires a moderator of the " +
+        "room or an owner";
       throw new Fault("forbidden", detail);
     }
   }
 
-  /** What somebody may do in an editor; `undefined`: not even read. */
-  async editing(actor: Actor, id: string): Promise<{ row: DocumentRow; canWrite: boolean } | undefined> {
-    const reading = editorContext(actor, "read");
+  /** Access of a live editor; `undefined` if it may not even read. */
+  async editorAccess(actor: Actor, id: string): Promise<{ row: DocumentRow; canWrite: boolean } | undefined> {
     try {
       if (!hasScope(actor, "document.read")) return undefined;
-      const { row } = await this.enter(reading, id);
-      return { row, canWrite: await this.#mayWrite(actor, id) };
+      const { row } = await this.require(editorContext(actor, "read"), id);
+      return { row, canWrite: await this.#canWrite(actor, id) };
     } catch (thrown) {
-      if (thrown instanceof Fault && !thrown.kind.retryable) return undefined;
+      if (thrown instanceof Fault && !thrown.spec.retryable) return undefined;
       throw thrown;
     }
   }
 
-  async #mayWrite(actor: Actor, id: string): Promise<boolean> {
+  async #canWrite(actor: Actor, id: string): Promise<boolean> {
     if (!hasScope(actor, "document.write")) return false;
     try {
-      checkWritable(await this.enter(editorContext(actor, "write"), id));
+      checkWritable(await this.require(editorContext(actor, "write"), id));
       return true;
     } catch (thrown) {
-      if (thrown instanceof Fault && !thrown.kind.retryable) return false;
+      if (thrown instanceof Fault && !thrown.spec.retryable) return false;
       throw thrown;
     }
   }
 
-  async #enterPrivate({ actor, access: { room: least = "observer" }, operation }: Context, row: DocumentRow) {
-    const role = await this.#role(actor, row) ?? "observer";
+  async #requirePrivate(
+    { actor, access: { room: least = "observer" }, operation }: Context,
+    row: DocumentRow,
+    db: AnyDatabase,
+  ) {
+    const role = await this.#role(actor, row, db) ?? "observer";
     if (!isAtLeast(ROOM_ROLES, role, least)) {
       throw new Fault(
         "forbidden",
-        `${operation} of this document needs to be its ${least === "member" ? "editor" : "owner"}`,
+        `${operation} requires being ${least === "member" ? "an editor" : "an owner"} of this document`,
       );
     }
     return role;
   }
 
-  async #role(who: Actor, row: DocumentRow): Promise<RoomRole | null | undefined> {
-    if (row.room_id !== null) return (await this.#gate.look(who, row.room_id))?.role;
-    const documents = new DocumentStore(this.#store.db);
-    const own = (await documents.roleOf(row.tenant_id, row.id, who.principalId))?.role;
-    if (own === undefined || who.ownerId === null) return own;
-    const owners = (await documents.roleOf(row.tenant_id, row.id, who.ownerId))?.role;
-    return owners === undefined ? undefined : lowerOf<RoomRole>(ROOM_ROLES, own, owners);
+  async #role(actor: Actor, row: DocumentRow, db: AnyDatabase): Promise<RoomRole | null | undefined> {
+    if (row.room_id !== null) return (await this.#roomAccess.find(actor, row.room_id, db))?.role;
+    const documents = new DocumentStore(db);
+    const own = (await documents.roleOf(row.tenant_id, row.id, actor.principalId))?.role;
+    if (own === undefined || actor.ownerId === null) return own;
+    const ownerRole = (await documents.roleOf(row.tenant_id, row.id, actor.ownerId))?.role;
+    return ownerRole === undefined ? undefined : lowerOf<RoomRole>(ROOM_ROLES, own, ownerRole);
   }
 }
 
-/** Throws unless the content may be changed by somebody with this role. */
-export function checkWritable({ row, role }: DocumentEntry): void {
+/** Throws unless this role may change the content. */
+export function checkWritable({ row, role }: DocumentGrant): void {
   if (row.is_locked === 1 && !isModerator(role)) {
-    throw new Fault("forbidden", "The document is locked; moderators of the room can change it");
+    throw new Fault("forbidden", "The document is locked; only moderators of the room can change it");
   }
-  if (row.state === "archived") throw new Fault("conflict", "The document is archived; make it active first");
+  if (row.state === "archived") throw new Fault("conflict", "The document is archived; activate it first");
 }
 
 export function isModerator(role: RoomRole | null): boolean {
   return role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
 }
 
-/** An editor's right as the gate wants to be asked. */
+/** The context in which the access of a live editor is checked. */
 export function editorContext(actor: Actor, right: "read" | "write"): Context {
   return {
     actor,
     requestId: "",
     access: { scope: `document.${right}`, room: right === "read" ? "observer" : "member" },
     operation: "document.sync",
-    isRead: right === "read",
+    isReadOnly: right === "read",
   };
 }
 
 /**
- * Reserving nothing in a stream that never has an event is the lock the store shares between writers of one batch. Resolves
- * to the stream's epoch.
+ * Locks a document until the commit, as a stream without events: the store can share such locks between the writers of one
+ * batch. Resolves to the stream's epoch.
  */
 export async function lockDocument(tx: Transaction<DocumentTables>, tenantId: string, id: string): Promise<string> {
-  return (await tx.reserve(tenantId, `document:${id}`, 0)).epoch;
+  return (await tx.reserve(tenantId, lockStreamOf(id), 0)).epoch;
 }
 
-/** Holds the tree of a tenant's documents; to be taken before documents. */
+function lockStreamOf(id: string): string {
+  return `document:${id}`;
+}
+
+/** Locks the tree of a tenant's documents; to be acquired before documents. */
 export async function lockTree(tx: Transaction<DocumentTables>, tenantId: string): Promise<void> {
-  await tx.reserve(tenantId, TREE, 0);
-}
-
-export function absent(): Fault {
-  return new Fault("not_found", "No such document, or not visible to the caller");
+  await tx.reserve(tenantId, TREE_LOCK, 0);
 }

@@ -1,10 +1,10 @@
 // Operations of documents, their content, revisions, readers and comments.
 import { z } from "@zod/zod";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import { pageOf } from "@/core/page.ts";
-import type { CommentService } from "./comment/service.ts";
+import { pageSchema } from "@/core/page.ts";
+import type { CommentService } from "./comment_service.ts";
 import type { ContentService } from "./content/service.ts";
-import type { DocumentEditor } from "./editor.ts";
+import type { DocumentUpdater } from "./updater.ts";
 import { DOCUMENT_PATH as PATH } from "./routes.ts";
 import {
   AccessPut,
@@ -21,7 +21,7 @@ import {
   ContentPut,
   ContentRead,
   Document,
-  DocumentAccess,
+  DocumentAccessEntry,
   DocumentCreate,
   DocumentId,
   DocumentImport,
@@ -41,12 +41,12 @@ const byId = z.strictObject({ id: DocumentId });
 const read = { scope: "document.read", room: "observer" } as const;
 const write = { scope: "document.write", room: "member" } as const;
 
-/** Documents themselves. */
-export function documentOperations(documents: DocumentService, editor: DocumentEditor): Operation[] {
+/** Operations of documents and their readers. */
+export function documentOperations(documents: DocumentService, updater: DocumentUpdater): Operation[] {
   return [
     defineOperation({
       name: "document.create",
-      summary: "Make a document, in a room or private",
+      summary: "Create a document, in a room or private",
       access: write,
       http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: BODY_MAX_BYTES },
       input: DocumentCreate,
@@ -60,7 +60,7 @@ export function documentOperations(documents: DocumentService, editor: DocumentE
     }),
     defineOperation({
       name: "document.import",
-      summary: "Make a document of a Markdown file",
+      summary: "Create a document from a Markdown file",
       access: write,
       http: { method: "POST", path: `${PATH}/import`, status: 201, bodyMaxBytes: BODY_MAX_BYTES },
       input: DocumentImport,
@@ -78,14 +78,14 @@ export function documentOperations(documents: DocumentService, editor: DocumentE
       access: read,
       http: { method: "GET", path: PATH, status: 200 },
       input: DocumentList,
-      output: pageOf(Document),
+      output: pageSchema(Document),
       faults: ["not_found", "invalid_cursor"],
       example: { roomId: ROOM },
       run: (context, input) => documents.list(context, input),
     }),
     defineOperation({
       name: "document.read",
-      summary: "Read a document without its content",
+      summary: "Get a document, without its content",
       access: read,
       http: { method: "GET", path: `${PATH}/:id`, status: 200 },
       input: byId,
@@ -96,19 +96,19 @@ export function documentOperations(documents: DocumentService, editor: DocumentE
     }),
     defineOperation({
       name: "document.update",
-      summary: "Rename, move, lock, archive or activate a document",
-      description: "Locking is for moderators of the room, or owners of a private document.",
+      summary: "Update a document: rename, move, lock, archive or activate it",
+      description: "Locking requires a moderator of the room, or an owner of a private document.",
       access: write,
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: DocumentUpdate,
       output: Document,
       faults: ["not_found", "room_archived", "version_mismatch", "cycle", "conflict", "limit_reached"],
       example: { id: DOC, title: "Runbook, second edition" },
-      run: (context, input) => editor.update(context, input),
+      run: (context, input) => updater.update(context, input),
     }),
     defineOperation({
       name: "document.delete",
-      summary: "Delete a document with everything under it; it can be restored for 30 days",
+      summary: "Delete a document and all documents under it; restorable for 30 days",
       access: write,
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: byId,
@@ -119,7 +119,7 @@ export function documentOperations(documents: DocumentService, editor: DocumentE
     }),
     defineOperation({
       name: "document.restore",
-      summary: "Bring a deleted document back within 30 days",
+      summary: "Restore a document deleted within the last 30 days",
       access: write,
       http: { method: "POST", path: `${PATH}/:id/restore`, status: 200 },
       input: byId,
@@ -130,46 +130,46 @@ export function documentOperations(documents: DocumentService, editor: DocumentE
     }),
     defineOperation({
       name: "document.readers",
-      summary: "List who may read a private document",
+      summary: "List the principals a private document is shared with",
       access: read,
       http: { method: "GET", path: `${PATH}/:id/access`, status: 200 },
       input: byId,
-      output: z.object({ items: z.array(DocumentAccess) }),
+      output: z.object({ items: z.array(DocumentAccessEntry) }),
       faults: ["not_found", "conflict"],
       example: { id: DOC },
-      run: (context, { id }) => editor.readers(context, id),
+      run: (context, { id }) => updater.readers(context, id),
     }),
     defineOperation({
       name: "document.share",
-      summary: "Share a private document with somebody, or change their role",
+      summary: "Share a private document, or change the role of a reader",
       access: { ...write, room: "moderator" },
       http: { method: "PUT", path: `${PATH}/:id/access/:principalId`, status: 200 },
       input: AccessPut,
-      output: DocumentAccess,
+      output: DocumentAccessEntry,
       faults: ["not_found", "conflict", "limit_reached"],
       example: { id: DOC, principalId: "bob", role: "editor" },
-      run: (context, input) => editor.share(context, input),
+      run: (context, input) => updater.share(context, input),
     }),
     defineOperation({
       name: "document.unshare",
-      summary: "Stop sharing a private document with somebody, or leave it",
+      summary: "Stop sharing a private document with a principal, or leave it",
       access: { ...write, room: "moderator" },
       http: { method: "DELETE", path: `${PATH}/:id/access/:principalId`, status: 204 },
       input: AccessRef,
       output: z.void(),
       faults: ["not_found", "conflict"],
       example: { id: DOC, principalId: "bob" },
-      run: (context, input) => editor.unshare(context, input),
+      run: (context, input) => updater.unshare(context, input),
     }),
   ];
 }
 
-/** Content and revisions. */
+/** Operations of content and revisions. */
 export function contentOperations(contents: ContentService): Operation[] {
   return [
     defineOperation({
       name: "document.content",
-      summary: "Read a document's content as Markdown, as blocks, or as a Yjs update",
+      summary: "Get the content of a document as Markdown, as blocks, or as a Yjs update",
       access: read,
       http: { method: "GET", path: `${PATH}/:id/content`, status: 200 },
       input: ContentRead,
@@ -180,10 +180,10 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.write",
-      summary: "Replace the whole text, on the revision it is based on",
+      summary: "Replace the whole text, based on a revision",
       description:
-        "Needs If-Match, or `revision`. Editors that have the document open see the change; what is the same " +
-        "before and after stays untouched, so cursors and comments keep their places.",
+        "Requires If-Match or `revision`. Live editors receive the difference between the old and the new text, " +
+        "so cursors and comments in unchanged text stay in place.",
       access: write,
       http: {
         method: "PUT",
@@ -208,10 +208,10 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.edit",
-      summary: "Edit the text in places, all edits or none",
+      summary: "Apply edits to the text; all of them or none",
       description:
-        "Each edit names the text it is about. With `onStale: rebase` edits are made to the text as it is now, " +
-        "where they still fit.",
+        "Each edit quotes the text it changes. With `onStale: rebase`, edits are applied to the current text if " +
+        "the quotes still match.",
       access: write,
       http: { method: "PATCH", path: `${PATH}/:id/content`, status: 200, bodyMaxBytes: BODY_MAX_BYTES },
       input: ContentPatch,
@@ -231,19 +231,21 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.revisions",
-      summary: "List kept revisions, newest first",
-      description: "One for each write, and one for each stretch of live editing; 200 of them, for 90 days.",
+      summary: "List stored revisions, newest first",
+      description:
+        "One revision per write and per session of live editing; the last 200 revisions are stored for up to 90 " +
+        "days.",
       access: read,
       http: { method: "GET", path: `${PATH}/:id/revisions`, status: 200 },
       input: RevisionList,
-      output: pageOf(RevisionInfo),
+      output: pageSchema(RevisionInfo),
       faults: ["not_found", "invalid_cursor"],
       example: { id: DOC },
       run: (context, input) => contents.revisions(context, input),
     }),
     defineOperation({
       name: "document.revision",
-      summary: "Read the text of a kept revision",
+      summary: "Get the text of a stored revision",
       access: read,
       http: { method: "GET", path: `${PATH}/:id/revisions/:revision`, status: 200 },
       input: RevisionRef,
@@ -254,7 +256,7 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.revert",
-      summary: "Bring the text of a kept revision back, as a new revision",
+      summary: "Restore the text of a stored revision as a new revision",
       access: write,
       http: { method: "POST", path: `${PATH}/:id/revisions/:revision/restore`, status: 201 },
       input: RevisionRef,
@@ -266,24 +268,24 @@ export function contentOperations(contents: ContentService): Operation[] {
   ];
 }
 
-/** Comments. */
+/** Operations of comments. */
 export function commentOperations(comments: CommentService): Operation[] {
   const path = `${PATH}/:id/comments`;
   return [
     defineOperation({
       name: "comment.list",
-      summary: "List the comments of a document, oldest first, with where they are now",
+      summary: "List the comments of a document, oldest first, with their current positions",
       access: read,
       http: { method: "GET", path, status: 200 },
       input: CommentList,
-      output: pageOf(Comment),
+      output: pageSchema(Comment),
       faults: ["not_found", "invalid_cursor"],
       example: { id: DOC, resolved: false },
       run: (context, input) => comments.list(context, input),
     }),
     defineOperation({
       name: "comment.create",
-      summary: "Comment on a document, on a place in its text, or on a comment",
+      summary: "Create a comment on a document, on a range of its text, or as a reply",
       access: write,
       http: { method: "POST", path, status: 201 },
       input: CommentCreate,
@@ -294,7 +296,7 @@ export function commentOperations(comments: CommentService): Operation[] {
     }),
     defineOperation({
       name: "comment.update",
-      summary: "Change what a comment says, resolve it or open it again",
+      summary: "Update the text of a comment, resolve or reopen it",
       access: write,
       http: { method: "PATCH", path: `${path}/:commentId`, status: 200, ifMatch: "version" },
       input: CommentUpdate,
@@ -305,7 +307,7 @@ export function commentOperations(comments: CommentService): Operation[] {
     }),
     defineOperation({
       name: "comment.delete",
-      summary: "Delete a comment with its replies",
+      summary: "Delete a comment and its replies",
       access: write,
       http: { method: "DELETE", path: `${path}/:commentId`, status: 204 },
       input: CommentRef,

@@ -1,9 +1,10 @@
-// What is made of Markdown on its way out: HTML that is safe to open, and the list of blocks. The parser loads on first use.
+// Renders Markdown as safe HTML and as a list of blocks. The parser is loaded on first use.
 import { Fault } from "@/core/fault.ts";
-import { LINES_MAX, TEXT_MAX_BYTES } from "./bounds.ts";
+import { sanitizeName } from "@/core/name.ts";
+import { LINES_MAX, TEXT_MAX_BYTES } from "./limits.ts";
 import type { Block } from "./schema.ts";
 
-const TYPES: Readonly<Record<string, string>> = {
+const BLOCK_TYPES: Readonly<Record<string, string>> = {
   heading_open: "heading",
   paragraph_open: "paragraph",
   bullet_list_open: "list",
@@ -16,7 +17,7 @@ const TYPES: Readonly<Record<string, string>> = {
   html_block: "paragraph",
 };
 const TITLE_MAX_CHARS = 200;
-/** Addresses and titles in HTML. Those that stand in the text come to three times the text at most, percent signs and all. */
+/** URLs and titles in HTML. Without references they are at most three times the text, with percent encoding. */
 const ATTRIBUTES_MAX_CHARS = 4 * TEXT_MAX_BYTES;
 
 type Parser = InstanceType<typeof import("markdown-it").default>;
@@ -24,12 +25,12 @@ type Tokens = ReturnType<Parser["parse"]>;
 
 let loading: Promise<{ whole: Parser; blocks: Parser }> | undefined;
 
-// Raw HTML in the source is shown as text, and links take no scheme that runs code: what goes out holds only tags that
-// the renderer itself writes.
+// Raw HTML in the source is rendered as text, and links have no scheme that runs code: the output contains only tags that the
+// renderer writes itself.
 function parsers(): Promise<{ whole: Parser; blocks: Parser }> {
   loading ??= import("markdown-it").then(({ default: Markdown }) => {
     const [whole, blocks] = [new Markdown({ html: false }), new Markdown({ html: false })];
-    // What is inside of a block is not looked at.
+    // Blocks are returned as source, so their content need not be parsed.
     blocks.core.ruler.disable("inline");
     return { whole, blocks };
   });
@@ -37,8 +38,8 @@ function parsers(): Promise<{ whole: Parser; blocks: Parser }> {
 }
 
 /** A whole HTML page. */
-export async function htmlOf(title: string, markdown: string): Promise<string> {
-  linesOf(markdown);
+export async function toHtml(title: string, markdown: string): Promise<string> {
+  splitLines(markdown);
   const { whole } = await parsers();
   const environment = {};
   const tokens = whole.parse(markdown, environment);
@@ -50,10 +51,10 @@ export async function htmlOf(title: string, markdown: string): Promise<string> {
 }
 
 /** The top-level blocks, with the source of each. */
-export async function blocksOf(markdown: string): Promise<Block[]> {
-  const lines = linesOf(markdown);
+export async function parseBlocks(markdown: string): Promise<Block[]> {
+  const lines = splitLines(markdown);
   return (await parsers()).blocks.parse(markdown, {}).flatMap((token): Block[] => {
-    const type = token.level === 0 ? TYPES[token.type] : undefined;
+    const type = token.level === 0 ? BLOCK_TYPES[token.type] : undefined;
     if (type === undefined || token.map === null) return [];
     const [firstLine, lastLine] = token.map;
     return [{
@@ -68,16 +69,16 @@ export async function blocksOf(markdown: string): Promise<Block[]> {
 }
 
 /** The lines as the parser counts them; throws for too many. */
-export function linesOf(markdown: string): string[] {
-  const lines = normalized(markdown).split("\n");
+export function splitLines(markdown: string): string[] {
+  const lines = normalizeMarkdown(markdown).split("\n");
   if (lines.length <= LINES_MAX) return lines;
   throw new Fault(
     "payload_too_large",
-    `A document of more than ${LINES_MAX} lines is read and exported as Markdown only`,
+    `A document with more than ${LINES_MAX} lines is available as Markdown only`,
   );
 }
 
-/** Throws where references, written out at each place that names one, would make much of little. */
+/** Throws if expanded references would make the output many times larger than the source. */
 function checkAttributes(tokens: Tokens): void {
   let chars = 0;
   for (const token of tokens) {
@@ -86,27 +87,27 @@ function checkAttributes(tokens: Tokens): void {
     }
   }
   if (chars > ATTRIBUTES_MAX_CHARS) {
-    throw new Fault("payload_too_large", "A document that names long references so often is exported as Markdown only");
+    throw new Fault("payload_too_large", "A document with this many long references is available as Markdown only");
   }
 }
 
-/** A title for imported Markdown: its first heading, else its first line that says something. */
-export function titleOf(markdown: string): string | undefined {
-  const heading = /^ {0,3}#{1,6}[ \t]+(.+)$/m.exec(markdown)?.[1] ?? "";
-  const line = withoutClosing(heading) || markdown.split("\n").find((text) => /[\p{L}\p{N}]/u.test(text));
-  const title = line?.trim();
-  return title === undefined || title === "" ? undefined : [...title].slice(0, TITLE_MAX_CHARS / 2).join("");
+/** The title of imported Markdown: its first heading, or else its first line with a letter or digit. */
+export function extractTitle(markdown: string): string | undefined {
+  const heading = /^ {0,3}#{1,6}[ \t]+(.+)/m.exec(markdown)?.[1] ?? "";
+  const line = stripClosingHashes(heading) || markdown.split("\n").find((text) => /[\p{L}\p{N}]/u.test(text));
+  const title = sanitizeName(line ?? "");
+  return title === "" ? undefined : [...title].slice(0, TITLE_MAX_CHARS / 2).join("");
 }
 
-/** A heading without the hashes that may close it; a regular expression would try again from each of them. */
-function withoutClosing(heading: string): string {
+/** Removes the closing hashes of a heading. A regular expression would backtrack at each of them. */
+function stripClosingHashes(heading: string): string {
   let end = heading.length;
   while (end > 0 && " \t#".includes(heading.charAt(end - 1))) end--;
   return heading.slice(0, end);
 }
 
-/** Markdown as other programs write it, as we keep it: no byte order mark, and one way to end a line. */
-export function normalized(markdown: string): string {
+/** Removes the byte order mark and normalizes line endings. */
+export function normalizeMarkdown(markdown: string): string {
   return markdown.replace(/^\uFEFF/, "").replaceAll(/\r\n?/g, "\n");
 }
 

@@ -1,21 +1,20 @@
-// The document module put together.
+// The document module.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
-import type { Clock } from "@/core/clock.ts";
 import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
-import type { Cursors } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
-import type { Bus } from "@/ports/bus.ts";
-import type { Store } from "@/ports/store.ts";
-import { DocumentGate } from "./access.ts";
-import { DocumentCarrier } from "./carrier.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { DocumentAccess } from "./access.ts";
+import { documentArchive } from "./archive.ts";
 import { commentOperations, contentOperations, documentOperations } from "./api.ts";
-import { CommentService } from "./comment/service.ts";
-import { ContentLog, SETTLE_JOB } from "./content/log.ts";
+import { CommentService } from "./comment_service.ts";
+import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
-import { DocumentEditor } from "./editor.ts";
+import { DocumentUpdater } from "./updater.ts";
+import { migrations } from "./migrations.ts";
 import { documentRoutes } from "./routes.ts";
 import {
   BRANCH_MAX,
@@ -25,7 +24,7 @@ import {
   DOCUMENT_EVENTS,
   EDITORS_MAX,
   EDITS_MAX,
-  PARTS_MAX,
+  ITEMS_MAX,
   PLACES_MAX,
   REVISION_DAYS,
   REVISIONS_MAX,
@@ -33,58 +32,59 @@ import {
   TITLE_MAX,
   UPDATE_MAX_BYTES,
 } from "./schema.ts";
-import type { DocumentIndex } from "./searchable.ts";
+import { DocumentSource } from "./searchable.ts";
 import { DocumentService, PURGE_JOB } from "./service.ts";
-import { Shares } from "./share.ts";
-import { type SyncOptions, SyncService } from "./sync/service.ts";
-import type { DocumentTables } from "./tables.ts";
-import { countSteps } from "./weight.ts";
+import { type CollaborationOptions, CollaborationService } from "./collaboration/service.ts";
+import { installStepCounter } from "./content/merge_cost.ts";
 
-/** What the document module is built from; without `index` documents are not found by search. */
-type DocumentModuleDeps = {
-  store: Store<DocumentTables>;
-  bus: Bus;
-  clock: Clock;
-  cursors: Cursors;
-  gate: RoomGate;
+type Deps = {
+  roomAccess: RoomAccess;
   identity: IdentityService;
   authenticate: (token: string) => Actor | Promise<Actor>;
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
-  sync: SyncOptions;
-  index?: DocumentIndex;
+  collaboration: CollaborationOptions;
+  /** Absent if search is off. */
+  index: SearchIndex | undefined;
 };
 
-/** The module, the engine behind its live editing, which a transport gives sockets to, and what takes documents out and in. */
-export function documentModule(
-  deps: DocumentModuleDeps,
-): { module: Module; sync: SyncService; carrier: DocumentCarrier } {
-  countSteps();
-  const { store, clock, cursors, index } = deps;
-  const gate = new DocumentGate(deps);
-  const shares = new Shares(deps.sync);
-  const log = new ContentLog({ store, clock, shares, index });
-  const documents = new DocumentService({ store, clock, cursors, gate, log, index });
-  const editor = new DocumentEditor({ store, clock, gate, log, identity: deps.identity, index });
-  const contents = new ContentService({ store, cursors, gate, log, shares });
-  const comments = new CommentService({ store, clock, cursors, gate, log });
-  const { bus, authenticate, revalidate } = deps;
-  const sync = new SyncService(
-    { store, bus, clock, gate, log, contents, shares, authenticate, revalidate },
-    deps.sync,
+/** With the service of live editing, which a transport passes its sockets to. */
+export type DocumentModule = Module & { collaboration: CollaborationService };
+
+export function documentModule(platform: Platform, deps: Deps): DocumentModule {
+  installStepCounter();
+  const { store, bus, clock, cursors, cpu, writeBudget } = platform;
+  const { identity, authenticate, revalidate, index } = deps;
+  const documentAccess = new DocumentAccess({ store, roomAccess: deps.roomAccess });
+  const log = new ContentLog({ store, clock, cpu, index });
+  const documents = new DocumentService({ store, clock, cursors, documentAccess, log, index });
+  const updater = new DocumentUpdater({ store, clock, documentAccess, log, identity, index });
+  const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
+  const comments = new CommentService({ store, clock, cursors, documentAccess, log });
+  const collaboration = new CollaborationService(
+    { store, bus, clock, documentAccess, log, contents, cpu, bytes: writeBudget, authenticate, revalidate },
+    deps.collaboration,
   );
   const payload = z.strictObject({ documentId: z.string() });
-  const module: Module = {
+  return {
     name: "document",
+    migrations,
+    tags: {
+      documents: "Documents: content, revisions, comments, sharing and live editing.",
+    },
     events: DOCUMENT_EVENTS,
     operations: [
-      ...documentOperations(documents, editor),
+      ...documentOperations(documents, updater),
       ...contentOperations(contents),
       ...commentOperations(comments),
     ],
     routes: documentRoutes(documents, contents),
     jobs: [
       defineJob({ kind: PURGE_JOB, payload, run: (job) => documents.purge(job.tenantId, job.payload.documentId) }),
-      defineJob({ kind: SETTLE_JOB, payload, run: (job) => contents.settle(job.tenantId, job.payload.documentId) }),
+      defineJob({
+        kind: COMMIT_REVISION_JOB,
+        payload,
+        run: (job) => contents.commitPendingEdits(job.tenantId, job.payload.documentId),
+      }),
     ],
     purgeRoom: (tenantId, roomId) => documents.purgeRoom(tenantId, roomId),
     capability: () => ({
@@ -95,7 +95,7 @@ export function documentModule(
         textBytes: TEXT_MAX_BYTES,
         updateBytes: UPDATE_MAX_BYTES,
         editors: EDITORS_MAX,
-        parts: PARTS_MAX,
+        parts: ITEMS_MAX,
         edits: EDITS_MAX,
         places: PLACES_MAX,
         revisions: REVISIONS_MAX,
@@ -106,6 +106,10 @@ export function documentModule(
         branch: BRANCH_MAX,
       },
     }),
+    search: new DocumentSource({ store }),
+    drain: () => collaboration.close(),
+    onFailover: () => collaboration.disconnectAll(),
+    collaboration,
+    archive: documentArchive({ store, log }),
   };
-  return { module, sync, carrier: new DocumentCarrier({ store, log }) };
 }

@@ -1,11 +1,20 @@
-// Documents and their events as everybody sees them.
+// Documents and comments as clients see them, and the events that publish them.
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
-import { retell } from "@/ports/retelling.ts";
+import { redactEvents } from "@/ports/event_redaction.ts";
+import { changesBetween, shorten } from "@/core/event_data.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
-import { findPosition } from "./crdt.ts";
-import { ANCHORED_MAX, type Comment, type ContentChange, type Document, type RevisionInfo } from "./schema.ts";
+import { resolveAnchor } from "./content/crdt.ts";
+import {
+  ANCHORED_MAX,
+  type Comment,
+  type ContentChange,
+  type Document,
+  LONG_COMMENT_FIELDS,
+  LONG_FIELDS,
+  type RevisionInfo,
+} from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { CommentRow, DocumentRow, DocumentTables, RevisionRow } from "./tables.ts";
 
@@ -45,7 +54,7 @@ export function presentRevision(row: Omit<RevisionRow, "text">): RevisionInfo {
   };
 }
 
-/** A comment with the place it has in `doc`, whose text `text` is. */
+/** A comment with its current position in `doc`, whose text is `text`. */
 export function presentComment(row: CommentRow, doc: Y.Doc, text: string): Comment {
   return {
     id: row.id,
@@ -65,14 +74,14 @@ export function presentComment(row: CommentRow, doc: Y.Doc, text: string): Comme
 
 function presentAnchor({ quote, anchor_start, anchor_end }: CommentRow, doc: Y.Doc, text: string): Comment["anchor"] {
   if (quote === null || anchor_start === null || anchor_end === null) return null;
-  const [start, end] = [findPosition(doc, anchor_start), findPosition(doc, anchor_end)];
+  const [start, end] = [resolveAnchor(doc, anchor_start), resolveAnchor(doc, anchor_end)];
   if (start === undefined || end === undefined || end <= start) return { quote, text: null, start: null, end: null };
   const isShown = end - start <= ANCHORED_MAX;
   return { quote, text: isShown ? text.slice(start, end).toWellFormed() : null, start, end };
 }
 
-/** Tells those who see the document: its room, or the readers of a private one. `actor` is absent for what jobs do. */
-export async function tell(
+/** Publishes to the room of a document, or to the readers of a private one. Jobs have no `actor`. */
+export async function publishDocumentEvent(
   tx: Transaction<DocumentTables>,
   row: DocumentRow,
   type: `document.${string}`,
@@ -89,46 +98,88 @@ export async function tell(
   })));
 }
 
-/** Takes what a comment and its replies said out of the events that told it; `until` is a time. */
-export async function silence(
+export async function publishDocumentCreated(
+  tx: Transaction<DocumentTables>,
+  row: DocumentRow,
+  actor?: Actor,
+): Promise<void> {
+  const { value: document, omitted } = shorten(presentDocument(row), LONG_FIELDS);
+  await publishDocumentEvent(tx, row, "document.created", { document, omitted }, actor);
+}
+
+/** Publishes the changes of a document; `besides` names changes that are not fields. */
+export async function publishDocumentUpdated(
+  tx: Transaction<DocumentTables>,
+  [was, is]: readonly [DocumentRow, DocumentRow],
+  besides: readonly ("content" | "access")[],
+  principalIds: readonly string[],
+  actor?: Actor,
+): Promise<void> {
+  const { changes, omitted } = changesBetween(presentDocument(was), presentDocument(is));
+  if (besides.includes("content")) {
+    // Live edits have changed these before this event, so the two rows may have the same values.
+    const { revision, generation, editedBy, editedAt, updatedAt } = presentDocument(is);
+    Object.assign(changes, { revision, generation, editedBy, editedAt, updatedAt });
+  }
+  const data = { documentId: is.id, roomId: is.room_id, changes, omitted: [...omitted, ...besides], principalIds };
+  await publishDocumentEvent(tx, is, "document.updated", data, actor);
+}
+
+export async function publishCommentEvent(
+  tx: Transaction<DocumentTables>,
+  row: DocumentRow,
+  action: "created" | "updated" | "resolved" | "reopened" | "deleted",
+  source: Comment,
+  actor?: Actor,
+): Promise<void> {
+  const { value: comment, omitted } = shorten(action === "deleted" ? withoutText(source) : source, LONG_COMMENT_FIELDS);
+  await publishDocumentEvent(tx, row, "document.commented", { documentId: row.id, action, comment, omitted }, actor);
+}
+
+/** Redacts a comment and its replies in the events up to the time `until`. */
+export async function redactComments(
   tx: Transaction<DocumentTables>,
   row: DocumentRow,
   { id, created_at }: CommentRow,
   until: string,
 ): Promise<void> {
-  await hush(tx, row, created_at, until, id, (comment) => comment.id === id || comment.parentId === id);
+  await redactMatching(tx, row, created_at, until, id, (comment) => comment.id === id || comment.parentId === id);
 }
 
-/** The same of all comments of a document that leaves the place in which they were told. */
-export async function silenceAll(tx: Transaction<DocumentTables>, row: DocumentRow, until: string): Promise<void> {
-  await hush(tx, row, row.created_at, until, row.id, () => true);
+/** Redacts all comments of a document that leaves its streams. */
+export async function redactAllComments(
+  tx: Transaction<DocumentTables>,
+  row: DocumentRow,
+  until: string,
+): Promise<void> {
+  await redactMatching(tx, row, row.created_at, until, row.id, () => true);
 }
 
-/** Takes the texts of those comments that `isMeant` out of the events that name `id`. */
-async function hush(
+/** Redacts the comments that match, in events that contain `id`. */
+async function redactMatching(
   tx: Transaction<DocumentTables>,
   row: DocumentRow,
   from: string,
   to: string,
   id: string,
-  isMeant: (comment: Comment) => boolean,
+  matches: (comment: Comment) => boolean,
 ): Promise<void> {
   for (const stream of await streamsOf(tx, row)) {
-    await retell(
+    await redactEvents(
       tx.db,
       { tenantId: row.tenant_id, stream, type: "document.commented", from, to },
       id,
-      ({ comment, ...data }) => isMeant(comment) ? { ...data, comment: withoutText(comment) } : undefined,
+      ({ comment, ...data }) => matches(comment) ? { ...data, comment: withoutText(comment) } : undefined,
     );
   }
 }
 
-/** What is told of a comment that is deleted. */
-export function withoutText(comment: Comment): Comment {
+/** A deleted comment as it is published. */
+function withoutText(comment: Comment): Comment {
   return { ...comment, text: "", anchor: null };
 }
 
-/** Where those who see a document hear of it. */
+/** Streams on which a document's viewers receive its events. */
 async function streamsOf(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<string[]> {
   if (row.room_id !== null) return [roomStream(row.room_id)];
   return (await new DocumentStore(tx.db).audience(row.tenant_id, row.id)).map(principalStream);

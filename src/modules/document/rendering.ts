@@ -1,16 +1,16 @@
-// Markdown made into HTML or blocks: short texts at once, long ones in a worker, where the parser may take its seconds.
+// Renders Markdown: short texts inline, long ones in a worker, because the parser may need seconds for them.
 import { Fault, type FaultCode } from "@/core/fault.ts";
-import { askWorker } from "@/core/worker.ts";
-import { blocksOf, htmlOf, linesOf } from "./markdown.ts";
+import { runInWorker } from "@/core/worker.ts";
+import { parseBlocks, splitLines, toHtml } from "./markdown.ts";
 import type { Block } from "./schema.ts";
 
-export type Order = { to: "html"; title: string; markdown: string } | { to: "blocks"; markdown: string };
-/** What a worker answers: a fault does not survive the way as it is. */
-export type Rendered = { made: string | Block[] } | { code: FaultCode; detail: string };
+type RenderRequest = { to: "html"; title: string; markdown: string } | { to: "blocks"; markdown: string };
+/** Result of a worker. A fault is sent as data, because its class is lost in transfer. */
+type RenderResult = { output: string | Block[] } | { code: FaultCode; detail: string };
 
-/** Of so many characters the worst takes a tenth of a second or two; for blocks, paragraphs need not be taken apart. */
-const SHORT = { html: 8192, blocks: 65_536 };
-const WAITING_MAX = 20;
+/** The worst text of this length takes about 0.2 seconds. For blocks, the content of paragraphs is not parsed. */
+const INLINE_MAX_CHARS = { html: 8192, blocks: 65_536 };
+const QUEUE_MAX = 20;
 const RETRY_MS = 2000;
 const WORKER = new URL("./rendering_worker.ts", import.meta.url);
 
@@ -19,19 +19,21 @@ let last: Promise<unknown> = Promise.resolve();
 
 /** A whole HTML page. */
 export async function renderHtml(title: string, markdown: string): Promise<string> {
-  return await rendered({ to: "html", title, markdown }) as string; // as ordered
+  return await renderOrThrow({ to: "html", title, markdown }) as string; // by its request
 }
 
 /** The top-level blocks, with the source of each. */
 export async function renderBlocks(markdown: string): Promise<Block[]> {
-  return await rendered({ to: "blocks", markdown }) as Block[]; // as ordered
+  return await renderOrThrow({ to: "blocks", markdown }) as Block[]; // by its request
 }
 
-/** What is ordered, made here and now. */
-export async function render(order: Order): Promise<Rendered> {
+/** Renders on the current thread. */
+export async function render(request: RenderRequest): Promise<RenderResult> {
   try {
     return {
-      made: order.to === "html" ? await htmlOf(order.title, order.markdown) : await blocksOf(order.markdown),
+      output: request.to === "html"
+        ? await toHtml(request.title, request.markdown)
+        : await parseBlocks(request.markdown),
     };
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown;
@@ -39,20 +41,23 @@ export async function render(order: Order): Promise<Rendered> {
   }
 }
 
-async function rendered(order: Order): Promise<string | Block[]> {
-  const answer = order.markdown.length <= SHORT[order.to] ? await render(order) : await inTurn(order);
-  if ("made" in answer) return answer.made;
-  throw new Fault(answer.code, answer.detail);
+async function renderOrThrow(request: RenderRequest): Promise<string | Block[]> {
+  const result = request.markdown.length <= INLINE_MAX_CHARS[request.to]
+    ? await render(request)
+    : await renderInWorker(request);
+  if ("output" in result) return result.output;
+  throw new Fault(result.code, result.detail);
 }
 
-/** One at a time: each takes a core, and memory many times its text. What has too many lines need not wait to be refused. */
-async function inTurn(order: Order): Promise<Rendered> {
-  linesOf(order.markdown);
-  if (waiting >= WAITING_MAX) {
-    throw new Fault("unavailable", "Other documents are being rendered", { retryAfterMs: RETRY_MS });
+/** Runs one worker at a time, since each uses a core and many times the memory of its text. Rejects too many lines at once. */
+async function renderInWorker(request: RenderRequest): Promise<RenderResult> {
+  splitLines(request.markdown);
+  if (waiting >= QUEUE_MAX) {
+    throw new Fault("unavailable", "The rendering queue is full", { retryAfterMs: RETRY_MS });
   }
   waiting++;
-  const turn = last.then(() => askWorker<Rendered>(WORKER, "rendering", order)).finally(() => waiting--);
-  last = turn.catch(() => {});
-  return await turn;
+  const result = last.then(() => runInWorker<RenderResult>(WORKER, "rendering", request)).finally(() => waiting--);
+  // The failure is the caller's; the next request only waits for the end.
+  last = result.catch(() => {});
+  return await result;
 }

@@ -1,5 +1,5 @@
-// The worker that renders one text.
-import { answerOrder } from "@/core/worker.ts";
+// Entry point of the rendering worker.
+import { serveWorker } from "@/core/worker.ts";
 import { render } from "./rendering.ts";
 
-answerOrder(render);
+serveWorker(render);

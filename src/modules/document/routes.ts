@@ -1,13 +1,13 @@
-// The routes on which documents travel as something else than JSON: as a file, and as Yjs updates.
+// Routes that transfer documents in other formats than JSON: as a file and as Yjs updates.
 import type { Actor } from "@/core/actor.ts";
-import { readBytes } from "@/core/bytes.ts";
-import { Fault } from "@/core/fault.ts";
+import { readBytes } from "@/core/request.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { dispositionOf, queryOf, type Route } from "@/core/route.ts";
+import { contentDisposition, parseQuery, type Route } from "@/core/route.ts";
 import { z } from "@zod/zod";
-import { type ContentService, tooLarge } from "./content/service.ts";
+import { type ContentService, updateTooLarge } from "./content/service.ts";
 import { renderHtml } from "./rendering.ts";
-import { DocumentId, FRAME_MAX_BYTES, PARTS_MAX, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
+import { DocumentId, FRAME_MAX_BYTES, ITEMS_MAX, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
 import type { DocumentService } from "./service.ts";
 
 export const DOCUMENT_PATH = "/v1/collaboration/documents";
@@ -20,17 +20,17 @@ const documentId = {
   name: "documentId",
   in: "path",
   required: true,
+  description: "Id of the document",
   schema: { type: "string" },
   example: "doc_0190c5d2e7f07b1c9d0a1b2c3d4e5f60",
 };
 
-/** Export, and the CRDT itself. */
+/** Routes of exports and Yjs updates. */
 export function documentRoutes(documents: DocumentService, contents: ContentService): Route[] {
   return [{
     name: "document.export",
     summary: "Download a document as Markdown or HTML",
-    description:
-      "HTML holds only what the Markdown says: tags in the source come out as text. Needs the scope `document.read`.",
+    description: "HTML tags in the Markdown source are escaped. Requires the scope `document.read`.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/:documentId/export`,
@@ -41,6 +41,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       parameters: [documentId, {
         name: "format",
         in: "query",
+        description: "Format of the file",
         schema: { type: "string", enum: ["markdown", "html"], default: "markdown" },
       }],
       responses: {
@@ -51,11 +52,11 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       },
     },
     async handle(request, { actor, requestId, params }) {
-      const { format } = queryOf(request, ExportQuery);
+      const { format } = parseQuery(request, ExportQuery);
       if (format !== "markdown" && format !== "html") {
-        throw new Fault("not_acceptable", "A document is exported as markdown or html");
+        throw new Fault("not_acceptable", "Expected the format markdown or html");
       }
-      const context = calling(actor, requestId, "document.export", "read");
+      const context = callContext(actor, requestId, "document.export", "read");
       const id = idOf(params);
       const { title } = await documents.read(context, id);
       const content = await contents.read(context, { id, format: "markdown" });
@@ -63,7 +64,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       return new Response(format === "html" ? await renderHtml(title, text) : text, {
         headers: {
           "Content-Type": `text/${format}; charset=utf-8`,
-          "Content-Disposition": dispositionOf("attachment", fileNameOf(title, format === "html" ? "html" : "md")),
+          "Content-Disposition": contentDisposition("attachment", fileNameOf(title, format === "html" ? "html" : "md")),
           "Content-Security-Policy": "sandbox; default-src 'none'; img-src https: data:",
           "Cache-Control": "private, no-cache",
         },
@@ -71,8 +72,9 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
     },
   }, {
     name: "document.read_yjs",
-    summary: "Read a document's CRDT as a Yjs update",
-    description: "With `vector` only what is new to a copy in that state. Needs the scope `document.read`.",
+    summary: "Get a document as a Yjs update",
+    description:
+      "With `vector`, only the changes missing in a copy with that state. Requires the scope `document.read`.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/:documentId/yjs`,
@@ -83,16 +85,16 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       parameters: [documentId, {
         name: "vector",
         in: "query",
-        description: "A Yjs state vector, base64url",
+        description: "Yjs state vector, base64url",
         schema: { type: "string" },
       }],
-      responses: { 200: { description: "A Yjs update (v1)", content: binary } },
+      responses: { 200: { description: "Yjs update (v1)", content: binary } },
     },
     async handle(request, { actor, requestId, params }) {
-      const { vector } = queryOf(request, YjsQuery);
-      const context = calling(actor, requestId, "document.read_yjs", "read");
-      const { update, revision } = await contents.update(context, idOf(params), vectorOf(vector));
-      // Its type says that it is backed by any kind of buffer; Yjs makes plain ones.
+      const { vector } = parseQuery(request, YjsQuery);
+      const context = callContext(actor, requestId, "document.read_yjs", "read");
+      const { update, revision } = await contents.readUpdate(context, idOf(params), parseVector(vector));
+      // The type allows any kind of buffer; Yjs allocates plain ones.
       return new Response(update as Uint8Array<ArrayBuffer>, {
         headers: {
           "Content-Type": "application/octet-stream",
@@ -105,8 +107,8 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
     name: "document.write_yjs",
     summary: "Merge a Yjs update into a document",
     description:
-      "For copies that were edited elsewhere: nothing is overwritten, so no base is named. At most 512 KiB. " +
-      "Needs the scope `document.write`.",
+      "For copies that were edited offline. Merging overwrites nothing, so no base revision is needed. At most " +
+      "512 KiB. Requires the scope `document.write`.",
     tag: "document",
     method: "POST",
     path: `${DOCUMENT_PATH}/:documentId/yjs`,
@@ -136,55 +138,60 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
     async handle(request, { actor, requestId, params }) {
       const type = request.headers.get("Content-Type") ?? "application/octet-stream";
       if (!type.startsWith("application/octet-stream")) {
-        throw new Fault("unsupported_media_type", "A Yjs update is application/octet-stream");
+        throw new Fault("unsupported_media_type", "Expected Content-Type: application/octet-stream for a Yjs update");
       }
-      const context = calling(actor, requestId, "document.write_yjs", "write");
-      const update = await readBytes(request, UPDATE_MAX_BYTES, tooLarge);
+      const context = callContext(actor, requestId, "document.write_yjs", "write");
+      const update = await readBytes(request, UPDATE_MAX_BYTES, updateTooLarge);
       return Response.json(await contents.merge(context, idOf(params), update));
     },
   }];
 }
 
-/** The endpoint of live editing, for the documents; `upgrade` answers with the upgrade, or with why not. */
-export function syncRoute(upgrade: (request: Request, ip: string) => Promise<Response> | Response): Route {
+/** The endpoint of live editing; `upgrade` synchronously returns the upgrade or a refusal. */
+export function collaborationRoute(upgrade: (request: Request, ip: string) => Response): Route {
   return {
     name: "document.sync",
-    summary: "WebSocket endpoint of live editing",
+    summary: "Open a WebSocket connection for live editing",
     description:
-      "Speaks the Hocuspocus protocol: use `@hocuspocus/provider` with the document's id as `name`, an access " +
-      'token as `token`, and bind the editor to `ydoc.getText("content")`, which holds Markdown. Those who may only ' +
-      "read get everything and change nothing. With `generation` in the query a copy of another generation is refused. " +
-      `An update has at most ${UPDATE_MAX_BYTES / 1024} KiB, any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
-      'What is not accepted is told by a stateless message `{"type":"document.refused","code","detail"}` and stays ' +
-      `unsaved in the client: \`limit_reached\` is said of what no editor does, which is to write a document in more than ` +
-      `${PARTS_MAX} pieces, or to put pieces between neighbours that lie far apart. Larger frames and malformed ones end ` +
-      `the socket with 1009 or 4400, more than ${VIEWS_MAX} editors of one document on it with 4429, and so does a member ` +
-      "whose updates take the gateway more than a tenth of its time: there is room for seconds of it, and it fills again.",
+      "Speaks the Hocuspocus protocol: use `@hocuspocus/provider` with the id of the document as `name` and an access " +
+      'token as `token`, and bind the editor to `ydoc.getText("content")`, which contains Markdown. Readers receive all ' +
+      "changes, but their own are rejected. With `generation` in the query, copies of another generation are rejected. " +
+      `An update may have at most ${UPDATE_MAX_BYTES / 1024} KiB, any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
+      'A rejected update is answered with a stateless message `{"type":"document.refused","code","detail"}` and remains ' +
+      `unsaved in the client. \`limit_reached\` rejects updates that no editor creates: more than ${ITEMS_MAX} CRDT items ` +
+      "in a document, or items inserted between neighbors that are far apart. The socket is closed with 1009 if a frame " +
+      `is too long, with 4400 if it is malformed, and with 4429 if it has more than ${VIEWS_MAX} editors of one document, ` +
+      "or if the updates of a member use more than a tenth of the gateway's CPU time, beyond a burst of a few seconds.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/sync`,
     auth: "public",
     faults: ["bad_request", "origin_not_allowed", "rate_limited", "unavailable"],
     document: {
-      parameters: [{ name: "generation", in: "query", schema: { type: "string" } }],
+      parameters: [{
+        name: "generation",
+        in: "query",
+        description: "Generation of the local copy; the connection is rejected if the document has another one",
+        schema: { type: "string" },
+      }],
       responses: { 101: { description: "Switching to the WebSocket protocol" } },
     },
     handle: (request, { ip }) => upgrade(request, ip),
   };
 }
 
-function calling(actor: Actor, requestId: string, operation: string, right: "read" | "write"): Context {
+function callContext(actor: Actor, requestId: string, operation: string, right: "read" | "write"): Context {
   const room = right === "read" ? "observer" : "member";
-  return { actor, requestId, access: { scope: `document.${right}`, room }, operation, isRead: right === "read" };
+  return { actor, requestId, access: { scope: `document.${right}`, room }, operation, isReadOnly: right === "read" };
 }
 
 function idOf({ documentId: id }: Readonly<Record<string, string>>): string {
-  const known = DocumentId.safeParse(id);
-  if (!known.success) throw new Fault("not_found", "No such document, or not visible to the caller");
-  return known.data;
+  const parsed = DocumentId.safeParse(id);
+  if (!parsed.success) throw notVisible("document");
+  return parsed.data;
 }
 
-function vectorOf(text: string | undefined): Uint8Array | undefined {
+function parseVector(text: string | undefined): Uint8Array | undefined {
   if (text === undefined) return undefined;
   try {
     return Uint8Array.fromBase64(text, { alphabet: "base64url" });
@@ -193,7 +200,7 @@ function vectorOf(text: string | undefined): Uint8Array | undefined {
   }
 }
 
-/** The title without what means something to file systems. */
+/** The title without characters that are special in file systems. */
 function fileNameOf(title: string, extension: string): string {
   const points = [...title.replaceAll(/[\p{C}/\\:*?"<>|]/gu, " ").trim()];
   return `${points.slice(0, FILE_NAME_MAX_CHARS).join("")}.${extension}`;

@@ -1,7 +1,9 @@
-// How documents are found by search: title and text are indexed when edits settle, and an answer shows the document.
+// The search source of documents. Live edits are indexed when they are committed to a revision.
+import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
-import type { Found, Searchable, SearchEntry, SearchIndex } from "@/modules/search/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { ContentStore } from "./content/store.ts";
 import { presentDocument } from "./presenter.ts";
 import { Document } from "./schema.ts";
@@ -23,14 +25,17 @@ export class DocumentSource implements Searchable {
     this.#store = store;
   }
 
-  async load({ tenantId, principalId, ownerId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+  async load(
+    { tenantId, principalId, ownerId }: Actor,
+    ids: readonly string[],
+  ): Promise<ReadonlyMap<string, LoadedResource>> {
     const documents = new DocumentStore(this.#store.db);
     const texts = await new ContentStore(this.#store.db).texts(tenantId, ids);
-    const found = new Map<string, Found>();
-    for (const row of await documents.live(tenantId, { ids })) {
-      // Rooms are the search's business; readers of private documents are ours.
-      const who = row.room_id === null ? [principalId, ...ownerId === null ? [] : [ownerId]] : [];
-      const roles = await Promise.all(who.map((id) => documents.roleOf(tenantId, row.id, id)));
+    const found = new Map<string, LoadedResource>();
+    for (const row of await documents.findUndeleted(tenantId, { ids })) {
+      // Search checks rooms; readers of private documents are checked here.
+      const readers = row.room_id === null ? [principalId, ...ownerId === null ? [] : [ownerId]] : [];
+      const roles = await Promise.all(readers.map((id) => documents.roleOf(tenantId, row.id, id)));
       if (roles.includes(undefined)) continue;
       found.set(row.id, {
         fields: { title: row.title, text: texts.get(row.id) ?? "" },
@@ -40,17 +45,21 @@ export class DocumentSource implements Searchable {
     return found;
   }
 
-  async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {
-    const documents = new DocumentStore(this.#store.db);
-    const rows = await documents.live(tenantId, { after, limit });
+  async entries(
+    tenantId: string,
+    which: RowSelection,
+    db: AnyDatabase = this.#store.db,
+  ): Promise<readonly SearchEntry[]> {
+    const documents = new DocumentStore(db);
+    const rows = await documents.findUndeleted(tenantId, which);
     const ids = rows.map((row) => row.id);
-    const texts = await new ContentStore(this.#store.db).texts(tenantId, ids);
+    const texts = await new ContentStore(db).texts(tenantId, ids);
     const readers = await documents.readerIds(tenantId, ids);
-    return rows.map((row) => entryOf(row, texts.get(row.id) ?? "", readers.get(row.id)));
+    return rows.map((row) => searchEntryOf(row, texts.get(row.id) ?? "", readers.get(row.id)));
   }
 }
 
-/** Brings the index up to date with a document and its readers; a deleted one leaves it. */
+/** Updates the search entry of a document, or removes that of a deleted one. */
 export async function indexDocument(
   { db }: Pick<Transaction<DocumentTables>, "db">,
   index: DocumentIndex | undefined,
@@ -60,10 +69,10 @@ export async function indexDocument(
   if (index === undefined) return;
   if (row.deleted_at !== null) return await index.remove(row.tenant_id, KIND, [row.id]);
   const readers = row.room_id === null ? await new DocumentStore(db).readerIds(row.tenant_id, [row.id]) : undefined;
-  await index.put(entryOf(row, text, readers?.get(row.id)));
+  await index.put(searchEntryOf(row, text, readers?.get(row.id)));
 }
 
-function entryOf(row: DocumentRow, text: string, readerIds: readonly string[] = []): SearchEntry {
+function searchEntryOf(row: DocumentRow, text: string, readerIds: readonly string[] = []): SearchEntry {
   return {
     tenantId: row.tenant_id,
     kind: KIND,
@@ -73,7 +82,7 @@ function entryOf(row: DocumentRow, text: string, readerIds: readonly string[] = 
     readerIds,
     authorId: row.created_by,
     at: row.created_at,
-    // Each of the two only ever grows.
+    // Both only increase.
     version: row.version + row.revision,
     texts: [row.title, text],
   };

@@ -1,18 +1,19 @@
-// Documents: made, imported, listed, read, renamed, moved, locked, archived, deleted and restored.
+// Creates, imports, lists, reads, deletes and restores documents.
 import { isGuest } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { readerOf } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type DocumentGate, lockDocument } from "./access.ts";
+import { type DocumentAccess, lockDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
-import { applySplices, encode, openDocument } from "./crdt.ts";
-import { bytesOf, tooLong } from "./edit.ts";
-import { normalized, titleOf } from "./markdown.ts";
-import { presentDocument, tell } from "./presenter.ts";
+import { encode, openDocument, writeSplices } from "./content/crdt.ts";
+import { bytesOf, textTooLong } from "./content/text_edits.ts";
+import { extractTitle, normalizeMarkdown } from "./markdown.ts";
+import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
 import {
   type Document,
   type DocumentCreate,
@@ -23,20 +24,20 @@ import {
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
-import { checkPlace, holdDescendants } from "./tree.ts";
+import { checkParent, lockDescendants } from "./tree.ts";
 
-/** How long a deleted document can be restored. */
-export const UNDO_MS = 30 * 86_400_000;
+/** Deleted documents can be restored for this long. */
+export const RESTORE_WINDOW_MS = 30 * DAY_MS;
 export const PURGE_JOB = "document.purge";
-/** Told on every node when rights in a document may have changed; the id is the document's. */
-export const RIGHTS_SIGNAL = "document.rights";
+/** Sent when rights in a document may have changed; the id is the document's. */
+export const accessChanged = defineSignal("document.access_changed");
 const PURGE_BATCH = 200;
 
 type Deps = {
   store: Store<DocumentTables>;
   clock: Clock;
   cursors: Cursors;
-  gate: DocumentGate;
+  documentAccess: DocumentAccess;
   log: ContentLog;
   index?: DocumentIndex | undefined;
 };
@@ -48,21 +49,21 @@ export class DocumentService {
     this.#deps = deps;
   }
 
-  create(context: Context, { title, text, parentId, metadata, ...place }: DocumentCreate): Promise<Document> {
+  create(context: Context, { title, text, parentId, metadata, ...location }: DocumentCreate): Promise<Document> {
     const { actor } = context;
-    const { store, clock, gate, log } = this.#deps;
-    const roomId = place.roomId ?? null;
-    if (bytesOf(text) > TEXT_MAX_BYTES) throw tooLong();
+    const { store, clock, documentAccess, log } = this.#deps;
+    const roomId = location.roomId ?? null;
+    if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
     return store.write(async (tx) => {
-      if (roomId !== null) await gate.enterRoom(context, roomId);
+      if (roomId !== null) await documentAccess.requireRoom(context, roomId, tx);
       else if (isGuest(actor)) {
-        throw new Fault("forbidden", "Guests make documents in rooms only");
+        throw new Fault("forbidden", "Guests can create documents in rooms only");
       }
-      const parent = await checkPlace(context, tx, gate, roomId, parentId);
+      const parent = await checkParent(tx, context, documentAccess, roomId, parentId);
       const now = iso(clock.now());
       const doc = openDocument([]);
       const generation = newId("gen");
-      if (text !== "") applySplices(doc, generation, [{ at: 0, remove: 0, insert: text }]);
+      if (text !== "") writeSplices(doc, generation, [{ at: 0, remove: 0, insert: text }]);
       const snapshot = encode(doc);
       const row: DocumentRow = {
         tenant_id: actor.tenantId,
@@ -75,9 +76,9 @@ export class DocumentService {
         generation,
         revision: 1,
         text_bytes: bytesOf(text),
-        loose_bytes: 0,
+        pending_bytes: 0,
         state_bytes: snapshot.length,
-        dirty_at: null,
+        pending_since: null,
         edited_by: actor.principalId,
         edited_at: now,
         metadata_json: JSON.stringify(metadata),
@@ -86,7 +87,7 @@ export class DocumentService {
         created_at: now,
         updated_at: now,
         deleted_at: null,
-        deleted_with: null,
+        deletion_root_id: null,
       };
       const documents = new DocumentStore(tx.db);
       await documents.add(row);
@@ -95,102 +96,107 @@ export class DocumentService {
           await documents.putReader({ tenant_id: row.tenant_id, document_id: row.id, principal_id: principalId, role });
         }
       }
-      await log.begin(tx, row, text, snapshot);
-      const document = presentDocument(row);
-      await tell(tx, row, "document.created", { document }, actor);
-      return document;
+      await log.create(tx, row, text, snapshot);
+      await publishDocumentCreated(tx, row, actor);
+      return presentDocument(row);
     });
   }
 
-  import(context: Context, { markdown, title, ...placing }: DocumentImport): Promise<Document> {
-    const text = normalized(markdown);
-    const name = title ?? titleOf(text);
-    if (name === undefined) throw new Fault("validation_failed", "/title: none given, and the text has no first line");
-    return this.create(context, { ...placing, title: name, text });
+  import(context: Context, { markdown, title, ...location }: DocumentImport): Promise<Document> {
+    const text = normalizeMarkdown(markdown);
+    const name = title ?? extractTitle(text);
+    if (name === undefined) {
+      throw new Fault("validation_failed", "/title: required, because the text has no first line");
+    }
+    return this.create(context, { ...location, title: name, text });
   }
 
   async list(context: Context, { limit, cursor, sort, parentId, ...filter }: DocumentList): Promise<Page<Document>> {
     const { actor } = context;
-    const { store, cursors, gate } = this.#deps;
-    if (filter.roomId !== undefined) await gate.enterRoom(context, filter.roomId);
+    const { store, cursors, documentAccess } = this.#deps;
+    if (filter.roomId !== undefined) await documentAccess.requireRoom(context, filter.roomId);
     const bind = ["document.list", actor.tenantId, actor.principalId, sort, parentId ?? "", filter];
     const rows = await new DocumentStore(store.db).list(
       actor.tenantId,
       readerOf(actor),
       { ...filter, parentId: parentId === "root" ? null : parentId },
       sort,
-      cursors.open(cursor, bind),
+      cursors.decode(cursor, bind),
       limit + 1,
     );
     return cursors.page(rows, limit, bind, (row) => [sortKey(sort, row), row.id], presentDocument);
   }
 
   async read(context: Context, id: string): Promise<Document> {
-    return presentDocument((await this.#deps.gate.enter(context, id)).row);
+    return presentDocument((await this.#deps.documentAccess.require(context, id)).row);
   }
 
-  /** Deletes a document with everything under it; for who made all of it, and for moderators. */
+  /** Deletes a document with its descendants; for the creator of all of them, and for moderators. */
   async delete(context: Context, id: string): Promise<void> {
-    const { gate, clock } = this.#deps;
-    await gate.hold(context, id, async ({ tx, row }) => {
-      const branch = [row, ...(await holdDescendants(tx, row)).filter(({ deleted_at }) => deleted_at === null)];
-      await gate.checkTaking(context.actor, branch);
+    const { store, documentAccess, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const { row } = await documentAccess.requireForUpdate(tx, context, id, { isBranch: true });
+      const branch = [row, ...(await lockDescendants(tx, row)).filter(({ deleted_at }) => deleted_at === null)];
+      await documentAccess.assertCanDelete(tx, context.actor, branch);
       const now = clock.now();
       for (const one of branch) {
-        const gone: DocumentRow = { ...one, deleted_at: iso(now), deleted_with: row.id, version: one.version + 1 };
-        await this.#save(tx, gone);
+        const deleted: DocumentRow = {
+          ...one,
+          deleted_at: iso(now),
+          deletion_root_id: row.id,
+          version: one.version + 1,
+        };
+        await this.#save(tx, deleted);
         const data = { documentId: one.id, roomId: one.room_id, reason: "deleted" };
-        await tell(tx, gone, "document.deleted", data, context.actor);
+        await publishDocumentEvent(tx, deleted, "document.deleted", data, context.actor);
       }
       const job = { tenantId: row.tenant_id, kind: PURGE_JOB, payload: { documentId: row.id }, key: row.id };
-      await tx.enqueue({ ...job, runAt: now + UNDO_MS });
-    }, { isBranch: true });
+      await tx.enqueue({ ...job, runAt: now + RESTORE_WINDOW_MS });
+    });
   }
 
-  /** Brings a document back with what went with it. */
+  /** Restores a document with the descendants that were deleted with it. */
   restore(context: Context, id: string): Promise<Document> {
-    const { gate, clock, log } = this.#deps;
-    return gate.hold(context, id, async ({ tx, row }) => {
-      await gate.checkTaking(context.actor, [row]);
+    const { store, documentAccess, clock, log } = this.#deps;
+    return store.write(async (tx) => {
+      const { row } = await documentAccess.requireForUpdate(tx, context, id, { which: "deleted", isBranch: true });
+      await documentAccess.assertCanDelete(tx, context.actor, [row]);
       if (row.deleted_at === null) throw new Fault("conflict", "The document is not deleted");
-      if (row.deleted_with !== row.id) {
-        throw new Fault("conflict", "The document went with its parent; restore that one");
+      if (row.deletion_root_id !== row.id) {
+        throw new Fault("conflict", "The document was deleted with its parent; restore the parent");
       }
-      if (Date.parse(row.deleted_at) + UNDO_MS <= clock.now()) throw new Fault("gone", "The document was purged");
+      if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS <= clock.now()) {
+        throw new Fault("gone", "The document was purged");
+      }
       const documents = new DocumentStore(tx.db);
       const parent = row.parent_id === null ? undefined : await documents.find(row.tenant_id, row.parent_id);
       let restored = row;
       for (const one of await documents.deletedWith(row.tenant_id, row.id)) {
-        const back: DocumentRow = { ...one, deleted_at: null, deleted_with: null, version: one.version + 1 };
-        // A parent that is gone meanwhile leaves it at the top.
-        if (one.id === row.id && parent?.deleted_at !== null) back.parent_id = null;
-        await this.#save(tx, back);
-        await log.settleAgain(tx, back);
-        const data = {
-          document: presentDocument(back),
-          changed: ["deletedAt"],
-          principalIds: [context.actor.principalId],
-        };
-        await tell(tx, back, "document.updated", data, context.actor);
-        if (one.id === row.id) restored = back;
+        const undeleted: DocumentRow = { ...one, deleted_at: null, deletion_root_id: null, version: one.version + 1 };
+        // Without its parent it becomes a top-level document.
+        if (one.id === row.id && parent?.deleted_at !== null) undeleted.parent_id = null;
+        await this.#save(tx, undeleted);
+        await log.rescheduleCommit(tx, undeleted);
+        await publishDocumentUpdated(tx, [one, undeleted], [], [context.actor.principalId], context.actor);
+        if (one.id === row.id) restored = undeleted;
       }
       return presentDocument(restored);
-    }, { which: "deleted", isBranch: true });
+    });
   }
 
-  /** Removes a deleted document for good, unless it was restored or deleted anew meanwhile. */
+  /** Permanently deletes a deleted document, unless it was restored or deleted again in the meantime. */
   async purge(tenantId: string, id: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       await lockDocument(tx, tenantId, id);
       const documents = new DocumentStore(tx.db);
       const row = await documents.find(tenantId, id);
-      if (row === undefined || row.deleted_at === null || row.deleted_with !== id) return;
-      if (Date.parse(row.deleted_at) + UNDO_MS > this.#deps.clock.now()) return;
+      if (row === undefined || row.deleted_at === null || row.deletion_root_id !== id) return;
+      if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
       await documents.purge(tenantId, (await documents.deletedWith(tenantId, id)).map((one) => one.id));
     });
   }
 
-  /** Removes the documents of a purged room, batch by batch. */
+  /** Permanently deletes the documents of a purged room in batches. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     for (let ids = [""]; ids.length > 0;) {
       ids = await this.#deps.store.write(async (tx) => {
@@ -204,15 +210,15 @@ export class DocumentService {
 
   async #save(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<void> {
     row.updated_at = iso(this.#deps.clock.now());
-    const { parent_id, deleted_at, deleted_with, version, updated_at } = row;
-    const set = { parent_id, deleted_at, deleted_with, version, updated_at };
+    const { parent_id, deleted_at, deletion_root_id, version, updated_at } = row;
+    const set = { parent_id, deleted_at, deletion_root_id, version, updated_at };
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
-    await indexDocument(tx, this.#deps.index, row, (await this.#deps.log.text(row)).text);
-    tx.signal({ kind: RIGHTS_SIGNAL, tenantId: row.tenant_id, id: row.id });
+    await indexDocument(tx, this.#deps.index, row, (await this.#deps.log.text(row, { db: tx.db })).text);
+    tx.signal(accessChanged.create(row.tenant_id, row.id));
   }
 }
 
-/** Whoever makes a private document owns it; what an agent makes is its owner's as well. */
+/** The creator of a private document owns it; an agent together with its owner. */
 function privateOwners({ principalId, ownerId }: Context["actor"]): [string, "owner"][] {
   return [principalId, ...ownerId === null ? [] : [ownerId]].map((id) => [id, "owner"]);
 }

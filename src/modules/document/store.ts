@@ -1,9 +1,8 @@
-// SQL of documents: their rows, their tree, and who may read private ones.
+// SQL of documents, their tree, and the readers of private ones.
 import { type Kysely, sql } from "kysely";
-import { areFew, isOfTenant, picked, type Which } from "@/ports/list.ts";
-import type { CursorKey } from "@/core/page.ts";
-import { isInSeenRoom, type Reader, roomsInReach } from "@/modules/room/mod.ts";
-import { contains } from "@/ports/like.ts";
+import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import type { CursorKey, RowSelection } from "@/core/page.ts";
+import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { DocumentSort } from "./schema.ts";
 import type { AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
@@ -12,7 +11,7 @@ type Db = Kysely<DocumentTables>;
 
 type DocumentFilter = {
   roomId?: string | undefined;
-  /** null: those without a parent. */
+  /** null: documents without a parent. */
   parentId?: string | null | undefined;
   q?: string | undefined;
   state: "active" | "archived" | "deleted";
@@ -48,7 +47,7 @@ export class DocumentStore {
   }
 
   async update(tenantId: string, ids: readonly string[], set: Partial<DocumentRow>): Promise<void> {
-    await this.#db.updateTable("document").set(set).where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+    await this.#db.updateTable("document").set(set).where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 
   async list(
@@ -59,7 +58,7 @@ export class DocumentStore {
     after: CursorKey | undefined,
     limit: number,
   ): Promise<DocumentRow[]> {
-    const of = (principalId: string) =>
+    const roleOf = (principalId: string) =>
       sql<string | null>`(select role from document_access as a where a.tenant_id = ${tenantId}
         and a.document_id = document.id and a.principal_id = ${principalId})`;
     let query = this.#db.selectFrom("document").selectAll("document").where("document.tenant_id", "=", tenantId)
@@ -67,19 +66,19 @@ export class DocumentStore {
         or([
           and([
             eb("document.room_id", "is", null),
-            eb(of(reader.principalId), "is not", null),
-            ...reader.isOwned ? [eb(of(reader.ownerId), "is not", null)] : [],
+            eb(roleOf(reader.principalId), "is not", null),
+            ...reader.isOwned ? [eb(roleOf(reader.ownerId), "is not", null)] : [],
           ]),
-          isInSeenRoom(this.#db, tenantId, "document.room_id", reader),
+          isInVisibleRoom(this.#db, tenantId, "document.room_id", reader),
         ])
       );
     query = state === "deleted"
       ? query.where("document.deleted_at", "is not", null)
       : query.where("document.deleted_at", "is", null).where("document.state", "=", state);
     if (roomId !== undefined) query = query.where("document.room_id", "=", roomId);
-    // In order, whoever sees little of the tenant would pass by nearly all of its documents.
+    // For readers with few rooms, a scan in sort order would skip nearly all documents of the tenant.
     if (roomId === undefined && !parentId) {
-      const near = this.#db.selectFrom(roomsInReach(this.#db, tenantId, reader).as("reach"))
+      const near = this.#db.selectFrom(visibleRoomIds(this.#db, tenantId, reader).as("reach"))
         .innerJoin("document as near", "near.room_id", "reach.id").select("near.id")
         .where("near.tenant_id", "=", tenantId)
         .unionAll(
@@ -87,12 +86,12 @@ export class DocumentStore {
             .where("document_access.tenant_id", "=", tenantId)
             .where("document_access.principal_id", "=", reader.principalId),
         );
-      if (await areFew(near)) query = query.where("document.id", "in", near);
+      if (await isSmallResult(near)) query = query.where("document.id", "in", near);
     }
     if (parentId === null) query = query.where("document.parent_id", "is", null);
     else if (parentId !== undefined) query = query.where("document.parent_id", "=", parentId);
-    if (q !== undefined) query = query.where(contains("document.title", q));
-    const column = COLUMNS[sort.replace("-", "") as keyof typeof COLUMNS]; // every sort is one of them, or one with a minus
+    if (q !== undefined) query = query.where(containsText("document.title", q));
+    const column = COLUMNS[sort.replace("-", "") as keyof typeof COLUMNS]; // a sort is a key of COLUMNS, or one with a minus
     const direction = sort.startsWith("-") ? "desc" : "asc";
     if (after !== undefined) {
       const [key, id] = [String(after[0]), String(after[1])];
@@ -104,9 +103,9 @@ export class DocumentStore {
   }
 
   /** Documents that are not deleted. */
-  async live(tenantId: string, which: Which): Promise<DocumentRow[]> {
+  async findUndeleted(tenantId: string, which: RowSelection): Promise<DocumentRow[]> {
     const query = this.#db.selectFrom("document").selectAll().where("deleted_at", "is", null);
-    return await picked(query, tenantId, which);
+    return await selectRows(query, tenantId, which);
   }
 
   /** Children of any of these, deleted ones included. */
@@ -116,14 +115,14 @@ export class DocumentStore {
       .where("parent_id", "in", parentIds).execute();
   }
 
-  /** The documents that went when `id` was deleted, itself included. */
+  /** The documents that were deleted together with `id`, itself included. */
   deletedWith(tenantId: string, id: string): Promise<DocumentRow[]> {
     return this.#db.selectFrom("document").selectAll().where("tenant_id", "=", tenantId)
-      .where("deleted_with", "=", id).execute();
+      .where("deletion_root_id", "=", id).execute();
   }
 
-  /** How the documents of a room, or private ones (null), that are not deleted lie under each other. */
-  placesIn(tenantId: string, roomId: string | null): Promise<Pick<DocumentRow, "id" | "parent_id">[]> {
+  /** Parents of the documents of a room, or of private ones (null), that are not deleted. */
+  treeOfRoom(tenantId: string, roomId: string | null): Promise<Pick<DocumentRow, "id" | "parent_id">[]> {
     return this.#db.selectFrom("document").select(["id", "parent_id"]).where("tenant_id", "=", tenantId)
       .where("room_id", roomId === null ? "is" : "=", roomId).where("deleted_at", "is", null).orderBy("id").execute();
   }
@@ -134,14 +133,14 @@ export class DocumentStore {
     return rows.map((row) => row.id);
   }
 
-  /** Where documents stand; those that are gone are missing. */
+  /** Current revisions and versions; deleted documents are missing. */
   async heads(
     ids: readonly { tenantId: string; id: string }[],
   ): Promise<Map<string, Pick<DocumentRow, "revision" | "version">>> {
     const found = new Map<string, Pick<DocumentRow, "revision" | "version">>();
     for (const [tenantId, group] of Map.groupBy(ids, (one) => one.tenantId)) {
       const rows = await this.#db.selectFrom("document").select(["id", "revision", "version"])
-        .where(isOfTenant(tenantId)).where("id", "in", group.map(({ id }) => id)).execute();
+        .where(tenantIsUnindexed(tenantId)).where("id", "in", group.map(({ id }) => id)).execute();
       for (const { id, ...head } of rows) found.set(id, head);
     }
     return found;
@@ -156,7 +155,7 @@ export class DocumentStore {
       .where("document_id", "=", id).orderBy("principal_id").execute();
   }
 
-  /** Whether somebody besides `principalId` owns a private document; an agent does only as long as its owner does. */
+  /** Whether a principal besides `principalId` owns a private document. Agents do not count: they depend on their owners. */
   async hasOtherOwner(tenantId: string, id: string, principalId: string): Promise<boolean> {
     const row = await this.#db.selectFrom("document_access as own")
       .innerJoin(
@@ -170,7 +169,7 @@ export class DocumentStore {
     return row !== undefined;
   }
 
-  /** Ids of those whom private documents are shared with, by document. */
+  /** Ids of the principals that private documents are shared with, by document. */
   async readerIds(tenantId: string, ids: readonly string[]): Promise<Map<string, string[]>> {
     if (ids.length === 0) return new Map();
     const rows = await this.#db.selectFrom("document_access").select(["document_id", "principal_id"])
@@ -179,7 +178,7 @@ export class DocumentStore {
     return new Map([...groups].map(([id, group]) => [id, group.map((row) => row.principal_id)]));
   }
 
-  /** Those who do read a private document: of the agents it is shared with, only those whose owners read it, too. */
+  /** Principals who can read a private document: agents only if their owners are readers as well. */
   async audience(tenantId: string, id: string): Promise<string[]> {
     const rows = await this.#db.selectFrom("document_access as own")
       .innerJoin(
@@ -188,13 +187,13 @@ export class DocumentStore {
           join.onRef("principal.id", "=", "own.principal_id").onRef("principal.tenant_id", "=", "own.tenant_id"),
       )
       .leftJoin(
-        "document_access as boss",
+        "document_access as owner",
         (join) =>
-          join.onRef("boss.document_id", "=", "own.document_id").onRef("boss.principal_id", "=", "principal.owner_id")
-            .onRef("boss.tenant_id", "=", "own.tenant_id"),
+          join.onRef("owner.document_id", "=", "own.document_id").onRef("owner.principal_id", "=", "principal.owner_id")
+            .onRef("owner.tenant_id", "=", "own.tenant_id"),
       )
       .select("own.principal_id").where("own.tenant_id", "=", tenantId).where("own.document_id", "=", id)
-      .where(({ eb, or }) => or([eb("principal.owner_id", "is", null), eb("boss.role", "is not", null)]))
+      .where(({ eb, or }) => or([eb("principal.owner_id", "is", null), eb("owner.role", "is not", null)]))
       .orderBy("own.principal_id").execute();
     return rows.map((row) => row.principal_id);
   }
@@ -210,7 +209,7 @@ export class DocumentStore {
       .where("principal_id", "=", principalId).execute();
   }
 
-  /** Removes everything there is of documents. */
+  /** Deletes documents with all their dependents. */
   async purge(tenantId: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     for (
@@ -224,6 +223,6 @@ export class DocumentStore {
     ) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("document_id", "in", ids).execute();
     }
-    await this.#db.deleteFrom("document").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("document").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 }

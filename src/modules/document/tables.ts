@@ -1,27 +1,27 @@
-// Rows of documents. Binary is kept as base64 text, which both engines store alike.
+// Rows of documents. Binary data is base64 text, which both engines store alike.
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { DOCUMENT_STATES, REVISION_KINDS } from "./schema.ts";
 
 export type DocumentRow = {
   tenant_id: string;
   id: string;
-  /** null: a private document, which has readers of its own. */
+  /** null: a private document, with readers of its own. */
   room_id: string | null;
   parent_id: string | null;
   title: string;
   state: (typeof DOCUMENT_STATES)[number];
   is_locked: number;
   generation: string;
-  /** How many updates the content has taken. */
+  /** Number of updates applied to the content. */
   revision: number;
-  /** Size of the text when it was last derived. */
+  /** Bytes of the text when it was last derived. */
   text_bytes: number;
-  /** Bytes of the updates since then: the text has grown by no more. */
-  loose_bytes: number;
+  /** Bytes of the updates since then, an upper bound of the growth of the text. */
+  pending_bytes: number;
   /** Bytes of snapshot and updates together. */
   state_bytes: number;
-  /** Since when there are live edits that no revision holds yet. */
-  dirty_at: string | null;
+  /** Time of the first live edit that is in no revision yet. */
+  pending_since: string | null;
   edited_by: string;
   edited_at: string;
   metadata_json: string;
@@ -30,14 +30,14 @@ export type DocumentRow = {
   created_at: string;
   updated_at: string;
   deleted_at: string | null;
-  /** The document whose deletion took this one along; itself when it was the one deleted. */
-  deleted_with: string | null;
+  /** The document whose deletion also deleted this one; itself for the root of a deletion. */
+  deletion_root_id: string | null;
 };
 
 export type StateRow = {
   tenant_id: string;
   document_id: string;
-  /** A Yjs update with everything up to `snapshot_revision`. */
+  /** Yjs update with all changes up to `snapshot_revision`. */
   snapshot: string;
   snapshot_revision: number;
   text: string;
@@ -64,7 +64,7 @@ export type RevisionRow = {
   at: string;
 };
 
-/** Roles in a private document, on the ladder of rooms. */
+/** Roles in a private document, as roles of rooms. */
 export type AccessRole = "observer" | "member" | "owner";
 
 export type AccessRow = { tenant_id: string; document_id: string; principal_id: string; role: AccessRole };
@@ -77,9 +77,9 @@ export type CommentRow = {
   parent_id: string | null;
   author_id: string;
   text: string;
-  /** The text it was anchored to. */
+  /** The text that was commented on. */
   quote: string | null;
-  /** Relative positions in the CRDT. */
+  /** Relative positions of the CRDT. */
   anchor_start: string | null;
   anchor_end: string | null;
   resolved_by: string | null;

@@ -1,16 +1,14 @@
-// Operations, routes and jobs of files.
+// Operations and routes of files.
 import { z } from "@zod/zod";
-import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
-import { linkedRoute } from "./link/route.ts";
-import type { LinkService } from "./link/service.ts";
-import { ERASE_JOB, type FileLinks } from "./links.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import { linkedRoute } from "./link_route.ts";
+import type { LinkService } from "./link_service.ts";
 import { FILE_PATH, fileRoutes } from "./routes.ts";
-import { FILE_EVENTS, FileId, FileLink, FileList, LinkMake, StoredFile, StoredFiles } from "./schema.ts";
+import { FILE_EVENTS, FileId, FileLink, FileList, LinkCreate, StoredFile, StoredFiles } from "./schema.ts";
 import type { FileService } from "./service.ts";
-import { type FileWriter, SWEEP_JOB } from "./writer.ts";
+import type { FileWriter } from "./writer.ts";
 
 const FILE = "file_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
@@ -19,28 +17,18 @@ const byId = z.strictObject({ id: FileId });
 type Deps = {
   files: FileService;
   writer: FileWriter;
-  links: FileLinks;
-  /** Those that browsers follow. */
-  addresses: LinkService;
-  gate: RoomGate;
+  contentLinks: LinkService;
+  roomAccess: RoomAccess;
 };
 
-/** The file module. */
-export function fileModule({ files, writer, links, addresses, gate }: Deps): Module {
+/** The public API of files. */
+export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): ModuleApi {
   return {
-    name: "file",
+    tags: {
+      files: "Uploads, downloads, thumbnails and links to files.",
+    },
     events: FILE_EVENTS,
-    purgeRoom: (tenantId, roomId) => files.purgeRoom(links, tenantId, roomId),
-    capability: () => ({ enabled: true, ...writer.limits }),
-    routes: [...fileRoutes({ files, writer, gate }), linkedRoute({ files, links: addresses })],
-    jobs: [
-      defineJob({ kind: SWEEP_JOB, payload: z.strictObject({}), run: ({ tenantId }) => files.sweep(tenantId) }),
-      defineJob({
-        kind: ERASE_JOB,
-        payload: z.strictObject({ keys: z.array(z.string()) }),
-        run: ({ payload }) => files.erase(payload.keys),
-      }),
-    ],
+    routes: [...fileRoutes({ files, writer, roomAccess }), linkedRoute({ files, links: contentLinks })],
     operations: [
       defineOperation({
         name: "file.list",
@@ -55,7 +43,7 @@ export function fileModule({ files, writer, links, addresses, gate }: Deps): Mod
       }),
       defineOperation({
         name: "file.read",
-        summary: "Read what is known of a file",
+        summary: "Get the metadata of a file",
         access: { scope: "file.read" },
         http: { method: "GET", path: `${FILE_PATH}/:id`, status: 200 },
         input: byId,
@@ -66,27 +54,28 @@ export function fileModule({ files, writer, links, addresses, gate }: Deps): Mod
       }),
       defineOperation({
         name: "file.link",
-        summary: "Make links to contents, for what loads them by itself: an <img>, a <video>, a download",
-        description:
-          "A link needs no token and works for whoever has it, with the caller's rights at each use: it ends when they no " +
-          "longer see the file or are disabled, and with the caller's token, when that expires or is revoked; one that was " +
-          "refreshed or can be, with its family. A JWT without a `jti` cannot be revoked, so its links live until they " +
-          "expire. Files that are not there, or not visible to the caller, have no link in the answer.",
+        summary: "Create temporary links to file contents, for an <img>, a <video> or a download",
+        description: "A link requires no token and gives anybody who has it access to the content, with the caller's " +
+          "permissions at the time of use. It stops working when the caller may no longer read the file or is " +
+          "disabled, and when the caller's token expires or is revoked; for a refreshable token, when its token " +
+          "family ends. A JWT without `jti` cannot be revoked, so its links work until they expire. Files that do " +
+          "not exist or are not visible to the caller have no link in the response.",
         access: { scope: "file.read" },
         http: { method: "POST", path: `${FILE_PATH}/links`, status: 200 },
-        input: LinkMake,
+        input: LinkCreate,
         output: z.object({ items: z.array(FileLink) }),
         isSecret: true,
         example: { ids: [FILE], thumbnail: 320 },
         async run({ actor }, input) {
-          return { items: await addresses.make(actor, input) };
+          return { items: await contentLinks.create(actor, input) };
         },
       }),
       defineOperation({
         name: "file.delete",
         summary: "Delete a file and its content",
-        description: "By its uploader as long as they are in the rooms that show it, or by an admin who sees it. " +
-          "What shows it keeps its name; reading it answers 410.",
+        description:
+          "Allowed for its uploader while a member of the rooms that show it, and for an admin who can see it. " +
+          "Resources that show the file keep its name; reading it returns 410.",
         access: { scope: "file.write" },
         http: { method: "DELETE", path: `${FILE_PATH}/:id`, status: 204 },
         input: byId,

@@ -1,16 +1,16 @@
-// What a content is: found out from its first bytes, and compared with what the uploader says it is.
+// The media type of a content: detected from its first bytes and compared with the type that the upload declares.
 import { Fault } from "@/core/fault.ts";
 
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/;
 const BINARY = "application/octet-stream";
 const TEXT = "text/plain";
-/** Control characters that no text has: all but those of tabs, lines, pages, backspace and escape sequences. */
-// deno-lint-ignore no-control-regex -- control characters are what it is about
+/** Control characters that texts do not contain: all but tabs, line and page breaks, backspace and escape. */
+// deno-lint-ignore no-control-regex -- matches control characters on purpose
 const CONTROL = /[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f]/;
 /** Types that are text besides `text/*`, `…+json`, `…+xml` and the like. */
 const TEXTUAL =
   /^text\/|[/+](json|xml|yaml|toml|sql|csv)$|^application\/(x-)?(javascript|ecmascript|typescript|sh|ndjson|jsonl|rtf|postscript|pgp-[a-z]+|tex|httpd-php|subrip|mpegurl)$/;
-/** Names of one thing. */
+/** Canonical names of types with several names. */
 const ALIASES: Readonly<Record<string, string>> = {
   "image/jpg": "image/jpeg",
   "image/pjpeg": "image/jpeg",
@@ -32,40 +32,40 @@ const ALIASES: Readonly<Record<string, string>> = {
   "application/x-zip-compressed": "application/zip",
   "application/vnd.rar": "application/x-rar-compressed",
 };
-/** Containers, and what is made of them: where the sniffer sees only the container, the claim is the better name. */
-const MADE_OF: Readonly<Record<string, RegExp>> = {
+/** Formats that are based on a container: where only the container is detected, the declared type is more exact. */
+const CONTAINER_FORMATS: Readonly<Record<string, RegExp>> = {
   "application/zip": /^application\/(vnd\.|epub\+zip$|java-archive$|x-xpinstall$|[a-z0-9.+-]+\+zip$)|^model\/3mf$/,
   "application/x-cfb": /^application\/(msword$|vnd\.ms-|vnd\.visio$|x-msi$)/,
   "video/matroska": /^(audio|video)\/webm$/,
 };
 
-/** The type to keep; throws `unsupported_media_type` for a claim that the content does not bear out. */
-export async function contentTypeOf(head: Uint8Array<ArrayBuffer>, claimed: string | undefined): Promise<string> {
+/** The type to store; throws `unsupported_media_type` if the content contradicts the declared type. */
+export async function detectContentType(head: Uint8Array<ArrayBuffer>, claimed: string | undefined): Promise<string> {
   const { fileTypeFromBuffer, supportedMimeTypes } = await import("file-type");
-  // A broken file may end where the sniffer wants to read on; then its type is not known.
+  // Detection fails for files that end within a header; their type is unknown.
   const sniffed = await fileTypeFromBuffer(head).then((type) => type?.mime, () => undefined);
   const found = essenceOf(sniffed ?? (isText(head) ? TEXT : BINARY));
   const claim = claimed === undefined ? BINARY : essenceOf(claimed);
   if (!MEDIA_TYPE.test(claim)) throw new Fault("unsupported_media_type", "The Content-Type is not a media type");
   if (claim === BINARY) return found;
   const isKnown = (supportedMimeTypes as ReadonlySet<string>).has(claim);
-  if (isBorneOut(claim, found, isKnown)) return nameOf(claim) === nameOf(found) ? found : claim;
-  // Every office document and app package is a zip, and saying so is no lie.
-  if (MADE_OF[claim]?.test(found)) return found;
-  throw new Fault("unsupported_media_type", `The content is ${found}, not ${claim} as the upload says`);
+  if (matchesClaim(claim, found, isKnown)) return canonicalTypeOf(claim) === canonicalTypeOf(found) ? found : claim;
+  // Office documents and app packages are zip files, so declaring them as zip is valid.
+  if (CONTAINER_FORMATS[claim]?.test(found)) return found;
+  throw new Fault("unsupported_media_type", `The content is ${found}, expected ${claim} as declared by the upload`);
 }
 
-/** `isKnown`: the sniffer would have recognised a content of the claimed type. */
-function isBorneOut(claim: string, found: string, isKnown: boolean): boolean {
-  if (nameOf(claim) === nameOf(found) || MADE_OF[found]?.test(claim)) return true;
+/** `isKnown`: content of the declared type would have been detected. */
+function matchesClaim(claim: string, found: string, isKnown: boolean): boolean {
+  if (canonicalTypeOf(claim) === canonicalTypeOf(found) || CONTAINER_FORMATS[found]?.test(claim)) return true;
   if (TEXTUAL.test(found)) {
     return TEXTUAL.test(claim) || found === TEXT && claim.startsWith("application/") && !isKnown;
   }
   if (found === BINARY) return claim.startsWith("application/") && !isKnown && !TEXTUAL.test(claim);
-  return isSameMedia(nameOf(claim), nameOf(found));
+  return isSameMedia(canonicalTypeOf(claim), canonicalTypeOf(found));
 }
 
-/** Containers of sound and film look alike: `audio/mp4` and `video/mp4` are told apart only by what is in them. */
+/** Audio and video share containers: `audio/mp4` and `video/mp4` differ only in their tracks. */
 function isSameMedia(claim: string, found: string): boolean {
   const [[claimKind, claimFormat], [foundKind, foundFormat]] = [claim.split("/"), found.split("/")];
   return [claimKind, foundKind].every((kind) => kind === "audio" || kind === "video") && claimFormat === foundFormat;
@@ -73,7 +73,7 @@ function isSameMedia(claim: string, found: string): boolean {
 
 function isText(head: Uint8Array): boolean {
   const isUtf16 = head[0] === 0xff && head[1] === 0xfe || head[0] === 0xfe && head[1] === 0xff;
-  // Any single-byte encoding shows its control characters like this, and so does UTF-8.
+  // Control characters are the same in UTF-8 and all single-byte encodings; 0x80 to 0x9f are part of other characters.
   return isUtf16 || !CONTROL.test(new TextDecoder("latin1").decode(head).replaceAll(/[\x80-\x9f]/g, " "));
 }
 
@@ -81,6 +81,6 @@ function essenceOf(type: string): string {
   return (type.split(";")[0] ?? "").trim().toLowerCase();
 }
 
-function nameOf(type: string): string {
+function canonicalTypeOf(type: string): string {
   return ALIASES[type] ?? type;
 }

@@ -1,9 +1,9 @@
-// Files: uploaded once, attached to what people write, read by those who see that.
-export { fileModule } from "./api.ts";
-export { LinkService } from "./link/service.ts";
-export { type Attachment, FileLinks, SEEN_BY_NONE } from "./links.ts";
-export { steady } from "./receive.ts";
+// Files: uploaded once, attached to messages and other resources, readable for readers of these.
+export { fileModule } from "./module.ts";
+export { type Attachment, FileAttachments, HIDDEN_SEQ } from "./attachments.ts";
+export { enforceMinimumRate } from "./upload.ts";
 export { FileIds } from "./schema.ts";
-export { FileService } from "./service.ts";
+export { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "./quota_store.ts";
+export type { FileService } from "./service.ts";
 export { type FileTables } from "./store.ts";
-export { FileWriter } from "./writer.ts";
+export type { FileWriter } from "./writer.ts";

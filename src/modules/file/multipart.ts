@@ -1,25 +1,24 @@
-// Forms: the one file in a multipart body as a content that is read as it comes.
+// Multipart forms: streams the single file of a form.
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Fault } from "@/core/fault.ts";
 
-/** What a form says before its file. */
+/** The fields of a form before its file, and the file. */
 export type Form = {
-  /** Of the form's fields `name` and `roomId`. */
   fields: { name?: string; roomId?: string };
   filename: string | undefined;
   contentType: string | undefined;
   content: AsyncIterable<Uint8Array>;
-  /** Stops reading; to be called when the content will not be read to its end, harmless when it was. */
+  /** Stops reading if the content will not be read to its end; otherwise without effect. */
   cancel(): void;
 };
 
-/** What a form may take up besides the file. */
+/** Maximum size of a form besides its file. */
 export const FORM_OVERHEAD_BYTES = 65_536;
 const FIELDS = ["name", "roomId"];
 
-/** Reads a form up to its file; reading the content on to its end checks that the form is whole. */
-export async function readForm(body: AsyncIterable<Uint8Array>, contentType: string): Promise<Form> {
+/** Reads a form up to its file; reading the content to its end also checks that the form is complete. */
+export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: string): Promise<Form> {
   const { Busboy } = await import("@fastify/busboy");
   const { promise, resolve, reject } = Promise.withResolvers<Form>();
   const fields: Form["fields"] = {};
@@ -28,7 +27,7 @@ export async function readForm(body: AsyncIterable<Uint8Array>, contentType: str
   try {
     parser = new Busboy({
       headers: { "content-type": contentType },
-      // The name as sent: a path in it is refused, not silently cut.
+      // Keeps the file name as sent, so that a name with a path is refused and not shortened.
       preservePath: true,
       limits: { files: 1, fields: FIELDS.length, parts: FIELDS.length + 1, fieldSize: 1024, headerPairs: 20 },
     });
@@ -39,47 +38,48 @@ export async function readForm(body: AsyncIterable<Uint8Array>, contentType: str
     parser.destroy(new Fault("validation_failed", detail));
   };
   parser.on("field", (field, value) => {
-    if (file !== undefined) refuse(`/${field}: fields come before the file`);
+    if (file !== undefined) refuse(`/${field}: must precede the file`);
     else if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
     else if (field === "name" || field === "roomId") fields[field] = value;
     else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
   });
   parser.on("file", (_field, stream, filename, _encoding, type) => {
     file = stream;
+    // The reader of the content receives the error; without a listener it would end the process.
     stream.on("error", () => {});
     resolve({
       fields,
       filename,
       contentType: type === "" ? undefined : type,
-      content: whole(stream),
-      cancel: () => parser.destroy(new Error("The form is not wanted")),
+      content: complete(stream),
+      cancel: () => parser.destroy(new Error("The form is not expected here")),
     });
   });
-  parser.on("filesLimit", () => refuse("/file: one file a form"));
+  parser.on("filesLimit", () => refuse("/file: expected one file per form"));
   parser.on("fieldsLimit", () => refuse("The form has too many fields"));
   parser.on("partsLimit", () => refuse("The form has too many parts"));
   const parsed = pipeline(Readable.from(body, { objectMode: false }), parser).then(
-    () => reject(new Fault("validation_failed", "/file: the form has no file")), // which nobody hears once there was one
+    () => reject(new Fault("validation_failed", "/file: the form has no file")), // without effect once there was one
     (error) => {
       const fault = error instanceof Fault
         ? error
-        : new Fault("bad_request", "The form is broken or ended early", { cause: error });
+        : new Fault("bad_request", "The form is malformed or ended early", { cause: error });
       reject(fault);
-      // The parser leaves its file open; whoever waits for more of it has to wake up.
+      // The parser leaves its file open; this ends the wait of the reader.
       file?.destroy();
       throw fault;
     },
   );
-  // Whoever reads the content hears of it there; without a file `promise` tells.
+  // The reader of the content awaits it; without a file, `promise` rejects.
   parsed.catch(() => {});
-  async function* whole(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async function* complete(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     try {
       yield* stream;
     } catch (error) {
       await parsed;
       throw error;
     }
-    // The file may have ended, but what follows it is part of the form, and of its digest.
+    // After the file, the rest of the form is still checked and part of its digest.
     await parsed;
   }
   return await promise;

@@ -1,46 +1,58 @@
-// The routes on which contents travel: up and down, streamed.
+// Routes for uploading and downloading contents, both streamed.
 import type { Actor } from "@/core/actor.ts";
 import { parse } from "@/core/dispatch.ts";
-import { Fault } from "@/core/fault.ts";
+import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { queryOf, type Route, type RouteCall } from "@/core/route.ts";
-import { type RoomGate, RoomId } from "@/modules/room/mod.ts";
+import { parseQuery, type Route, type RouteCall } from "@/core/route.ts";
+import { type RoomAccess, RoomId } from "@/modules/room/mod.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
 import { z } from "@zod/zod";
-import { answerContent, binary, CONTENT_FAULTS, CONTENT_PARAMETERS, CONTENT_RESPONSES } from "./content.ts";
-import { FORM_OVERHEAD_BYTES, readForm } from "./multipart.ts";
-import { BOXES } from "./picture/thumbnails.ts";
-import { lengthOf, receive } from "./receive.ts";
+import {
+  binary,
+  CONTENT_FAULTS,
+  CONTENT_PARAMETERS,
+  CONTENT_RESPONSES,
+  respondWithContent,
+} from "./content_response.ts";
+import { FORM_OVERHEAD_BYTES, parseForm } from "./multipart.ts";
+import { THUMBNAIL_SIZES } from "./image/thumbnails.ts";
+import { contentLengthOf, readUpload } from "./upload.ts";
 import { FileId, type StoredFile } from "./schema.ts";
 import type { FileService } from "./service.ts";
 import type { FileWriter } from "./writer.ts";
 
 export const FILE_PATH = "/v1/collaboration/files";
 
-type Deps = { files: FileService; writer: FileWriter; gate: RoomGate };
-type Upload = { actor: Actor; requestId: string; request: Request; once: RouteCall["once"] };
+type Deps = { files: FileService; writer: FileWriter; roomAccess: RoomAccess };
+type Upload = { actor: Actor; requestId: string; request: Request; once: RouteCall["runOnce"] };
 
-const Query = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
+const UploadQuery = z.strictObject({ name: z.string().optional(), roomId: RoomId.optional() });
 const ContentQuery = z.strictObject({
-  thumbnail: z.enum(BOXES.map(String)).transform((text) => BOXES.find((box) => String(box) === text)).optional(),
+  thumbnail: z.enum(THUMBNAIL_SIZES.map(String)).transform((text) =>
+    THUMBNAIL_SIZES.find((size) => String(size) === text)
+  ).optional(),
 });
 
-/** Upload and content. */
-export function fileRoutes({ files, writer, gate }: Deps): Route[] {
+export function fileRoutes({ files, writer, roomAccess }: Deps): Route[] {
   async function upload({ actor, requestId, request, once }: Upload): Promise<StoredFile> {
-    const query = queryOf(request, Query);
+    const query = parseQuery(request, UploadQuery);
     const type = request.headers.get("Content-Type") ?? undefined;
     const isForm = /^multipart\/form-data\b/i.test(type ?? "");
     const { fileMaxBytes } = writer.limits;
-    const length = lengthOf(request, isForm ? fileMaxBytes + FORM_OVERHEAD_BYTES : fileMaxBytes);
-    const body = receive(request, length);
-    const form = isForm ? await readForm(body, type ?? "") : undefined;
+    const length = contentLengthOf(request, isForm ? fileMaxBytes + FORM_OVERHEAD_BYTES : fileMaxBytes);
+    const body = readUpload(request, length);
+    const form = isForm ? await parseForm(body, type ?? "") : undefined;
     try {
-      const { name = form?.filename ?? "", roomId } = { ...query, ...form && parse(Query, form.fields) };
-      if (roomId !== undefined) await gate.enter(uploading(actor, requestId), roomId);
+      const { name = form?.filename ?? "", roomId } = { ...query, ...form && parse(UploadQuery, form.fields) };
+      const authorize = async (tx?: AnyTransaction) => {
+        if (roomId !== undefined) await roomAccess.require(uploadContext(actor, requestId), roomId, tx && { tx });
+      };
+      await authorize();
       const draft = {
         name,
         contentType: form === undefined ? type : form.contentType,
         roomId: roomId ?? null,
+        authorize,
         maxBytes: Math.min(length, fileMaxBytes),
       };
       return await writer.write(actor, draft, form?.content ?? body, once);
@@ -53,18 +65,17 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     name: "file.upload",
     summary: "Upload a file",
     description:
-      "The body is the content, or a form with the optional fields `name` and `roomId` before its one file. " +
-      "The type is found out from the content. A JPEG, PNG, WebP or GIF is stored without its metadata and anything else " +
-      "that is not the picture itself, colours and orientation excepted. Attach the file to a message within 24 hours. " +
-      "A sender who falls silent for 30 s, or sends less than 4 kB a second on the whole, is cut off. Needs the scope " +
-      "`file.write`.",
+      "The body is the content, or a form with the optional fields `name` and `roomId` before its single file. " +
+      "The type is detected from the content. JPEG, PNG, WebP and GIF files are stored without metadata, except " +
+      "color profile and orientation. Attach the file to a message within 24 hours. An upload that stalls for " +
+      "30 s, or is slower than 4 kB a second overall, is aborted. Requires the scope `file.write`.",
     tag: "file",
     method: "POST",
     path: FILE_PATH,
     auth: "bearer",
     scope: "file.write",
     body: "stream",
-    isLong: true,
+    hasNoTimeout: true,
     faults: [
       "bad_request",
       "unknown_parameter",
@@ -77,6 +88,7 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
       "unknown_field",
       "quota_exceeded",
       "idempotency_in_flight",
+      "response_not_stored",
       "idempotency_key_reused",
     ],
     document: {
@@ -85,20 +97,20 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
         {
           name: "name",
           in: "query",
-          description: "Name of the file; a form may give it as field or file name",
+          description: "Name of the file; in a form, the field `name` or the file name",
           schema: { type: "string", maxLength: 255 },
           example: "plan.txt",
         },
         {
           name: "roomId",
           in: "query",
-          description: "The one room it is for; absent: it may be attached in any",
+          description: "The only room it may be attached in. Default: any room",
           schema: { type: "string" },
         },
         ...["Content-Digest", "Repr-Digest", "Digest"].map((name) => ({
           name,
           in: "header",
-          description: "`sha-256` of the body, checked when sent",
+          description: "`sha-256` of the body; verified if sent",
           schema: { type: "string" },
         })),
       ],
@@ -110,9 +122,13 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
             schema: {
               type: "object",
               properties: {
-                name: { type: "string", maxLength: 255 },
-                roomId: { type: "string" },
-                file: binary.schema,
+                name: {
+                  type: "string",
+                  maxLength: 255,
+                  description: "File name. Default: the file name in the form",
+                },
+                roomId: { type: "string", description: "The only room it may be attached in. Default: any room" },
+                file: { ...binary.schema, description: "The content" },
               },
               required: ["file"],
               additionalProperties: false,
@@ -122,38 +138,41 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
       },
       responses: {
         201: {
-          description: "Made",
+          description: "Created",
           content: { "application/json": { schema: { $ref: "#/components/schemas/StoredFile" } } },
         },
       },
     },
-    async handle(request, { actor, requestId, once }) {
-      const file = await upload({ actor, requestId, request, once });
+    async handle(request, { actor, requestId, runOnce }) {
+      const file = await upload({ actor, requestId, request, once: runOnce });
       return Response.json(file, { status: 201, headers: { Location: `${FILE_PATH}/${file.id}` } });
     },
   }, {
     name: "file.content",
-    summary: "Read the content of a file, whole or a range of it, or a small picture of it",
+    summary: "Get the content of a file, a range of it, or a thumbnail",
     description:
-      "Answers HEAD, single ranges, If-Range and If-None-Match. Needs the scope `file.read`. A thumbnail, of a " +
-      "JPEG, PNG, GIF or WebP of up to 25 million pixels, is a JPEG, or a PNG where something shines through: the right way " +
-      "up, never larger than the picture. Where there can be none the answer is 422, while too many are being made 503. " +
-      "What cannot send a token, such as an `<img>`, follows a link of `file.link` instead.",
+      "Supports HEAD, single ranges, If-Range and If-None-Match. Types that a browser could execute or render, " +
+      "such as JavaScript, CSS, HTML, SVG or XML, are served as an `application/octet-stream` download; the " +
+      "field `contentType` of the file has the actual type. Thumbnails are available for JPEG, PNG, GIF and " +
+      "WebP images of up to 25 million pixels; they are JPEG, or PNG if the image has transparency, have the " +
+      "orientation applied, and are never larger than the image. Returns 422 if there is no thumbnail, and 503 " +
+      "while too many are being created. For clients that cannot send a token, such as an `<img>`, use " +
+      "`file.link`. Requires the scope `file.read`.",
     tag: "file",
     method: "GET",
     path: `${FILE_PATH}/:id/content`,
     auth: "bearer",
     scope: "file.read",
-    isLong: true,
+    hasNoTimeout: true,
     faults: ["unknown_parameter", ...CONTENT_FAULTS],
     document: {
       parameters: [
-        { name: "id", in: "path", required: true, schema: { type: "string" } },
+        { name: "id", in: "path", required: true, description: "Id of the file", schema: { type: "string" } },
         {
           name: "thumbnail",
           in: "query",
-          description: "Side of the square that the small picture fits into",
-          schema: { type: "integer", enum: BOXES },
+          description: "Maximum side length of the thumbnail in pixels",
+          schema: { type: "integer", enum: THUMBNAIL_SIZES },
         },
         ...CONTENT_PARAMETERS,
       ],
@@ -161,15 +180,15 @@ export function fileRoutes({ files, writer, gate }: Deps): Route[] {
     },
     handle(request, { actor, params, headers: refusal }) {
       const id = FileId.safeParse(params["id"]);
-      if (!id.success) throw new Fault("not_found", "No such file, or not visible to the caller");
-      const { thumbnail } = queryOf(request, ContentQuery);
-      return answerContent({ request, refusal, files }, { actor, id: id.data, thumbnail });
+      if (!id.success) throw notVisible("file");
+      const { thumbnail } = parseQuery(request, ContentQuery);
+      return respondWithContent({ request, refusal, files }, { actor, id: id.data, thumbnail });
     },
   }];
 }
 
-/** An upload as the gate wants to be asked. */
-function uploading(actor: Actor, requestId: string): Context {
+/** The context of an upload for the room's access check. */
+function uploadContext(actor: Actor, requestId: string): Context {
   const access = { scope: "file.write", room: "member" } as const;
-  return { actor, requestId, access, operation: "file.upload", isRead: false };
+  return { actor, requestId, access, operation: "file.upload", isReadOnly: false };
 }

@@ -1,20 +1,21 @@
-// Files for those who may read them: their uploader, the members of rooms that show them, and of pictures of principals whoever
-// may know of these.
-import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+// Access to files: for their uploader, for members of rooms that show them, and for all who can see the principal of an avatar.
+import { type Actor, chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { roomStream } from "@/core/event.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import type { Acquaintances } from "@/modules/identity/mod.ts";
-import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
+import type { PrincipalVisibility } from "@/modules/identity/mod.ts";
+import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import type { Store } from "@/ports/store.ts";
-import { deletedInRoom, dropLoose, type FileLinks, forget, SEEN_BY_NONE } from "./links.ts";
-import { type Box, Thumbnails } from "./picture/thumbnails.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
+import { deleteFiles, deleteUnreferenced, type FileAttachments, HIDDEN_SEQ, roomDeletedEvent } from "./attachments.ts";
+import { Thumbnails, type ThumbnailSize } from "./image/thumbnails.ts";
 import { presentFile } from "./presenter.ts";
 import type { FileList, StoredFile } from "./schema.ts";
+import { type QuotaLimits, QuotaStore } from "./quota_store.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
-import { UNLINKED_MS } from "./writer.ts";
+import { UNLINKED_TTL_MS } from "./writer.ts";
 
 const SWEEP_BATCH = 200;
 
@@ -22,11 +23,11 @@ type Deps = {
   store: Store<FileTables>;
   clock: Clock;
   cursors: Cursors;
-  gate: RoomGate;
-  acquaintances: Acquaintances;
+  roomAccess: RoomAccess;
+  visibility: PrincipalVisibility;
   blobs: Blobs;
 };
-/** Bytes of a content; `undefined` when the blob store has lost it. */
+/** Bytes of a content; `undefined` if the blob store no longer has it. */
 export type Content = Awaited<ReturnType<Blobs["get"]>>;
 
 export class FileService {
@@ -38,116 +39,135 @@ export class FileService {
     this.#thumbnails = new Thumbnails(deps.blobs);
   }
 
-  /** The file, if the caller may read it: `not_found` when not, `gone` when its content was deleted under them. */
+  /** A file; throws `not_found` if the caller may not read it, `gone` if its content was deleted. */
   async read(actor: Actor, id: string): Promise<StoredFile> {
-    const row = await this.#row(actor, id);
+    const row = await this.#findReadable(actor, id);
     if (row.state === "deleted") throw new Fault("gone", "The file was deleted");
     return presentFile(row);
   }
 
-  /** Those of the files that the caller may read the content of, in the order asked for. */
-  async readable(actor: Actor, ids: readonly string[]): Promise<string[]> {
-    const rows = await new FileStore(this.#deps.store.db).many(actor.tenantId, ids);
-    const there = rows.filter(({ state }) => state !== "deleted");
-    const isReadable = await Promise.all(there.map((row) => this.#isReadable(actor, row)));
-    const readable = new Set(there.flatMap(({ id }, place) => isReadable[place] === true ? [id] : []));
+  /** Those of the ids whose content the caller may read, in the same order. */
+  async filterReadable(actor: Actor, ids: readonly string[]): Promise<string[]> {
+    const { db } = this.#deps.store;
+    const rows = await new FileStore(db).findMany(actor.tenantId, ids);
+    const existing = rows.filter(({ state }) => state !== "deleted");
+    const isReadable = await Promise.all(existing.map((row) => this.#isReadable(db, actor, row)));
+    const readable = new Set(existing.flatMap(({ id }, index) => isReadable[index] === true ? [id] : []));
     return ids.filter((id) => readable.has(id));
   }
 
-  /** The content of a file that was read before, or the part of it in a range. */
+  /** The content of a file that the caller may read, or a range of it. */
   async open({ id }: Pick<StoredFile, "id">, range?: { start: number; end: number }): Promise<NonNullable<Content>> {
     const content = await this.#deps.blobs.get(id, range);
-    if (content === undefined) throw new Fault("gone", "The content is no longer there");
+    if (content === undefined) throw new Fault("gone", "The content no longer exists");
     return content;
   }
 
-  /** A small JPEG or PNG of a file that was read before; `validation_failed` when it is no picture that can be made small. */
-  thumbnail({ tenantId }: Actor, file: StoredFile, box: Box): Promise<Uint8Array<ArrayBuffer>> {
-    const isThere = async (): Promise<boolean> => await this.find(tenantId, file.id) !== undefined;
-    return this.#thumbnails.read({ file, box, isThere });
+  /** A JPEG or PNG thumbnail of a file that the caller may read; throws `validation_failed` if there can be none. */
+  thumbnail({ tenantId }: Actor, file: StoredFile, maxSide: ThumbnailSize): Promise<Uint8Array<ArrayBuffer>> {
+    const fileExists = async (): Promise<boolean> => await this.find(tenantId, file.id) !== undefined;
+    return this.#thumbnails.read({ file, maxSide, fileExists });
   }
 
-  /** For the gateway's own work, such as an export: any file of the tenant. */
+  /** Any file of the tenant, for internal use such as an export. */
   async find(tenantId: string, id: string): Promise<StoredFile | undefined> {
-    const [row] = await new FileStore(this.#deps.store.db).many(tenantId, [id]);
+    const [row] = await new FileStore(this.#deps.store.db).findMany(tenantId, [id]);
     return row === undefined || row.state === "deleted" ? undefined : presentFile(row);
   }
 
   async list(context: Context, { limit, cursor, roomId }: FileList): Promise<Page<StoredFile>> {
-    const { cursors, store, gate } = this.#deps;
+    const { cursors, store, roomAccess } = this.#deps;
     const { tenantId, principalId } = context.actor;
     const bind = ["file.list", tenantId, principalId, roomId ?? null];
-    const before = cursors.open(cursor, bind)?.[0]?.toString();
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
     const files = new FileStore(store.db);
     const rows = roomId === undefined
-      ? await files.own(tenantId, principalId, before, limit + 1)
-      : await files.inRoom(tenantId, roomId, hiddenUpTo(await gate.enter(context, roomId)), before, limit + 1);
+      ? await files.listByUploader(tenantId, principalId, before, limit + 1)
+      : await files.listInRoom(
+        tenantId,
+        roomId,
+        hiddenUpTo(await roomAccess.require(context, roomId)),
+        before,
+        limit + 1,
+      );
     return cursors.page(rows, limit, bind, (row) => [row.id], presentFile);
   }
 
-  /** By an admin who sees it, or its uploader while in the rooms that show it; there a file that is gone is shown. */
+  /** Deletes a file for an admin who can see it, or for its uploader while a member of the rooms that show it. */
   async delete({ actor }: Context, id: string): Promise<void> {
     const { tenantId, principalId } = actor;
     await this.#deps.store.write(async (tx) => {
       const files = new FileStore(tx.db);
-      const row = await this.#row(actor, id);
+      const row = await this.#findReadable(actor, id, tx.db);
       const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
       if (row.uploader_id !== principalId && !isAdmin) {
-        throw new Fault("forbidden", "Files are deleted by who uploaded them, or with the message that shows them");
+        throw new Fault("forbidden", "A file can be deleted by its uploader, or with the message that shows it");
       }
-      const isTaken = await files.change(tenantId, id, ["unlinked", "linked"], { state: "deleted" });
-      if (!isTaken) throw new Fault("not_found", "No such file, or not visible to the caller");
-      // Locked by the change: no room comes to show it any more.
+      const isDeleted = await files.updateInState(tenantId, id, ["unlinked", "linked"], { state: "deleted" });
+      if (!isDeleted) throw notVisible("file");
+      // The update locks the file, so it cannot be attached elsewhere.
       const rooms = await files.rooms(tenantId, id);
-      if (!isAdmin && !await this.#isInAll(actor, rooms)) {
-        throw new Fault("forbidden", "The file is shown in a room that the caller is not in any more");
+      // Locks the rooms before membership is checked, so that the caller cannot be removed in between.
+      await tx.reserveAll(tenantId, new Map(rooms.map(({ room_id }) => [roomStream(room_id), 0])));
+      if (!isAdmin && !await this.#isMemberOfAll(tx.db, actor, rooms)) {
+        throw new Fault("forbidden", "The file is shown in a room that the caller is no longer in");
       }
-      await forget(tx, tenantId, [row]);
+      await deleteFiles(tx, tenantId, [row]);
       if (rooms.length === 0) await files.remove(tenantId, [id]);
-      else await tx.emit(...rooms.map(({ room_id, seq }) => deletedInRoom(row, room_id, seq)));
+      else await tx.emit(...rooms.map(({ room_id, seq }) => roomDeletedEvent(row, room_id, seq)));
     });
   }
 
-  /** Removes uploads of more than a day ago that ended in nothing or that nothing shows. */
-  async sweep(tenantId: string): Promise<void> {
+  /** Used bytes and limits of an actor with its agents, and of its tenant. */
+  usage(actor: Actor, limits: QuotaLimits): ReturnType<QuotaStore["usage"]> {
+    const holder = { tenantId: actor.tenantId, ownerId: chargedId(actor) };
+    return new QuotaStore(this.#deps.store.db).usage(holder, limits);
+  }
+
+  /** Deletes incomplete and unattached uploads that are older than `UNLINKED_TTL_MS`. */
+  async deleteStaleUploads(tenantId: string): Promise<void> {
     const { store, clock } = this.#deps;
-    const before = iso(clock.now() - UNLINKED_MS);
+    const before = iso(clock.now() - UNLINKED_TTL_MS);
     let count: number;
     do {
       count = await store.write(async (tx) =>
-        await dropLoose(tx, tenantId, await new FileStore(tx.db).stale(tenantId, before, SWEEP_BATCH))
+        await deleteUnreferenced(tx, tenantId, await new FileStore(tx.db).staleIds(tenantId, before, SWEEP_BATCH))
       );
     } while (count > 0);
   }
 
-  async erase(keys: readonly string[]): Promise<void> {
+  async deleteBlobs(keys: readonly string[]): Promise<void> {
     for (const key of keys) await this.#deps.blobs.delete(key);
   }
 
-  async purgeRoom(links: FileLinks, tenantId: string, roomId: string): Promise<void> {
-    while (await this.#deps.store.write((tx) => links.unlinkRoom(tx, tenantId, roomId)));
+  async purgeRoom(attachments: FileAttachments, tenantId: string, roomId: string): Promise<void> {
+    while (await this.#deps.store.write((tx) => attachments.detachRoom(tx, tenantId, roomId)));
   }
 
-  async #row(actor: Actor, id: string): Promise<FileRow> {
-    const [row] = await new FileStore(this.#deps.store.db).many(actor.tenantId, [id]);
-    if (row !== undefined && await this.#isReadable(actor, row)) return row;
-    throw new Fault("not_found", "No such file, or not visible to the caller");
+  async #findReadable(actor: Actor, id: string, db: AnyDatabase = this.#deps.store.db): Promise<FileRow> {
+    const [row] = await new FileStore(db).findMany(actor.tenantId, [id]);
+    if (row !== undefined && await this.#isReadable(db, actor, row)) return row;
+    throw notVisible("file");
   }
 
-  async #isInAll(actor: Actor, rooms: readonly { room_id: string; seq: number }[]): Promise<boolean> {
-    const showing = rooms.filter(({ seq }) => seq !== SEEN_BY_NONE);
-    const entries = await Promise.all(showing.map(({ room_id }) => this.#deps.gate.look(actor, room_id)));
-    return entries.every((entry) => entry !== undefined && entry.role !== null);
+  async #isMemberOfAll(
+    db: AnyDatabase,
+    actor: Actor,
+    rooms: readonly { room_id: string; seq: number }[],
+  ): Promise<boolean> {
+    const visible = rooms.filter(({ seq }) => seq !== HIDDEN_SEQ);
+    const grants = await Promise.all(visible.map(({ room_id }) => this.#deps.roomAccess.find(actor, room_id, db)));
+    return grants.every((grant) => grant !== undefined && grant.role !== null);
   }
 
-  async #isReadable(actor: Actor, row: FileRow): Promise<boolean> {
+  async #isReadable(db: AnyDatabase, actor: Actor, row: FileRow): Promise<boolean> {
     if (row.uploader_id === actor.principalId) return true;
-    const files = new FileStore(this.#deps.store.db);
+    const files = new FileStore(db);
     for (const { room_id, seq } of await files.rooms(actor.tenantId, row.id)) {
-      const entry = await this.#deps.gate.look(actor, room_id);
-      if (entry !== undefined && seq > hiddenUpTo(entry)) return true;
+      const grant = await this.#deps.roomAccess.find(actor, room_id, db);
+      if (grant !== undefined && seq > hiddenUpTo(grant)) return true;
     }
     return await files.isAvatar(actor.tenantId, row.id) &&
-      await this.#deps.acquaintances.isKnown(actor, row.uploader_id);
+      await this.#deps.visibility.canSee(actor, row.uploader_id, db);
   }
 }

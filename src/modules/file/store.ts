@@ -1,19 +1,22 @@
-// SQL of files, of where they are attached, and of what each tenant uses.
+// SQL of files and their attachments.
 import { type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
+import type { QuotaTables } from "./quota_store.ts";
 
-/** `deleted`: its content is gone, but something still shows it. */
+/** `deleted`: the content is deleted, but a resource still shows the file. */
 export type FileState = "receiving" | "unlinked" | "linked" | "deleted";
 
 export type FileRow = {
   tenant_id: string;
   id: string;
   uploader_id: string;
+  /** The principal whose quota is charged: the uploader, or its owner. */
+  charged_id: string;
   room_id: string | null;
   name: string;
   content_type: string;
-  /** While receiving: the bytes set aside for it. */
+  /** While receiving: the reserved bytes. */
   size: number;
   sha256: string;
   width: number | null;
@@ -22,18 +25,17 @@ export type FileRow = {
   created_at: string;
 };
 
-/** One place where a file is attached. Those who see position `seq` of the room see the file. */
+/** An attachment of a file, visible to readers of position `seq` of the room. */
 export type FileLinkRow = { tenant_id: string; file_id: string; owner: string; room_id: string; seq: number };
 
-export type FileTables = RoomTables & {
+export type FileTables = RoomTables & QuotaTables & {
   file: FileRow;
   file_link: FileLinkRow;
-  file_usage: { tenant_id: string; bytes: number };
 };
 
 type Db = Kysely<FileTables>;
 
-/** Whether the file is the picture of the very principal who uploaded it: naming another's file gives no right to it. */
+/** Whether the file is the avatar of its uploader: using another's file as avatar gives no access to it. */
 function isAvatar(expression: ExpressionBuilder<FileTables, "file">) {
   return expression.exists(
     expression.selectFrom("principal").select("principal.id")
@@ -50,42 +52,32 @@ export class FileStore {
     this.#db = db;
   }
 
-  /** Sets bytes aside; false when the tenant would hold more than `max`. Writers of one tenant take turns here. */
-  async take(tenantId: string, bytes: number, max: number): Promise<boolean> {
-    await this.#db.insertInto("file_usage").values({ tenant_id: tenantId, bytes: 0 })
-      .onConflict((conflict) => conflict.column("tenant_id").doNothing()).execute();
-    const { numUpdatedRows } = await this.#db.updateTable("file_usage").set({ bytes: sql`bytes + ${bytes}` })
-      .where("tenant_id", "=", tenantId).where("bytes", "<=", max - bytes).executeTakeFirst();
-    return numUpdatedRows > 0n;
-  }
-
-  async giveBack(tenantId: string, bytes: number): Promise<void> {
-    if (bytes === 0) return;
-    await this.#db.updateTable("file_usage").set({ bytes: sql`bytes - ${bytes}` }).where("tenant_id", "=", tenantId)
-      .execute();
-  }
-
   async add(row: FileRow): Promise<void> {
     await this.#db.insertInto("file").values(row).execute();
   }
 
-  /** Changes a file in one of these states; false when it is in another, or absent. */
-  async change(tenantId: string, id: string, states: readonly FileState[], set: Partial<FileRow>): Promise<boolean> {
+  /** Changes a file in one of these states; false if it is in another state or absent. */
+  async updateInState(
+    tenantId: string,
+    id: string,
+    states: readonly FileState[],
+    set: Partial<FileRow>,
+  ): Promise<boolean> {
     const { numUpdatedRows } = await this.#db.updateTable("file").set(set).where("tenant_id", "=", tenantId)
       .where("id", "=", id).where("state", "in", states).executeTakeFirst();
     return numUpdatedRows > 0n;
   }
 
-  /** Whether there is nothing under the id of an upload but that upload. */
-  async isOnly({ tenant_id: tenantId, id, created_at }: FileRow): Promise<boolean> {
+  /** Whether the id of an upload is unused or still that upload's. */
+  async isSameUpload({ tenant_id: tenantId, id, created_at }: FileRow): Promise<boolean> {
     const row = await this.#db.selectFrom("file").select(["state", "created_at"]).where("tenant_id", "=", tenantId)
       .where("id", "=", id).executeTakeFirst();
     return row === undefined || (row.state === "receiving" && row.created_at === created_at);
   }
 
-  async many(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
+  async findMany(tenantId: string, ids: readonly string[]): Promise<FileRow[]> {
     if (ids.length === 0) return [];
-    return await this.#db.selectFrom("file").selectAll().where(isOfTenant(tenantId)).where("id", "in", ids)
+    return await this.#db.selectFrom("file").selectAll().where(tenantIsUnindexed(tenantId)).where("id", "in", ids)
       .where("state", "<>", "receiving").orderBy("id").execute();
   }
 
@@ -101,7 +93,7 @@ export class FileStore {
   }
 
   /** Newest first; ids sort by time. */
-  own(tenantId: string, uploaderId: string, before: string | undefined, limit: number): Promise<FileRow[]> {
+  listByUploader(tenantId: string, uploaderId: string, before: string | undefined, limit: number): Promise<FileRow[]> {
     return this.#db.selectFrom("file").selectAll().where("tenant_id", "=", tenantId)
       .where("uploader_id", "=", uploaderId).where("state", "in", ["unlinked", "linked"])
       .$if(before !== undefined, (query) => query.where("id", "<", before ?? ""))
@@ -109,7 +101,7 @@ export class FileStore {
   }
 
   /** Files attached in a room after the position `floor`. */
-  inRoom(
+  listInRoom(
     tenantId: string,
     roomId: string,
     floor: number,
@@ -124,10 +116,10 @@ export class FileStore {
       .orderBy("id", "desc").limit(limit).execute();
   }
 
-  /** Marks files as attached, locking them until the commit; returns how many were there to be marked. */
+  /** Marks files as attached and locks them until the commit; returns how many were marked. */
   async markLinked(tenantId: string, ids: readonly string[]): Promise<number> {
     const { numUpdatedRows } = await this.#db.updateTable("file").set({ state: "linked" })
-      .where(isOfTenant(tenantId)).where("id", "in", ids).where("state", "in", ["unlinked", "linked"])
+      .where(tenantIsUnindexed(tenantId)).where("id", "in", ids).where("state", "in", ["unlinked", "linked"])
       .executeTakeFirst();
     return Number(numUpdatedRows);
   }
@@ -137,7 +129,7 @@ export class FileStore {
       .onConflict((conflict) => conflict.columns(["file_id", "owner"]).doNothing()).execute();
   }
 
-  async ownedBy(tenantId: string, owners: readonly string[]): Promise<string[]> {
+  async idsByOwner(tenantId: string, owners: readonly string[]): Promise<string[]> {
     if (owners.length === 0) return [];
     const rows = await this.#db.selectFrom("file_link").select("file_id").distinct().where("tenant_id", "=", tenantId)
       .where("owner", "in", owners).execute();
@@ -145,14 +137,14 @@ export class FileStore {
   }
 
   /** Ids of up to `limit` files attached in a room. */
-  async attachedIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+  async idsAttachedInRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("file_link").select("file_id").distinct()
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).limit(limit).execute();
     return rows.map((row) => row.file_id);
   }
 
   /** Ids of up to `limit` files that were uploaded for a room and are attached nowhere. */
-  async meantFor(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+  async unlinkedIdsForRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).where("state", "=", "unlinked").limit(limit).execute();
     return rows.map((row) => row.id);
@@ -161,20 +153,20 @@ export class FileStore {
   async removeLinks(
     tenantId: string,
     ids: readonly string[],
-    place: { owners: readonly string[] } | { roomId: string },
+    from: { owners: readonly string[] } | { roomId: string },
   ): Promise<void> {
-    await this.#db.deleteFrom("file_link").where(isOfTenant(tenantId)).where("file_id", "in", ids)
-      .$if("owners" in place, (query) => query.where("owner", "in", "owners" in place ? place.owners : []))
-      .$if("roomId" in place, (query) => query.where("room_id", "=", "roomId" in place ? place.roomId : ""))
+    await this.#db.deleteFrom("file_link").where(tenantIsUnindexed(tenantId)).where("file_id", "in", ids)
+      .$if("owners" in from, (query) => query.where("owner", "in", "owners" in from ? from.owners : []))
+      .$if("roomId" in from, (query) => query.where("room_id", "=", "roomId" in from ? from.roomId : ""))
       .execute();
   }
 
-  /** Those of the files that are attached nowhere; locked until the commit. */
-  async loose(tenantId: string, ids: readonly string[]): Promise<(FileRow & { is_avatar: SqlBool })[]> {
+  /** Those of the files that have no attachment, locked until the commit. */
+  async lockUnreferenced(tenantId: string, ids: readonly string[]): Promise<(FileRow & { is_avatar: SqlBool })[]> {
     await this.#db.updateTable("file").set((expression) => ({ state: expression.ref("state") }))
-      .where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+      .where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
     return await this.#db.selectFrom("file").selectAll().select((expression) => isAvatar(expression).as("is_avatar"))
-      .where(isOfTenant(tenantId)).where("id", "in", ids)
+      .where(tenantIsUnindexed(tenantId)).where("id", "in", ids)
       .where((expression) =>
         expression.not(expression.exists(
           expression.selectFrom("file_link").select("file_link.owner")
@@ -183,8 +175,8 @@ export class FileStore {
       ).orderBy("id").execute();
   }
 
-  /** Uploads from before a time that ended in nothing, or were never attached and are nobody's picture. */
-  async stale(tenantId: string, before: string, limit: number): Promise<string[]> {
+  /** Uploads from before a time that are incomplete, or unattached and not an avatar. */
+  async staleIds(tenantId: string, before: string, limit: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId)
       .where("created_at", "<=", before).where(sql.ref("state"), "in", sql`('receiving', 'unlinked')`)
       .where((expression) => expression.not(isAvatar(expression))).limit(limit).execute();
@@ -192,6 +184,6 @@ export class FileStore {
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#db.deleteFrom("file").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("file").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 }

@@ -1,13 +1,13 @@
-// Contents on their way in: counted, hashed and checked as they pass, never held.
+// Streams of uploaded content: counted, hashed and inspected without buffering the whole.
 import { Buffer } from "node:buffer";
 import { createHash, type Hash } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 
-/** A content whose first bytes have been looked at; `close` lets go of its source, however much of it was read. */
-type Peeked = { head: Uint8Array<ArrayBuffer>; content: AsyncIterable<Uint8Array>; close(): Promise<void> };
+/** A content whose first bytes are known; `close` releases its source, however much of it was read. */
+type PeekedStream = { head: Uint8Array<ArrayBuffer>; content: AsyncIterable<Uint8Array>; close(): Promise<void> };
 
-/** Reads up to `bytes` ahead; the content still has them. */
-export async function peek(source: AsyncIterable<Uint8Array>, bytes: number): Promise<Peeked> {
+/** Reads up to `bytes` ahead; `content` still starts with them. */
+export async function peekStream(source: AsyncIterable<Uint8Array>, bytes: number): Promise<PeekedStream> {
   const chunks: Uint8Array[] = [];
   const iterator = source[Symbol.asyncIterator]();
   let size = 0;
@@ -17,7 +17,7 @@ export async function peek(source: AsyncIterable<Uint8Array>, bytes: number): Pr
     chunks.push(value);
     size += value.length;
   }
-  // Not the generator's own end, which does nothing for one that never began.
+  // Closes the source itself: ending a generator that never started has no effect.
   async function close(): Promise<void> {
     await iterator.return?.();
   }
@@ -32,8 +32,8 @@ export async function peek(source: AsyncIterable<Uint8Array>, bytes: number): Pr
   return { head: new Uint8Array(Buffer.concat(chunks).subarray(0, bytes)), content: content(), close };
 }
 
-/** A content that knows its size and hash once it has been read; over `maxBytes` it throws. */
-export class Measured implements AsyncIterable<Uint8Array> {
+/** A content with its size and hash, which are known once it has been read; throws if it exceeds `maxBytes`. */
+export class HashingStream implements AsyncIterable<Uint8Array> {
   readonly #source: AsyncIterable<Uint8Array>;
   readonly #maxBytes: number;
   readonly #hash: Hash = createHash("sha256");
@@ -59,7 +59,7 @@ export class Measured implements AsyncIterable<Uint8Array> {
     return this.#size;
   }
 
-  /** Hex; asked once, at the end. */
+  /** In hex; call it once, after the end. */
   sha256(): string {
     return this.#hash.digest("hex");
   }

@@ -1,18 +1,18 @@
 // Operations on principals, on oneself, and on API tokens.
 import { z } from "@zod/zod";
-import { type Actor, TENANT_ROLES } from "@/core/actor.ts";
+import { type Actor, TenantRole } from "@/core/actor.ts";
 import { iso } from "@/core/clock.ts";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome, type Rate } from "@/core/operation.ts";
-import { pageInput, pageOf } from "@/core/page.ts";
+import { pageInput, pageSchema } from "@/core/page.ts";
 import { Tenant, type TenantService } from "@/modules/tenant/mod.ts";
-import { refreshRoute } from "./family/route.ts";
-import type { FamilyService } from "./family/service.ts";
+import { refreshRoute } from "./refresh_tokens/route.ts";
+import type { RefreshTokenService } from "./refresh_tokens/service.ts";
 import {
   IDENTITY_EVENTS,
   MeUpdate,
   NewToken,
-  NotificationPrefs,
+  Preferences,
   Principal,
   PrincipalCreate,
   PrincipalList,
@@ -28,44 +28,49 @@ const PATH = "/v1/collaboration";
 const Me = z.object({
   principal: Principal,
   tenant: Tenant,
-  roles: z.array(z.enum(TENANT_ROLES)).describe("Effective roles in the tenant"),
-  scopes: z.array(z.string()).nullable().describe("Scopes of the token; null = all that the role allows"),
-  notificationPrefs: NotificationPrefs,
+  roles: z.array(TenantRole).describe("Effective roles in the tenant"),
+  scopes: z.array(z.string()).nullable().describe("Scopes of the token; null if it allows everything the role allows"),
+  ...Preferences.shape,
   limits: z.record(z.string(), z.number()).describe("Limits in force, by name"),
-  tokenExpiresAt: z.iso.datetime().nullable(),
+  tokenExpiresAt: z.iso.datetime().nullable().describe("When the token expires; null if it does not expire"),
 }).meta({ id: "Me" });
 
 type Deps = {
   identity: IdentityService;
-  families: FamilyService;
+  refreshTokens: RefreshTokenService;
   tenants: TenantService;
   limits: Readonly<Record<string, number>>;
   /** How often one address may use refresh tokens. */
-  refreshes: Rate;
+  refreshRate: Rate;
 };
 
-/** The identity module. */
-export function identityModule({ identity, families, tenants, limits, refreshes }: Deps): Module {
+/** The API of principals and tokens. */
+export function identityApi({ identity, refreshTokens, tenants, limits, refreshRate }: Deps): ModuleApi {
   async function me(actor: Actor): Promise<z.output<typeof Me>> {
     return {
       principal: await identity.read(actor, "me"),
       tenant: await tenants.read(actor.tenantId),
       roles: [actor.role],
       scopes: actor.scopes === undefined ? null : [...actor.scopes],
-      notificationPrefs: await identity.notificationPrefs(actor.tenantId, actor.principalId),
+      ...await identity.preferences(actor),
       limits: { ...limits },
       tokenExpiresAt: actor.expiresAt === undefined ? null : iso(actor.expiresAt),
     };
   }
 
   return {
-    name: "identity",
+    tags: {
+      me: "The caller: profile, preferences and limits.",
+      principals: "People, agents and services of the tenant.",
+      tokens: "API tokens: create, list and revoke them.",
+      auth: "Exchange of refresh tokens for access tokens.",
+    },
     events: IDENTITY_EVENTS,
-    routes: [refreshRoute(families, refreshes)],
+    routes: [refreshRoute(refreshTokens, refreshRate)],
     operations: [
       defineOperation({
         name: "me.read",
-        summary: "Who am I, what may I do",
+        summary: "Get the caller, its roles, scopes and limits",
         access: { scope: "principal.read" },
         http: { method: "GET", path: `${PATH}/me`, status: 200 },
         input: z.strictObject({}),
@@ -74,34 +79,42 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       }),
       defineOperation({
         name: "me.update",
-        summary: "Change oneself",
+        summary: "Update the caller's profile and preferences",
+        description: "Changes of name, picture and status are published in all rooms of the caller.",
         access: { scope: "principal.write" },
         http: { method: "PATCH", path: `${PATH}/me`, status: 200, ifMatch: "version" },
         input: MeUpdate,
         output: Principal,
-        faults: ["version_mismatch"],
-        example: { displayName: "Alice" },
+        faults: ["version_mismatch", "handle_taken"],
+        example: { displayName: "Alice", status: { text: "At lunch", emoji: "🥪", until: "2026-03-01T13:00:00.000Z" } },
+        // Each change of a profile is published in all rooms of the principal.
+        rate: { human: { perSecond: 0.2, burst: 20 } },
         run: ({ actor }, input) => identity.updateMe(actor, input),
       }),
       defineOperation({
         name: "principal.list",
-        summary: "List the principals of the tenant",
-        access: { scope: "principal.read", tenant: "member" },
+        summary: "List the principals of the tenant, or get several by id",
+        description:
+          "Guests of the tenant can get principals by id only, and only those that `principal.read` returns to " +
+          "them.",
+        access: { scope: "principal.read" },
         http: { method: "GET", path: `${PATH}/principals`, status: 200 },
         input: PrincipalList,
-        output: pageOf(Principal),
+        output: pageSchema(Principal),
         faults: ["invalid_cursor"],
         run: ({ actor }, input) => identity.list(actor, input),
       }),
       defineOperation({
         name: "principal.create",
-        summary: "Create a principal before its first token",
-        description: "Members may create agents of their own; everything else needs the tenant role admin.",
+        summary: "Create a principal before its first token is used",
+        description:
+          "Members can create agents of their own; everything else requires the tenant role admin. Calls of an " +
+          "agent count against the rate limits of its owner, and a principal can own a limited number of agents.",
         access: { scope: "principal.manage", tenant: "member" },
         http: { method: "POST", path: `${PATH}/principals`, status: 201 },
         input: PrincipalCreate,
         output: Principal,
-        faults: ["conflict", "handle_taken", "not_found"],
+        faults: ["conflict", "handle_taken", "limit_reached", "not_found"],
         example: { kind: "agent", displayName: "Deploy bot", handle: "deploy-bot" },
         async run({ actor }, input) {
           const principal = await identity.create(actor, input);
@@ -110,10 +123,10 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       }),
       defineOperation({
         name: "principal.read",
-        summary: "Read a principal",
+        summary: "Get a principal",
         description:
-          "Guests of the tenant read themselves, their agents, an agent its owner, and who is a member of a room that they " +
-          "are a member of now; to them everybody else is absent, here and wherever an id is taken.",
+          "Guests of the tenant can see themselves, their agents, the owner of an agent, and members of rooms they " +
+          "are currently in. All other principals do not exist for them, here and wherever an id is accepted.",
         access: { scope: "principal.read" },
         http: { method: "GET", path: `${PATH}/principals/:id`, status: 200 },
         input: z.strictObject({ id: PrincipalRef }),
@@ -124,21 +137,21 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       }),
       defineOperation({
         name: "principal.update",
-        summary: "Change a principal's name, handle or role, or disable it",
+        summary: "Update a principal's name, handle or role, or disable it",
         access: { scope: "principal.manage", tenant: "admin" },
         http: { method: "PATCH", path: `${PATH}/principals/:id`, status: 200, ifMatch: "version" },
         input: PrincipalUpdate,
         output: Principal,
-        faults: ["not_found", "version_mismatch", "handle_taken"],
+        faults: ["not_found", "version_mismatch", "handle_taken", "limit_reached"],
         example: { id: "alice", role: "admin" },
         run: ({ actor }, input) => identity.update(actor, input),
       }),
       defineOperation({
         name: "principal.disable",
-        summary: "Disable a principal; its tokens stop working and its sockets close",
+        summary: "Disable a principal: revoke its tokens and close its connections",
         description:
-          "Rooms whose last enabled owner it was pass to the person who has been there longest, a moderator " +
-          "before others, and stay theirs when it is enabled again.",
+          "Ownership of rooms without another enabled owner is transferred to the longest-standing member, " +
+          "moderators first. Enabling the principal again does not return them.",
         access: { scope: "principal.manage", tenant: "admin" },
         http: { method: "DELETE", path: `${PATH}/principals/:id`, status: 204 },
         input: z.strictObject({ id: PrincipalRef }),
@@ -151,10 +164,11 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       }),
       defineOperation({
         name: "token.create",
-        summary: "Create an API token, shown once",
+        summary: "Create an API token; its secret is returned only once",
         description:
-          "With `refreshable` it is an access token that `POST /v1/collaboration/auth/refresh` renews, and that has no " +
-          "higher role than the token of this call; any other has its principal's role, so this call must have that too.",
+          "With `refreshable`, creates an access token that `POST /v1/collaboration/auth/refresh` renews, with at " +
+          "most the role of the calling token. Any other API token has the role of its principal, which the calling " +
+          "token must have as well.",
         access: { scope: "token.manage" },
         http: { method: "POST", path: `${PATH}/tokens`, status: 201 },
         input: TokenCreate,
@@ -166,17 +180,17 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       }),
       defineOperation({
         name: "token.list",
-        summary: "List API tokens, without their secrets; a refreshable one is one entry",
+        summary: "List API tokens, without their secrets; a refreshable token is one entry",
         access: { scope: "token.manage" },
         http: { method: "GET", path: `${PATH}/tokens`, status: 200 },
         input: z.strictObject({ ...pageInput, principalId: PrincipalRef.default("me") }),
-        output: pageOf(Token),
+        output: pageSchema(Token),
         faults: ["not_found", "invalid_cursor"],
         run: ({ actor }, input) => identity.listTokens(actor, input),
       }),
       defineOperation({
         name: "token.revoke",
-        summary: "Revoke an API token and all that came of it; sockets opened with it close",
+        summary: "Revoke an API token and all tokens derived from it; closes connections that use them",
         access: { scope: "token.manage" },
         http: { method: "DELETE", path: `${PATH}/tokens/:id`, status: 204 },
         input: z.strictObject({ id: z.string().min(1).max(64) }),
@@ -188,7 +202,7 @@ export function identityModule({ identity, families, tenants, limits, refreshes 
       defineOperation({
         name: "session.end",
         summary: "Log out: revoke the token of this call",
-        description: "Whoever holds a token may end it. A JWT needs a `jti`; sockets opened with the token close.",
+        description: "Every token can revoke itself; a JWT requires a `jti`. Closes connections that use the token.",
         access: { scope: null },
         http: { method: "POST", path: `${PATH}/auth/logout`, status: 204 },
         input: z.strictObject({}),

@@ -1,41 +1,64 @@
-// From a bearer token to the actor behind it: verify, make the principal just in time, remember for a moment.
+// Resolves bearer tokens to actors: verifies them, creates principals just in time, and caches the result.
 import { createHash } from "node:crypto";
 import { type Actor, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { runAsSystem } from "@/core/caller.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
+import type { JobDraft } from "@/core/job.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import { RecentMap } from "@/core/recent_map.ts";
-import { startOf } from "@/core/text.ts";
-import type { Store } from "@/ports/store.ts";
+import { LruMap } from "@/core/lru_map.ts";
+import type { Bus } from "@/ports/bus.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
-import { familyOf, isKept } from "./family/signer.ts";
+import { assertMayOwnAgent } from "./principal_rules.ts";
+import { familyIdOf, isStoredTokenId } from "./refresh_tokens/signer.ts";
 import type { Claims } from "./schema.ts";
-import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow, type TokenRow } from "./store.ts";
+import { presentPrincipal } from "./presenter.ts";
+import { initialName, nameSetByToken } from "./principal_settings.ts";
+import {
+  IdentityStore,
+  type IdentityTables,
+  newPrincipal,
+  principalChanged,
+  type PrincipalRow,
+  type TokenRow,
+} from "./store.ts";
+import { lockCredential, principalLock } from "./credential_guard.ts";
 import type { TokenVerifier } from "./verifier.ts";
 
 /** API tokens start with this, so they are never mistaken for a JWT. */
 export const API_TOKEN_PREFIX = "svcpat_";
-const REMEMBERED_MAX = 20_000;
-/** How stale a remembered actor may be where the signal of a change was lost. */
+const CACHE_MAX = 20_000;
+/** Maximum age of a cached actor, in case the signal of a change was lost. */
 const RECHECK_MS = 30_000;
-const USED_EXACT_MS = 60_000;
-const NAME_MAX = 100;
+/** The same while the bus is unhealthy. */
+const RECHECK_UNHEALTHY_MS = 1000;
+const LAST_USED_PRECISION_MS = MINUTE_MS;
 
 const log = logOf("identity");
 
-type Deps = { store: Store<IdentityTables>; clock: Clock; verifier: TokenVerifier; tenants: TenantService };
-/** What is to be known of a connected actor, or of whoever made a link, to tell what rights are left to it. */
-export type Standing = Pick<Actor, "tenantId" | "principalId" | "role" | "scopes" | "tokenId" | "expiresAt">;
-type Remembered = { actor: Actor; checkedAt: number };
+type Deps = {
+  store: Store<IdentityTables>;
+  clock: Clock;
+  verifier: TokenVerifier;
+  tenants: TenantService;
+  agentsPerOwner: number;
+  /** Jobs to enqueue when a token changes the name. */
+  jobsOnRename: (tenantId: string, principalId: string) => readonly JobDraft[];
+  bus: Pick<Bus, "isHealthy">;
+};
+/** What is needed of an actor to revalidate its rights later, for a connection or a link. */
+export type CredentialSnapshot = Pick<Actor, "tenantId" | "principalId" | "role" | "scopes" | "tokenId" | "expiresAt">;
+type CachedActor = { actor: Actor; checkedAt: number };
 
-/** Verified tokens are remembered, bounded, until they expire, are revoked, or their principal changes. */
+/** Verified tokens are cached, up to a bound, until they expire, are revoked, or their principal changes. */
 export class Authenticator {
   readonly #deps: Deps;
-  readonly #remembered = new RecentMap<string, Remembered>(REMEMBERED_MAX);
+  readonly #cache = new LruMap<string, CachedActor>(CACHE_MAX);
   readonly #running = new Map<string, Promise<Actor>>();
-  /** Counts what was to be forgotten: whatever was read before that is not remembered after it. */
-  #forgotten = 0;
+  /** Counts invalidations: what was read before one must not be cached after it. */
+  #invalidations = 0;
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -44,29 +67,31 @@ export class Authenticator {
   /** The actor behind a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
   authenticate(token: string): Actor | Promise<Actor> {
     const now = this.#deps.clock.now();
-    const known = this.#remembered.get(token);
-    if (known !== undefined && now - known.checkedAt < RECHECK_MS) {
-      if (known.actor.expiresAt !== undefined && known.actor.expiresAt <= now) {
-        this.#remembered.delete(token);
+    const cached = this.#cache.get(token);
+    if (cached !== undefined && now - cached.checkedAt < this.#recheckMs()) {
+      if (cached.actor.expiresAt !== undefined && cached.actor.expiresAt <= now) {
+        this.#cache.delete(token);
         throw new Fault("token_expired", "The token has expired");
       }
-      return known.actor;
+      return cached.actor;
     }
     const running = this.#running.get(token);
     if (running !== undefined) return running;
-    const started = this.#establish(token).finally(() => this.#running.delete(token));
+    const started = runAsSystem(() => this.#resolve(token)).finally(() => this.#running.delete(token));
     this.#running.set(token, started);
     return started;
   }
 
   /**
-   * A connected actor with the rights left to it, `undefined` when it may not stay: it or its owner is disabled, its token
-   * revoked. Rights it gained come with its next token.
+   * The actor with its current rights, `undefined` if it or its owner is disabled, or its token was revoked. Rights that it
+   * gained take effect with its next token.
    */
-  async current({ tenantId, principalId, role, scopes, tokenId, expiresAt }: Standing): Promise<Actor | undefined> {
+  async revalidate(
+    { tenantId, principalId, role, scopes, tokenId, expiresAt }: CredentialSnapshot,
+  ): Promise<Actor | undefined> {
     const identities = new IdentityStore(this.#deps.store.db);
     const row = await identities.principal(tenantId, principalId);
-    if (row === undefined || tokenId !== undefined && await this.#isEnded(tenantId, tokenId)) return undefined;
+    if (row === undefined || tokenId !== undefined && await this.#isRevoked(tenantId, tokenId)) return undefined;
     try {
       return await this.#actor(row, role, { scopes, tokenId, expiresAt });
     } catch (thrown) {
@@ -75,32 +100,43 @@ export class Authenticator {
     }
   }
 
-  /** Forgets what is remembered of a principal and of the agents it owns. */
-  forget(tenantId: string, principalId: string): void {
-    this.#forgotten++;
+  /** Invalidates the cached tokens of a principal and of its agents. */
+  invalidate(tenantId: string, principalId: string): void {
+    this.#invalidations++;
     this.#running.clear();
-    for (const [token, { actor }] of this.#remembered) {
+    for (const [token, { actor }] of this.#cache) {
       const concerns = actor.principalId === principalId || actor.ownerId === principalId;
-      if (actor.tenantId === tenantId && concerns) this.#remembered.delete(token);
+      if (actor.tenantId === tenantId && concerns) this.#cache.delete(token);
     }
   }
 
-  async #establish(token: string): Promise<Actor> {
-    const before = this.#forgotten;
+  /** Clears the cache: signals may have been lost. */
+  invalidateAll(): void {
+    this.#invalidations++;
+    this.#running.clear();
+    this.#cache.clear();
+  }
+
+  #recheckMs(): number {
+    return this.#deps.bus.isHealthy ? RECHECK_MS : RECHECK_UNHEALTHY_MS;
+  }
+
+  async #resolve(token: string): Promise<Actor> {
+    const before = this.#invalidations;
     const actor = token.startsWith(API_TOKEN_PREFIX) ? await this.#byApiToken(token) : await this.#byJwt(token);
-    if (before === this.#forgotten) this.#remembered.set(token, { actor, checkedAt: this.#deps.clock.now() });
+    if (before === this.#invalidations) this.#cache.set(token, { actor, checkedAt: this.#deps.clock.now() });
     return actor;
   }
 
   async #byApiToken(token: string): Promise<Actor> {
     const { store, clock } = this.#deps;
     const identities = new IdentityStore(store.db);
-    const row = await identities.tokenByHash(hashOf(token));
-    if (row === undefined) throw new Fault("unauthenticated", "The token is not known or was revoked");
+    const row = await identities.tokenByHash(hashToken(token));
+    if (row === undefined) throw new Fault("unauthenticated", "The token is unknown or was revoked");
     const now = clock.now();
     if (Date.parse(row.expires_at) <= now) throw new Fault("token_expired", "The token has expired");
     const principal = await identities.principal(row.tenant_id, row.principal_id);
-    if (principal === undefined) throw new Fault("unauthenticated", "The token's principal is gone");
+    if (principal === undefined) throw new Fault("unauthenticated", "The principal of the token no longer exists");
     await this.#markUsed(row, now);
     return await this.#actor(principal, undefined, {
       scopes: new Set(row.scopes.split(" ")),
@@ -113,14 +149,15 @@ export class Authenticator {
     const { store, verifier } = this.#deps;
     const claims = await verifier.verify(token);
     const tenantId = claims.tenant ?? claims.tid ?? "default";
-    const familyId = familyOf(claims.jti);
-    if (familyId !== undefined) return await this.#ofFamily(tenantId, familyId, claims);
+    const familyId = familyIdOf(claims.jti);
+    if (familyId !== undefined) return await this.#byFamilyToken(tenantId, familyId, claims);
     const identities = new IdentityStore(store.db);
     if (claims.jti !== undefined && await identities.isRevoked(tenantId, claims.jti)) {
       throw new Fault("token_revoked", "The token was revoked");
     }
     const row = await identities.principal(tenantId, claims.sub);
-    const principal = row !== undefined && !setsRole(claims, row) ? row : await this.#settle(tenantId, claims);
+    const isCurrent = row !== undefined && Object.keys(claimedChanges(claims, row)).length === 0;
+    const principal = isCurrent ? row : await this.#upsertFromToken(tenantId, claims);
     return await this.#actor(principal, claims.role, {
       scopes: claims.scope === undefined ? undefined : new Set(claims.scope.split(" ").filter((part) => part !== "")),
       tokenId: claims.jti,
@@ -128,13 +165,13 @@ export class Authenticator {
     });
   }
 
-  /** An access token counts while its family is there, and for no more than the family was made for. */
-  async #ofFamily(tenantId: string, familyId: string, { sub, exp }: Claims): Promise<Actor> {
+  /** An access token is valid while its family exists, with at most the role of the family. */
+  async #byFamilyToken(tenantId: string, familyId: string, { sub, exp }: Claims): Promise<Actor> {
     const identities = new IdentityStore(this.#deps.store.db);
     const family = await identities.family(tenantId, familyId);
     const principal = await identities.principal(tenantId, sub);
     if (family?.principal_id !== sub || principal === undefined) {
-      throw new Fault("token_revoked", "The token's family has ended");
+      throw new Fault("token_revoked", "The token family has ended");
     }
     await this.#markUsed(family, this.#deps.clock.now());
     return await this.#actor(principal, family.role, {
@@ -144,89 +181,123 @@ export class Authenticator {
     });
   }
 
-  /** Creates the principal of a first token, or takes over the role that a newer token states. */
-  #settle(tenantId: string, claims: Claims): Promise<PrincipalRow> {
+  /** Creates the principal of a first token, or updates role and name from a newer token. */
+  #upsertFromToken(tenantId: string, claims: Claims): Promise<PrincipalRow> {
     const { store, clock, tenants } = this.#deps;
     return store.write(async (tx) => {
       const identities = new IdentityStore(tx.db);
       const now = iso(clock.now());
-      await tenants.ensure(tenantId);
+      await tenants.ensure(tx, tenantId);
+      const ownerId = claims.kind === "agent" ? claims.owner : undefined;
+      if (ownerId !== undefined && await identities.principal(tenantId, claims.sub) === undefined) {
+        await this.#assertMayOwn(tx, tenantId, ownerId);
+      }
       const isNew = await identities.addPrincipal(newPrincipal(now, {
         tenant_id: tenantId,
         id: claims.sub,
         kind: claims.kind ?? "human",
-        display_name: startOf(claims.name?.trim() || claims.sub, NAME_MAX),
+        ...initialName(claims),
         role: claims.role ?? "member",
         role_set_at: claims.role === undefined || claims.iat === undefined ? null : iso(claims.iat * 1000),
-        owner_id: claims.kind === "agent" ? claims.owner ?? null : null,
+        owner_id: ownerId ?? null,
       }));
-      // As in every change of a principal: of two tokens at once each sees what the other has set.
-      if (!isNew) await tx.reserve(tenantId, principalStream(claims.sub), 0);
+      // As in every change of a principal: of two concurrent tokens, each sees what the other changed.
+      if (!isNew) {
+        await lockCredential(tx, store, principalLock(tenantId, claims.sub));
+        await tx.reserve(tenantId, principalStream(claims.sub), 0);
+      }
       const row = await identities.principal(tenantId, claims.sub);
-      if (row === undefined) throw new Error("a principal just written is not there");
-      if (isNew || claims.role === undefined || claims.iat === undefined || !setsRole(claims, row)) return row;
-      const set = {
-        role: claims.role,
-        role_set_at: iso(claims.iat * 1000),
-        version: row.version + 1,
-        updated_at: now,
-      };
+      if (row === undefined) throw new Error("Expected the principal just written, received none");
+      const changes = isNew ? {} : claimedChanges(claims, row);
+      if (Object.keys(changes).length === 0) return row;
+      const set = { ...changes, version: row.version + 1, updated_at: now };
       await identities.updatePrincipal(tenantId, claims.sub, set);
-      tx.signal({ kind: "principal", tenantId, id: claims.sub });
-      return { ...row, ...set };
+      const after = { ...row, ...set };
+      if (changes.display_name !== undefined) {
+        await tx.emit({
+          tenantId,
+          stream: principalStream(claims.sub),
+          type: "principal.updated",
+          data: { principal: presentPrincipal(after, clock.now()) },
+        });
+        await tx.enqueue(...this.#deps.jobsOnRename(tenantId, claims.sub));
+      }
+      tx.signal(principalChanged.create(tenantId, claims.sub));
+      return after;
     });
+  }
+
+  async #assertMayOwn(tx: Transaction<IdentityTables>, tenantId: string, ownerId: string): Promise<void> {
+    try {
+      await assertMayOwnAgent(tx, tenantId, ownerId, this.#deps.agentsPerOwner);
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || thrown.spec.retryable === true) throw thrown;
+      if (thrown.code === "not_found") throw new Fault("token_revoked", "The owner of the agent no longer exists");
+      throw new Fault("unauthenticated", `The claim owner of the token is not valid: ${thrown.message}`);
+    }
   }
 
   async #actor(
     row: PrincipalRow,
-    stated: TenantRole | undefined,
+    claimedRole: TenantRole | undefined,
     token: Pick<Actor, "scopes" | "tokenId" | "expiresAt">,
   ): Promise<Actor> {
-    const role = await roleNow(new IdentityStore(this.#deps.store.db), row);
+    const role = await effectiveTenantRole(new IdentityStore(this.#deps.store.db), row);
     return {
       tenantId: row.tenant_id,
       principalId: row.id,
       kind: row.kind,
-      role: stated === undefined ? role : lowerOf(TENANT_ROLES, role, stated),
+      role: claimedRole === undefined ? role : lowerOf(TENANT_ROLES, role, claimedRole),
       displayName: row.display_name,
       ownerId: row.kind === "agent" ? row.owner_id : null,
       ...token,
     };
   }
 
-  async #isEnded(tenantId: string, tokenId: string): Promise<boolean> {
+  async #isRevoked(tenantId: string, tokenId: string): Promise<boolean> {
     const identities = new IdentityStore(this.#deps.store.db);
-    return isKept(tokenId)
+    return isStoredTokenId(tokenId)
       ? await identities.token(tenantId, tokenId) === undefined
       : await identities.isRevoked(tenantId, tokenId);
   }
 
   async #markUsed(row: TokenRow, now: number): Promise<void> {
-    if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < USED_EXACT_MS) return;
+    if (row.last_used_at !== null && now - Date.parse(row.last_used_at) < LAST_USED_PRECISION_MS) return;
     try {
       await this.#deps.store.write((tx) => new IdentityStore(tx.db).markUsed(row.tenant_id, row.id, iso(now)));
     } catch (cause) {
-      // Whoever only reads goes on where nothing can be written.
-      log.warning("when a token was used could not be kept", failureOf(cause));
+      // Reading must work where writing fails.
+      log.warn("updating the last use of a token failed", failureOf(cause));
     }
   }
 }
 
-/** What a principal may be at most, by its own role and its owner's; throws `token_revoked` when it or its owner may nothing. */
-export async function roleNow(identities: IdentityStore, row: PrincipalRow): Promise<TenantRole> {
+/** The role of a principal, bounded by its owner's; throws `token_revoked` if it or its owner is disabled. */
+export async function effectiveTenantRole(identities: IdentityStore, row: PrincipalRow): Promise<TenantRole> {
   if (row.is_disabled === 1) throw new Fault("token_revoked", "The principal is disabled");
   if (row.kind !== "agent" || row.owner_id === null) return row.role;
   const owner = await identities.principal(row.tenant_id, row.owner_id);
-  if (owner === undefined || owner.is_disabled === 1) throw new Fault("token_revoked", "The agent's owner is gone");
+  if (owner === undefined || owner.is_disabled === 1) {
+    throw new Fault("token_revoked", "The owner of the agent no longer exists");
+  }
   return lowerOf(TENANT_ROLES, row.role, owner.role);
 }
 
-/** The only form in which an API token is kept. */
-export function hashOf(token: string): string {
+/** API tokens are stored as hashes only. */
+export function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
-/** The latest statement wins: a token's role counts unless the role was set, here or by a token, after it was issued. */
+/** The columns that a token changes of its principal. */
+function claimedChanges(claims: Claims, row: PrincipalRow): Partial<PrincipalRow> {
+  const { role, iat } = claims;
+  return {
+    ...(setsRole(claims, row) && role !== undefined && iat !== undefined ? { role, role_set_at: iso(iat * 1000) } : {}),
+    ...nameSetByToken(claims, row),
+  };
+}
+
+/** The latest claim wins: a token sets the role unless it was set, by the API or a token, after the token was issued. */
 function setsRole(claims: Claims, row: PrincipalRow): boolean {
   if (claims.role === undefined || claims.role === row.role) return false;
   if (claims.iat === undefined) return false;

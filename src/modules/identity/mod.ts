@@ -1,11 +1,19 @@
-// Identity: who calls, by which token, and which principals there are.
-export { Acquaintances } from "./acquaintance.ts";
-export { identityModule } from "./api.ts";
-export { Authenticator, type Standing } from "./authenticator.ts";
-export { FamilyService } from "./family/service.ts";
-export { AccessTokenSigner } from "./family/signer.ts";
-export { presentPrincipal } from "./presenter.ts";
-export { Claims, NotificationPrefs, Principal, PrincipalId, PrincipalRef } from "./schema.ts";
-export { IdentityService, idOf } from "./service.ts";
-export { type IdentityTables, newPrincipal, type PrincipalRow } from "./store.ts";
-export { TokenVerifier } from "./verifier.ts";
+// Identity: principals, tokens and authentication.
+export type { PrincipalVisibility } from "./principal_visibility.ts";
+export { type CredentialSnapshot } from "./authenticator.ts";
+export { type IdentityModule, identityModule } from "./module.ts";
+export { presentPrincipal, presentStatus } from "./presenter.ts";
+export {
+  Claims,
+  MENTION_ALL_HANDLES,
+  NotificationPrefs,
+  Principal,
+  PrincipalId,
+  PrincipalRef,
+  Status,
+} from "./schema.ts";
+export type { IdentityService } from "./service.ts";
+export { resolvePrincipalId } from "./principal_rules.ts";
+export type { CredentialGuard } from "./credential_guard.ts";
+export { type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+export { prefsOf, sharesReadReceipts } from "./principal_settings.ts";

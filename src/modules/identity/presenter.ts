@@ -1,9 +1,21 @@
 // Principals and tokens as JSON.
-import type { Principal, Token } from "./schema.ts";
+import type { Principal, Status, Token } from "./schema.ts";
 import type { ListedToken, PrincipalRow } from "./store.ts";
 
-/** A principal as others see it. */
-export function presentPrincipal(row: PrincipalRow): Principal {
+/** The status of a principal; null once it has expired. */
+export function presentStatus(
+  { status_text: text, status_emoji: emoji, status_until: until }: Pick<
+    PrincipalRow,
+    "status_text" | "status_emoji" | "status_until"
+  >,
+  now: number,
+): Status | null {
+  const isExpired = until !== null && Date.parse(until) <= now;
+  return isExpired || (text === null && emoji === null) ? null : { text, emoji, until };
+}
+
+/** A principal in the API; `now` decides whether its status has expired. */
+export function presentPrincipal(row: PrincipalRow, now: number): Principal {
   return {
     id: row.id,
     kind: row.kind,
@@ -15,6 +27,7 @@ export function presentPrincipal(row: PrincipalRow): Principal {
     avatarFileId: row.avatar_file_id,
     timezone: row.timezone,
     locale: row.locale,
+    status: presentStatus(row, now),
     disabled: row.is_disabled === 1,
     version: row.version,
     createdAt: row.created_at,

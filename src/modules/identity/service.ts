@@ -1,50 +1,60 @@
-// Principals and their tokens: who there is in a tenant, and the credentials the gateway itself hands out.
-import { type Actor, hasScope, isAtLeast, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+// Principals of a tenant, and the tokens that the gateway issues.
+import { type Actor, isAtLeast, isGuest, lowerOf, outranks, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import { type Clock, DAY_MS, DAY_SECONDS, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { checkVersion } from "@/core/patch.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import type { Acquaintances } from "./acquaintance.ts";
-import { API_TOKEN_PREFIX, hashOf } from "./authenticator.ts";
-import type { FamilyService, Turn } from "./family/service.ts";
-import { isKept } from "./family/signer.ts";
+import { assertVersion } from "@/core/patch.ts";
+import { type AnyDatabase, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import type { PrincipalVisibility } from "./principal_visibility.ts";
+import { API_TOKEN_PREFIX, hashToken } from "./authenticator.ts";
+import type { RefreshTokenService, Rotation } from "./refresh_tokens/service.ts";
+import { isStoredTokenId } from "./refresh_tokens/signer.ts";
 import { presentPrincipal, presentToken } from "./presenter.ts";
-import {
-  type MeUpdate,
-  type NewToken,
-  NotificationPrefs,
-  type Principal,
-  type PrincipalCreate,
-  type PrincipalList,
-  type PrincipalUpdate,
-  type Token,
-  type TokenCreate,
+import type {
+  MeUpdate,
+  NewToken,
+  Preferences,
+  Principal,
+  PrincipalCreate,
+  PrincipalList,
+  PrincipalUpdate,
+  Token,
+  TokenCreate,
 } from "./schema.ts";
-import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow } from "./store.ts";
-import { tellTokenEnded } from "./token_end.ts";
+import { hasProfileChanged, isUnchanged, roleSetAt, statusColumns } from "./principal_change.ts";
+import { nameSetByApi, preferencesOf, withPreferences } from "./principal_settings.ts";
+import {
+  assertCanChange,
+  assertCanManage,
+  assertMayOwnAgent,
+  canManage,
+  coversScope,
+  principalNotFound,
+  resolvePrincipalId,
+} from "./principal_rules.ts";
+import { lockCredential, principalLock, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
 
 type Deps = {
   store: Store<IdentityTables>;
   clock: Clock;
   cursors: Cursors;
-  families: FamilyService;
-  acquaintances: Acquaintances;
-  /** What other modules do once somebody is disabled, or others see another name or picture; promised with the change. */
-  jobsOf: (change: "disabled" | "profile", tenantId: string, principalId: string) => readonly JobDraft[];
+  refreshTokens: RefreshTokenService;
+  visibility: PrincipalVisibility;
+  agentsPerOwner: number;
+  /** Jobs of other modules, enqueued with the change. */
+  jobsOf: (change: "disabled" | "profile" | "token_ended", tenantId: string, id: string) => readonly JobDraft[];
 };
 type Tx = Transaction<IdentityTables>;
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
-/** A stream that never has an event; held, it keeps two owners who go at once from leaving none. */
-const OWNERS = "tenant:owners";
 const TOKENS_MAX = 50;
 const YEAR_SECONDS = 31_536_000;
-/** How long access tokens of a family last, unless told otherwise and at most. */
-const ACCESS_SECONDS = { usual: 900, most: 86_400 };
+/** Lifetime of access tokens of a family. */
+const ACCESS_SECONDS = { default: 900, max: DAY_SECONDS };
 
 export class IdentityService {
   readonly #deps: Deps;
@@ -54,58 +64,80 @@ export class IdentityService {
   }
 
   async read(actor: Actor, ref: string): Promise<Principal> {
-    return presentPrincipal(await this.#known(actor, idOf(actor, ref)));
+    return this.#present(await this.#requireVisible(actor, resolvePrincipalId(actor, ref)));
   }
 
-  /** The principals of these ids that may act: neither they nor, of agents, their owners are absent or disabled. */
-  async enabled(tenantId: string, ids: readonly string[]): Promise<Map<string, PrincipalRow>> {
+  /** Those of these principals that exist and are enabled, agents only with an enabled owner; by id. */
+  async findEnabled(tenantId: string, ids: readonly string[], db?: AnyDatabase): Promise<Map<string, PrincipalRow>> {
     if (ids.length === 0) return new Map();
-    const rows = await new IdentityStore(this.#deps.store.db).active(tenantId, ids);
+    const rows = await new IdentityStore(db ?? this.#deps.store.db).findEnabled(tenantId, ids);
     return new Map(rows.map((row) => [row.id, row]));
   }
 
-  /** The same, less those whom the caller may not know of. */
-  async enabledFor(who: Subject, ids: readonly string[]): Promise<Map<string, PrincipalRow>> {
-    const rows = [...(await this.enabled(who.tenantId, ids)).values()];
-    return new Map((await this.#deps.acquaintances.among(who, rows)).map((row) => [row.id, row]));
+  /** The same, without those that the viewer cannot see. */
+  async findEnabledFor(viewer: Subject, ids: readonly string[], db?: AnyDatabase): Promise<Map<string, PrincipalRow>> {
+    const rows = [...(await this.findEnabled(viewer.tenantId, ids, db)).values()];
+    return new Map((await this.#deps.visibility.filterVisible(viewer, rows, db)).map((row) => [row.id, row]));
   }
 
   /** A principal as a subject of rights; throws `not_found` for one that may not act. */
-  async subject(tenantId: string, id: string): Promise<Subject> {
-    const row = (await this.enabled(tenantId, [id])).get(id);
-    if (row === undefined) throw absent(id);
-    return { tenantId, principalId: id, kind: row.kind, role: await this.#roleOf(row), ownerId: row.owner_id };
+  async subject(tenantId: string, id: string, db: AnyDatabase = this.#deps.store.db): Promise<Subject> {
+    const row = (await this.findEnabled(tenantId, [id], db)).get(id);
+    if (row === undefined) throw principalNotFound(id);
+    return {
+      tenantId,
+      principalId: id,
+      kind: row.kind,
+      role: await this.#effectiveRole(db, row),
+      ownerId: row.owner_id,
+    };
   }
 
-  agentsOf(tenantId: string, ownerId: string): Promise<string[]> {
-    return new IdentityStore(this.#deps.store.db).agentsOf(tenantId, ownerId);
+  agentsOf(tenantId: string, ownerId: string, db: AnyDatabase = this.#deps.store.db): Promise<string[]> {
+    return new IdentityStore(db).agentsOf(tenantId, ownerId);
   }
 
-  async notificationPrefs(tenantId: string, id: string): Promise<ReturnType<typeof NotificationPrefs.parse>> {
-    return NotificationPrefs.parse(JSON.parse((await this.#row(tenantId, id)).prefs_json));
+  async preferences({ tenantId, principalId, ownerId }: Actor): Promise<Preferences> {
+    const row = await this.#requireRow(tenantId, principalId);
+    return preferencesOf(row, ownerId === null ? row : await this.#requireRow(tenantId, ownerId));
   }
 
-  async list(actor: Actor, { limit, cursor, ...filter }: PrincipalList): Promise<Page<Principal>> {
-    const { cursors, store } = this.#deps;
+  /** A page of the tenant's principals, or all with the given ids, which guests may request as well. */
+  async list(actor: Actor, { limit, cursor, ids, ...filter }: PrincipalList): Promise<Page<Principal>> {
+    const { cursors, store, visibility } = this.#deps;
+    if (ids !== undefined) {
+      const other = Object.entries({ cursor, ...filter }).find(([, value]) => value !== undefined);
+      if (other !== undefined) throw Fault.forField(`/${other[0]}`, "one_of", "cannot be combined with ids");
+      const rows = await visibility.filterVisible(
+        actor,
+        await new IdentityStore(store.db).principals(actor.tenantId, ids),
+      );
+      return { items: rows.map((row) => this.#present(row)), nextCursor: null, hasMore: false };
+    }
+    if (isGuest(actor)) {
+      throw new Fault("forbidden", "Guests of the tenant cannot list principals; they can get them by id");
+    }
     const bind = ["principal.list", actor.tenantId, actor.principalId, filter];
-    const after = cursors.open(cursor, bind)?.[0]?.toString();
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
     const rows = await new IdentityStore(store.db).list(actor.tenantId, filter, after, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], presentPrincipal);
+    return cursors.page(rows, limit, bind, (row) => [row.id], (row) => this.#present(row));
   }
 
   /** Admins create anyone up to their own role; members create agents of their own. */
   create(actor: Actor, input: PrincipalCreate): Promise<Principal> {
     const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
-    const ownerId = input.kind === "agent" ? idOf(actor, input.ownerId ?? "me") : null;
+    const ownerId = input.kind === "agent" ? resolvePrincipalId(actor, input.ownerId ?? "me") : null;
     if (!isAdmin && ownerId !== actor.principalId) {
-      throw new Fault("forbidden", "Members create only agents of their own; the rest needs the tenant role admin");
+      throw new Fault("forbidden", "Members can only create agents of their own; others require the tenant role admin");
     }
-    // Somebody may come later whose tokens name it: they would be an agent then, and whoever made it their owner.
+    // A person whose tokens use this id later would become an agent, owned by its creator.
     if (!isAdmin && input.id !== undefined) {
-      throw new Fault("forbidden", "/id: only admins choose it; it is made up for agents of members");
+      throw new Fault("forbidden", "/id: only admins can choose it; ids of agents created by members are generated");
     }
-    if (!isAtLeast(TENANT_ROLES, actor.role, input.role)) {
-      throw new Fault("forbidden", `A ${actor.role} cannot give the role ${input.role}`);
+    // The caller's own agent never has more rights than the caller.
+    const isOwn = ownerId === actor.principalId;
+    if (!(isOwn ? isAtLeast : outranks)(TENANT_ROLES, actor.role, input.role)) {
+      throw new Fault("forbidden", `A ${actor.role} cannot grant the role ${input.role}`);
     }
     if (input.ownerId !== undefined && input.kind !== "agent") {
       throw new Fault("validation_failed", "/ownerId: only agents have an owner");
@@ -118,61 +150,71 @@ export class IdentityService {
       handle: input.handle ?? null,
       display_name: input.displayName,
       role: input.role,
-      role_set_at: setNow(this.#deps.clock),
+      role_set_at: roleSetAt(this.#deps.clock),
       owner_id: ownerId,
       external_id: input.externalId ?? null,
+      ...nameSetByApi({ prefs_json: "{}" }, input.displayName),
     });
     return this.#write(async (tx) => {
-      // Whose rights end, ends those of all its agents; through an agent in between they would live on.
-      if (ownerId !== null && (await this.#row(actor.tenantId, ownerId)).kind === "agent") {
-        throw new Fault("validation_failed", "/ownerId: an agent cannot own agents");
-      }
+      if (ownerId !== null) await assertMayOwnAgent(tx, actor.tenantId, ownerId, this.#deps.agentsPerOwner);
       if (!await new IdentityStore(tx.db).addPrincipal(row)) {
-        throw new Fault("conflict", `The principal ${row.id} exists`);
+        throw new Fault("conflict", `The principal ${row.id} already exists`);
       }
-      return presentPrincipal(row);
+      return this.#present(row);
     });
   }
 
-  updateMe(actor: Actor, { version, notificationPrefs, ...input }: MeUpdate): Promise<Principal> {
-    return this.#change(actor.tenantId, actor.principalId, version, actor, (row) => ({
-      ...(input.displayName === undefined ? {} : { display_name: input.displayName }),
-      ...(input.avatarFileId === undefined ? {} : { avatar_file_id: input.avatarFileId }),
-      ...(input.timezone === undefined ? {} : { timezone: input.timezone }),
-      ...(input.locale === undefined ? {} : { locale: input.locale }),
-      prefs_json: JSON.stringify({ ...JSON.parse(row.prefs_json), ...notificationPrefs }),
-    }));
-  }
-
-  async update(actor: Actor, { id: ref, version, ...input }: PrincipalUpdate): Promise<Principal> {
-    const id = idOf(actor, ref);
-    return await this.#change(actor.tenantId, id, version, actor, async (row, tx) => {
-      await this.#checkRank(tx, actor, row, input);
+  updateMe(actor: Actor, { version, status, ...input }: MeUpdate): Promise<Principal> {
+    if (input.handle !== undefined && isGuest(actor)) {
+      throw new Fault("forbidden", "/handle: handles of guests of the tenant are set by admins");
+    }
+    const set = statusColumns(status, this.#deps.clock.now());
+    return this.#updatePrincipal(actor.tenantId, actor.principalId, version, actor, (before) => {
+      const row = { ...before, ...nameSetByApi(before, input.displayName) };
       return {
-        ...(input.displayName === undefined ? {} : { display_name: input.displayName }),
+        display_name: row.display_name,
         ...(input.handle === undefined ? {} : { handle: input.handle }),
-        ...(input.role === undefined ? {} : { role: input.role, role_set_at: setNow(this.#deps.clock) }),
-        ...(input.disabled === undefined ? {} : { is_disabled: input.disabled ? 1 : 0 }),
+        ...set,
+        ...(input.avatarFileId === undefined ? {} : { avatar_file_id: input.avatarFileId }),
+        ...(input.timezone === undefined ? {} : { timezone: input.timezone }),
+        ...(input.locale === undefined ? {} : { locale: input.locale }),
+        prefs_json: withPreferences(row, actor, input),
       };
     });
   }
 
+  async update(actor: Actor, { id: ref, version, ...input }: PrincipalUpdate): Promise<Principal> {
+    const id = resolvePrincipalId(actor, ref);
+    return await this.#updatePrincipal(actor.tenantId, id, version, actor, async (row, tx) => {
+      await assertCanChange(tx, actor, row, input);
+      if (input.disabled === false && row.is_disabled === 1 && row.owner_id !== null) {
+        await assertMayOwnAgent(tx, row.tenant_id, row.owner_id, this.#deps.agentsPerOwner);
+      }
+      return {
+        ...nameSetByApi(row, input.displayName),
+        ...(input.handle === undefined ? {} : { handle: input.handle }),
+        ...(input.role === undefined ? {} : { role: input.role, role_set_at: roleSetAt(this.#deps.clock) }),
+        ...(input.disabled === undefined ? {} : { is_disabled: input.disabled ? 1 : 0 }),
+      };
+    }, input.disabled === true || input.role !== undefined);
+  }
+
   async createToken(actor: Actor, input: TokenCreate): Promise<NewToken> {
-    const principalId = idOf(actor, input.principalId);
-    const { refreshable, expiresInSeconds = refreshable ? ACCESS_SECONDS.usual : YEAR_SECONDS } = input;
-    if (refreshable && expiresInSeconds > ACCESS_SECONDS.most) {
-      throw new Fault("validation_failed", `/expiresInSeconds: ${ACCESS_SECONDS.most} at most for a refreshable token`);
+    const principalId = resolvePrincipalId(actor, input.principalId);
+    const { refreshable, expiresInSeconds = refreshable ? ACCESS_SECONDS.default : YEAR_SECONDS } = input;
+    if (refreshable && expiresInSeconds > ACCESS_SECONDS.max) {
+      throw new Fault("validation_failed", `/expiresInSeconds: at most ${ACCESS_SECONDS.max} for a refreshable token`);
     }
-    const beyond = input.scopes.filter((scope) => !covers(actor, scope));
-    if (beyond.length > 0) {
-      throw new Fault("scope_missing", `The caller's own token lacks the scope ${beyond.join(", ")}`);
+    const missing = input.scopes.filter((scope) => !coversScope(actor, scope));
+    if (missing.length > 0) {
+      throw new Fault("scope_missing", `The caller's token lacks the scope ${missing.join(", ")}`);
     }
-    const made = await this.#deps.store.write(async (tx): Promise<NewToken | Turn> => {
+    const created = await this.#deps.store.write(async (tx): Promise<NewToken | Rotation> => {
       const identities = new IdentityStore(tx.db);
-      // One after the other for each principal, so that all of them together are no more than there may be.
+      // Locks the principal: concurrent creations must not exceed the limit together.
       await tx.reserve(actor.tenantId, principalStream(principalId), 0);
-      const target = await this.#known(actor, principalId);
-      this.#checkManages(actor, target);
+      const target = await this.#requireVisible(actor, principalId, tx.db);
+      assertCanManage(actor, target);
       const now = this.#deps.clock.now();
       const existing = await identities.tokens(actor.tenantId, principalId, iso(now), undefined, TOKENS_MAX);
       if (existing.length >= TOKENS_MAX) {
@@ -190,25 +232,25 @@ export class IdentityService {
       };
       if (refreshable) {
         const role = lowerOf(TENANT_ROLES, actor.role, target.role);
-        return await this.#deps.families.begin(tx, draft, { role, accessSeconds: expiresInSeconds });
+        return await this.#deps.refreshTokens.createFamily(tx, draft, { role, accessSeconds: expiresInSeconds });
       }
-      const role = await this.#roleOf(target);
+      const role = await this.#effectiveRole(tx.db, target);
       if (!isAtLeast(TENANT_ROLES, actor.role, role)) {
         throw new Fault(
           "forbidden",
-          `The token would have the role ${role}, the caller's has ${actor.role}; a refreshable one keeps to that`,
+          `The token would have the role ${role}; a refreshable token cannot exceed the caller's role ${actor.role}`,
         );
       }
       const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
-      const row = { ...draft, hash: hashOf(secret), expires_at: iso(now + expiresInSeconds * 1000) };
+      const row = { ...draft, hash: hashToken(secret), expires_at: iso(now + expiresInSeconds * 1000) };
       await identities.addToken(row);
       return { ...presentToken({ ...row, access_expires_at: null }), token: secret };
     });
-    if (!("family" in made)) return made;
-    const { token, family: { access_expires_at }, refreshToken } = made;
+    if (!("family" in created)) return created;
+    const { token, family: { access_expires_at }, refreshToken } = created;
     return {
       ...presentToken({ ...token, access_expires_at }),
-      token: await this.#deps.families.accessToken(made),
+      token: await this.#deps.refreshTokens.accessToken(created),
       refreshToken,
     };
   }
@@ -217,10 +259,10 @@ export class IdentityService {
     actor: Actor,
     { principalId: ref, limit, cursor }: { principalId: string; limit: number; cursor?: string | undefined },
   ): Promise<Page<Token>> {
-    const principalId = idOf(actor, ref);
-    this.#checkManages(actor, await this.#known(actor, principalId));
+    const principalId = resolvePrincipalId(actor, ref);
+    assertCanManage(actor, await this.#requireVisible(actor, principalId));
     const bind = ["token.list", actor.tenantId, principalId];
-    const after = this.#deps.cursors.open(cursor, bind)?.[0]?.toString();
+    const after = this.#deps.cursors.decode(cursor, bind)?.[0]?.toString();
     const rows = await new IdentityStore(this.#deps.store.db).tokens(
       actor.tenantId,
       principalId,
@@ -235,76 +277,88 @@ export class IdentityService {
     return this.#deps.store.write(async (tx) => {
       const identities = new IdentityStore(tx.db);
       const token = await identities.token(actor.tenantId, id);
-      if (token === undefined) throw new Fault("not_found", "No such token");
-      const target = await this.#row(actor.tenantId, token.principal_id);
-      if (!manages(actor, target)) throw new Fault("not_found", "No such token");
+      if (token === undefined) throw notFound("token");
+      const target = await this.#requireRow(actor.tenantId, token.principal_id, tx.db);
+      if (!canManage(actor, target)) throw notFound("token");
+      await lockCredential(tx, this.#deps.store, tokenLock(actor.tenantId, id));
       await identities.removeToken(actor.tenantId, id);
-      await tellTokenEnded(tx, { tenantId: actor.tenantId, principalId: token.principal_id, tokenId: id }, actor);
+      await publishTokenRevoked(tx, { tenantId: actor.tenantId, principalId: token.principal_id, tokenId: id }, actor);
+      await tx.enqueue(...this.#deps.jobsOf("token_ended", actor.tenantId, id));
     });
   }
 
-  /** Ends the token of the call itself: an API token or a family is removed, another JWT's `jti` denied until it expires. */
+  /** Revokes the token of the call: an API token or a family is deleted, the `jti` of another JWT is denied until it expires. */
   endSession(actor: Actor): Promise<void> {
     const { tokenId, tenantId, principalId, expiresAt } = actor;
     if (tokenId === undefined) {
-      throw new Fault("conflict", "The token has no jti, so it cannot be revoked; it ends when it expires");
+      throw new Fault("conflict", "The token has no jti and cannot be revoked; it is valid until it expires");
     }
     return this.#deps.store.write(async (tx) => {
       const identities = new IdentityStore(tx.db);
-      if (isKept(tokenId)) await identities.removeToken(tenantId, tokenId);
-      else await identities.revoke(tenantId, tokenId, iso(expiresAt ?? this.#deps.clock.now() + 366 * 86_400_000));
-      await tellTokenEnded(tx, { tenantId, principalId, tokenId }, actor);
+      await lockCredential(tx, this.#deps.store, tokenLock(tenantId, tokenId));
+      if (isStoredTokenId(tokenId)) await identities.removeToken(tenantId, tokenId);
+      else await identities.revoke(tenantId, tokenId, iso(expiresAt ?? this.#deps.clock.now() + 366 * DAY_MS));
+      await publishTokenRevoked(tx, { tenantId, principalId, tokenId }, actor);
+      await tx.enqueue(...this.#deps.jobsOf("token_ended", tenantId, tokenId));
     });
   }
 
-  /** When what the caller's token came of ends, unless it is ended before: a family lives on by its refresh tokens. */
-  async endOf({ tenantId, tokenId, expiresAt }: Actor): Promise<number | undefined> {
-    if (tokenId === undefined || !isKept(tokenId)) return expiresAt;
+  /** When the session of the caller's token ends: for a family, the expiry of its refresh token. */
+  async sessionExpiresAt({ tenantId, tokenId, expiresAt }: Actor): Promise<number | undefined> {
+    if (tokenId === undefined || !isStoredTokenId(tokenId)) return expiresAt;
     const family = await new IdentityStore(this.#deps.store.db).family(tenantId, tokenId);
     return family === undefined ? expiresAt : Date.parse(family.expires_at);
   }
 
-  /** Forgets revocations and tokens whose time is over. */
-  async housekeep(): Promise<void> {
+  /** Deletes expired tokens and revocations. */
+  async purgeExpired(): Promise<void> {
     const now = iso(this.#deps.clock.now());
-    await this.#deps.store.write((tx) => new IdentityStore(tx.db).forgetExpired(now));
+    await this.#deps.store.write((tx) => new IdentityStore(tx.db).deleteExpired(now));
   }
 
-  async #row(tenantId: string, id: string): Promise<PrincipalRow> {
-    const row = await new IdentityStore(this.#deps.store.db).principal(tenantId, id);
-    if (row === undefined) throw absent(id);
+  #present(row: PrincipalRow): Principal {
+    return presentPrincipal(row, this.#deps.clock.now());
+  }
+
+  async #requireRow(tenantId: string, id: string, db: AnyDatabase = this.#deps.store.db): Promise<PrincipalRow> {
+    const row = await new IdentityStore(db).principal(tenantId, id);
+    if (row === undefined) throw principalNotFound(id);
     return row;
   }
 
-  /** The same for a caller: whom it may not know of is absent as well. */
-  async #known(actor: Actor, id: string): Promise<PrincipalRow> {
-    const row = await this.#deps.acquaintances.find(actor, id);
-    if (row === undefined) throw absent(id);
+  /** The same, but a principal that the caller cannot see does not exist for it. */
+  async #requireVisible(actor: Actor, id: string, db?: AnyDatabase): Promise<PrincipalRow> {
+    const row = await this.#deps.visibility.find(actor, id, db);
+    if (row === undefined) throw principalNotFound(id);
     return row;
   }
 
-  /** What a principal may be at most: an agent no more than its owner. */
-  async #roleOf({ tenant_id, role, owner_id }: PrincipalRow): Promise<TenantRole> {
-    return owner_id === null ? role : lowerOf(TENANT_ROLES, role, (await this.#row(tenant_id, owner_id)).role);
+  /** The role of a principal; an agent has at most that of its owner. */
+  async #effectiveRole(db: AnyDatabase, { tenant_id, role, owner_id }: PrincipalRow): Promise<TenantRole> {
+    return owner_id === null
+      ? role
+      : lowerOf(TENANT_ROLES, role, (await this.#requireRow(tenant_id, owner_id, db)).role);
   }
 
-  #change(
+  #updatePrincipal(
     tenantId: string,
     id: string,
     version: number | undefined,
     actor: Actor,
     set: (row: PrincipalRow, tx: Tx) => Partial<PrincipalRow> | Promise<Partial<PrincipalRow>>,
+    endsRights = false,
   ): Promise<Principal> {
     return this.#write(async (tx) => {
-      // Changes of one principal take turns: what is read next is what this one builds on.
+      if (endsRights) await lockCredential(tx, this.#deps.store, principalLock(tenantId, id));
+      // Changes of one principal are serialized: what is read next stays the newest version until the commit.
       await tx.reserve(tenantId, principalStream(id), 0);
-      const before = await this.#row(tenantId, id);
-      checkVersion("principal", before.version, version);
-      const wanted = await set(before, tx);
-      // What is so already stays so, and nobody is told: to disable somebody twice is to do it once.
-      if (isSo(before, wanted)) return presentPrincipal(before);
+      const before = await this.#requireRow(tenantId, id, tx.db);
+      assertVersion("principal", before.version, version);
+      const values = await set(before, tx);
+      // Without a difference nothing is published: disabling is idempotent.
+      if (isUnchanged(before, values)) return this.#present(before);
       const changed = {
-        ...wanted,
+        ...values,
         version: before.version + 1,
         updated_at: iso(this.#deps.clock.now()),
       };
@@ -316,81 +370,22 @@ export class IdentityService {
         stream: principalStream(id),
         type: isEnding ? "principal.disabled" : "principal.updated",
         actor,
-        data: isEnding ? {} : { principal: presentPrincipal(after) },
+        data: isEnding ? {} : { principal: this.#present(after) },
         ...(isEnding ? { effect: { kind: "disconnect", reason: "principal disabled" } as const } : {}),
       });
       if (isEnding) await tx.enqueue(...this.#deps.jobsOf("disabled", tenantId, id));
-      if (looksNew(before, after)) await tx.enqueue(...this.#deps.jobsOf("profile", tenantId, id));
-      tx.signal({ kind: "principal", tenantId, id });
-      return presentPrincipal(after);
+      if (hasProfileChanged(before, after)) await tx.enqueue(...this.#deps.jobsOf("profile", tenantId, id));
+      tx.signal(principalChanged.create(tenantId, id));
+      return this.#present(after);
     });
-  }
-
-  /** Nobody changes those above or beside them (owners may), nobody grants above their own role, one owner stays. */
-  async #checkRank(tx: Tx, actor: Actor, target: PrincipalRow, to: Omit<PrincipalUpdate, "id">): Promise<void> {
-    const { role, disabled } = to;
-    const isOwner = actor.role === "owner";
-    if (!isOwner && target.id !== actor.principalId && isAtLeast(TENANT_ROLES, target.role, actor.role)) {
-      throw new Fault("forbidden", `A ${actor.role} cannot change a ${target.role}`);
-    }
-    if (role !== undefined && !isAtLeast(TENANT_ROLES, actor.role, role)) {
-      throw new Fault("forbidden", `A ${actor.role} cannot give the role ${role}`);
-    }
-    const losesOwner = target.role === "owner" && (disabled === true || (role !== undefined && role !== "owner"));
-    if (!losesOwner) return;
-    await tx.reserve(target.tenant_id, OWNERS, 0);
-    if (await new IdentityStore(tx.db).ownersBesides(target.tenant_id, target.id) === 0) {
-      throw new Fault("forbidden", "The last owner of the tenant cannot go");
-    }
-  }
-
-  #checkManages(actor: Actor, target: PrincipalRow): void {
-    if (!manages(actor, target)) {
-      throw new Fault("forbidden", "Tokens of others need the tenant role admin, and a role not below theirs");
-    }
   }
 
   async #write<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> {
     try {
       return await this.#deps.store.write(work);
     } catch (error) {
-      if (error instanceof UniqueViolation) throw new Fault("handle_taken", "The handle is taken", { cause: error });
+      if (error instanceof UniqueViolation) throw new Fault("handle_taken", "Handle already taken", { cause: error });
       throw error;
     }
   }
-}
-
-function absent(id: string): Fault {
-  return new Fault("not_found", `No principal ${id}`);
-}
-
-/** `me` or an id, as an id. */
-export function idOf(actor: Actor, ref: string): string {
-  return ref === "me" ? actor.principalId : ref;
-}
-
-/** When a role set here counts as set: a token of this very moment does not set it again. */
-function setNow(clock: Clock): string {
-  return iso(clock.now() + 1);
-}
-
-/** Whether a row has these values already. */
-function isSo(row: PrincipalRow, set: Partial<PrincipalRow>): boolean {
-  return Object.entries(set).every(([column, value]) => row[column as keyof PrincipalRow] === value); // a column of the one is one of the other
-}
-
-/** Whether somebody is called or looks different now. */
-function looksNew(before: PrincipalRow, after: PrincipalRow): boolean {
-  return before.display_name !== after.display_name || before.avatar_file_id !== after.avatar_file_id;
-}
-
-function manages(actor: Actor, target: PrincipalRow): boolean {
-  if (target.id === actor.principalId || target.owner_id === actor.principalId) return true;
-  return isAtLeast(TENANT_ROLES, actor.role, "admin") && isAtLeast(TENANT_ROLES, actor.role, target.role);
-}
-
-/** Whether the caller's own token covers a scope it wants to give away, wildcards included. */
-function covers(actor: Actor, scope: string): boolean {
-  if (actor.scopes === undefined || actor.scopes.has("*")) return true;
-  return scope === "*" ? false : hasScope(actor, scope);
 }

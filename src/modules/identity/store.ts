@@ -1,8 +1,12 @@
-// SQL of principals, API tokens and revoked JWT ids. What is special about a token family is in its own store.
+// SQL of principals, API tokens and revoked JWT ids. Token families have a store of their own.
 import type { Kysely } from "kysely";
 import type { PrincipalKind, TenantRole } from "@/core/actor.ts";
-import { contains } from "@/ports/like.ts";
+import { defineSignal } from "@/core/event.ts";
+import { containsText } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
+
+/** Sent when a principal, its rights or its tokens changed; the id is the principal's. */
+export const principalChanged = defineSignal("principal");
 
 export type PrincipalRow = {
   tenant_id: string;
@@ -19,13 +23,17 @@ export type PrincipalRow = {
   timezone: string | null;
   locale: string | null;
   prefs_json: string;
+  status_text: string | null;
+  status_emoji: string | null;
+  /** When the status expires; null = never. */
+  status_until: string | null;
   is_disabled: number;
   version: number;
   created_at: string;
   updated_at: string;
 };
 
-/** A principal made at this time, with nothing set but what is given. */
+/** A principal created at `now`, with defaults for all columns that are not given. */
 export function newPrincipal(
   at: string,
   given: Pick<PrincipalRow, "tenant_id" | "id" | "kind" | "display_name" | "role"> & Partial<PrincipalRow>,
@@ -39,6 +47,9 @@ export function newPrincipal(
     timezone: null,
     locale: null,
     prefs_json: "{}",
+    status_text: null,
+    status_emoji: null,
+    status_until: null,
     is_disabled: 0,
     version: 1,
     created_at: at,
@@ -52,7 +63,7 @@ export type TokenRow = {
   id: string;
   principal_id: string;
   name: string;
-  /** Of the token; of a family, of the part that its refresh tokens share. */
+  /** Hash of the token; for a family, of the key that its refresh tokens share. */
   hash: string;
   scopes: string;
   created_by: string;
@@ -61,19 +72,19 @@ export type TokenRow = {
   last_used_at: string | null;
 };
 
-/** What makes a token a family: its access tokens, and which refresh token is good. */
-export type FamilyRow = {
+/** The additional columns of a token family. */
+export type TokenFamilyRow = {
   tenant_id: string;
   token_id: string;
-  /** What the role of its access tokens never exceeds. */
+  /** Highest role of its access tokens. */
   role: TenantRole;
   access_seconds: number;
   access_expires_at: string;
-  /** Of the secret in the refresh token that is good. */
+  /** Hash of the secret in the valid refresh token. */
   hash: string;
-  /** Of the secret in the one before it, and when that was first used. */
-  spent_hash: string | null;
-  spent_at: string | null;
+  /** Hash of the secret in the previous one, and when that was first used. */
+  previous_hash: string | null;
+  rotated_at: string | null;
 };
 
 export type ListedToken = TokenRow & { access_expires_at: string | null };
@@ -81,7 +92,7 @@ export type ListedToken = TokenRow & { access_expires_at: string | null };
 export type IdentityTables = {
   principal: PrincipalRow;
   api_token: TokenRow;
-  token_family: FamilyRow;
+  token_family: TokenFamilyRow;
   revoked_jti: { tenant_id: string; jti: string; expires_at: string };
 };
 
@@ -100,8 +111,14 @@ export class IdentityStore {
     return await principalById.first(this.#db, { tenantId, id });
   }
 
-  /** Of these principals, those who may act: enabled ones, agents only where their owner is as well. */
-  active(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
+  /** Those of these principals that exist, in the order of their ids. */
+  principals(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
+    return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .orderBy("id").execute();
+  }
+
+  /** Those of these principals that are enabled; agents only if their owner is enabled as well. */
+  findEnabled(tenantId: string, ids: readonly string[]): Promise<PrincipalRow[]> {
     return this.#db.selectFrom("principal")
       .leftJoin(
         "principal as owner",
@@ -113,7 +130,7 @@ export class IdentityStore {
       .where((row) => row.or([row("principal.owner_id", "is", null), row("owner.is_disabled", "=", 0)])).execute();
   }
 
-  /** Adds the principal; whether it was not there before. */
+  /** Adds the principal unless it exists; returns whether it was added. */
   async addPrincipal(row: PrincipalRow): Promise<boolean> {
     const added = await this.#db.insertInto("principal").values(row)
       .onConflict((conflict) => conflict.columns(["tenant_id", "id"]).doNothing()).returning("id").execute();
@@ -135,14 +152,14 @@ export class IdentityStore {
     if (filter.role !== undefined) query = query.where("role", "=", filter.role);
     if (filter.q !== undefined) {
       const part = filter.q;
-      query = query.where(({ or }) => or(["display_name", "handle", "id"].map((column) => contains(column, part))));
+      query = query.where(({ or }) => or(["display_name", "handle", "id"].map((column) => containsText(column, part))));
     }
     if (after !== undefined) query = query.where("id", ">", after);
     return query.orderBy("id").limit(limit).execute();
   }
 
-  /** How many enabled owners there are besides one; agents that belong to somebody are no more than that one. */
-  async ownersBesides(tenantId: string, id: string): Promise<number> {
+  /** Number of enabled owners of the tenant except one principal; owned agents do not count. */
+  async countOtherOwners(tenantId: string, id: string): Promise<number> {
     const row = await this.#db.selectFrom("principal").select(({ fn }) => fn.countAll<number>().as("n"))
       .where("tenant_id", "=", tenantId).where("role", "=", "owner").where("is_disabled", "=", 0)
       .where("owner_id", "is", null).where("id", "<>", id).executeTakeFirstOrThrow();
@@ -156,11 +173,19 @@ export class IdentityStore {
     return rows.map((row) => row.id);
   }
 
+  /** Number of enabled agents of a principal. */
+  async countAgents(tenantId: string, ownerId: string): Promise<number> {
+    const row = await this.#db.selectFrom("principal").select(({ fn }) => fn.countAll<number>().as("n"))
+      .where("tenant_id", "=", tenantId).where("owner_id", "=", ownerId).where("is_disabled", "=", 0)
+      .executeTakeFirstOrThrow();
+    return Number(row.n);
+  }
+
   async addToken(row: TokenRow): Promise<void> {
     await this.#db.insertInto("api_token").values(row).execute();
   }
 
-  /** The one look-up without a tenant: the hash is what names the tenant. */
+  /** The only query without a tenant: the hash identifies it. */
   tokenByHash(hash: string): Promise<TokenRow | undefined> {
     return this.#db.selectFrom("api_token").selectAll().where("hash", "=", hash).executeTakeFirst();
   }
@@ -170,7 +195,7 @@ export class IdentityStore {
       .executeTakeFirst();
   }
 
-  /** Tokens of a principal that have not ended by `at`. */
+  /** Tokens of a principal that expire after `at`. */
   tokens(
     tenantId: string,
     principalId: string,
@@ -185,8 +210,8 @@ export class IdentityStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
-  /** A family's row among the tokens and its role; `undefined` for a token that is none. */
-  family(tenantId: string, id: string): Promise<TokenRow & Pick<FamilyRow, "role"> | undefined> {
+  /** The token row of a family and its role; `undefined` for other tokens. */
+  family(tenantId: string, id: string): Promise<TokenRow & Pick<TokenFamilyRow, "role"> | undefined> {
     return this.#db.selectFrom("api_token").innerJoin("token_family", "token_id", "id").selectAll("api_token")
       .select("role").where("api_token.tenant_id", "=", tenantId).where("id", "=", id).executeTakeFirst();
   }
@@ -212,11 +237,11 @@ export class IdentityStore {
       .onConflict((conflict) => conflict.columns(["tenant_id", "jti"]).doNothing()).execute();
   }
 
-  /** Forgets revocations and API tokens that ended before `at`, in every tenant. */
-  async forgetExpired(at: string): Promise<void> {
+  /** Deletes revocations and API tokens that expired before `at`, in all tenants. */
+  async deleteExpired(at: string): Promise<void> {
     await this.#db.deleteFrom("revoked_jti").where("expires_at", "<", at).execute();
     await this.#db.deleteFrom("api_token").where("expires_at", "<", at).execute();
-    // After the tokens: a family that is refreshed at this moment keeps both of its rows, or neither.
+    // After the tokens: a family that is refreshed concurrently keeps both of its rows, or neither.
     await this.#db.deleteFrom("token_family")
       .where(({ not, exists, selectFrom }) =>
         not(exists(selectFrom("api_token").select("id").whereRef("id", "=", "token_id")))

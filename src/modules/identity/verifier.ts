@@ -1,25 +1,29 @@
-// Checks of JSON Web Tokens (RFC 7519, RFC 8725): exactly the configured algorithm and keys, every time claim, nothing else.
+// Verifies JSON Web Tokens (RFC 7519, RFC 8725): the configured algorithms and keys, and every time claim.
 import { compactVerify, type CompactVerifyGetKey, createRemoteJWKSet, errors } from "jose";
-import type { Clock } from "@/core/clock.ts";
+import { type Clock, HOUR_SECONDS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { familyIdOf } from "./refresh_tokens/signer.ts";
+import { rejectClaimAliases } from "./claim_alias.ts";
 import { Claims } from "./schema.ts";
 
 const TOKEN_MAX_BYTES = 8192;
 const SKEW_SECONDS = 60;
 const ACCEPTED_TYPE = /^(application\/)?(at\+)?jwt$/i;
-/** Header fields by which a token would bring its own key. */
-const KEY_BRINGERS = ["jwk", "jku", "x5u", "x5c"];
-/** What jose says when the provider's keys did not come, or were none; the token may be good. */
-const WITHOUT_KEYS = ["ERR_JWKS_TIMEOUT", "ERR_JWKS_INVALID", "ERR_JOSE_GENERIC"];
+/** Header fields with which a token supplies its own key. */
+const KEY_HEADERS = ["jwk", "jku", "x5u", "x5c"];
+/** Errors of jose when the provider's keys cannot be fetched or read; the token may be valid. */
+const JWKS_UNAVAILABLE = ["ERR_JWKS_TIMEOUT", "ERR_JWKS_INVALID", "ERR_JOSE_GENERIC"];
 
-export type VerifierDeps = {
+type VerifierDeps = {
   clock: Clock;
   secrets: readonly Uint8Array[];
   jwksUrl?: string | undefined;
   issuer?: string | undefined;
   audience?: string | undefined;
-  /** Tokens without `exp` are refused. */
+  /** Whether tokens without `exp` are rejected. */
   requiresExpiry: boolean;
+  /** Tokens that are valid for longer are rejected, regardless of their issuer. */
+  lifetimeMaxHours?: number | undefined;
 };
 
 export class TokenVerifier {
@@ -33,10 +37,10 @@ export class TokenVerifier {
     this.#jwks = deps.jwksUrl === undefined ? undefined : createRemoteJWKSet(new URL(deps.jwksUrl));
   }
 
-  /** The claims of a good token; throws `unauthenticated` or `token_expired`. */
+  /** The claims of a valid token; throws `unauthenticated` or `token_expired`. */
   async verify(token: string): Promise<Claims> {
     if (token.length > TOKEN_MAX_BYTES) throw new Fault("unauthenticated", "The token is longer than 8 KiB");
-    const payload = await this.#signed(token);
+    const { payload, isOwn } = await this.#verifySignature(token);
     let json: unknown;
     try {
       json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
@@ -49,31 +53,34 @@ export class TokenVerifier {
       const part = issue?.path.length ? `claim ${issue.path.join(".")}` : "payload";
       throw new Fault("unauthenticated", `The token's ${part} is not valid: ${issue?.message}`);
     }
+    rejectClaimAliases(claims.data, isOwn);
     this.#checkTime(claims.data);
     this.#checkAudience(claims.data);
     return claims.data;
   }
 
-  async #signed(token: string): Promise<Uint8Array> {
+  /** The payload, and whether it was signed with a secret of ours and not by an identity provider. */
+  async #verifySignature(token: string): Promise<{ payload: Uint8Array; isOwn: boolean }> {
     const header = headerOf(token);
-    const keys = header.alg === "HS256" ? await this.#secretKeys : this.#jwks === undefined ? [] : [this.#jwks];
-    const algorithms = header.alg === "HS256" ? ["HS256"] : ["RS256", "ES256", "EdDSA"];
+    const isOwn = header.alg === "HS256";
+    const keys = isOwn ? await this.#secretKeys : this.#jwks === undefined ? [] : [this.#jwks];
+    const algorithms = isOwn ? ["HS256"] : ["RS256", "ES256", "EdDSA"];
     for (const key of keys) {
       try {
         const { payload } = typeof key === "function"
-          ? await compactVerify(token, fetched(key), { algorithms })
+          ? await compactVerify(token, translateFetchErrors(key), { algorithms })
           : await compactVerify(token, key, { algorithms });
-        return payload;
+        return { payload, isOwn };
       } catch (error) {
         if (error instanceof Fault) throw error;
-        // Anything else is of the token, or of the key that it names.
+        // Any other error is caused by the token, or by the key that it names.
         if (!(error instanceof errors.JWSSignatureVerificationFailed)) break;
       }
     }
-    throw new Fault("unauthenticated", "The token's signature or algorithm is not accepted");
+    throw new Fault("unauthenticated", "The signature or algorithm of the token is not valid");
   }
 
-  #checkTime({ exp, nbf, iat }: Claims): void {
+  #checkTime({ exp, nbf, iat, jti }: Claims): void {
     const now = this.#deps.clock.now() / 1000;
     if (exp === undefined && this.#deps.requiresExpiry) throw new Fault("unauthenticated", "The token has no exp");
     if (exp !== undefined && exp <= now) throw new Fault("token_expired", "The token has expired");
@@ -81,25 +88,39 @@ export class TokenVerifier {
     if (iat !== undefined && iat > now + SKEW_SECONDS) {
       throw new Fault("unauthenticated", "The token was issued in the future");
     }
+    // Access tokens of families have their own limit, and end with their family.
+    if (familyIdOf(jti) === undefined) this.#checkLifetime(exp, iat ?? now);
+  }
+
+  #checkLifetime(exp: number | undefined, from: number): void {
+    const { lifetimeMaxHours } = this.#deps;
+    if (lifetimeMaxHours === undefined) return;
+    if (exp === undefined) throw new Fault("unauthenticated", "The token has no exp");
+    if (exp - from <= lifetimeMaxHours * HOUR_SECONDS + SKEW_SECONDS) return;
+    const detail = `The token is valid for more than ${lifetimeMaxHours} h: sign it with an earlier exp, or raise ` +
+      "SVC_LIMIT_TOKEN_HOURS";
+    throw new Fault("unauthenticated", detail);
   }
 
   #checkAudience({ iss, aud }: Claims): void {
     const { issuer, audience } = this.#deps;
-    if (issuer !== undefined && iss !== issuer) throw new Fault("unauthenticated", "The token's iss is not accepted");
+    if (issuer !== undefined && iss !== issuer) {
+      throw new Fault("unauthenticated", "The iss of the token is not accepted");
+    }
     if (audience !== undefined && !(Array.isArray(aud) ? aud : [aud]).includes(audience)) {
-      throw new Fault("unauthenticated", "The token's aud is not accepted");
+      throw new Fault("unauthenticated", "The aud of the token is not accepted");
     }
   }
 }
 
-/** The provider's keys, whose failure to come is told from what is wrong with a token. */
-function fetched(jwks: CompactVerifyGetKey): CompactVerifyGetKey {
+/** The provider's keys; failures to fetch them are distinguished from invalid tokens. */
+function translateFetchErrors(jwks: CompactVerifyGetKey): CompactVerifyGetKey {
   return async (header, token) => {
     try {
       return await jwks(header, token);
     } catch (error) {
-      if (error instanceof errors.JOSEError && !WITHOUT_KEYS.includes(error.code)) throw error;
-      throw new Fault("unavailable", "The identity provider's keys cannot be fetched", { cause: error });
+      if (error instanceof errors.JOSEError && !JWKS_UNAVAILABLE.includes(error.code)) throw error;
+      throw new Fault("unavailable", "The keys of the identity provider cannot be fetched", { cause: error });
     }
   };
 }
@@ -108,17 +129,19 @@ function headerOf(token: string): { alg?: unknown } {
   const parts = token.split(".");
   let header: Record<string, unknown>;
   try {
-    if (parts.length !== 3) throw new SyntaxError("not three parts");
+    if (parts.length !== 3) throw new SyntaxError("expected three parts");
     header = JSON.parse(new TextDecoder().decode(Uint8Array.fromBase64(parts[0] ?? "", { alphabet: "base64url" })));
-    if (typeof header !== "object" || header === null) throw new SyntaxError("not an object");
+    if (typeof header !== "object" || header === null) throw new SyntaxError("expected an object");
   } catch (cause) {
     throw new Fault("unauthenticated", "The token is not a JWT", { cause });
   }
-  const bringer = KEY_BRINGERS.find((name) => name in header);
-  if (bringer !== undefined) throw new Fault("unauthenticated", `The token's header field ${bringer} is not accepted`);
+  const keyHeader = KEY_HEADERS.find((name) => name in header);
+  if (keyHeader !== undefined) {
+    throw new Fault("unauthenticated", `The header field ${keyHeader} of the token is not supported`);
+  }
   const typ = header.typ;
   if (typ !== undefined && !(typeof typ === "string" && ACCEPTED_TYPE.test(typ))) {
-    throw new Fault("unauthenticated", "The token's typ is not accepted");
+    throw new Fault("unauthenticated", "The typ of the token is not supported");
   }
   return header;
 }

@@ -1,24 +1,13 @@
-// Operations, jobs and channel of meetings.
+// Operations of meetings.
 import { z } from "@zod/zod";
-import type { Clock } from "@/core/clock.ts";
-import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
-import { type Cursors, pageOf } from "@/core/page.ts";
-import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { Notify } from "@/modules/notification/mod.ts";
-import type { RoomGate } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
-import { MeetingAttendance } from "./attendance.ts";
-import { MeetingKeeper } from "./keeper.ts";
-import { LinkedMeetings } from "./linked.ts";
-import { END_ATTEMPTS, FEW_ATTEMPTS, LiveKit, type LiveKitSettings } from "./livekit.ts";
-import { type IceSettings, MediaBroker } from "./media.ts";
-import { MeetingRecordings } from "./recording.ts";
+import { pageSchema } from "@/core/page.ts";
+import type { MeetingAttendance } from "./attendance.ts";
+import type { MeetingRecordings } from "./recording.ts";
 import {
   Consent,
   Heartbeat,
-  heartbeatOf,
   Joined,
   Meeting,
   MEETING_EVENTS,
@@ -31,19 +20,13 @@ import {
   ParticipantCall,
   ParticipantUpdate,
   Record,
-  RELAY_MAX,
-  SEGMENTS_MAX,
-  SFU_MAX,
-  SIGNAL_MAX_BYTES,
   TRANSCRIPT_BODY_MAX_BYTES,
   TranscriptAppend,
   TranscriptList,
   TranscriptSegment,
 } from "./schema.ts";
-import { MeetingService } from "./service.ts";
-import { meetingChannel } from "./signal.ts";
-import type { MeetingTables } from "./tables.ts";
-import { MeetingTranscripts } from "./transcript.ts";
+import type { MeetingService } from "./service.ts";
+import type { MeetingTranscripts } from "./transcript.ts";
 
 const PATH = "/v1/collaboration/meetings";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
@@ -52,39 +35,21 @@ const PARTICIPANT = "part_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const byId = z.strictObject({ id: MeetingId });
 const READ = { scope: "meeting.read", room: "observer" } as const;
 const WRITE = { scope: "meeting.write", room: "member" } as const;
-/** What ends something is fine in an archived room as well. */
+/** Operations that end something are allowed in archived rooms as well. */
 const END = { ...WRITE, archived: true } as const;
 
-/** What the meeting module is built from; `liveKit` is absent where there is no media server. */
-export type MeetingDeps = {
-  store: Store<MeetingTables>;
-  clock: Clock;
-  cursors: Cursors;
-  gate: RoomGate;
-  identity: IdentityService;
-  leaseSeconds: number;
-  ice: IceSettings;
-  liveKit?: LiveKitSettings | undefined;
-  notify: Notify;
+type Deps = {
+  meetings: MeetingService;
+  attendance: MeetingAttendance;
+  recordings: MeetingRecordings;
+  transcripts: MeetingTranscripts;
 };
 
-/** The parts of the meeting module that others are handed: linked meetings, and what reacts to commits. */
-export type MeetingParts = { module: Module; linked: LinkedMeetings; keeper: MeetingKeeper };
-
-/** The meeting module. */
-export function meetingModule(deps: MeetingDeps): MeetingParts {
-  const { store, clock, cursors, gate, identity, notify } = deps;
-  const leaseMs = deps.leaseSeconds * 1000;
-  const liveKit = deps.liveKit === undefined ? undefined : new LiveKit(deps.liveKit);
-  const hasSfu = liveKit !== undefined;
-  const media = new MediaBroker({ clock, ice: deps.ice, liveKit });
-  const keeper = new MeetingKeeper({ store, clock, gate, identity, leaseMs, hasSfu, notify });
-  const meetings = new MeetingService({ store, clock, cursors, gate, identity, keeper, hasSfu });
-  const attendance = new MeetingAttendance({ store, clock, keeper, meetings, media }, leaseMs);
-  const recordings = new MeetingRecordings({ keeper, liveKit });
-  const transcripts = new MeetingTranscripts({ store, clock, cursors, keeper });
-  const module: Module = {
-    name: "meeting",
+export function meetingApi({ meetings, attendance, recordings, transcripts }: Deps): ModuleApi {
+  return {
+    tags: {
+      meetings: "Audio and video meetings: participants, media, recording and transcripts.",
+    },
     events: MEETING_EVENTS,
     operations: [
       ...meetingOperations(meetings),
@@ -93,64 +58,17 @@ export function meetingModule(deps: MeetingDeps): MeetingParts {
       ...recordingOperations(recordings),
       ...transcriptOperations(transcripts),
     ],
-    channels: [meetingChannel({ store, clock, gate })],
-    jobs: meetingJobs(keeper, recordings, liveKit),
-    purgeRoom: (tenantId, roomId) => meetings.purgeRoom(tenantId, roomId),
-    capability: () => ({
-      enabled: true,
-      media: hasSfu ? "livekit" : "relay",
-      turn: deps.ice.turnUrls.length > 0,
-      recording: hasSfu ? { enabled: true } : { enabled: false, reason: "recording_not_configured" },
-      limits: {
-        participants: hasSfu ? SFU_MAX : RELAY_MAX,
-        leaseSeconds: deps.leaseSeconds,
-        heartbeatSeconds: heartbeatOf(deps.leaseSeconds),
-        signalBytes: SIGNAL_MAX_BYTES,
-        transcriptSegments: SEGMENTS_MAX,
-      },
-    }),
   };
-  return { module, linked: new LinkedMeetings({ meetings, keeper }), keeper };
-}
-
-function meetingJobs(keeper: MeetingKeeper, recordings: MeetingRecordings, liveKit: LiveKit | undefined) {
-  const meetingId = z.string();
-  return [
-    defineJob({
-      kind: "meeting.tend",
-      payload: z.strictObject({ meetingId }),
-      run: ({ tenantId, payload }) => keeper.tend(tenantId, payload.meetingId),
-    }),
-    defineJob({
-      kind: "meeting.record",
-      payload: z.strictObject({ meetingId, recordingId: z.string(), action: z.enum(["start", "stop"]) }),
-      maxAttempts: END_ATTEMPTS,
-      run: ({ tenantId, payload, attempt }) => recordings.carryOut(tenantId, payload, attempt),
-    }),
-    defineJob({
-      kind: "meeting.sfu",
-      payload: z.discriminatedUnion("action", [
-        z.strictObject({ action: z.literal("close"), meetingId }),
-        z.strictObject({ action: z.enum(["remove", "mute"]), meetingId, participantId: z.string() }),
-      ]),
-      maxAttempts: END_ATTEMPTS,
-      async run({ payload, attempt }) {
-        if (payload.action === "close") await liveKit?.close(payload.meetingId);
-        else if (payload.action === "remove" || attempt <= FEW_ATTEMPTS) {
-          await liveKit?.[payload.action](payload.meetingId, payload.participantId);
-        }
-      },
-    }),
-  ];
 }
 
 function meetingOperations(meetings: MeetingService) {
   return [
     defineOperation({
       name: "meeting.start",
-      summary: "Start a meeting in a room, now or for later",
-      description: "A room has one meeting at a time, and any number that are scheduled. In a direct room one that " +
-        "begins now rings the others for 90 seconds. A meeting that nobody is in closes by itself.",
+      summary: "Create a meeting in a room, for now or later",
+      description:
+        "A room has at most one active meeting and any number of scheduled ones. In a direct room, a meeting that " +
+        "starts now rings for the others for 90 seconds. An empty meeting ends automatically.",
       access: WRITE,
       http: { method: "POST", path: PATH, status: 201 },
       input: MeetingStart,
@@ -168,14 +86,14 @@ function meetingOperations(meetings: MeetingService) {
       access: { scope: "meeting.read" },
       http: { method: "GET", path: PATH, status: 200 },
       input: MeetingList,
-      output: pageOf(Meeting),
+      output: pageSchema(Meeting),
       faults: ["not_found", "invalid_cursor"],
       example: { state: ["ringing", "active"] },
       run: (context, input) => meetings.list(context, input),
     }),
     defineOperation({
       name: "meeting.read",
-      summary: "Read a meeting",
+      summary: "Get a meeting",
       access: READ,
       http: { method: "GET", path: `${PATH}/:id`, status: 200 },
       input: byId,
@@ -186,7 +104,7 @@ function meetingOperations(meetings: MeetingService) {
     }),
     defineOperation({
       name: "meeting.update",
-      summary: "Rename a meeting, lock it, switch its lobby, let agents in, or move it",
+      summary: "Update a meeting: rename, lock, reschedule, change its lobby or admitted agents",
       access: WRITE,
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: MeetingUpdate,
@@ -197,7 +115,7 @@ function meetingOperations(meetings: MeetingService) {
     }),
     defineOperation({
       name: "meeting.end",
-      summary: "End a meeting for everybody, or decline a ringing call of two",
+      summary: "End a meeting for everybody, or decline a call",
       access: END,
       http: { method: "POST", path: `${PATH}/:id/end`, status: 200 },
       input: byId,
@@ -214,10 +132,10 @@ function attendanceOperations(attendance: MeetingAttendance) {
   return [
     defineOperation({
       name: "meeting.join",
-      summary: "Take part in a meeting",
+      summary: "Join a meeting",
       description:
-        "Taking part is a lease: keep it up with heartbeats. Joining again from the same device renews it and " +
-        "gives new credentials. Somebody who is in the lobby joins again after `meeting.participant_joined`.",
+        "Participation is a lease that heartbeats renew. Joining again from the same device renews it and returns " +
+        "new credentials. A participant in the lobby joins again after `meeting.participant_joined`.",
       access: WRITE,
       http: { method: "POST", path: `${PATH}/:id/join`, status: 200 },
       input: MeetingJoin,
@@ -229,7 +147,7 @@ function attendanceOperations(attendance: MeetingAttendance) {
     }),
     defineOperation({
       name: "meeting.heartbeat",
-      summary: "Stay in a meeting",
+      summary: "Renew the caller's participation in a meeting",
       access: WRITE,
       http: { method: "POST", path: `${PATH}/:id/heartbeat`, status: 200 },
       input: ParticipantCall,
@@ -257,7 +175,7 @@ function moderationOperations(attendance: MeetingAttendance) {
   return [
     defineOperation({
       name: "meeting.participants",
-      summary: "List who is in a meeting and in its lobby",
+      summary: "List the participants of a meeting, including its lobby",
       access: READ,
       http: { method: "GET", path: `${PATH}/:id/participants`, status: 200 },
       input: byId,
@@ -268,7 +186,7 @@ function moderationOperations(attendance: MeetingAttendance) {
     }),
     defineOperation({
       name: "meeting.update_participant",
-      summary: "Mute somebody, raise or lower a hand, give a role, or let somebody in from the lobby",
+      summary: "Update a participant: mute, raise or lower a hand, change the role, or admit from the lobby",
       access: WRITE,
       http: { method: "PATCH", path: `${PATH}/:id/participants/:participantId`, status: 200 },
       input: ParticipantUpdate,
@@ -279,7 +197,7 @@ function moderationOperations(attendance: MeetingAttendance) {
     }),
     defineOperation({
       name: "meeting.remove_participant",
-      summary: "Send somebody out of a meeting or its lobby",
+      summary: "Remove a participant from a meeting or its lobby",
       access: END,
       http: { method: "DELETE", path: `${PATH}/:id/participants/:participantId`, status: 204 },
       input: ParticipantCall,
@@ -295,8 +213,8 @@ function recordingOperations(recordings: MeetingRecordings) {
   return [
     defineOperation({
       name: "meeting.record",
-      summary: "Ask everybody in a meeting whether it may be recorded",
-      description: "It begins once the last participant has agreed, and who joins later agrees by joining.",
+      summary: "Request to record a meeting",
+      description: "Recording starts once all participants have consented. Those who join later consent by joining.",
       access: WRITE,
       http: { method: "POST", path: `${PATH}/:id/recording`, status: 202 },
       input: Record,
@@ -307,7 +225,7 @@ function recordingOperations(recordings: MeetingRecordings) {
     }),
     defineOperation({
       name: "meeting.stop_recording",
-      summary: "End a recording, or the asking for one",
+      summary: "Stop a recording, or withdraw the request for one",
       access: END,
       http: { method: "DELETE", path: `${PATH}/:id/recording`, status: 202 },
       input: byId,
@@ -318,14 +236,14 @@ function recordingOperations(recordings: MeetingRecordings) {
     }),
     defineOperation({
       name: "meeting.consent",
-      summary: "Agree to be recorded, or not, which ends the recording",
+      summary: "Consent to a recording, or decline, which stops it",
       access: END,
       http: { method: "PUT", path: `${PATH}/:id/recording/consent`, status: 200 },
       input: Consent,
       output: Meeting,
       faults: ["not_found", "conflict", "gone"],
       example: { id: MEETING, consent: true },
-      run: (context, input) => recordings.answer(context, input),
+      run: (context, input) => recordings.respondToRequest(context, input),
     }),
   ];
 }
@@ -334,7 +252,7 @@ function transcriptOperations(transcripts: MeetingTranscripts) {
   return [
     defineOperation({
       name: "meeting.transcribe",
-      summary: "Add to the transcript of a meeting",
+      summary: "Add segments to the transcript of a meeting",
       access: WRITE,
       http: {
         method: "POST",
@@ -350,11 +268,11 @@ function transcriptOperations(transcripts: MeetingTranscripts) {
     }),
     defineOperation({
       name: "meeting.transcript",
-      summary: "Read the transcript of a meeting",
+      summary: "List the transcript of a meeting",
       access: READ,
       http: { method: "GET", path: `${PATH}/:id/transcript`, status: 200 },
       input: TranscriptList,
-      output: pageOf(TranscriptSegment),
+      output: pageSchema(TranscriptSegment),
       faults: ["not_found", "invalid_cursor"],
       example: { id: MEETING },
       run: (context, input) => transcripts.list(context, input),

@@ -1,16 +1,15 @@
-// Taking part: joined under a lease, kept up by heartbeats, moderated by others, ended by leaving or by time.
+// Participation: joined under a lease, renewed by heartbeats, moderated by others, ended by leaving or by expiry.
 import { type Clock, iso } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Entry } from "@/modules/room/mod.ts";
+import type { RoomGrant } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { agree, consent, openRecording, requireConsent } from "./consent.ts";
-import type { HeldMeeting } from "./held.ts";
-import type { MeetingKeeper } from "./keeper.ts";
+import type { LockedMeeting } from "./locked_meeting.ts";
+import type { MeetingManager } from "./meeting_manager.ts";
 import type { MediaBroker } from "./media.ts";
 import { isPresent, presentParticipant } from "./presenter.ts";
-import { type MeetingRole, requireGrant, requireModerator, requireRank, roleIn } from "./rights.ts";
+import { type MeetingRole, requireGrant, requireModerator, requireRank, roleIn } from "./roles.ts";
 import {
   type Heartbeat,
   heartbeatOf,
@@ -25,13 +24,13 @@ import type { MeetingService } from "./service.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingTables, ParticipantRow } from "./tables.ts";
 
-/** A scheduled meeting lets people in this long before its time. */
+/** How long before its time a scheduled meeting can be joined. */
 const EARLY_MS = 900_000;
 
 type Deps = {
   store: Store<MeetingTables>;
   clock: Clock;
-  keeper: MeetingKeeper;
+  manager: MeetingManager;
   meetings: MeetingService;
   media: MediaBroker;
 };
@@ -45,36 +44,38 @@ export class MeetingAttendance {
     this.#leaseMs = leaseMs;
   }
 
-  /** Takes part from one device, or renews that; who has to wait joins again once let in, for the media. */
+  /** Joins from one device, or renews that; a participant in the lobby joins again once admitted, to get the media. */
   async join(context: Context, input: MeetingJoin): Promise<Joined> {
     const { actor } = context;
-    const { keeper, media } = this.#deps;
-    const { person, meeting, people } = await keeper.holdOpen(context, input.id, async (held, entry) => {
-      requireGrant(actor, held.row);
-      const known = held.people.find((one) =>
+    const { manager, media } = this.#deps;
+    const joined = await manager.withOpenLock(context, input.id, async (meeting, grant) => {
+      requireGrant(actor, meeting.row);
+      const before = meeting.participants.find((one) =>
         one.principal_id === actor.principalId && one.device_id === input.deviceId
       );
-      const person = known === undefined
-        ? await this.#enter(context, input, held, entry)
-        : await this.#again(context, input, held, entry, known);
-      return { person, meeting: held.present(), people: held.joined };
+      const row = before === undefined
+        ? await this.#join(context, input, meeting, grant)
+        : await this.#renew(context, input, meeting, grant, before);
+      const participants = row.state === "joined" ? meeting.joined.map(presentParticipant) : [];
+      return { participant: presentParticipant(row), meeting: meeting.present(), participants };
     });
+    const { participant, meeting, participants } = joined;
     return {
-      participantId: person.id,
+      participantId: participant.id,
       leaseSeconds: this.#leaseMs / 1000,
       heartbeatSeconds: heartbeatOf(this.#leaseMs / 1000),
-      participant: presentParticipant(person),
-      media: await media.of(meeting, presentParticipant(person)),
-      participants: person.state === "joined" ? people.map(presentParticipant) : [],
+      participant,
+      media: await media.connectionFor(meeting, participant),
+      participants,
       meeting,
     };
   }
 
-  /** Prolongs a lease that still runs. */
+  /** Renews a lease that has not expired. */
   heartbeat(context: Context, { id, participantId }: ParticipantCall): Promise<Heartbeat> {
-    const { store, clock, keeper } = this.#deps;
+    const { store, clock, manager } = this.#deps;
     return store.write(async (tx) => {
-      const { row } = await keeper.find(context, id);
+      const { row } = await manager.findAuthorized(context, id, tx);
       if (row.state === "ended") throw new Fault("gone", "The meeting has ended");
       const now = clock.now();
       const until = iso(now + this.#leaseMs);
@@ -83,94 +84,101 @@ export class MeetingAttendance {
         now: iso(now),
         until,
       });
-      if (renewed === undefined) throw new Fault("not_found", "No such participation of the caller; join again");
+      if (renewed === undefined) throw notFound("participation of the caller; join the meeting again");
       return { leaseSeconds: this.#leaseMs / 1000, expiresAt: until, participant: presentParticipant(renewed) };
     });
   }
 
   async leave(context: Context, { id, participantId }: ParticipantCall): Promise<void> {
     const { actor } = context;
-    await this.#deps.keeper.holdOpen(context, id, async (held) => {
-      const person = personIn(held, participantId);
-      if (person.principal_id !== actor.principalId) throw absent();
-      await held.part(person, "left", actor);
+    await this.#deps.manager.withOpenLock(context, id, async (meeting) => {
+      const participant = requireParticipant(meeting, participantId);
+      if (participant.principal_id !== actor.principalId) throw notFound("participant in the meeting");
+      await meeting.leave(participant, "left", actor);
     });
   }
 
   async participants(context: Context, id: string): Promise<Participant[]> {
-    const { store, clock, keeper } = this.#deps;
-    const { row } = await keeper.find(context, id);
-    const people = await new MeetingStore(store.db).live(row.tenant_id, row.id);
-    return people.filter((person) => isPresent(person, clock.now())).map(presentParticipant);
+    const { store, clock, manager } = this.#deps;
+    const { row } = await manager.findAuthorized(context, id);
+    const participants = await new MeetingStore(store.db).currentParticipants(row.tenant_id, row.id);
+    return participants.filter((participant) => isPresent(participant, clock.now())).map(presentParticipant);
   }
 
-  /** Mutes, raises or lowers a hand, gives a role, or lets somebody in from the lobby. */
+  /** Mutes, raises or lowers a hand, changes a role, or admits from the lobby. */
   update(context: Context, input: ParticipantUpdate): Promise<Participant> {
     const { id, participantId, muted, handRaised, role, admitted } = input;
     const { actor } = context;
-    return this.#deps.keeper.holdOpen(context, id, async (held, entry) => {
-      const own = roleIn(actor, held.row, entry, held.people);
-      let person = personIn(held, participantId);
-      const isSelf = person.principal_id === actor.principalId;
-      if (admitted && person.state === "waiting") {
-        requireModerator(own, "Letting somebody in");
-        person = await letIn(held, person, actor);
+    return this.#deps.manager.withOpenLock(context, id, async (meeting, grant) => {
+      const own = roleIn(actor, meeting.row, grant, meeting.participants);
+      let participant = requireParticipant(meeting, participantId);
+      const isSelf = participant.principal_id === actor.principalId;
+      if (admitted && participant.state === "waiting") {
+        requireModerator(own, "Admitting a participant");
+        participant = await admitFromLobby(meeting, participant, actor);
       }
-      if (handRaised !== undefined) checkHand(own, person, handRaised, isSelf);
-      const hand = handRaised === undefined || handRaised === (person.hand_raised_at !== null) ? undefined : handRaised;
-      if (muted === undefined && role === undefined && hand === undefined) return presentParticipant(person);
+      if (handRaised !== undefined) checkHand(own, participant, handRaised, isSelf);
+      const hand = handRaised === undefined || handRaised === (participant.hand_raised_at !== null)
+        ? undefined
+        : handRaised;
+      if (muted === undefined && role === undefined && hand === undefined) return presentParticipant(participant);
       if (muted !== undefined && !isSelf) {
-        requireRank(own, person.role, "Muting somebody");
-        if (!muted) throw new Fault("forbidden", "/muted: everybody unmutes only themselves");
+        requireRank(own, participant.role, "Muting a participant");
+        if (!muted) throw new Fault("forbidden", "/muted: only participants themselves can unmute");
       }
       const set: Partial<ParticipantRow> = {
         ...(muted === undefined ? {} : { is_muted: muted ? 1 : 0 }),
-        ...(hand === undefined ? {} : { hand_raised_at: hand ? held.handTime : null }),
+        ...(hand === undefined ? {} : { hand_raised_at: hand ? meeting.handTime : null }),
       };
-      if (role !== undefined && role !== person.role) {
-        requireRank(own, person.role, "Giving a role");
-        requireRank(own, role, "Giving a role");
-        if (role === "host") await this.#handOver(held, person);
-        else if (person.role === "host") throw new Fault("conflict", "/role: hand the meeting over to somebody else");
+      if (role !== undefined && role !== participant.role) {
+        requireRank(own, participant.role, "Changing a role");
+        requireRank(own, role, "Changing a role");
+        if (role === "host") await this.#transferHost(meeting, participant);
+        else if (participant.role === "host") {
+          throw new Fault("conflict", "/role: the host must hand over to another participant");
+        }
         set.role = role;
       }
-      person = await held.change(person, set);
-      await held.emit("meeting.updated", actor, { participant: presentParticipant(person) });
-      if (muted && !isSelf && this.#deps.media.hasSfu) await held.enqueueSfu({ action: "mute", participantId });
-      return presentParticipant(person);
+      participant = await meeting.updateParticipant(participant, set);
+      await meeting.emit("meeting.updated", actor, { participant: presentParticipant(participant) });
+      if (muted && !isSelf && this.#deps.media.hasSfu) await meeting.enqueueSfu({ action: "mute", participantId });
+      return presentParticipant(participant);
     });
   }
 
-  /** Sends somebody out, or turns them away from the lobby; coming back takes being let in. */
+  /** Removes a participant from the meeting or its lobby; to join again they must be admitted. */
   async remove(context: Context, { id, participantId }: ParticipantCall): Promise<void> {
     const { actor } = context;
-    await this.#deps.keeper.holdOpen(context, id, async (held, entry) => {
-      const person = personIn(held, participantId);
-      requireRank(roleIn(actor, held.row, entry, held.people), person.role, "Removing somebody");
-      await held.part(person, "removed", actor);
+    await this.#deps.manager.withOpenLock(context, id, async (meeting, grant) => {
+      const participant = requireParticipant(meeting, participantId);
+      requireRank(roleIn(actor, meeting.row, grant, meeting.participants), participant.role, "Removing a participant");
+      await meeting.leave(participant, "removed", actor);
     });
   }
 
-  /** Somebody who is not in the meeting yet comes in, or into its lobby. */
-  async #enter(context: Context, input: MeetingJoin, held: HeldMeeting, entry: Entry): Promise<ParticipantRow> {
+  /** Adds a participant to the meeting or its lobby. */
+  async #join(context: Context, input: MeetingJoin, meeting: LockedMeeting, grant: RoomGrant): Promise<ParticipantRow> {
     const { actor } = context;
-    if (held.row.state === "scheduled") await this.#open(context, held, entry);
-    const role = roleIn(actor, held.row, entry, held.people);
-    if (held.row.is_locked === 1 && role === "participant") throw new Fault("forbidden", "The meeting is locked");
-    const recording = openRecording(held);
+    if (meeting.row.state === "scheduled") await this.#startScheduled(context, meeting, grant);
+    const role = roleIn(actor, meeting.row, grant, meeting.participants);
+    if (meeting.row.is_locked === 1 && role === "participant") throw new Fault("forbidden", "The meeting is locked");
+    const recording = meeting.openRecording;
     if (recording !== undefined) {
       if (!input.recordingConsent) {
-        throw new Fault("forbidden", "The meeting is recorded or about to be; join with recordingConsent: true");
+        throw new Fault(
+          "forbidden",
+          "The meeting is recorded, or a recording was requested; join with recordingConsent: true",
+        );
       }
-      await agree(held, recording, actor.principalId);
+      await meeting.addConsent(recording, actor.principalId);
     }
-    const { tenant_id, id: meeting_id, room_id } = held.row;
-    const isWaiting = await mustWait(held, actor.principalId, role);
-    if (!isWaiting) requireSeat(held);
-    else if (held.people.length - held.joined.length >= WAITING_MAX) {
-      throw new Fault("meeting_full", `The lobby holds at most ${WAITING_MAX}`);
+    const { tenant_id, id: meeting_id, room_id } = meeting.row;
+    const isWaiting = await mustWait(meeting, actor.principalId, role);
+    if (!isWaiting) requireSeat(meeting);
+    else if (meeting.participants.length - meeting.joined.length >= WAITING_MAX) {
+      throw new Fault("meeting_full", `The lobby is full; at most ${WAITING_MAX} can wait`);
     }
-    const person: ParticipantRow = {
+    const participant: ParticipantRow = {
       tenant_id,
       id: newId("part"),
       meeting_id,
@@ -179,91 +187,98 @@ export class MeetingAttendance {
       principal_kind: actor.kind,
       display_name: actor.displayName,
       device_id: input.deviceId,
-      role: role === "host" && held.row.host_id !== actor.principalId ? "moderator" : role,
+      role: role === "host" && meeting.row.host_id !== actor.principalId ? "moderator" : role,
       state: isWaiting ? "waiting" : "joined",
       is_muted: 0,
       hand_raised_at: null,
       capabilities_json: JSON.stringify(input.capabilities),
-      lease_expires_at: held.leaseEnd,
-      joined_at: isWaiting ? null : iso(held.now),
+      lease_expires_at: meeting.leaseEnd,
+      joined_at: isWaiting ? null : iso(meeting.now),
       left_at: null,
       left_reason: null,
-      created_at: iso(held.now),
+      created_at: iso(meeting.now),
     };
-    await held.add(person, actor);
-    return person;
+    await meeting.addParticipant(participant, actor);
+    return participant;
   }
 
-  /** Somebody who is in the meeting or its lobby renews that; who has to wait no longer comes in. */
-  async #again(
+  /** Renews a participation; one in the lobby that no longer has to wait is admitted. */
+  async #renew(
     { actor }: Context,
     { capabilities, recordingConsent }: MeetingJoin,
-    held: HeldMeeting,
-    entry: Entry,
-    known: ParticipantRow,
+    meeting: LockedMeeting,
+    grant: RoomGrant,
+    before: ParticipantRow,
   ): Promise<ParticipantRow> {
-    const recording = openRecording(held);
-    if (recordingConsent && recording !== undefined) await consent(held, recording, actor);
-    const person = await held.change(known, {
-      lease_expires_at: held.leaseEnd,
+    const recording = meeting.openRecording;
+    if (recordingConsent && recording !== undefined) await meeting.giveConsent(recording, actor);
+    const participant = await meeting.updateParticipant(before, {
+      lease_expires_at: meeting.leaseEnd,
       capabilities_json: JSON.stringify(capabilities),
     });
-    const role = roleIn(actor, held.row, entry, held.people);
-    const isFree = person.state === "waiting" && hasSeat(held) && !await mustWait(held, actor.principalId, role);
-    return isFree ? await letIn(held, person, actor) : person;
+    const role = roleIn(actor, meeting.row, grant, meeting.participants);
+    const isFree = participant.state === "waiting" && hasSeat(meeting) &&
+      !await mustWait(meeting, actor.principalId, role);
+    return isFree ? await admitFromLobby(meeting, participant, actor) : participant;
   }
 
-  /** The first to come opens a scheduled meeting. */
-  async #open({ actor }: Context, held: HeldMeeting, entry: Entry): Promise<void> {
-    const opensAt = Date.parse(held.row.scheduled_for ?? iso(held.now)) - EARLY_MS;
-    if (held.now < opensAt) throw new Fault("conflict", `The meeting opens at ${iso(opensAt)}`);
-    if (actor.kind === "agent") throw new Fault("conflict", "The meeting has not begun; agents do not open one");
-    await this.#deps.meetings.begin(held, actor, entry);
+  /** The first participant starts a scheduled meeting. */
+  async #startScheduled({ actor }: Context, meeting: LockedMeeting, grant: RoomGrant): Promise<void> {
+    const opensAt = Date.parse(meeting.row.scheduled_for ?? iso(meeting.now)) - EARLY_MS;
+    if (meeting.now < opensAt) throw new Fault("conflict", `The meeting opens at ${iso(opensAt)}`);
+    if (actor.kind === "agent") throw new Fault("conflict", "The meeting has not started; agents cannot start one");
+    await this.#deps.meetings.startLocked(meeting, actor, grant);
   }
 
-  async #handOver(held: HeldMeeting, person: ParticipantRow): Promise<void> {
-    if (person.principal_kind === "agent") throw new Fault("conflict", "/role: an agent is nobody's host");
-    for (const host of held.people.filter((one) => one.role === "host")) await held.change(host, { role: "moderator" });
-    await held.save({ host_id: person.principal_id });
+  async #transferHost(meeting: LockedMeeting, participant: ParticipantRow): Promise<void> {
+    if (participant.principal_kind === "agent") throw new Fault("conflict", "/role: an agent cannot be host");
+    for (const host of meeting.participants.filter((one) => one.role === "host")) {
+      await meeting.updateParticipant(host, { role: "moderator" });
+    }
+    await meeting.save({ host_id: participant.principal_id });
   }
 }
 
-/** Throws unless somebody of this role may raise or lower the hand of this person. */
-function checkHand(own: MeetingRole, person: ParticipantRow, isRaised: boolean, isSelf: boolean): void {
+/** Throws unless a principal of this role may raise or lower the hand of the participant. */
+function checkHand(own: MeetingRole, participant: ParticipantRow, isRaised: boolean, isSelf: boolean): void {
   if (!isSelf) {
-    requireRank(own, person.role, "Lowering a hand");
-    if (isRaised) throw new Fault("forbidden", "/handRaised: everybody raises only their own hand");
+    requireRank(own, participant.role, "Lowering a hand");
+    if (isRaised) throw new Fault("forbidden", "/handRaised: participants can raise only their own hand");
   }
-  if (isRaised && person.state === "waiting") throw new Fault("conflict", "/handRaised: not before they are let in");
+  if (isRaised && participant.state === "waiting") {
+    throw new Fault("conflict", "/handRaised: not possible in the lobby");
+  }
 }
 
-function hasSeat({ joined, row }: HeldMeeting): boolean {
+function hasSeat({ joined, row }: LockedMeeting): boolean {
   return joined.length < row.max_participants;
 }
 
-function requireSeat(held: HeldMeeting): void {
-  if (!hasSeat(held)) throw new Fault("meeting_full", `The meeting holds at most ${held.row.max_participants}`);
+function requireSeat(meeting: LockedMeeting): void {
+  if (!hasSeat(meeting)) {
+    throw new Fault("meeting_full", `The meeting is full; at most ${meeting.row.max_participants} can participate`);
+  }
 }
 
-/** Whether somebody who is not in the meeting has to be let in; who was sent out always has. */
-async function mustWait(held: HeldMeeting, principalId: string, role: MeetingRole): Promise<boolean> {
+/** Whether a principal who joins has to be admitted; one who was removed always has. */
+async function mustWait(meeting: LockedMeeting, principalId: string, role: MeetingRole): Promise<boolean> {
   if (role !== "participant") return false;
-  const { tenant_id, id, is_lobby } = held.row;
-  return is_lobby === 1 || await held.meetings.wasRemoved(tenant_id, id, principalId);
+  const { tenant_id, id, is_lobby } = meeting.row;
+  return is_lobby === 1 || await meeting.store.wasRemoved(tenant_id, id, principalId);
 }
 
-async function letIn(held: HeldMeeting, person: ParticipantRow, actor: Context["actor"]): Promise<ParticipantRow> {
-  requireSeat(held);
-  requireConsent(held, person.principal_id);
-  return await held.admit(person, actor);
+async function admitFromLobby(
+  meeting: LockedMeeting,
+  participant: ParticipantRow,
+  actor: Context["actor"],
+): Promise<ParticipantRow> {
+  requireSeat(meeting);
+  meeting.requireConsent(participant.principal_id);
+  return await meeting.admit(participant, actor);
 }
 
-function personIn(held: HeldMeeting, id: string): ParticipantRow {
-  const person = held.people.find((one) => one.id === id);
-  if (person === undefined) throw absent();
-  return person;
-}
-
-function absent(): Fault {
-  return new Fault("not_found", "No such participant in the meeting");
+function requireParticipant(meeting: LockedMeeting, id: string): ParticipantRow {
+  const participant = meeting.participants.find((one) => one.id === id);
+  if (participant === undefined) throw notFound("participant in the meeting");
+  return participant;
 }

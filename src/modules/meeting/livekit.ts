@@ -1,15 +1,15 @@
-// LiveKit, the media server for calls too large for peers: tokens for participants, and orders to its API. Loaded on first use.
+// LiveKit, the media server for calls too large for peers: tokens of participants and requests to its API. Loaded on first use.
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Meeting, Participant } from "./schema.ts";
 
-/** A token opens a connection; LiveKit renews it by itself for as long as that lasts. */
+/** A token is for connecting; LiveKit renews it during the connection. */
 const TOKEN_SECONDS = 60;
 
-/** What has to end is tried to be ended for about a day: nobody else will. */
+/** Ending something is retried for about a day, since nothing else ends it. */
 export const END_ATTEMPTS = 100;
-/** Attempts at what soon nobody wants any more: to begin a recording, to mute somebody. */
-export const FEW_ATTEMPTS = 4;
+/** Attempts at what is soon obsolete: starting a recording, muting a participant. */
+export const SHORT_LIVED_ATTEMPTS = 4;
 
 export type LiveKitSettings = { url: string; apiKey: string; apiSecret: string };
 
@@ -21,8 +21,8 @@ export class LiveKit {
     this.#settings = settings;
   }
 
-  /** What a participant connects with. */
-  async admit(
+  /** URL and token for a participant. */
+  async createToken(
     meetingId: string,
     meetingKind: Meeting["kind"],
     participant: Participant,
@@ -47,16 +47,16 @@ export class LiveKit {
       canPublishSources: sources,
       agent: participant.kind === "agent",
     });
-    // The media server checks the token against its own time, so it ends by the machine's clock.
+    // The media server verifies the token by its own clock, so it expires by the clock of the machine.
     return { url, token: await token.toJwt(), expiresAt: iso(Date.now() + TOKEN_SECONDS * 1000) };
   }
 
-  /** Cuts a participant off, and takes their token back where the server can; fine when they are gone. */
+  /** Disconnects a participant and revokes their token where the server can; no error if they have left. */
   async remove(meetingId: string, participantId: string): Promise<void> {
     await unlessAbsent((await this.#rooms()).removeParticipant(meetingId, participantId));
   }
 
-  /** Silences the microphone of a participant. */
+  /** Mutes the microphone of a participant. */
   async mute(meetingId: string, participantId: string): Promise<void> {
     const rooms = await this.#rooms();
     const { TrackSource } = await import("livekit-server-sdk");
@@ -67,31 +67,33 @@ export class LiveKit {
     }
   }
 
-  /** Sends everybody out. */
+  /** Disconnects all participants. */
   async close(meetingId: string): Promise<void> {
     await unlessAbsent((await this.#rooms()).deleteRoom(meetingId));
   }
 
-  /** Starts recording a meeting and resolves to the recorder's id; one that runs already is taken instead. */
-  async record(meetingId: string, isAudioOnly: boolean): Promise<string> {
+  /** Starts recording a meeting and resolves to the id of the recorder; one that runs already is used. */
+  async startRecording(meetingId: string, isAudioOnly: boolean): Promise<string> {
     const { EncodedFileOutput } = await import("livekit-server-sdk");
-    const running = await this.recorderOf(meetingId);
+    const running = await this.findRecorder(meetingId);
     if (running !== undefined) return running;
     const egress = await this.#egress();
     const file = new EncodedFileOutput({ filepath: `meetings/${meetingId}/{time}` });
-    const started = await reachable(egress.startRoomCompositeEgress(meetingId, { file }, { audioOnly: isAudioOnly }));
+    const started = await orUnavailable(
+      egress.startRoomCompositeEgress(meetingId, { file }, { audioOnly: isAudioOnly }),
+    );
     return started.egressId;
   }
 
-  /** The recorder that runs for a meeting; not one that is about to end. */
-  async recorderOf(meetingId: string): Promise<string | undefined> {
+  /** The recorder of a meeting, unless it is ending. */
+  async findRecorder(meetingId: string): Promise<string | undefined> {
     const { EgressStatus } = await import("livekit-server-sdk");
-    const active = await reachable((await this.#egress()).listEgress({ roomName: meetingId, active: true }));
+    const active = await orUnavailable((await this.#egress()).listEgress({ roomName: meetingId, active: true }));
     return active.find(({ status }) => status !== EgressStatus.EGRESS_ENDING)?.egressId;
   }
 
-  /** Ends a recording; fine when it has ended. */
-  async endRecord(egressId: string): Promise<void> {
+  /** Stops a recorder; no error if it has ended. */
+  async stopRecording(egressId: string): Promise<void> {
     await unlessAbsent((await this.#egress()).stopEgress(egressId));
   }
 
@@ -105,28 +107,28 @@ export class LiveKit {
     return new EgressClient(this.#apiUrl, this.#settings.apiKey, this.#settings.apiSecret);
   }
 
-  /** Clients connect by ws, the API answers http at the same place. */
+  /** Clients connect by ws; the API is at the same address by http. */
   get #apiUrl(): string {
     return this.#settings.url.replace(/^ws/, "http");
   }
 }
 
-/** A failure of the media server, as a fault that shows nothing of it. */
-async function reachable<Result>(call: Promise<Result>): Promise<Result> {
+/** A failure of the media server as a fault without its details. */
+async function orUnavailable<Result>(call: Promise<Result>): Promise<Result> {
   try {
     return await call;
   } catch (cause) {
-    throw new Fault("unavailable", "The media server refused or did not answer", { cause });
+    throw new Fault("unavailable", "The media server rejected the request or did not respond", { cause });
   }
 }
 
-/** `undefined` when what the call is about is not there, or has ended. */
+/** `undefined` if the subject of the call does not exist or has ended. */
 async function unlessAbsent<Result>(call: Promise<Result>): Promise<Result | undefined> {
   try {
     return await call;
   } catch (cause) {
     const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;
     if (code === "not_found" || code === "failed_precondition") return undefined;
-    throw new Fault("unavailable", "The media server refused or did not answer", { cause });
+    throw new Fault("unavailable", "The media server rejected the request or did not respond", { cause });
   }
 }

@@ -1,11 +1,11 @@
-// What a participant needs to hear and see the others: ICE servers with credentials that end, or a token of a media server.
+// Media connections of participants: ICE servers with credentials that expire, or a token for a media server.
 import { createHmac } from "node:crypto";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, HOUR_SECONDS, iso } from "@/core/clock.ts";
 import type { LiveKit } from "./livekit.ts";
 import type { Media, Meeting, Participant } from "./schema.ts";
 
-/** How long TURN credentials open new allocations. */
-const TURN_SECONDS = 3600;
+/** How long TURN credentials are valid for new allocations. */
+const TURN_SECONDS = HOUR_SECONDS;
 
 export type IceSettings = {
   stunUrls: readonly string[];
@@ -14,7 +14,7 @@ export type IceSettings = {
   turnSecret: string | undefined;
 };
 
-/** Time-limited TURN credentials: the server checks them with the shared secret alone. */
+/** Time-limited TURN credentials, which the server verifies with the shared secret alone. */
 export function turnCredential(
   secret: string,
   principalId: string,
@@ -39,12 +39,12 @@ export class MediaBroker {
     return this.#liveKit !== undefined;
   }
 
-  /** The way in for one participant; nothing for one who waits. */
-  async of({ id, kind }: Meeting, participant: Participant): Promise<Media> {
+  /** Connection data of a participant; none in the lobby. */
+  async connectionFor({ id, kind }: Meeting, participant: Participant): Promise<Media> {
     if (participant.state !== "joined") return { mode: "none", iceServers: [], expiresAt: null };
     const ice = this.#iceServers(participant.principalId);
     if (this.#liveKit === undefined) return { mode: "relay", ...ice };
-    const { url, token, expiresAt } = await this.#liveKit.admit(id, kind, participant);
+    const { url, token, expiresAt } = await this.#liveKit.createToken(id, kind, participant);
     return { mode: "livekit", url, token, iceServers: ice.iceServers, expiresAt };
   }
 

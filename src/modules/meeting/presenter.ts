@@ -1,18 +1,19 @@
 // Meetings, participants and transcripts as JSON.
 import { iso } from "@/core/clock.ts";
-import type { Meeting, Participant, Recording, TranscriptSegment } from "./schema.ts";
+import { shorten, type Shortened } from "@/core/event_data.ts";
+import { LONG_FIELDS, type Meeting, type Participant, type Recording, type TranscriptSegment } from "./schema.ts";
 import type { MeetingRow, ParticipantRow, SegmentRow } from "./tables.ts";
 
-/** A recording as it is kept with its meeting. */
-export type KeptRecording = Omit<Recording, "consentedIds" | "pendingIds"> & { id: string; egressId: string | null };
+/** A recording as it is stored with its meeting. */
+export type StoredRecording = Omit<Recording, "consentedIds" | "pendingIds"> & { id: string; egressId: string | null };
 
-/** A meeting with what is counted of those `present` in it and its lobby. */
+/** A meeting with counts of the participants `present` in it and its lobby. */
 export function presentMeeting(
   row: MeetingRow,
   present: readonly ParticipantRow[],
   consentedIds: readonly string[],
 ): Meeting {
-  const joined = present.filter((person) => person.state === "joined");
+  const joined = present.filter((one) => one.state === "joined");
   return {
     id: row.id,
     roomId: row.room_id,
@@ -37,6 +38,14 @@ export function presentMeeting(
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+type BriefMeeting = Shortened<Meeting, (typeof LONG_FIELDS)[number]>;
+
+/** A meeting as events carry it. */
+export function meetingEventData(given: Meeting): { meeting: BriefMeeting["value"]; omitted: BriefMeeting["omitted"] } {
+  const { value: meeting, omitted } = shorten(given, LONG_FIELDS);
+  return { meeting, omitted };
 }
 
 export function presentParticipant(row: ParticipantRow): Participant {
@@ -68,24 +77,22 @@ export function presentSegment(row: SegmentRow): TranscriptSegment {
   };
 }
 
-/** Whether somebody's lease runs; it ends by time alone. */
+/** Whether the lease has not expired; the row changes only with the next upkeep. */
 export function isPresent(row: ParticipantRow, now: number): boolean {
   return row.state !== "left" && row.lease_expires_at > iso(now);
 }
 
-export function recordingOf(row: MeetingRow): KeptRecording | null {
+export function recordingOf(row: MeetingRow): StoredRecording | null {
   return row.recording_json === null ? null : JSON.parse(row.recording_json);
 }
 
 function presentRecording(
-  kept: KeptRecording | null,
+  stored: StoredRecording | null,
   joined: readonly ParticipantRow[],
   consentedIds: readonly string[],
 ): Recording | null {
-  if (kept === null) return null;
-  const { id: _id, egressId: _egressId, ...recording } = kept;
-  const pendingIds = [...new Set(joined.map((person) => person.principal_id))].filter((id) =>
-    !consentedIds.includes(id)
-  );
-  return { ...recording, consentedIds: [...consentedIds], pendingIds: kept.state === "requested" ? pendingIds : [] };
+  if (stored === null) return null;
+  const { id: _id, egressId: _egressId, ...recording } = stored;
+  const pendingIds = [...new Set(joined.map((one) => one.principal_id))].filter((id) => !consentedIds.includes(id));
+  return { ...recording, consentedIds: [...consentedIds], pendingIds: stored.state === "requested" ? pendingIds : [] };
 }

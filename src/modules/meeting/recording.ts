@@ -1,118 +1,122 @@
-// Recordings: asked for by a moderator, agreed to by everybody, made by the media server's egress, ended by anybody's no.
+// Recordings: requested by a moderator, consented to by all participants, made by the media server's egress.
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
-import { agree, consent as sayYes, openRecording, saveRecording, settleRecording, stopRecording } from "./consent.ts";
-import type { HeldMeeting } from "./held.ts";
-import type { MeetingKeeper } from "./keeper.ts";
-import { FEW_ATTEMPTS, type LiveKit } from "./livekit.ts";
-import { type KeptRecording, recordingOf } from "./presenter.ts";
-import { requireModerator, roleIn } from "./rights.ts";
+import type { LockedMeeting } from "./locked_meeting.ts";
+import type { MeetingManager } from "./meeting_manager.ts";
+import { type LiveKit, SHORT_LIVED_ATTEMPTS } from "./livekit.ts";
+import { recordingOf, type StoredRecording } from "./presenter.ts";
+import { requireModerator, roleIn } from "./roles.ts";
 import type { Consent, Meeting } from "./schema.ts";
 
-type Order = { meetingId: string; recordingId: string; action: "start" | "stop" };
+type RecorderRequest = { meetingId: string; recordingId: string; action: "start" | "stop" };
 
 export class MeetingRecordings {
-  readonly #keeper: MeetingKeeper;
+  readonly #manager: MeetingManager;
   readonly #liveKit: LiveKit | undefined;
 
-  constructor({ keeper, liveKit }: { keeper: MeetingKeeper; liveKit: LiveKit | undefined }) {
-    this.#keeper = keeper;
+  constructor({ manager, liveKit }: { manager: MeetingManager; liveKit: LiveKit | undefined }) {
+    this.#manager = manager;
     this.#liveKit = liveKit;
   }
 
-  /** Asks everybody in the meeting; the one who asks agrees by asking. */
+  /** Requests the consent of all participants; the caller consents by requesting. */
   request(context: Context, { id, consentText }: { id: string; consentText: string }): Promise<Meeting> {
     const { actor } = context;
-    return this.#keeper.holdOpen(context, id, async (held, entry) => {
-      requireModerator(roleIn(actor, held.row, entry, held.people), "Recording a meeting");
+    return this.#manager.withOpenLock(context, id, async (meeting, grant) => {
+      requireModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Recording a meeting");
       if (this.#liveKit === undefined) {
         throw new Fault(
           "recording_not_configured",
-          "Recording takes a media server: set SVC_LIVEKIT_URL, SVC_LIVEKIT_API_KEY and SVC_LIVEKIT_API_SECRET",
+          "Recording requires a media server: set SVC_LIVEKIT_URL, SVC_LIVEKIT_API_KEY and SVC_LIVEKIT_API_SECRET",
         );
       }
-      if (held.joined.length === 0) throw new Fault("conflict", "Nobody is in the meeting");
-      const before = recordingOf(held.row);
+      if (meeting.joined.length === 0) throw new Fault("conflict", "The meeting has no participants");
+      const before = recordingOf(meeting.row);
       if (before !== null && !["stopped", "failed"].includes(before.state)) {
-        throw new Fault("conflict", `A recording is ${before.state}`);
+        throw new Fault("conflict", `The recording is already ${before.state}`);
       }
-      const recording: KeptRecording = {
+      const recording: StoredRecording = {
         id: newId("rec"),
         state: "requested",
         consentText,
         requestedBy: actor.principalId,
-        requestedAt: iso(held.now),
+        requestedAt: iso(meeting.now),
         startedAt: null,
         endedAt: null,
         egressId: null,
       };
-      held.consentedIds = [];
-      await agree(held, recording, actor.principalId);
-      await saveRecording(held, recording);
-      await settleRecording(held);
-      return held.present();
+      meeting.consentedIds = [];
+      await meeting.addConsent(recording, actor.principalId);
+      await meeting.saveRecording(recording);
+      await meeting.updateRecording();
+      return meeting.present();
     });
   }
 
-  /** Ends the recording, or the asking for one. */
+  /** Stops the recording, or withdraws the request for one. */
   stop(context: Context, id: string): Promise<Meeting> {
     const { actor } = context;
-    return this.#keeper.holdOpen(context, id, async (held, entry) => {
-      requireModerator(roleIn(actor, held.row, entry, held.people), "Recording a meeting");
-      if (openRecording(held) === undefined) throw new Fault("conflict", "Nothing is recorded");
-      await stopRecording(held);
-      return held.present();
+    return this.#manager.withOpenLock(context, id, async (meeting, grant) => {
+      requireModerator(roleIn(actor, meeting.row, grant, meeting.participants), "Recording a meeting");
+      if (meeting.openRecording === undefined) throw new Fault("conflict", "The meeting is not being recorded");
+      await meeting.stopRecording();
+      return meeting.present();
     });
   }
 
-  /** A participant agrees; or does not, which ends the recording. */
-  answer(context: Context, { id, consent }: Consent): Promise<Meeting> {
+  /** Consents to the recording, or declines, which stops it. */
+  respondToRequest(context: Context, { id, consent }: Consent): Promise<Meeting> {
     const { actor } = context;
-    return this.#keeper.holdOpen(context, id, async (held) => {
-      const recording = openRecording(held);
-      if (recording === undefined) throw new Fault("conflict", "Nothing is recorded");
-      if (!held.joined.some((person) => person.principal_id === actor.principalId)) {
-        throw new Fault("forbidden", "Only who takes part is asked");
+    return this.#manager.withOpenLock(context, id, async (meeting) => {
+      const recording = meeting.openRecording;
+      if (recording === undefined) throw new Fault("conflict", "The meeting is not being recorded");
+      if (!meeting.joined.some((participant) => participant.principal_id === actor.principalId)) {
+        throw new Fault("forbidden", "Only participants can consent");
       }
-      if (consent) await sayYes(held, recording, actor);
-      else await stopRecording(held);
-      return held.present();
+      if (consent) await meeting.giveConsent(recording, actor);
+      else await meeting.stopRecording();
+      return meeting.present();
     });
   }
 
-  /** Has the media server record, or stop. Safe to repeat: what runs already is taken over. */
-  async carryOut(tenantId: string, { meetingId, recordingId, action }: Order, attempt: number): Promise<void> {
+  /** Has the media server start or stop recording. Idempotent: a recorder that runs already is used. */
+  async runRecorder(
+    tenantId: string,
+    { meetingId, recordingId, action }: RecorderRequest,
+    attempt: number,
+  ): Promise<void> {
     const liveKit = this.#liveKit;
-    const meeting = await this.#keeper.peek(tenantId, meetingId);
-    const recording = meeting === undefined ? null : recordingOf(meeting);
-    if (liveKit === undefined || meeting === undefined || recording?.id !== recordingId) return;
+    const row = await this.#manager.findUnchecked(tenantId, meetingId);
+    const recording = row === undefined ? null : recordingOf(row);
+    if (liveKit === undefined || row === undefined || recording?.id !== recordingId) return;
     if (action === "start") {
       if (recording.state !== "starting") return;
-      const egressId = await this.#start(liveKit, tenantId, meetingId, meeting.kind === "audio", attempt);
+      const egressId = await this.#start(liveKit, tenantId, meetingId, row.kind === "audio", attempt);
       if (egressId === undefined) return;
       let isWanted = false;
-      await this.#note(tenantId, meetingId, recordingId, async (held, now) => {
-        isWanted = now.state === "starting";
-        if (isWanted) await saveRecording(held, { ...now, egressId, startedAt: iso(held.now), state: "recording" });
+      await this.#withRecording(tenantId, meetingId, recordingId, async (meeting, current) => {
+        isWanted = current.state === "starting";
+        if (!isWanted) return;
+        await meeting.saveRecording({ ...current, egressId, startedAt: iso(meeting.now), state: "recording" });
       });
-      // Stopped while it started: whoever stopped it could not know of this recorder.
-      if (!isWanted) await liveKit.endRecord(egressId);
+      // Stopped while it started, when its recorder was not known yet.
+      if (!isWanted) await liveKit.stopRecording(egressId);
       return;
     }
     if (recording.state !== "stopping") return;
-    const egressId = recording.egressId ?? await liveKit.recorderOf(meetingId);
-    if (egressId !== undefined) await liveKit.endRecord(egressId);
-    await this.#note(
+    const egressId = recording.egressId ?? await liveKit.findRecorder(meetingId);
+    if (egressId !== undefined) await liveKit.stopRecording(egressId);
+    await this.#withRecording(
       tenantId,
       meetingId,
       recordingId,
-      (held, now) => saveRecording(held, { ...now, state: "stopped", endedAt: iso(held.now) }),
+      (meeting, current) => meeting.saveRecording({ ...current, state: "stopped", endedAt: iso(meeting.now) }),
     );
   }
 
-  /** `undefined` once it has been tried often enough: the room is told that it failed. */
+  /** `undefined` after the last attempt, when the recording has failed. */
   async #start(
     liveKit: LiveKit,
     tenantId: string,
@@ -121,26 +125,27 @@ export class MeetingRecordings {
     attempt: number,
   ): Promise<string | undefined> {
     try {
-      return await liveKit.record(meetingId, isAudioOnly);
+      return await liveKit.startRecording(meetingId, isAudioOnly);
     } catch (thrown) {
-      if (attempt < FEW_ATTEMPTS) throw thrown;
-      await this.#keeper.tend(tenantId, meetingId, async (held) => {
-        const now = recordingOf(held.row);
-        if (now?.state === "starting") await saveRecording(held, { ...now, state: "failed", endedAt: iso(held.now) });
+      if (attempt < SHORT_LIVED_ATTEMPTS) throw thrown;
+      await this.#manager.withSystemLock(tenantId, meetingId, async (meeting) => {
+        const current = recordingOf(meeting.row);
+        if (current?.state !== "starting") return;
+        await meeting.saveRecording({ ...current, state: "failed", endedAt: iso(meeting.now) });
       });
       return undefined;
     }
   }
 
-  async #note(
+  async #withRecording(
     tenantId: string,
     meetingId: string,
     recordingId: string,
-    work: (held: HeldMeeting, now: KeptRecording) => Promise<void>,
+    work: (meeting: LockedMeeting, current: StoredRecording) => Promise<void>,
   ): Promise<void> {
-    await this.#keeper.tend(tenantId, meetingId, async (held) => {
-      const now = recordingOf(held.row);
-      if (now?.id === recordingId) await work(held, now);
+    await this.#manager.withSystemLock(tenantId, meetingId, async (meeting) => {
+      const current = recordingOf(meeting.row);
+      if (current?.id === recordingId) await work(meeting, current);
     });
   }
 }

@@ -1,30 +1,30 @@
-// The signalling relay: what peers of a small call tell each other before they are connected, passed to the one addressed.
+// The signaling relay: session descriptions and candidates of peers in a small call, delivered to the addressed participant.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import type { Clock } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
-import { isMuted, type RoomGate } from "@/modules/room/mod.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { isPresent } from "./presenter.ts";
 import { Signal, SIGNAL_MAX_BYTES } from "./schema.ts";
 import { MeetingStore } from "./store.ts";
 import type { MeetingTables, ParticipantRow } from "./tables.ts";
 
-type Deps = { store: Store<MeetingTables>; clock: Clock; gate: RoomGate };
+type Deps = { store: Store<MeetingTables>; clock: Clock; roomAccess: RoomAccess };
 
-/** The channel `meeting:<id>`: for those who are in the meeting, for as long as they are. */
+/** The channel `meeting:<id>`, for participants of the meeting while they have joined. */
 export function meetingChannel(deps: Deps): ChannelKind {
   return {
     prefix: "meeting",
-    summary: "Signalling between the participants of a meeting; join it first",
+    summary: "Signaling between the participants of a meeting; requires having joined it",
     isDurable: false,
     presenceMax: 0,
     async authorize(actor, id) {
-      await ownIn(deps, actor, id);
+      await assertJoined(deps, actor, id);
     },
     ephemeral: {
       "meeting.signal": {
-        summary: "Session descriptions and candidates for one other participant; nobody else gets them",
+        summary: "Session descriptions and candidates, delivered only to the participant in `to`",
         data: Signal,
         maxBytes: SIGNAL_MAX_BYTES,
         recipients: (data, { actor, id }) => recipientsOf(deps, actor, id, Signal.parse(data)),
@@ -33,30 +33,31 @@ export function meetingChannel(deps: Deps): ChannelKind {
   };
 }
 
-/** The principal behind the participant addressed, and a sender who is who they say. */
+/** The principal of the addressed participant; throws if `from` is not a participation of the sender. */
 async function recipientsOf(deps: Deps, actor: Actor, id: string, { to, from }: Signal): Promise<readonly string[]> {
-  const people = await joinedIn(deps, actor.tenantId, id);
-  const own = people.filter((person) => person.principal_id === actor.principalId);
-  if (from !== undefined && !own.some((person) => person.id === from)) {
-    throw new Fault("forbidden", "/from: not a participant of the caller's");
+  const participants = await joinedIn(deps, actor.tenantId, id);
+  const own = participants.filter((participant) => participant.principal_id === actor.principalId);
+  if (from !== undefined && !own.some((participant) => participant.id === from)) {
+    throw new Fault("forbidden", "/from: not a participation of the caller");
   }
-  const addressed = people.find((person) => person.id === to);
+  const addressed = participants.find((participant) => participant.id === to);
   if (addressed === undefined) throw new Fault("not_found", "/to: no such participant in the meeting");
   return [addressed.principal_id];
 }
 
-/** Throws unless the actor is in the meeting, and still has access to its room. */
-async function ownIn(deps: Deps, actor: Actor, id: string): Promise<void> {
-  if (!hasScope(actor, "meeting.write")) throw new Fault("scope_missing", "Needs meeting.write");
+/** Throws unless the actor has joined the meeting and still has access to its room. */
+async function assertJoined(deps: Deps, actor: Actor, id: string): Promise<void> {
+  if (!hasScope(actor, "meeting.write")) throw new Fault("scope_missing", "Requires the scope meeting.write");
   const row = await new MeetingStore(deps.store.db).find(actor.tenantId, id);
-  const entry = row === undefined ? undefined : await deps.gate.look(actor, row.room_id);
-  if (entry === undefined) throw new Fault("not_found", "No such meeting, or not visible to the caller");
-  if (isMuted(actor, entry.room)) throw new Fault("agent_muted", "The room's agentPolicy lets this agent read only");
-  const isIn = (await joinedIn(deps, actor.tenantId, id)).some((person) => person.principal_id === actor.principalId);
-  if (entry.role === null || !isIn) throw new Fault("forbidden", "Join the meeting first");
+  const grant = row === undefined ? undefined : await deps.roomAccess.find(actor, row.room_id);
+  if (grant === undefined) throw notVisible("meeting");
+  if (isMuted(actor, grant.room)) throw new Fault("agent_muted", "The agentPolicy of the room allows it to read only");
+  const participants = await joinedIn(deps, actor.tenantId, id);
+  const isIn = participants.some((one) => one.principal_id === actor.principalId);
+  if (grant.role === null || !isIn) throw new Fault("forbidden", "Join the meeting first");
 }
 
 async function joinedIn({ store, clock }: Deps, tenantId: string, id: string): Promise<ParticipantRow[]> {
-  const people = await new MeetingStore(store.db).live(tenantId, id);
-  return people.filter((person) => person.state === "joined" && isPresent(person, clock.now()));
+  const participants = await new MeetingStore(store.db).currentParticipants(tenantId, id);
+  return participants.filter((participant) => participant.state === "joined" && isPresent(participant, clock.now()));
 }

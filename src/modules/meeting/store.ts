@@ -1,18 +1,18 @@
 // SQL of meetings, their participants, consents and transcripts.
 import { type Kysely, sql } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
 
 type Db = Kysely<MeetingTables>;
 
-/** The caller as lists want it; `isOwned` bounds an agent by its owner. */
-export type Reader = { principalId: string; ownerId: string; isOwned: boolean };
+/** The caller of a list; `isOwned` restricts an agent to what its owner may see. */
+type Reader = { principalId: string; ownerId: string; isOwned: boolean };
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("meeting").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
-const liveOf = prepared((db: Db, value: Param<{ tenantId: string; meetingId: string }>) =>
+const currentParticipantsQuery = prepared((db: Db, value: Param<{ tenantId: string; meetingId: string }>) =>
   db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("meeting_id", "=", value("meetingId")).where("state", "<>", sql.lit("left" as const)).orderBy("id")
 );
@@ -28,7 +28,7 @@ export class MeetingStore {
     return byId.first(this.#db, { tenantId, id });
   }
 
-  /** Makes changes of a meeting wait for each other: what is read after this is what the change builds on. */
+  /** Locks the row until the transaction ends, and reads it under the lock. */
   lock(tenantId: string, id: string): Promise<MeetingRow | undefined> {
     return this.#db.updateTable("meeting").set((eb) => ({ version: eb.ref("version") })).where(
       "tenant_id",
@@ -38,7 +38,7 @@ export class MeetingStore {
       .where("id", "=", id).returningAll().executeTakeFirst();
   }
 
-  openIn(tenantId: string, roomId: string): Promise<MeetingRow | undefined> {
+  findOpen(tenantId: string, roomId: string): Promise<MeetingRow | undefined> {
     return this.#db.selectFrom("meeting").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
       .where("is_open", "=", 1).executeTakeFirst();
   }
@@ -86,13 +86,13 @@ export class MeetingStore {
     return query.orderBy("meeting.id", "desc").limit(limit).execute();
   }
 
-  /** Who has not left, in the order they came. */
-  live(tenantId: string, meetingId: string): Promise<ParticipantRow[]> {
-    return liveOf.all(this.#db, { tenantId, meetingId });
+  /** Participants who have not left, in the order of joining. */
+  currentParticipants(tenantId: string, meetingId: string): Promise<ParticipantRow[]> {
+    return currentParticipantsQuery.all(this.#db, { tenantId, meetingId });
   }
 
   /** The same for many meetings at once. */
-  async liveIn(tenantId: string, meetingIds: readonly string[]): Promise<ParticipantRow[]> {
+  async currentParticipantsOf(tenantId: string, meetingIds: readonly string[]): Promise<ParticipantRow[]> {
     if (meetingIds.length === 0) return [];
     return await this.#db.selectFrom("meeting_participant").selectAll().where("tenant_id", "=", tenantId)
       .where("meeting_id", "in", meetingIds).where("state", "<>", "left").orderBy("id").execute();
@@ -107,7 +107,7 @@ export class MeetingStore {
       .execute();
   }
 
-  /** Prolongs a lease that still runs; `undefined` when it does not. */
+  /** Renews a lease; `undefined` if it has expired. */
   renew(
     tenantId: string,
     meetingId: string,
@@ -121,7 +121,7 @@ export class MeetingStore {
       .returningAll().executeTakeFirst();
   }
 
-  /** Whether somebody was ever sent out of a meeting. */
+  /** Whether the principal was ever removed from the meeting. */
   async wasRemoved(tenantId: string, meetingId: string, principalId: string): Promise<boolean> {
     const row = await this.#db.selectFrom("meeting_participant").select("id").where("tenant_id", "=", tenantId)
       .where("meeting_id", "=", meetingId).where("principal_id", "=", principalId).where("left_reason", "=", "removed")
@@ -129,7 +129,7 @@ export class MeetingStore {
     return row !== undefined;
   }
 
-  /** Of these principals, those who ever took part. */
+  /** Of these principals, those who ever joined. */
   async attendees(tenantId: string, meetingId: string, principalIds: readonly string[]): Promise<Set<string>> {
     const rows = await this.#db.selectFrom("meeting_participant").select("principal_id").distinct()
       .where("tenant_id", "=", tenantId).where("meeting_id", "=", meetingId).where("principal_id", "in", principalIds)
@@ -137,7 +137,7 @@ export class MeetingStore {
     return new Set(rows.map((row) => row.principal_id));
   }
 
-  /** Rooms in whose meetings these principals are now. */
+  /** Rooms with a meeting that these principals have joined or wait for. */
   async roomsWith(tenantId: string, principalIds: readonly string[]): Promise<string[]> {
     const rows = await this.#db.selectFrom("meeting_participant").select("room_id").distinct()
       .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("state", "<>", "left")
@@ -149,7 +149,7 @@ export class MeetingStore {
     await this.#db.insertInto("meeting_consent").values(row).onConflict((conflict) => conflict.doNothing()).execute();
   }
 
-  async consented(tenantId: string, meetingId: string, recordingId: string): Promise<string[]> {
+  async consentedIds(tenantId: string, meetingId: string, recordingId: string): Promise<string[]> {
     const rows = await this.#db.selectFrom("meeting_consent").select("principal_id").where("tenant_id", "=", tenantId)
       .where("meeting_id", "=", meetingId).where("recording_id", "=", recordingId).orderBy("principal_id").execute();
     return rows.map((row) => row.principal_id);
@@ -187,12 +187,12 @@ export class MeetingStore {
     return rows.map((row) => row.id);
   }
 
-  /** Removes meetings with all that hangs on them. */
+  /** Deletes meetings with their dependents. */
   async purge(tenantId: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     for (const table of ["meeting_segment", "meeting_consent", "meeting_participant"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("meeting_id", "in", ids).execute();
     }
-    await this.#db.deleteFrom("meeting").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("meeting").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 }

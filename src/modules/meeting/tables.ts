@@ -1,4 +1,4 @@
-// The rows of meetings, as made by migrations 0011 and 0025.
+// The rows of meetings.
 import type { PrincipalKind } from "@/core/actor.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { END_REASONS, LEAVE_REASONS, MEETING_KINDS, MEETING_ROLES, MEETING_STATES } from "./schema.ts";
@@ -10,7 +10,7 @@ export type MeetingRow = {
   title: string | null;
   kind: (typeof MEETING_KINDS)[number];
   state: (typeof MEETING_STATES)[number];
-  /** 1 while it rings or is active; a room has one such meeting at most. */
+  /** 1 while it rings or is active; unique in a room. */
   is_open: number;
   host_id: string;
   scheduled_for: string | null;
@@ -18,10 +18,10 @@ export type MeetingRow = {
   is_lobby: number;
   is_locked: number;
   agent_ids_json: string;
-  /** Who is rung; null where nobody ever was. */
+  /** Principals it rings for; null if it never rang. */
   ring_ids_json: string | null;
   ring_expires_at: string | null;
-  /** When it closes unless somebody is in it by then; null while somebody is. */
+  /** When it ends without participants; null while it has any. */
   close_at: string | null;
   recording_json: string | null;
   started_at: string | null;
@@ -45,7 +45,7 @@ export type ParticipantRow = {
   role: (typeof MEETING_ROLES)[number];
   state: "waiting" | "joined" | "left";
   is_muted: number;
-  /** Null while it is down. Of two in a meeting the one raised first is less. */
+  /** Null while it is lowered. Distinct in a meeting, in the order of raising. */
   hand_raised_at: string | null;
   capabilities_json: string;
   lease_expires_at: string;
@@ -55,7 +55,7 @@ export type ParticipantRow = {
   created_at: string;
 };
 
-/** A principal agreed to one recording. */
+/** The consent of a principal to one recording. */
 export type ConsentRow = {
   tenant_id: string;
   meeting_id: string;

@@ -1,25 +1,22 @@
-// Operations on messages.
+// Operations on messages, their reactions and pins.
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
-import { Again } from "@/core/fault.ts";
-import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
-import { type Context, defineOperation, Outcome, type Rate } from "@/core/operation.ts";
-import { pageOf } from "@/core/page.ts";
-import { type MessageNotifier, NOTIFY_JOB, NotifyPayload } from "./notifier.ts";
-import { pinOperations } from "./pin/api.ts";
-import type { PinService } from "./pin/service.ts";
-import { reactionOperations } from "./reaction/api.ts";
-import { REACTION_EVENTS } from "./reaction/schema.ts";
-import type { ReactionService } from "./reaction/service.ts";
-import { readingOperations } from "./reading/api.ts";
-import { READING_EVENTS } from "./reading/schema.ts";
-import type { ReadingService } from "./reading/service.ts";
+import { RetryTransaction } from "@/core/fault.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import type { ModuleApi } from "@/core/module.ts";
+import { type Context, defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
+import { pageSchema } from "@/core/page.ts";
+import { RoomId, Senders } from "@/modules/room/mod.ts";
+import type { PinService } from "./pins.ts";
+import type { ReactionService } from "./reactions.ts";
+import { readStateOperations } from "./read_state/api.ts";
+import { READ_STATE_EVENTS } from "./read_state/schema.ts";
+import type { ReadStateService } from "./read_state/service.ts";
 import { scheduledOperations } from "./scheduled/api.ts";
 import { SCHEDULED_EVENTS, ScheduledMessage } from "./scheduled/schema.ts";
-import { EXPIRE_JOB, type RetentionService } from "./retention/service.ts";
-import { type ScheduledService, SEND_JOB } from "./scheduled/service.ts";
+import type { ScheduledService } from "./scheduled/service.ts";
 import {
+  IncludeSenders,
   Message,
   MESSAGE_EVENTS,
   MessageDetail,
@@ -31,6 +28,9 @@ import {
   MessageSend,
   MessageUpdate,
   MessageVersion,
+  REACTION_EVENTS,
+  ReactionRef,
+  Reactions,
 } from "./schema.ts";
 import type { MessageSender } from "./sender.ts";
 import type { MessageService } from "./service.ts";
@@ -38,160 +38,216 @@ import type { MessageService } from "./service.ts";
 const PATH = "/v1/messages";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const MESSAGE = "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const REACTION_PATH = `${PATH}/:id/reactions/:key`;
 const byId = z.strictObject({ id: MessageId });
-
-/** What is counted about messages. */
-export type MessageMeter = {
-  received(): void;
-  /** A new message is on disk. */
-  committed(type: string, bytes: number, seconds: number): void;
-};
 
 type Deps = {
   sender: MessageSender;
   messages: MessageService;
   reactions: ReactionService;
   pins: PinService;
-  reading: ReadingService;
+  readState: ReadStateService;
   scheduled: ScheduledService;
-  retention: RetentionService;
-  notifier: MessageNotifier;
-  meter: MessageMeter;
-  rate: { human: Rate; agent: Rate };
+  metrics: Metrics;
+  rate: Rates;
 };
 
-/** The message module. */
-export function messageModule(deps: Deps): Module {
-  const { sender, messages, reactions, pins, reading, scheduled, retention, notifier, meter, rate } = deps;
+/** The public API of messages. */
+export function messageApi(deps: Deps): ModuleApi {
+  const { reactions, pins, readState, scheduled } = deps;
   return {
-    name: "message",
-    events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READING_EVENTS, ...SCHEDULED_EVENTS],
-    async purgeRoom(tenantId, roomId) {
-      await scheduled.purgeRoom(tenantId, roomId);
-      await messages.purgeRoom(tenantId, roomId);
+    tags: {
+      messages: "Messages, threads, reactions, pins and scheduled messages.",
+      unreads: "Unread counts of all rooms.",
     },
-    jobs: [
-      defineJob({
-        kind: NOTIFY_JOB,
-        payload: NotifyPayload,
-        run: ({ tenantId, payload }) => notifier.run(tenantId, payload),
-      }),
-      defineJob({
-        kind: EXPIRE_JOB,
-        payload: z.strictObject({ roomId: z.string() }),
-        run: ({ tenantId, payload }) => retention.expire(tenantId, payload.roomId),
-      }),
-      defineJob({
-        kind: SEND_JOB,
-        payload: z.strictObject({ id: z.string() }),
-        async run({ tenantId, payload }) {
-          const startedAt = performance.now();
-          const message = await scheduled.deliver(tenantId, payload.id);
-          if (message !== undefined) count(message, startedAt);
-        },
-      }),
-    ],
+    events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READ_STATE_EVENTS, ...SCHEDULED_EVENTS],
     operations: [
       ...reactionOperations(reactions),
       ...pinOperations(pins),
-      ...readingOperations(reading),
+      ...readStateOperations(readState),
       ...scheduledOperations(scheduled),
-      defineOperation({
-        name: "message.send",
-        summary: "Send a message",
-        description:
-          "201 = it is on disk and has its place in the room. With a clientMessageId a repeat is answered 200. " +
-          "With sendAt it is kept for later, which 202 and a ScheduledMessage say.",
-        access: { scope: "message.write", room: "member" },
-        http: { method: "POST", path: PATH, status: 201, also: [200, 202] },
-        input: MessageSend,
-        output: z.union([Message, ScheduledMessage]),
-        faults: ["not_found", "room_archived", "client_message_id_conflict", "limit_reached"],
-        example: { roomId: ROOM, text: "Hello, world", clientMessageId: "0c1f" },
-        rate,
-        overlaps: true,
-        async run(context, input) {
-          if (input.sendAt !== undefined) return await later(context, input);
-          const startedAt = performance.now();
-          const { message, isNew, json } = await sender.send(context, input).catch((thrown) => {
-            if (!(thrown instanceof Again)) meter.received();
-            throw thrown;
-          });
-          meter.received();
-          if (isNew) count(message, startedAt);
-          return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}`, json });
-        },
-      }),
-      defineOperation({
-        name: "message.list",
-        summary: "Read a page of a room's messages",
-        description: "Without an anchor the newest; `before`, `after` and `around` take a position or a message id.",
-        access: { scope: "message.read", room: "observer" },
-        http: { method: "GET", path: PATH, status: 200 },
-        input: MessageList,
-        output: Messages,
-        faults: ["not_found"],
-        example: { roomId: ROOM },
-        run: (context, input) => messages.list(context, input),
-      }),
-      defineOperation({
-        name: "message.read",
-        summary: "Read a message",
-        access: { scope: "message.read", room: "observer" },
-        http: { method: "GET", path: `${PATH}/:id`, status: 200 },
-        input: MessageRead,
-        output: MessageDetail,
-        faults: ["not_found"],
-        example: { id: MESSAGE },
-        run: (context, { id, include }) => messages.read(context, id, include),
-      }),
-      defineOperation({
-        name: "message.update",
-        summary: "Edit one's own message; what it said before stays in its history",
-        access: { scope: "message.write", room: "member" },
-        http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
-        input: MessageUpdate,
-        output: Message,
-        faults: ["not_found", "room_archived", "edit_window_closed", "version_mismatch"],
-        example: { id: MESSAGE, text: "Hello, world!" },
-        // Agents show their answers while they write them.
-        rate,
-        run: (context, input) => messages.update(context, input),
-      }),
-      defineOperation({
-        name: "message.delete",
-        summary: "Delete a message to a tombstone",
-        description: "What it said goes for good, also from its history and from the events that told of it.",
-        access: { scope: "message.write", room: "member" },
-        http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
-        input: byId,
-        output: z.void(),
-        faults: ["not_found", "room_archived"],
-        example: { id: MESSAGE },
-        run: (context, { id }) => messages.delete(context, id),
-      }),
-      defineOperation({
-        name: "message.history",
-        summary: "Read what a message said before it was edited, and says now",
-        access: { scope: "message.read", room: "observer" },
-        http: { method: "GET", path: `${PATH}/:id/history`, status: 200 },
-        input: MessageHistory,
-        output: pageOf(MessageVersion),
-        faults: ["not_found", "invalid_cursor"],
-        example: { id: MESSAGE },
-        run: (context, input) => messages.history(context, input),
-      }),
+      ...messageOperations(deps),
     ],
   };
+}
 
-  function count({ type, text }: Message, startedAt: number): void {
-    meter.committed(type, Buffer.byteLength(text ?? ""), (performance.now() - startedAt) / 1000);
-  }
+function messageOperations({ sender, messages, scheduled, metrics, rate }: Deps): Operation[] {
+  return [
+    defineOperation({
+      name: "message.send",
+      summary: "Send a message",
+      description:
+        "Returns 201 once the message is committed and has its position in the room. With `clientMessageId`, a " +
+        "repeated send returns 200. With `sendAt`, returns 202 and a ScheduledMessage.",
+      access: { scope: "message.write", room: "member" },
+      http: { method: "POST", path: PATH, status: 201, otherStatuses: [200, 202] },
+      input: MessageSend,
+      output: z.union([Message, ScheduledMessage]),
+      outputs: { 200: Message, 201: Message, 202: ScheduledMessage },
+      faults: ["not_found", "room_archived", "client_message_id_conflict", "limit_reached"],
+      example: { roomId: ROOM, text: "Hello, world", clientMessageId: "0c1f" },
+      rate,
+      concurrent: true,
+      async run(context, input) {
+        if (input.sendAt !== undefined) return await schedule(scheduled, context, input);
+        const startedAt = performance.now();
+        const { message, isNew, json } = await sender.send(context, input).catch((thrown) => {
+          if (!(thrown instanceof RetryTransaction)) metrics.messagesReceived.inc();
+          throw thrown;
+        });
+        metrics.messagesReceived.inc();
+        if (isNew) countCommitted(metrics, message, startedAt);
+        return new Outcome(message, { status: isNew ? 201 : 200, location: `${PATH}/${message.id}`, json });
+      },
+    }),
+    defineOperation({
+      name: "message.list",
+      summary: "List messages of a room",
+      description:
+        "Without an anchor, lists the newest messages; `before`, `after` and `around` take a position or a " +
+        "message id.",
+      access: { scope: "message.read", room: "observer" },
+      http: { method: "GET", path: PATH, status: 200 },
+      input: MessageList,
+      output: Messages,
+      faults: ["not_found"],
+      example: { roomId: ROOM },
+      run: (context, input) => messages.list(context, input),
+    }),
+    defineOperation({
+      name: "message.read",
+      summary: "Get a message",
+      access: { scope: "message.read", room: "observer" },
+      http: { method: "GET", path: `${PATH}/:id`, status: 200 },
+      input: MessageRead,
+      output: MessageDetail,
+      faults: ["not_found"],
+      example: { id: MESSAGE },
+      run: (context, { id, include }) => messages.read(context, id, include),
+    }),
+    defineOperation({
+      name: "message.update",
+      summary: "Update a message of the caller; earlier versions are stored in its history",
+      access: { scope: "message.write", room: "member" },
+      http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
+      input: MessageUpdate,
+      output: Message,
+      faults: ["not_found", "room_archived", "edit_window_closed", "version_mismatch"],
+      example: { id: MESSAGE, text: "Hello, world!" },
+      // Agents stream their responses as edits, so updates have the rate of sends.
+      rate,
+      run: (context, input) => messages.update(context, input),
+    }),
+    defineOperation({
+      name: "message.delete",
+      summary: "Delete a message",
+      description:
+        "The message becomes a tombstone: its content is deleted permanently, also from its history and from " +
+        "stored events.",
+      access: { scope: "message.write", room: "member" },
+      http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
+      input: byId,
+      output: z.void(),
+      faults: ["not_found", "room_archived"],
+      example: { id: MESSAGE },
+      run: (context, { id }) => messages.delete(context, id),
+    }),
+    defineOperation({
+      name: "message.history",
+      summary: "List the versions of a message, including the current one",
+      access: { scope: "message.read", room: "observer" },
+      http: { method: "GET", path: `${PATH}/:id/history`, status: 200 },
+      input: MessageHistory,
+      output: pageSchema(MessageVersion),
+      faults: ["not_found", "invalid_cursor"],
+      example: { id: MESSAGE },
+      run: (context, input) => messages.history(context, input),
+    }),
+  ];
+}
 
-  async function later(context: Context, input: MessageSend): Promise<Outcome<Message | ScheduledMessage>> {
-    const kept = await scheduled.schedule(context, input);
-    return "sendAt" in kept
-      ? new Outcome(kept, { status: 202, location: `${PATH}/scheduled/${kept.id}` })
-      : new Outcome(kept, { status: 200, location: `${PATH}/${kept.id}` });
-  }
+function reactionOperations(reactions: ReactionService): Operation[] {
+  return [
+    defineOperation({
+      name: "reaction.add",
+      summary: "Add a reaction of the caller to a message; idempotent",
+      access: { scope: "message.write", room: "member" },
+      http: { method: "PUT", path: REACTION_PATH, status: 200 },
+      input: ReactionRef,
+      output: Reactions,
+      faults: ["not_found", "room_archived", "reaction_limit"],
+      example: { id: MESSAGE, key: "👍" },
+      async run(context, input) {
+        return { reactions: await reactions.add(context, input) };
+      },
+    }),
+    defineOperation({
+      name: "reaction.remove",
+      summary: "Remove a reaction of the caller from a message; idempotent",
+      access: { scope: "message.write", room: "member" },
+      http: { method: "DELETE", path: REACTION_PATH, status: 204 },
+      input: ReactionRef,
+      output: z.void(),
+      faults: ["not_found", "room_archived"],
+      example: { id: MESSAGE, key: "👍" },
+      run: (context, input) => reactions.remove(context, input),
+    }),
+  ];
+}
+
+function pinOperations(pins: PinService): Operation[] {
+  return [
+    defineOperation({
+      name: "pin.add",
+      summary: "Pin a message; at most 100 per room",
+      access: { scope: "message.write", room: "moderator", direct: "member" },
+      http: { method: "PUT", path: `${PATH}/:id/pin`, status: 204 },
+      input: byId,
+      output: z.void(),
+      faults: ["not_found", "room_archived", "limit_reached"],
+      example: { id: MESSAGE },
+      run: (context, { id }) => pins.set(context, id, true),
+    }),
+    defineOperation({
+      name: "pin.remove",
+      summary: "Unpin a message",
+      access: { scope: "message.write", room: "moderator", direct: "member" },
+      http: { method: "DELETE", path: `${PATH}/:id/pin`, status: 204 },
+      input: byId,
+      output: z.void(),
+      faults: ["not_found", "room_archived"],
+      example: { id: MESSAGE },
+      run: (context, { id }) => pins.set(context, id, false),
+    }),
+    defineOperation({
+      name: "pin.list",
+      summary: "List the pinned messages of a room, most recently pinned first",
+      access: { scope: "message.read", room: "observer" },
+      http: { method: "GET", path: "/v1/rooms/:id/pins", status: 200 },
+      input: z.strictObject({ id: RoomId, include: IncludeSenders }),
+      output: z.object({ items: z.array(Message), senders: Senders }).meta({ id: "Pins" }),
+      faults: ["not_found"],
+      example: { id: ROOM },
+      run: (context, { id, include }) => pins.list(context, id, include),
+    }),
+  ];
+}
+
+async function schedule(
+  scheduled: ScheduledService,
+  context: Context,
+  input: MessageSend,
+): Promise<Outcome<Message | ScheduledMessage>> {
+  const result = await scheduled.schedule(context, input);
+  return "sendAt" in result
+    ? new Outcome(result, { status: 202, location: `${PATH}/scheduled/${result.id}` })
+    : new Outcome(result, { status: 200, location: `${PATH}/${result.id}` });
+}
+
+/** Counts a new message after its commit; `startedAt` is a time of `performance.now()`. */
+export function countCommitted(metrics: Metrics, { type, text }: Message, startedAt: number): void {
+  metrics.messagesSent.inc();
+  metrics.messagesByType.inc({ type });
+  metrics.messageSize.observe(Buffer.byteLength(text ?? ""));
+  metrics.messageLatency.observe((performance.now() - startedAt) / 1000);
 }

@@ -1,36 +1,133 @@
-// Mentions: who may be named in a room, and who may call everybody.
+// Mentions: whom a message may mention, and which handles a text names.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { mayName, type Pass, type RoomGate } from "@/modules/room/mod.ts";
-import type { Mentions } from "./schema.ts";
+import { MENTION_ALL_HANDLES } from "@/modules/identity/mod.ts";
+import { canMention, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
+import type { AnyDatabase } from "@/ports/store.ts";
+import { type Mentions, MENTIONS_MAX } from "./schema.ts";
 
 /** Above this many members only moderators may mention everybody. */
 const ROOM_MENTION_MEMBERS = 100;
+/** The start or the end of a code block in Markdown. */
+const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+/** Not within a word, an address or a path, not escaped, and no longer than a handle can be. */
+const HANDLE = /(?<![\p{L}\p{N}._@/\\-])@([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/gu;
 
-/** Throws unless everybody mentioned exists and sees the room. Costs nothing where nobody is. */
-export async function checkMentions(
-  gate: RoomGate,
+/** Throws unless every mentioned principal exists and can see the room. No query without mentions. */
+export async function assertCanMention(
+  db: AnyDatabase,
+  roomAccess: RoomAccess,
   actor: Actor,
-  { room, role }: Pass,
+  { room, role }: SendGrant,
   { principalIds, room: everybody }: Mentions,
 ): Promise<void> {
-  if (
-    everybody && room.member_count > ROOM_MENTION_MEMBERS && !isAtLeast(ROOM_ROLES, role ?? "observer", "moderator")
-  ) {
+  if (everybody && !canMentionAll({ room, role })) {
     throw new Fault(
       "forbidden",
-      `/mentions/room: above ${ROOM_MENTION_MEMBERS} members only moderators mention everybody`,
+      `/mentions/room: in rooms with more than ${ROOM_MENTION_MEMBERS} members only moderators can mention everybody`,
     );
   }
   if (principalIds.length === 0) return;
-  const seeing = [...(await gate.seeing(room, principalIds)).values()];
-  const fit = new Set(seeing.filter((visitor) => mayName(actor, visitor)).map(({ id }) => id));
-  const errors = principalIds.flatMap((id, place) =>
-    fit.has(id)
+  const viewers = [...(await roomAccess.filterViewers(room, principalIds, db)).values()];
+  const allowed = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
+  const errors = principalIds.flatMap((id, index) =>
+    allowed.has(id)
       ? []
-      : [{ pointer: `/mentions/principalIds/${place}`, code: "not_found", detail: `Nobody here is ${id}` }]
+      : [{ pointer: `/mentions/principalIds/${index}`, code: "not_found", detail: `No principal ${id} in this room` }]
   );
   const first = errors[0];
   if (first === undefined) return;
-  throw new Fault("validation_failed", `${first.pointer}: nobody who sees the room has this id`, { errors });
+  throw new Fault("validation_failed", `${first.pointer}: no principal with this id can see the room`, { errors });
+}
+
+/**
+ * Adds the mentions of the text: `@handle` of members visible to the caller, and `@all` or `@here` where the caller may use
+ * it. Unknown names remain text.
+ */
+export async function addHandleMentions(
+  db: AnyDatabase,
+  roomAccess: RoomAccess,
+  actor: Actor,
+  grant: SendGrant,
+  { text, format }: { text: string; format: "markdown" | "plain" },
+  { principalIds, room: everybody }: Mentions,
+): Promise<Mentions> {
+  const handles = handlesIn(text, format);
+  if (handles.length === 0) return { principalIds, room: everybody };
+  const members = await roomAccess.membersByHandle(actor, grant.room, handles.flat(), db);
+  const ids = handles.flatMap((readings) => members.get(readings.find((handle) => members.has(handle)) ?? "") ?? []);
+  const isForAll = handles.some((readings) => readings.some((handle) => MENTION_ALL_HANDLES.includes(handle)));
+  return {
+    principalIds: [...new Set([...principalIds, ...ids])].slice(0, Math.max(MENTIONS_MAX, principalIds.length)),
+    room: everybody || (isForAll && canMentionAll(grant)),
+  };
+}
+
+function canMentionAll({ room, role }: SendGrant): boolean {
+  return room.member_count <= ROOM_MENTION_MEMBERS || isAtLeast(ROOM_ROLES, role ?? "observer", "moderator");
+}
+
+/**
+ * The distinct handles in a text in the order of their first use, at most `MENTIONS_MAX`. Each is a list of possible
+ * readings, because a dot or hyphen at the end may belong to the sentence.
+ */
+export function handlesIn(text: string, format: "markdown" | "plain"): string[][] {
+  if (!text.includes("@")) return [];
+  const found = new Map<string, string[]>();
+  for (const part of format === "plain" ? [text] : outsideCode(text)) {
+    for (const [, handle = ""] of part.matchAll(HANDLE)) {
+      const whole = handle.toLowerCase();
+      const trimmed = whole.replace(/[._-]{1,64}$/, "");
+      found.set(whole, [whole, trimmed].filter((reading, n) => reading !== "" && (n === 0 || reading !== whole)));
+      if (found.size >= MENTIONS_MAX) return [...found.values()];
+    }
+  }
+  return [...found.values()];
+}
+
+/** The parts of a Markdown text that are not code: neither in fences nor between backticks. */
+function outsideCode(text: string): string[] {
+  const parts: string[] = [];
+  let open: string[] = [];
+  let fence: string | undefined;
+  const close = (): void => {
+    parts.push(...outsideSpans(open.join("\n")));
+    open = [];
+  };
+  for (const line of text.split("\n")) {
+    const mark = FENCE.exec(line)?.[1];
+    if (fence === undefined) {
+      // Backticks after those of a fence make it a code span.
+      if (mark === undefined || (mark[0] === "`" && line.trimStart().slice(mark.length).includes("`"))) open.push(line);
+      else {
+        close();
+        fence = mark;
+      }
+    } else if (mark?.startsWith(fence) && line.trim() === mark) fence = undefined;
+  }
+  close();
+  return parts;
+}
+
+/** The parts of a text outside of code spans, which two runs of the same number of backticks enclose. */
+function outsideSpans(text: string): string[] {
+  const runs = [...text.matchAll(/`+/g)].map((run) => ({ at: run.index, length: run[0].length }));
+  // From the end, so that each run finds the next one of its length in constant time.
+  const next = new Map<number, number>();
+  const closing: (number | undefined)[] = new Array(runs.length);
+  for (const [n, { length }] of [...runs.entries()].reverse()) {
+    closing[n] = next.get(length);
+    next.set(length, n);
+  }
+  const parts: string[] = [];
+  let start = 0;
+  for (let n = 0; n < runs.length; n++) {
+    const end = closing[n];
+    const [run, last] = [runs[n], end === undefined ? undefined : runs[end]];
+    if (end === undefined || run === undefined || last === undefined) continue;
+    parts.push(text.slice(start, run.at));
+    start = last.at + last.length;
+    n = end;
+  }
+  return [...parts, text.slice(start)];
 }

@@ -1,18 +1,25 @@
-// Messages: what people and agents say in rooms, each at one place of the room's line; with all that hangs on them.
-export { messageModule } from "./api.ts";
-export { MessageFinder } from "./finder.ts";
-export { MessageNotifier } from "./notifier.ts";
-export { PinService } from "./pin/service.ts";
+// Messages in rooms, each at one position of the room's stream, with threads, reactions, pins and read positions.
+export { MessageAccess } from "./message_access.ts";
+export { createLastMessageReader } from "./last_message_store.ts";
+export { messageModule } from "./module.ts";
 export { mentionRows, presentMessage } from "./presenter.ts";
-export { ReactionService } from "./reaction/service.ts";
-export { Unread } from "./reading/schema.ts";
-export { presentUnread, ReadingService } from "./reading/service.ts";
-export { RetentionService } from "./retention/service.ts";
-export { ScheduledService } from "./scheduled/service.ts";
-export { Message, MESSAGE_TYPES, MessageId } from "./schema.ts";
-export { fileOwner, MessageSender } from "./sender.ts";
-export { MessageService } from "./service.ts";
-export { EVERYBODY, type MessageRow, MessageStore, type MessageTables } from "./store.ts";
-export { UnreadCounter } from "./reading/counts.ts";
-export { REACTION_KINDS_MAX, ReactionKey } from "./reaction/schema.ts";
-export { Mentions, MENTIONS_MAX, MessageFile, TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "./schema.ts";
+
+export { UnreadCounter } from "./read_state/unread_counts.ts";
+export { Unread } from "./read_state/schema.ts";
+export { presentUnread } from "./read_state/service.ts";
+export {
+  IncludeSenders,
+  Mentions,
+  MENTIONS_MAX,
+  Message,
+  MESSAGE_TYPES,
+  MessageFile,
+  MessageId,
+  MessageType,
+  REACTION_KINDS_MAX,
+  ReactionKey,
+  TEXT_MAX_BYTES,
+  TEXT_MAX_CODE_POINTS,
+} from "./schema.ts";
+export { fileOwner } from "./sender.ts";
+export { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";

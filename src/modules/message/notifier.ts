@@ -1,48 +1,51 @@
-// Who is notified of a message: those it mentions, the others of a direct room, those who take part in its thread.
+// Notifications of messages: to mentioned principals, the members of a direct room, and the authors in a thread.
 import { z } from "@zod/zod";
+import { type Clock, MINUTE_MS } from "@/core/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
-import { byPages } from "@/core/page.ts";
+import { paginate } from "@/core/page.ts";
 import type { NotificationDraft, NotificationService } from "@/modules/notification/mod.ts";
 import {
   type AgentPolicy,
   hiddenUpTo,
   isMuted,
-  type RoomGate,
+  type RoomAccess,
   type RoomRow,
   RoomStore,
-  type Visitor,
+  type RoomViewer,
+  wantsNotification,
 } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { Mentions } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 export const NOTIFY_JOB = "message.notify";
-/** People looked at and told in one transaction. */
+/** Recipients per transaction. */
 const PAGE = 200;
-/** How long it counts that an agent has woken another. */
-const TURNS_MS = 5 * 60_000;
-const NOBODY = JSON.stringify({ principalIds: [], room: false });
+/** How long a notification from one agent to another counts against `maxAgentTurns`. */
+const AGENT_TURNS_WINDOW_MS = 5 * MINUTE_MS;
+const NO_MENTIONS_JSON = JSON.stringify({ principalIds: [], room: false });
 
 export const NotifyPayload = z.strictObject({
   messageId: z.string(),
-  /** Those an edit mentions who were not mentioned before; absent for a new message. */
+  /** Mentions that an edit added; absent for a new message. */
   mentioned: Mentions.optional(),
 });
 type NotifyPayload = z.output<typeof NotifyPayload>;
 
-/** Whether a message is anybody's business in particular. A plain message in a channel is not, and a notice never. */
-export function isTold(row: MessageRow, roomKind: string | undefined): boolean {
+/** Whether a message has recipients to notify. A plain message in a channel has none, and a notice never has. */
+export function needsNotification(row: MessageRow, roomKind: string | undefined): boolean {
   if (row.type === "notice" || row.type === "system") return false;
-  return row.thread_id !== null || row.reply_to_id !== null || roomKind === "direct" || row.mentions_json !== NOBODY;
+  return row.thread_id !== null || row.reply_to_id !== null || roomKind === "direct" ||
+    row.mentions_json !== NO_MENTIONS_JSON;
 }
 
-/** The job that tells of a new message; `undefined` where nobody needs to be told. */
-export function noticeJob(row: MessageRow, roomKind: string | undefined): JobDraft | undefined {
-  if (!isTold(row, roomKind)) return undefined;
+/** The job that notifies of a new message; `undefined` if there is nobody to notify. */
+export function notifyJob(row: MessageRow, roomKind: string | undefined): JobDraft | undefined {
+  if (!needsNotification(row, roomKind)) return undefined;
   return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id } };
 }
 
-/** The job that tells those whom an edit newly mentions. */
+/** The job that notifies principals whom an edit newly mentions. */
 export function mentionJob(row: MessageRow, before: Mentions, after: Mentions): JobDraft | undefined {
   const known = new Set(before.principalIds);
   const mentioned = {
@@ -53,7 +56,7 @@ export function mentionJob(row: MessageRow, before: Mentions, after: Mentions): 
   return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id, mentioned } };
 }
 
-type Deps = { store: Store<MessageTables>; gate: RoomGate; notifications: NotificationService };
+type Deps = { store: Store<MessageTables>; clock: Clock; roomAccess: RoomAccess; notifications: NotificationService };
 type Kind = "mention" | "reply" | "direct_message";
 
 export class MessageNotifier {
@@ -63,43 +66,42 @@ export class MessageNotifier {
     this.#deps = deps;
   }
 
-  /** Tells of a message as it is now. Safe to repeat: one source makes one notification. */
+  /** Notifies of a message in its current state. Idempotent: one source creates one notification. */
   async run(tenantId: string, { messageId, mentioned }: NotifyPayload): Promise<void> {
-    const row = await this.#find(tenantId, messageId);
-    // An earlier run may have told of it, and been cut off before it looked again.
-    if (row === undefined) return await this.#deps.notifications.retract(tenantId, "message_id", messageId);
-    const kinds = await this.#concerned(row, mentioned);
+    const row = await this.#findActive(tenantId, messageId);
+    // An earlier run may have notified and been interrupted before its check for a deletion.
+    if (row === undefined) return await this.#deps.notifications.withdraw(tenantId, "message_id", messageId);
+    const kinds = await this.#recipients(row, mentioned);
     const mentions = mentioned ?? Mentions.parse(JSON.parse(row.mentions_json));
-    if (mentions.room) await this.#tellEverybody(row, kinds, mentioned !== undefined);
+    if (mentions.room) await this.#notifyAllMembers(row, kinds, mentioned !== undefined);
     const rest = [...kinds];
     for (let at = 0; at < rest.length; at += PAGE) {
-      await this.#tell(row, new Map(rest.slice(at, at + PAGE)), mentioned !== undefined);
+      await this.#notify(row, new Map(rest.slice(at, at + PAGE)), mentioned !== undefined);
     }
-    // Whoever deleted it meanwhile took back only what had been told by then.
-    if (await this.#find(tenantId, messageId) === undefined) {
-      await this.#deps.notifications.retract(tenantId, "message_id", messageId);
+    // A concurrent deletion withdrew only the notifications that existed by then.
+    if (await this.#findActive(tenantId, messageId) === undefined) {
+      await this.#deps.notifications.withdraw(tenantId, "message_id", messageId);
     }
   }
 
-  /** A message that is there still. */
-  async #find(tenantId: string, id: string): Promise<MessageRow | undefined> {
+  async #findActive(tenantId: string, id: string): Promise<MessageRow | undefined> {
     const row = await new MessageStore(this.#deps.store.db).find(tenantId, id);
     return row?.deleted_at === null ? row : undefined;
   }
 
-  /** Tells all members, page by page, and takes them out of `kinds`. */
-  async #tellEverybody(row: MessageRow, kinds: Map<string, Kind>, isEdit: boolean): Promise<void> {
+  /** Notifies all members, page by page, and removes them from `kinds`. */
+  async #notifyAllMembers(row: MessageRow, kinds: Map<string, Kind>, isEdit: boolean): Promise<void> {
     const rooms = new RoomStore(this.#deps.store.db);
     const read = (last?: { principal_id: string }) =>
       rooms.members(row.tenant_id, row.room_id, {}, last?.principal_id, PAGE);
-    for await (const page of byPages(PAGE, read)) {
-      await this.#tell(row, new Map(page.map((member) => [member.principal_id, "mention"])), isEdit);
+    for await (const page of paginate(PAGE, read)) {
+      await this.#notify(row, new Map(page.map((member) => [member.principal_id, "mention"])), isEdit);
       for (const member of page) kinds.delete(member.principal_id);
     }
   }
 
-  /** By name, each for the most pressing of their reasons. */
-  async #concerned(row: MessageRow, mentioned: Mentions | undefined): Promise<Map<string, Kind>> {
+  /** Recipients by id, each with the most important reason. */
+  async #recipients(row: MessageRow, mentioned: Mentions | undefined): Promise<Map<string, Kind>> {
     if (mentioned !== undefined) return new Map(mentioned.principalIds.map((id) => [id, "mention"]));
     const messages = new MessageStore(this.#deps.store.db);
     const rooms = new RoomStore(this.#deps.store.db);
@@ -118,27 +120,32 @@ export class MessageNotifier {
     return kinds;
   }
 
-  /** Tells those who see the message now and have not read that far; whom an edit mentions has read it as it was. */
-  async #tell(row: MessageRow, kinds: ReadonlyMap<string, Kind>, isEdit: boolean): Promise<void> {
-    const { store, gate, notifications } = this.#deps;
+  /**
+   * Notifies those recipients who can see the message now and have not read it yet. Mentions of an edit are notified
+   * regardless of the read position, which is about the earlier version.
+   */
+  async #notify(row: MessageRow, kinds: ReadonlyMap<string, Kind>, isEdit: boolean): Promise<void> {
+    const { store, clock, roomAccess, notifications } = this.#deps;
+    const now = clock.now();
     await store.write(async (tx) => {
       const room = await new RoomStore(tx.db).find(row.tenant_id, row.room_id);
       if (room === undefined || room.state === "deleted") return;
-      const seeing = await gate.seeing(room, [...kinds.keys()]);
-      const isNew = ({ last_read_seq }: Visitor): boolean => isEdit || (last_read_seq ?? 0) < row.seq;
-      const isSeen = ({ my_joined_seq, owner_joined_seq }: Visitor): boolean =>
+      const viewers = await roomAccess.filterViewers(room, [...kinds.keys()], tx.db);
+      const isNew = ({ last_read_seq }: RoomViewer): boolean => isEdit || (last_read_seq ?? 0) < row.seq;
+      const isVisible = ({ my_joined_seq, owner_joined_seq }: RoomViewer): boolean =>
         row.seq > hiddenUpTo({ room: { ...room, my_joined_seq, owner_joined_seq } });
-      const kindOf = (visitor: Visitor): Kind => kinds.get(visitor.id) ?? "mention";
-      const told: Visitor[] = [];
-      for (const visitor of seeing.values()) {
-        if (!isNew(visitor) || !isSeen(visitor)) continue;
-        if (!isWoken(visitor, room, kindOf(visitor), row.sender_kind)) continue;
-        if (!await this.#isTired(visitor, room, row)) told.push(visitor);
+      const kindOf = (viewer: RoomViewer): Kind => kinds.get(viewer.id) ?? "mention";
+      const recipients: RoomViewer[] = [];
+      for (const viewer of viewers.values()) {
+        if (!isNew(viewer) || !isVisible(viewer)) continue;
+        if (!wantsNotification(viewer, kindOf(viewer) === "mention", now)) continue;
+        if (!triggersAgent(viewer, room, kindOf(viewer), row.sender_kind)) continue;
+        if (!await this.#agentTurnLimitReached(tx.db, viewer, room, row)) recipients.push(viewer);
       }
-      const byKind = Map.groupBy(told, kindOf);
-      await notifications.notify(...[...byKind].map(([kind, visitors]): NotificationDraft => ({
+      const byKind = Map.groupBy(recipients, kindOf);
+      await notifications.notify(...[...byKind].map(([kind, ofKind]): NotificationDraft => ({
         tenantId: row.tenant_id,
-        principalIds: visitors.map((visitor) => visitor.id),
+        principalIds: ofKind.map(({ id }) => id),
         kind,
         actor: { principalId: row.sender_id, kind: row.sender_kind },
         roomId: row.room_id,
@@ -148,30 +155,32 @@ export class MessageNotifier {
     });
   }
 
-  /** Whether agents have woken an agent here as often as the room lets them since a person last wrote. */
-  async #isTired(
-    { id, kind }: Visitor,
+  /** Whether agents have notified an agent here `maxAgentTurns` times since the last message of a person. */
+  async #agentTurnLimitReached(
+    db: AnyDatabase,
+    { id, kind }: RoomViewer,
     room: Pick<RoomRow, "agent_policy_json">,
     { tenant_id: tenantId, room_id: roomId, sender_kind: senderKind }: MessageRow,
   ): Promise<boolean> {
     if (kind !== "agent" || senderKind !== "agent") return false;
-    const { store, notifications } = this.#deps;
+    const { notifications } = this.#deps;
     const { maxAgentTurns }: AgentPolicy = JSON.parse(room.agent_policy_json);
-    const turns = await notifications.toldOf(
+    const turns = await notifications.recentSeqs(
       { tenantId, principalId: id, roomId, actorKind: "agent" },
-      TURNS_MS,
+      AGENT_TURNS_WINDOW_MS,
       maxAgentTurns,
+      db,
     );
     if (turns.length < maxAgentTurns) return false;
-    // Where none is ever allowed, nobody has written after the first of them.
+    // With a limit of 0 there is no first turn, so the limit is always reached.
     const first = turns.at(-1) ?? Number.MAX_SAFE_INTEGER;
-    return !await new MessageStore(store.db).hasFrom(tenantId, roomId, "human", first);
+    return !await new MessageStore(db).hasMessageAfter(tenantId, roomId, "human", first);
   }
 }
 
-/** Whether an agent is to hear of a message: not of what agents write to it without a mention, unless the room wants it to. */
-function isWoken(
-  { id, kind }: Visitor,
+/** Whether a message notifies an agent: messages of agents only with a mention, unless the room's policy is `all`. */
+function triggersAgent(
+  { id, kind }: RoomViewer,
   room: Pick<RoomRow, "agent_policy_json">,
   reason: Kind,
   senderKind: MessageRow["sender_kind"],

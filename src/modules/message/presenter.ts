@@ -1,13 +1,13 @@
-// Messages as JSON, and what a send turns into.
+// Messages as JSON, and the events and mention rows of a message.
 import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
 import type { Message, Reaction } from "./schema.ts";
-import { EVERYBODY, type MentionRow, type MessageRow, type MessageStore } from "./store.ts";
+import { MENTION_ALL, type MentionRow, type MessageRow, type MessageStore } from "./store.ts";
 
-/** What a row keeps as JSON. */
+/** The columns that store JSON. */
 type Parts = Pick<Message, "mentions" | "files" | "metadata">;
 
-/** A message as everybody sees it. A new one has no reactions, and its parts are at hand. */
+/** A message in a form that is the same for all readers. Callers that have the parsed `parts` pass them. */
 export function presentMessage(row: MessageRow, reactions: Reaction[] = [], parts = partsOf(row)): Message {
   return {
     id: row.id,
@@ -44,7 +44,7 @@ function partsOf(row: MessageRow): Parts {
   };
 }
 
-/** Messages with their reactions, as `readerId` sees them. */
+/** Messages with their reactions, as seen by `readerId`. */
 export async function presentMessages(
   messages: MessageStore,
   tenantId: string,
@@ -55,27 +55,27 @@ export async function presentMessages(
   return rows.map((row) => presentMessage(row, reactions.get(row.id)));
 }
 
-/** The event that something became of a message; who may not see the message does not see the event. */
-export function changed(
+/** An event about a message; readers who may not see the message get it without content. */
+export function messageEvent(
   actor: Pick<Actor, "principalId" | "kind">,
   row: MessageRow,
   type: string,
   data: unknown,
 ): EventDraft {
   const stream = roomStream(row.room_id);
-  return { tenantId: row.tenant_id, stream, type, actor, data, effect: { kind: "about", seq: row.seq } };
+  return { tenantId: row.tenant_id, stream, type, actor, data, effect: { kind: "concerns", seq: row.seq } };
 }
 
-/** Reactions as events carry them. */
-export function shared(reactions: readonly Reaction[] = []): Reaction[] {
+/** Reactions in events, which are the same for all recipients. */
+export function sharedReactions(reactions: readonly Reaction[] = []): Reaction[] {
   return reactions.map(({ key, count }) => ({ key, count }));
 }
 
-/** The rows that make a message's mentions countable. */
+/** Rows for counting the mentions of a message. */
 export function mentionRows(row: MessageRow, { principalIds, room }: Message["mentions"]): MentionRow[] {
   if (principalIds.length === 0 && !room) return [];
   const ids = new Set(principalIds);
-  if (room) ids.add(EVERYBODY);
+  if (room) ids.add(MENTION_ALL);
   return [...ids].map((principal_id) => ({
     tenant_id: row.tenant_id,
     room_id: row.room_id,

@@ -1,56 +1,72 @@
-// Messages as seen from outside, and the events they cause.
+// Messages and reactions in the API, and their events.
 import { z } from "@zod/zod";
-import { PRINCIPAL_KINDS } from "@/core/actor.ts";
-import { type EventType, HIDDEN_TYPE } from "@/core/event.ts";
+import { PrincipalKind } from "@/core/actor.ts";
+import { Emoji } from "@/core/name.ts";
+import { type EventType, eventTypes } from "@/core/event.ts";
+import { REDACTED_TYPE } from "@/core/event_view.ts";
+import { changesSchema } from "@/core/event_data.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { FileIds } from "@/modules/file/mod.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
-import { Metadata, RoomId } from "@/modules/room/mod.ts";
+import { Metadata, RoomId, Senders } from "@/modules/room/mod.ts";
 
 export const MESSAGE_TYPES = ["text", "notice", "system", "file", "custom"] as const;
+export const MessageType = z.enum(MESSAGE_TYPES).meta({ id: "MessageType" });
 export const TEXT_MAX_CODE_POINTS = 16_000;
 export const TEXT_MAX_BYTES = 64_000;
 export const MENTIONS_MAX = 50;
+/** How many principals a reaction of a message names. */
+export const REACTORS_SHOWN = 10;
 
-export const MessageId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "1 to 64 of A-Z a-z 0-9 _ -");
+export const MessageId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 
 const Text = z.string().superRefine((text, context) => {
-  // Bytes first: most texts are short, and only long ones are worth counting in code points.
+  // Most texts are short; only longer ones are encoded and counted in code points.
   if (text.length * 3 <= TEXT_MAX_CODE_POINTS) return;
   const bytes = new TextEncoder().encode(text).length;
-  if (bytes > TEXT_MAX_BYTES) context.addIssue(`at most ${TEXT_MAX_BYTES} bytes of UTF-8, this has ${bytes}`);
+  if (bytes > TEXT_MAX_BYTES) context.addIssue(`expected at most ${TEXT_MAX_BYTES} bytes of UTF-8, received ${bytes}`);
   const codePoints = [...text].length;
   if (codePoints > TEXT_MAX_CODE_POINTS) {
-    context.addIssue(`at most ${TEXT_MAX_CODE_POINTS} characters, this has ${codePoints}`);
+    context.addIssue(`expected at most ${TEXT_MAX_CODE_POINTS} characters, received ${codePoints}`);
   }
 }).meta({
   description: `At most ${TEXT_MAX_CODE_POINTS} characters and ${TEXT_MAX_BYTES} bytes`,
   maxLength: TEXT_MAX_CODE_POINTS,
 });
 
-const Format = z.enum(["markdown", "plain"]);
+const Format = z.enum(["markdown", "plain"]).meta({ id: "MessageFormat" });
 
 export const Mentions = z.strictObject({
-  principalIds: z.array(PrincipalId).max(MENTIONS_MAX).default([]),
-  room: z.boolean().default(false).describe("Everybody; above 100 members only moderators may"),
+  principalIds: z.array(PrincipalId).max(MENTIONS_MAX).default([]).describe(
+    "Principals to mention; each is notified once",
+  ),
+  room: z.boolean().default(false).describe(
+    "Mention everybody; in rooms with more than 100 members only moderators can",
+  ),
 }).meta({ id: "Mentions" });
 export type Mentions = z.output<typeof Mentions>;
 
 export const MessageFile = z.object({
   id: z.string(),
-  name: z.string(),
-  contentType: z.string(),
+  name: z.string().describe("File name"),
+  contentType: z.string().describe("Media type of the content"),
   size: z.int().describe("Bytes"),
-  width: z.int().nullable().describe("Pixels, of an image"),
-  height: z.int().nullable(),
+  width: z.int().nullable().describe("Width in pixels; images only"),
+  height: z.int().nullable().describe("Height in pixels; images only"),
 }).meta({ id: "MessageFile" });
 export type MessageFile = z.output<typeof MessageFile>;
 
 export const Reaction = z.object({
-  key: z.string(),
-  count: z.int(),
-  me: z.boolean().optional().describe("Whether I am among them; absent in events, which are the same for everybody"),
+  key: z.string().describe("The emoji, or a name such as `:shipit:`"),
+  count: z.int().describe("Number of principals with this reaction"),
+  me: z.boolean().optional().describe(
+    "Whether the caller is one of them; absent in events, which are the same for all recipients",
+  ),
+  principalIds: z.array(PrincipalId).max(REACTORS_SHOWN).optional().describe(
+    `First principals with this reaction, at most ${REACTORS_SHOWN}, in the order of their reactions; absent ` +
+      "in events, which name the principal that added or removed the reaction",
+  ),
 }).meta({ id: "Reaction" });
 export type Reaction = z.output<typeof Reaction>;
 
@@ -58,53 +74,64 @@ export const Message = z.object({
   id: MessageId,
   roomId: RoomId,
   seq: z.int().describe("Position of the message in its room's stream"),
-  senderId: PrincipalId,
-  senderKind: z.enum(PRINCIPAL_KINDS),
-  type: z.enum(MESSAGE_TYPES),
-  text: z.string().nullable().describe("null once deleted"),
+  senderId: PrincipalId.describe("Principal that sent it"),
+  senderKind: PrincipalKind,
+  type: MessageType,
+  text: z.string().nullable().describe("Text of the message; null once deleted"),
   format: Format,
-  threadId: MessageId.nullable().describe("Root message of the thread this is a reply in"),
-  replyToId: MessageId.nullable(),
+  threadId: MessageId.nullable().describe("Root message of the thread if this is a reply in one"),
+  replyToId: MessageId.nullable().describe("Message this one replies to; null if none"),
   mentions: Mentions,
-  files: z.array(MessageFile),
-  reactions: z.array(Reaction).describe("In the order in which the keys came up"),
-  pinned: z.boolean(),
-  replyCount: z.int().describe("Replies in the thread under this message"),
-  lastReplyAt: z.iso.datetime().nullable(),
+  files: z.array(MessageFile).describe("Attached files"),
+  reactions: z.array(Reaction).describe("Reactions, in the order of their first use"),
+  pinned: z.boolean().describe("Whether it is pinned in its room"),
+  replyCount: z.int().describe("Number of replies in the thread of this message"),
+  lastReplyAt: z.iso.datetime().nullable().describe(
+    "When the newest reply of its thread was sent; null if it has none",
+  ),
   clientMessageId: z.string().nullable(),
   metadata: z.record(z.string(), Json),
   editedAt: z.iso.datetime().nullable(),
-  editCount: z.int(),
+  editCount: z.int().describe("Number of edits"),
   deletedAt: z.iso.datetime().nullable(),
   version: z.int(),
   createdAt: z.iso.datetime(),
 }).meta({ id: "Message" });
 export type Message = z.output<typeof Message>;
 
+const ParseMentions = z.boolean().optional().describe(
+  `Also mention the members that the text names as \`@handle\`, at most ${MENTIONS_MAX}, and everybody for ` +
+    "`@all` or `@here` if the caller may. Code and escaped @ are ignored; unknown names remain text",
+);
+
 export const MessageSend = z.strictObject({
   roomId: RoomId,
   text: Text.default(""),
-  fileIds: FileIds.optional().describe("Files of the caller's; with them the text may be left out"),
-  type: z.enum(["text", "notice", "file", "custom"]).default("text").describe("Files without a text are always `file`"),
+  fileIds: FileIds.optional().describe("Files of the caller; the text is then optional"),
+  type: z.enum(["text", "notice", "file", "custom"]).default("text").describe("`file` is the only type without a text"),
   format: Format.default("markdown"),
   threadId: MessageId.optional(),
-  replyToId: MessageId.optional(),
+  replyToId: MessageId.optional().describe("Message in the same room this one replies to"),
   mentions: Mentions.default({ principalIds: [], room: false }),
+  parseMentions: ParseMentions,
   clientMessageId: z.string().min(1).max(128).optional()
-    .describe("Yours, unique per room and sender for ever: a repeated send answers the first message"),
+    .describe("Client-generated id, permanently unique per room and sender; a repeated send returns the first message"),
   metadata: Metadata.default({}),
-  sendAt: z.iso.datetime().optional().describe("Send it then, at most a year ahead; answered with 202"),
+  sendAt: z.iso.datetime().optional().describe("Time to send the message, at most one year ahead; returns 202"),
 }).superRefine(({ text, fileIds, type }, context) => {
   if (text === "" && fileIds === undefined) {
-    context.addIssue({ code: "custom", path: ["text"], message: "Needed without files" });
+    context.addIssue({ code: "custom", path: ["text"], message: "required without files" });
   }
   if (type === "file" && fileIds === undefined) {
-    context.addIssue({ code: "custom", path: ["fileIds"], message: "Needed by a message of type file" });
+    context.addIssue({ code: "custom", path: ["fileIds"], message: "required for a message of type file" });
   }
 });
 export type MessageSend = z.output<typeof MessageSend>;
 
 const Anchor = z.union([z.int().min(0), MessageId]).describe("A position or a message id");
+
+export const IncludeSenders = z.array(z.enum(["senders"])).max(1).default([])
+  .describe("`senders`: include names and pictures of the senders");
 
 export const MessageList = z.strictObject({
   roomId: RoomId,
@@ -113,24 +140,28 @@ export const MessageList = z.strictObject({
   around: Anchor.optional(),
   threadId: MessageId.optional(),
   senderId: PrincipalRef.optional(),
-  types: z.array(z.enum(MESSAGE_TYPES)).max(5).optional(),
-  limit: z.int().min(1).max(200).default(50).describe("Rows wanted, 1 to 200"),
+  types: z.array(MessageType).max(5).optional().describe("Only messages of these types"),
+  include: IncludeSenders,
+  limit: z.int().min(1).max(200).default(50).describe("Maximum number of messages on the page"),
 });
 export type MessageList = z.output<typeof MessageList>;
 
 export const Messages = z.object({
-  items: z.array(Message).describe("Ascending by seq"),
-  hasMore: z.boolean().describe("More in the direction asked for"),
-  hasBefore: z.boolean(),
-  hasAfter: z.boolean(),
-  lastSeq: z.int().describe("Position of the newest event of the room; subscribe or read events from here"),
+  items: z.array(Message).describe("Messages in ascending order of `seq`"),
+  hasMore: z.boolean().describe("Whether there are more messages in the requested direction"),
+  hasBefore: z.boolean().describe("Whether there are older messages"),
+  hasAfter: z.boolean().describe("Whether there are newer messages"),
+  lastSeq: z.int().describe("Position of the newest event of the room; subscribe or list events from here"),
   epoch: z.string(),
+  senders: Senders,
 }).meta({ id: "Messages" });
 export type Messages = z.output<typeof Messages>;
 
 export const MessageRead = z.strictObject({
   id: MessageId,
-  include: z.array(z.enum(["thread", "history"])).max(2).default([]),
+  include: z.array(z.enum(["thread", "history", "senders"])).max(3).default([]).describe(
+    "Related data to include: the thread of the message, its earlier versions, names and pictures of the senders",
+  ),
 });
 export type MessageRead = z.output<typeof MessageRead>;
 
@@ -142,49 +173,76 @@ export const MessageUpdate = z.strictObject({
   text: Text.min(1).optional(),
   format: Format.optional(),
   mentions: Mentions.optional(),
+  parseMentions: ParseMentions,
   metadata: Metadata.optional(),
-  version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
+  version: z.int().min(1).optional().describe(
+    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
+      "If-Match)",
+  ),
 });
 export type MessageUpdate = z.output<typeof MessageUpdate>;
 
 export const MessageVersion = z.object({
   version: z.int(),
-  text: z.string().nullable(),
-  editorId: PrincipalId,
+  text: z.string().nullable().describe("Text of this version; null once deleted"),
+  editorId: PrincipalId.describe("Principal that wrote this version"),
   at: z.iso.datetime(),
 }).meta({ id: "MessageVersion" });
 export type MessageVersion = z.output<typeof MessageVersion>;
 
 export const MessageDetail = Message.extend({
-  thread: z.object({ items: z.array(Message).describe("Ascending by seq"), hasMore: z.boolean() }).optional()
+  thread: z.object({ items: z.array(Message).describe("Replies in ascending order of `seq`"), hasMore: z.boolean() })
+    .optional()
     .describe("With include=thread: the first 200 replies of its thread"),
   history: z.array(MessageVersion).optional().describe(
-    "With include=history: the newest 50 versions, the current one last",
+    "With include=history: the newest 50 versions, in ascending order",
   ),
+  senders: Senders,
 }).meta({ id: "MessageDetail" });
 export type MessageDetail = z.output<typeof MessageDetail>;
 
-const changed = z.object({
-  message: Message,
-  previousMentions: Mentions.describe("Whom it mentioned before, for those who count"),
-});
+const previousMentions = Mentions.describe("Mentions before the edit, for clients that count mentions");
 
-/** Durable events of messages, on the stream of their room. */
-export const MESSAGE_EVENTS: readonly EventType[] = [
+/** Durable events of messages, on the room's stream. */
+export const MESSAGE_EVENTS: readonly EventType[] = eventTypes("message.read", [
   {
     type: "message.created",
-    summary: "A message was sent; its seq is the event's, and its thread has one reply more, as of its createdAt",
-    data: z.object({ message: Message }),
+    summary: "A message was sent; `seq` is the position of the event, and its thread gained one reply at `createdAt`",
+    data: z.object({
+      message: Message,
+      thread: z.object({
+        replyCount: z.int().describe("Replies in the thread, including this one"),
+        lastReplyAt: z.iso.datetime(),
+      }).optional().describe(
+        "For a reply: reply count of the root message. Absent if `historyVisibility` is `joined`, because the " +
+          "count would include replies that some members cannot see",
+      ),
+    }),
   },
-  { type: "message.updated", summary: "A message was edited", data: changed },
+  {
+    type: "message.updated",
+    summary: "A message was edited; the new text is always included",
+    data: changesSchema(Message).extend({
+      messageId: MessageId,
+      roomId: RoomId,
+      seq: z.int().describe("Position of the message"),
+      senderId: PrincipalId.describe("Author of the message"),
+      mentions: Mentions.describe("Mentions after the edit"),
+      previousMentions,
+    }),
+  },
   {
     type: "message.deleted",
-    summary: "A message became a tombstone, without reactions and pin; the events before it no longer say what it said",
-    data: changed,
+    summary:
+      "A message was deleted: it lost its content, reactions and pin, and its content was removed from earlier " +
+      "events",
+    data: z.object({ message: Message, previousMentions }),
   },
   {
     type: "message.expired",
-    summary: "Messages up to a position are older than the room keeps them: they are gone, with all that hung on them",
+    summary:
+      "Messages up to a position exceeded the retention period of the room: they were deleted with all related " +
+      "data",
     data: z.object({ roomId: RoomId, upToSeq: z.int() }),
   },
   {
@@ -199,7 +257,7 @@ export const MESSAGE_EVENTS: readonly EventType[] = [
   },
   {
     type: "thread.updated",
-    summary: "A reply was deleted; what the root message now counts",
+    summary: "A reply was deleted; has the new reply count of the root message",
     data: z.object({
       roomId: RoomId,
       threadId: MessageId,
@@ -208,9 +266,34 @@ export const MESSAGE_EVENTS: readonly EventType[] = [
     }),
   },
   {
-    type: HIDDEN_TYPE,
-    summary:
-      "Something became of a message that is hidden from the reader: keeps the place, tells nothing, has no actor",
+    type: REDACTED_TYPE,
+    summary: "Placeholder for an event the recipient may not see, because it is about a message from before the " +
+      "recipient joined or the token lacks its scope: has a position but no content and no actor",
     data: z.object({}),
   },
-];
+]);
+
+export const REACTION_KINDS_MAX = 50;
+
+export const ReactionKey = Emoji.describe("An emoji such as 👍, or a name such as `:shipit:`");
+
+export const ReactionRef = z.strictObject({ id: MessageId, key: ReactionKey });
+export type ReactionRef = z.output<typeof ReactionRef>;
+
+export const Reactions = z.object({
+  reactions: z.array(Reaction).describe("Reactions to the message, in the order of their first use"),
+}).meta({ id: "Reactions" });
+
+const reactionChange = z.object({
+  roomId: RoomId,
+  messageId: MessageId,
+  key: z.string(),
+  principalId: PrincipalId.describe("Principal that added or removed the reaction"),
+  reactions: z.array(Reaction).describe("All reactions to the message after the change"),
+});
+
+/** Durable events of reactions, on the room's stream. */
+export const REACTION_EVENTS: readonly EventType[] = eventTypes("message.read", [
+  { type: "reaction.added", summary: "A reaction was added to a message", data: reactionChange },
+  { type: "reaction.removed", summary: "A reaction was removed from a message", data: reactionChange },
+]);

@@ -1,56 +1,61 @@
-// The hot path: messages that arrive together are authorised, numbered and written together, with a handful of statements.
+// Sending, the hot path: messages that arrive together are authorized, numbered and written with a few statements.
 import { createHash } from "node:crypto";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
+import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream, type StoredEvent } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Attachment, FileLinks } from "@/modules/file/mod.ts";
-import { hiddenUpTo, type Pass, type RoomGate } from "@/modules/room/mod.ts";
-import type { Reserved, Store, Transaction } from "@/ports/store.ts";
+import type { Attachment, FileAttachments } from "@/modules/file/mod.ts";
+import type { CredentialGuard } from "@/modules/identity/mod.ts";
+import { hiddenUpTo, type RoomAccess, type SendGrant } from "@/modules/room/mod.ts";
+import type { AnyDatabase, SeqRange, Store, Transaction } from "@/ports/store.ts";
 import { BatchQueue } from "./batch_queue.ts";
-import { checkMentions } from "./mentions.ts";
-import { noticeJob } from "./notifier.ts";
+import { addHandleMentions, assertCanMention } from "./mentions.ts";
+import { notifyJob } from "./notifier.ts";
 import { mentionRows, presentMessage, presentMessages } from "./presenter.ts";
-import type { Message, MessageSend } from "./schema.ts";
-import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+import type { Mentions, Message, MessageSend } from "./schema.ts";
+import { reserveSeqs } from "./seq_reservation.ts";
+import { type MessageRow, MessageStore, type MessageTables, type ThreadCount } from "./store.ts";
 
 /**
- * SQLite has one writer anyway. On PostgreSQL batches with different rooms run side by side, also those of other nodes; more
- * shards would overlap more and make smaller batches: two did best.
+ * SQLite has one writer. On PostgreSQL batches of different rooms run concurrently, also those of other nodes; more shards
+ * would overlap more but make smaller batches: two measured best.
  */
-const QUEUE = { sqlite: { shards: 1, patience: 0 }, postgres: { shards: 2, patience: 0.6 } };
+const QUEUE = { sqlite: { shards: 1, gatherRatio: 0 }, postgres: { shards: 2, gatherRatio: 0.6 } } as const;
 
-/** What is sent, whenever it is. */
+/** A message to send, now or later. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
-/** `json` is the message as JSON, of a new one. */
+/** `json` is the serialized message if it is new. */
 export type Sent = { message: Message; isNew: boolean; json?: string };
 type Item = { context: Context; input: MessageContent };
 type Draft = {
   item: Item;
-  room: Pass["room"];
+  room: SendGrant["room"];
   fingerprint: string | null;
   files: readonly Attachment[];
+  mentions: Mentions;
   index: number;
 };
-/** A message with its place in its room's line. */
-type Placed = { draft: Draft; row: MessageRow; message: Message; json: string; epoch: string };
+/** A message with its position in the room's stream. */
+type NumberedMessage = { draft: Draft; row: MessageRow; message: Message; json: string; epoch: string };
 type Result = Sent | Fault;
 
 type Deps = {
   store: Store<MessageTables>;
   clock: Clock;
-  gate: RoomGate;
-  files: FileLinks;
+  roomAccess: RoomAccess;
+  files: FileAttachments;
   isInTransaction: () => boolean;
+  credentials: Pick<CredentialGuard, "findFaults">;
 };
 const NO_FILES: readonly Attachment[] = [];
 
 /**
- * Sends to a room keep their order: those of one batch by their place in it, and a batch starts only when the one before is
- * done. Each send succeeds or fails by itself; an acknowledged one is on disk.
+ * Sends to one room are committed in order: by index within a batch, and a batch starts only when the one before it has
+ * ended. Each send succeeds or fails on its own; an acknowledged one is durable.
  */
 export class MessageSender {
   readonly #deps: Deps;
@@ -59,123 +64,143 @@ export class MessageSender {
   constructor(deps: Deps) {
     this.#deps = deps;
     const keyOf = ({ input }: Item): string => input.roomId;
-    this.#queue = new BatchQueue((items) => this.#commit(items), { keyOf, ...QUEUE[deps.store.dialect] });
+    this.#queue = new BatchQueue((items) => runAsSystem(() => this.#commit(items)), {
+      keyOf,
+      ...QUEUE[deps.store.dialect],
+    });
   }
 
   send(context: Context, input: MessageContent): Promise<Sent> {
     const item = { context, input };
-    // Inside somebody's transaction the message belongs to it; waiting for a batch there would wait for ourselves.
+    // Inside a transaction the message is part of it; waiting for a batch there would be a deadlock.
     if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));
     return this.#queue.push(item);
   }
 
-  /** Throws what sending this now would throw, clientMessageId aside. */
-  async check(context: Context, input: MessageContent): Promise<void> {
-    const entry = await this.#deps.gate.pass(context, input.roomId);
-    await this.#check(new MessageStore(this.#deps.store.db), { context, input }, entry);
+  /** Throws what sending this now would throw, except for its clientMessageId. */
+  async check(tx: Transaction<MessageTables>, context: Context, input: MessageContent): Promise<void> {
+    const grant = await this.#deps.roomAccess.requireForSend(context, input.roomId, tx);
+    await this.#check(tx.db, { context, input }, grant);
   }
 
-  /** Written so that statements which need no answer of another are on their way together: a lane sends them in this order. */
+  /** Independent statements are started together, so that the connection pipelines them in this order. */
   #commit(items: readonly Item[]): Promise<Result[]> {
     return this.#deps.store.write(async (tx) => {
       const results: Result[] = new Array(items.length);
       const messages = new MessageStore(tx.db);
-      // Many nodes: the lines of the rooms are taken first, so that nobody is removed from one between being let in and the commit.
+      const checking = this.#credentialFaults(tx, items);
+      // With several nodes the room streams are locked first, so that no member is removed between authorization and commit.
       const isShared = this.#deps.store.dialect === "postgres";
-      const holding = isShared
-        ? reserve(tx, items, 1, { begins: false })
-        : Promise.resolve(new Map<string, Reserved>());
-      const [held, passes, twins] = await Promise.all([
-        holding,
-        this.#passes(items, holding),
-        this.#twins(messages, items),
+      const locking = isShared
+        ? reserveSeqs(tx, items, 1, { begins: false })
+        : Promise.resolve(new Map<string, SeqRange>());
+      const [reserved, grants, existing, faults] = await Promise.all([
+        locking,
+        this.#authorize(tx, items, locking),
+        this.#existingSends(messages, items),
+        checking,
       ]);
-      const drafts = await this.#admit(messages, items, passes, twins, results);
+      for (const [index, item] of items.entries()) grants[index] = faults.get(item.context.actor) ?? grants[index];
+      const drafts = await this.#admit(tx.db, items, grants, existing, results);
       const sent = new Set(drafts.map(({ item }) => item));
       const refused = items.filter((item) => !sent.has(item));
-      if (isShared && refused.length > 0) await reserve(tx, refused, -1, { begins: false });
-      const placed = this.#place(drafts, isShared ? held : await reserve(tx, [...sent], 1));
-      await this.#insert(tx, placed);
-      for (const { draft, message, json } of placed) results[draft.index] = { message, isNew: true, json };
-      await this.#answerTwins(items, results);
+      if (isShared && refused.length > 0) await reserveSeqs(tx, refused, -1, { begins: false });
+      const numbered = this.#assignSeqs(drafts, isShared ? reserved : await reserveSeqs(tx, [...sent], 1));
+      tx.charge(bytesOf(numbered));
+      await this.#insert(tx, numbered);
+      for (const { draft, message, json } of numbered) results[draft.index] = { message, isNew: true, json };
+      await this.#resolveRepeats(messages, items, results);
       return results;
     });
   }
 
-  /** Lets in what may be sent; fills `results` for what is refused or was sent before. */
-  async #admit(
-    messages: MessageStore,
+  /** Faults of callers whose credentials ended since their request was authenticated; one check for each caller. */
+  async #credentialFaults(
+    { db }: Transaction<MessageTables>,
     items: readonly Item[],
-    passes: readonly (Pass | Fault | undefined)[],
-    twins: ReadonlyMap<number, MessageRow>,
+  ): Promise<ReadonlyMap<Actor, Fault | undefined>> {
+    const actors = [...new Set(items.map(({ context }) => context.actor))];
+    const faults = await this.#deps.credentials.findFaults(db, actors);
+    return new Map(actors.map((actor, n) => [actor, faults[n]]));
+  }
+
+  /** Returns drafts of the items that may be sent; fills `results` for refused and repeated ones. */
+  async #admit(
+    db: AnyDatabase,
+    items: readonly Item[],
+    grants: readonly (SendGrant | Fault | undefined)[],
+    existing: ReadonlyMap<number, MessageRow>,
     results: Result[],
   ): Promise<Draft[]> {
+    const messages = new MessageStore(db);
     const admit = async (item: Item, index: number): Promise<Draft | undefined> => {
       try {
-        const pass = passes[index];
-        if (pass === undefined || pass instanceof Fault) throw pass;
+        const grant = grants[index];
+        if (grant === undefined || grant instanceof Fault) throw grant;
         const fingerprint = item.input.clientMessageId === undefined ? null : fingerprintOf(item.input);
-        const twin = twins.get(index);
-        if (twin === undefined) {
-          return { item, room: pass.room, fingerprint, files: await this.#check(messages, item, pass), index };
+        const first = existing.get(index);
+        if (first === undefined) {
+          return { item, room: grant.room, fingerprint, ...await this.#check(db, item, grant), index };
         }
-        results[index] = await repeated(messages, twin, fingerprint);
+        results[index] = await resultOfRepeat(messages, first, fingerprint);
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         results[index] = error;
       }
       return undefined;
     };
-    // Of those with one clientMessageId the first that is let in is sent, and stands for what follows it.
-    const turns = new Map<string, Promise<Draft | undefined>>();
-    const takeTurn = (item: Item, index: number): Promise<Draft | undefined> => {
+    // Of the items with one clientMessageId the first that is admitted is sent; the others are repeats of it.
+    const pending = new Map<string, Promise<Draft | undefined>>();
+    const admitInOrder = (item: Item, index: number): Promise<Draft | undefined> => {
       const { context: { actor }, input: { roomId, clientMessageId } } = item;
       if (clientMessageId === undefined) return admit(item, index);
       const key = `${actor.tenantId} ${roomId} ${actor.principalId} ${clientMessageId}`;
-      const before = turns.get(key);
-      const turn = before === undefined ? admit(item, index) : before.then((draft) => draft ?? admit(item, index));
-      turns.set(key, turn);
-      return turn;
+      const before = pending.get(key);
+      const draft = before === undefined ? admit(item, index) : before.then((first) => first ?? admit(item, index));
+      pending.set(key, draft);
+      return draft;
     };
     const admitted: (Draft | undefined)[] = new Array(items.length);
-    const looks: Promise<void>[] = [];
+    const checks: Promise<void>[] = [];
     for (const [index, item] of items.entries()) {
-      const pass = passes[index];
-      if (pass !== undefined && !(pass instanceof Fault) && isBare(item.input)) {
-        admitted[index] = { item, room: pass.room, fingerprint: null, files: NO_FILES, index };
-      } else looks.push(takeTurn(item, index).then((draft) => void (admitted[index] = draft)));
+      const grant = grants[index];
+      if (grant !== undefined && !(grant instanceof Fault) && needsOnlyMembership(item.input)) {
+        const { mentions } = item.input;
+        admitted[index] = { item, room: grant.room, fingerprint: null, files: NO_FILES, mentions, index };
+      } else checks.push(admitInOrder(item, index).then((draft) => void (admitted[index] = draft)));
     }
-    await Promise.all(looks);
+    await Promise.all(checks);
     return [...new Set(admitted)].filter((draft) => draft !== undefined);
   }
 
-  /** What the gate says of each item, asked once for all that one actor sends to one room. */
-  async #passes(
+  /** The access of each item, checked once for all items of one actor and room. */
+  async #authorize(
+    tx: Transaction<MessageTables>,
     items: readonly Item[],
-    holding: Promise<ReadonlyMap<string, Reserved>>,
-  ): Promise<(Pass | Fault | undefined)[]> {
-    const asked: { context: Context; roomId: string }[] = [];
-    const places = new Map<Actor, Map<string, number>>();
-    const at = items.map(({ context, input: { roomId } }) => {
-      let rooms = places.get(context.actor);
-      if (rooms === undefined) places.set(context.actor, rooms = new Map());
-      let place = rooms.get(roomId);
-      if (place === undefined) rooms.set(roomId, place = asked.push({ context, roomId }) - 1);
-      return place;
+    locking: Promise<ReadonlyMap<string, SeqRange>>,
+  ): Promise<(SendGrant | Fault | undefined)[]> {
+    const requests: { context: Context; roomId: string }[] = [];
+    const indexes = new Map<Actor, Map<string, number>>();
+    const requestOf = items.map(({ context, input: { roomId } }) => {
+      let rooms = indexes.get(context.actor);
+      if (rooms === undefined) indexes.set(context.actor, rooms = new Map());
+      let index = rooms.get(roomId);
+      if (index === undefined) rooms.set(roomId, index = requests.push({ context, roomId }) - 1);
+      return index;
     });
-    const answers = await this.#deps.gate.passAll(asked, holding);
-    return at.map((place) => answers[place]);
+    const grants = await this.#deps.roomAccess.requireManyForSend(tx, requests, locking);
+    return requestOf.map((index) => grants[index]);
   }
 
   /** By index, the messages that were sent with the same clientMessageId before. */
-  async #twins(messages: MessageStore, items: readonly Item[]): Promise<Map<number, MessageRow>> {
+  async #existingSends(messages: MessageStore, items: readonly Item[]): Promise<Map<number, MessageRow>> {
     const found = new Map<number, MessageRow>();
-    const named = items.flatMap(({ context: { actor }, input: { roomId, clientMessageId: id } }, index) =>
-      id === undefined ? [] : [{ index, actor, asked: { room_id: roomId, sender_id: actor.principalId, id } }]
+    const lookups = items.flatMap(({ context: { actor }, input: { roomId, clientMessageId: id } }, index) =>
+      id === undefined ? [] : [{ index, actor, query: { room_id: roomId, sender_id: actor.principalId, id } }]
     );
-    for (const [tenantId, own] of Map.groupBy(named, ({ actor }) => actor.tenantId)) {
+    for (const [tenantId, own] of Map.groupBy(lookups, ({ actor }) => actor.tenantId)) {
       const { dialect } = this.#deps.store;
-      const rows = await messages.byClientIds(dialect, tenantId, own.map(({ asked }) => asked));
+      const rows = await messages.findByClientIds(dialect, tenantId, own.map(({ query }) => query));
       for (const [n, row] of rows.entries()) {
         const index = own[n]?.index;
         if (row !== undefined && index !== undefined) found.set(index, row);
@@ -184,134 +209,129 @@ export class MessageSender {
     return found;
   }
 
-  /** Gives each draft its place in its room's line. */
-  #place(drafts: readonly Draft[], reserved: ReadonlyMap<string, Reserved>): Placed[] {
+  /** Gives each draft its position in the room's stream. */
+  #assignSeqs(drafts: readonly Draft[], reserved: ReadonlyMap<string, SeqRange>): NumberedMessage[] {
     const next = new Map([...reserved].map(([stream, { epoch, first }]) => [stream, { epoch, first }]));
     const at = iso(this.#deps.clock.now());
     return drafts.flatMap((draft) => {
-      const place = next.get(roomStream(draft.room.id));
-      if (place === undefined) return [];
-      const row = rowOf(draft, place.first++, at);
-      const { mentions, metadata } = draft.item.input;
+      const range = next.get(roomStream(draft.room.id));
+      if (range === undefined) return [];
+      const row = rowOf(draft, range.first++, at);
+      const { mentions, item: { input: { metadata } } } = draft;
       const message = presentMessage(row, [], { mentions, metadata, files: [...draft.files] });
-      return { draft, row, message, json: JSON.stringify(message), epoch: place.epoch };
+      return { draft, row, message, json: JSON.stringify(message), epoch: range.epoch };
     });
   }
 
-  async #insert(tx: Transaction<MessageTables>, placed: readonly Placed[]): Promise<void> {
-    if (placed.length === 0) return;
+  async #insert(tx: Transaction<MessageTables>, numbered: readonly NumberedMessage[]): Promise<void> {
+    if (numbered.length === 0) return;
     const messages = new MessageStore(tx.db);
-    const rows = placed.map(({ row }) => row);
-    const mentions = placed.flatMap(({ row, message }) => mentionRows(row, message.mentions));
+    const rows = numbered.map(({ row }) => row);
+    const mentions = numbered.flatMap(({ row, message }) => mentionRows(row, message.mentions));
     const byTenant = Map.groupBy(rows, (row) => row.tenant_id);
+    const hasReplies = rows.some((row) => row.thread_id !== null);
     await Promise.all([
       tx.insertMany("message", rows),
       mentions.length === 0 ? undefined : tx.insertMany("mention", mentions),
-      tx.append(placed.map(created)),
+      hasReplies ? undefined : tx.append(numbered.map((one) => createdEvent(one))),
       ...[...byTenant].map(([tenantId, own]) =>
         messages.touchRooms(tenantId, [...new Set(own.map((row) => row.room_id))], own[0]?.created_at ?? "")
       ),
     ]);
-    for (const { row, draft } of placed) {
+    if (hasReplies) {
+      const counts = await messages.recountThreads(rows);
+      await tx.append(numbered.map((one) => createdEvent(one, counts.get(one.row.id))));
+    }
+    for (const { row, draft } of numbered) {
       const { fileIds } = draft.item.input;
       if (fileIds === undefined) continue;
-      const shown = { tenantId: row.tenant_id, owner: fileOwner(row.id), roomId: row.room_id, seq: row.seq };
-      await this.#deps.files.link(tx, shown, fileIds);
+      const target = { tenantId: row.tenant_id, owner: fileOwner(row.id), roomId: row.room_id, seq: row.seq };
+      await this.#deps.files.attach(tx, target, fileIds);
     }
-    const notices = placed.flatMap(({ row, draft }) => noticeJob(row, draft.room.kind) ?? []);
-    if (notices.length > 0) await tx.enqueue(...notices);
-    const roots = new Map(
-      rows.flatMap((row) => row.thread_id === null ? [] : [[row.thread_id, row.tenant_id] as const]),
-    );
-    for (const [rootId, tenantId] of [...roots].sort()) await messages.recountThread(tenantId, rootId);
+    const jobs = numbered.flatMap(({ row, draft }) => notifyJob(row, draft.room.kind) ?? []);
+    if (jobs.length > 0) await tx.enqueue(...jobs);
   }
 
-  /** A repeat within one batch is answered with what its twin became. */
-  async #answerTwins(items: readonly Item[], results: Result[]): Promise<void> {
+  /** Repeats within one batch get the message of the first. */
+  async #resolveRepeats(messages: MessageStore, items: readonly Item[], results: Result[]): Promise<void> {
     for (const [index, { context, input }] of items.entries()) {
       if (results[index] !== undefined || input.clientMessageId === undefined) continue;
-      const messages = new MessageStore(this.#deps.store.db);
-      const twin = await messages.byClientId(
+      const first = await messages.findByClientId(
         context.actor.tenantId,
         input.roomId,
         context.actor.principalId,
         input.clientMessageId,
       );
-      if (twin === undefined) throw new Error("a repeat of nothing");
-      results[index] = await repeated(messages, twin, fingerprintOf(input));
+      if (first === undefined) throw new Error("Expected a message to repeat, received none");
+      results[index] = await resultOfRepeat(messages, first, fingerprintOf(input));
     }
   }
 
-  /** What a send asks for besides membership; resolves to the files it carries. */
+  /** Checks everything besides membership; resolves to the files to attach and the mentions. */
   async #check(
-    messages: MessageStore,
+    db: AnyDatabase,
     { context, input }: Item,
-    { room, role }: Pass,
-  ): Promise<readonly Attachment[]> {
+    { room, role }: SendGrant,
+  ): Promise<Pick<Draft, "files" | "mentions">> {
     const { tenantId } = context.actor;
-    const isThere = (row: MessageRow | undefined): row is MessageRow =>
+    const messages = new MessageStore(db);
+    const isVisible = (row: MessageRow | undefined): row is MessageRow =>
       row?.room_id === room.id && row.seq > hiddenUpTo({ room });
-    await checkMentions(this.#deps.gate, context.actor, { room, role }, input.mentions);
+    await assertCanMention(db, this.#deps.roomAccess, context.actor, { room, role }, input.mentions);
+    const mentions = input.parseMentions === true
+      ? await addHandleMentions(db, this.#deps.roomAccess, context.actor, { room, role }, input, input.mentions)
+      : input.mentions;
     if (input.threadId !== undefined) {
       const root = await messages.find(tenantId, input.threadId);
-      if (!isThere(root)) throw absent("threadId");
+      if (!isVisible(root)) throw messageNotInRoom("threadId");
       if (root.thread_id !== null) {
-        throw new Fault("validation_failed", "/threadId: threads are flat; name the root message", {
-          errors: [{ pointer: "/threadId", code: "not_root", detail: `The root is ${root.thread_id}` }],
+        throw new Fault("validation_failed", "/threadId: threads cannot be nested; use the root message", {
+          errors: [{ pointer: "/threadId", code: "not_root", detail: `The root message is ${root.thread_id}` }],
         });
       }
     }
     if (input.replyToId !== undefined) {
       const target = await messages.find(tenantId, input.replyToId);
-      if (!isThere(target)) throw absent("replyToId");
+      if (!isVisible(target)) throw messageNotInRoom("replyToId");
     }
-    if (input.fileIds === undefined) return NO_FILES;
-    return await this.#deps.files.usable(this.#deps.store.db, context.actor, room.id, input.fileIds);
+    if (input.fileIds === undefined) return { files: NO_FILES, mentions };
+    return {
+      files: await this.#deps.files.findAttachable(db, context.actor, room.id, input.fileIds),
+      mentions,
+    };
   }
 }
 
-/** Whether nothing is to be looked at besides membership: most messages ask for no more. */
-function isBare({ clientMessageId, threadId, replyToId, fileIds, mentions }: MessageContent): boolean {
-  return (clientMessageId ?? threadId ?? replyToId ?? fileIds) === undefined &&
+/** Bytes that a batch writes for each charged principal: per message a row, an event and their index entries. */
+function bytesOf(numbered: readonly NumberedMessage[]): Map<string, number> {
+  const bytes = new Map<string, number>();
+  for (const { draft: { item: { context } }, json } of numbered) {
+    const key = chargedTo(context.actor);
+    bytes.set(key, (bytes.get(key) ?? 0) + 2 * json.length + 200);
+  }
+  return bytes;
+}
+
+/** Whether membership is the only check, as for most messages. */
+function needsOnlyMembership(
+  { clientMessageId, threadId, replyToId, fileIds, parseMentions, mentions }: MessageContent,
+): boolean {
+  return (clientMessageId ?? threadId ?? replyToId ?? fileIds ?? parseMentions) === undefined &&
     mentions.principalIds.length === 0 && !mentions.room;
 }
 
-/**
- * So many places for each item in its room's line. Room ids are unique across tenants, so their lines fit into one map. Tenants
- * in one order, as their rooms are, so that two nodes never wait for each other in a ring.
- */
-async function reserve(
-  tx: Transaction<MessageTables>,
-  items: readonly Item[],
-  each: 1 | -1,
-  options?: { begins?: boolean },
-): Promise<Map<string, Reserved>> {
-  const byTenant = Map.groupBy(items, ({ context }) => context.actor.tenantId);
-  const inOrder = [...byTenant].sort(([a], [b]) => a < b ? -1 : 1);
-  const reserved = await Promise.all(inOrder.map(([tenantId, own]) => {
-    const counts = new Map<string, number>();
-    for (const { input } of own) {
-      const stream = roomStream(input.roomId);
-      counts.set(stream, (counts.get(stream) ?? 0) + each);
-    }
-    return tx.reserveAll(tenantId, counts, options);
-  }));
-  const [only] = reserved;
-  return reserved.length === 1 && only !== undefined ? only : new Map(reserved.flatMap((map) => [...map]));
-}
-
-/** A message as files know it. */
+/** The message as the owner of attached files. */
 export function fileOwner(messageId: string): string {
   return `message:${messageId}`;
 }
 
-function absent(field: string): Fault {
+function messageNotInRoom(field: string): Fault {
   return new Fault("validation_failed", `/${field}: no such message in the room`, {
     errors: [{ pointer: `/${field}`, code: "not_found", detail: "No such message in the room" }],
   });
 }
 
-function rowOf({ item: { context, input }, fingerprint, files }: Draft, seq: number, at: string): MessageRow {
+function rowOf({ item: { context, input }, fingerprint, files, mentions }: Draft, seq: number, at: string): MessageRow {
   return {
     tenant_id: context.actor.tenantId,
     id: newId("msg"),
@@ -324,7 +344,7 @@ function rowOf({ item: { context, input }, fingerprint, files }: Draft, seq: num
     format: input.format,
     thread_id: input.threadId ?? null,
     reply_to_id: input.replyToId ?? null,
-    mentions_json: JSON.stringify(input.mentions),
+    mentions_json: JSON.stringify(mentions),
     reply_count: 0,
     last_reply_at: null,
     client_message_id: input.clientMessageId ?? null,
@@ -340,30 +360,36 @@ function rowOf({ item: { context, input }, fingerprint, files }: Draft, seq: num
   };
 }
 
-function created({ row, json: message, epoch }: Placed): StoredEvent {
+function createdEvent({ draft, row, json: message, epoch }: NumberedMessage, count?: ThreadCount): StoredEvent {
   const type = "message.created";
   const actor = { id: row.sender_id, kind: row.sender_kind };
   const head = JSON.stringify({ id: newId("evt"), type, at: row.created_at, actor });
-  const json = `${head.slice(0, -1)},"data":{"message":${message}}}`;
+  // Members with hidden history must not learn how many older replies there are.
+  const isCounted = count !== undefined && draft.room.history_visibility === "shared";
+  const thread = isCounted ? `,"thread":${JSON.stringify(count)}` : "";
+  const json = `${head.slice(0, -1)},"data":{"message":${message}${thread}}}`;
   return { tenantId: row.tenant_id, stream: roomStream(row.room_id), epoch, seq: row.seq, type, json };
 }
 
-/** The same for the same content. Its fields are in the order of the schema, but those of metadata in the sender's. */
+/** Equal for equal content. Only metadata needs a canonical form: the other fields are in the order of the schema. */
 function fingerprintOf({ clientMessageId: _, ...content }: MessageContent): string {
   const isPlain = Object.keys(content.metadata).length === 0;
   return createHash("sha256").update(isPlain ? JSON.stringify(content) : canonicalJson(content)).digest("base64url");
 }
 
-async function repeated(messages: MessageStore, row: MessageRow, fingerprint: string | null): Promise<Result> {
+async function resultOfRepeat(messages: MessageStore, row: MessageRow, fingerprint: string | null): Promise<Result> {
   if (row.fingerprint === fingerprint) {
     const [message = presentMessage(row)] = await presentMessages(messages, row.tenant_id, row.sender_id, [row]);
     return { message, isNew: false };
   }
-  return new Fault("client_message_id_conflict", `The clientMessageId belongs to ${row.id}, which says something else`);
+  return new Fault(
+    "client_message_id_conflict",
+    `The clientMessageId is used by ${row.id}, which has different content`,
+  );
 }
 
 function unwrap(result: Result | undefined): Sent {
-  if (result === undefined) throw new Error("a send without a result");
+  if (result === undefined) throw new Error("Expected a result for each message, received none");
   if (result instanceof Fault) throw result;
   return result;
 }

@@ -1,21 +1,22 @@
-// Messages after they were sent: listed, read, edited with history, deleted to a tombstone.
+// Messages after sending: listed, read, edited with history, and deleted to a tombstone.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { checkVersion } from "@/core/patch.ts";
-import type { FileLinks } from "@/modules/file/mod.ts";
-import { idOf } from "@/modules/identity/mod.ts";
-import { hiddenUpTo, type RoomGate } from "@/modules/room/mod.ts";
+import { assertVersion } from "@/core/patch.ts";
+import { changesBetween } from "@/core/event_data.ts";
+import type { FileAttachments } from "@/modules/file/mod.ts";
+import { resolvePrincipalId } from "@/modules/identity/mod.ts";
+import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
-import { retell } from "@/ports/retelling.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
-import { MessageFinder } from "./finder.ts";
-import { checkMentions } from "./mentions.ts";
-import { isTold, mentionJob } from "./notifier.ts";
-import { changed, mentionRows, presentMessage, presentMessages, shared } from "./presenter.ts";
+import { redactEvents } from "@/ports/event_redaction.ts";
+import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import { MessageAccess } from "./message_access.ts";
+import { addHandleMentions, assertCanMention } from "./mentions.ts";
+import { mentionJob, needsNotification } from "./notifier.ts";
+import { mentionRows, messageEvent, presentMessage, presentMessages } from "./presenter.ts";
 import {
   Mentions,
   type Message,
@@ -32,49 +33,60 @@ import { type MessageEditRow, type MessageRow, MessageStore, type MessageTables 
 
 const PURGE_BATCH = 500;
 const THREAD_MAX = 200;
-/** How many versions come along with a message; each may be as long as a message can be. */
+/** Versions returned with a message; each may have the maximum length of a text. */
 const VERSIONS_MAX = 50;
 
 type Deps = {
   store: Store<MessageTables>;
   clock: Clock;
   cursors: Cursors;
-  gate: RoomGate;
+  roomAccess: RoomAccess;
   tenants: TenantService;
-  files: FileLinks;
+  files: FileAttachments;
+  people: RoomPeople;
 };
 
 export class MessageService {
   readonly #deps: Deps;
-  readonly #finder: MessageFinder;
+  readonly #access: MessageAccess;
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    this.#finder = new MessageFinder(deps);
+    this.#access = new MessageAccess(deps);
   }
 
-  async list(context: Context, input: MessageList): Promise<Messages> {
+  /** A page of messages, on request with their senders. */
+  async list(context: Context, { include, ...input }: MessageList): Promise<Messages> {
+    const page = await this.#list(context, input);
+    return include.includes("senders")
+      ? { ...page, senders: await this.#deps.people.sendersOf(context.actor, page.items) }
+      : page;
+  }
+
+  async #list(context: Context, input: Omit<MessageList, "include">): Promise<Messages> {
     const { roomId, before, after, around, limit, senderId: ref, ...rest } = input;
-    const filter = { ...rest, senderId: ref && idOf(context.actor, ref) };
-    const show = (rows: readonly MessageRow[]): Promise<Message[]> => this.present(context.actor, rows);
+    const filter = { ...rest, senderId: ref && resolvePrincipalId(context.actor, ref) };
+    const present = (rows: readonly MessageRow[]): Promise<Message[]> => this.present(context.actor, rows);
     const [, second] = Object.entries({ before, after, around }).filter(([, anchor]) => anchor !== undefined);
-    if (second !== undefined) throw Fault.at(`/${second[0]}`, "one_of", "before, after and around exclude each other");
-    const entry = await this.#deps.gate.enter(context, roomId);
+    if (second !== undefined) {
+      throw Fault.forField(`/${second[0]}`, "one_of", "before, after and around are mutually exclusive");
+    }
+    const grant = await this.#deps.roomAccess.require(context, roomId);
     const { tenantId } = context.actor;
-    const floor = hiddenUpTo(entry);
+    const floor = hiddenUpTo(grant);
     const store = new MessageStore(this.#deps.store.db);
     const page = (from: number, to: number, isBackward: boolean, rows: number): Promise<MessageRow[]> =>
       store.page(tenantId, roomId, { from: Math.max(from, floor), to, isBackward }, filter, rows);
     const end = Number.MAX_SAFE_INTEGER;
-    const position = { lastSeq: entry.room.head ?? 0, epoch: entry.room.epoch ?? "" };
+    const position = { lastSeq: grant.room.head ?? 0, epoch: grant.room.epoch ?? "" };
 
     if (around !== undefined) {
       const seq = await this.#seqOf(tenantId, roomId, around, floor);
       const [older, newer] = [await page(0, seq, true, limit + 1), await page(seq - 1, end, false, limit + 1)];
-      // Half before it; where one side has less than its half, the other fills the page.
+      // Half of the page on each side; if one side has less, the other fills the page.
       const earlier = Math.min(older.length, Math.max(Math.floor(limit / 2), limit - newer.length));
       const later = Math.min(newer.length, limit - earlier);
-      const items = await show([...older.slice(0, earlier).reverse(), ...newer.slice(0, later)]);
+      const items = await present([...older.slice(0, earlier).reverse(), ...newer.slice(0, later)]);
       const [hasBefore, hasAfter] = [older.length > earlier, newer.length > later];
       return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...position };
     }
@@ -83,65 +95,75 @@ export class MessageService {
       const rows = await page(seq, end, false, limit + 1);
       const hasAfter = rows.length > limit;
       const hasBefore = (await page(0, seq + 1, true, 1)).length > 0;
-      const items = await show(rows.slice(0, limit));
+      const items = await present(rows.slice(0, limit));
       return { items, hasMore: hasAfter, hasBefore, hasAfter, ...position };
     }
     const seq = before === undefined ? end : await this.#seqOf(tenantId, roomId, before, floor);
     const rows = await page(0, seq, true, limit + 1);
     const hasBefore = rows.length > limit;
     const hasAfter = before !== undefined && (await page(seq - 1, end, false, 1)).length > 0;
-    const items = await show(rows.slice(0, limit).reverse());
+    const items = await present(rows.slice(0, limit).reverse());
     return { items, hasMore: hasBefore, hasBefore, hasAfter, ...position };
   }
 
   async read(context: Context, id: string, include: MessageRead["include"] = []): Promise<MessageDetail> {
-    const { row, entry } = await this.#finder.find(context, id);
+    const { row, grant } = await this.#access.find(context, id);
     const [message] = await this.present(context.actor, [row]);
-    if (message === undefined) throw new Error("one message in, none out");
+    if (message === undefined) throw new Error("Expected a message, received none");
+    const { actor } = context;
+    const thread = include.includes("thread") ? await this.#thread(actor, row, hiddenUpTo(grant)) : undefined;
+    const messages = [message, ...thread?.items ?? []];
     return {
       ...message,
-      ...include.includes("thread") ? { thread: await this.#thread(context.actor, row, hiddenUpTo(entry)) } : {},
+      ...thread === undefined ? {} : { thread },
       ...include.includes("history") ? { history: await this.#lastVersions(row) } : {},
+      ...include.includes("senders") ? { senders: await this.#deps.people.sendersOf(actor, messages) } : {},
     };
+  }
+
+  /** A message visible to the caller, as seen by a transaction that links something to it. */
+  async find(tx: AnyTransaction, context: Context, id: string): Promise<Message> {
+    const { row } = await this.#access.find(context, id, tx);
+    return presentMessage(row);
   }
 
   /** All versions, the current one last. */
   async history(context: Context, { id, limit, cursor }: MessageHistory): Promise<Page<MessageVersion>> {
-    const { row } = await this.#finder.find(context, id);
+    const { row } = await this.#access.find(context, id);
     const { store, cursors } = this.#deps;
     const bind = ["message.history", row.tenant_id, context.actor.principalId, id];
-    const after = Number(cursors.open(cursor, bind)?.[0] ?? 0);
+    const after = Number(cursors.decode(cursor, bind)?.[0] ?? 0);
     const edits = await new MessageStore(store.db).edits(row.tenant_id, id, after, limit + 1);
     const versions = [...edits.map(presentEdit), ...row.version > after ? [presentVersion(row)] : []];
     return cursors.page(versions, limit, bind, ({ version }) => [version], (version) => version);
   }
 
-  /** Messages as somebody sees them who may. */
-  present(actor: Actor, rows: readonly MessageRow[]): Promise<Message[]> {
-    return presentMessages(new MessageStore(this.#deps.store.db), actor.tenantId, actor.principalId, rows);
+  /** Messages as seen by an actor who may read them. */
+  present(actor: Actor, rows: readonly MessageRow[], db: AnyDatabase = this.#deps.store.db): Promise<Message[]> {
+    return presentMessages(new MessageStore(db), actor.tenantId, actor.principalId, rows);
   }
 
-  update(context: Context, { id, version, mentions, metadata, ...input }: MessageUpdate): Promise<Message> {
+  update(
+    context: Context,
+    { id, version, mentions: given, parseMentions, metadata, ...input }: MessageUpdate,
+  ): Promise<Message> {
     const { actor } = context;
     return this.#deps.store.write(async (tx) => {
-      const { row, entry } = await this.#finder.findToChange(tx, context, id);
+      const { row, grant } = await this.#access.findForUpdate(tx, context, id);
       const messages = new MessageStore(tx.db);
-      await this.#checkEditable(actor, row, version);
-      if (mentions !== undefined) await checkMentions(this.#deps.gate, actor, entry, mentions);
-      const given = [input.text, input.format, mentions, metadata];
-      if (given.every((value) => value === undefined)) {
-        return (await this.present(actor, [row]))[0] ?? presentMessage(row);
+      await this.#checkEditable(tx.db, actor, row, version);
+      const { roomAccess } = this.#deps;
+      if (given !== undefined) await assertCanMention(tx.db, roomAccess, actor, grant, given);
+      const content = { text: input.text ?? row.text ?? "", format: input.format ?? row.format };
+      const mentions = parseMentions === true
+        ? await addHandleMentions(tx.db, roomAccess, actor, grant, content, given ?? { principalIds: [], room: false })
+        : given;
+      const values = [input.text, input.format, mentions, metadata];
+      if (values.every((value) => value === undefined)) {
+        return (await this.present(actor, [row], tx.db))[0] ?? presentMessage(row);
       }
       const previousMentions = Mentions.parse(JSON.parse(row.mentions_json));
       const now = iso(this.#deps.clock.now());
-      await messages.addEdit({
-        tenant_id: actor.tenantId,
-        message_id: id,
-        version: row.version,
-        text: row.text,
-        editor_id: row.sender_id,
-        at: row.edited_at ?? row.created_at,
-      });
       const after: MessageRow = {
         ...row,
         text: input.text ?? row.text,
@@ -152,36 +174,44 @@ export class MessageService {
         edit_count: row.edit_count + 1,
         version: row.version + 1,
       };
+      // The history has texts only: an edit of other fields adds no entry.
+      if (after.text !== row.text) await messages.addEdit(editOf(row));
       if (mentions !== undefined) {
         await messages.removeMentions(actor.tenantId, id);
         await messages.addMentions(mentionRows(row, mentions));
-        const notice = mentionJob(row, previousMentions, mentions);
-        if (notice !== undefined) await tx.enqueue(notice);
+        const job = mentionJob(row, previousMentions, mentions);
+        if (job !== undefined) await tx.enqueue(job);
       }
       await messages.update(actor.tenantId, id, after);
-      const [message = presentMessage(after)] = await this.present(actor, [after]);
-      await tx.emit(changed(actor, after, "message.updated", {
-        message: { ...message, reactions: shared(message.reactions) },
+      const [message = presentMessage(after)] = await this.present(actor, [after], tx.db);
+      const current = presentMessage(after);
+      await tx.emit(messageEvent(actor, after, "message.updated", {
+        messageId: id,
+        roomId: row.room_id,
+        seq: row.seq,
+        senderId: row.sender_id,
+        ...changesBetween(presentMessage(row), current, { alwaysIncluded: ["text"] }),
+        mentions: current.mentions,
         previousMentions,
       }));
       return message;
     });
   }
 
-  /** Leaves a tombstone at the same id and seq; what it said, and what it said before, is gone, from its events as well. */
+  /** Replaces a message by a tombstone with the same id and seq; deletes its content from its versions and events as well. */
   async delete(context: Context, id: string): Promise<void> {
     const { actor } = context;
     const { tenantId } = actor;
     await this.#deps.store.write(async (tx) => {
-      const { row, entry } = await this.#finder.findToChange(tx, context, id);
-      const { room, role } = entry;
-      if (row.sender_id !== actor.principalId && (room.kind === "direct" || role !== "moderator" && role !== "owner")) {
+      const { row, grant } = await this.#access.findForUpdate(tx, context, id);
+      const { room, role } = grant;
+      if (row.sender_id !== actor.principalId && role !== "moderator" && role !== "owner") {
         throw new Fault(
           "forbidden",
-          "Messages of others are deleted by moderators of the room, in a direct room by nobody",
+          "Deleting messages of others requires a moderator of the room; in a direct room it is not possible",
         );
       }
-      if (row.deleted_at !== null) throw new Fault("not_found", "The message is deleted already");
+      if (row.deleted_at !== null) throw new Fault("not_found", "The message is already deleted");
       const messages = new MessageStore(tx.db);
       const after: MessageRow = {
         ...row,
@@ -196,20 +226,20 @@ export class MessageService {
       await messages.removeMentions(tenantId, id);
       await messages.removeEdits(tenantId, id);
       await messages.removeReactions(tenantId, id);
-      if (row.files_json !== "[]") await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
+      if (row.files_json !== "[]") await this.#deps.files.detach(tx, tenantId, fileOwner(id));
       await messages.update(tenantId, id, after);
-      await this.#silence(tx, row);
-      await tx.emit(changed(actor, after, "message.deleted", {
+      await this.#redactEvents(tx, row);
+      await tx.emit(messageEvent(actor, after, "message.deleted", {
         message: presentMessage(after),
         previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),
       }));
-      // Before it was edited it may have been told to others.
-      if (row.edited_at !== null || isTold(row, entry.room.kind)) {
-        await tx.enqueue({ tenantId, kind: "notification.retract", payload: { messageId: id } });
+      // An earlier version may have notified others.
+      if (row.edited_at !== null || needsNotification(row, room.kind)) {
+        await tx.enqueue({ tenantId, kind: "notification.withdraw", payload: { messageId: id } });
       }
       const root = row.thread_id === null ? undefined : await messages.recountThread(tenantId, row.thread_id);
       if (root === undefined) return;
-      await tx.emit(changed(actor, root, "thread.updated", {
+      await tx.emit(messageEvent(actor, root, "thread.updated", {
         roomId: row.room_id,
         threadId: root.id,
         replyCount: root.reply_count,
@@ -218,7 +248,7 @@ export class MessageService {
     });
   }
 
-  /** Removes the messages of a purged room, batch by batch so that nobody waits long. */
+  /** Deletes the messages of a purged room in batches, so that no transaction is long. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     let removed: number;
     do {
@@ -231,11 +261,15 @@ export class MessageService {
     } while (removed > 0);
   }
 
-  async #thread(actor: Actor, row: MessageRow, hidden: number): Promise<MessageDetail["thread"]> {
+  async #thread(
+    actor: Actor,
+    row: MessageRow,
+    floor: number,
+  ): Promise<NonNullable<MessageDetail["thread"]>> {
     const rows = await new MessageStore(this.#deps.store.db).page(
       actor.tenantId,
       row.room_id,
-      { from: hidden, to: Number.MAX_SAFE_INTEGER, isBackward: false },
+      { from: floor, to: Number.MAX_SAFE_INTEGER, isBackward: false },
       { threadId: row.thread_id ?? row.id },
       THREAD_MAX + 1,
     );
@@ -249,49 +283,67 @@ export class MessageService {
   }
 
   /**
-   * Takes what a message said out of the events of its sending and its edits. They keep whom they mention: those who count
-   * mentions go by all of them, the one of the deletion included.
+   * Deletes the content of a message from the events of its creation and edits. Their mentions stay, because clients count
+   * mentions from all events including the deletion.
    */
-  async #silence(
+  async #redactEvents(
     tx: Transaction<MessageTables>,
     { tenant_id, room_id, id, seq, edited_at }: MessageRow,
   ): Promise<void> {
-    const line = { tenantId: tenant_id, stream: roomStream(room_id), from: seq };
-    // deno-lint-ignore no-explicit-any -- data of an event, as it was once written
-    const change = ({ message, ...data }: any): unknown =>
-      // Others may name it, in their metadata or as what they reply to.
-      message.id === id ? { ...data, message: { ...message, text: null, files: [], metadata: {} } } : undefined;
-    await retell(tx.db, { ...line, type: "message.created", to: seq }, id, change);
-    if (edited_at !== null) await retell(tx.db, { ...line, type: "message.updated", to: edited_at }, id, change);
+    const range = { tenantId: tenant_id, stream: roomStream(room_id), from: seq };
+    // deno-lint-ignore no-explicit-any -- data of a stored event
+    const created = ({ message, ...data }: any): unknown =>
+      // Events of other messages may have its id, as replies or in their metadata.
+      message?.id === id ? { ...data, message: { ...message, text: null, files: [], metadata: {} } } : undefined;
+    // deno-lint-ignore no-explicit-any -- as above
+    const edited = ({ messageId, changes, ...data }: any): unknown =>
+      messageId === id ? { messageId, changes: redactChanges(changes), ...data } : created(data);
+    await redactEvents(tx.db, { ...range, type: "message.created", to: seq }, id, created);
+    if (edited_at !== null) await redactEvents(tx.db, { ...range, type: "message.updated", to: edited_at }, id, edited);
   }
 
-  async #seqOf(tenantId: string, roomId: string, anchor: number | string, hidden: number): Promise<number> {
+  async #seqOf(tenantId: string, roomId: string, anchor: number | string, floor: number): Promise<number> {
     // A position in a query string arrives as text; no message id is all digits.
     if (typeof anchor === "number" || /^\d+$/.test(anchor)) return Math.min(Number(anchor), Number.MAX_SAFE_INTEGER);
     const row = await new MessageStore(this.#deps.store.db).find(tenantId, anchor);
-    if (row === undefined || row.room_id !== roomId || row.seq <= hidden) {
+    if (row === undefined || row.room_id !== roomId || row.seq <= floor) {
       throw new Fault("not_found", `No message ${anchor} in the room`);
     }
     return row.seq;
   }
 
-  async #checkEditable(actor: Actor, row: MessageRow, version: number | undefined): Promise<void> {
-    if (row.sender_id !== actor.principalId) throw new Fault("forbidden", "Only the author edits a message");
+  async #checkEditable(
+    db: AnyDatabase,
+    actor: Actor,
+    row: MessageRow,
+    version: number | undefined,
+  ): Promise<void> {
+    if (row.sender_id !== actor.principalId) throw new Fault("forbidden", "Only the author may edit a message");
     if (row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
-    const { settings } = await this.#deps.tenants.read(actor.tenantId);
+    const { settings } = await this.#deps.tenants.read(actor.tenantId, db);
     const windowSeconds = settings.messageEditWindowSeconds;
     if (windowSeconds !== null && this.#deps.clock.now() > Date.parse(row.created_at) + windowSeconds * 1000) {
-      throw new Fault("edit_window_closed", `Messages may be edited for ${windowSeconds} s after sending`);
+      throw new Fault("edit_window_closed", `Messages can be edited for ${windowSeconds} s after sending`);
     }
-    checkVersion("message", row.version, version);
+    assertVersion("message", row.version, version);
   }
+}
+
+/** Changes of a message without its content. */
+function redactChanges(changes: Record<string, unknown>): Record<string, unknown> {
+  const empty = { text: null, files: [], metadata: {} };
+  return { ...changes, ...Object.fromEntries(Object.entries(empty).filter(([field]) => field in changes)) };
+}
+
+/** The current version as an entry of the history. */
+function editOf({ tenant_id, id, version, text, sender_id, edited_at, created_at }: MessageRow): MessageEditRow {
+  return { tenant_id, message_id: id, version, text, editor_id: sender_id, at: edited_at ?? created_at };
 }
 
 function presentEdit({ version, text, editor_id, at }: MessageEditRow): MessageVersion {
   return { version, text, editorId: editor_id, at };
 }
 
-/** What the message says now. */
 function presentVersion({ version, text, sender_id, edited_at, created_at }: MessageRow): MessageVersion {
   return { version, text, editorId: sender_id, at: edited_at ?? created_at };
 }

@@ -1,12 +1,12 @@
-// SQL of messages, their mentions and their history of edits.
+// SQL of messages, their mentions, edits and reactions.
 import { type Kysely, sql } from "kysely";
 import type { PrincipalKind } from "@/core/actor.ts";
-import { isOfTenant, isOneOf, rowsOf } from "@/ports/list.ts";
+import { inJsonList, jsonRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
 import type { RoomTables } from "@/modules/room/mod.ts";
-import type { MESSAGE_TYPES, Reaction } from "./schema.ts";
+import { type MESSAGE_TYPES, type Reaction, REACTORS_SHOWN } from "./schema.ts";
 
 export type MessageRow = {
   tenant_id: string;
@@ -24,10 +24,10 @@ export type MessageRow = {
   reply_count: number;
   last_reply_at: string | null;
   client_message_id: string | null;
-  /** Hash of what was sent with the clientMessageId, so that a repeat is told from a clash even after an edit. */
+  /** Hash of the content sent with the clientMessageId: distinguishes a repeat from a conflict, also after an edit. */
   fingerprint: string | null;
   metadata_json: string;
-  /** What is attached, as `MessageFile`s. */
+  /** Attached files, as `MessageFile`s. */
   files_json: string;
   pinned_at: string | null;
   edited_at: string | null;
@@ -37,7 +37,7 @@ export type MessageRow = {
   created_at: string;
 };
 
-/** `principal_id` may be `EVERYBODY`. */
+/** `principal_id` may be `MENTION_ALL`. */
 export type MentionRow = {
   tenant_id: string;
   room_id: string;
@@ -63,6 +63,9 @@ export type ReactionRow = {
   created_at: string;
 };
 
+/** The reply count of a thread's root message after a reply. */
+export type ThreadCount = { replyCount: number; lastReplyAt: string };
+
 export type MessageTables = RoomTables & FileTables & {
   message: MessageRow;
   mention: MentionRow;
@@ -70,47 +73,49 @@ export type MessageTables = RoomTables & FileTables & {
   reaction: ReactionRow;
 };
 
-/** Stands in a mention for the whole room. */
-export const EVERYBODY = "*";
+/** Principal id of a mention of the whole room. */
+export const MENTION_ALL = "*";
 
 type Db = Kysely<MessageTables>;
-type Key = { tenantId: string; roomId: string };
-type AskedId = { n: number; room_id: string; sender_id: string; id: string };
+type RoomKey = { tenantId: string; roomId: string };
+type ClientIdQuery = { n: number; room_id: string; sender_id: string; id: string };
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
 const byIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
-  db.selectFrom("message").selectAll().where(isOfTenant(value("tenantId")))
-    .where(isOneOf(dialect, "id", value("ids")))
+  db.selectFrom("message").selectAll().where(tenantIsUnindexed(value("tenantId")))
+    .where(inJsonList(dialect, "id", value("ids")))
 );
-const byClientId = prepared((db: Db, value: Param<Key & { senderId: string; clientMessageId: string }>) =>
+const byClientId = prepared((db: Db, value: Param<RoomKey & { senderId: string; clientMessageId: string }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("room_id", "=", value("roomId")).where("sender_id", "=", value("senderId"))
     .where("client_message_id", "=", value("clientMessageId"))
 );
-/** The same for many at once, each an `AskedId`; PostgreSQL only. */
-const byClientIds = prepared((db: Db, value: Param<{ tenantId: string; asked: string }>) =>
-  db.selectFrom(rowsOf<AskedId, "asked">(value("asked"), sql`asked(n int, room_id text, sender_id text, id text)`))
+/** The same for several at once, each a `ClientIdQuery`; PostgreSQL only. */
+const byClientIds = prepared((db: Db, value: Param<{ tenantId: string; query: string }>) =>
+  db.selectFrom(
+    jsonRows<ClientIdQuery, "query">(value("query"), sql`query(n int, room_id text, sender_id text, id text)`),
+  )
     .innerJoin(
       "message",
       (join) =>
-        join.onRef("message.room_id", "=", "asked.room_id").onRef("message.sender_id", "=", "asked.sender_id")
-          .onRef("message.client_message_id", "=", "asked.id").on("message.tenant_id", "=", value("tenantId")),
+        join.onRef("message.room_id", "=", "query.room_id").onRef("message.sender_id", "=", "query.sender_id")
+          .onRef("message.client_message_id", "=", "query.id").on("message.tenant_id", "=", value("tenantId")),
     )
-    .selectAll("message").select("asked.n")
+    .selectAll("message").select("query.n")
 );
 const touchRooms = prepared((db: Db, value: Param<{ tenantId: string; roomIds: string; at: string }>, dialect) =>
   db.updateTable("room").set({ last_message_at: value("at"), active_at: value("at") })
-    .where(isOfTenant(value("tenantId"))).where(isOneOf(dialect, "id", value("roomIds")))
+    .where(tenantIsUnindexed(value("tenantId"))).where(inJsonList(dialect, "id", value("roomIds")))
 );
-const pageBefore = prepared((db: Db, value: Param<Key & { from: number; to: number; limit: number }>) =>
+const pageBefore = prepared((db: Db, value: Param<RoomKey & { from: number; to: number; limit: number }>) =>
   db.selectFrom("message").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("room_id", "=", value("roomId")).where("seq", ">", value("from")).where("seq", "<", value("to"))
     .orderBy("seq", "desc").limit(value("limit"))
 );
 
-const hasFrom = prepared((db: Db, value: Param<Key & { kind: PrincipalKind; after: number }>) =>
+const hasMessageAfter = prepared((db: Db, value: Param<RoomKey & { kind: PrincipalKind; after: number }>) =>
   db.selectFrom("message").select("seq").where("tenant_id", "=", value("tenantId"))
     .where("room_id", "=", value("roomId")).where("seq", ">", value("after"))
     .where("sender_kind", "=", value("kind")).limit(sql.lit(1))
@@ -133,26 +138,26 @@ export class MessageStore {
     return byId.first(this.#db, { tenantId, id });
   }
 
-  byIds(tenantId: string, ids: readonly string[]): Promise<MessageRow[]> {
+  findMany(tenantId: string, ids: readonly string[]): Promise<MessageRow[]> {
     return byIds.all(this.#db, { tenantId, ids: JSON.stringify(ids) });
   }
 
-  byClientId(tenantId: string, roomId: string, senderId: string, id: string): Promise<MessageRow | undefined> {
+  findByClientId(tenantId: string, roomId: string, senderId: string, id: string): Promise<MessageRow | undefined> {
     return byClientId.first(this.#db, { tenantId, roomId, senderId, clientMessageId: id });
   }
 
-  /** The messages of one tenant that are asked for, in the same order. */
-  async byClientIds(
+  /** Messages of one tenant by clientMessageId, in the order of the queries. */
+  async findByClientIds(
     dialect: Dialect,
     tenantId: string,
-    asked: readonly Omit<AskedId, "n">[],
+    queries: readonly Omit<ClientIdQuery, "n">[],
   ): Promise<(MessageRow | undefined)[]> {
     if (dialect === "sqlite") {
-      return await Promise.all(asked.map((one) => this.byClientId(tenantId, one.room_id, one.sender_id, one.id)));
+      return await Promise.all(queries.map((one) => this.findByClientId(tenantId, one.room_id, one.sender_id, one.id)));
     }
-    const questions = JSON.stringify(asked.map((one, n) => ({ n, ...one })));
-    const found = new Map((await byClientIds.all(this.#db, { tenantId, asked: questions })).map((row) => [row.n, row]));
-    return asked.map((_, n) => found.get(n));
+    const query = JSON.stringify(queries.map((one, n) => ({ n, ...one })));
+    const found = new Map((await byClientIds.all(this.#db, { tenantId, query })).map((row) => [row.n, row]));
+    return queries.map((_, n) => found.get(n));
   }
 
   async touchRooms(tenantId: string, roomIds: readonly string[], at: string): Promise<void> {
@@ -175,7 +180,7 @@ export class MessageStore {
       .where("room_id", "=", roomId).where("seq", ">", range.from).where("seq", "<", range.to);
     if (threadId !== undefined) query = query.where("thread_id", "=", threadId);
     if (senderId !== undefined) query = query.where("sender_id", "=", senderId);
-    // `in ()` is no SQL, and a filter with no values filters nothing.
+    // An empty list filters nothing; `in ()` would be a syntax error.
     if (types !== undefined && types.length > 0) query = query.where("type", "in", types);
     return query.orderBy("seq", range.isBackward ? "desc" : "asc").limit(limit).execute();
   }
@@ -194,6 +199,20 @@ export class MessageStore {
       .where("tenant_id", "=", tenantId).where("id", "=", rootId).returningAll().executeTakeFirst();
   }
 
+  /** Recounts the threads of new replies in the order of thread ids; returns the count after each reply, by its id. */
+  async recountThreads(rows: readonly MessageRow[]): Promise<Map<string, ThreadCount>> {
+    const counts = new Map<string, ThreadCount>();
+    const byRoot = [...Map.groupBy(rows, (row) => row.thread_id ?? "")].filter(([rootId]) => rootId !== "");
+    for (const [rootId, replies] of byRoot.sort(([a], [b]) => a < b ? -1 : 1)) {
+      const root = await this.recountThread(replies[0]?.tenant_id ?? "", rootId);
+      for (const [n, reply] of replies.entries()) {
+        const replyCount = (root?.reply_count ?? 0) - (replies.length - 1 - n);
+        counts.set(reply.id, { replyCount, lastReplyAt: reply.created_at });
+      }
+    }
+    return counts;
+  }
+
   async removeMentions(tenantId: string, messageId: string): Promise<void> {
     await this.#db.deleteFrom("mention").where("tenant_id", "=", tenantId).where("message_id", "=", messageId)
       .execute();
@@ -207,7 +226,7 @@ export class MessageStore {
     await this.#db.insertInto("message_edit").values(row).execute();
   }
 
-  /** What a message said before, after a version in the order of versions; `newest`: the last of them, newest first. */
+  /** Earlier versions of a message: those after a version in ascending order, or `newest` first. */
   edits(tenantId: string, messageId: string, after: number | "newest", limit: number): Promise<MessageEditRow[]> {
     let query = this.#db.selectFrom("message_edit").selectAll().where("tenant_id", "=", tenantId)
       .where("message_id", "=", messageId);
@@ -220,35 +239,39 @@ export class MessageStore {
       .execute();
   }
 
-  /** Reactions of messages, the keys in the order in which they came up; `me` is about `readerId`. */
+  /** Reactions to messages, the keys in the order of their first use; `me` is about `readerId`. */
   async reactions(tenantId: string, readerId: string, messageIds: readonly string[]): Promise<Map<string, Reaction[]>> {
     const reactions = new Map<string, Reaction[]>();
     if (messageIds.length === 0) return reactions;
-    const rows = await this.#db.selectFrom("reaction")
-      .select(({ fn, eb }) => [
-        "message_id",
-        "key",
-        fn.countAll<number>().as("count"),
-        fn.max(eb.case().when("principal_id", "=", readerId).then(1).else(0).end()).as("me"),
+    const sameKey = sql`partition by message_id, key`;
+    const ranked = this.#db.selectFrom("reaction").select(["message_id", "key", "principal_id"])
+      .select([
+        sql<number>`count(*) over (${sameKey})`.as("count"),
+        sql<number>`max(case when principal_id = ${readerId} then 1 else 0 end) over (${sameKey})`.as("me"),
+        sql<string>`min(created_at) over (${sameKey})`.as("since"),
+        sql<number>`row_number() over (${sameKey} order by created_at, principal_id)`.as("rank"),
       ])
-      .where("tenant_id", "=", tenantId).where("message_id", "in", messageIds).groupBy(["message_id", "key"])
-      .orderBy(({ fn }) => fn.min("created_at")).orderBy("key").execute();
-    for (const { message_id, key, count, me } of rows) {
+      .where("tenant_id", "=", tenantId).where("message_id", "in", messageIds);
+    const rows = await this.#db.selectFrom(ranked.as("ranked")).selectAll().where("rank", "<=", REACTORS_SHOWN)
+      .orderBy("message_id").orderBy("since").orderBy("key").orderBy("rank").execute();
+    for (const { message_id, key, count, me, principal_id } of rows) {
       const own = reactions.get(message_id) ?? [];
-      own.push({ key, count: Number(count), me: Number(me) === 1 });
       reactions.set(message_id, own);
+      const last = own.at(-1);
+      if (last?.key === key) last.principalIds?.push(principal_id);
+      else own.push({ key, count: Number(count), me: Number(me) === 1, principalIds: [principal_id] });
     }
     return reactions;
   }
 
-  /** Adds a reaction; whether it was not there before. */
+  /** Adds a reaction; returns whether it is new. */
   async addReaction(row: ReactionRow): Promise<boolean> {
     const added = await this.#db.insertInto("reaction").values(row).onConflict((conflict) => conflict.doNothing())
       .returning("key").execute();
     return added.length > 0;
   }
 
-  /** Removes a principal's reaction, or all; whether there was one. */
+  /** Removes a principal's reaction, or all; returns whether there was one. */
   async removeReactions(
     tenantId: string,
     messageId: string,
@@ -259,15 +282,15 @@ export class MessageStore {
     return (await query.returning("key").execute()).length > 0;
   }
 
-  /** Pinned messages of a room, those pinned last first. */
+  /** Pinned messages of a room, most recently pinned first. */
   pinned(tenantId: string, roomId: string, hiddenUpTo: number, limit: number): Promise<MessageRow[]> {
     return this.#db.selectFrom("message").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
-      // A range, or SQLite would rather read all messages of the room.
+      // A range on `pinned_at`, because SQLite would otherwise read all messages of the room.
       .where("pinned_at", ">", "").where("seq", ">", hiddenUpTo).orderBy("pinned_at", "desc")
       .orderBy("seq", "desc").limit(limit).execute();
   }
 
-  /** Who wrote in a thread before a position and whose messages are there still, the author of its root included. */
+  /** Authors of the messages of a thread before a position, including its root, without deleted messages. */
   async threadAuthors(tenantId: string, rootId: string, before: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("message").select("sender_id").distinct().where("tenant_id", "=", tenantId)
       .where(({ eb, or }) => or([eb("thread_id", "=", rootId), eb("id", "=", rootId)]))
@@ -275,12 +298,12 @@ export class MessageStore {
     return rows.map((row) => row.sender_id);
   }
 
-  /** Whether anybody of a kind wrote in a room after a position. */
-  async hasFrom(tenantId: string, roomId: string, kind: PrincipalKind, after: number): Promise<boolean> {
-    return await hasFrom.first(this.#db, { tenantId, roomId, kind, after }) !== undefined;
+  /** Whether a principal of a kind sent a message to a room after a position. */
+  async hasMessageAfter(tenantId: string, roomId: string, kind: PrincipalKind, after: number): Promise<boolean> {
+    return await hasMessageAfter.first(this.#db, { tenantId, roomId, kind, after }) !== undefined;
   }
 
-  /** The first messages of a room that are there still. */
+  /** The oldest stored messages of a room. */
   oldest(
     tenantId: string,
     roomId: string,
@@ -290,14 +313,14 @@ export class MessageStore {
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).orderBy("seq").limit(limit).execute();
   }
 
-  /** Removes messages with all that hangs on them; returns how many went. */
+  /** Deletes messages with their dependents; returns the number of deleted messages. */
   async remove(tenantId: string, ids: readonly string[]): Promise<number> {
     if (ids.length === 0) return 0;
     await this.#db.deleteFrom("mention").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
     await this.#db.deleteFrom("message_edit").where("tenant_id", "=", tenantId).where("message_id", "in", ids)
       .execute();
     await this.#db.deleteFrom("reaction").where("tenant_id", "=", tenantId).where("message_id", "in", ids).execute();
-    const { numDeletedRows } = await this.#db.deleteFrom("message").where(isOfTenant(tenantId))
+    const { numDeletedRows } = await this.#db.deleteFrom("message").where(tenantIsUnindexed(tenantId))
       .where("id", "in", ids).executeTakeFirstOrThrow();
     return Number(numDeletedRows);
   }

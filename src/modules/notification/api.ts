@@ -1,39 +1,24 @@
-// Operations on the caller's own notifications; there is no way to name another's.
-import { z } from "@zod/zod";
-import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
+// Operations on the caller's own notifications; no operation accepts another principal.
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
-import {
-  Notification,
-  NOTIFICATION_EVENTS,
-  NotificationList,
-  NotificationReadAll,
-  Notifications,
-  NotificationsRead,
-  NotificationUpdate,
-} from "./schema.ts";
+import { NotificationReadAll, notificationSchemas, NotificationsRead, NotificationUpdate } from "./schema.ts";
 import type { NotificationService } from "./service.ts";
 
 const PATH = "/v1/collaboration/notifications";
 
-/** The notification module. */
-export function notificationModule(notifications: NotificationService): Module {
+/** `kinds` are those that modules register. */
+export function notificationApi(notifications: NotificationService, kinds: () => readonly string[]): ModuleApi {
+  const { Notification, NotificationList, Notifications, events } = notificationSchemas(kinds);
   return {
-    name: "notification",
-    events: NOTIFICATION_EVENTS,
-    purgeRoom: (tenantId, roomId) => notifications.retract(tenantId, "room_id", roomId),
-    jobs: [
-      defineJob({
-        kind: "notification.retract",
-        payload: z.strictObject({ messageId: z.string() }),
-        run: ({ tenantId, payload }) => notifications.retract(tenantId, "message_id", payload.messageId),
-      }),
-    ],
+    tags: {
+      notifications: "Mentions, direct messages, invitations and reminders for the caller.",
+    },
+    events,
     operations: [
       defineOperation({
         name: "notification.list",
         summary: "List the caller's notifications, newest first",
-        description: "The newest 1000 are kept.",
+        description: "Only the newest 1000 are stored.",
         access: { scope: "notification.read" },
         http: { method: "GET", path: PATH, status: 200 },
         input: NotificationList,
@@ -43,7 +28,7 @@ export function notificationModule(notifications: NotificationService): Module {
       }),
       defineOperation({
         name: "notification.update",
-        summary: "Mark a notification read or unread",
+        summary: "Mark a notification as read or unread",
         access: { scope: "notification.write" },
         http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
         input: NotificationUpdate,
@@ -54,7 +39,7 @@ export function notificationModule(notifications: NotificationService): Module {
       }),
       defineOperation({
         name: "notification.read_all",
-        summary: "Mark all notifications read, or those up to one, or those of a room",
+        summary: "Mark all notifications as read, or those up to one, or those of a room",
         access: { scope: "notification.write" },
         http: { method: "POST", path: `${PATH}/read`, status: 200 },
         input: NotificationReadAll,

@@ -1,4 +1,4 @@
-// Notifications: the durable list of what a principal should look at, whichever module says so.
-export { notificationModule } from "./api.ts";
+// Notifications: a durable list per principal, to which any module adds.
+export { notificationModule } from "./module.ts";
 export { type NotificationDraft, NotificationService, type Notify } from "./service.ts";
 export { type NotificationTables } from "./store.ts";

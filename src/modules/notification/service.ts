@@ -1,16 +1,15 @@
-// Notifications: made by whichever module has something to tell, kept per principal, read one by one or all at once.
+// Notifications: created by any module, stored per principal, marked as read one by one or together.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Cursors } from "@/core/page.ts";
-import { checkVersion } from "@/core/patch.ts";
-import { type IdentityService, NotificationPrefs } from "@/modules/identity/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import { assertVersion } from "@/core/patch.ts";
+import { type IdentityService, type NotificationPrefs, prefsOf } from "@/modules/identity/mod.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
 import {
   type Notification,
-  type NotificationKind,
   type NotificationList,
   type NotificationReadAll,
   type Notifications,
@@ -18,54 +17,50 @@ import {
   type NotificationsRead,
   type NotificationUpdate,
 } from "./schema.ts";
-import { previews, shown, type Sight } from "./sight.ts";
+import { loadPreviews, redactInvisible, type ResourceVisibility } from "./notification_visibility.ts";
 import {
   type NotificationRow,
   NotificationStore,
   type NotificationTables,
   type ReadRange,
-  type Told,
+  type RecentFilter,
 } from "./store.ts";
 
-const REMOVED_AT_ONCE = 200;
+const WITHDRAW_BATCH = 200;
 
-/** Something that some principals should look at. Nobody is told of what they did themselves. */
+/** A notification for several principals. The actor is never notified. */
 export type NotificationDraft = {
   tenantId: string;
   principalIds: readonly string[];
-  kind: NotificationKind;
-  /** Absent when the gateway or time did it. */
+  /** As registered by a module. */
+  kind: string;
+  /** Absent if the gateway caused it, such as at a point in time. */
   actor?: Pick<Actor, "principalId" | "kind"> | undefined;
   roomId?: string | undefined;
   message?: { id: string; seq: number } | undefined;
   resource?: { type: string; id: string } | undefined;
   title?: string | undefined;
   data?: Notification["data"] | undefined;
-  /** What it is made from; a second one of the same source is not made. */
+  /** What caused it; a principal gets one notification per source. */
   source?: string | undefined;
 };
 
-/** Makes notifications. Called inside the transaction of a change, it takes part in that. */
+/** Creates notifications; part of the transaction of the caller, if there is one. */
 export type Notify = (...drafts: readonly NotificationDraft[]) => Promise<void>;
 
-/** The preference that switches a kind off; the others are always made. */
-const PREFERENCE: Partial<Record<NotificationKind, keyof ReturnType<typeof NotificationPrefs.parse>>> = {
-  mention: "mentions",
-  direct_message: "directMessages",
-  reply: "replies",
-  invitation: "invitations",
-  reminder: "reminders",
-  task_due: "reminders",
-};
+/** Registered kinds, each with the preference of the recipient that turns it off; null: always created. */
+export type NotificationKinds = ReadonlyMap<string, keyof NotificationPrefs | null>;
 
 type Deps = {
   store: Store<NotificationTables>;
   clock: Clock;
   cursors: Cursors;
   identity: IdentityService;
-  sight: Sight;
+  /** Complete once all modules are built. */
+  kinds: () => NotificationKinds;
+  visibility: ResourceVisibility;
 };
-type Who = Pick<Actor, "tenantId" | "principalId">;
+type Recipient = Pick<Actor, "tenantId" | "principalId">;
 
 export class NotificationService {
   readonly #deps: Deps;
@@ -74,29 +69,28 @@ export class NotificationService {
     this.#deps = deps;
   }
 
-  /** Makes notifications for those who want them; part of the caller's transaction when there is one. */
+  /** Creates notifications for recipients whose preferences allow them; part of the caller's transaction, if there is one. */
   async notify(...drafts: readonly NotificationDraft[]): Promise<void> {
     for (const [tenantId, own] of Map.groupBy(drafts, (draft) => draft.tenantId)) {
       const ids = [...new Set(own.flatMap((draft) => draft.principalIds))];
       if (ids.length === 0) continue;
       await this.#deps.store.write(async (tx) => {
         const notifications = new NotificationStore(tx.db);
-        const people = await this.#deps.identity.enabled(tenantId, ids);
-        const prefs = new Map(
-          [...people].map(([id, row]) => [id, NotificationPrefs.parse(JSON.parse(row.prefs_json))]),
-        );
-        const rows = own.flatMap((draft) =>
-          draft.principalIds.filter((id) => {
-            const wanted = prefs.get(id);
-            const name = PREFERENCE[draft.kind];
-            return wanted !== undefined && id !== draft.actor?.principalId && (name === undefined || wanted[name]);
-          }).map((id) => this.#row(draft, id))
-        );
+        const recipients = await this.#deps.identity.findEnabled(tenantId, ids, tx.db);
+        const prefs = new Map([...recipients].map(([id, row]) => [id, prefsOf(row)]));
+        const rows = own.flatMap((draft) => {
+          const preference = this.#preferenceFor(draft.kind);
+          return draft.principalIds.filter((id) => {
+            const enabled = prefs.get(id);
+            return enabled !== undefined && id !== draft.actor?.principalId &&
+              (preference === null || enabled[preference]);
+          }).map((id) => this.#row(draft, id));
+        });
         if (rows.length === 0) return;
         const added = await notifications.add(rows);
-        const fresh = rows.filter((row) => added.has(row.id));
+        const addedRows = rows.filter((row) => added.has(row.id));
         await tx.emit(
-          ...fresh.map((row): EventDraft => ({
+          ...addedRows.map((row): EventDraft => ({
             tenantId,
             stream: principalStream(row.principal_id),
             type: "notification.created",
@@ -106,9 +100,9 @@ export class NotificationService {
             data: { notification: present(row) },
           })),
         );
-        const told = new Set(fresh.map((row) => row.principal_id));
-        if (told.size === 0) return;
-        for (const principalId of await notifications.full(tenantId, [...told], NOTIFICATIONS_MAX)) {
+        const notified = new Set(addedRows.map((row) => row.principal_id));
+        if (notified.size === 0) return;
+        for (const principalId of await notifications.overLimit(tenantId, [...notified], NOTIFICATIONS_MAX)) {
           await notifications.trim(tenantId, principalId, NOTIFICATIONS_MAX);
         }
       });
@@ -120,12 +114,12 @@ export class NotificationService {
     const { cursors, store } = this.#deps;
     const notifications = new NotificationStore(store.db);
     const bind = ["notification.list", tenantId, principalId, filter];
-    const before = cursors.open(cursor, bind)?.[0]?.toString();
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
     const rows = await notifications.list(tenantId, principalId, filter, before, limit + 1);
     const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
     const [seen, texts] = await Promise.all([
-      shown(this.#deps.sight, actor, page.items),
-      previews(this.#deps.sight, actor, page.items),
+      redactInvisible(this.#deps.visibility, actor, page.items),
+      loadPreviews(this.#deps.visibility, actor, page.items),
     ]);
     const items = seen.map((row) => ({ ...present(row), preview: texts.get(row.message_id ?? "") || null }));
     return { ...page, items, unreadCount: await notifications.unreadCount(tenantId, principalId) };
@@ -135,66 +129,83 @@ export class NotificationService {
     const { tenantId, principalId } = actor;
     return this.#deps.store.write(async (tx) => {
       const notifications = new NotificationStore(tx.db);
-      // Changes of one's notifications take turns: what is read next is what this one builds on.
+      // Changes of the notifications of one principal are serialized, so that the version read next is the current one.
       await tx.reserve(tenantId, principalStream(principalId), 0);
       const found = await notifications.find(tenantId, principalId, id);
-      const [row] = await shown(this.#deps.sight, actor, found === undefined ? [] : [found]);
-      if (row === undefined) throw new Fault("not_found", "No such notification");
-      checkVersion("notification", row.version, version);
+      const [row] = await redactInvisible(this.#deps.visibility, actor, found === undefined ? [] : [found], tx.db);
+      if (row === undefined) throw notFound("notification");
+      assertVersion("notification", row.version, version);
       const now = this.#deps.clock.now();
       const read_at = readAt === null ? null : iso(Math.min(now, Date.parse(readAt)));
       if (read_at === row.read_at) return present(row);
       const after = { ...row, read_at, version: row.version + 1 };
       await notifications.setRead(tenantId, id, { read_at, version: after.version });
-      await tx.emit({ ...told(actor, "notification.updated", { notification: present(after) }), actor });
+      await tx.emit({ ...notificationEvent(actor, "notification.updated", { notification: present(after) }), actor });
       return present(after);
     });
   }
 
   async readAll(actor: Actor, range: NotificationReadAll): Promise<NotificationsRead> {
     return await this.#deps.store.write(async (tx) => ({
-      readCount: await this.readUpTo(actor, range),
+      readCount: await this.markReadUpTo(actor, range),
       unreadCount: await new NotificationStore(tx.db).unreadCount(actor.tenantId, actor.principalId),
     }));
   }
 
-  /** Reads those in a range, as when their room was read; part of the caller's transaction when there is one. */
-  readUpTo(who: Who, range: ReadRange): Promise<number> {
+  /** Marks those in a range as read, such as when their room is read; part of the caller's transaction, if there is one. */
+  markReadUpTo(recipient: Recipient, range: ReadRange): Promise<number> {
     return this.#deps.store.write(async (tx) => {
       const readAt = iso(this.#deps.clock.now());
-      const count = await new NotificationStore(tx.db).readMany(who.tenantId, who.principalId, range, readAt);
+      const count = await new NotificationStore(tx.db).markManyRead(
+        recipient.tenantId,
+        recipient.principalId,
+        range,
+        readAt,
+      );
       if (count > 0) {
         const { upToId = null, roomId = null, upToSeq = null } = range;
-        await tx.emit(told(who, "notification.read", { upToId, roomId, upToSeq, readAt }));
+        await tx.emit(notificationEvent(recipient, "notification.read", { upToId, roomId, upToSeq, readAt }));
       }
       return count;
     });
   }
 
-  /** Positions of the last messages, at most so many, that somebody was told of within this time; the newest first. */
-  toldOf(told: Told, withinMs: number, limit: number): Promise<number[]> {
-    const { store, clock } = this.#deps;
-    return new NotificationStore(store.db).toldOf(told, iso(clock.now() - withinMs), limit);
+  /** Ids of the rooms with messages that unread notifications of the principal are about. */
+  async unreadRooms({ tenantId, principalId }: Recipient, db: AnyDatabase): Promise<Set<string>> {
+    return new Set(await new NotificationStore(db).unreadRooms(tenantId, principalId));
   }
 
-  /** Takes back what was told about messages or a room that are gone, some at a time so that nobody waits long. */
-  async retract(tenantId: string, about: "message_id" | "room_id", ...ids: readonly string[]): Promise<void> {
+  /** Positions of messages with a notification within this time, newest first. */
+  recentSeqs(filter: RecentFilter, withinMs: number, limit: number, db: AnyDatabase): Promise<number[]> {
+    return new NotificationStore(db).recentSeqs(filter, iso(this.#deps.clock.now() - withinMs), limit);
+  }
+
+  /** Removes the notifications about deleted messages or a room, in batches so that other writers do not wait long. */
+  async withdraw(tenantId: string, about: "message_id" | "room_id", ...ids: readonly string[]): Promise<void> {
     let removed: number;
     do {
       removed = await this.#deps.store.write(async (tx) => {
         const notifications = new NotificationStore(tx.db);
-        const rows = await notifications.about(tenantId, about, ids, REMOVED_AT_ONCE);
+        const rows = await notifications.findAbout(tenantId, about, ids, WITHDRAW_BATCH);
         if (rows.length === 0) return 0;
         await notifications.remove(tenantId, rows.map((row) => row.id));
         const byPrincipal = Map.groupBy(rows, (row) => row.principal_id);
         await tx.emit(
           ...[...byPrincipal].map(([principalId, own]) =>
-            told({ tenantId, principalId }, "notification.removed", { notificationIds: own.map((row) => row.id) })
+            notificationEvent({ tenantId, principalId }, "notification.removed", {
+              notificationIds: own.map((row) => row.id),
+            })
           ),
         );
         return rows.length;
       });
     } while (removed > 0);
+  }
+
+  #preferenceFor(kind: string): keyof NotificationPrefs | null {
+    const preference = this.#deps.kinds().get(kind);
+    if (preference === undefined) throw new TypeError(`Expected a registered notification kind, received ${kind}`);
+    return preference;
   }
 
   #row(draft: NotificationDraft, principalId: string): NotificationRow {
@@ -220,7 +231,7 @@ export class NotificationService {
   }
 }
 
-function told({ tenantId, principalId }: Who, type: string, data: unknown): EventDraft {
+function notificationEvent({ tenantId, principalId }: Recipient, type: string, data: unknown): EventDraft {
   return { tenantId, stream: principalStream(principalId), type, data };
 }
 

@@ -1,15 +1,14 @@
 // SQL of notifications.
 import type { Kysely } from "kysely";
-import { isOfTenant } from "@/ports/list.ts";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import type { NotificationKind } from "./schema.ts";
 
 export type NotificationRow = {
   tenant_id: string;
   id: string;
   principal_id: string;
-  kind: NotificationKind;
+  kind: string;
   actor_id: string | null;
   actor_kind: PrincipalKind | null;
   room_id: string | null;
@@ -19,7 +18,7 @@ export type NotificationRow = {
   resource_id: string | null;
   title: string | null;
   data_json: string;
-  /** What it was made from; one per principal, so that a repeated job makes nothing twice. */
+  /** What caused it; unique per principal, so that a repeated job creates nothing twice. */
   source: string | null;
   read_at: string | null;
   version: number;
@@ -37,15 +36,15 @@ const unreadCount = prepared((db: Db, value: Param<{ tenantId: string; principal
     .where("tenant_id", "=", value("tenantId")).where("principal_id", "=", value("principalId"))
     .where("read_at", "is", null)
 );
-const oldestKept = prepared((db: Db, value: Param<{ tenantId: string; principalId: string; keep: number }>) =>
+const newestBeyondLimit = prepared((db: Db, value: Param<{ tenantId: string; principalId: string; max: number }>) =>
   db.selectFrom("notification").select("id")
     .where("tenant_id", "=", value("tenantId")).where("principal_id", "=", value("principalId"))
-    .orderBy("id", "desc").limit(1).offset(value("keep"))
+    .orderBy("id", "desc").limit(1).offset(value("max"))
 );
-/** What somebody was told of in a room, of what senders of a kind wrote. */
-export type Told = { tenantId: string; principalId: string; roomId: string; actorKind: PrincipalKind };
+/** Notifications of a principal in a room about messages of one kind of sender. */
+export type RecentFilter = { tenantId: string; principalId: string; roomId: string; actorKind: PrincipalKind };
 
-const toldOf = prepared((db: Db, value: Param<Told & { after: string; limit: number }>) =>
+const recentSeqs = prepared((db: Db, value: Param<RecentFilter & { after: string; limit: number }>) =>
   db.selectFrom("notification").select("seq").where("tenant_id", "=", value("tenantId"))
     .where("principal_id", "=", value("principalId")).where("room_id", "=", value("roomId"))
     .where("actor_kind", "=", value("actorKind")).where("seq", "is not", null).$narrowType<{ seq: number }>()
@@ -87,7 +86,7 @@ export class NotificationStore {
     principalId: string,
     filter: {
       unread?: boolean | undefined;
-      kinds?: readonly NotificationKind[] | undefined;
+      kinds?: readonly string[] | undefined;
       roomId?: string | undefined;
     },
     before: string | undefined,
@@ -109,8 +108,8 @@ export class NotificationStore {
       .execute();
   }
 
-  /** Reads all unread ones in a range; returns how many there were. */
-  async readMany(tenantId: string, principalId: string, range: ReadRange, at: string): Promise<number> {
+  /** Marks all unread ones in a range as read; returns their number. */
+  async markManyRead(tenantId: string, principalId: string, range: ReadRange, at: string): Promise<number> {
     let query = this.#db.updateTable("notification")
       .set((row) => ({ read_at: at, version: row("version", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("principal_id", "=", principalId).where("read_at", "is", null);
@@ -125,29 +124,37 @@ export class NotificationStore {
     return Number((await unreadCount.first(this.#db, { tenantId, principalId }))?.n ?? 0);
   }
 
-  /** Positions of the messages in a room, by senders of a kind, that somebody was told of after a time; the newest first. */
-  async toldOf(told: Told, after: string, limit: number): Promise<number[]> {
-    return (await toldOf.all(this.#db, { ...told, after, limit })).map(({ seq }) => seq);
+  /** Ids of the rooms with messages that unread notifications are about. */
+  async unreadRooms(tenantId: string, principalId: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("notification").select("room_id").distinct()
+      .where("tenant_id", "=", tenantId).where("principal_id", "=", principalId).where("read_at", "is", null)
+      .where("seq", "is not", null).execute();
+    return rows.flatMap(({ room_id }) => room_id ?? []);
   }
 
-  /** Which of these principals have more than `keep`. */
-  async full(tenantId: string, principalIds: readonly string[], keep: number): Promise<string[]> {
+  /** Positions of messages with a notification after `after`, newest first. */
+  async recentSeqs(filter: RecentFilter, after: string, limit: number): Promise<number[]> {
+    return (await recentSeqs.all(this.#db, { ...filter, after, limit })).map(({ seq }) => seq);
+  }
+
+  /** Those of these principals that have more than `max` notifications. */
+  async overLimit(tenantId: string, principalIds: readonly string[], max: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("notification").select("principal_id").where("tenant_id", "=", tenantId)
       .where("principal_id", "in", principalIds).groupBy("principal_id")
-      .having(({ fn }) => fn.countAll<number>(), ">", keep).execute();
+      .having(({ fn }) => fn.countAll<number>(), ">", max).execute();
     return rows.map((row) => row.principal_id);
   }
 
-  /** Drops what a principal has beyond the newest `keep`. */
-  async trim(tenantId: string, principalId: string, keep: number): Promise<void> {
-    const cut = await oldestKept.first(this.#db, { tenantId, principalId, keep });
-    if (cut === undefined) return;
+  /** Deletes all but the newest `max` notifications of a principal. */
+  async trim(tenantId: string, principalId: string, max: number): Promise<void> {
+    const newest = await newestBeyondLimit.first(this.#db, { tenantId, principalId, max });
+    if (newest === undefined) return;
     await this.#db.deleteFrom("notification").where("tenant_id", "=", tenantId).where("principal_id", "=", principalId)
-      .where("id", "<=", cut.id).execute();
+      .where("id", "<=", newest.id).execute();
   }
 
-  /** Some of those about messages or a room. */
-  about(
+  /** Notifications about messages or a room, at most `limit`. */
+  findAbout(
     tenantId: string,
     column: "message_id" | "room_id",
     ids: readonly string[],
@@ -158,6 +165,6 @@ export class NotificationStore {
   }
 
   async remove(tenantId: string, ids: readonly string[]): Promise<void> {
-    await this.#db.deleteFrom("notification").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("notification").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 }

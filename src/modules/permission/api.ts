@@ -1,22 +1,26 @@
-// Operations that answer questions about rights.
+// The operation that checks permissions.
 import { z } from "@zod/zod";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { PermissionCheck, PermissionResult } from "./schema.ts";
 import type { PermissionService } from "./service.ts";
 
-/** The permission module. */
-export function permissionModule(permissions: PermissionService): Module {
+/** The API of permissions. */
+export function permissionApi(permissions: PermissionService): ModuleApi {
   return {
-    name: "permission",
+    tags: {
+      permissions: "Checks of what a principal is allowed to do.",
+    },
     operations: [
       defineOperation({
         name: "permission.check",
-        summary: "Ask whether actions are allowed, up to 50 at once",
+        summary: "Check whether actions are allowed, up to 50 at once",
         access: { scope: "permission.read" },
         http: { method: "POST", path: "/v1/collaboration/permissions/check", status: 200 },
-        input: z.strictObject({ checks: z.array(PermissionCheck).min(1).max(50) }),
-        output: z.object({ results: z.array(PermissionResult) }),
+        input: z.strictObject({ checks: z.array(PermissionCheck).min(1).max(50).describe("Checks to evaluate") }),
+        output: z.object({
+          results: z.array(PermissionResult).describe("One result per check, in the same order"),
+        }),
         faults: ["not_found"],
         example: { checks: [{ action: "room.create" }] },
         async run({ actor }, { checks }) {

@@ -1,26 +1,26 @@
-// Questions about rights, and their answers.
+// Permission checks and their results.
 import { z } from "@zod/zod";
 
 export const PermissionCheck = z.strictObject({
   action: z.string().max(64).describe("Name of an operation, such as message.send"),
   resource: z.strictObject({
-    type: z.enum(["tenant", "room"]),
+    type: z.enum(["tenant", "room"]).describe("Kind of resource"),
     id: z.string().max(128),
-  }).optional().describe("What it is about; default the tenant"),
+  }).optional().describe("Id of the resource. Default: the tenant"),
   principalId: z.string().max(128).default("me").describe(
-    "Whose right; others than oneself need the tenant role admin",
+    "Principal to check; others than the caller require the tenant role admin",
   ),
 }).meta({ id: "PermissionCheck" });
 export type PermissionCheck = z.output<typeof PermissionCheck>;
 
 export const PermissionResult = z.object({
-  allowed: z.boolean(),
+  allowed: z.boolean().describe("Whether the action is allowed"),
   reason: z.enum(["allowed", "unknown_action", "scope_missing", "tenant_role", "room_role", "agent_muted", "not_found"])
-    .describe("What decided"),
+    .describe("Rule that decided"),
   needs: z.object({
-    scope: z.string().nullable(),
-    tenantRole: z.string(),
-    roomRole: z.string().nullable(),
-  }).nullable().describe("What the action asks for; null when the action is unknown"),
+    scope: z.string().nullable().describe("Scope the token needs; null if any token is sufficient"),
+    tenantRole: z.string().describe("Lowest sufficient role in the tenant"),
+    roomRole: z.string().nullable().describe("Lowest sufficient role in the room; null if none is needed"),
+  }).nullable().describe("Kind of resource the action needs; null if the action is unknown"),
 }).meta({ id: "PermissionResult" });
 export type PermissionResult = z.output<typeof PermissionResult>;

@@ -1,23 +1,23 @@
-// Answers "may they?" from the operations' own access declarations: tenant role ∧ room role ∧ token scope.
+// Checks permissions by the operations' own access declarations: tenant role, room role and token scope.
 import { type Actor, hasScope, isAtLeast, ROOM_ROLES, type RoomRole, TENANT_ROLES } from "@/core/actor.ts";
 import { Fault } from "@/core/fault.ts";
-import { isRead, type Operation, roomRoleIn } from "@/core/operation.ts";
+import { isReadOnly, type Operation, requiredRoomRole } from "@/core/operation.ts";
 import type { PermissionCheck, PermissionResult } from "./schema.ts";
 
-type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+export type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
 /**
- * Looks up how somebody stands in a room; `undefined` = does not see it. `role` is null for one who may look in without
- * being a member, `isMuted` is an agent that may only read.
+ * Looks up the role of a subject in a room; `undefined` = no access. `role` is null for a subject that may browse the room
+ * without being a member; `isMuted` is an agent that may only read.
  */
-type StandingInRoom = (
-  who: Subject,
+export type RoomRoleLookup = (
+  subject: Subject,
   roomId: string,
 ) => Promise<{ kind: string; role: RoomRole | null; isMuted: boolean } | undefined>;
 
 type Deps = {
   operations: () => ReadonlyMap<string, Operation>;
-  standingInRoom: StandingInRoom;
+  lookUpRoomRole: RoomRoleLookup;
   /** A principal of the tenant as a subject of rights; throws `not_found`. */
   subject: (tenantId: string, principalId: string) => Promise<Subject>;
 };
@@ -32,11 +32,11 @@ export class PermissionService {
   async check(actor: Actor, check: PermissionCheck): Promise<PermissionResult> {
     const operation = this.#deps.operations().get(check.action);
     if (operation === undefined) return { allowed: false, reason: "unknown_action", needs: null };
-    const { scope, tenant = "guest", room: usual = null } = operation.access;
-    const needs = { scope, tenantRole: tenant, roomRole: usual };
+    const { scope, tenant = "guest", room: defaultRole = null } = operation.access;
+    const needs = { scope, tenantRole: tenant, roomRole: defaultRole };
     const isSelf = check.principalId === "me" || check.principalId === actor.principalId;
     if (!isSelf && !isAtLeast(TENANT_ROLES, actor.role, "admin")) {
-      throw new Fault("forbidden", "The rights of others may be asked with the tenant role admin");
+      throw new Fault("forbidden", "Checking the permissions of others requires the tenant role admin");
     }
     const subject = isSelf ? actor : await this.#deps.subject(actor.tenantId, check.principalId);
     if (isSelf && !hasScope(actor, scope)) return { allowed: false, reason: "scope_missing", needs };
@@ -45,19 +45,19 @@ export class PermissionService {
       return { allowed: false, reason: "not_found", needs };
     }
     if (check.resource?.type !== "room") {
-      return { allowed: usual === null, reason: usual === null ? "allowed" : "room_role", needs };
+      return { allowed: defaultRole === null, reason: defaultRole === null ? "allowed" : "room_role", needs };
     }
-    const standing = await this.#deps.standingInRoom(subject, check.resource.id);
-    if (standing === undefined) return { allowed: false, reason: "not_found", needs };
-    const { kind, role, isMuted } = standing;
-    const room = roomRoleIn(kind, operation.access) ?? null;
-    const here = { ...needs, roomRole: room };
-    const isReading = isRead(operation);
+    const grant = await this.#deps.lookUpRoomRole(subject, check.resource.id);
+    if (grant === undefined) return { allowed: false, reason: "not_found", needs };
+    const { kind, role, isMuted } = grant;
+    const room = requiredRoomRole(kind, operation.access) ?? null;
+    const needsInRoom = { ...needs, roomRole: room };
+    const isReading = isReadOnly(operation);
     const isAllowed = room === null ||
       (role === null ? room === "observer" && isReading : isAtLeast(ROOM_ROLES, role, room));
     if (isAllowed && isMuted && room !== null && !isReading && operation.access.muted !== true) {
-      return { allowed: false, reason: "agent_muted", needs: here };
+      return { allowed: false, reason: "agent_muted", needs: needsInRoom };
     }
-    return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs: here };
+    return { allowed: isAllowed, reason: isAllowed ? "allowed" : "room_role", needs: needsInRoom };
   }
 }

@@ -1,17 +1,15 @@
-// Operations, channel and jobs of rooms.
+// Operations and channel of rooms.
 import { z } from "@zod/zod";
 import { hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import { Fault } from "@/core/fault.ts";
-import { defineJob } from "@/core/job.ts";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, Outcome } from "@/core/operation.ts";
-import { pageInput, pageOf } from "@/core/page.ts";
-import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
-import type { RoomBin } from "./bin.ts";
-import { checkHears, hiddenUpTo, type RoomGate } from "./gate.ts";
+import { pageInput, pageSchema } from "@/core/page.ts";
+import { PrincipalRef } from "@/modules/identity/mod.ts";
+import type { RoomDeletion } from "./room_deletion.ts";
+import { assertCanReceiveEvents, hiddenUpTo, type RoomAccess } from "./room_access.ts";
 import type { RoomMembers } from "./members.ts";
-import { PROFILE_JOB, type RoomProfiles } from "./profile/service.ts";
 import {
   Bans,
   Member,
@@ -19,16 +17,20 @@ import {
   MemberPut,
   MemberRemove,
   PRESENCE_MAX,
+  RECEIPT_NOTICES,
   Room,
   ROOM_EVENTS,
   RoomCreate,
   RoomEvents,
   RoomId,
   RoomList,
+  RoomSettings,
+  RoomSettingsUpdate,
   RoomUpdate,
 } from "./schema.ts";
 import type { RoomService } from "./service.ts";
-import { type RoomSuccession, SUCCESSION_JOB } from "./succession/service.ts";
+import type { RoomSettingsService } from "./room_settings.ts";
+import { RoomInclude } from "./view_schema.ts";
 
 const PATH = "/v1/rooms";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
@@ -36,55 +38,37 @@ const byId = z.strictObject({ id: RoomId });
 
 type Deps = {
   rooms: RoomService;
-  bin: RoomBin;
+  deletion: RoomDeletion;
   members: RoomMembers;
-  succession: RoomSuccession;
-  profiles: RoomProfiles;
-  gate: RoomGate;
+  settings: RoomSettingsService;
+  roomAccess: RoomAccess;
 };
 
-/** The room module. */
-export function roomModule({ rooms, bin, members, succession, profiles, gate }: Deps): Module {
+/** What clients see of rooms. */
+export function roomApi({ rooms, deletion, members, settings, roomAccess }: Deps): ModuleApi {
   return {
-    name: "room",
-    operations: [...roomOperations(rooms, bin), ...memberOperations(members)],
-    channels: [roomChannel(gate)],
+    tags: {
+      rooms: "Rooms, their members and bans, and the event history of a room.",
+    },
+    operations: [...roomOperations(rooms, deletion), ...memberOperations(members), ...settingOperations(settings)],
+    channels: [roomChannel(roomAccess)],
     events: ROOM_EVENTS,
-    jobs: [
-      defineJob({
-        kind: "room.purge",
-        payload: z.strictObject({ roomId: RoomId }),
-        isLong: true,
-        run: ({ tenantId, payload }) => bin.purge(tenantId, payload.roomId),
-      }),
-      defineJob({
-        kind: SUCCESSION_JOB,
-        payload: z.strictObject({ principalId: PrincipalId }),
-        run: ({ tenantId, payload }) => succession.passOn(tenantId, payload.principalId),
-      }),
-      defineJob({
-        kind: PROFILE_JOB,
-        payload: z.strictObject({ principalId: PrincipalId }),
-        isLong: true,
-        run: ({ tenantId, payload }) => profiles.tell(tenantId, payload.principalId),
-      }),
-    ],
   };
 }
 
-function roomOperations(rooms: RoomService, bin: RoomBin) {
+function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
   return [
     defineOperation({
       name: "room.create",
       summary: "Create a room",
-      description: "A direct room that exists for the same people is answered with 200 instead.",
+      description: "If a direct room of the same principals exists, returns it with 200.",
       access: { scope: "room.write", tenant: "member" },
-      http: { method: "POST", path: PATH, status: 201, also: [200] },
+      http: { method: "POST", path: PATH, status: 201, otherStatuses: [200] },
       input: RoomCreate,
       output: Room,
       faults: ["slug_taken", "limit_reached"],
       example: { name: "Operations", visibility: "public" },
-      rate: { human: { perSecond: 0.1, burst: 10 } },
+      rate: { human: { perSecond: 0.5, burst: 30 } },
       async run(context, input) {
         const { room, isNew } = await rooms.create(context, input);
         return new Outcome(room, { status: isNew ? 201 : 200, location: `${PATH}/${room.id}` });
@@ -92,20 +76,25 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
     }),
     defineOperation({
       name: "room.list",
-      summary: "List rooms, those with the newest messages first",
+      summary: "List rooms, most recent message first",
       access: { scope: "room.read" },
       http: { method: "GET", path: PATH, status: 200 },
       input: RoomList,
-      output: pageOf(Room),
+      output: pageSchema(Room),
       faults: ["invalid_cursor"],
       run: (context, input) => rooms.list(context, input),
     }),
     defineOperation({
       name: "room.read",
-      summary: "Read a room's state",
+      summary: "Get a room",
       access: { scope: "room.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/:id`, status: 200 },
-      input: z.strictObject({ id: RoomId, include: z.array(z.enum(["members"])).max(3).default([]) }),
+      input: z.strictObject({
+        id: RoomId,
+        include: z.array(z.enum(["members", ...RoomInclude.options])).max(3).default([]).describe(
+          "Related data to include; the newest message requires the scope `message.read`",
+        ),
+      }),
       output: Room,
       faults: ["not_found"],
       example: { id: ROOM },
@@ -113,9 +102,12 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
     }),
     defineOperation({
       name: "room.update",
-      summary: "Change a room; archive it or make it active again",
-      description: "Moderators change name, topic, description and metadata; owners everything.",
-      access: { scope: "room.write", room: "moderator", archived: true },
+      summary: "Update a room, archive it or activate it again",
+      description:
+        "Moderators can change name, topic, description and metadata; owners everything. In a direct room, every " +
+        "member can change these and the `agentPolicy`; archiving it and settings such as `retentionDays` are not " +
+        "available.",
+      access: { scope: "room.write", room: "moderator", direct: "member", archived: true },
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: RoomUpdate,
       output: Room,
@@ -125,27 +117,28 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
     }),
     defineOperation({
       name: "room.delete",
-      summary: "Delete a room; it can be restored for 30 days",
+      summary: "Delete a room; restorable for 30 days",
       description:
-        "A room that is left to nobody, no enabled owner and no other person it could pass to, is purged by an " +
-        "admin of the tenant who is not in it.",
+        "A direct room cannot be deleted; members can leave it. A room without enabled owners and without another " +
+        "person to become owner can be purged by an admin of the tenant who is not a member.",
       access: { scope: "room.write", room: "owner", archived: true },
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: z.strictObject({
         id: RoomId,
         purge: z.boolean().default(false).describe(
-          "Remove it for good now, also when it is deleted; needs the tenant role admin as well",
+          "Delete permanently, without the option to restore; also for a deleted room. Requires the tenant role " +
+            "admin in addition",
         ),
       }),
       output: z.void(),
       faults: ["not_found"],
       example: { id: ROOM },
-      run: (context, { id, purge }) => bin.delete(context, id, purge),
+      run: (context, { id, purge }) => deletion.delete(context, id, purge),
     }),
     defineOperation({
       name: "room.restore",
-      summary: "Bring a deleted room back within 30 days",
-      description: "As it was: archived if it was, with its slug unless another room has it by now.",
+      summary: "Restore a room deleted within the last 30 days",
+      description: "Restores its state, such as being archived, and its slug if that is still available.",
       access: { scope: "room.write", room: "owner", archived: true },
       http: { method: "POST", path: `${PATH}/:id/restore`, status: 200 },
       input: byId,
@@ -153,30 +146,30 @@ function roomOperations(rooms: RoomService, bin: RoomBin) {
       faults: ["not_found", "conflict", "gone"],
       example: { id: ROOM },
       async run(context, { id }) {
-        await bin.restore(context, id);
+        await deletion.restore(context, id);
         return await rooms.read(context, id, []);
       },
     }),
     defineOperation({
       name: "room.events",
-      summary: "Read the room's events after a position",
+      summary: "List events of a room after a position",
       description:
-        "The same events, in the same order and with the same positions, as a subscription to `room:<id>`. " +
-        "What became of a message that is hidden from the caller comes as `message.hidden`, without anything of it. " +
-        "Needs the scope `message.read` as well.",
+        "Has the same events, order and positions as a subscription to `room:<id>`. Events about messages hidden " +
+        "from the caller are returned as `message.hidden`, without content; so are events whose scope the token " +
+        "lacks. Also requires the scope `message.read`.",
       access: { scope: "room.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/:id/events`, status: 200 },
       input: z.strictObject({
         id: RoomId,
-        after: z.int().min(0).describe("Position already seen; 0 = from the beginning"),
+        after: z.int().min(0).describe("Last position already seen; 0 for all events"),
         epoch: z.string().max(64).optional(),
         limit: z.int().min(1).max(300).default(50),
       }),
       output: RoomEvents,
-      faults: ["not_found", "epoch_changed", "gone"],
+      faults: ["not_found", "stream_reset", "gone"],
       example: { id: ROOM, after: 0 },
       run(context, input) {
-        checkHears(context.actor);
+        assertCanReceiveEvents(context.actor);
         return rooms.events(context, input);
       },
     }),
@@ -191,16 +184,19 @@ function memberOperations(members: RoomMembers) {
       access: { scope: "room.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/:id/members`, status: 200 },
       input: MemberList,
-      output: pageOf(Member),
+      output: pageSchema(Member),
       faults: ["not_found", "invalid_cursor"],
       example: { id: ROOM },
       run: (context, input) => members.list(context, input),
     }),
     defineOperation({
       name: "member.put",
-      summary: "Join a public room, add somebody, or change a role",
+      summary: "Add a member, join a public room, or change a role",
+      description:
+        "Owners can grant any role, moderators only roles below their own. A direct room has a fixed list of " +
+        "members, who all have the same role.",
       access: { scope: "room.write", archived: true },
-      http: { method: "PUT", path: `${PATH}/:id/members/:principalId`, status: 200, also: [201] },
+      http: { method: "PUT", path: `${PATH}/:id/members/:principalId`, status: 200, otherStatuses: [201] },
       input: MemberPut,
       output: Member,
       faults: ["not_found", "agent_muted", "banned", "room_archived", "last_owner", "limit_reached", "conflict"],
@@ -213,8 +209,11 @@ function memberOperations(members: RoomMembers) {
     }),
     defineOperation({
       name: "member.remove",
-      summary: "Leave a room, or remove or ban somebody",
-      description: "The agents that somebody owns leave with them: an agent sees of a room only what its owner sees.",
+      summary: "Remove or ban a member, or leave a room",
+      description:
+        "Callers can remove members with a lower role than their own; owners can remove all. Members of a direct " +
+        "room cannot be removed or banned. The agents owned by a removed member are removed as well: an agent has access only to rooms of " +
+        "its owner.",
       access: { scope: "room.write", archived: true },
       http: { method: "DELETE", path: `${PATH}/:id/members/:principalId`, status: 204 },
       input: MemberRemove,
@@ -225,7 +224,7 @@ function memberOperations(members: RoomMembers) {
     }),
     defineOperation({
       name: "ban.list",
-      summary: "List who is banned from a room",
+      summary: "List the bans of a room",
       access: { scope: "room.read", room: "moderator" },
       http: { method: "GET", path: `${PATH}/:id/bans`, status: 200 },
       input: z.strictObject({ ...pageInput, id: RoomId }),
@@ -248,34 +247,58 @@ function memberOperations(members: RoomMembers) {
   ];
 }
 
-function roomChannel(gate: RoomGate): ChannelKind {
+function settingOperations(settings: RoomSettingsService) {
+  return [
+    defineOperation({
+      name: "room_settings.update",
+      summary: "Update the caller's settings of a room: notifications, muting, favorites",
+      description:
+        "Returned as `mySettings` of rooms. Settings belong to the caller, end with the membership, and are not " +
+        "exported. Invitations, tasks, reminders and calls notify regardless of them.",
+      access: { scope: "room.write", room: "observer", archived: true, muted: true, ownOnly: true },
+      http: { method: "PATCH", path: `${PATH}/:id/settings`, status: 200 },
+      input: RoomSettingsUpdate,
+      output: RoomSettings,
+      faults: ["not_found"],
+      example: { id: ROOM, level: "mentions", favoriteOrder: 1 },
+      run: (context, input) => settings.update(context, input),
+    }),
+  ];
+}
+
+function roomChannel(roomAccess: RoomAccess): ChannelKind {
   return {
     prefix: "room",
-    summary: "Everything that happens in a room; takes the scopes `room.read` and `message.read`",
+    summary: "All events of a room; requires the scopes `room.read` and `message.read`",
     isDurable: true,
     presenceMax: PRESENCE_MAX,
     async authorize(actor, id, intent) {
-      const entry = await gate.enter(subscribing(actor, intent), id, intent === "publish" ? "member" : "observer");
-      return { hiddenUpTo: hiddenUpTo(entry) };
+      const grant = await roomAccess.require(subscriptionContext(actor, intent), id, {
+        least: intent === "publish" ? "member" : "observer",
+      });
+      return { hiddenUpTo: hiddenUpTo(grant) };
     },
     ephemeral: {
       typing: {
-        summary: "Somebody is writing; clients show it for a few seconds",
+        summary: "A member is typing; clients show it for a few seconds",
         data: z.strictObject({ isTyping: z.boolean(), threadId: z.string().max(64).optional() }),
       },
     },
+    notices: RECEIPT_NOTICES,
   };
 }
 
-/** A subscription as the gate wants to be asked: with the scopes that hearing the room, or saying something there, takes. */
-function subscribing(actor: Context["actor"], intent: "subscribe" | "publish"): Context {
-  if (intent === "publish" && !hasScope(actor, "room.write")) throw new Fault("scope_missing", "Needs room.write");
-  checkHears(actor);
+/** The context of a subscription or publication; throws unless the token has the scopes for it. */
+function subscriptionContext(actor: Context["actor"], intent: "subscribe" | "publish"): Context {
+  if (intent === "publish" && !hasScope(actor, "room.write")) {
+    throw new Fault("scope_missing", "Requires the scope room.write");
+  }
+  assertCanReceiveEvents(actor);
   return {
     actor,
     requestId: "",
     access: { scope: "room.read", room: "observer" },
     operation: intent,
-    isRead: intent === "subscribe",
+    isReadOnly: intent === "subscribe",
   };
 }

@@ -1,24 +1,25 @@
-// Members of rooms: joined, added, given roles, left, removed and banned. Who goes stops hearing in the same commit.
-import { type Actor, isAtLeast, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
+// Members of rooms: add, join, change roles, leave, remove and ban. Subscriptions end with the commit of a removal.
+import { type Actor, isAtLeast, outranks, ROOM_ROLES, type RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import { asRead, type Context } from "@/core/operation.ts";
+import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { type IdentityService, idOf, type PrincipalRow } from "@/modules/identity/mod.ts";
+import { type IdentityService, type PrincipalRow, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
-import { type Entry, isMuted, type RoomGate, seer } from "./gate.ts";
-import { looksOf, presentShared, roomEvent } from "./presenter.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
+import { isMuted, type RoomAccess, type RoomGrant } from "./room_access.ts";
+import { newRoomData, profileFields, roomEvent } from "./presenter.ts";
+import { ReadReceiptStore } from "./read_receipt_store.ts";
 import type { Ban, Member, MemberList, MemberPut, MemberRemove } from "./schema.ts";
-import { type ListedMember, type MemberRow, RoomStore, type RoomTables } from "./store.ts";
-import { SuccessionStore } from "./succession/store.ts";
+import { DEFAULT_MEMBER_SETTINGS, type ListedMember, type MemberRow, RoomStore, type RoomTables } from "./store.ts";
+import { OwnershipStore } from "./ownership_store.ts";
 
 type Deps = {
   store: Store<RoomTables>;
   clock: Clock;
   cursors: Cursors;
-  gate: RoomGate;
+  roomAccess: RoomAccess;
   identity: IdentityService;
   notifications: NotificationService;
   membersMax: number;
@@ -33,56 +34,63 @@ export class RoomMembers {
 
   async list(context: Context, { id, limit, cursor, ...filter }: MemberList): Promise<Page<Member>> {
     const { actor } = context;
-    const { gate, store, cursors } = this.#deps;
-    await gate.enter(asRead(context), id, "observer");
+    const { roomAccess, store, cursors } = this.#deps;
+    await roomAccess.require(asReadOnly(context), id, { least: "observer" });
     const bind = ["member.list", actor.tenantId, actor.principalId, id, filter];
-    const after = cursors.open(cursor, bind)?.[0]?.toString();
-    const rows = await new RoomStore(store.db).members(actor.tenantId, id, filter, after, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => presentMember(actor, row));
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const [rows, shared] = await Promise.all([
+      new RoomStore(store.db).members(actor.tenantId, id, filter, after, limit + 1),
+      this.#membersSharingReads(store.db, actor, id),
+    ]);
+    return cursors.page(
+      rows,
+      limit,
+      bind,
+      (row) => [row.principal_id],
+      (row) => presentMember(row, shared, this.#deps.clock.now()),
+    );
   }
 
-  /** Joins a public room, adds somebody, or changes a role; says whether somebody is new. */
+  /** Joins a public room, adds a member, or changes a role. */
   put(context: Context, { id, principalId: ref, role }: MemberPut): Promise<{ member: Member; isNew: boolean }> {
     const { actor } = context;
-    const principalId = idOf(actor, ref);
+    const principalId = resolvePrincipalId(actor, ref);
     return this.#deps.store.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
-      const entry = await this.#enter(tx, context, id, principalId === actor.principalId);
+      const grant = await this.#authorize(tx, context, id, principalId === actor.principalId);
       const present = await rooms.member(actor.tenantId, id, principalId);
       if (present !== undefined) {
-        if (role !== undefined && role !== present.role) await this.#changeRole(tx, actor, entry, present, role);
-        return { member: await this.#read(actor, id, principalId), isNew: false };
+        if (role !== undefined && role !== present.role) await this.#changeRole(tx, actor, grant, present, role);
+        return { member: await this.#read(tx.db, actor, id, principalId), isNew: false };
       }
-      await this.#add(tx, actor, entry, principalId, role);
-      return { member: await this.#read(actor, id, principalId), isNew: true };
+      await this.#add(tx, actor, grant, principalId, role);
+      return { member: await this.#read(tx.db, actor, id, principalId), isNew: true };
     });
   }
 
-  /** Leaves, or removes or bans somebody of a lower role. */
+  /** Leaves a room, or removes or bans a member with a lower role. */
   async remove(context: Context, { id, principalId: ref, ban, reason }: MemberRemove): Promise<void> {
     const { actor } = context;
-    const principalId = idOf(actor, ref);
+    const principalId = resolvePrincipalId(actor, ref);
     const isSelf = principalId === actor.principalId;
     await this.#deps.store.write(async (tx) => {
       const rooms = new RoomStore(tx.db);
-      const { room, role } = await this.#deps.gate.enterToChange(
+      const { room, role } = await this.#deps.roomAccess.requireForUpdate(
         tx,
         isSelf ? { ...context, access: { ...context.access, muted: true } } : context,
         id,
         isSelf && !ban ? "observer" : "moderator",
       );
       const target = await rooms.member(actor.tenantId, id, principalId);
-      if (
-        !isSelf && role !== "owner" && target !== undefined && isAtLeast(ROOM_ROLES, target.role, role ?? "observer")
-      ) {
+      if (!isSelf && target !== undefined && !outranks(ROOM_ROLES, role ?? "observer", target.role)) {
         throw new Fault("forbidden", `A ${role} cannot remove a ${target.role}`);
       }
-      if (isSelf && ban) throw new Fault("validation_failed", "/ban: nobody bans themselves");
-      // Who is no member may still be looking in.
-      const isVisitor = ban && target === undefined && room.visibility === "public" &&
+      if (isSelf && ban) throw new Fault("validation_failed", "/ban: members cannot ban themselves");
+      // A viewer of a public room may subscribe without being a member; a ban ends that subscription.
+      const isViewer = ban && target === undefined && room.visibility === "public" &&
         !await rooms.isBanned(actor.tenantId, id, principalId);
       if (ban) {
-        await this.#principal(actor, principalId);
+        await this.#requirePrincipal(tx.db, actor, principalId);
         await rooms.addBan({
           tenant_id: actor.tenantId,
           room_id: id,
@@ -93,19 +101,19 @@ export class RoomMembers {
         });
       }
       if (target === undefined && !ban) throw new Fault("not_found", `${principalId} is not a member of the room`);
-      if (target === undefined && !isVisitor) return;
-      await this.#checkStaysOwned(
+      if (target === undefined && !isViewer) return;
+      await this.#assertOwnerRemains(
         tx,
         room,
         principalId,
-        "The last owner cannot go; make somebody else owner, or delete the room",
+        "The room needs at least one owner; make another member owner, or delete the room",
       );
-      await this.#end(tx, actor, room, principalId, ban ? "banned" : isSelf ? "left" : "removed");
+      await this.#endMembership(tx, actor, room, principalId, ban ? "banned" : isSelf ? "left" : "removed");
     });
   }
 
-  /** Throws unless a room may have so many members. */
-  checkFits(memberCount: number): void {
+  /** Throws if a room may not have this many members. */
+  assertCapacity(memberCount: number): void {
     const { membersMax } = this.#deps;
     if (memberCount > membersMax) throw new Fault("limit_reached", `A room has at most ${membersMax} members`);
   }
@@ -115,9 +123,9 @@ export class RoomMembers {
     { id, limit, cursor }: { id: string; limit: number; cursor?: string | undefined },
   ): Promise<Page<Ban>> {
     const { actor } = context;
-    await this.#deps.gate.enter(context, id);
+    await this.#deps.roomAccess.require(context, id);
     const bind = ["ban.list", actor.tenantId, actor.principalId, id];
-    const after = this.#deps.cursors.open(cursor, bind)?.[0]?.toString();
+    const after = this.#deps.cursors.decode(cursor, bind)?.[0]?.toString();
     const rows = await new RoomStore(this.#deps.store.db).bans(actor.tenantId, id, after, limit + 1);
     return this.#deps.cursors.page(rows, limit, bind, (row) => [row.principal_id], (row) => ({
       principalId: row.principal_id,
@@ -129,43 +137,52 @@ export class RoomMembers {
 
   async unban(context: Context, id: string, principalId: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
-      await this.#deps.gate.enter(context, id);
+      await this.#deps.roomAccess.require(context, id, { tx });
       if (!await new RoomStore(tx.db).removeBan(context.actor.tenantId, id, principalId)) {
         throw new Fault("not_found", `${principalId} is not banned`);
       }
     });
   }
 
-  /** Anybody who sees a public room may join it; everything else takes a moderator. */
-  async #enter(tx: Transaction<RoomTables>, context: Context, id: string, isSelf: boolean): Promise<Entry> {
-    if (!isSelf) return await this.#deps.gate.enterToChange(tx, context, id, "moderator");
-    return await this.#deps.gate.enterToChange(tx, asRead(context), id, "observer");
+  /** Everyone who can see a public room may join it; all else requires a moderator. */
+  async #authorize(tx: Transaction<RoomTables>, context: Context, id: string, isSelf: boolean): Promise<RoomGrant> {
+    if (!isSelf) return await this.#deps.roomAccess.requireForUpdate(tx, context, id, "moderator");
+    return await this.#deps.roomAccess.requireForUpdate(tx, asReadOnly(context), id, "observer");
   }
 
   async #add(
     tx: Transaction<RoomTables>,
     actor: Actor,
-    { room, role: own }: Entry,
+    { room, role: callerRole }: RoomGrant,
     principalId: string,
     role: RoomRole = "member",
   ): Promise<void> {
     const rooms = new RoomStore(tx.db);
     if (room.state === "archived") throw new Fault("room_archived", "The room is archived");
-    if (room.kind === "direct") throw new Fault("conflict", "A direct room keeps its members; start another one");
+    if (room.kind === "direct") {
+      throw new Fault("conflict", "The members of a direct room cannot change; create another one");
+    }
     if (await rooms.isBanned(actor.tenantId, room.id, principalId)) {
       throw new Fault("banned", `${principalId} is banned from the room`);
     }
-    if (!isAtLeast(ROOM_ROLES, own ?? "member", role)) {
-      throw new Fault("forbidden", `/role: a ${own ?? "new member"} cannot give the role ${role}`);
+    // A caller that joins a public room becomes a member, or less.
+    if (callerRole === null ? isAtLeast(ROOM_ROLES, role, "moderator") : !outranks(ROOM_ROLES, callerRole, role)) {
+      throw new Fault("forbidden", `/role: a ${callerRole ?? "new member"} cannot grant the role ${role}`);
     }
-    const principal = await this.#principal(actor, principalId);
+    const principal = await this.#requirePrincipal(tx.db, actor, principalId);
     const { owner_id: ownerId, kind } = principal;
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
-      throw new Fault("conflict", blindWithout(principalId, ownerId));
+      throw new Fault("conflict", ownerMissingMessage(principalId, ownerId));
     }
     const memberCount = room.member_count + 1;
-    this.checkFits(memberCount);
-    const data = { roomId: room.id, principalId, role, memberCount, ...looksOf(principal) };
+    this.assertCapacity(memberCount);
+    const data = {
+      roomId: room.id,
+      principalId,
+      role,
+      memberCount,
+      ...profileFields(principal, this.#deps.clock.now()),
+    };
     const joined = roomEvent(actor, room.id, "member.joined", data);
     const [stored] = await tx.emit(joined);
     await rooms.addMembers([{
@@ -176,14 +193,15 @@ export class RoomMembers {
       joined_at: iso(this.#deps.clock.now()),
       joined_seq: (stored?.seq ?? 1) - 1,
       last_read_seq: stored?.seq ?? 0,
-      told_version: principal.version,
+      published_version: principal.version,
+      ...DEFAULT_MEMBER_SETTINGS,
     }]);
-    await rooms.recount(actor.tenantId, room.id);
-    const shared = presentShared({ ...room, member_count: memberCount }, room.epoch ?? "");
+    await rooms.recountMembers(actor.tenantId, room.id);
+    const roomData = newRoomData({ ...room, member_count: memberCount }, room.epoch ?? "");
     await tx.emit({
       ...joined,
       stream: principalStream(principalId),
-      data: { ...data, room: shared, lastReadSeq: stored?.seq ?? 0 },
+      data: { ...data, ...roomData, lastReadSeq: stored?.seq ?? 0 },
     });
     await this.#deps.notifications.notify({
       tenantId: actor.tenantId,
@@ -195,113 +213,130 @@ export class RoomMembers {
   }
 
   /**
-   * Ends a membership, and those of the agents that see the room through it. They leave a public room as well: its gate
-   * lets people look in who are no members, but never an agent.
+   * Ends a membership, and those of the agents that have access through it, in public rooms as well: agents cannot browse
+   * them.
    */
-  async #end(
+  async #endMembership(
     tx: Transaction<RoomTables>,
     actor: Actor,
-    { id, kind, visibility }: Entry["room"],
+    { id, kind, visibility }: RoomGrant["room"],
     principalId: string,
     reason: "left" | "removed" | "banned",
   ): Promise<void> {
     const { tenantId } = actor;
     const rooms = new RoomStore(tx.db);
-    const gone = new Set([principalId]);
-    // An agent whose owner is an agent is seldom, but tokens can make one.
+    const removed = new Set([principalId]);
+    // An agent owned by an agent is rare, but tokens can create one.
     for (let owners = [principalId]; owners.length > 0;) {
-      owners = (await rooms.agentMembers(tenantId, id, owners)).filter((agentId) => !gone.has(agentId));
-      for (const agentId of owners) gone.add(agentId);
+      owners = (await rooms.agentMembers(tenantId, id, owners)).filter((agentId) => !removed.has(agentId));
+      for (const agentId of owners) removed.add(agentId);
     }
-    await rooms.removeMembers(tenantId, id, [...gone]);
-    // With somebody gone it is not the room of these people any more; whoever wants to may start that anew.
+    await rooms.removeMembers(tenantId, id, [...removed]);
+    // A direct room belongs to a fixed set of members; without the key, they can create another one.
     if (kind === "direct") await rooms.update(tenantId, id, { direct_key: null });
-    let memberCount = await rooms.recount(tenantId, id) + gone.size;
-    await tx.emit(...[...gone].flatMap((goneId): EventDraft[] => {
-      const isAgent = goneId !== principalId;
+    let memberCount = await rooms.recountMembers(tenantId, id) + removed.size;
+    await tx.emit(...[...removed].flatMap((removedId): EventDraft[] => {
+      const isAgent = removedId !== principalId;
       const data = {
         roomId: id,
-        principalId: goneId,
+        principalId: removedId,
         reason: isAgent && reason === "banned" ? "removed" : reason,
         memberCount: --memberCount,
       };
       const left = roomEvent(actor, id, "member.left", data);
-      const because = `${reason === "left" ? "left" : "removed from"} the room${isAgent ? " with its owner" : ""}`;
-      // Who may still look into a public room asks again and is let in as a visitor.
-      const staysVisitor = visibility === "public" && reason === "left" && !isAgent;
+      const evictReason = `${reason === "left" ? "left" : "removed from"} the room${isAgent ? " with its owner" : ""}`;
+      // Those who may still browse the public room subscribe again, without being members.
+      const canStillBrowse = visibility === "public" && reason === "left" && !isAgent;
       return [
         {
           ...left,
           effect: {
             kind: "evict",
-            principalIds: [goneId],
-            reason: because,
-            ...(staysVisitor ? { resubscribe: true } : {}),
+            principalIds: [removedId],
+            reason: evictReason,
+            ...(canStillBrowse ? { resubscribe: true } : {}),
           },
         },
-        { ...left, stream: principalStream(goneId) },
+        { ...left, stream: principalStream(removedId) },
       ];
     }));
   }
 
-  /** Throws where somebody is the only owner in effect: others who are disabled, or agents, do not keep a room. */
-  async #checkStaysOwned(
+  /** Throws if the principal is the only effective owner: disabled owners and agents do not count. */
+  async #assertOwnerRemains(
     tx: Transaction<RoomTables>,
-    { tenant_id: tenantId, id }: Entry["room"],
+    { tenant_id: tenantId, id, kind }: RoomGrant["room"],
     principalId: string,
     message: string,
   ): Promise<void> {
-    const owners = await new SuccessionStore(tx.db).owners(tenantId, id);
+    // Direct rooms have no owners.
+    if (kind === "direct") return;
+    const owners = await new OwnershipStore(tx.db).effectiveOwners(tenantId, id);
     if (owners.length === 1 && owners[0] === principalId) throw new Fault("last_owner", message);
   }
 
   async #changeRole(
     tx: Transaction<RoomTables>,
     actor: Actor,
-    { room, role: own }: Entry,
+    { room, role: callerRole }: RoomGrant,
     target: MemberRow,
     role: RoomRole,
   ): Promise<void> {
     const rooms = new RoomStore(tx.db);
-    const isOwner = own === "owner";
-    const isSelf = target.principal_id === actor.principalId;
-    const ranksAbove = isOwner || (own !== null && !isAtLeast(ROOM_ROLES, target.role, own)) || isSelf;
-    if (own === null || !ranksAbove || !isAtLeast(ROOM_ROLES, own, role)) {
-      throw new Fault("forbidden", `/role: a ${own} cannot turn a ${target.role} into a ${role}`);
+    if (room.kind === "direct") {
+      throw new Fault("forbidden", "/role: the members of a direct room all have the same role");
     }
-    await this.#checkStaysOwned(tx, room, target.principal_id, "A room keeps at least one owner");
+    const isSelf = target.principal_id === actor.principalId;
+    const mayChange = callerRole !== null && outranks(ROOM_ROLES, callerRole, role) &&
+      (isSelf || outranks(ROOM_ROLES, callerRole, target.role));
+    if (!mayChange) {
+      throw new Fault("forbidden", `/role: a ${callerRole} cannot change the role ${target.role} to ${role}`);
+    }
+    await this.#assertOwnerRemains(tx, room, target.principal_id, "The room needs at least one owner");
     await rooms.setRole(actor.tenantId, room.id, target.principal_id, role);
     const data = { roomId: room.id, principalId: target.principal_id, role, memberCount: room.member_count };
     const updated = roomEvent(actor, room.id, "member.updated", data);
     await tx.emit(updated, { ...updated, stream: principalStream(target.principal_id) });
   }
 
-  async #principal(actor: Actor, id: string): Promise<PrincipalRow> {
-    const principal = (await this.#deps.identity.enabledFor(actor, [id])).get(id);
+  async #requirePrincipal(db: AnyDatabase, actor: Actor, id: string): Promise<PrincipalRow> {
+    const principal = (await this.#deps.identity.findEnabledFor(actor, [id], db)).get(id);
     if (principal === undefined) throw new Fault("not_found", `No principal ${id}`);
     return principal;
   }
 
-  async #read(actor: Actor, roomId: string, principalId: string): Promise<Member> {
-    const { tenantId } = seer(actor);
-    const rows = await new RoomStore(this.#deps.store.db).members(tenantId, roomId, {}, undefined, 1, principalId);
-    const row = rows[0];
+  async #read(db: AnyDatabase, actor: Actor, roomId: string, principalId: string): Promise<Member> {
+    const [[row], shared] = await Promise.all([
+      new RoomStore(db).members(actor.tenantId, roomId, {}, undefined, 1, principalId),
+      this.#membersSharingReads(db, actor, roomId),
+    ]);
     if (row === undefined) throw new Fault("not_found", `${principalId} is not a member of the room`);
-    return presentMember(actor, row);
+    return presentMember(row, shared, this.#deps.clock.now());
+  }
+
+  /** Ids of the members whose read positions the caller sees: all who share theirs if the caller does, else only its own. */
+  async #membersSharingReads(
+    db: AnyDatabase,
+    { tenantId, principalId }: Actor,
+    roomId: string,
+  ): Promise<ReadonlySet<string>> {
+    const readers = await new ReadReceiptStore(db).sharedPositions(tenantId, [roomId]);
+    const ids = new Set(readers.map((reader) => reader.principal_id));
+    return ids.has(principalId) ? ids : new Set([principalId]);
   }
 }
 
-/** Why an agent is not taken in alone. */
-export function blindWithout(agentId: string, ownerId: string): string {
-  return `Agent ${agentId} sees only what its owner sees; add ${ownerId} first`;
+/** Why an agent cannot be added without its owner. */
+export function ownerMissingMessage(agentId: string, ownerId: string): string {
+  return `Agent ${agentId} has access only to rooms of its owner; add ${ownerId} first`;
 }
 
-function presentMember(actor: Actor, row: ListedMember): Member {
+function presentMember(row: ListedMember, shared: ReadonlySet<string>, now: number): Member {
   return {
     principalId: row.principal_id,
-    ...looksOf(row),
+    ...profileFields(row, now),
     role: row.role,
     joinedAt: row.joined_at,
-    lastReadSeq: row.principal_id === actor.principalId ? row.last_read_seq : null,
+    lastReadSeq: shared.has(row.principal_id) ? row.last_read_seq : null,
   };
 }

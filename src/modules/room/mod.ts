@@ -1,29 +1,28 @@
-// Rooms: where people and agents meet, with members, roles and one line of events each.
-export { roomModule } from "./api.ts";
-export { RoomBin } from "./bin.ts";
-export { keyOf as directKeyOf } from "./direct.ts";
-export { isNotBanned, roomsInReach } from "./door/store.ts";
+// Rooms: members, roles, bans and settings; each room has one event stream.
+export { directKeyOf } from "./direct_room.ts";
+export { isNotBanned, visibleRoomIds } from "./access_store.ts";
 export {
-  addressedIn,
-  checkHears,
+  assertCanReceiveEvents,
+  canMention,
   effectiveRole,
-  type Entry,
   hiddenUpTo,
   isMuted,
-  mayName,
-  notFound,
-  type Pass,
-  RoomGate,
-  seer,
-} from "./gate.ts";
-export { RoomMembers } from "./members.ts";
+  notifiableIn,
+  RoomAccess,
+  type RoomGrant,
+  type SendGrant,
+  viewerOf,
+} from "./room_access.ts";
+export { roomModule } from "./module.ts";
+export { profileJob } from "./profile_sync.ts";
+export { ownershipTransferJob } from "./ownership_transfer.ts";
 export {
-  NOTHING_UNREAD,
+  newRoomData,
+  NO_UNREAD,
   presentRoom,
-  presentShared,
-  readIn,
   type ReadPosition,
-  type ReadRoom,
+  readPositions,
+  type RoomReadState,
   type UnreadCount,
   type UnreadCounts,
 } from "./presenter.ts";
@@ -40,19 +39,25 @@ export {
   Slug,
   VISIBILITIES,
 } from "./schema.ts";
-export { RoomService } from "./service.ts";
 export {
-  isInSeenRoom,
-  looksIntoPublic,
+  canBrowsePublic,
+  DEFAULT_MEMBER_SETTINGS,
+  isInVisibleRoom,
   type MemberRow,
   type Reader,
   readerOf,
   type RoomRow,
   RoomStore,
   type RoomTables,
-  type SeenRoom,
-  seenRooms,
-  type Visitor,
+  type RoomViewer,
+  slugOf,
+  storedSlug,
+  type ViewedRoom,
+  viewedRooms,
+  VIEWER_SETTINGS,
 } from "./store.ts";
-export { profileJob, RoomProfiles } from "./profile/service.ts";
-export { RoomSuccession, successionJob } from "./succession/service.ts";
+export type { RoomPeople } from "./people.ts";
+export { badgeCount, wantsNotification } from "./room_settings.ts";
+export { LAST_PREVIEW_MAX, LastMessage, Person, RoomInclude, Senders } from "./view_schema.ts";
+export type { ReadLastMessages, RoomViews } from "./room_views.ts";
+export { ReadReceipts } from "./read_receipts.ts";

@@ -1,16 +1,29 @@
-// Rooms as JSON: the shared part that events carry, and the part that differs from reader to reader.
+// Rooms as JSON: the part that events contain, and the part that differs between viewers.
 import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
 import { type EventDraft, roomStream } from "@/core/event.ts";
-import { type Entry, hiddenUpTo } from "./gate.ts";
-import type { Member, Room, SharedRoom } from "./schema.ts";
-import type { ListedMember, RoomRow, SeenRoom } from "./store.ts";
+import { type Changes, changesBetween, shorten, type Shortened } from "@/core/event_data.ts";
+import { presentStatus } from "@/modules/identity/mod.ts";
+import { hiddenUpTo, type RoomGrant } from "./room_access.ts";
+import { LONG_FIELDS, type Member, type Room, type SharedRoom } from "./schema.ts";
+import { badgeCount, presentSettings } from "./room_settings.ts";
+import { type ProfileColumns, type RoomRow, slugOf, type ViewedRoom } from "./store.ts";
+import type { RoomInclude } from "./view_schema.ts";
+import type { RoomViews } from "./room_views.ts";
 
-/** Up to where a member has read a room, and where the room stands. */
+/** The read position of a member in a room, and the head of the room. */
 export type ReadPosition = { id: string; lastReadSeq: number; head: number };
-/** What tells how far somebody has read a room. */
-export type ReadRoom = Pick<
-  SeenRoom,
-  "id" | "history_visibility" | "head" | "my_last_read_seq" | "my_joined_seq" | "owner_joined_seq"
+/** The columns that decide the read position of a viewer. */
+export type RoomReadState = Pick<
+  ViewedRoom,
+  | "id"
+  | "history_visibility"
+  | "head"
+  | "my_last_read_seq"
+  | "my_joined_seq"
+  | "owner_joined_seq"
+  | "my_notify_level"
+  | "my_muted_until"
 >;
 export type UnreadCount = { unreadCount: number; mentionCount: number };
 /** By room. */
@@ -22,54 +35,58 @@ export type CountUnread = (
   rooms: readonly ReadPosition[],
 ) => Promise<UnreadCounts>;
 
-export const NOTHING_UNREAD: UnreadCount = { unreadCount: 0, mentionCount: 0 };
+export const NO_UNREAD: UnreadCount = { unreadCount: 0, mentionCount: 0 };
 
 export class RoomPresenter {
-  readonly #countUnread: CountUnread;
+  readonly #deps: { countUnread: CountUnread; views: RoomViews; clock: Clock };
 
-  constructor(countUnread: CountUnread) {
-    this.#countUnread = countUnread;
+  constructor(deps: { countUnread: CountUnread; views: RoomViews; clock: Clock }) {
+    this.#deps = deps;
   }
 
-  async one(actor: Actor, entry: Entry): Promise<Room> {
-    const [room] = await this.many(actor, [entry]);
-    if (room === undefined) throw new Error("one room in, none out");
+  async one(actor: Actor, grant: RoomGrant, include: readonly RoomInclude[] = []): Promise<Room> {
+    const [room] = await this.many(actor, [grant], include);
+    if (room === undefined) throw new Error("Expected a room, received none");
     return room;
   }
 
-  async many(actor: Actor, entries: readonly Entry[]): Promise<Room[]> {
-    const counts = await this.#countUnread(
-      actor.tenantId,
-      actor.principalId,
-      entries.flatMap(({ room }) => readIn(room)),
-    );
-    return entries.map((entry) => presentRoom(entry, counts));
+  async many(actor: Actor, grants: readonly RoomGrant[], include: readonly RoomInclude[] = []): Promise<Room[]> {
+    const { countUnread, views, clock } = this.#deps;
+    const rooms = grants.map(({ room }) => room);
+    const [counts, extrasOf] = await Promise.all([
+      countUnread(actor.tenantId, actor.principalId, rooms.flatMap(readPositions)),
+      views.loadExtras(actor, rooms, include),
+    ]);
+    return grants.map((grant) => ({ ...presentRoom(grant, counts, clock.now()), ...extrasOf(grant.room) }));
   }
 }
 
-/** A room as one principal sees it. */
-export function presentRoom({ room, role }: Entry, counts: UnreadCounts): Room {
+/** A room as seen by one principal; `now` decides whether it is muted. */
+export function presentRoom({ room, role }: RoomGrant, counts: UnreadCounts, now: number): Room {
+  const unread = counts.get(room.id) ?? NO_UNREAD;
   return {
-    ...presentShared(room, room.epoch ?? ""),
+    ...presentSharedRoom(room, room.epoch ?? ""),
     lastSeq: room.head ?? 0,
-    ...(counts.get(room.id) ?? NOTHING_UNREAD),
+    ...unread,
+    badgeCount: badgeCount(room, unread, now),
     lastReadSeq: room.my_last_read_seq ?? 0,
+    mySettings: presentSettings(room),
     myRole: role,
   };
 }
 
-/** How far somebody has read a room; nothing of who is no member. */
-export function readIn(room: ReadRoom): ReadPosition[] {
+/** The read position of a viewer in a room; empty without membership. */
+export function readPositions(room: RoomReadState): ReadPosition[] {
   if (room.my_last_read_seq === null) return [];
   return [{ id: room.id, lastReadSeq: Math.max(room.my_last_read_seq, hiddenUpTo({ room })), head: room.head ?? 0 }];
 }
 
-/** What is the same for everybody. */
-export function presentShared(row: RoomRow, epoch: string): SharedRoom {
+/** The fields that are the same for all viewers. */
+function presentSharedRoom(row: RoomRow, epoch: string): SharedRoom {
   return {
     id: row.id,
     name: row.name,
-    slug: row.slug,
+    slug: slugOf(row),
     topic: row.topic,
     description: row.description,
     kind: row.kind,
@@ -89,14 +106,30 @@ export function presentShared(row: RoomRow, epoch: string): SharedRoom {
   };
 }
 
-/** What events about a member say of the principal. */
-export function looksOf(
-  { kind, display_name, avatar_file_id }: Pick<ListedMember, "kind" | "display_name" | "avatar_file_id">,
-): Pick<Member, "kind" | "displayName" | "avatarFileId"> {
-  return { kind, displayName: display_name, avatarFileId: avatar_file_id };
+type BriefRoom = Shortened<SharedRoom, (typeof LONG_FIELDS)[number]>;
+type NewRoomData = { room: BriefRoom["value"]; omitted: BriefRoom["omitted"] };
+
+/** The room in `room.created` and `member.joined`. */
+export function newRoomData(row: RoomRow, epoch: string): NewRoomData {
+  const { value: room, omitted } = shorten(presentSharedRoom(row, epoch), LONG_FIELDS);
+  return { room, omitted };
 }
 
-/** What somebody did, on the line of the room. */
+/** The data of `room.updated` and `room.archived`. */
+export function roomChanges(was: RoomRow, is: RoomRow): Changes<SharedRoom> & { roomId: string } {
+  return { roomId: is.id, ...changesBetween(presentSharedRoom(was, ""), presentSharedRoom(is, "")) };
+}
+
+/** The profile of a principal in events about a member; `now` decides whether its status has expired. */
+export function profileFields(
+  row: ProfileColumns,
+  now: number,
+): Pick<Member, "kind" | "displayName" | "avatarFileId" | "status"> {
+  const { kind, display_name: displayName, avatar_file_id: avatarFileId } = row;
+  return { kind, displayName, avatarFileId, status: presentStatus(row, now) };
+}
+
+/** An event on the stream of the room. */
 export function roomEvent(actor: Actor, roomId: string, type: string, data: unknown): EventDraft {
   return { tenantId: actor.tenantId, stream: roomStream(roomId), type, actor, data };
 }

@@ -1,21 +1,40 @@
-// Rooms: made, listed, read, changed and archived.
+// Rooms: create, list, read, update and archive.
 import type { Actor, RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { type EventDraft, principalStream, roomStream, shownTo } from "@/core/event.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import { asRead, type Context } from "@/core/operation.ts";
+import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { checkVersion } from "@/core/patch.ts";
+import { assertVersion } from "@/core/patch.ts";
 import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
-import { type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
-import { checkDirect, keyOf, nameOf } from "./direct.ts";
-import { addressedIn, effectiveRole, hiddenUpTo, type RoomGate, seer } from "./gate.ts";
-import { blindWithout, type RoomMembers } from "./members.ts";
-import { type CountUnread, looksOf, presentShared, roomEvent, RoomPresenter } from "./presenter.ts";
+import { type AnyDatabase, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { assertDirectRoom, assertDirectUpdate, directKeyOf, directRoomName } from "./direct_room.ts";
+import {
+  assertCanReceiveEvents,
+  effectiveRole,
+  hiddenUpTo,
+  notifiableIn,
+  type RoomAccess,
+  viewerOf,
+} from "./room_access.ts";
+import { ownerMissingMessage, type RoomMembers } from "./members.ts";
+import { type CountUnread, newRoomData, profileFields, roomChanges, roomEvent, RoomPresenter } from "./presenter.ts";
 import { AgentPolicy, type Room, type RoomCreate, type RoomEvents, type RoomList, type RoomUpdate } from "./schema.ts";
-import { looksIntoPublic, type MemberRow, type RoomRow, RoomStore, type RoomTables } from "./store.ts";
+import {
+  canBrowsePublic,
+  DEFAULT_MEMBER_SETTINGS,
+  type MemberRow,
+  type RoomRow,
+  RoomStore,
+  type RoomTables,
+  slugOf,
+  storedSlug,
+} from "./store.ts";
+import type { RoomInclude } from "./view_schema.ts";
+import type { RoomViews } from "./room_views.ts";
 
 /** Fields that only the owner of a room may change. */
 const OWNER_FIELDS = ["slug", "visibility", "historyVisibility", "state", "agentPolicy", "retentionDays"] as const;
@@ -24,13 +43,15 @@ type Deps = {
   store: Store<RoomTables>;
   clock: Clock;
   cursors: Cursors;
-  gate: RoomGate;
+  roomAccess: RoomAccess;
   members: RoomMembers;
   identity: IdentityService;
   notifications: NotificationService;
   countUnread: CountUnread;
+  views: RoomViews;
   /** Called once for each room created. */
   onCreated: () => void;
+  eventFilterOf: EventFilterOf;
 };
 
 export class RoomService {
@@ -39,93 +60,100 @@ export class RoomService {
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    this.#presenter = new RoomPresenter(deps.countUnread);
+    this.#presenter = new RoomPresenter(deps);
   }
 
-  /** Makes a room with the caller as owner; a direct room that exists for the same people is returned instead. */
+  /** Creates a room with the caller as owner, or returns the direct room that exists for the same members. */
   async create(context: Context, input: RoomCreate): Promise<{ room: Room; isNew: boolean }> {
     const { actor } = context;
-    // An agent sees only what its owner sees, so the owner comes along.
+    // An agent has access only to rooms of its owner, so the owner becomes a member as well.
     const memberIds = actor.ownerId === null ? input.memberIds : [actor.ownerId, ...input.memberIds];
     const others = [...new Set(memberIds)].filter((id) => id !== actor.principalId);
-    this.#deps.members.checkFits(others.length + 1);
+    this.#deps.members.assertCapacity(others.length + 1);
     const isDirect = input.kind === "direct";
-    if (isDirect) checkDirect(input, others);
-    const directKey = isDirect ? keyOf([actor.principalId, ...others]) : null;
-    const make = async (tx: Transaction<RoomTables>): Promise<{ id: string; isNew: boolean }> => {
+    if (isDirect) assertDirectRoom(input, others);
+    const directKey = isDirect ? directKeyOf([actor.principalId, ...others]) : null;
+    const createRoom = async (tx: Transaction<RoomTables>): Promise<{ id: string; isNew: boolean }> => {
       const rooms = new RoomStore(tx.db);
-      const existing = directKey === null ? undefined : await rooms.byDirectKey(actor.tenantId, directKey);
+      const existing = directKey === null ? undefined : await rooms.findByDirectKey(actor.tenantId, directKey);
       if (existing !== undefined) {
         const { tenantId } = actor;
-        if (keyOf(await rooms.memberIds(tenantId, existing.id)) === directKey) return { id: existing.id, isNew: false };
-        // Somebody left it before leaving took the key along.
+        if (directKeyOf(await rooms.memberIds(tenantId, existing.id)) === directKey) {
+          return { id: existing.id, isNew: false };
+        }
+        // A member left it before leaving cleared the key.
         await rooms.update(tenantId, existing.id, { direct_key: null });
       }
-      const known = await this.#checkExist(actor, others);
-      const name = input.name ?? nameOf([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
+      const known = await this.#requirePrincipals(tx.db, actor, others);
+      const name = input.name ??
+        directRoomName([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
       const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
       const ids = [actor.principalId, ...others];
       await rooms.add(row);
       const { epoch } = await tx.reserve(actor.tenantId, roomStream(row.id), 0);
-      const shared = presentShared(row, epoch);
+      const roomData = newRoomData(row, epoch);
       const events = await tx.emit(
-        roomEvent(actor, row.id, "room.created", { room: shared }),
+        roomEvent(actor, row.id, "room.created", roomData),
         ...ids.map((principalId) =>
-          roomEvent(actor, row.id, "member.joined", this.#joined(row, principalId, actor, known))
+          roomEvent(actor, row.id, "member.joined", this.#joinedData(row, principalId, actor, known))
         ),
       );
       await rooms.addMembers(ids.map((principalId): MemberRow => ({
         tenant_id: actor.tenantId,
         room_id: row.id,
         principal_id: principalId,
-        role: roleAtStart(principalId, actor),
+        role: initialRole(row, principalId, actor),
         joined_at: row.created_at,
         joined_seq: 0,
         last_read_seq: events.at(-1)?.seq ?? 0,
-        told_version: known.get(principalId)?.version ?? 0,
+        published_version: known.get(principalId)?.version ?? 0,
+        ...DEFAULT_MEMBER_SETTINGS,
       })));
       const lastReadSeq = events.at(-1)?.seq ?? 0;
       await tx.emit(...ids.map((principalId): EventDraft => ({
         ...roomEvent(actor, row.id, "member.joined", {
-          ...this.#joined(row, principalId, actor, known),
-          room: shared,
+          ...this.#joinedData(row, principalId, actor, known),
+          ...roomData,
           lastReadSeq,
         }),
         stream: principalStream(principalId),
       })));
-      // A direct room speaks for itself with its first message.
-      const invited = isDirect ? [] : addressedIn(row, others.flatMap((id) => known.get(id) ?? []));
+      // In a direct room, the first message notifies.
+      const invited = isDirect ? [] : notifiableIn(row, others.flatMap((id) => known.get(id) ?? []));
       const principalIds = invited.map(({ id }) => id);
       const { tenantId } = actor;
       await this.#deps.notifications.notify({ tenantId, principalIds, kind: "invitation", actor, roomId: row.id });
       return { id: row.id, isNew: true };
     };
-    const { id, isNew } = await this.#write(make).catch((thrown) => {
-      // Of those who start the same direct room at once, one makes it and the others find it.
+    const { id, isNew } = await this.#write(createRoom).catch((thrown) => {
+      // Of concurrent creations of one direct room, one succeeds; the others find it on the second attempt.
       if (directKey === null || Fault.from(thrown).code !== "slug_taken") throw thrown;
-      return this.#write(make);
+      return this.#write(createRoom);
     });
     if (isNew) this.#deps.onCreated();
     return { room: await this.read(context, id, []), isNew };
   }
 
-  async read(context: Context, id: string, include: readonly "members"[]): Promise<Room> {
-    const entry = await this.#deps.gate.enter(asRead(context), id, "observer");
-    const room = await this.#presenter.one(context.actor, entry);
+  async read(context: Context, id: string, include: readonly ("members" | RoomInclude)[]): Promise<Room> {
+    const parts = include.filter((part) => part !== "members");
+    assertCanInclude(context.actor, parts);
+    const grant = await this.#deps.roomAccess.require(asReadOnly(context), id, { least: "observer" });
+    const room = await this.#presenter.one(context.actor, grant, parts);
     if (!include.includes("members")) return room;
     const { items } = await this.#deps.members.list(context, { id, limit: 200 });
     return { ...room, members: items };
   }
 
-  async list({ actor }: Context, { limit, cursor, member, ...filter }: RoomList): Promise<Page<Room>> {
+  async list({ actor }: Context, { limit, cursor, member, include, ...filter }: RoomList): Promise<Page<Room>> {
+    assertCanInclude(actor, include);
     const { cursors, store } = this.#deps;
     const updatedSince = filter.updatedSince && iso(Date.parse(filter.updatedSince));
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
-    const withPublic = member === "any" && looksIntoPublic(actor);
+    const withPublic = member === "any" && canBrowsePublic(actor);
     const rows = await new RoomStore(store.db).list(
-      { ...seer(actor), isOwned: actor.ownerId !== null },
+      { ...viewerOf(actor), isOwned: actor.ownerId !== null },
       { ...filter, updatedSince, withPublic },
-      cursors.open(cursor, bind),
+      cursors.decode(cursor, bind),
       limit + 1,
     );
     const page = cursors.page(
@@ -135,29 +163,32 @@ export class RoomService {
       (row) => [filter.sort === "name" ? row.name : row.active_at, row.id],
       (row) => ({ room: row, role: effectiveRole(actor, row) ?? null }),
     );
-    return { ...page, items: await this.#presenter.many(actor, page.items) };
+    return { ...page, items: await this.#presenter.many(actor, page.items, include) };
   }
 
   async update(context: Context, { id, version, state, agentPolicy, ...input }: RoomUpdate): Promise<Room> {
     const { actor } = context;
     await this.#write(async (tx) => {
-      const { room, role } = await this.#deps.gate.enterToChange(tx, context, id);
+      const { room, role } = await this.#deps.roomAccess.requireForUpdate(tx, context, id);
       const given = { ...input, state, agentPolicy };
       const ownerField = OWNER_FIELDS.find((field) => given[field] !== undefined);
-      if (ownerField !== undefined && role !== "owner") {
-        throw new Fault("forbidden", `/${ownerField}: only the owner of the room may change it`);
+      if (room.kind === "direct") assertDirectUpdate(given);
+      else if (ownerField !== undefined && role !== "owner") {
+        throw new Fault("forbidden", `/${ownerField}: only the owner of the room can change it`);
       }
       if (room.state === "archived" && state !== "active") {
-        throw new Fault("room_archived", "The room is archived; make it active first");
+        throw new Fault("room_archived", "The room is archived; activate it first");
       }
-      checkVersion("room", room.version, version);
-      if (room.kind === "direct" && input.visibility === "public") {
-        throw new Fault("validation_failed", "/visibility: a direct room is private");
-      }
+      assertVersion("room", room.version, version);
       if (Object.values(given).every((value) => value === undefined)) return;
       const set: Partial<RoomRow> = {
         ...(input.name === undefined ? {} : { name: input.name }),
-        ...(input.slug === undefined ? {} : { slug: input.slug }),
+        ...(input.slug === undefined && input.visibility === undefined ? {} : {
+          slug: storedSlug(
+            { id, visibility: input.visibility ?? room.visibility },
+            input.slug === undefined ? slugOf(room) : input.slug,
+          ),
+        }),
         ...(input.topic === undefined ? {} : { topic: input.topic }),
         ...(input.description === undefined ? {} : { description: input.description }),
         ...(input.visibility === undefined ? {} : { visibility: input.visibility }),
@@ -175,12 +206,12 @@ export class RoomService {
       };
       await new RoomStore(tx.db).update(actor.tenantId, id, set);
       const type = state === "archived" && room.state === "active" ? "room.archived" : "room.updated";
-      // Who may still listen, and to how much, is asked anew of every subscriber: members come back at once with nothing lost.
-      const isAskedAnew = (input.visibility === "private" && room.visibility === "public") ||
+      // Every subscription ends and is authorized again; members resume at once without a gap.
+      const revalidates = (input.visibility === "private" && room.visibility === "public") ||
         (input.historyVisibility ?? room.history_visibility) !== room.history_visibility;
       await tx.emit({
-        ...roomEvent(actor, id, type, { room: presentShared({ ...room, ...set }, room.epoch ?? "") }),
-        ...(isAskedAnew
+        ...roomEvent(actor, id, type, roomChanges(room, { ...room, ...set })),
+        ...(revalidates
           ? { effect: { kind: "evict", principalIds: "*", reason: "visibility changed", resubscribe: true } }
           : {}),
       });
@@ -188,37 +219,41 @@ export class RoomService {
     return await this.read(context, id, []);
   }
 
-  /** Events of the room after a position, as REST readers and bots catch up. */
+  /** Events of the room after a position, for clients without a socket. */
   async events(
     context: Context,
     { id, after, epoch, limit }: { id: string; after: number; epoch?: string | undefined; limit: number },
   ): Promise<RoomEvents> {
     const { store } = this.#deps;
-    const entry = await this.#deps.gate.enter(context, id);
+    const grant = await this.#deps.roomAccess.require(context, id);
     const stream = roomStream(id);
     const { tenantId } = context.actor;
     const position = await store.log.position(tenantId, stream);
     if (epoch !== undefined && epoch !== position.epoch) {
-      throw new Fault("epoch_changed", "The room's positions started anew; read the room again");
+      throw new Fault("stream_reset", "The stream of the room was reset; read the room again");
     }
-    const hidden = hiddenUpTo(entry);
-    const from = Math.max(after, hidden);
+    const view = { hiddenUpTo: hiddenUpTo(grant), filter: this.#deps.eventFilterOf(context.actor) };
+    const from = Math.max(after, view.hiddenUpTo);
     const events = await store.log.read(tenantId, stream, from, limit);
     // They may have been trimmed since the position was read.
     if (from < position.floor || (from < position.head && events[0]?.seq !== from + 1)) {
-      throw new Fault("gone", `Events after ${from} are no longer kept; read the messages instead`);
+      throw new Fault("gone", `Events after ${from} are no longer stored; read the messages instead`);
     }
     return {
       epoch: position.epoch,
-      events: events.map((event) => ({ seq: event.seq, ...JSON.parse(shownTo(event, hidden).json) })),
+      events: events.map((event) => ({ seq: event.seq, ...JSON.parse(redactFor(event, view).json) })),
       lastSeq: Math.max(position.head, events.at(-1)?.seq ?? 0),
       complete: (events.at(-1)?.seq ?? from) >= position.head,
     };
   }
 
-  /** The caller and those who come along; throws unless each exists, and agents come with their owners. */
-  async #checkExist(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, PrincipalRow>> {
-    const known = await this.#deps.identity.enabled(actor.tenantId, [actor.principalId, ...ids]);
+  /** The caller and the other members; throws unless all exist, and agents come with their owners. */
+  async #requirePrincipals(
+    db: AnyDatabase,
+    actor: Actor,
+    ids: readonly string[],
+  ): Promise<ReadonlyMap<string, PrincipalRow>> {
+    const known = await this.#deps.identity.findEnabled(actor.tenantId, [actor.principalId, ...ids], db);
     const missing = ids.filter((id) => !known.has(id));
     if (missing.length > 0) {
       throw new Fault("validation_failed", `/memberIds: no such principal ${missing.slice(0, 5).join(", ")}`, {
@@ -227,18 +262,19 @@ export class RoomService {
     }
     for (const { id, owner_id: ownerId } of known.values()) {
       if (id === actor.principalId || ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
-      throw new Fault("validation_failed", `/memberIds: ${blindWithout(id, ownerId)}`);
+      throw new Fault("validation_failed", `/memberIds: ${ownerMissingMessage(id, ownerId)}`);
     }
     return known;
   }
 
   #newRow(actor: Actor, input: RoomCreate & { name: string }, directKey: string | null, memberCount: number): RoomRow {
     const now = iso(this.#deps.clock.now());
+    const id = newId("room");
     return {
       tenant_id: actor.tenantId,
-      id: newId("room"),
+      id,
       name: input.name,
-      slug: input.slug ?? null,
+      slug: storedSlug({ id, visibility: input.visibility }, input.slug ?? null),
       topic: input.topic ?? null,
       description: input.description ?? null,
       kind: input.kind,
@@ -257,11 +293,11 @@ export class RoomService {
       created_at: now,
       updated_at: now,
       deleted_at: null,
-      undo_json: null,
+      restore_state_json: null,
     };
   }
 
-  #joined(
+  #joinedData(
     row: RoomRow,
     principalId: string,
     actor: Actor,
@@ -272,9 +308,11 @@ export class RoomService {
     return {
       roomId: row.id,
       principalId,
-      role: roleAtStart(principalId, actor),
+      role: initialRole(row, principalId, actor),
       memberCount: row.member_count,
-      ...(principal === undefined ? { kind, displayName, avatarFileId: null } : looksOf(principal)),
+      ...(principal === undefined
+        ? { kind, displayName, avatarFileId: null, status: null }
+        : profileFields(principal, this.#deps.clock.now())),
     };
   }
 
@@ -282,12 +320,20 @@ export class RoomService {
     try {
       return await this.#deps.store.write(work);
     } catch (error) {
-      if (error instanceof UniqueViolation) throw new Fault("slug_taken", "The slug is taken", { cause: error });
+      if (error instanceof UniqueViolation) {
+        throw new Fault("slug_taken", "The slug is already taken", { cause: error });
+      }
       throw error;
     }
   }
 }
 
-function roleAtStart(principalId: string, creator: Actor): RoomRole {
+function initialRole({ kind }: RoomRow, principalId: string, creator: Actor): RoomRole {
+  if (kind === "direct") return "member";
   return principalId === creator.principalId || principalId === creator.ownerId ? "owner" : "member";
+}
+
+/** The newest message requires the scopes for messages. */
+function assertCanInclude(actor: Actor, include: readonly RoomInclude[]): void {
+  if (include.includes("lastMessage")) assertCanReceiveEvents(actor);
 }

@@ -1,170 +1,120 @@
 // SQL of rooms, members and bans.
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
-import { type Actor, isGuest, type PrincipalKind, type RoomRole, type TenantRole } from "@/core/actor.ts";
-import { byChunks } from "@/core/chunks.ts";
-import { contains } from "@/ports/like.ts";
-import { isOfTenant } from "@/ports/list.ts";
+import { type Actor, isGuest, type PrincipalKind, type RoomRole } from "@/core/actor.ts";
+import { queryInChunks } from "@/core/page.ts";
+import { containsText, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { facing } from "./door/store.ts";
+import { roomsForViewer } from "./access_store.ts";
+import {
+  type BanRow,
+  type ListedMember,
+  type MemberRow,
+  type MemberSettingsRow,
+  PROFILE_COLUMNS,
+  type Reader,
+  type RoomRow,
+  type RoomTables,
+  type RoomViewer,
+  type ViewedRoom,
+  type Viewer,
+} from "./tables.ts";
 
-export type RoomRow = {
-  tenant_id: string;
-  id: string;
-  name: string;
-  slug: string | null;
-  topic: string | null;
-  description: string | null;
-  kind: "channel" | "direct" | "task" | "meeting";
-  visibility: "public" | "private";
-  history_visibility: "shared" | "joined";
-  state: "active" | "archived" | "deleted";
-  agent_policy_json: string;
-  retention_days: number | null;
-  metadata_json: string;
-  member_count: number;
-  /** The members of a direct room, sorted and hashed; one room per set. */
-  direct_key: string | null;
-  last_message_at: string | null;
-  /** What the list is sorted by: the last message, or the making. */
-  active_at: string;
-  version: number;
-  created_by: string;
-  created_at: string;
-  updated_at: string;
-  deleted_at: string | null;
-  /** Of a deleted room, the `Undo` that restores what deleting took; null before and after. */
-  undo_json: string | null;
-};
+export {
+  type BanRow,
+  DEFAULT_MEMBER_SETTINGS,
+  type ListedMember,
+  type MemberRow,
+  type MemberSettingsRow,
+  PROFILE_COLUMNS,
+  type ProfileColumns,
+  type Reader,
+  type RestoreState,
+  type RoomRow,
+  type RoomTables,
+  type RoomViewer,
+  slugOf,
+  storedSlug,
+  type ViewedRoom,
+  type Viewer,
+} from "./tables.ts";
 
-export type Undo = Pick<RoomRow, "slug" | "state">;
+/** Columns with the viewer's settings of a room. */
+export const VIEWER_SETTINGS = [
+  "me.notify_level as my_notify_level",
+  "me.muted_until as my_muted_until",
+  "me.favorite_order as my_favorite_order",
+] as const;
 
-export type MemberRow = {
-  tenant_id: string;
-  room_id: string;
-  principal_id: string;
-  role: RoomRole;
-  joined_at: string;
-  /** Head of the stream when they joined. */
-  joined_seq: number;
-  last_read_seq: number;
-  /** Version of the principal that the room has heard of: as they joined, or by `member.updated` since. */
-  told_version: number;
-};
-
-/** A member with what others see of the principal. */
-export type ListedMember = MemberRow & Pick<RoomTables["principal"], "kind" | "display_name" | "avatar_file_id">;
-
-export type BanRow = {
-  tenant_id: string;
-  room_id: string;
-  principal_id: string;
-  reason: string | null;
-  created_by: string;
-  created_at: string;
-};
-
-export type RoomTables = {
-  room: RoomRow;
-  member: MemberRow;
-  ban: BanRow;
-  principal: {
-    tenant_id: string;
-    id: string;
-    kind: PrincipalKind;
-    display_name: string;
-    avatar_file_id: string | null;
-    role: TenantRole;
-    owner_id: string | null;
-    is_disabled: number;
-  };
-  stream: { tenant_id: string; name: string; epoch: string; head: number; floor: number };
-};
-
-/** A room as one principal meets it. */
-export type SeenRoom = RoomRow & {
-  my_role: RoomRole | null;
-  my_joined_seq: number | null;
-  my_last_read_seq: number | null;
-  owner_role: RoomRole | null;
-  owner_joined_seq: number | null;
-  epoch: string | null;
-  head: number | null;
-};
-
-/** Somebody at the door of a room. */
-export type Visitor = Pick<RoomTables["principal"], "id" | "kind" | "role" | "owner_id"> & {
-  my_role: RoomRole | null;
-  my_joined_seq: number | null;
-  owner_role: RoomRole | null;
-  owner_joined_seq: number | null;
-  last_read_seq: number | null;
-};
-
-/** Whom a query is about; the owner of an agent, or nobody. */
-export type Who = { tenantId: string; principalId: string; ownerId: string };
-
-/** All rooms as one principal meets them; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
+/** All rooms as seen by one principal; `owner` is that of an agent. The return type is inferred: it is a query under construction. */
 // deno-lint-ignore explicit-module-boundary-types
-export function seenRooms(db: Kysely<RoomTables>, me: string, owner: string) {
-  return facing(db, me, owner)
+export function viewedRooms(db: Kysely<RoomTables>, me: string, owner: string) {
+  return roomsForViewer(db, me, owner)
     .leftJoin("stream", (join) =>
       join.onRef("stream.tenant_id", "=", "room.tenant_id")
         .on("stream.name", "=", sql<string>`'room:' || room.id`))
     .selectAll("room")
-    .select(["me.last_read_seq as my_last_read_seq", "stream.epoch", "stream.head"]);
+    .select(["me.last_read_seq as my_last_read_seq", "stream.epoch", "stream.head"])
+    .select(VIEWER_SETTINGS);
 }
-
-/** Who asks for a list across rooms: `isOwned` bounds an agent by its owner, `withPublic` adds rooms it may look into. */
-export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
 
 export function readerOf(actor: Actor): Reader {
   const { principalId, ownerId } = actor;
-  return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic: looksIntoPublic(actor) };
+  return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic: canBrowsePublic(actor) };
 }
 
-/** Whether somebody sees public rooms without being a member. */
-export function looksIntoPublic({ role, kind }: Pick<Actor, "role" | "kind">): boolean {
+/** Whether the actor can see public rooms without being a member. */
+export function canBrowsePublic({ role, kind }: Pick<Actor, "role" | "kind">): boolean {
   return !isGuest({ role }) && kind !== "agent";
 }
 
-/** For a room faced: whether the reader sees it. */
-function sees({ isOwned, withPublic }: Pick<Reader, "isOwned" | "withPublic">): RawBuilder<SqlBool> {
+/** Within `roomsForViewer`: whether the reader can see the room. */
+function isVisibleTo({ isOwned, withPublic }: Pick<Reader, "isOwned" | "withPublic">): RawBuilder<SqlBool> {
   const isMember = isOwned
-    ? sql<SqlBool>`me.role is not null and boss.role is not null`
+    ? sql<SqlBool>`me.role is not null and owner.role is not null`
     : sql<SqlBool>`me.role is not null`;
   return withPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : isMember;
 }
 
-/** Whether the reader sees the room whose id is in `column`: the one condition of all lists of what lies in rooms. */
-export function isInSeenRoom(
+/** Whether the reader can see the room whose id is in `column`: the condition of every list of resources in rooms. */
+export function isInVisibleRoom(
   db: Kysely<RoomTables>,
   tenantId: string,
   column: string,
   reader: Reader,
 ): RawBuilder<SqlBool> {
-  const seen = facing(db, reader.principalId, reader.ownerId).clearSelect().select("room.id")
+  const visible = roomsForViewer(db, reader.principalId, reader.ownerId).clearSelect().select("room.id")
     .where("room.tenant_id", "=", tenantId).where("room.id", "=", sql<string>`${sql.ref(column)}`)
-    .where("room.state", "<>", "deleted").where(sees(reader));
-  return sql<SqlBool>`exists ${seen}`;
+    .where("room.state", "<>", "deleted").where(isVisibleTo(reader));
+  return sql<SqlBool>`exists ${visible}`;
 }
 
-const seenRoomById = prepared(
-  (db: Kysely<RoomTables>, value: Param<Who & { id: string }>) =>
-    seenRooms(db, value("principalId"), value("ownerId")).where("room.tenant_id", "=", value("tenantId"))
+/** Members joined with their principals. The return type is inferred: it is a query under construction. */
+// deno-lint-ignore explicit-module-boundary-types
+export function membersWithPrincipal(db: Kysely<RoomTables>) {
+  return db.selectFrom("member").innerJoin(
+    "principal",
+    (join) =>
+      join.onRef("principal.tenant_id", "=", "member.tenant_id").onRef("principal.id", "=", "member.principal_id"),
+  );
+}
+
+const viewedRoomById = prepared(
+  (db: Kysely<RoomTables>, value: Param<Viewer & { id: string }>) =>
+    viewedRooms(db, value("principalId"), value("ownerId")).where("room.tenant_id", "=", value("tenantId"))
       .where("room.id", "=", value("id")),
-  { mayKeep: true },
+  { cacheable: true },
 );
 
-/** The minute of `active_at`, which the database keeps. */
+/** The minute of `active_at`; a generated column. */
 const activeMinute = sql<string>`room.active_minute`;
 
-export type ListFilter = {
+type RoomListFilter = {
   q?: string | undefined;
   kind?: RoomRow["kind"] | undefined;
   visibility?: RoomRow["visibility"] | undefined;
   state?: "active" | "archived" | undefined;
   updatedSince?: string | undefined;
-  /** Public rooms of others are listed as well. */
+  /** Include public rooms that the viewer is not a member of. */
   withPublic: boolean;
   sort: "-lastMessageAt" | "name";
 };
@@ -176,35 +126,35 @@ export class RoomStore {
     this.#db = db;
   }
 
-  async seen(who: Who, id: string): Promise<SeenRoom | undefined> {
-    return await seenRoomById.first(this.#db, { ...who, id });
+  async findForViewer(viewer: Viewer, id: string): Promise<ViewedRoom | undefined> {
+    return await viewedRoomById.first(this.#db, { ...viewer, id });
   }
 
-  /** Those of these rooms that are there. */
-  seenAll({ tenantId, principalId, ownerId }: Who, ids: readonly string[]): Promise<SeenRoom[]> {
-    return byChunks(
+  /** Those of these rooms that exist. */
+  findManyForViewer({ tenantId, principalId, ownerId }: Viewer, ids: readonly string[]): Promise<ViewedRoom[]> {
+    return queryInChunks(
       ids,
       (some) =>
-        seenRooms(this.#db, principalId, ownerId).where(isOfTenant(tenantId, "room.tenant_id"))
+        viewedRooms(this.#db, principalId, ownerId).where(tenantIsUnindexed(tenantId, "room.tenant_id"))
           .where("room.id", "in", some).execute(),
     );
   }
 
-  /** The room as it is, for what the gateway does by itself: nobody's rights are in it. */
-  find(tenantId: string, id: string): Promise<SeenRoom | undefined> {
-    return this.seen({ tenantId, principalId: "", ownerId: "" }, id);
+  /** The room without a viewer, for work of the gateway itself. */
+  find(tenantId: string, id: string): Promise<ViewedRoom | undefined> {
+    return this.findForViewer({ tenantId, principalId: "", ownerId: "" }, id);
   }
 
   list(
-    who: Who & { isOwned: boolean },
-    filter: ListFilter,
+    viewer: Viewer & { isOwned: boolean },
+    filter: RoomListFilter,
     after: readonly (string | number)[] | undefined,
     limit: number,
-  ): Promise<SeenRoom[]> {
-    let query = seenRooms(this.#db, who.principalId, who.ownerId).where("room.tenant_id", "=", who.tenantId)
+  ): Promise<ViewedRoom[]> {
+    let query = viewedRooms(this.#db, viewer.principalId, viewer.ownerId).where("room.tenant_id", "=", viewer.tenantId)
       .where("room.state", "<>", "deleted");
-    query = query.where(sees({ isOwned: who.isOwned, withPublic: filter.withPublic }));
-    if (filter.q !== undefined) query = query.where(contains("room.name", filter.q));
+    query = query.where(isVisibleTo({ isOwned: viewer.isOwned, withPublic: filter.withPublic }));
+    if (filter.q !== undefined) query = query.where(containsText("room.name", filter.q));
     if (filter.kind !== undefined) query = query.where("room.kind", "=", filter.kind);
     if (filter.visibility !== undefined) query = query.where("room.visibility", "=", filter.visibility);
     if (filter.state !== undefined) query = query.where("room.state", "=", filter.state);
@@ -238,7 +188,7 @@ export class RoomStore {
     return row !== undefined;
   }
 
-  byDirectKey(tenantId: string, key: string): Promise<{ id: string } | undefined> {
+  findByDirectKey(tenantId: string, key: string): Promise<{ id: string } | undefined> {
     return this.#db.selectFrom("room").select("id").where("tenant_id", "=", tenantId).where("direct_key", "=", key)
       .executeTakeFirst();
   }
@@ -267,11 +217,8 @@ export class RoomStore {
     limit: number,
     only?: string,
   ): Promise<ListedMember[]> {
-    let query = this.#db.selectFrom("member")
-      .innerJoin("principal", (join) =>
-        join.onRef("principal.tenant_id", "=", "member.tenant_id")
-          .onRef("principal.id", "=", "member.principal_id"))
-      .selectAll("member").select(["principal.kind", "principal.display_name", "principal.avatar_file_id"])
+    let query = membersWithPrincipal(this.#db)
+      .selectAll("member").select(PROFILE_COLUMNS)
       .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId);
     if (filter.role !== undefined) query = query.where("member.role", "=", filter.role);
     if (filter.kind !== undefined) query = query.where("principal.kind", "=", filter.kind);
@@ -280,8 +227,22 @@ export class RoomStore {
     return query.orderBy("member.principal_id").limit(limit).execute();
   }
 
+  /** Members of a room that have one of these handles. */
+  membersByHandle(
+    tenantId: string,
+    roomId: string,
+    handles: readonly string[],
+  ): Promise<Pick<RoomTables["principal"], "id" | "handle">[]> {
+    return this.#db.selectFrom("principal")
+      .innerJoin("member", (join) =>
+        join.onRef("member.tenant_id", "=", "principal.tenant_id")
+          .onRef("member.principal_id", "=", "principal.id").on("member.room_id", "=", roomId))
+      .select(["principal.id", "principal.handle"])
+      .where("principal.tenant_id", "=", tenantId).where("principal.handle", "in", handles).execute();
+  }
+
   /** Enabled principals of these ids with what decides whether they see the room. */
-  async visitors(tenantId: string, roomId: string, ids: readonly string[]): Promise<Visitor[]> {
+  async viewers(tenantId: string, roomId: string, ids: readonly string[]): Promise<RoomViewer[]> {
     if (ids.length === 0) return [];
     return await this.#db.selectFrom("principal")
       .leftJoin(
@@ -291,14 +252,19 @@ export class RoomStore {
             .on("me.room_id", "=", roomId),
       )
       .leftJoin(
-        "member as boss",
+        "member as owner",
         (join) =>
-          join.onRef("boss.tenant_id", "=", "principal.tenant_id").onRef("boss.principal_id", "=", "principal.owner_id")
-            .on("boss.room_id", "=", roomId),
+          join.onRef("owner.tenant_id", "=", "principal.tenant_id").onRef(
+            "owner.principal_id",
+            "=",
+            "principal.owner_id",
+          )
+            .on("owner.room_id", "=", roomId),
       )
       .select(["principal.id", "principal.kind", "principal.role", "principal.owner_id"])
       .select(["me.role as my_role", "me.joined_seq as my_joined_seq", "me.last_read_seq"])
-      .select(["boss.role as owner_role", "boss.joined_seq as owner_joined_seq"])
+      .select(["me.notify_level", "me.muted_until"])
+      .select(["owner.role as owner_role", "owner.joined_seq as owner_joined_seq"])
       .where("principal.tenant_id", "=", tenantId).where("principal.id", "in", ids)
       .where("principal.is_disabled", "=", 0)
       .where(({ not, exists, selectFrom }) =>
@@ -314,6 +280,16 @@ export class RoomStore {
       .where("room_id", "=", roomId).where("principal_id", "=", principalId).execute();
   }
 
+  async updateMemberSettings(
+    tenantId: string,
+    roomId: string,
+    principalId: string,
+    settings: MemberSettingsRow,
+  ): Promise<void> {
+    await this.#db.updateTable("member").set(settings).where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).where("principal_id", "=", principalId).execute();
+  }
+
   async removeMembers(tenantId: string, roomId: string, principalIds: readonly string[]): Promise<void> {
     await this.#db.deleteFrom("member").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
       .where("principal_id", "in", principalIds).execute();
@@ -321,10 +297,7 @@ export class RoomStore {
 
   /** Ids of the members that are agents of these principals. */
   async agentMembers(tenantId: string, roomId: string, ownerIds: readonly string[]): Promise<string[]> {
-    const rows = await this.#db.selectFrom("member")
-      .innerJoin("principal", (join) =>
-        join.onRef("principal.tenant_id", "=", "member.tenant_id")
-          .onRef("principal.id", "=", "member.principal_id"))
+    const rows = await membersWithPrincipal(this.#db)
       .select("member.principal_id")
       .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId)
       .where("principal.owner_id", "in", ownerIds).orderBy("member.principal_id").execute();
@@ -332,7 +305,7 @@ export class RoomStore {
   }
 
   /** Recounts the members; the count is computed, never incremented, so it cannot drift. */
-  async recount(tenantId: string, roomId: string): Promise<number> {
+  async recountMembers(tenantId: string, roomId: string): Promise<number> {
     const row = await this.#db.updateTable("room").set(({ selectFrom }) => ({
       member_count: selectFrom("member").select(({ fn }) => fn.countAll<number>().as("n"))
         .where("tenant_id", "=", tenantId).where("room_id", "=", roomId),
@@ -364,7 +337,7 @@ export class RoomStore {
     return rows.length > 0;
   }
 
-  /** Removes what the room module keeps of a room. */
+  /** Deletes the rows of a room. */
   async purge(tenantId: string, roomId: string): Promise<void> {
     for (const table of ["ban", "member"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
@@ -373,7 +346,7 @@ export class RoomStore {
   }
 
   /** Sizes of the largest rooms of all tenants, and of all rooms together, for the metric. */
-  async sizes(largest: number): Promise<{ rooms: { id: string; members: number }[]; total: number }> {
+  async largestRooms(largest: number): Promise<{ rooms: { id: string; members: number }[]; total: number }> {
     const rows = await this.#db.selectFrom("room").select(["id", "member_count"]).where("state", "<>", "deleted")
       .orderBy("member_count", "desc").limit(largest).execute();
     const sum = await this.#db.selectFrom("room").select(({ fn }) => fn.sum<number>("member_count").as("n"))

@@ -1,105 +1,113 @@
 // Operations of search.
 import { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { type Access, defineOperation, Outcome, type Rate } from "@/core/operation.ts";
 import type { Reindexer } from "./reindexer.ts";
 import {
   kindsOf,
   Reindex,
   SEARCH_EVENTS,
-  searchAnswerOf,
-  searchQueryOf,
+  searchQuerySchema,
+  searchRequestSchema,
+  searchResponseSchema,
   SearchStatus,
-  searchStructuredOf,
 } from "./schema.ts";
-import type { Searchable } from "./searchable.ts";
+import type { Searchable } from "@/core/searchable.ts";
+import { UNITS_MAX } from "./search_index.ts";
 import type { SearchService } from "./service.ts";
 
 const PATH = "/v1/search";
 const ADMIN = "/v1/collaboration/search";
 const READ: Access = { scope: "search.read" };
 const RATE: { human: Rate } = { human: { perSecond: 0.5, burst: 30 } };
-const DESCRIPTION = "Finds what the caller may read at this moment, including what was sent or edited just before. " +
-  "Highlights are offsets into the text, never markup. Needs the scopes as well that reading such things takes, of messages " +
+const DESCRIPTION =
+  "Results are limited to what the caller may read, and include the latest changes; of texts with more " +
+  `than ${UNITS_MAX} characters, the rest is indexed shortly after the change, and responses until then are \`degraded\`. ` +
+  "Highlights are offsets into the text, not markup. Also requires the scope for reading each kind of result, such as " +
   "`message.read`.";
 
 type Deps = {
   search: SearchService;
   reindexer: Reindexer;
   sources: readonly Searchable[];
-  /** Off: both ways to search, and to reindex, answer `search_not_configured`. */
+  /** If false, searching and reindexing fail with `search_not_configured`. */
   isEnabled: boolean;
-  purgeRoom: (tenantId: string, roomId: string) => Promise<void>;
 };
 
-/** The search module. */
-export function searchModule({ search, reindexer, sources, isEnabled, purgeRoom }: Deps): Module {
-  const output = searchAnswerOf(sources);
-  const modes: SearchStatus["modes"] = isEnabled ? ["keyword"] : [];
-  const off = isEnabled ? undefined : () => new Fault("search_not_configured", "This gateway runs without search");
+/** The supported search modes. */
+export function modesOf(isEnabled: boolean): SearchStatus["modes"] {
+  return isEnabled ? ["keyword"] : [];
+}
+
+/** The public API of search. */
+export function searchApi({ search, reindexer, sources, isEnabled }: Deps): ModuleApi {
+  const output = searchResponseSchema(sources);
+  const disabled = isEnabled
+    ? undefined
+    : () => new Fault("search_not_configured", "Search is disabled in this gateway");
   return {
-    name: "search",
+    tags: {
+      search: "Full-text search over messages, tasks, documents and events.",
+    },
     events: SEARCH_EVENTS,
-    purgeRoom,
-    jobs: isEnabled ? [reindexer.job] : [],
-    capability: () => ({ enabled: isEnabled, modes, types: kindsOf(sources) }),
     operations: [
       defineOperation({
         name: "search.query",
-        summary: "Search messages and other things",
+        summary: "Search messages, tasks, documents and events",
         description: DESCRIPTION,
         access: READ,
         http: { method: "GET", path: PATH, status: 200 },
-        input: searchQueryOf(sources),
+        input: searchQuerySchema(sources),
         output,
         faults: ["search_not_configured", "invalid_cursor"],
         example: { q: "quarterly report" },
         rate: RATE,
-        off,
-        run: (context, input) => search.simple(context, input),
+        disabled,
+        run: (context, input) => search.searchByQuery(context, input),
       }),
       defineOperation({
         name: "search.structured",
-        summary: "Search with filters in a body",
+        summary: "Search with filters in the request body",
         description: DESCRIPTION,
         access: READ,
         http: { method: "POST", path: PATH, status: 200 },
-        input: searchStructuredOf(sources),
+        input: searchRequestSchema(sources),
         output,
         faults: ["search_not_configured", "invalid_cursor"],
         example: { query: "quarterly report", filters: { has: ["link"], from: "2026-01-01" }, sort: "recent" },
         rate: RATE,
-        off,
+        disabled,
         run: (context, input) => search.search(context, input),
       }),
       defineOperation({
         name: "search.status",
-        summary: "How far the search index is",
+        summary: "Get the state of the search index",
         access: { scope: "search.read", tenant: "admin" },
         http: { method: "GET", path: `${ADMIN}/status`, status: 200 },
         input: z.strictObject({}),
         output: SearchStatus,
         example: {},
         async run({ actor }) {
-          return { enabled: isEnabled, modes, ...await search.status(actor) };
+          return { enabled: isEnabled, modes: modesOf(isEnabled), ...await search.status(actor) };
         },
       }),
       defineOperation({
         name: "search.reindex",
-        summary: "Build the search index of the tenant anew while it stays in use",
-        description: "Needed once after an update that finds more: emoji, private documents shared with others, " +
-          "events of those invited, Korean in single letters, and Hebrew and Arabic with vowel signs, as far as they are " +
-          "older than the update, are found only after this.",
+        summary: "Rebuild the search index of the tenant; search remains available",
+        description:
+          "Needed once after an update that extends the index: without it, older content is not found by emoji, in " +
+          "private documents shared with others, in events of attendees, by single Korean letters, or in Hebrew and " +
+          "Arabic with vowel signs.",
         access: { scope: "search.manage", tenant: "admin" },
         http: { method: "POST", path: `${ADMIN}/reindex`, status: 202 },
         input: z.strictObject({
-          types: z.array(z.enum(kindsOf(sources))).min(1).max(20).optional().describe("Only these kinds; default all"),
+          types: z.array(z.enum(kindsOf(sources))).min(1).max(20).optional().describe("Only these kinds. Default: all"),
         }),
         output: Reindex,
         faults: ["search_not_configured", "already_running"],
         example: {},
-        off,
+        disabled,
         async run({ actor }, { types }) {
           return new Outcome(await reindexer.start(actor, types));
         },

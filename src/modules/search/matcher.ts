@@ -1,9 +1,7 @@
-// A question, understood once: which texts answer it, how well, and where. The same for every engine.
-import { fold, type Folded, foldText, unfold } from "./fold.ts";
-import { EMOJI, neededGrams, runsOf, SIGN, WORD } from "./gram.ts";
-
-/** Searched texts of one thing, by field. */
-export type Fields = Readonly<Record<string, string>>;
+// A parsed query: decides which texts match, with which score and highlights, independent of the database engine.
+import type { SearchFields } from "@/core/searchable.ts";
+import { type NormalizedText, normalizeText, normalizeWithOffsets, originalRange } from "./normalize.ts";
+import { EMOJI, requiredGrams, runsOf, SYMBOL, WORD } from "./tokenize.ts";
 
 /** Where a field matched: ranges `[start, end)` in UTF-16 code units of the field's text. */
 export type Highlight = { field: string; ranges: [number, number][] };
@@ -11,45 +9,45 @@ export type Highlight = { field: string; ranges: [number, number][] };
 const GRAMS_MAX = 64;
 const RANGES_MAX = 64;
 const TITLE_WEIGHT = 2;
-/** A piece of a question: quoted or plain, with a hyphen right before it where it must not be found. */
+/** A part of a query: quoted or plain, with a hyphen directly before it if it is excluded. */
 const PIECE = /(?:(?<!\S)(-))?["“”„]([^"“”„]*)["“”„]?|(?:(?<!\S)(-)(?!-))?([^\s"“”„]+)/gu;
 const BETWEEN = String.raw`[^\p{L}\p{N}\p{M}]`;
 const BETWEEN_MAX = 16;
-/** Two letters make a flag, so a flag begins after whole flags only: as many as there are, not all that a text can hold. */
+/** A flag is a pair of letters, so it starts only after whole flags; the bound limits the lookbehind. */
 const FLAG_START = String.raw`(?<=(?<!\p{RI})(?:\p{RI}{2}){0,300})`;
 const IS_WORD = new RegExp(`^${WORD}$`, "v");
 const IS_ALL_WORD = new RegExp(`^${WORD}+$`, "v");
 const IS_EMOJI = new RegExp(`^${EMOJI}`, "v");
 const IS_FLAG = /^\p{RI}/v;
-const STARTS_SIGN = new RegExp(`^${SIGN}`, "v");
-const ENDS_SIGN = new RegExp(`${SIGN}$`, "v");
+const STARTS_SIGN = new RegExp(`^${SYMBOL}`, "v");
+const ENDS_SIGN = new RegExp(`${SYMBOL}$`, "v");
 
 type Phrase = { runs: readonly string[]; pattern: RegExp };
 
 export class Matcher {
   readonly #phrases: readonly Phrase[];
   readonly #excluded: readonly Phrase[];
-  /** How many words the question has, those that must not be found among them. */
-  readonly terms: number;
-  /** Tokens that every answer has. */
+  /** Number of words of the query, including excluded ones. */
+  readonly termCount: number;
+  /** Grams that every matching text has. */
   readonly grams: readonly string[];
 
   /**
-   * All words of `query` must be found, in any order: one of three letters or more anywhere in a word, one of two at the
-   * start of a word, one letter alone, an emoji anywhere. What stands in quotes, or is joined by punctuation or emoji, must
-   * be found in that order. With a hyphen before it, the same must not be found.
+   * All words of `query` must match, in any order: words of three or more letters anywhere in a word, of two letters at the
+   * start of a word, single letters as a whole word, emoji anywhere. Words in quotes, or joined by punctuation or emoji, must
+   * match in this order. A hyphen before them excludes their matches.
    */
   constructor(query: string) {
-    const pieces = [...foldText(query).matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
+    const pieces = [...normalizeText(query).matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
       isExcluded: (notQuoted ?? notPlain) !== undefined,
       runs: runsOf(quoted ?? plain ?? ""),
     }));
     const phrases = (isExcluded: boolean) => phrasesOf(pieces.filter((piece) => piece.isExcluded === isExcluded));
     this.#phrases = phrases(false);
     this.#excluded = phrases(true);
-    this.terms = pieces.reduce((sum, { runs }) => sum + runs.length, 0);
-    const grams = [...new Set(this.#phrases.flatMap(({ runs }) => runs.flatMap(neededGrams)))];
-    // Some of very many narrow well enough; the text decides anyway.
+    this.termCount = pieces.reduce((sum, { runs }) => sum + runs.length, 0);
+    const grams = [...new Set(this.#phrases.flatMap(({ runs }) => runs.flatMap(requiredGrams)))];
+    // A sample of many grams narrows enough; the text decides.
     const step = Math.max(1, grams.length / GRAMS_MAX);
     this.grams = Array.from(
       { length: Math.min(grams.length, GRAMS_MAX) },
@@ -57,25 +55,24 @@ export class Matcher {
     );
   }
 
-  /** Whether there is something that must not be found. */
-  get excludes(): boolean {
+  get hasExclusions(): boolean {
     return this.#excluded.length > 0;
   }
 
-  /** Whether the question only says what must not be found, and so asks for nothing. */
-  get onlyExcludes(): boolean {
-    return this.excludes && this.#phrases.length === 0;
+  /** Whether the query has nothing but exclusions. */
+  get hasOnlyExclusions(): boolean {
+    return this.hasExclusions && this.#phrases.length === 0;
   }
 
-  /** How well the fields answer, above 0; `undefined` when they do not. */
-  score(fields: Fields): number | undefined {
-    const texts = Object.entries(fields).map(([field, text]) => ({ field, text: foldText(text) }));
+  /** The relevance of the fields, above 0; `undefined` if they do not match. */
+  score(fields: SearchFields): number | undefined {
+    const texts = Object.entries(fields).map(([field, text]) => ({ field, text: normalizeText(text) }));
     if (texts.some(({ text }) => this.#excluded.some(({ pattern }) => text.search(pattern) >= 0))) return undefined;
     let sum = 0;
     for (const { pattern } of this.#phrases) {
       let best = 0;
       for (const { field, text } of texts) {
-        best = Math.max(best, weigh(text, pattern) * (field === "title" ? TITLE_WEIGHT : 1));
+        best = Math.max(best, scoreMatches(text, pattern) * (field === "title" ? TITLE_WEIGHT : 1));
       }
       if (best === 0) return undefined;
       sum += best;
@@ -85,17 +82,16 @@ export class Matcher {
     return Math.max(0.0001, Math.round(score * 10_000) / 10_000);
   }
 
-  /** Where the fields answer. */
-  highlights(fields: Fields): Highlight[] {
+  highlights(fields: SearchFields): Highlight[] {
     return Object.entries(fields).flatMap(([field, text]) => {
-      const folded = fold(text);
-      const ranges = merged(this.#phrases.flatMap(({ pattern }) => rangesOf(folded, pattern)));
+      const normalized = normalizeWithOffsets(text);
+      const ranges = mergeRanges(this.#phrases.flatMap(({ pattern }) => findRanges(normalized, pattern)));
       return ranges.length === 0 ? [] : [{ field, ranges }];
     });
   }
 }
 
-/** What pieces ask for, each once. */
+/** The distinct phrases of the parts. */
 function phrasesOf(pieces: readonly { runs: readonly string[] }[]): Phrase[] {
   const distinct = new Map(pieces.filter(({ runs }) => runs.length > 0).map(({ runs }) => [runs.join(" "), runs]));
   return [...distinct.values()].map((runs) => ({ runs, pattern: patternOf(runs) }));
@@ -105,21 +101,21 @@ function patternOf(runs: readonly string[]): RegExp {
   const [first = "", last = ""] = [runs[0], runs.at(-1)];
   const left = first.length < 3 && IS_ALL_WORD.test(first) ? `(?<!${WORD})` : "";
   const right = last.length === 1 && IS_ALL_WORD.test(last) ? `(?!${WORD})` : "";
-  // Runs are letters, digits and emoji only, so nothing in them needs escaping.
+  // Runs contain letters, digits and emoji only, so they need no escaping.
   const middle = runs.map((run, at) => {
     const before = runs[at - 1];
     const piece = IS_FLAG.test(run) ? `${FLAG_START}${run}` : run;
     if (before === undefined) return piece;
-    // Emoji may stand between, too. It ends before the first of those asked for: were there several ways to read a text, all of
-    // them would be tried, and with each emoji in the question they grow seventeenfold.
+    // Other emoji may be in between. The lookahead ends the gap at the first match of the piece: without it, backtracking would
+    // try seventeen times as many ways for each emoji in the query.
     if (IS_EMOJI.test(run)) return `(?:(?!${piece})${BETWEEN}){0,${BETWEEN_MAX}}${piece}`;
     return `${BETWEEN}{${IS_EMOJI.test(before) ? 0 : 1},${BETWEEN_MAX}}${piece}`;
   });
   return new RegExp(`${left}${middle.join("")}${right}`, "gv");
 }
 
-/** A whole word counts more than its beginning, that more than its middle; more often counts a little more. */
-function weigh(text: string, pattern: RegExp): number {
+/** A whole word scores more than its start, and that more than its middle; repetitions add a little. */
+function scoreMatches(text: string, pattern: RegExp): number {
   let best = 0;
   let count = 0;
   for (const { 0: found, index } of text.matchAll(pattern)) {
@@ -132,17 +128,17 @@ function weigh(text: string, pattern: RegExp): number {
   return best * (1 + 0.1 * Math.log2(Math.max(1, count)));
 }
 
-function rangesOf(folded: Folded, pattern: RegExp): [number, number][] {
+function findRanges(normalized: NormalizedText, pattern: RegExp): [number, number][] {
   const ranges: [number, number][] = [];
-  for (const { 0: found, index } of folded.text.matchAll(pattern)) {
-    ranges.push(unfold(folded, index, index + found.length));
+  for (const { 0: found, index } of normalized.text.matchAll(pattern)) {
+    ranges.push(originalRange(normalized, index, index + found.length));
     if (ranges.length === RANGES_MAX) break;
   }
   return ranges;
 }
 
-/** Sorted, and those that touch made one. */
-function merged(ranges: readonly [number, number][]): [number, number][] {
+/** Sorts ranges and merges those that overlap or touch. */
+function mergeRanges(ranges: readonly [number, number][]): [number, number][] {
   const out: [number, number][] = [];
   for (const [start, end] of ranges.toSorted((a, b) => a[0] - b[0] || a[1] - b[1])) {
     const last = out.at(-1);

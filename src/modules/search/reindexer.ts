@@ -1,4 +1,4 @@
-// Reindexing a tenant: a job that reads everything again, batch by batch, while searches and messages go on.
+// Reindexing of a tenant: a job that indexes all resources again in batches, while search remains available.
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
@@ -7,11 +7,10 @@ import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import type { Store } from "@/ports/store.ts";
-import type { ReindexRow, SearchTables } from "./index/store.ts";
-import { UNITS_MAX } from "./indexer.ts";
+import type { ReindexRow, SearchTables } from "./index_store.ts";
 import type { Reindex } from "./schema.ts";
-import type { SearchIndex } from "./search_index.ts";
-import type { Searchable, SearchEntry } from "./searchable.ts";
+import { type SearchIndex, UNITS_MAX } from "./search_index.ts";
+import type { Searchable, SearchEntry } from "@/core/searchable.ts";
 import { SearchStore } from "./store.ts";
 
 const JOB = "search.reindex";
@@ -27,12 +26,11 @@ export class Reindexer {
     this.#deps = deps;
   }
 
-  /** The job that does the work. */
   get job(): JobKind {
     return defineJob({
       kind: JOB,
       payload: z.strictObject({ id: z.string() }),
-      isLong: true,
+      isLongRunning: true,
       run: ({ tenantId, payload }) => this.#run(tenantId, payload.id),
     });
   }
@@ -43,9 +41,9 @@ export class Reindexer {
     return store.write(async (tx) => {
       const search = new SearchStore(tx.db, store.dialect);
       const before = await search.reindex(tenantId);
-      // One that was given up is in nobody's way.
-      if (before !== undefined && before.finished_at === null && await search.isPromised(tenantId, JOB)) {
-        throw new Fault("already_running", `The reindex ${before.id} has been running since ${before.started_at}`);
+      // A run whose job failed permanently does not block a new one.
+      if (before !== undefined && before.finished_at === null && await search.hasPendingJob(tenantId, JOB)) {
+        throw new Fault("already_running", `Reindex ${before.id} has been running since ${before.started_at}`);
       }
       const row: ReindexRow = {
         tenant_id: tenantId,
@@ -64,12 +62,12 @@ export class Reindexer {
     });
   }
 
-  /** Goes on where an earlier attempt ended. */
+  /** Continues where an earlier attempt ended. */
   async #run(tenantId: string, id: string): Promise<void> {
     while (await this.#step(tenantId, id)) await new Promise((resolve) => setTimeout(resolve, REST_MS));
   }
 
-  /** One batch; `false` when nothing is left to do. */
+  /** Indexes one batch; `false` if the run is complete. */
   #step(tenantId: string, id: string): Promise<boolean> {
     const { store, clock, index, sources } = this.#deps;
     return store.write(async (tx) => {
@@ -91,15 +89,15 @@ export class Reindexer {
         });
         return false;
       }
-      const page = await source.entries(tenantId, row.after_id ?? "", BATCH);
+      const page = await source.entries(tenantId, { after: row.after_id ?? "", limit: BATCH }, tx.db);
       const entries = page.slice(0, countWithin(page, UNITS_MAX));
       await index.put(...entries);
-      const isOver = page.length < BATCH && entries.length === page.length;
+      const isLast = page.length < BATCH && entries.length === page.length;
       await search.putReindex({
         ...row,
-        // Past the last kind there is none of that name, which ends the run.
-        kind: isOver ? wanted[at + 1]?.kind ?? "" : source.kind,
-        after_id: isOver ? null : entries.at(-1)?.id ?? null,
+        // After the last kind, an empty name ends the run.
+        kind: isLast ? wanted[at + 1]?.kind ?? "" : source.kind,
+        after_id: isLast ? null : entries.at(-1)?.id ?? null,
         done: row.done + entries.length,
       });
       return true;
@@ -107,7 +105,7 @@ export class Reindexer {
   }
 }
 
-/** How many of the first have so many UTF-16 units together; one, if there is one, at least. */
+/** The number of leading entries with at most `unitsMax` UTF-16 units in total, at least one. */
 function countWithin(entries: readonly SearchEntry[], unitsMax: number): number {
   let units = 0;
   const beyond = entries.findIndex(({ texts }) => (units += texts.join("").length) > unitsMax);

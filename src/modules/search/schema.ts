@@ -1,123 +1,133 @@
-// Questions and answers of search as seen from outside.
+// Search requests and responses in the API, and the events of search.
 import { z } from "@zod/zod";
-import type { EventType } from "@/core/event.ts";
+import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { PrincipalRef } from "@/modules/identity/mod.ts";
-import { MESSAGE_TYPES, MessageId } from "@/modules/message/mod.ts";
-import { RoomId } from "@/modules/room/mod.ts";
-import type { Searchable } from "./searchable.ts";
+import { IncludeSenders, MessageId, MessageType } from "@/modules/message/mod.ts";
+import { type Person, RoomId, Senders } from "@/modules/room/mod.ts";
+import type { Searchable } from "@/core/searchable.ts";
 
 const QUERY_MAX = 500;
 export const TERMS_MAX = 32;
-/** How many candidates relevance ranks, and how far `totalEstimate` counts. */
-export const WINDOW = 1000;
-/** So many times as many are looked at where most are left out for a word that they must not have. */
-export const EXCLUDING_WINDOWS = 5;
+/** Maximum number of candidates that are ranked by relevance and counted by `totalEstimate`. */
+export const RANKED_MAX = 1000;
+/** Queries with exclusions read up to this many times as many candidates. */
+export const EXCLUDING_ROUNDS_MAX = 5;
 const MODES = ["keyword", "semantic", "hybrid"] as const;
-/** What `has` knows. */
+export const SearchMode = z.enum(MODES).meta({ id: "SearchMode" });
+/** Values of the filter `has`. */
 const MARKS = ["link", "file", "reaction"] as const;
+export const SearchMark = z.enum(MARKS).meta({ id: "SearchMark" });
 
 const LIST_MAX = 50;
 
 const Query = z.string().trim().min(1).max(QUERY_MAX).describe(
-  `At most ${TERMS_MAX} words, all of which must be found: from three letters on anywhere in a word, two at its start, ` +
-    "one alone. Words in quotes, or joined by punctuation, must follow each other. With a hyphen right before it, `-word` " +
-    'or `-"words in quotes"`, the same must not be found; at least one word must be asked for. Case and diacritics do not ' +
-    "matter",
+  `At most ${TERMS_MAX} words; results contain all of them. Words of three or more letters match anywhere in a word, two ` +
+    "letters match the start of a word, and a single letter a whole word. Words in quotes, or joined by punctuation, must " +
+    'be adjacent. `-word` and `-"words in quotes"` exclude results; at least one word must not be excluded. Case and ' +
+    "diacritics are ignored",
 );
 const Moment = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
-const From = Moment.describe("Not before this moment, or this day (UTC)");
-const To = Moment.describe("Not after this moment, or this day (UTC)");
+const From = Moment.describe("Not before this time, or this day (UTC)");
+const To = Moment.describe("Not after this time, or this day (UTC)");
 const list = <Item extends z.ZodType>(item: Item) => z.array(item).min(1).max(LIST_MAX);
-const Rooms = list(RoomId).describe("Only in these rooms, as far as the caller may read them");
+const Rooms = list(RoomId).describe("Only in these rooms; rooms the caller cannot read are ignored");
 const Principals = list(PrincipalRef);
 
-const asked = {
-  mode: z.enum(MODES).default("keyword").describe("Without an embedding model all are answered by keyword, `degraded`"),
+const sharedFields = {
+  mode: SearchMode.default("keyword").describe("Without an embedding model, all modes use keywords and set `degraded`"),
   sort: z.enum(["relevance", "recent"]).default("relevance")
-    .describe(`relevance ranks the newest ${WINDOW} matches; recent has no such end`),
-  context: z.int().min(0).max(5).default(0).describe("Messages wanted before and after each"),
-  limit: z.int().min(1).max(100).default(20).describe("Results wanted, 1 to 100"),
+    .describe(`relevance ranks the newest ${RANKED_MAX} matches; recent is not limited`),
+  include: IncludeSenders,
+  context: z.int().min(0).max(5).default(0).describe("Number of messages before and after each result"),
+  limit: z.int().min(1).max(100).default(20).describe("Maximum number of results, 1 to 100"),
   cursor: pageInput.cursor,
 };
 
-/** What `GET /v1/search` takes. */
+/** Input of `GET /v1/search`. */
 // The return type is inferred, because it carries the fields.
 // deno-lint-ignore explicit-module-boundary-types
-export function searchQueryOf(sources: readonly Searchable[]) {
+export function searchQuerySchema(sources: readonly Searchable[]) {
   return z.strictObject({
     q: Query,
     roomId: Rooms.optional(),
-    senderId: Principals.optional(),
-    excludeSenderId: Principals.optional(),
+    senderId: Principals.optional().describe("Only messages of these senders"),
+    excludeSenderId: Principals.optional().describe("No messages of these senders"),
     threadId: list(MessageId).optional(),
-    type: list(z.enum(MESSAGE_TYPES)).optional().describe("Kinds of message"),
-    has: list(z.enum(MARKS)).optional().describe("All of these"),
-    mentions: Principals.optional().describe("Messages that mention one of these, or everybody; `me` is the caller"),
+    type: list(MessageType).optional().describe("Kinds of message"),
+    has: list(SearchMark).optional().describe("All of these properties"),
+    mentions: Principals.optional().describe(
+      "Messages that mention one of these principals, or everybody; `me` is the caller",
+    ),
     pinned: z.literal(true).optional().describe("Only pinned messages"),
     from: From.optional(),
     to: To.optional(),
     types: typesOf(sources),
-    ...asked,
+    ...sharedFields,
   });
 }
 
-/** What `POST /v1/search` takes. */
+/** Input of `POST /v1/search`. */
 // deno-lint-ignore explicit-module-boundary-types
-export function searchStructuredOf(sources: readonly Searchable[]) {
+export function searchRequestSchema(sources: readonly Searchable[]) {
   return z.strictObject({
     query: Query,
     filters: z.strictObject({
       roomIds: Rooms.optional(),
-      senderIds: Principals.optional(),
-      excludeSenderIds: Principals.optional(),
-      threadIds: list(MessageId).optional(),
+      senderIds: Principals.optional().describe("Only messages of these senders"),
+      excludeSenderIds: Principals.optional().describe("No messages of these senders"),
+      threadIds: list(MessageId).optional().describe("Only messages of these threads"),
       types: typesOf(sources),
-      messageTypes: list(z.enum(MESSAGE_TYPES)).optional(),
-      has: list(z.enum(MARKS)).optional().describe("All of these"),
-      mentions: Principals.optional().describe("Messages that mention one of these, or everybody; `me` is the caller"),
+      messageTypes: list(MessageType).optional().describe("Only messages of these types"),
+      has: list(SearchMark).optional().describe("All of these properties"),
+      mentions: Principals.optional().describe(
+        "Messages that mention one of these principals, or everybody; `me` is the caller",
+      ),
       pinned: z.literal(true).optional().describe("Only pinned messages"),
       from: From.optional(),
       to: To.optional(),
-    }).prefault({}),
-    ...asked,
+    }).prefault({}).describe("Conditions for results"),
+    ...sharedFields,
   });
 }
 
-/** What both answer. */
+/** Output of both. */
 // deno-lint-ignore explicit-module-boundary-types
-export function searchAnswerOf(sources: readonly Searchable[]) {
+export function searchResponseSchema(sources: readonly Searchable[]) {
   const Result = z.object({
     kind: z.enum(kindsOf(sources)),
-    score: z.number().describe("Comparable within one answer only"),
+    score: z.number().describe("Relevance; comparable within one response only"),
     highlights: z.array(z.object({
-      field: z.string(),
+      field: z.string().describe("Field of the item that contains the matches"),
       ranges: z.array(z.array(z.int()).length(2)).describe(
-        "Matches as [start, end) in UTF-16 code units of that field's text, sorted, not overlapping",
+        "Matches as [start, end) in UTF-16 code units of the text of the field, sorted, not overlapping",
       ),
-    })),
-    context: z.object({ before: z.array(z.unknown()), after: z.array(z.unknown()) }).optional()
-      .describe("What stands around it in its room, oldest first"),
+    })).describe("Matches with surrounding text"),
+    context: z.object({
+      before: z.array(z.unknown()).describe("Text before the match"),
+      after: z.array(z.unknown()).describe("Text after the match"),
+    }).optional()
+      .describe("Surrounding messages of the room, oldest first"),
     ...Object.fromEntries(sources.map(({ kind, item }) => [kind, item.optional()])),
   }).meta({ id: "SearchResult" });
   return z.object({
     items: z.array(Result),
     nextCursor: z.string().nullable(),
     hasMore: z.boolean(),
-    totalEstimate: z.int().describe(`About how many there are; ${WINDOW} means that many or more`),
-    mode: z.enum(MODES).describe("How it was searched"),
+    totalEstimate: z.int().describe(`Approximate number of results; ${RANKED_MAX} means that many or more`),
+    mode: SearchMode.describe("Mode that was used"),
     degraded: z.boolean().describe(
-      "The mode asked for is not available, or the newest messages are not all searched yet",
+      "Whether the requested mode is unavailable, or the newest messages and long texts are not completely indexed",
     ),
-    tookMs: z.int(),
+    tookMs: z.int().describe("Duration of the search in milliseconds"),
+    senders: Senders,
   }).meta({ id: "SearchAnswer" });
 }
 
-/** A question, whichever way it was asked. */
-export type Question = z.output<ReturnType<typeof searchStructuredOf>>;
-export type SearchQuery = z.output<ReturnType<typeof searchQueryOf>>;
+export type SearchRequest = z.output<ReturnType<typeof searchRequestSchema>>;
+export type SearchQuery = z.output<ReturnType<typeof searchQuerySchema>>;
 
-/** One result; the item stands under the name of its kind. */
+/** One result; it also has the item as the property that is named like its kind. */
 export type SearchResult = {
   kind: string;
   score: number;
@@ -125,7 +135,7 @@ export type SearchResult = {
   context?: { before: unknown[]; after: unknown[] };
 };
 
-export type SearchAnswer = {
+export type SearchResponse = {
   items: SearchResult[];
   nextCursor: string | null;
   hasMore: boolean;
@@ -133,41 +143,42 @@ export type SearchAnswer = {
   mode: (typeof MODES)[number];
   degraded: boolean;
   tookMs: number;
+  senders?: Person[];
 };
 
 export const SearchStatus = z.object({
-  enabled: z.boolean(),
-  modes: z.array(z.enum(MODES)),
-  types: z.array(z.string()),
-  documents: z.int().describe("Things of the tenant in the index"),
-  pendingRooms: z.int().describe("Rooms with messages that are not indexed yet"),
+  enabled: z.boolean().describe("Whether search is enabled"),
+  modes: z.array(SearchMode).describe("Supported modes"),
+  types: z.array(z.string()).describe("Kinds of items that are searched"),
+  documents: z.int().describe("Number of indexed items of the tenant"),
+  pendingRooms: z.int().describe("Number of rooms with messages that are not indexed yet"),
   lagMs: z.int().describe(
-    "Age of the oldest message that is not indexed yet; 0 = none. A search indexes what it needs",
+    "Age of the oldest message that is not indexed yet; 0 if there is none. A search indexes the messages it needs",
   ),
-  lastError: z.string().nullable().describe("Code of the last failure of indexing on this node"),
+  lastError: z.string().nullable().describe("Code of the last indexing error on this node"),
 }).meta({ id: "SearchStatus" });
 export type SearchStatus = z.output<typeof SearchStatus>;
 
 export const Reindex = z.object({
   id: z.string(),
   state: z.enum(["running", "done"]),
-  done: z.int().describe("Things indexed so far"),
+  done: z.int().describe("Number of items indexed so far"),
   startedAt: z.iso.datetime(),
   finishedAt: z.iso.datetime().nullable(),
 }).meta({ id: "SearchReindex" });
 export type Reindex = z.output<typeof Reindex>;
 
-/** Durable events of search, on the stream of the principal that asked for a reindex. */
-export const SEARCH_EVENTS: readonly EventType[] = [
+/** Durable events on the stream of the principal that requested a reindex. */
+export const SEARCH_EVENTS: readonly EventType[] = eventTypes("search.manage", [
   {
     type: "search.reindexed",
     streams: ["principal"],
-    summary: "A reindex is done (principal)",
+    summary: "A reindex was completed (principal)",
     data: z.object({ reindex: Reindex }),
   },
-];
+]);
 
-/** The kinds there are. */
+/** The kinds of all sources. */
 export function kindsOf(sources: readonly Searchable[]): [string, ...string[]] {
   const [first, ...rest] = sources.map((source) => source.kind);
   if (first === undefined) throw new TypeError("Expected at least one kind to search, received none");
@@ -175,5 +186,5 @@ export function kindsOf(sources: readonly Searchable[]): [string, ...string[]] {
 }
 
 function typesOf(sources: readonly Searchable[]) {
-  return list(z.enum(kindsOf(sources))).default(["message"]).describe("Kinds of things to search");
+  return list(z.enum(kindsOf(sources))).default(["message"]).describe("Kinds of items to search");
 }

@@ -1,25 +1,32 @@
-// The search index as other modules meet it: they put what can be found, inside the transaction that changes it.
-import { foldText } from "./fold.ts";
-import { markGram, readerGram, roomGram, tokensOf } from "./gram.ts";
-import { documentsById, documentsOfRoom, indexEngineOf, PLACES_PER_MS, type SearchTables } from "./index/store.ts";
-import type { SearchEntry } from "./searchable.ts";
-import type { IndexedDocument, IndexEngine } from "./index/store.ts";
+// The search index for other modules: they put entries in the transaction that changes the resource.
+import { normalizeText } from "./normalize.ts";
+import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
+import { documentsById, documentsOfRoom, indexEngineOf, type SearchTables, SLOTS_PER_MS } from "./index_store.ts";
+import { MESSAGE } from "./store.ts";
+import type { SearchEntry } from "@/core/searchable.ts";
+import type { IndexedDocument, IndexEngine } from "./index_store.ts";
 import type { Store } from "@/ports/store.ts";
 
+/** Maximum UTF-16 units of text that are indexed in one transaction. */
+export const UNITS_MAX = 16_000;
+/** Tokens of a long text per transaction: SQLite sorts and writes all of them during the commit. */
+export const PART_TOKENS = 4000;
+/** Indexes the rest of a long text, whose start was indexed in the transaction that wrote it. */
+export const LONG_TEXT_JOB = "search.long_text";
 const PURGE_BATCH = 500;
-/** Times beyond are in the index as these: a place is a number that both engines give back as it was, and imports know any year. */
+/** Imports may have any year; times are clamped to this range, so that both engines store `n` exactly. */
 const [FIRST_MS, LAST_MS] = [Date.UTC(1700), Date.UTC(2240)];
 
 /**
- * How a module makes its things searchable:
+ * How a module makes its resources searchable:
  *
- * 1. After each change, inside its own `store.write`, it calls `put` with the thing as it is now, or `remove` when it is
- *    gone. Both join that transaction: index and row commit together. A hot path should not do this per row; messages do not.
- * 2. It implements `Searchable` (load, entries) and app.ts hands that to `SearchService`; `types=<kind>` then works.
+ * 1. After each change, inside its own `store.write`, it calls `put` with the current entry, or `remove` after a deletion.
+ *    Both join that transaction. Resources with very frequent writes have a `stream` instead and are indexed after the commit.
+ * 2. It registers a `Searchable` as `Module.search`; the filter `types=<kind>` then works.
  *
- * Rights in rooms are not the module's business: a thing with a `roomId` is found by whoever may read the room at that
- * moment. One without is found by its `principalId` and its `readerIds`, of whom `load` shows it to those who may read it
- * now. When a thing moves to another room, `put` again.
+ * Search checks the permissions in rooms: a resource with a `roomId` is found by everyone who may read the room at the time of
+ * the search. One without is found by its `principalId` and `readerIds`, if `load` returns it to them. After a move to another
+ * room, `put` again.
  */
 export class SearchIndex {
   readonly #store: Store<SearchTables>;
@@ -36,12 +43,19 @@ export class SearchIndex {
     await this.#store.write(async (tx) => {
       for (const [tenantId, group] of Map.groupBy(entries, (entry) => entry.tenantId)) {
         const latest = new Map(group.map((entry) => [`${entry.kind} ${entry.id}`, entry]));
-        await this.#engine.put(tx, tenantId, [...latest.values()].map(indexed));
+        await this.#engine.put(tx, tenantId, [...latest.values()].map(firstPartOf));
+        const long = [...latest.values()].filter(isLong);
+        await tx.enqueue(...long.map(({ kind, id }) => ({
+          tenantId,
+          kind: LONG_TEXT_JOB,
+          payload: { kind, id },
+          key: `${kind}/${id}`,
+        })));
       }
     });
   }
 
-  /** Removes things; those not in the index are fine. */
+  /** Removes resources; unknown ids are ignored. */
   async remove(tenantId: string, kind: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await this.#store.write(async (tx) => {
@@ -49,7 +63,7 @@ export class SearchIndex {
     });
   }
 
-  /** Removes everything of a room, batch by batch. */
+  /** Removes all resources of a room, in batches. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     let removed: number;
     do {
@@ -62,24 +76,41 @@ export class SearchIndex {
   }
 }
 
-function indexed(
-  { tenantId, kind, id, roomId, at, version, texts, marks = [], readerIds = [], ...rest }: SearchEntry,
-): IndexedDocument {
-  const seenBy = roomId === null ? readerIds.map(readerGram) : [roomGram(roomId)];
-  const besides = [...seenBy, ...marks.map(markGram)];
+/** Whether a text is too long for the transaction that writes it. Messages are bounded and indexed after their commit. */
+export function isLong({ kind, texts }: SearchEntry): boolean {
+  return kind !== MESSAGE && joinTexts(texts).length > UNITS_MAX;
+}
+
+/** The whole searchable text of a resource. */
+export function joinTexts(texts: SearchEntry["texts"]): string {
+  return texts.join("\n");
+}
+
+/** The part of an entry that is indexed at once. */
+function firstPartOf(entry: SearchEntry): IndexedDocument {
+  const isWhole = !isLong(entry);
+  const text = joinTexts(entry.texts);
+  const tokens = tokenize(entry.tenantId, normalizeText(isWhole ? text : text.slice(0, UNITS_MAX)), extraGrams(entry));
+  return { row: rowOf(entry), tokens: isWhole ? tokens : tokens.slice(0, PART_TOKENS), isWhole };
+}
+
+/** Grams of an entry besides those of its text. */
+export function extraGrams({ roomId, readerIds = [], flags = [] }: SearchEntry): string[] {
+  const readers = roomId === null ? readerIds.map(readerGram) : [roomGram(roomId)];
+  return [...readers, ...flags.map(flagGram)];
+}
+
+export function rowOf({ tenantId, kind, id, roomId, at, version, ...rest }: SearchEntry): IndexedDocument["row"] {
   return {
-    row: {
-      n: Math.min(Math.max(Date.parse(at), FIRST_MS), LAST_MS) * PLACES_PER_MS,
-      tenant_id: tenantId,
-      kind,
-      id,
-      room_id: roomId,
-      principal_id: rest.principalId ?? null,
-      author_id: rest.authorId ?? null,
-      seq: rest.seq ?? null,
-      at,
-      version,
-    },
-    tokens: tokensOf(tenantId, foldText(texts.join("\n")), besides),
+    n: Math.min(Math.max(Date.parse(at), FIRST_MS), LAST_MS) * SLOTS_PER_MS,
+    tenant_id: tenantId,
+    kind,
+    id,
+    room_id: roomId,
+    principal_id: rest.principalId ?? null,
+    author_id: rest.authorId ?? null,
+    seq: rest.seq ?? null,
+    at,
+    version,
   };
 }

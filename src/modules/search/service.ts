@@ -1,48 +1,52 @@
-// Searching: find candidates within what the caller may read now, let their live text decide, rank, cut to a page.
+// Search: finds candidates that the caller may read, matches their current text, ranks them and returns a page.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { type Clock, inTime, iso, turns } from "@/core/clock.ts";
+import { type Clock, iso, withTimeout } from "@/core/clock.ts";
+import { createYielder } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { CursorKey, Cursors } from "@/core/page.ts";
+import type { Message } from "@/modules/message/mod.ts";
+import type { RoomPeople } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { hashGrams, markGram, roomGram } from "./gram.ts";
-import type { SearchTables, Tokens } from "./index/store.ts";
+import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
+import type { SearchTables, Tokens } from "./index_store.ts";
 import type { SearchIndexer } from "./indexer.ts";
 import { Matcher } from "./matcher.ts";
 import {
-  EXCLUDING_WINDOWS,
-  type Question,
-  type SearchAnswer,
+  EXCLUDING_ROUNDS_MAX,
+  RANKED_MAX,
   type SearchQuery,
+  type SearchRequest,
+  type SearchResponse,
   type SearchResult,
   type SearchStatus,
   TERMS_MAX,
-  WINDOW,
 } from "./schema.ts";
-import { SearchScope } from "./scope.ts";
-import type { Found, Searchable } from "./searchable.ts";
-import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
+import { SearchViewer } from "./search_viewer.ts";
+import type { LoadedResource, Searchable } from "@/core/searchable.ts";
+import { LONG_TEXT_JOB } from "./search_index.ts";
+import { type Candidate, type CandidateFilter, MESSAGE, SearchStore } from "./store.ts";
 
 const TIMEOUT_MS = 2000;
-/** How long a search may spend on indexing what was sent just before. */
+/** Maximum time that a search spends on indexing recent messages. */
 const CATCH_UP_MS = 800;
-/** More events than this are not indexed in that time: the answer then comes at once and says that it may lack some. */
+/** More events than this cannot be indexed in that time; the response is then `degraded` without an attempt. */
 const CATCH_UP_EVENTS = 20_000;
 const LAGGING_MAX = 500;
-/** Up to this many rooms are worth naming to the index; beyond, rights alone decide. */
+/** Up to this many rooms, their tokens narrow the search; beyond, only the permission check does. */
 const NAMED_ROOMS_MAX = 50;
-/** Rows read at once. They are let go of again: many may answer, and each may be a megabyte long. */
+/** Resources loaded at once. Only few are in memory at a time, because each may be a megabyte long. */
 const LOAD_MAX = 100;
 
 type Hit = Candidate & { score: number };
-/** A question on its way to its answer: who asks, what the index is asked, whose text decides, and where a page goes on. */
-type Asking = {
+/** The state of one search: the viewer, the conditions for the index, the matcher of texts, and the start of the page. */
+type SearchExecution = {
   actor: Actor;
-  scope: SearchScope;
+  viewer: SearchViewer;
   filter: CandidateFilter;
   matcher: Matcher;
   after: CursorKey | undefined;
-  /** Throws once it has taken too long. */
+  /** Throws after the timeout. */
   checkTime: () => void;
 };
 type Deps = {
@@ -51,6 +55,7 @@ type Deps = {
   cursors: Cursors;
   indexer: SearchIndexer;
   sources: readonly Searchable[];
+  people: Pick<RoomPeople, "sendersOf">;
 };
 
 export class SearchService {
@@ -62,14 +67,14 @@ export class SearchService {
     this.#sources = new Map(deps.sources.map((source) => [source.kind, source]));
   }
 
-  /** Answers a question as `GET` asks it. */
-  simple(
+  /** Searches with the parameters of `GET`. */
+  searchByQuery(
     context: Context,
     { q, roomId, senderId, excludeSenderId, threadId, type, ...rest }: SearchQuery,
-  ): Promise<SearchAnswer> {
-    const { has, mentions, pinned, from, to, types, ...asked } = rest;
+  ): Promise<SearchResponse> {
+    const { has, mentions, pinned, from, to, types, ...options } = rest;
     return this.search(context, {
-      ...asked,
+      ...options,
       query: q,
       filters: {
         roomIds: roomId,
@@ -87,14 +92,14 @@ export class SearchService {
     }, "q");
   }
 
-  /** Answers a question, asked in the input's `field`; throws `unavailable` when that takes longer than two seconds. */
-  async search({ actor }: Context, question: Question, field = "query"): Promise<SearchAnswer> {
-    const answer = await inTime(this.#search(actor, question, field), TIMEOUT_MS);
-    if (answer === undefined) throw tooLate();
-    return answer;
+  /** Searches; `field` is the input field of the query, for faults. Throws `unavailable` after `TIMEOUT_MS`. */
+  async search({ actor }: Context, request: SearchRequest, field = "query"): Promise<SearchResponse> {
+    const response = await withTimeout(this.#search(actor, request, field), TIMEOUT_MS);
+    if (response === undefined) throw searchTimeout();
+    return response;
   }
 
-  /** How far the index of a tenant is. */
+  /** The state of a tenant's index. */
   async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes">> {
     const search = this.#store;
     const { rooms, oldest } = await search.lag(tenantId);
@@ -111,149 +116,156 @@ export class SearchService {
     return new SearchStore(this.#deps.store.db, this.#deps.store.dialect);
   }
 
-  async #search(actor: Actor, question: Question, field: string): Promise<SearchAnswer> {
+  async #search(actor: Actor, request: SearchRequest, field: string): Promise<SearchResponse> {
     const startedAt = performance.now();
     for (const { kind, scope } of this.#deps.sources) {
-      if (!question.filters.types.includes(kind) || hasScope(actor, scope)) continue;
-      throw new Fault("scope_missing", `To find a ${kind} the token lacks the scope ${scope}`);
+      if (!request.filters.types.includes(kind) || hasScope(actor, scope)) continue;
+      throw new Fault("scope_missing", `Searching ${kind} requires the scope ${scope}`);
     }
     const checkTime = (): void => {
-      if (performance.now() - startedAt > TIMEOUT_MS) throw tooLate();
+      if (performance.now() - startedAt > TIMEOUT_MS) throw searchTimeout();
     };
-    const matcher = new Matcher(question.query);
-    checkWords(matcher, field);
-    const { limit, cursor, ...asked } = question;
+    const matcher = new Matcher(request.query);
+    assertTerms(matcher, field);
+    const { limit, cursor, include, ...conditions } = request;
     const { cursors } = this.#deps;
-    const bind = ["search", actor.tenantId, actor.principalId, asked];
-    const after = cursors.open(cursor, bind);
-    const scope = SearchScope.of(actor);
-    const filter = filterOf(question, actor);
+    const bind = ["search", actor.tenantId, actor.principalId, conditions];
+    const after = cursors.decode(cursor, bind);
+    const viewer = SearchViewer.of(actor);
+    const filter = filterOf(request, actor);
 
-    // What was acknowledged before this question is found by it: the rooms it reaches are indexed to their end first.
-    const lagging = await this.#store.lagging(scope, filter.roomIds, LAGGING_MAX);
+    // Acknowledged messages must be found: the rooms of the viewer are indexed to their end first.
+    const lagging = await this.#store.lagging(viewer, filter.roomIds, LAGGING_MAX);
     const behind = lagging.reduce((sum, room) => sum + room.behind, 0);
     const isLate = (): boolean => performance.now() - startedAt > CATCH_UP_MS;
     const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
-    const tokens = matcher.terms === 0 ? undefined : await this.#tokens(scope, matcher, question);
-    const asking = { actor, scope, filter, matcher, after, checkTime };
+    const isComplete = filter.kinds.every((kind) => kind === MESSAGE) ||
+      !await this.#store.hasPendingJob(actor.tenantId, LONG_TEXT_JOB);
+    const tokens = matcher.termCount === 0 ? undefined : await this.#tokens(viewer, matcher, request);
+    const execution = { actor, viewer, filter, matcher, after, checkTime };
     const { hits, total } = tokens === undefined
       ? { hits: [], total: 0 }
-      : question.sort === "recent"
-      ? await this.#recent(asking, tokens, limit + 1)
-      : await this.#relevant(asking, tokens);
+      : request.sort === "recent"
+      ? await this.#recent(execution, tokens, limit + 1)
+      : await this.#relevant(execution, tokens);
 
-    const key = (hit: Hit) => question.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
+    const key = (hit: Hit) => request.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
     const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
-    const items = await this.#results(asking, question.context, page.items);
+    const items = await this.#results(execution, request.context, page.items);
     return {
       items,
       nextCursor: page.nextCursor,
       hasMore: page.hasMore,
       totalEstimate: Math.max(total, items.length),
       mode: "keyword",
-      degraded: question.mode !== "keyword" || !isCaughtUp || lagging.length === LAGGING_MAX,
+      degraded: request.mode !== "keyword" || !isCaughtUp || !isComplete || lagging.length === LAGGING_MAX,
+      ...include.includes("senders") ? { senders: await this.#deps.people.sendersOf(actor, messagesIn(items)) } : {},
       tookMs: Math.round(performance.now() - startedAt),
     };
   }
 
-  /** The hits as they are shown, each with as many messages `around` it. */
+  /** The results of hits, each with `around` messages before and after it. */
   async #results(
-    { actor, scope, matcher, checkTime }: Asking,
+    { actor, viewer, matcher, checkTime }: SearchExecution,
     around: number,
     hits: readonly Hit[],
   ): Promise<SearchResult[]> {
-    const found = await this.#load(actor, hits);
-    // Rights once more, now that the rows have been read: they may have gone meanwhile.
-    const rooms = await this.#store.visible(scope, [...new Set(hits.flatMap((hit) => hit.room_id ?? []))]);
+    const resourceOf = await this.#load(actor, hits);
+    // Permissions are checked again after loading, because they may have ended in between.
+    const rooms = await this.#store.visible(viewer, [...new Set(hits.flatMap((hit) => hit.room_id ?? []))]);
     const items: SearchResult[] = [];
-    const rest = turns();
+    const yieldIfDue = createYielder();
     for (const hit of hits) {
-      if (await rest()) checkTime();
-      const shown = found(hit);
-      if (shown === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
+      if (await yieldIfDue()) checkTime();
+      const resource = resourceOf(hit);
+      if (resource === undefined || hit.room_id !== null && !rooms.has(hit.room_id)) continue;
       const hiddenUpTo = rooms.get(hit.room_id ?? "") ?? 0;
       const source = around === 0 ? undefined : this.#sources.get(hit.kind);
-      const context = await source?.around?.(actor, shown.item, around, hiddenUpTo);
+      const context = await source?.context?.(actor, resource.item, around, hiddenUpTo);
       items.push({
         kind: hit.kind,
         score: hit.score,
-        highlights: matcher.highlights(shown.fields),
+        highlights: matcher.highlights(resource.fields),
         ...(context === undefined ? {} : { context }),
-        [hit.kind]: shown.item,
+        [hit.kind]: resource.item,
       });
     }
     return items;
   }
 
-  async #tokens(scope: SearchScope, matcher: Matcher, { filters }: Question): Promise<Tokens> {
-    const rooms = filters.roomIds ?? await this.#store.visibleIds(scope, NAMED_ROOMS_MAX + 1);
+  async #tokens(viewer: SearchViewer, matcher: Matcher, { filters }: SearchRequest): Promise<Tokens> {
+    const rooms = filters.roomIds ?? await this.#store.visibleIds(viewer, NAMED_ROOMS_MAX + 1);
     const isNamed = filters.roomIds !== undefined || rooms.length <= NAMED_ROOMS_MAX;
     return {
-      all: hashGrams(scope.tenantId, [...matcher.grams, ...(filters.has ?? []).filter(isIndexed).map(markGram)]),
-      any: isNamed ? hashGrams(scope.tenantId, rooms.map(roomGram)) : [],
+      all: hashGrams(viewer.tenantId, [...matcher.grams, ...(filters.has ?? []).filter(isIndexed).map(flagGram)]),
+      any: isNamed ? hashGrams(viewer.tenantId, rooms.map(roomGram)) : [],
     };
   }
 
-  /** Newest first, in steps until `wanted` are found. */
-  async #recent(asking: Asking, tokens: Tokens, wanted: number): Promise<{ hits: Hit[]; total: number }> {
-    const { scope, filter, after, checkTime } = asking;
+  /** The newest hits, read in steps until there are `wanted`. */
+  async #recent(execution: SearchExecution, tokens: Tokens, wanted: number): Promise<{ hits: Hit[]; total: number }> {
+    const { viewer, filter, after, checkTime } = execution;
     const hits: Hit[] = [];
     const step = Math.max(wanted, 50);
     let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
     let isMore = true;
     while (isMore && hits.length < wanted) {
       checkTime();
-      const candidates = await this.#store.candidates(scope, tokens, filter, from, step);
-      hits.push(...await this.#match(asking, candidates));
+      const candidates = await this.#store.candidates(viewer, tokens, filter, from, step);
+      hits.push(...await this.#match(execution, candidates));
       from = candidates.at(-1);
       isMore = candidates.length === step;
     }
     const isAll = after === undefined && !isMore;
-    return { hits, total: isAll ? hits.length : await this.#store.count(scope, tokens, filter, WINDOW) };
+    return { hits, total: isAll ? hits.length : await this.#store.count(viewer, tokens, filter, RANKED_MAX) };
   }
 
-  /** The best of the newest `WINDOW` candidates; of more, where many of them are left out by what must not be found. */
-  async #relevant(asking: Asking, tokens: Tokens): Promise<{ hits: Hit[]; total: number }> {
-    const { scope, filter, matcher, after } = asking;
+  /** The newest `RANKED_MAX` candidates by relevance; of more candidates, if the query has exclusions. */
+  async #relevant(execution: SearchExecution, tokens: Tokens): Promise<{ hits: Hit[]; total: number }> {
+    const { viewer, filter, matcher, after } = execution;
     const hits: Hit[] = [];
     let from: Candidate | undefined;
     let isMore = true;
-    for (let left = matcher.excludes ? EXCLUDING_WINDOWS : 1; isMore && left > 0 && hits.length < WINDOW; left--) {
-      const candidates = await this.#store.candidates(scope, tokens, filter, from, WINDOW);
-      hits.push(...await this.#match(asking, candidates));
+    for (
+      let left = matcher.hasExclusions ? EXCLUDING_ROUNDS_MAX : 1;
+      isMore && left > 0 && hits.length < RANKED_MAX;
+      left--
+    ) {
+      const candidates = await this.#store.candidates(viewer, tokens, filter, from, RANKED_MAX);
+      hits.push(...await this.#match(execution, candidates));
       from = candidates.at(-1);
-      isMore = candidates.length === WINDOW;
+      isMore = candidates.length === RANKED_MAX;
     }
     hits.sort(byRelevance);
-    const total = isMore && !matcher.excludes ? WINDOW : Math.min(hits.length, WINDOW);
+    const total = isMore && !matcher.hasExclusions ? RANKED_MAX : Math.min(hits.length, RANKED_MAX);
     if (after === undefined) return { hits, total };
     const last = { score: Number(after[0]), n: Number(after[1]), id: String(after[2]) };
     return { hits: hits.filter((hit) => byRelevance(last, hit) < 0), total };
   }
 
-  /** Those candidates whose live text answers the question. */
-  async #match({ actor, matcher, checkTime }: Asking, candidates: readonly Candidate[]): Promise<Hit[]> {
+  /** Those candidates whose current text matches the query. */
+  async #match({ actor, matcher, checkTime }: SearchExecution, candidates: readonly Candidate[]): Promise<Hit[]> {
     const hits: Hit[] = [];
-    const rest = turns();
+    const yieldIfDue = createYielder();
     for (let at = 0; at < candidates.length; at += LOAD_MAX) {
       const slice = candidates.slice(at, at + LOAD_MAX);
-      const found = await this.#load(actor, slice);
+      const resourceOf = await this.#load(actor, slice);
       for (const candidate of slice) {
-        const fields = found(candidate)?.fields;
+        const fields = resourceOf(candidate)?.fields;
         const score = fields === undefined ? undefined : matcher.score(fields);
         if (score !== undefined) hits.push({ ...candidate, score });
-        if (await rest()) checkTime();
+        if (await yieldIfDue()) checkTime();
       }
     }
     return hits;
   }
 
-  /** Reads rows as they are now; what is gone, or not for this actor, is found no more. */
+  /** Loads the current resources, without those that are deleted or not visible to the actor. */
   async #load(
     actor: Actor,
     candidates: readonly Candidate[],
-  ): Promise<(candidate: Candidate) => Found | undefined> {
-    const loaded = new Map<string, ReadonlyMap<string, Found>>();
+  ): Promise<(candidate: Candidate) => LoadedResource | undefined> {
+    const loaded = new Map<string, ReadonlyMap<string, LoadedResource>>();
     for (const [kind, group] of Map.groupBy(candidates, (candidate) => candidate.kind)) {
       const ids = group.map((candidate) => candidate.id);
       loaded.set(kind, await this.#sources.get(kind)?.load(actor, ids) ?? new Map());
@@ -268,42 +280,50 @@ function byRelevance(a: Ranked, b: Ranked): number {
   return b.score - a.score || b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }
 
-function filterOf({ filters }: Question, actor: Actor): CandidateFilter {
+function filterOf({ filters }: SearchRequest, actor: Actor): CandidateFilter {
   const { types, has, from, to, senderIds, excludeSenderIds, mentions, ...rest } = filters;
-  const named = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
+  const resolve = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
   return {
     ...rest,
     kinds: types,
     isReacted: has?.includes("reaction"),
-    senderIds: named(senderIds),
-    excludeSenderIds: named(excludeSenderIds),
-    mentions: named(mentions),
+    senderIds: resolve(senderIds),
+    excludeSenderIds: resolve(excludeSenderIds),
+    mentions: resolve(mentions),
     from: from === undefined ? undefined : iso(Date.parse(from)),
-    // A day named as the end is searched to its end.
+    // A date as the end includes the whole day.
     to: to === undefined ? undefined : to.includes("T") ? iso(Date.parse(to)) : `${to}T23:59:59.999Z`,
   };
 }
 
-/** Reactions come and go, so they are looked up; what a text has is indexed with it. */
+/** Reactions change without the message, so they are queried; other properties are indexed with the text. */
 function isIndexed(mark: string): boolean {
   return mark !== "reaction";
 }
 
-/** Throws unless there is something to look for, and not too much of it. */
-function checkWords(matcher: Matcher, field: string): void {
-  if (matcher.terms > TERMS_MAX) {
-    throw new Fault("validation_failed", `/${field}: at most ${TERMS_MAX} words, this has ${matcher.terms}`, {
+/** Throws if the query has too many terms, or only exclusions. */
+function assertTerms(matcher: Matcher, field: string): void {
+  if (matcher.termCount > TERMS_MAX) {
+    throw new Fault("validation_failed", `/${field}: at most ${TERMS_MAX} words, received ${matcher.termCount}`, {
       errors: [{ pointer: `/${field}`, code: "too_many_terms", detail: `At most ${TERMS_MAX} words` }],
     });
   }
-  if (matcher.onlyExcludes) {
-    const detail = "It only says what must not be found, so nothing is asked for";
-    throw Fault.at(`/${field}`, "only_exclusions", detail);
+  if (matcher.hasOnlyExclusions) {
+    const detail = "The query has only excluded words; add at least one to search for";
+    throw Fault.forField(`/${field}`, "only_exclusions", detail);
   }
 }
 
-function tooLate(): Fault {
+function searchTimeout(): Fault {
   return new Fault("unavailable", `The search took longer than ${TIMEOUT_MS} ms; narrow it or try again`, {
     retryAfterMs: 1000,
+  });
+}
+
+/** The messages of a response, including those of contexts. */
+function messagesIn(results: readonly SearchResult[]): Message[] {
+  return results.filter(({ kind }) => kind === "message").flatMap((result) => {
+    const { message, context } = result as SearchResult & { message: Message }; // the item has the name of its kind
+    return [message, ...context?.before ?? [], ...context?.after ?? []] as Message[]; // the context of a message are messages
   });
 }

@@ -1,9 +1,10 @@
-// SQL of searching: who sees which rooms, candidates for a question within that, and how far indexing has come.
+// SQL of search: candidates within the rooms that a viewer may read, and the progress of indexing.
 import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
-import { isOfTenant } from "@/ports/list.ts";
+import type { StreamSource } from "@/core/searchable.ts";
+import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { EVERYBODY } from "@/modules/message/mod.ts";
+import { MENTION_ALL } from "@/modules/message/mod.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
 import {
@@ -13,11 +14,11 @@ import {
   type ReindexRow,
   type SearchTables,
   type Tokens,
-} from "./index/store.ts";
-import { hashGrams, readerGram } from "./gram.ts";
-import type { SearchScope } from "./scope.ts";
+} from "./index_store.ts";
+import { hashGrams, readerGram } from "./tokenize.ts";
+import type { SearchViewer } from "./search_viewer.ts";
 
-/** What narrows a search besides its words; a filter that is given is never empty. */
+/** Conditions besides the query; a list is never empty. */
 export type CandidateFilter = {
   kinds: readonly string[];
   roomIds?: readonly string[] | undefined;
@@ -32,7 +33,7 @@ export type CandidateFilter = {
   to?: string | undefined;
 };
 
-/** A thing that may answer, in the order of the index: newest first. */
+/** A document that may match; the index has them newest first. */
 export type Candidate = { n: number; kind: string; id: string; room_id: string | null; seq: number | null };
 
 export type RoomLag = { tenantId: string; roomId: string; behind: number };
@@ -40,12 +41,12 @@ export type RoomLag = { tenantId: string; roomId: string; behind: number };
 type Db = Kysely<SearchTables>;
 type Eb = ExpressionBuilder<SearchTables & { d: SearchTables["search_document"] }, "d">;
 
-const MESSAGE = "message";
+export const MESSAGE = "message";
 
 type Cursor = { seq: number; floor: number };
 type Room = { tenantId: string; roomId: string };
 
-const takeCursor = prepared((db: Db, value: Param<Room>) =>
+const lockCursor = prepared((db: Db, value: Param<Room>) =>
   db.insertInto("search_cursor").values({ tenant_id: value("tenantId"), room_id: value("roomId"), seq: 0, floor: 0 })
     .onConflict((conflict) =>
       conflict.columns(["tenant_id", "room_id"]).doUpdateSet(({ ref }) => ({ seq: ref("search_cursor.seq") }))
@@ -65,7 +66,7 @@ const unindexed = prepared((db: Db, value: Param<{ tenantId: string; roomId: str
     .where(({ eb, fn, val }) => eb("stream.head", ">", fn.coalesce("c.seq", val(0))))
 );
 
-const promised = prepared((
+const pendingJob = prepared((
   db: Kysely<{ job: { tenant_id: string; kind: string; state: string } }>,
   value: Param<{ tenantId: string; kind: string }>,
 ) =>
@@ -84,16 +85,16 @@ export class SearchStore {
     this.#engine = indexEngineOf(dialect);
   }
 
-  /** At most `limit` candidates after `after`, only such as the scope may read now. */
+  /** At most `limit` candidates after `after` that the viewer may read now. */
   async candidates(
-    scope: SearchScope,
+    viewer: SearchViewer,
     tokens: Tokens,
     filter: CandidateFilter,
     after: { n: number; id: string } | undefined,
     limit: number,
   ): Promise<Candidate[]> {
     const found = await Promise.all(
-      this.#matching(scope, tokens, filter).map((query) => {
+      this.#matching(viewer, tokens, filter).map((query) => {
         const rest = after === undefined
           ? query
           : query.where(({ eb, or, and }) =>
@@ -104,13 +105,15 @@ export class SearchStore {
       }),
     );
     if (found.length === 1) return found[0] ?? [];
-    return found.flat().sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
+    // A long document may be found by its first part and by all of its parts.
+    const distinct = new Map(found.flat().map((candidate) => [`${candidate.kind} ${candidate.id}`, candidate]));
+    return [...distinct.values()].sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
   }
 
-  /** How many candidates there are, counted up to `max`. */
-  async count(scope: SearchScope, tokens: Tokens, filter: CandidateFilter, max: number): Promise<number> {
+  /** The approximate number of candidates, counted up to `max`. */
+  async count(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, max: number): Promise<number> {
     const counts = await Promise.all(
-      this.#matching(scope, tokens, filter).map((query) =>
+      this.#matching(viewer, tokens, filter).map((query) =>
         this.#db.selectFrom(query.select("d.n").limit(max).as("found"))
           .select(({ fn }) => fn.countAll<number>().as("n")).executeTakeFirst()
       ),
@@ -118,24 +121,24 @@ export class SearchStore {
     return Math.min(max, counts.reduce((sum, row) => sum + Number(row?.n ?? 0), 0));
   }
 
-  /** Of these rooms, those the scope sees now, with the last position that is hidden from it. */
-  async visible(scope: SearchScope, roomIds: readonly string[]): Promise<Map<string, number>> {
+  /** Those of the rooms that the viewer can see now, with the last position hidden from the viewer. */
+  async visible(viewer: SearchViewer, roomIds: readonly string[]): Promise<Map<string, number>> {
     if (roomIds.length === 0) return new Map();
-    const rows = await this.#rooms(scope, roomIds)
-      .select(["room.id", "room.history_visibility", "me.joined_seq as mine", "boss.joined_seq as owners"])
+    const rows = await this.#rooms(viewer, roomIds)
+      .select(["room.id", "room.history_visibility", "me.joined_seq as mine", "owner.joined_seq as owners"])
       .execute();
-    return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hidden(row)]));
+    return new Map(rows.map((row) => [row.id, row.history_visibility === "shared" ? 0 : hiddenUpToOf(row)]));
   }
 
-  /** Ids of the rooms the scope sees, at most `limit`. */
-  async visibleIds(scope: SearchScope, limit: number): Promise<string[]> {
-    const rows = await this.#rooms(scope).select("room.id").limit(limit).execute();
+  /** Ids of rooms that the viewer can see, at most `limit`. */
+  async visibleIds(viewer: SearchViewer, limit: number): Promise<string[]> {
+    const rows = await this.#rooms(viewer).select("room.id").limit(limit).execute();
     return rows.map((row) => row.id);
   }
 
-  /** Rooms the scope sees whose newest events are not in the index yet. */
-  async lagging(scope: SearchScope, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
-    const query = this.#rooms(scope, roomIds)
+  /** Rooms that the viewer can see whose newest events are not indexed yet. */
+  async lagging(viewer: SearchViewer, roomIds: readonly string[] | undefined, limit: number): Promise<RoomLag[]> {
+    const query = this.#rooms(viewer, roomIds)
       .innerJoin(
         "stream",
         (join) =>
@@ -148,18 +151,18 @@ export class SearchStore {
       .where(sql<SqlBool>`stream.head > coalesce(c.seq, 0)`);
     const rows = await query.select(["room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
       .orderBy("room.id").limit(limit).execute();
-    return rows.map(({ id, head, seq }) => ({ tenantId: scope.tenantId, roomId: id, behind: head - seq }));
+    return rows.map(({ id, head, seq }) => ({ tenantId: viewer.tenantId, roomId: id, behind: head - seq }));
   }
 
-  /** The same for all rooms of all tenants. A room that was purged has its line still, and nothing to index. */
-  async laggingAnywhere(limit: number): Promise<RoomLag[]> {
+  /** The same for all rooms of all tenants. A purged room still has a stream, but nothing to index. */
+  async laggingInAllTenants(limit: number): Promise<RoomLag[]> {
     const rows = await this.#lagging()
       .select(["room.tenant_id", "room.id", "stream.head", sql<number>`coalesce(c.seq, 0)`.as("seq")])
       .limit(limit).execute();
     return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
   }
 
-  /** In how many rooms of a tenant messages are not in the index yet, and when the oldest of them was sent. */
+  /** The number of rooms of a tenant with messages that are not indexed yet, and the time of the oldest of these. */
   async lag(tenantId: string): Promise<{ rooms: number; oldest: string | null }> {
     const first = this.#lagging().where("room.tenant_id", "=", tenantId).select(({ selectFrom }) =>
       selectFrom("message").select("message.created_at").whereRef("message.tenant_id", "=", "room.tenant_id")
@@ -192,10 +195,10 @@ export class SearchStore {
     return Number(row?.n ?? 0);
   }
 
-  /** Takes the cursor of a room for this transaction; who else wants it waits. Returns where it stands. */
-  async takeCursor(tenantId: string, roomId: string): Promise<Cursor> {
-    const cursor = await takeCursor.first(this.#db, { tenantId, roomId });
-    if (cursor === undefined) throw new Error("The cursor of a room could not be taken");
+  /** Locks the cursor of a room until the commit and returns its position. */
+  async lockCursor(tenantId: string, roomId: string): Promise<Cursor> {
+    const cursor = await lockCursor.first(this.#db, { tenantId, roomId });
+    if (cursor === undefined) throw new Error("Expected the search cursor of a room, received none");
     return cursor;
   }
 
@@ -208,40 +211,41 @@ export class SearchStore {
       .execute();
   }
 
-  /** The line of a room of which not all is indexed; `undefined` when all of it is. */
+  /** The stream of a room with events that are not indexed; `undefined` if there are none. */
   unindexed(tenantId: string, roomId: string): Promise<{ head: number; floor: number } | undefined> {
     return unindexed.first(this.#db, { tenantId, roomId, name: roomStream(roomId) });
   }
 
-  /** Whether no other node is indexing in the background now, nor will be until this transaction has ended. */
-  async isAlone(): Promise<boolean> {
+  /** Takes the lock for background indexing until the end of the transaction; false if another node has it. */
+  async tryLockBackground(): Promise<boolean> {
     if (this.#dialect === "sqlite") return true;
     const { rows } = await sql<{ is: boolean }>`
       select pg_try_advisory_xact_lock('search_cursor'::regclass::oid::bigint) as "is"`.execute(this.#db);
     return rows[0]?.is === true;
   }
 
-  /** Ids of the messages that events with `from < seq <= to` changed after they were made; `floor` = up to where events are gone. */
-  async changed(
+  /** Events with `from < seq <= to` that changed existing resources; events up to `floor` are trimmed. */
+  async changes(
+    { eventPrefix, createdType }: Pick<StreamSource, "eventPrefix" | "createdType">,
     tenantId: string,
     roomId: string,
     from: number,
     to: number,
-  ): Promise<{ ids: Set<string>; floor: number }> {
+  ): Promise<{ events: { data?: unknown }[]; floor: number }> {
     const { rows } = await sql<{ json: string | null; floor: number }>`
       select event.json, stream.floor from stream left join event
         on event.tenant_id = stream.tenant_id and event.stream = stream.name and event.seq > ${from} and event.seq <= ${to}
-        and event.type like 'message.%' and event.type <> 'message.created'
+        and event.type like ${`${eventPrefix}%`} and event.type <> ${createdType}
       where stream.tenant_id = ${tenantId} and stream.name = ${roomStream(roomId)}`.execute(this.#db);
     return {
-      ids: new Set(rows.flatMap(({ json }) => json === null ? [] : messageIdIn(JSON.parse(json)))),
+      events: rows.flatMap(({ json }) => json === null ? [] : [JSON.parse(json)]),
       floor: rows[0]?.floor ?? 0,
     };
   }
 
-  /** Whether a job of this kind is still to run, or runs. */
-  async isPromised(tenantId: string, kind: string): Promise<boolean> {
-    return await promised.first(this.#db, { tenantId, kind }) !== undefined;
+  /** Whether a job of this kind is enqueued or running. */
+  async hasPendingJob(tenantId: string, kind: string): Promise<boolean> {
+    return await pendingJob.first(this.#db, { tenantId, kind }) !== undefined;
   }
 
   reindex(tenantId: string): Promise<ReindexRow | undefined> {
@@ -255,87 +259,100 @@ export class SearchStore {
   }
 
   /**
-   * What the scope may read: things in rooms it sees, and, where such are asked for, its own things outside of rooms and
-   * those of others it is a reader of. A query for each, since PostgreSQL would look up the rights of every row anew if one
-   * query said "or".
+   * Documents that the viewer may read: those in visible rooms, and for kinds other than messages the viewer's own outside of
+   * rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check permissions row by row.
    */
-  #matching(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
-    const inRooms = this.#filtered(scope, tokens, filter).where(readable(scope));
-    if (filter.kinds.every((kind) => kind === MESSAGE)) return [inRooms];
-    const own = this.#filtered(scope, { ...tokens, any: [] }, filter).where("d.room_id", "is", null)
-      .where("d.principal_id", "=", scope.principalId);
-    const reader = hashGrams(scope.tenantId, [readerGram(scope.principalId)]);
-    const shared = this.#filtered(scope, { all: [...tokens.all, ...reader], any: [] }, filter)
-      .where("d.room_id", "is", null)
-      .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", scope.principalId)]));
-    return [inRooms, own, shared];
+  #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
+    const inRooms = this.#filtered(viewer, tokens, filter).map((query) => query.where(isReadableBy(viewer)));
+    if (onlyMessages(filter)) return inRooms;
+    const own = this.#filtered(viewer, { ...tokens, any: [] }, filter).map((query) =>
+      query.where("d.room_id", "is", null).where("d.principal_id", "=", viewer.principalId)
+    );
+    const reader = hashGrams(viewer.tenantId, [readerGram(viewer.principalId)]);
+    const shared = this.#filtered(viewer, { all: [...tokens.all, ...reader], any: [] }, filter).map((query) =>
+      query.where("d.room_id", "is", null)
+        .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", viewer.principalId)]))
+    );
+    return [...inRooms, ...own, ...shared];
   }
 
-  #filtered(scope: SearchScope, tokens: Tokens, filter: CandidateFilter): DocumentQuery {
-    let query = this.#engine.matching(this.#db, scope.tenantId, tokens).where("d.kind", "in", filter.kinds);
-    const { roomIds, senderIds, excludeSenderIds, from, to } = filter;
-    if (roomIds !== undefined) query = query.where("d.room_id", "in", roomIds);
-    if (senderIds !== undefined) query = query.where("d.author_id", "in", senderIds);
-    if (excludeSenderIds !== undefined) {
-      query = query.where(({ eb, or }) =>
-        or([eb("d.author_id", "is", null), eb("d.author_id", "not in", excludeSenderIds)])
-      );
-    }
-    if (from !== undefined) query = query.where("d.at", ">=", from);
-    if (to !== undefined) query = query.where("d.at", "<=", to);
-    return query.where((eb) => eb.and(messageConditions(eb, scope.tenantId, filter)));
+  /** Documents with the tokens, and those whose parts have them; messages have no parts. */
+  #filtered(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
+    const whole = this.#engine.matching(this.#db, viewer.tenantId, tokens);
+    if (onlyMessages(filter)) return [narrowed(whole, viewer, filter)];
+    const inParts = this.#engine.matchingInParts(this.#db, viewer.tenantId, tokens);
+    return [whole, inParts].map((query) => narrowed(query, viewer, filter));
   }
 
-  /** Rooms that the scope may read now, of these ids if any are given. */
-  #rooms(scope: SearchScope, ids?: readonly string[]) {
+  /** Rooms that the viewer may read now, optionally only these ids. */
+  #rooms(viewer: SearchViewer, ids?: readonly string[]) {
     return this.#db.selectFrom("room")
       .leftJoin(
         "member as me",
         (join) =>
           join.onRef("me.room_id", "=", "room.id").onRef("me.tenant_id", "=", "room.tenant_id")
-            .on("me.principal_id", "=", scope.principalId),
+            .on("me.principal_id", "=", viewer.principalId),
       )
       .leftJoin(
-        "member as boss",
+        "member as owner",
         (join) =>
-          join.onRef("boss.room_id", "=", "room.id").onRef("boss.tenant_id", "=", "room.tenant_id")
-            .on("boss.principal_id", "=", scope.ownerId),
+          join.onRef("owner.room_id", "=", "room.id").onRef("owner.tenant_id", "=", "room.tenant_id")
+            .on("owner.principal_id", "=", viewer.ownerId),
       )
-      .$if(ids === undefined, (query) => query.where("room.tenant_id", "=", scope.tenantId))
+      .$if(ids === undefined, (query) => query.where("room.tenant_id", "=", viewer.tenantId))
       .$if(
         ids !== undefined,
-        (query) => query.where(isOfTenant(scope.tenantId, "room.tenant_id")).where("room.id", "in", ids ?? []),
+        (query) => query.where(tenantIsUnindexed(viewer.tenantId, "room.tenant_id")).where("room.id", "in", ids ?? []),
       )
-      .where("room.state", "<>", "deleted").where(sees(scope));
+      .where("room.state", "<>", "deleted").where(isVisibleTo(viewer));
   }
 }
 
-/** Member (and, of an agent, its owner as well), or the room is public and the caller may look into those. */
-function sees(scope: SearchScope): Expression<SqlBool> {
-  const isMember = scope.ownerId === ""
+/** The viewer is a member, for an agent its owner as well, or the room is public and the viewer may browse public rooms. */
+function isVisibleTo(viewer: SearchViewer): Expression<SqlBool> {
+  const isMember = viewer.ownerId === ""
     ? sql<SqlBool>`me.principal_id is not null`
-    : sql<SqlBool>`me.principal_id is not null and boss.principal_id is not null`;
-  if (!scope.seesPublic) return sql<SqlBool>`(${isMember})`;
-  return sql<SqlBool>`(${isMember} or room.visibility = 'public' and ${isNotBanned(scope.principalId)})`;
+    : sql<SqlBool>`me.principal_id is not null and owner.principal_id is not null`;
+  if (!viewer.canBrowsePublic) return sql<SqlBool>`(${isMember})`;
+  return sql<SqlBool>`(${isMember} or room.visibility = 'public' and ${isNotBanned(viewer.principalId)})`;
 }
 
 /**
- * The same rights for a document in a room. Rooms whose whole history is shared are looked up once for the query, whatever
- * a planner thinks of it; of the others, a document is hidden from those who joined after it.
+ * The same condition for a document in a room. Rooms with shared history are selected once for the query; in the others, a
+ * document is hidden from members who joined after it.
  */
-function readable(scope: SearchScope): Expression<SqlBool> {
+function isReadableBy(viewer: SearchViewer): Expression<SqlBool> {
   const rooms = sql`room
     left join member as me on me.room_id = room.id and me.tenant_id = room.tenant_id
-      and me.principal_id = ${scope.principalId}
-    left join member as boss on boss.room_id = room.id and boss.tenant_id = room.tenant_id
-      and boss.principal_id = ${scope.ownerId}
-    where room.tenant_id = ${scope.tenantId} and room.state <> 'deleted' and ${sees(scope)}`;
+      and me.principal_id = ${viewer.principalId}
+    left join member as owner on owner.room_id = room.id and owner.tenant_id = room.tenant_id
+      and owner.principal_id = ${viewer.ownerId}
+    where room.tenant_id = ${viewer.tenantId} and room.state <> 'deleted' and ${isVisibleTo(viewer)}`;
   return sql<SqlBool>`(d.room_id in (select room.id from ${rooms} and room.history_visibility = 'shared')
     or exists (select 1 from ${rooms} and room.history_visibility <> 'shared' and room.id = d.room_id
-      and (d.seq is null or d.seq > me.joined_seq and (${scope.ownerId} = '' or d.seq > boss.joined_seq))))`;
+      and (d.seq is null or d.seq > me.joined_seq and (${viewer.ownerId} = '' or d.seq > owner.joined_seq))))`;
 }
 
-/** Conditions that only messages can meet. */
+function onlyMessages({ kinds }: CandidateFilter): boolean {
+  return kinds.every((kind) => kind === MESSAGE);
+}
+
+function narrowed(query: DocumentQuery, viewer: SearchViewer, filter: CandidateFilter): DocumentQuery {
+  query = query.where("d.kind", "in", filter.kinds);
+  const { roomIds, senderIds, excludeSenderIds, from, to } = filter;
+  if (roomIds !== undefined) query = query.where("d.room_id", "in", roomIds);
+  if (senderIds !== undefined) query = query.where("d.author_id", "in", senderIds);
+  if (excludeSenderIds !== undefined) {
+    query = query.where(({ eb, or }) =>
+      or([eb("d.author_id", "is", null), eb("d.author_id", "not in", excludeSenderIds)])
+    );
+  }
+  if (from !== undefined) query = query.where("d.at", ">=", from);
+  if (to !== undefined) query = query.where("d.at", "<=", to);
+  return query.where((eb) => eb.and(messageConditions(eb, viewer.tenantId, filter)));
+}
+
+/** Conditions on properties that only messages have. */
 function messageConditions(eb: Eb, tenantId: string, filter: CandidateFilter): Expression<SqlBool>[] {
   const { threadIds, messageTypes, mentions, pinned, isReacted } = filter;
   const conditions: Expression<SqlBool>[] = [];
@@ -359,18 +376,13 @@ function messageConditions(eb: Eb, tenantId: string, filter: CandidateFilter): E
     conditions.push(eb.exists(
       eb.selectFrom("mention").select("mention.seq").where("mention.tenant_id", "=", tenantId)
         .whereRef("mention.message_id", "=", "d.id")
-        .where("mention.principal_id", "in", [...mentions, EVERYBODY]),
+        .where("mention.principal_id", "in", [...mentions, MENTION_ALL]),
     ));
   }
   return conditions.length === 0 ? [] : [eb("d.kind", "=", MESSAGE), ...conditions];
 }
 
-function hidden({ mine, owners }: { mine: number | null; owners: number | null }): number {
-  // Not a member: nothing of it is shown, and the condition on the document has dropped it before.
+function hiddenUpToOf({ mine, owners }: { mine: number | null; owners: number | null }): number {
+  // Without membership nothing is visible; the condition on the document has excluded it already.
   return mine === null ? Number.MAX_SAFE_INTEGER : Math.max(mine, owners ?? 0);
-}
-
-function messageIdIn({ data }: { data?: { message?: { id?: unknown }; messageId?: unknown } }): string[] {
-  const id = data?.message?.id ?? data?.messageId;
-  return typeof id === "string" ? [id] : [];
 }

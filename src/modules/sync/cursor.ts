@@ -1,20 +1,20 @@
-// The cursor of a sync: where each stream stood, packed so that some hundred rooms still fit into a URL.
+// The cursor of a sync: the position of each stream, packed so that several hundred rooms fit into a URL.
 import { createHash } from "node:crypto";
 
 const KEY_BYTES = 6;
 
-/** Positions of rooms by a short hash of the room and its epoch, so that a stream that started anew is another one. */
-export type Places = ReadonlyMap<string, number>;
+/** Positions by a short hash of the room and its epoch, so that a stream after a reset has another key. */
+export type StreamPositions = ReadonlyMap<string, number>;
 
 /** The key of a room's stream in a cursor. */
-export function placeKey(roomId: string, epoch: string): string {
+export function positionKey(roomId: string, epoch: string): string {
   return createHash("sha256").update(`${roomId}\n${epoch}`).digest("hex").slice(0, 2 * KEY_BYTES);
 }
 
 /** Packs positions: per room its key and the position as a varint. */
-export function packPlaces(places: Places): string {
+export function packPositions(positions: StreamPositions): string {
   const bytes: number[] = [];
-  for (const [key, seq] of places) {
+  for (const [key, seq] of positions) {
     bytes.push(...Uint8Array.fromHex(key));
     let rest = seq;
     for (; rest > 0x7f; rest = Math.floor(rest / 0x80)) bytes.push(0x80 | (rest % 0x80));
@@ -23,10 +23,10 @@ export function packPlaces(places: Places): string {
   return new Uint8Array(bytes).toBase64({ alphabet: "base64url", omitPadding: true });
 }
 
-/** Unpacks what `packPlaces` packed. */
-export function unpackPlaces(packed: string): Places {
+/** Unpacks what `packPositions` packed. */
+export function unpackPositions(packed: string): StreamPositions {
   const bytes = Uint8Array.fromBase64(packed, { alphabet: "base64url" });
-  const places = new Map<string, number>();
+  const positions = new Map<string, number>();
   for (let at = 0; at < bytes.length;) {
     const key = bytes.subarray(at, at + KEY_BYTES).toHex();
     at += KEY_BYTES;
@@ -37,7 +37,7 @@ export function unpackPlaces(packed: string): Places {
       seq += (byte & 0x7f) * scale;
       isMore = byte > 0x7f;
     }
-    places.set(key, seq);
+    positions.set(key, seq);
   }
-  return places;
+  return positions;
 }

@@ -1,26 +1,28 @@
-// Sync: a snapshot with the positions it is true for, then everything after those positions, whole or started over.
-import type { Actor } from "@/core/actor.ts";
+// Sync: a snapshot with its positions, then all changes after those positions, or a new snapshot if there are too many.
+import { type Actor, hasScope } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
-import { principalStream, roomStream, shownTo, type StoredEvent } from "@/core/event.ts";
+import { principalStream, roomStream, type StoredEvent } from "@/core/event.ts";
+import { type EventFilterOf, redactFor } from "@/core/event_view.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { presentUnread, type UnreadCounter } from "@/modules/message/mod.ts";
 import {
-  checkHears,
+  assertCanReceiveEvents,
   effectiveRole,
   hiddenUpTo,
   PRESENCE_MAX,
   presentRoom,
-  readIn,
-  type SeenRoom,
-  seer,
+  readPositions,
+  type RoomViews,
   type UnreadCounts,
+  type ViewedRoom,
+  viewerOf,
 } from "@/modules/room/mod.ts";
 import type { Presence } from "@/ports/presence.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
-import { packPlaces, placeKey, type Places, unpackPlaces } from "./cursor.ts";
+import { packPositions, positionKey, type StreamPositions, unpackPositions } from "./cursor.ts";
 import {
   EVENT_BYTES_MAX,
   EVENTS_MAX,
@@ -30,10 +32,10 @@ import {
   type SyncEvent,
   type SyncRead,
 } from "./schema.ts";
-import { type Now, SyncStore, type SyncTables } from "./store.ts";
-import type { StreamWatch } from "./watch.ts";
+import { type Snapshot, SyncStore, type SyncTables } from "./store.ts";
+import type { StreamWaiter } from "./stream_waiter.ts";
 
-/** Events read at once, so that what is too much to be told is not read as a whole first. */
+/** Events per query, so that a delta that is too large is not read completely. */
 const PAGE = 100;
 
 type Deps = {
@@ -41,19 +43,26 @@ type Deps = {
   clock: Clock;
   cursors: Cursors;
   identity: Pick<IdentityService, "read">;
-  /** The caller with the rights left to it; `undefined` when its token counts no more. */
+  /** The caller with its current rights; `undefined` if its token is no longer valid. */
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
-  watch: Pick<StreamWatch, "open">;
+  waiter: Pick<StreamWaiter, "open">;
   presence: Pick<Presence, "listMany">;
   unreads: Pick<UnreadCounter, "count">;
+  views: Pick<RoomViews, "loadExtras">;
+  eventFilterOf: EventFilterOf;
 };
 
-/** Where a cursor says the caller stands. */
-type Since = { epoch: string; seq: number; places: Places };
+/** The positions in a cursor. */
+type CursorState = { epoch: string; seq: number; positions: StreamPositions };
 
-/** What a delta is made of. */
-type Delta = { now: Now; rooms: Comparison; events: StoredEvent[] };
-type Comparison = { seen: SeenRoom[]; fresh: SeenRoom[]; moved: { room: SeenRoom; from: number }[]; left: string[] };
+/** The parts of a delta. */
+type Delta = { snapshot: Snapshot; rooms: RoomChanges; events: StoredEvent[] };
+type RoomChanges = {
+  visible: ViewedRoom[];
+  added: ViewedRoom[];
+  moved: { room: ViewedRoom; from: number }[];
+  left: string[];
+};
 
 export class SyncService {
   readonly #deps: Deps;
@@ -62,55 +71,65 @@ export class SyncService {
     this.#deps = deps;
   }
 
-  async read(context: Context, { since, wait }: SyncRead): Promise<Sync> {
+  async read(context: Context, { since, wait, include }: SyncRead): Promise<Sync> {
     const { actor } = context;
-    checkHears(actor);
-    // Makes the stream when nothing was ever told, so that it has an epoch.
+    assertCanReceiveEvents(actor);
+    // Creates the stream if it has no events yet, so that it has an epoch.
     await this.#deps.store.log.position(actor.tenantId, principalStream(actor.principalId));
-    if (since === undefined) return await this.#start(actor, false);
-    const from = this.#open(actor, since);
+    if (since === undefined) return await this.#fullState(actor, include, false);
+    const from = this.#openCursor(actor, since);
     if (wait > 0) await this.#wait(actor, from, wait * 1000, context.signal);
     const delta = await this.#delta(actor, from);
-    const sync = delta === undefined ? await this.#start(actor, true) : await this.#answer(actor, from, delta);
-    if (wait > 0) await this.#assertStands(actor);
+    const sync = delta === undefined
+      ? await this.#fullState(actor, include, true)
+      : await this.#deltaResponse(actor, include, from, delta);
+    if (wait > 0) await this.#assertStillAuthorized(actor);
     return sync;
   }
 
-  /** Asked after a wait and once all has been read: the token may have been revoked meanwhile, the caller or its owner disabled. */
-  async #assertStands(actor: Actor): Promise<void> {
+  /** Called after a wait, once everything is read: the token may have been revoked, or the caller or its owner disabled. */
+  async #assertStillAuthorized(actor: Actor): Promise<void> {
     if (await this.#deps.revalidate(actor) !== undefined) return;
     throw new Fault("token_revoked", "The token was revoked, or the principal or its owner disabled");
   }
 
-  async #start(actor: Actor, limited: boolean): Promise<Sync> {
-    const now = await this.#now(actor);
-    const rooms = now.rooms.filter((room) => isSeen(actor, room));
+  async #fullState(actor: Actor, include: SyncRead["include"], limited: boolean): Promise<Sync> {
+    const now = await this.#readSnapshot(actor);
+    const rooms = now.rooms.filter((room) => isVisible(actor, room));
     const unreads = await this.#unreads(actor, rooms);
     return {
-      ...await this.#frame(actor, now, rooms),
+      ...await this.#commonFields(actor, now, rooms),
       limited,
-      rooms: rooms.map((room) => present(actor, room, unreads)),
+      rooms: await this.#present(actor, rooms, unreads, include),
       leftRoomIds: [],
-      unreads: rooms.map((room) => presentUnread(room, unreads)),
+      unreads: rooms.map((room) => presentUnread(room, unreads, this.#deps.clock.now())),
       positions: [ownPosition(actor, now), ...rooms.map(positionOf)],
       events: [],
     };
   }
 
-  async #answer(actor: Actor, from: Since, { now, rooms, events }: Delta): Promise<Sync> {
-    const told = new Set(readRooms(events));
-    const touched = rooms.seen.filter((room) =>
-      told.has(room.id) || rooms.fresh.includes(room) || rooms.moved.some((moved) => moved.room === room)
+  async #deltaResponse(
+    actor: Actor,
+    include: SyncRead["include"],
+    from: CursorState,
+    { snapshot, rooms, events }: Delta,
+  ): Promise<Sync> {
+    const markedRead = new Set(roomsMarkedRead(events));
+    const touched = rooms.visible.filter((room) =>
+      markedRead.has(room.id) || rooms.added.includes(room) || rooms.moved.some((moved) => moved.room === room)
     );
     const unreads = await this.#unreads(actor, touched);
-    const moved = [...rooms.fresh, ...rooms.moved.map(({ room }) => room)];
+    const moved = [...rooms.added, ...rooms.moved.map(({ room }) => room)];
     return {
-      ...await this.#frame(actor, now, rooms.seen),
+      ...await this.#commonFields(actor, snapshot, rooms.visible),
       limited: false,
-      rooms: rooms.fresh.map((room) => present(actor, room, unreads)),
+      rooms: await this.#present(actor, rooms.added, unreads, include),
       leftRoomIds: rooms.left,
-      unreads: touched.map((room) => presentUnread(room, unreads)),
-      positions: [...(now.own?.head ?? 0) > from.seq ? [ownPosition(actor, now)] : [], ...moved.map(positionOf)],
+      unreads: touched.map((room) => presentUnread(room, unreads, this.#deps.clock.now())),
+      positions: [
+        ...(snapshot.own?.head ?? 0) > from.seq ? [ownPosition(actor, snapshot)] : [],
+        ...moved.map(positionOf),
+      ],
       events: events.map((event): SyncEvent => ({
         channel: event.stream,
         seq: event.seq,
@@ -119,61 +138,76 @@ export class SyncService {
     };
   }
 
-  /** Counted up to the positions. What was deleted since is not among them, and the next answer tells of it. */
-  #unreads({ tenantId, principalId }: Actor, rooms: readonly SeenRoom[]): Promise<UnreadCounts> {
-    return this.#deps.unreads.count(tenantId, principalId, rooms.flatMap(readIn));
+  async #present(
+    actor: Actor,
+    rooms: readonly ViewedRoom[],
+    unreads: UnreadCounts,
+    include: SyncRead["include"],
+  ): Promise<Sync["rooms"]> {
+    const extrasOf = await this.#deps.views.loadExtras(actor, rooms, include);
+    const now = this.#deps.clock.now();
+    const roleOf = (room: ViewedRoom) => effectiveRole(actor, room) ?? null;
+    return rooms.map((room) => ({ ...presentRoom({ room, role: roleOf(room) }, unreads, now), ...extrasOf(room) }));
   }
 
-  async #frame(
+  /** Counted up to the positions, without messages deleted since; their events are in the next response. */
+  #unreads({ tenantId, principalId }: Actor, rooms: readonly ViewedRoom[]): Promise<UnreadCounts> {
+    return this.#deps.unreads.count(tenantId, principalId, rooms.flatMap(readPositions));
+  }
+
+  async #commonFields(
     actor: Actor,
-    now: Now,
-    rooms: readonly SeenRoom[],
+    now: Snapshot,
+    rooms: readonly ViewedRoom[],
   ): Promise<Pick<Sync, "cursor" | "principal" | "unreadNotificationCount" | "presence">> {
-    const places = new Map(rooms.map((room) => [placeKey(room.id, room.epoch ?? ""), room.head ?? 0]));
+    const positions = new Map(rooms.map((room) => [positionKey(room.id, room.epoch ?? ""), room.head ?? 0]));
     const [principal, presence] = await Promise.all([
       this.#deps.identity.read(actor, "me"),
       this.#presence(actor, rooms),
     ]);
     return {
-      cursor: this.#deps.cursors.seal([now.own?.epoch ?? "", now.own?.head ?? 0, packPlaces(places)], bindOf(actor)),
+      cursor: this.#deps.cursors.encode(
+        [now.own?.epoch ?? "", now.own?.head ?? 0, packPositions(positions)],
+        bindOf(actor),
+      ),
       principal,
-      unreadNotificationCount: now.unreadNotifications,
+      unreadNotificationCount: hasScope(actor, "notification.read") ? now.unreadNotifications : 0,
       presence,
     };
   }
 
-  /** Who is on the channels of these rooms, which the caller sees and might subscribe to. */
-  async #presence({ tenantId }: Actor, rooms: readonly SeenRoom[]): Promise<Sync["presence"]> {
+  /** The principals present in these rooms, which the caller can see. */
+  async #presence({ tenantId }: Actor, rooms: readonly ViewedRoom[]): Promise<Sync["presence"]> {
     const keys = rooms.filter((room) => room.member_count <= PRESENCE_MAX).slice(0, PRESENT_ROOMS_MAX)
       .map((room) => streamKey(tenantId, roomStream(room.id)));
     const channels = [...(await this.#deps.presence.listMany(keys)).values()];
-    const told = channels.filter((clients) => clients.length <= PRESENCE_MAX);
-    const principalIds = new Set(told.flat().map(({ user }) => user));
+    const small = channels.filter((clients) => clients.length <= PRESENCE_MAX);
+    const principalIds = new Set(small.flat().map(({ user }) => user));
     return [...principalIds].slice(0, PRESENT_MAX).map((principalId) => ({ principalId }));
   }
 
-  #open(actor: Actor, cursor: string): Since {
-    const [epoch, seq, packed] = this.#deps.cursors.open(cursor, bindOf(actor)) ?? [];
-    return { epoch: String(epoch), seq: Number(seq), places: unpackPlaces(String(packed)) };
+  #openCursor(actor: Actor, cursor: string): CursorState {
+    const [epoch, seq, packed] = this.#deps.cursors.decode(cursor, bindOf(actor)) ?? [];
+    return { epoch: String(epoch), seq: Number(seq), positions: unpackPositions(String(packed)) };
   }
 
-  /** Everything between a cursor and now; `undefined` when that is too much or no longer kept. */
-  async #delta(actor: Actor, from: Since): Promise<Delta | undefined> {
-    const now = await this.#now(actor);
-    if (now.own?.epoch !== from.epoch || now.own.head < from.seq) {
-      throw new Fault("epoch_changed", "Positions started anew; start over without `since`");
+  /** Everything after a cursor; `undefined` if it is too much or no longer stored. */
+  async #delta(actor: Actor, from: CursorState): Promise<Delta | undefined> {
+    const snapshot = await this.#readSnapshot(actor);
+    if (snapshot.own?.epoch !== from.epoch || snapshot.own.head < from.seq) {
+      throw new Fault("stream_reset", "The stream was reset; start again without `since`");
     }
-    const { tenantId, principalId } = actor;
-    const own = await this.#events(tenantId, [
-      { stream: principalStream(principalId), after: from.seq, head: now.own.head, hidden: 0 },
+    const { principalId } = actor;
+    const own = await this.#events(actor, [
+      { stream: principalStream(principalId), after: from.seq, head: snapshot.own.head, hidden: 0 },
     ]);
     if (own === undefined) return undefined;
     const interrupted = interruptedRooms(own);
-    const rooms = compare(actor, from, now, interrupted);
-    const seen = new Set(rooms.seen.map((room) => room.id));
-    rooms.left.push(...interrupted.difference(seen).difference(new Set(rooms.left)));
+    const rooms = compareRooms(actor, from, snapshot, interrupted);
+    const visible = new Set(rooms.visible.map((room) => room.id));
+    rooms.left.push(...interrupted.difference(visible).difference(new Set(rooms.left)));
     const others = await this.#events(
-      tenantId,
+      actor,
       rooms.moved.map(({ room, from: after }) => ({
         stream: roomStream(room.id),
         after,
@@ -181,54 +215,55 @@ export class SyncService {
         hidden: hiddenUpTo({ room }),
       })),
     );
-    return others === undefined ? undefined : { now, rooms, events: [...own, ...others] };
+    return others === undefined ? undefined : { snapshot, rooms, events: [...own, ...others] };
   }
 
   /**
-   * What the log has of these streams, less what is about `hidden` positions; it does not change any more, so it may be read
-   * after the positions.
+   * Events of these streams, redacted if they concern `hidden` positions or require a scope that the token lacks. Stored
+   * events up to a position do not change, so they can be read after the positions.
    */
   async #events(
-    tenantId: string,
+    actor: Actor,
     streams: readonly { stream: string; after: number; head: number; hidden: number }[],
   ): Promise<StoredEvent[] | undefined> {
-    const missing = streams.reduce((sum, { after, head }) => sum + head - after, 0);
-    if (missing > EVENTS_MAX) return undefined;
+    const filter = this.#deps.eventFilterOf(actor);
+    const count = streams.reduce((sum, { after, head }) => sum + head - after, 0);
+    if (count > EVENTS_MAX) return undefined;
     const events: StoredEvent[] = [];
     let bytes = 0;
     for (const { stream, after, head, hidden } of streams) {
       for (let last = after; last < head;) {
-        const read = await this.#deps.store.log.read(tenantId, stream, last, Math.min(PAGE, head - last));
+        const read = await this.#deps.store.log.read(actor.tenantId, stream, last, Math.min(PAGE, head - last));
         bytes += read.reduce((sum, event) => sum + event.json.length, 0);
         if (read[0]?.seq !== last + 1 || bytes > EVENT_BYTES_MAX) return undefined;
-        events.push(...read.map((event) => shownTo(event, hidden)));
+        events.push(...read.map((event) => redactFor(event, { hiddenUpTo: hidden, filter })));
         last += read.length;
       }
     }
     return events;
   }
 
-  /** Waits until there is something after the cursor, or for as long as the caller wants and its token lasts. */
-  async #wait(actor: Actor, from: Since, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+  /** Waits for an event after the cursor, until the timeout of the caller or the expiry of its token. */
+  async #wait(actor: Actor, from: CursorState, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     const leftMs = (actor.expiresAt ?? Infinity) - this.#deps.clock.now();
     const endsAt = performance.now() + Math.min(waitMs, leftMs);
-    const before = await this.#now(actor);
-    if (!isQuiet(actor, from, before)) return;
-    const rooms = before.rooms.filter((room) => isSeen(actor, room));
+    const before = await this.#readSnapshot(actor);
+    if (!isUpToDate(actor, from, before)) return;
+    const rooms = before.rooms.filter((room) => isVisible(actor, room));
     const streams = [principalStream(actor.principalId), ...rooms.map((room) => roomStream(room.id))];
-    const watching = await this.#deps.watch.open(actor.tenantId, streams);
+    const watch = await this.#deps.waiter.open(actor.tenantId, streams);
     try {
-      // Once more, now that nothing can slip past: it may have happened while the watch was being opened.
-      while (isQuiet(actor, from, await this.#now(actor))) {
-        if (!await watching.next(endsAt - performance.now(), signal)) return;
+      // Read again now that no event is missed: one may have been stored while the watch was being opened.
+      while (isUpToDate(actor, from, await this.#readSnapshot(actor))) {
+        if (!await watch.next(endsAt - performance.now(), signal)) return;
       }
     } finally {
-      watching.close();
+      watch.close();
     }
   }
 
-  #now(actor: Actor): Promise<Now> {
-    return new SyncStore(this.#deps.store.db).now(seer(actor));
+  #readSnapshot(actor: Actor): Promise<Snapshot> {
+    return new SyncStore(this.#deps.store.db).readSnapshot(viewerOf(actor));
   }
 }
 
@@ -236,54 +271,55 @@ function bindOf({ tenantId, principalId }: Actor): unknown {
   return ["sync", tenantId, principalId];
 }
 
-function isSeen(actor: Actor, room: SeenRoom): boolean {
+function isVisible(actor: Actor, room: ViewedRoom): boolean {
   return room.state !== "deleted" && effectiveRole(actor, room) !== undefined;
 }
 
-function isQuiet(actor: Actor, from: Since, now: Now): boolean {
+function isUpToDate(actor: Actor, from: CursorState, now: Snapshot): boolean {
   if (now.own?.epoch !== from.epoch || now.own.head !== from.seq) return false;
-  const { fresh, moved, left } = compare(actor, from, now);
-  return fresh.length === 0 && moved.length === 0 && left.length === 0;
+  const { added, moved, left } = compareRooms(actor, from, now);
+  return added.length === 0 && moved.length === 0 && left.length === 0;
 }
 
-/** Which rooms are new since a cursor, which moved, which are seen no more although the caller is still a member. */
-function compare(actor: Actor, from: Since, now: Now, interrupted: ReadonlySet<string> = new Set()): Comparison {
-  const result: Comparison = { seen: [], fresh: [], moved: [], left: [] };
+/** Rooms that are new since a cursor, that have new events, and that the caller can no longer see. */
+function compareRooms(
+  actor: Actor,
+  from: CursorState,
+  now: Snapshot,
+  interrupted: ReadonlySet<string> = new Set(),
+): RoomChanges {
+  const result: RoomChanges = { visible: [], added: [], moved: [], left: [] };
   for (const room of now.rooms) {
-    const before = from.places.get(placeKey(room.id, room.epoch ?? ""));
-    if (!isSeen(actor, room)) {
+    const before = from.positions.get(positionKey(room.id, room.epoch ?? ""));
+    if (!isVisible(actor, room)) {
       if (before !== undefined) result.left.push(room.id);
       continue;
     }
-    result.seen.push(room);
+    result.visible.push(room);
     const hidden = hiddenUpTo({ room });
-    // Whoever was out of a room meanwhile starts there anew: it may not be told what happened without it.
-    const isFresh = before === undefined || before < hidden || before > (room.head ?? 0) || interrupted.has(room.id);
-    if (isFresh) result.fresh.push(room);
+    // After an interrupted membership the room is new: the caller must not receive the events in between.
+    const isNew = before === undefined || before < hidden || before > (room.head ?? 0) || interrupted.has(room.id);
+    if (isNew) result.added.push(room);
     else if (before < (room.head ?? 0)) result.moved.push({ room, from: before });
   }
   return result;
 }
 
-/** Rooms that the caller was put out of, whether or not it is back, or that were deleted. */
+/** Rooms that the caller left or was removed from, even if it joined again, or that were deleted. */
 function interruptedRooms(own: readonly StoredEvent[]): Set<string> {
-  const gone = own.filter(({ type }) => type === "member.left" || type === "room.deleted");
-  return new Set(gone.map((event): string => JSON.parse(event.json).data.roomId));
+  const ended = own.filter(({ type }) => type === "member.left" || type === "room.deleted");
+  return new Set(ended.map((event): string => JSON.parse(event.json).data.roomId));
 }
 
-/** Rooms whose read position moved. */
-function readRooms(events: readonly StoredEvent[]): string[] {
+/** Rooms in which the read position advanced. */
+function roomsMarkedRead(events: readonly StoredEvent[]): string[] {
   return events.filter((event) => event.type === "read.updated").map((event) => JSON.parse(event.json).data.roomId);
 }
 
-function present(actor: Actor, room: SeenRoom, unreads: UnreadCounts): Sync["rooms"][number] {
-  return presentRoom({ room, role: effectiveRole(actor, room) ?? null }, unreads);
-}
-
-function positionOf(room: SeenRoom): Sync["positions"][number] {
+function positionOf(room: ViewedRoom): Sync["positions"][number] {
   return { channel: roomStream(room.id), epoch: room.epoch ?? "", offset: room.head ?? 0 };
 }
 
-function ownPosition(actor: Actor, now: Now): Sync["positions"][number] {
+function ownPosition(actor: Actor, now: Snapshot): Sync["positions"][number] {
   return { channel: principalStream(actor.principalId), epoch: now.own?.epoch ?? "", offset: now.own?.head ?? 0 };
 }

@@ -1,18 +1,18 @@
-// SQL of sync: rooms and positions of one principal in one statement, so that they are of one moment on both engines.
+// SQL of sync: rooms and positions of a principal in one statement, so that they are consistent on both engines.
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { MessageTables } from "@/modules/message/mod.ts";
 import type { NotificationTables } from "@/modules/notification/mod.ts";
-import { type SeenRoom, seenRooms } from "@/modules/room/mod.ts";
+import { type ViewedRoom, viewedRooms } from "@/modules/room/mod.ts";
 
 export type SyncTables = MessageTables & NotificationTables;
 
-type Who = { tenantId: string; principalId: string; ownerId: string };
+type Viewer = { tenantId: string; principalId: string; ownerId: string };
 
-/** `own` is where the principal's stream stands. Rooms deleted or hidden are among them: they may have been seen before. */
-export type Now = {
+/** `own` is the head of the principal's stream. `rooms` includes deleted and hidden ones: they may be in a cursor. */
+export type Snapshot = {
   own: { epoch: string; head: number } | undefined;
   unreadNotifications: number;
-  rooms: SeenRoom[];
+  rooms: ViewedRoom[];
 };
 
 export class SyncStore {
@@ -22,28 +22,31 @@ export class SyncStore {
     this.#db = db;
   }
 
-  /** Everything at one moment. */
-  async now(who: Who): Promise<Now> {
-    const inRooms = await this.#inRooms(who);
+  /** A consistent snapshot. */
+  async readSnapshot(viewer: Viewer): Promise<Snapshot> {
+    const inRooms = await this.#readOfMember(viewer);
     if (inRooms !== undefined) return inRooms;
     const own = await this.#db.selectFrom("stream").select(["epoch", "head"])
-      .select(unreadNotifications(who).as("unread_notifications"))
-      .where("tenant_id", "=", who.tenantId).where("name", "=", `principal:${who.principalId}`).executeTakeFirst();
-    // It may have come into its first room meanwhile, of which nobody would tell it beyond this position.
-    return await this.#inRooms(who) ??
+      .select(unreadNotifications(viewer).as("unread_notifications"))
+      .where("tenant_id", "=", viewer.tenantId).where("name", "=", `principal:${viewer.principalId}`)
+      .executeTakeFirst();
+    // It may have joined its first room meanwhile; later deltas would not include that room.
+    return await this.#readOfMember(viewer) ??
       { own, unreadNotifications: Number(own?.unread_notifications ?? 0), rooms: [] };
   }
 
-  /** The same of somebody who is in a room. */
-  async #inRooms(who: Who): Promise<Now | undefined> {
-    const own = sql<string>`stream.tenant_id = ${who.tenantId} and stream.name = ${`principal:${who.principalId}`}`;
-    const rows = await seenRooms(this.#db, who.principalId, who.ownerId)
+  /** The same for a member of at least one room; otherwise `undefined`. */
+  async #readOfMember(viewer: Viewer): Promise<Snapshot | undefined> {
+    const own = sql<
+      string
+    >`stream.tenant_id = ${viewer.tenantId} and stream.name = ${`principal:${viewer.principalId}`}`;
+    const rows = await viewedRooms(this.#db, viewer.principalId, viewer.ownerId)
       .select([
         sql<string | null>`(select stream.epoch from stream where ${own})`.as("own_epoch"),
         sql<number | null>`(select stream.head from stream where ${own})`.as("own_head"),
-        unreadNotifications(who).as("unread_notifications"),
+        unreadNotifications(viewer).as("unread_notifications"),
       ])
-      .where("room.tenant_id", "=", who.tenantId).where("me.role", "is not", null)
+      .where("room.tenant_id", "=", viewer.tenantId).where("me.role", "is not", null)
       .orderBy("room.active_at", "desc").orderBy("room.id", "desc").execute();
     const [first] = rows;
     if (first === undefined) return undefined;
@@ -56,7 +59,7 @@ export class SyncStore {
   }
 }
 
-function unreadNotifications({ tenantId, principalId }: Who): RawBuilder<number> {
+function unreadNotifications({ tenantId, principalId }: Viewer): RawBuilder<number> {
   return sql<number>`(select count(*) from notification
     where notification.tenant_id = ${tenantId} and notification.principal_id = ${principalId}
       and notification.read_at is null)`;

@@ -1,38 +1,38 @@
-// Board order: each task has a position, a text of digits, and there is always room for another between two of them.
+// Board order by fractional indexing: between any two positions there is another one.
 import { generateKeyBetween, generateNKeysBetween } from "fractional-indexing";
 import type { TaskStore } from "./store.ts";
 import type { TaskRow } from "./tables.ts";
 
-// Digits, and before them one letter for the length: the same order in every collation and for every client.
+// Digits after one letter for the length sort the same in every collation and every client.
 const DIGITS = "0123456789";
 const LENGTHS = "abcdefghijklmnopqr";
-/** A position longer than this has its neighbourhood spread out anew. */
+/** Beyond this length, the positions around it are rebalanced. */
 const POSITION_MAX = 40;
-const SPREAD_FIRST = 64;
+const REBALANCE_MIN = 64;
 
-/** Where a task goes, and the tasks that must move a little to make room. */
-export type Place = { position: string; shifted: readonly { row: TaskRow; position: string }[] };
+/** A new position, and the neighbors whose positions must change for it. */
+type Placement = { position: string; shifted: readonly { row: TaskRow; position: string }[] };
 
-/** A position behind all tasks of the room. */
-export async function lastPlace(tasks: TaskStore, tenantId: string, roomId: string): Promise<string> {
-  return between(await tasks.lastPosition(tenantId, roomId), null);
+/** The position after all tasks of the room. */
+export async function nextPosition(tasks: TaskStore, tenantId: string, roomId: string): Promise<string> {
+  return positionBetween(await tasks.lastPosition(tenantId, roomId), null);
 }
 
-/** The place right after or before `anchor` for the task `movedId`; the caller holds the room's lock. */
-export async function placeBeside(
+/** The position right after or before `anchor` for the task `movedId`. The caller has locked the room. */
+export async function positionBeside(
   tasks: TaskStore,
   anchor: TaskRow,
   side: "after" | "before",
   movedId: string,
-): Promise<Place> {
+): Promise<Placement> {
   const near = (direction: "<" | ">", position: string, limit: number): Promise<TaskRow[]> =>
     tasks.neighbours(anchor.tenant_id, anchor.room_id, direction, position, movedId, limit);
   const [beyond] = await near(side === "after" ? ">" : "<", anchor.position, 1);
   const edge = beyond?.position ?? null;
-  const position = side === "after" ? between(anchor.position, edge) : between(edge, anchor.position);
+  const position = side === "after" ? positionBetween(anchor.position, edge) : positionBetween(edge, anchor.position);
   if (position.length <= POSITION_MAX) return { position, shifted: [] };
 
-  for (let size = SPREAD_FIRST;; size *= 4) {
+  for (let size = REBALANCE_MIN;; size *= 4) {
     const below = (await near("<", position, size + 1)).reverse();
     const above = await near(">", position, size + 1);
     const low = below.length > size ? below.shift()?.position ?? null : null;
@@ -46,7 +46,7 @@ export async function placeBeside(
   }
 }
 
-/** A position between two others, or (null) before or behind all; throws for what is no position. */
-export function between(low: string | null, high: string | null): string {
+/** A position between two others; null: no bound on that side. Throws if a bound is not a position. */
+export function positionBetween(low: string | null, high: string | null): string {
   return generateKeyBetween(low, high, DIGITS, LENGTHS);
 }

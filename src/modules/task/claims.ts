@@ -1,15 +1,16 @@
-// Claims: a worker takes a task for a while, and nobody else can until it lets go or the time is over.
+// Claims: a worker leases a task exclusively until it releases the task or the lease expires.
 import { createHash } from "node:crypto";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
+import type { Store } from "@/ports/store.ts";
 import { isClaimed } from "./presenter.ts";
 import type { Task, TaskClaim, TaskLease, TaskRelease } from "./schema.ts";
-import type { TaskRow } from "./tables.ts";
+import type { TaskRow, TaskTables } from "./tables.ts";
 import type { TaskWriter } from "./writer.ts";
 
-type Deps = { clock: Clock; writer: TaskWriter };
+type Deps = { store: Store<TaskTables>; clock: Clock; writer: TaskWriter };
 
 export class TaskClaims {
   readonly #deps: Deps;
@@ -18,16 +19,17 @@ export class TaskClaims {
     this.#deps = deps;
   }
 
-  /** Takes a task that nobody holds, or prolongs the lease of `leaseToken`. Two workers of one principal are two workers. */
+  /** Claims a free task, or extends the lease of `leaseToken`. Workers of one principal exclude each other as well. */
   claim(context: Context, { id, leaseSeconds, leaseToken }: TaskClaim): Promise<TaskLease> {
-    const { clock, writer } = this.#deps;
-    return writer.hold(context, id, async ({ tx, row }) => {
+    const { store, clock, writer } = this.#deps;
+    return store.write(async (tx) => {
+      const { row } = await writer.requireForUpdate(tx, context, id);
       const now = clock.now();
-      if (row.is_open === 0) throw new Fault("conflict", `${row.key} is ${row.status}; there is nothing to claim`);
+      if (row.is_open === 0) throw new Fault("conflict", `${row.key} is ${row.status} and cannot be claimed`);
       if (leaseToken !== undefined || isClaimed(row, now)) checkLease(row, leaseToken, now);
       const token = leaseToken ?? newSecret(18);
       const expiresAt = iso(now + leaseSeconds * 1000);
-      const saved = await writer.save(context, tx, row, {
+      const saved = await writer.save(tx, context, row, {
         ...row,
         claimed_by: context.actor.principalId,
         lease_hash: hashOf(token),
@@ -37,31 +39,32 @@ export class TaskClaims {
     });
   }
 
-  /** Lets a task go. A task that nobody holds is answered as it is. */
+  /** Releases a task; a task without a claim stays as it is. */
   release(context: Context, { id, leaseToken }: TaskRelease): Promise<Task> {
-    const { clock, writer } = this.#deps;
-    return writer.hold(context, id, async ({ tx, row, entry }) => {
+    const { store, clock, writer } = this.#deps;
+    return store.write(async (tx) => {
+      const { row, grant } = await writer.requireForUpdate(tx, context, id);
       if (!isClaimed(row, clock.now())) return writer.present(row);
-      const mayForce = entry.role === "moderator" || entry.role === "owner";
+      const mayForce = grant.role === "moderator" || grant.role === "owner";
       if (leaseToken !== undefined || !mayForce) checkLease(row, leaseToken, clock.now());
-      return writer.present(await writer.save(context, tx, row, unclaimed(row)));
+      return writer.present(await writer.save(tx, context, row, withoutClaim(row)));
     });
   }
 }
 
-/** Throws unless the lease of this token still holds the task. */
+/** Throws unless this token has the current lease of the task. */
 export function checkLease(row: TaskRow, token: string | undefined, now: number): void {
   if (token !== undefined && isClaimed(row, now) && row.lease_hash === hashOf(token)) return;
   throw new Fault(
     "already_claimed",
     isClaimed(row, now)
       ? `${row.key} is claimed by ${row.claimed_by} until ${row.lease_expires_at}`
-      : `The claim on ${row.key} has ended; claim it again`,
+      : `The claim on ${row.key} has expired; claim it again`,
   );
 }
 
-/** The task with nobody at it. */
-export function unclaimed(row: TaskRow): TaskRow {
+/** The row without its claim. */
+export function withoutClaim(row: TaskRow): TaskRow {
   return { ...row, claimed_by: null, lease_hash: null, lease_expires_at: null };
 }
 

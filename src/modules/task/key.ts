@@ -1,42 +1,60 @@
-// Keys for people: a prefix made from the room's name and a number, such as `OPS-12`.
+// Human-readable keys such as `OPS-12`: a prefix from the name of the room, and a number. Keys are unique in their room only. A
+// room's prefix is known to its viewers alone, so rooms without a common viewer may have the same one.
+import type { Actor } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import { readerOf, slugOf } from "@/modules/room/mod.ts";
 import type { TaskStore } from "./store.ts";
 import type { TaskRow } from "./tables.ts";
 
 const PREFIX_MAX = 5;
-const KEY = /^([A-Za-z][A-Za-z0-9]*)-([1-9]\d{0,9})$/;
+const KEY_PATTERN = /^([A-Za-z][A-Za-z0-9]*)-([1-9]\d{0,9})$/;
 
-/** The task of a key, in any case, or of an id. */
-export async function resolve(tasks: TaskStore, tenantId: string, ref: string): Promise<TaskRow | undefined> {
-  return KEY.test(ref) ? await tasks.findByKey(tenantId, ref.toUpperCase()) : await tasks.find(tenantId, ref);
+/**
+ * Finds a task by id, or by case-insensitive key in a room visible to the actor. If several tasks have the key, the only one
+ * that is not deleted; throws `conflict` if there is no such one.
+ */
+export async function resolveTask(tasks: TaskStore, actor: Actor, ref: string): Promise<TaskRow | undefined> {
+  if (!KEY_PATTERN.test(ref)) return await tasks.find(actor.tenantId, ref);
+  const [found, other] = await tasks.findByKey(actor.tenantId, readerOf(actor), ref.toUpperCase(), 2);
+  if (other === undefined || (found?.deleted_at === null && other.deleted_at !== null)) return found;
+  throw new Fault("conflict", `Several rooms have a task ${ref}; use the task's id`);
 }
 
-type Boards = Pick<TaskStore, "prefixes" | "addRoom">;
+/** Finds a task of one room by id or key. */
+export async function resolveTaskInRoom(
+  tasks: TaskStore,
+  room: { tenant_id: string; id: string },
+  ref: string,
+): Promise<TaskRow | undefined> {
+  const found = KEY_PATTERN.test(ref)
+    ? await tasks.findInRoom(room.tenant_id, room.id, ref.toUpperCase())
+    : await tasks.find(room.tenant_id, ref);
+  return found?.room_id === room.id ? found : undefined;
+}
 
-/** The next key of a room, whose prefix is given to it with its first task. The caller holds the room. */
+/** The next key of a room; the first task determines the prefix. The caller has locked the room. */
 export async function nextKey(
-  tasks: Boards & Pick<TaskStore, "takeNumber">,
+  tasks: Pick<TaskStore, "takeNumber" | "prefixes" | "addRoom">,
+  actor: Actor,
   room: { tenant_id: string; id: string; name: string; slug: string | null },
 ): Promise<string> {
-  while (true) {
-    const taken = await tasks.takeNumber(room.tenant_id, room.id);
-    if (taken !== undefined) return `${taken.prefix}-${taken.last_number}`;
-    await tryPrefix(tasks, room.tenant_id, room.id, prefixOf(room.slug ?? room.name));
+  let numbered = await tasks.takeNumber(room.tenant_id, room.id);
+  if (numbered === undefined) {
+    const stem = prefixOf(slugOf(room) ?? room.name);
+    const prefix = availablePrefix(new Set(await tasks.prefixes(room.tenant_id, readerOf(actor), stem)), stem);
+    numbered = { tenant_id: room.tenant_id, room_id: room.id, prefix, last_number: 1 };
+    await tasks.addRoom(numbered);
   }
+  return `${numbered.prefix}-${numbered.last_number}`;
 }
 
-/** Gives a room this prefix, or one like it that is free; to be looked at, since another room may take it in the meantime. */
-export async function tryPrefix(tasks: Boards, tenantId: string, roomId: string, stem: string): Promise<void> {
-  const prefix = freeAmong(new Set(await tasks.prefixes(tenantId, stem)), stem);
-  await tasks.addRoom({ tenant_id: tenantId, room_id: roomId, prefix, last_number: 0 });
-}
-
-function freeAmong(taken: ReadonlySet<string>, stem: string): string {
+function availablePrefix(taken: ReadonlySet<string>, stem: string): string {
   let prefix = stem;
   for (let number = 2; taken.has(prefix); number++) prefix = `${stem}${number}`;
   return prefix;
 }
 
-/** The initials of several words, the beginning of a single one; `T` for names without a Latin letter. */
+/** The initials of several words or the first letters of a single one; `T` for names without a Latin letter. */
 function prefixOf(name: string): string {
   const words = name.normalize("NFKD").replaceAll(/\p{M}/gu, "").toUpperCase().split(/[^A-Z0-9]+/)
     .filter((word) => /^[A-Z]/.test(word));

@@ -4,7 +4,7 @@ import { PRIORITIES, type Task, type TaskActivity, type TaskRelation } from "./s
 import type { Series } from "./series.ts";
 import type { ActivityRow, TaskRow } from "./tables.ts";
 
-/** A task as everybody sees it at `now`; a claim that ran out is none. */
+/** A task as clients see it at `now`, without an expired claim. */
 export function presentTask(row: TaskRow, now: number): Task {
   return {
     id: row.id,
@@ -52,6 +52,11 @@ export function presentActivity(row: ActivityRow): TaskActivity {
   };
 }
 
+/** Whether a task with this status is still to be done. */
+export function isOpen(status: TaskRow["status"]): boolean {
+  return status !== "done" && status !== "cancelled";
+}
+
 export function assigneesOf(row: TaskRow): string[] {
   return JSON.parse(row.assignee_ids_json);
 }
@@ -62,7 +67,7 @@ export function seriesOf(row: TaskRow): Series | null {
 
 type Claimed = TaskRow & { claimed_by: string; lease_expires_at: string };
 
-/** Whether somebody's lease on the task still runs; it ends by time alone. */
+/** Whether the task has a lease that has not expired. */
 export function isClaimed(row: TaskRow, now: number): row is Claimed {
   return row.claimed_by !== null && row.lease_expires_at !== null && row.lease_expires_at > iso(now);
 }

@@ -1,13 +1,13 @@
-// Relations between tasks: both sides are written together, and what would lead in a circle is refused.
+// Relations between tasks. Both sides are written together. Cycles are refused as far as the caller sees their tasks.
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import { readerOf } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { lockRelations, lockRoom } from "./lock.ts";
 import { type RelationKind, RELATIONS_MAX, type Task, type TaskRelate } from "./schema.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
-import type { TaskWriter } from "./writer.ts";
+import { lockRelations, lockRoom, type TaskWriter } from "./writer.ts";
 
 /** The same relation from the other side. */
 export const INVERSE: Readonly<Record<RelationKind, RelationKind>> = {
@@ -27,13 +27,13 @@ export class TaskRelations {
     this.#deps = deps;
   }
 
-  /** Relates two tasks; a relation that is there stays as it is. */
+  /** Relates two tasks; an existing relation stays as it is. */
   add(context: Context, { id, kind, otherId }: TaskRelate): Promise<Task> {
     const { actor } = context;
-    return this.#both(context, id, otherId, async (tasks, task, other) => {
+    return this.#withBothLocked(context, id, otherId, async (tasks, task, other) => {
       if (task.id === other.id) throw new Fault("cycle", `${task.key} cannot be related to itself`);
-      if (kind !== "related" && await tasks.leadsTo(actor.tenantId, kind, other.id, task.id)) {
-        throw new Fault("cycle", `${other.key} ${kind} ${task.key} already, directly or through others`);
+      if (kind !== "related" && await tasks.leadsTo(actor.tenantId, kind, other.id, task.id, readerOf(actor))) {
+        throw new Fault("cycle", `${other.key} already ${kind} ${task.key}, directly or through others`);
       }
       const shared = {
         tenant_id: actor.tenantId,
@@ -46,7 +46,7 @@ export class TaskRelations {
       ]);
       for (const { id, key } of isNew ? [task, other] : []) {
         if (await tasks.relationCount(actor.tenantId, id) > RELATIONS_MAX) {
-          throw new Fault("limit_reached", `${key} has ${RELATIONS_MAX} relations already`);
+          throw new Fault("limit_reached", `${key} already has ${RELATIONS_MAX} relations`);
         }
       }
       return isNew;
@@ -54,18 +54,18 @@ export class TaskRelations {
   }
 
   async remove(context: Context, { id, kind, otherId }: TaskRelate): Promise<void> {
-    await this.#both(context, id, otherId, async (tasks, task, other) => {
+    await this.#withBothLocked(context, id, otherId, async (tasks, task, other) => {
       const { tenantId } = context.actor;
       if (!await tasks.removeRelation(tenantId, task.id, kind, other.id)) {
-        throw new Fault("not_found", `${task.key} does not stand in the relation ${kind} to ${other.key}`);
+        throw new Fault("not_found", `${task.key} has no relation ${kind} to ${other.key}`);
       }
       await tasks.removeRelation(tenantId, other.id, INVERSE[kind], task.id);
       return true;
     }, "unrelated");
   }
 
-  /** Holds both tasks, in an order that is the same for everybody, and tells both rooms when `work` changed something. */
-  #both(
+  /** Runs `work` with both tasks locked, in one global order, and publishes to both rooms if it changed something. */
+  #withBothLocked(
     context: Context,
     ref: string,
     otherRef: string,
@@ -76,16 +76,17 @@ export class TaskRelations {
     const { tenantId } = context.actor;
     return store.write(async (tx) => {
       const tasks = new TaskStore(tx.db);
-      const seen = [await writer.find(context, ref), await writer.find(context, otherRef)];
+      const find = (ref: string) => writer.require(context, ref, "live", tx);
+      const [one, two] = [await find(ref), await find(otherRef)];
       await lockRelations(tx, tenantId);
-      for (const roomId of [...new Set(seen.map(({ row }) => row.room_id))].sort()) {
+      for (const roomId of [...new Set([one.row.room_id, two.row.room_id])].sort()) {
         await lockRoom(tx, tenantId, roomId);
       }
-      const { row: task } = await writer.find(context, ref);
-      const { row: other } = await writer.find(context, otherRef);
+      const { row: task } = await find(one.row.id);
+      const { row: other } = await find(two.row.id);
       if (!await work(tasks, task, other)) return writer.present(task);
-      const saved = await writer.save(context, tx, task, task, type, ["relations"]);
-      await writer.save(context, tx, other, other, type, ["relations"]);
+      const saved = await writer.save(tx, context, task, task, type, ["relations"]);
+      await writer.save(tx, context, other, other, type, ["relations"]);
       return writer.present(saved);
     });
   }

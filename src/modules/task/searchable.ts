@@ -1,8 +1,9 @@
-// How tasks are found by search: what of them is indexed, and what an answer shows.
+// The search source of tasks: indexed fields, and tasks as search results.
+import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
-import type { Found, Searchable, SearchEntry } from "@/modules/search/mod.ts";
-import type { Store } from "@/ports/store.ts";
+import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { presentTask } from "./presenter.ts";
 import { Task } from "./schema.ts";
 import { TaskStore } from "./store.ts";
@@ -20,19 +21,23 @@ export class TaskSource implements Searchable {
     this.#deps = deps;
   }
 
-  async load({ tenantId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, Found>> {
-    const rows = await new TaskStore(this.#deps.store.db).live(tenantId, { ids });
+  async load({ tenantId }: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>> {
+    const rows = await new TaskStore(this.#deps.store.db).findUndeleted(tenantId, { ids });
     const now = this.#deps.clock.now();
     return new Map(rows.map((row) => [row.id, { fields: fieldsOf(row), item: presentTask(row, now) }]));
   }
 
-  async entries(tenantId: string, after: string, limit: number): Promise<readonly SearchEntry[]> {
-    return (await new TaskStore(this.#deps.store.db).live(tenantId, { after, limit })).map(entryOf);
+  async entries(
+    tenantId: string,
+    which: RowSelection,
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<readonly SearchEntry[]> {
+    return (await new TaskStore(db).findUndeleted(tenantId, which)).map(searchEntryOf);
   }
 }
 
-/** A task as the index keeps it. */
-export function entryOf(row: TaskRow): SearchEntry {
+/** The search entry of a task. */
+export function searchEntryOf(row: TaskRow): SearchEntry {
   return {
     tenantId: row.tenant_id,
     kind: SEARCH_KIND,

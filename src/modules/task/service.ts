@@ -1,17 +1,17 @@
-// Tasks: made, listed, read, changed one by one or many at once, deleted and restored.
+// Creates, lists, reads, updates, deletes and restores tasks.
 import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { idOf } from "@/modules/identity/mod.ts";
-import { readerOf, type RoomGate } from "@/modules/room/mod.ts";
-import type { Store } from "@/ports/store.ts";
-import { lastPlace } from "./board.ts";
-import type { TaskEditor } from "./editor.ts";
-import { nextKey, resolve } from "./key.ts";
-import { presentActivity, presentRelation } from "./presenter.ts";
+import { resolvePrincipalId } from "@/modules/identity/mod.ts";
+import { readerOf, type RoomAccess } from "@/modules/room/mod.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
+import { nextPosition } from "./board.ts";
+import type { TaskUpdater } from "./updater.ts";
+import { nextKey, resolveTask } from "./key.ts";
+import { isOpen, presentActivity, presentRelation } from "./presenter.ts";
 import {
   PRIORITIES,
   type Task,
@@ -23,26 +23,24 @@ import {
   type TaskList,
   type TaskUpdate,
 } from "./schema.ts";
-import { sortKey } from "./sort.ts";
-import { isOpen } from "./status.ts";
-import { TaskStore } from "./store.ts";
+import { sortKey, TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
 import { checkTree, descendants } from "./tree.ts";
-import type { Grip, TaskWriter } from "./writer.ts";
+import type { LockedTask, TaskWriter } from "./writer.ts";
 
-/** How long a deleted task can be restored. */
-const UNDO_MS = 30 * 86_400_000;
+/** Deleted tasks can be restored for this long. */
+const RESTORE_WINDOW_MS = 30 * DAY_MS;
 const PURGE_BATCH = 500;
-/** What lies under it: nothing, found in the same way as nothing that the caller may see. */
-const NO_TASK = "";
+/** No task has this parent: an unknown parent matches nothing by the same query as one that is not visible. */
+const MATCH_NOTHING = "";
 
 type Deps = {
   store: Store<TaskTables>;
   clock: Clock;
   cursors: Cursors;
-  gate: RoomGate;
+  roomAccess: RoomAccess;
   writer: TaskWriter;
-  editor: TaskEditor;
+  updater: TaskUpdater;
 };
 
 export class TaskService {
@@ -52,14 +50,25 @@ export class TaskService {
     this.#deps = deps;
   }
 
+  /** The ids of tasks in rooms visible to the actor. */
+  async filterReadable(
+    actor: Actor,
+    ids: readonly string[],
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<ReadonlySet<string>> {
+    const rows = await new TaskStore(db).findUndeleted(actor.tenantId, { ids });
+    const rooms = await this.#deps.roomAccess.findMany(actor, rows.map((row) => row.room_id), db);
+    return new Set(rows.filter((row) => rooms.has(row.room_id)).map(({ id }) => id));
+  }
+
   create(context: Context, { roomId, sourceMessageId, ...input }: TaskCreate): Promise<Task> {
     const { actor } = context;
-    const { store, clock, gate, writer, editor } = this.#deps;
+    const { store, clock, roomAccess, writer, updater } = this.#deps;
     return store.write(async (tx) => {
-      const { room } = await gate.enterToChange(tx, context, roomId);
+      const { room } = await roomAccess.requireForUpdate(tx, context, roomId);
       const tasks = new TaskStore(tx.db);
-      const source = await editor.message(context, sourceMessageId);
-      const key = await nextKey(tasks, room);
+      const source = await updater.readLinkedMessage(tx, context, sourceMessageId);
+      const key = await nextKey(tasks, actor, room);
       const now = iso(clock.now());
       const blank: TaskRow = {
         tenant_id: actor.tenantId,
@@ -81,7 +90,7 @@ export class TaskService {
         next_task_id: null,
         source_message_id: sourceMessageId,
         thread_id: source?.roomId === roomId ? source.threadId ?? source.id : null,
-        position: await lastPlace(tasks, actor.tenantId, roomId),
+        position: await nextPosition(tasks, actor.tenantId, roomId),
         metadata_json: "{}",
         claimed_by: null,
         lease_hash: null,
@@ -92,12 +101,12 @@ export class TaskService {
         created_at: now,
         updated_at: now,
         deleted_at: null,
-        deleted_with: null,
+        deletion_root_id: null,
       };
       const { threadId, ...rest } = input;
       const patch = threadId === null ? rest : input;
-      const row = await editor.patched(context, tasks, room, blank, patch, true);
-      await writer.add(context, tx, row);
+      const row = await updater.applyPatch(tx, context, room, blank, patch, true);
+      await writer.add(tx, context, row);
       return writer.present(row);
     });
   }
@@ -106,8 +115,8 @@ export class TaskService {
     const { store, cursors, writer } = this.#deps;
     const tasks = new TaskStore(store.db);
     const bind = ["task.list", actor.tenantId, actor.principalId, sort, filter];
-    const after = cursors.open(cursor, bind);
-    const parent = filter.parentId === undefined ? undefined : await resolve(tasks, actor.tenantId, filter.parentId);
+    const after = cursors.decode(cursor, bind);
+    const parent = filter.parentId === undefined ? undefined : await resolveTask(tasks, actor, filter.parentId);
     const rows = await tasks.list(
       actor.tenantId,
       readerOf(actor),
@@ -117,12 +126,12 @@ export class TaskService {
         status: nonEmpty(filter.status),
         label: nonEmpty(filter.label),
         priority: nonEmpty(filter.priority)?.map((name) => PRIORITIES.indexOf(name)),
-        assigneeId: nonEmpty(filter.assigneeId)?.map((ref) => idOf(actor, ref)),
-        createdBy: nonEmpty(filter.createdBy)?.map((ref) => idOf(actor, ref)),
-        parentId: filter.parentId && (parent?.id ?? NO_TASK),
-        dueBefore: normal(filter.dueBefore),
-        dueAfter: normal(filter.dueAfter),
-        updatedSince: normal(filter.updatedSince),
+        assigneeId: nonEmpty(filter.assigneeId)?.map((ref) => resolvePrincipalId(actor, ref)),
+        createdBy: nonEmpty(filter.createdBy)?.map((ref) => resolvePrincipalId(actor, ref)),
+        parentId: filter.parentId && (parent?.id ?? MATCH_NOTHING),
+        dueBefore: normalizeTime(filter.dueBefore),
+        dueAfter: normalizeTime(filter.dueAfter),
+        updatedSince: normalizeTime(filter.updatedSince),
       },
       sort,
       after,
@@ -131,13 +140,13 @@ export class TaskService {
     return cursors.page(rows, limit, bind, (row) => sortKey(sort, row), (row) => writer.present(row));
   }
 
-  /** A task with its relations; those to tasks in rooms that the caller does not see are left out. */
+  /** A task with its relations to tasks in rooms visible to the caller. */
   async read(context: Context, ref: string): Promise<TaskDetail> {
-    const { store, gate, writer } = this.#deps;
-    const { row } = await writer.find(context, ref);
+    const { store, roomAccess, writer } = this.#deps;
+    const { row } = await writer.require(context, ref);
     const tasks = new TaskStore(store.db);
     const related = await tasks.relations(row.tenant_id, row.id);
-    const visible = await gate.lookAll(context.actor, related.map(({ other }) => other.room_id));
+    const visible = await roomAccess.findMany(context.actor, related.map(({ other }) => other.room_id));
     return {
       ...writer.present(row),
       relations: related.filter(({ other }) => visible.has(other.room_id))
@@ -147,11 +156,14 @@ export class TaskService {
   }
 
   update(context: Context, { id, ...input }: TaskUpdate): Promise<Task> {
-    const { writer, editor } = this.#deps;
-    return writer.hold(context, id, async (grip) => writer.present(await editor.edit(context, grip, input)));
+    const { store, writer, updater } = this.#deps;
+    return store.write(async (tx) => {
+      const locked = await writer.requireForUpdate(tx, context, id);
+      return writer.present(await updater.update(context, locked, input));
+    });
   }
 
-  /** Changes many tasks by one patch, each in a transaction of its own; what fails fails alone. */
+  /** Applies one patch to many tasks, each in a transaction of its own, so that a failure affects one task only. */
   async bulk(context: Context, { ids, patch }: TaskBulk): Promise<TaskBulkResults> {
     const results: TaskBulkResults["results"] = [];
     for (const id of ids) {
@@ -165,53 +177,59 @@ export class TaskService {
     return { results };
   }
 
-  /** Deletes a task with its subtasks; for who made it, and for moderators. */
+  /** Deletes a task with its subtasks; for its creator and for moderators. */
   async delete(context: Context, ref: string): Promise<void> {
-    const { writer, clock } = this.#deps;
-    await writer.hold(context, ref, async (grip) => {
-      checkMayDelete(context.actor, grip);
-      const { tx, tasks, row } = grip;
+    const { store, writer, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const locked = await writer.requireForUpdate(tx, context, ref);
+      assertCanDelete(context.actor, locked);
+      const { tasks, row } = locked;
       const now = clock.now();
       const { rows } = await descendants(tasks, row);
       for (const one of [row, ...rows]) {
-        const gone = { ...one, deleted_at: iso(now), deleted_with: row.id, is_open: 0 };
-        await writer.save(context, tx, one, gone, "deleted");
+        const deleted = { ...one, deleted_at: iso(now), deletion_root_id: row.id, is_open: 0 };
+        await writer.save(tx, context, one, deleted, "deleted");
       }
       await tx.enqueue({
         tenantId: row.tenant_id,
         kind: "task.purge",
         payload: { taskId: row.id },
         key: row.id,
-        runAt: now + UNDO_MS,
+        runAt: now + RESTORE_WINDOW_MS,
       });
     });
   }
 
-  /** Brings a task back with the subtasks that went with it. */
+  /** Restores a task with the subtasks that were deleted with it. */
   restore(context: Context, ref: string): Promise<Task> {
-    const { writer, clock } = this.#deps;
-    return writer.hold(context, ref, async (grip) => {
-      const { tx, tasks, row } = grip;
-      checkMayDelete(context.actor, grip);
+    const { store, writer, clock } = this.#deps;
+    return store.write(async (tx) => {
+      const locked = await writer.requireForUpdate(tx, context, ref, "deleted");
+      const { tasks, row } = locked;
+      assertCanDelete(context.actor, locked);
       if (row.deleted_at === null) throw new Fault("conflict", `${row.key} is not deleted`);
-      if (row.deleted_with !== row.id) throw new Fault("conflict", `${row.key} went with its parent; restore that one`);
-      if (Date.parse(row.deleted_at) + UNDO_MS <= clock.now()) throw new Fault("gone", `${row.key} was purged`);
+      if (row.deletion_root_id !== row.id) {
+        throw new Fault("conflict", `${row.key} was deleted with its parent; restore the parent`);
+      }
+      if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS <= clock.now()) {
+        throw new Fault("gone", `${row.key} was purged`);
+      }
       const parent = row.parent_id === null ? undefined : await tasks.find(row.tenant_id, row.parent_id);
       if (parent !== undefined && parent.deleted_at !== null) {
         throw new Fault(
           "conflict",
-          `${row.key} is a subtask of ${parent.key}, which is deleted; restore that one first`,
+          `${row.key} is a subtask of ${parent.key}, which is deleted; restore the parent first`,
         );
       }
       let restored = row;
       for (const one of await tasks.deletedWith(row.tenant_id, row.id)) {
-        const back = { ...one, deleted_at: null, deleted_with: null, is_open: isOpen(one.status) ? 1 : 0 };
-        const saved = await writer.save(context, tx, one, back, "restored");
+        const undeleted = { ...one, deleted_at: null, deletion_root_id: null, is_open: isOpen(one.status) ? 1 : 0 };
+        const saved = await writer.save(tx, context, one, undeleted, "restored");
         if (saved.id === row.id) restored = saved;
       }
       await checkTree(tasks, restored);
       return writer.present(restored);
-    }, "deleted");
+    });
   }
 
   async activity(
@@ -219,9 +237,9 @@ export class TaskService {
     { id, limit, cursor }: { id: string; limit: number; cursor?: string | undefined },
   ): Promise<Page<TaskActivity>> {
     const { store, cursors, writer } = this.#deps;
-    const { row } = await writer.find(context, id);
+    const { row } = await writer.require(context, id);
     const bind = ["task.activity", row.tenant_id, context.actor.principalId, row.id];
-    const before = cursors.open(cursor, bind)?.[0];
+    const before = cursors.decode(cursor, bind)?.[0];
     const rows = await new TaskStore(store.db).activity(
       row.tenant_id,
       row.id,
@@ -231,40 +249,41 @@ export class TaskService {
     return cursors.page(rows, limit, bind, ({ version }) => [version], presentActivity);
   }
 
-  /** Removes a deleted task for good, unless it was restored or deleted anew meanwhile. */
+  /** Permanently deletes a deleted task, unless it was restored or deleted again in the meantime. */
   async purge(tenantId: string, taskId: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const tasks = new TaskStore(tx.db);
       const row = await tasks.find(tenantId, taskId);
-      if (row === undefined || row.deleted_at === null || row.deleted_with !== row.id) return;
-      if (Date.parse(row.deleted_at) + UNDO_MS > this.#deps.clock.now()) return;
+      if (row === undefined || row.deleted_at === null || row.deletion_root_id !== row.id) return;
+      if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
       await tasks.purge(tenantId, (await tasks.deletedWith(tenantId, taskId)).map(({ id }) => id));
     });
   }
 
-  /** Removes the tasks of a purged room, batch by batch; its prefix and numbers stay taken. */
+  /** Permanently deletes the tasks of a purged room in batches, and finally their numbering. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     for (let ids = [""]; ids.length > 0;) {
       ids = await this.#deps.store.write(async (tx) => {
         const tasks = new TaskStore(tx.db);
         const found = await tasks.idsIn(tenantId, roomId, PURGE_BATCH);
         await tasks.purge(tenantId, found);
+        if (found.length === 0) await tasks.removeRoom(tenantId, roomId);
         return found;
       });
     }
   }
 }
 
-function checkMayDelete(actor: Actor, { row, entry }: Grip): void {
-  if (row.created_by === actor.principalId || isAtLeast(ROOM_ROLES, entry.role ?? "observer", "moderator")) return;
-  throw new Fault("forbidden", "Tasks of others are deleted and restored by moderators of the room");
+function assertCanDelete(actor: Actor, { row, grant }: LockedTask): void {
+  if (row.created_by === actor.principalId || isAtLeast(ROOM_ROLES, grant.role ?? "observer", "moderator")) return;
+  throw new Fault("forbidden", "Deleting and restoring tasks of others requires a moderator of the room");
 }
 
-/** `in ()` is no SQL, and a filter with no values filters nothing. */
+/** `in ()` is not valid SQL, and a filter without values matches everything. */
 function nonEmpty<Item>(values: readonly Item[] | undefined): readonly Item[] | undefined {
   return values === undefined || values.length === 0 ? undefined : values;
 }
 
-function normal(time: string | undefined): string | undefined {
+function normalizeTime(time: string | undefined): string | undefined {
   return time === undefined ? undefined : iso(Date.parse(time));
 }

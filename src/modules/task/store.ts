@@ -1,15 +1,13 @@
 // SQL of tasks, their relations and activity, and of the numbering of rooms.
 import { type Kysely, sql } from "kysely";
-import { areFew, isOfTenant, picked, type Which } from "@/ports/list.ts";
-import type { CursorKey } from "@/core/page.ts";
-import { contains } from "@/ports/like.ts";
+import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { isInSeenRoom, type Reader, roomsInReach } from "@/modules/room/mod.ts";
+import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
 import type { RelationKind, Sort } from "./schema.ts";
-import { NEVER } from "./sort.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "./tables.ts";
 
-export type TaskFilter = {
+type TaskFilter = {
   roomId?: readonly string[] | undefined;
   assigneeId?: readonly string[] | undefined;
   unassigned?: boolean | undefined;
@@ -29,17 +27,21 @@ export type TaskFilter = {
 
 type Db = Kysely<TaskTables>;
 
-/** What tasks are ordered by when by due date; word for word as in their index. */
-const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(NEVER)})`;
+/** Later than every date, so that tasks without a due date sort last. */
+const MAX_DATE = "9999-12-31T23:59:59.999Z";
 
-/** Filters with few tasks each, which an index of their own finds. */
+/** Sort expression of the due date, exactly as in its index. */
+const dueOrder = sql<string>`coalesce(task.due_at, ${sql.lit(MAX_DATE)})`;
+
+/** Selective filters, each with an index of its own. */
 const NARROW = ["roomId", "assigneeId", "parentId", "sourceMessageId"] as const;
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
 );
-const byKey = prepared((db: Db, value: Param<{ tenantId: string; key: string }>) =>
+const byRoomAndKey = prepared((db: Db, value: Param<{ tenantId: string; roomId: string; key: string }>) =>
   db.selectFrom("task").selectAll().where("tenant_id", "=", value("tenantId")).where("key", "=", value("key"))
+    .where("room_id", "=", value("roomId"))
 );
 
 export class TaskStore {
@@ -53,28 +55,39 @@ export class TaskStore {
     return byId.first(this.#db, { tenantId, id });
   }
 
-  findByKey(tenantId: string, key: string): Promise<TaskRow | undefined> {
-    return byKey.first(this.#db, { tenantId, key });
+  findInRoom(tenantId: string, roomId: string, key: string): Promise<TaskRow | undefined> {
+    return byRoomAndKey.first(this.#db, { tenantId, roomId, key });
   }
 
-  /** Takes the next number of a room; `undefined` while the room has no prefix. */
+  /** Tasks with a key in rooms visible to the reader, deleted ones last. */
+  findByKey(tenantId: string, reader: Reader, key: string, limit: number): Promise<TaskRow[]> {
+    return this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
+      .where("task.key", "=", key).where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader))
+      .orderBy(sql`task.deleted_at is not null`).limit(limit).execute();
+  }
+
+  /** Allocates the next task number of a room; `undefined` if the room has no prefix yet. */
   takeNumber(tenantId: string, roomId: string): Promise<TaskRoomRow | undefined> {
     return this.#db.updateTable("task_room").set(({ eb }) => ({ last_number: eb("last_number", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).returningAll().executeTakeFirst();
   }
 
-  /** Prefixes of rooms that begin so. */
-  async prefixes(tenantId: string, stem: string): Promise<string[]> {
-    const rows = await this.#db.selectFrom("task_room").select("prefix").where("tenant_id", "=", tenantId)
-      .where("prefix", "like", `${stem}%`).execute();
+  /** Prefixes starting with `stem`, of rooms visible to the reader. */
+  async prefixes(tenantId: string, reader: Reader, stem: string): Promise<string[]> {
+    const rows = await this.#db.selectFrom("task_room").select("prefix").where("task_room.tenant_id", "=", tenantId)
+      .where("prefix", "like", `${stem}%`).where(isInVisibleRoom(this.#db, tenantId, "task_room.room_id", reader))
+      .execute();
     return rows.flatMap(({ prefix }) => prefix ?? []);
   }
 
-  /** Gives a room its prefix; false when the prefix is taken or the room has one. */
-  async addRoom(row: TaskRoomRow): Promise<boolean> {
-    const added = await this.#db.insertInto("task_room").values(row).onConflict((conflict) => conflict.doNothing())
-      .returning("room_id").execute();
-    return added.length > 0;
+  /** Stores the prefix of a room that has none. */
+  async addRoom(row: TaskRoomRow): Promise<void> {
+    await this.#db.insertInto("task_room").values(row).execute();
+  }
+
+  /** Deletes the numbering of a purged room. */
+  async removeRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#db.deleteFrom("task_room").where("tenant_id", "=", tenantId).where("room_id", "=", roomId).execute();
   }
 
   async add(row: TaskRow): Promise<void> {
@@ -82,7 +95,7 @@ export class TaskStore {
     await this.#addTags(row);
   }
 
-  /** Writes the whole row; labels and assignees follow when they changed. */
+  /** Writes the whole row, and labels and assignees if they changed. */
   async put(before: TaskRow, row: TaskRow): Promise<void> {
     await this.#db.updateTable("task").set(row).where("tenant_id", "=", row.tenant_id).where("id", "=", row.id)
       .execute();
@@ -111,7 +124,7 @@ export class TaskStore {
     limit: number,
   ): Promise<TaskRow[]> {
     let query = this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
-      .where(isInSeenRoom(this.#db, tenantId, "task.room_id", reader))
+      .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader))
       .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
     if (filter.roomId !== undefined) query = query.where("task.room_id", "in", filter.roomId);
     if (filter.status !== undefined) query = query.where("task.status", "in", filter.status);
@@ -122,7 +135,7 @@ export class TaskStore {
     }
     if (filter.createdBy !== undefined) query = query.where("task.created_by", "in", filter.createdBy);
     if (filter.unassigned !== undefined) {
-      // Said in the query itself: as a value to come it would not show that the index of such tasks serves.
+      // A literal: with a parameter, the planner cannot prove that the partial index applies.
       query = query.where("task.assignee_ids_json", filter.unassigned ? "=" : "<>", sql.lit("[]"));
     }
     if (filter.parentId !== undefined) query = query.where("task.parent_id", "=", filter.parentId);
@@ -143,26 +156,28 @@ export class TaskStore {
     if (label !== undefined) {
       const labelled = this.#db.selectFrom("task_label").select("task_label.task_id")
         .where("task_label.tenant_id", "=", tenantId).where("task_label.label", "in", label);
-      query = await areFew(labelled)
+      query = await isSmallResult(labelled)
         ? query.where("task.id", "in", labelled)
         : query.where(({ exists, ref }) => exists(labelled.where("task_label.task_id", "=", ref("task.id"))));
     }
-    // In order, whoever sees little of the tenant would pass by nearly all of its tasks.
+    // For readers with few rooms, a scan in sort order would skip nearly all tasks of the tenant.
     const isWide = NARROW.every((name) => filter[name] === undefined);
     if (isWide) {
-      const near = this.#db.selectFrom(roomsInReach(this.#db, tenantId, reader).as("reach"))
+      const near = this.#db.selectFrom(visibleRoomIds(this.#db, tenantId, reader).as("reach"))
         .innerJoin("task as near", "near.room_id", "reach.id").select("near.id").where("near.tenant_id", "=", tenantId);
-      if (await areFew(near)) query = query.where("task.id", "in", near);
+      if (await isSmallResult(near)) query = query.where("task.id", "in", near);
     }
     if (q !== undefined) {
-      query = query.where(({ or }) => or(["title", "description", "key"].map((name) => contains(`task.${name}`, q))));
+      query = query.where(({ or }) =>
+        or(["title", "description", "key"].map((name) => containsText(`task.${name}`, q)))
+      );
     }
     const direction = sort.startsWith("-") ? "desc" : "asc";
     const columns = sortColumns(sort);
     if (after !== undefined) {
       const comparison = sql.raw(direction === "desc" ? "<" : ">");
       query = query.where(sql<boolean>`(${sql.join(columns)}) ${comparison} (${sql.join(after)})`);
-      // SQLite finds the place in an index by columns, but not by an expression that is compared with others at once.
+      // In a row comparison, SQLite seeks in an index by columns only, not by an expression.
       if (isWide && columns[0] === dueOrder) query = query.where(sql<boolean>`${dueOrder} ${comparison}= ${after[0]}`);
     }
     for (const column of columns) query = query.orderBy(column, direction);
@@ -170,22 +185,22 @@ export class TaskStore {
   }
 
   /** Tasks that are not deleted. */
-  async live(tenantId: string, which: Which): Promise<TaskRow[]> {
+  async findUndeleted(tenantId: string, which: RowSelection): Promise<TaskRow[]> {
     const query = this.#db.selectFrom("task").selectAll().where("deleted_at", "is", null);
-    return await picked(query, tenantId, which);
+    return await selectRows(query, tenantId, which);
   }
 
-  /** Tasks next to a position of the board, nearest first; deleted ones count, for they may come back. */
+  /** Tasks next to a position of the board, nearest first, including deleted ones, which may be restored. */
   neighbours(
     tenantId: string,
     roomId: string,
     side: "<" | ">",
     position: string,
-    besides: string,
+    exceptId: string,
     limit: number,
   ): Promise<TaskRow[]> {
     return this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
-      .where("position", side, position).where("id", "<>", besides)
+      .where("position", side, position).where("id", "<>", exceptId)
       .orderBy("position", side === "<" ? "desc" : "asc").limit(limit).execute();
   }
 
@@ -201,9 +216,9 @@ export class TaskStore {
       .where("parent_id", "in", parentIds).where("deleted_at", "is", null).orderBy("position").orderBy("id").execute();
   }
 
-  /** The tasks that went when `id` was deleted, itself included. */
+  /** The tasks that were deleted together with `id`, itself included. */
   deletedWith(tenantId: string, id: string): Promise<TaskRow[]> {
-    return this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("deleted_with", "=", id)
+    return this.#db.selectFrom("task").selectAll().where("tenant_id", "=", tenantId).where("deletion_root_id", "=", id)
       .orderBy("id").execute();
   }
 
@@ -232,7 +247,7 @@ export class TaskStore {
     return Number(row.n);
   }
 
-  /** Adds both sides of a relation; false when it was there. */
+  /** Inserts both sides of a relation; false if it exists. */
   async addRelation(rows: readonly RelationRow[]): Promise<boolean> {
     const added = await this.#db.insertInto("task_relation").values(rows)
       .onConflict((conflict) => conflict.doNothing()).returning("task_id").execute();
@@ -246,18 +261,20 @@ export class TaskStore {
     return removed.length > 0;
   }
 
-  /** Whether `to` can be reached from `from` along relations of one kind; those of deleted tasks count. */
-  async leadsTo(tenantId: string, kind: RelationKind, from: string, to: string): Promise<boolean> {
+  /**
+   * Whether `to` can be reached from `from` along relations of one kind, including those of deleted tasks. With a `reader`,
+   * only through tasks in rooms visible to it, because a refusal would disclose the others.
+   */
+  async leadsTo(tenantId: string, kind: RelationKind, from: string, to: string, reader?: Reader): Promise<boolean> {
+    let steps = this.#db.selectFrom("task_relation").innerJoin("task", "task.id", "task_relation.other_id")
+      .select("task_relation.other_id as id").where("task_relation.tenant_id", "=", tenantId)
+      .where("task_relation.kind", "=", kind);
+    if (reader !== undefined) steps = steps.where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader));
     const found = await this.#db.withRecursive(
       "reached(id)",
-      (db) =>
-        db.selectFrom("task_relation").select("other_id as id").where("tenant_id", "=", tenantId)
-          .where("task_id", "=", from).where("kind", "=", kind)
-          .union(
-            db.selectFrom("task_relation").innerJoin("reached", "reached.id", "task_relation.task_id")
-              .select("task_relation.other_id as id").where("task_relation.tenant_id", "=", tenantId)
-              .where("task_relation.kind", "=", kind),
-          ),
+      () =>
+        steps.where("task_relation.task_id", "=", from)
+          .union(steps.innerJoin(sql<{ id: string }>`reached`.as("reached"), "reached.id", "task_relation.task_id")),
     ).selectFrom("reached").select("id").where("id", "=", to).limit(1).executeTakeFirst();
     return found !== undefined;
   }
@@ -272,7 +289,7 @@ export class TaskStore {
     return (before === undefined ? query : query.where("version", "<", before)).execute();
   }
 
-  /** Removes tasks for good with all that hangs on them; subtasks that are left stand alone. */
+  /** Permanently deletes tasks with their dependents; remaining subtasks become top-level tasks. */
   async purge(tenantId: string, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await this.#removeTags(tenantId, ids);
@@ -281,7 +298,7 @@ export class TaskStore {
     await this.#db.deleteFrom("task_activity").where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
     await this.#db.updateTable("task").set({ parent_id: null }).where("tenant_id", "=", tenantId)
       .where("parent_id", "in", ids).where("id", "not in", ids).execute();
-    await this.#db.deleteFrom("task").where(isOfTenant(tenantId)).where("id", "in", ids).execute();
+    await this.#db.deleteFrom("task").where(tenantIsUnindexed(tenantId)).where("id", "in", ids).execute();
   }
 
   async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {
@@ -291,14 +308,15 @@ export class TaskStore {
   }
 
   async #addTags(row: TaskRow): Promise<void> {
-    const of = { tenant_id: row.tenant_id, task_id: row.id };
-    const people: string[] = JSON.parse(row.assignee_ids_json);
+    const key = { tenant_id: row.tenant_id, task_id: row.id };
+    const assignees: string[] = JSON.parse(row.assignee_ids_json);
     const labels: string[] = JSON.parse(row.labels_json);
-    if (people.length > 0) {
-      await this.#db.insertInto("task_assignee").values(people.map((id) => ({ ...of, principal_id: id }))).execute();
+    if (assignees.length > 0) {
+      await this.#db.insertInto("task_assignee").values(assignees.map((id) => ({ ...key, principal_id: id })))
+        .execute();
     }
     if (labels.length > 0) {
-      await this.#db.insertInto("task_label").values(labels.map((label) => ({ ...of, label }))).execute();
+      await this.#db.insertInto("task_label").values(labels.map((label) => ({ ...key, label }))).execute();
     }
   }
 
@@ -306,6 +324,25 @@ export class TaskStore {
     for (const table of ["task_assignee", "task_label"] as const) {
       await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("task_id", "in", ids).execute();
     }
+  }
+}
+
+/** The cursor of a row: the values of its sort columns. */
+export function sortKey(sort: Sort, row: TaskRow): CursorKey {
+  switch (sort) {
+    case "position":
+      return [row.room_id, row.position, row.id];
+    case "dueAt":
+    case "-dueAt":
+      return [row.due_at ?? MAX_DATE, row.id];
+    case "priority":
+    case "-priority":
+      return [row.priority, row.id];
+    case "createdAt":
+    case "-createdAt":
+      return [row.created_at, row.id];
+    default:
+      return [row.updated_at, row.id];
   }
 }
 

@@ -1,4 +1,4 @@
-// The rows of tasks, as made by migration 0008.
+// Rows of tasks, their relations and activity.
 import type { RoomTables } from "@/modules/room/mod.ts";
 import type { ActivityType, RelationKind, STATUSES } from "./schema.ts";
 
@@ -11,7 +11,7 @@ export type TaskRow = {
   description: string | null;
   status: (typeof STATUSES)[number];
   is_open: number;
-  /** Place in `PRIORITIES`. */
+  /** Index in `PRIORITIES`. */
   priority: number;
   assignee_ids_json: string;
   labels_json: string;
@@ -34,8 +34,8 @@ export type TaskRow = {
   created_at: string;
   updated_at: string;
   deleted_at: string | null;
-  /** The task whose deletion took this one along. */
-  deleted_with: string | null;
+  /** The task whose deletion also deleted this one. */
+  deletion_root_id: string | null;
 };
 
 export type TaskRoomRow = { tenant_id: string; room_id: string; prefix: string | null; last_number: number };

@@ -1,19 +1,19 @@
-// Trees of tasks: how deep, how large, and never in a circle.
+// Trees of tasks: bounded in depth and size, and without cycles.
 import { Fault } from "@/core/fault.ts";
-import { resolve } from "./key.ts";
+import { resolveTaskInRoom } from "./key.ts";
 import { DEPTH_MAX, TREE_MAX } from "./schema.ts";
 import type { TaskStore } from "./store.ts";
 import type { TaskRow } from "./tables.ts";
 
-/** The parent somebody named for a task of a room; throws when it does not fit. `child` is absent for a task being made. */
+/** Resolves the parent for a task of a room, and throws unless it is allowed. `child` is absent for a new task. */
 export async function checkParent(
   tasks: TaskStore,
   room: { tenant_id: string; id: string },
   ref: string,
   child?: TaskRow,
 ): Promise<TaskRow> {
-  const parent = await resolve(tasks, room.tenant_id, ref);
-  if (parent === undefined || parent.room_id !== room.id || parent.deleted_at !== null) {
+  const parent = await resolveTaskInRoom(tasks, room, ref);
+  if (parent === undefined || parent.deleted_at !== null) {
     throw new Fault("validation_failed", `/parentId: no task ${ref} in the room`, {
       errors: [{ pointer: "/parentId", code: "not_found", detail: `No task ${ref} in the room` }],
     });
@@ -24,7 +24,7 @@ export async function checkParent(
   }
   const below = child === undefined ? { rows: [], depth: 1 } : await descendants(tasks, child);
   if (above.length + 1 + below.depth > DEPTH_MAX) {
-    throw new Fault("validation_failed", `/parentId: subtasks go ${DEPTH_MAX} levels deep at most`);
+    throw new Fault("validation_failed", `/parentId: subtasks can be nested at most ${DEPTH_MAX} levels deep`);
   }
   const whole = await descendants(tasks, above.at(-1) ?? parent);
   if (whole.rows.length + 1 + below.rows.length + 1 > TREE_MAX) {
@@ -33,18 +33,18 @@ export async function checkParent(
   return parent;
 }
 
-/** Throws when a tree has become deeper or larger than trees may be, as by subtasks that came back. */
+/** Throws if the tree of a task exceeds the limits, as after subtasks were restored. */
 export async function checkTree(tasks: TaskStore, row: TaskRow): Promise<void> {
   const above = await ancestors(tasks, row);
   const { depth } = await descendants(tasks, row);
   if (above.length + depth > DEPTH_MAX) {
-    throw new Fault("limit_reached", `Subtasks go ${DEPTH_MAX} levels deep at most`);
+    throw new Fault("limit_reached", `Subtasks can be nested at most ${DEPTH_MAX} levels deep`);
   }
   const whole = await descendants(tasks, above.at(-1) ?? row);
   if (whole.rows.length + 1 > TREE_MAX) throw tooLarge();
 }
 
-/** All subtasks at every level, parents before children, and how many levels there are, the task's own included. */
+/** Subtasks of all levels, parents before children, and the number of levels including that of the task itself. */
 export async function descendants(tasks: TaskStore, root: TaskRow): Promise<{ rows: TaskRow[]; depth: number }> {
   const rows: TaskRow[] = [];
   let level = await tasks.children(root.tenant_id, [root.id]);
@@ -57,7 +57,7 @@ export async function descendants(tasks: TaskStore, root: TaskRow): Promise<{ ro
 }
 
 function tooLarge(): Fault {
-  return new Fault("limit_reached", `A task has at most ${TREE_MAX} tasks in its tree`);
+  return new Fault("limit_reached", `A task tree has at most ${TREE_MAX} tasks`);
 }
 
 async function ancestors(tasks: TaskStore, row: TaskRow): Promise<TaskRow[]> {

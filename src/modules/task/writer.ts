@@ -1,41 +1,41 @@
-// Every change of a task goes through here: rights, the room's lock, then row, activity, events and jobs in one transaction.
-import { type Clock, iso } from "@/core/clock.ts";
+// Loads tasks for reading and for update, and writes every change: row, activity, events and jobs in one transaction.
+import { type Clock, HOUR_MS, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
+import { changesBetween, shorten } from "@/core/event_data.ts";
 import type { NotificationDraft, Notify } from "@/modules/notification/mod.ts";
-import type { Entry, RoomGate } from "@/modules/room/mod.ts";
+import type { RoomAccess, RoomGrant } from "@/modules/room/mod.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { resolve } from "./key.ts";
-import { lockRoom } from "./lock.ts";
-import type { TaskPeople } from "./people.ts";
+import { resolveTask } from "./key.ts";
+import type { TaskAssignees } from "./assignees.ts";
 import { assigneesOf, presentTask } from "./presenter.ts";
-import { type ActivityType, OPEN_MAX, type Task } from "./schema.ts";
-import { entryOf, SEARCH_KIND } from "./searchable.ts";
+import { type ActivityType, LONG_FIELDS, OPEN_MAX, type Task } from "./schema.ts";
+import { SEARCH_KIND, searchEntryOf } from "./searchable.ts";
 import { TaskStore } from "./store.ts";
 import type { TaskRow, TaskTables } from "./tables.ts";
 
-/** How long before the due date its assignees are reminded. */
-export const REMINDER_LEAD_MS = 3_600_000;
-/** Fields of a task that are consequences, not changes of their own. */
+/** Assignees are reminded this long before the due date. */
+export const REMINDER_LEAD_MS = HOUR_MS;
+/** Fields that follow from others and are not listed as changes. */
 const DERIVED: ReadonlySet<string> = new Set(["version", "updatedAt", "completedAt", "nextTaskId"]);
-/** Texts too long to be kept in the activity. */
-const LONG: ReadonlySet<string> = new Set(["description", "metadata"]);
+/** A stream without events: its lock serializes changes of relations, which span rooms, so that no two close a cycle. */
+const RELATIONS_LOCK = "task:relations";
 
 type Deps = {
   store: Store<TaskTables>;
   clock: Clock;
-  gate: RoomGate;
-  people: TaskPeople;
+  roomAccess: RoomAccess;
+  assignees: TaskAssignees;
   notify: Notify;
-  /** Absent = tasks are not found by search. */
+  /** Absent if search is off. */
   index?: Pick<SearchIndex, "put" | "remove"> | undefined;
 };
 
-/** A task held for a change: nobody else changes tasks of its room until the transaction ends. */
-export type Grip = { tx: Transaction<TaskTables>; tasks: TaskStore; row: TaskRow; entry: Entry };
+/** A task read under the lock of its room: until the commit, no other transaction changes tasks of the room. */
+export type LockedTask = { tx: Transaction<TaskTables>; tasks: TaskStore; row: TaskRow; grant: RoomGrant };
 
 export class TaskWriter {
   readonly #deps: Deps;
@@ -44,63 +44,61 @@ export class TaskWriter {
     this.#deps = deps;
   }
 
-  /** A task the caller may meet with the rights of the running operation; a deleted one only when that is asked for. */
-  async find(
+  /** Finds a task by id or key; throws unless the caller has the access that the operation requires in its room. */
+  async require(
     context: Context,
     ref: string,
     which: "live" | "deleted" = "live",
-  ): Promise<{ row: TaskRow; entry: Entry }> {
-    const row = await resolve(new TaskStore(this.#deps.store.db), context.actor.tenantId, ref);
-    const absent = new Fault("not_found", "No such task, or not visible to the caller");
-    if (row === undefined || await this.#deps.gate.look(context.actor, row.room_id) === undefined) throw absent;
-    const entry = await this.#deps.gate.enter(context, row.room_id);
+    tx?: Transaction<TaskTables>,
+  ): Promise<{ row: TaskRow; grant: RoomGrant }> {
+    const { roomAccess, store } = this.#deps;
+    const { db } = tx ?? store;
+    const row = await resolveTask(new TaskStore(db), context.actor, ref);
+    const absent = notVisible("task");
+    if (row === undefined || await roomAccess.find(context.actor, row.room_id, db) === undefined) throw absent;
+    const grant = await roomAccess.require(context, row.room_id, tx && { tx });
     if (row.deleted_at !== null && which === "live") throw absent;
-    return { row, entry };
+    return { row, grant };
   }
 
-  /** Runs `work` with a task held. */
-  hold<Result>(
+  /** Locks the room of a task and checks access again under the lock. */
+  async requireForUpdate(
+    tx: Transaction<TaskTables>,
     context: Context,
     ref: string,
-    work: (grip: Grip) => Promise<Result>,
     which: "live" | "deleted" = "live",
-  ): Promise<Result> {
-    return this.#deps.store.write(async (tx) => {
-      const tasks = new TaskStore(tx.db);
-      const seen = await this.find(context, ref, which);
-      await lockRoom(tx, context.actor.tenantId, seen.row.room_id);
-      const { row, entry } = await this.find(context, seen.row.id, which);
-      return await work({ tx, tasks, row, entry });
-    });
+  ): Promise<LockedTask> {
+    const { row: { id, room_id: roomId } } = await this.require(context, ref, which, tx);
+    await lockRoom(tx, context.actor.tenantId, roomId);
+    return { tx, tasks: new TaskStore(tx.db), ...await this.require(context, id, which, tx) };
   }
 
-  async add({ actor }: Context, tx: Transaction<TaskTables>, row: TaskRow): Promise<void> {
+  async add(tx: Transaction<TaskTables>, { actor }: Context, row: TaskRow): Promise<void> {
     const tasks = new TaskStore(tx.db);
     if (row.is_open === 1 && await tasks.openCount(row.tenant_id, row.room_id) >= OPEN_MAX) {
       throw new Fault("limit_reached", `A room has at most ${OPEN_MAX} open tasks`);
     }
     await tasks.add(row);
     await this.#record(tx, row, "created", actor.principalId, []);
-    const task = this.present(row);
-    await tx.emit(event(actor, row, "task.created", { task }));
-    await this.#tellAssignees(tx, actor, row, task, assigneesOf(row), []);
-    await this.#remind(tx, row);
+    const { value: task, omitted } = shorten(this.present(row), LONG_FIELDS);
+    await tx.emit(event(actor, row, "task.created", { task, omitted }));
+    await this.#notifyAssignees(tx, actor, row, assigneesOf(row), []);
+    await this.#scheduleReminder(tx, row);
     await this.#index(row);
   }
 
-  /** Writes what changed between two states of a task; the same row comes back when nothing did. */
+  /** Writes the difference between two states of a task; returns `before` if there is none. */
   async save(
-    { actor }: Context,
     tx: Transaction<TaskTables>,
+    { actor }: Context,
     before: TaskRow,
     changed: TaskRow,
     type: ActivityType = "updated",
     extra: readonly string[] = [],
   ): Promise<TaskRow> {
     const [was, is] = [this.present(before), this.present(changed)];
-    const changes = changesBetween(was, is);
-    const fields = [...changes.map(({ field }) => field), ...extra];
-    if (fields.length === 0) return before;
+    const changes = diffTasks(was, is);
+    if (changes.length === 0 && extra.length === 0) return before;
     const row: TaskRow = { ...changed, version: before.version + 1, updated_at: iso(this.#deps.clock.now()) };
     const tasks = new TaskStore(tx.db);
     if (row.is_open === 1 && before.is_open === 0 && await tasks.openCount(row.tenant_id, row.room_id) >= OPEN_MAX) {
@@ -109,37 +107,41 @@ export class TaskWriter {
     await tasks.put(before, row);
     const isCompleted = is.status === "done" && was.status !== "done";
     await this.#record(tx, row, type === "updated" && isCompleted ? "completed" : type, actor.principalId, changes);
-    const task = this.present(row);
+    const ids = { taskId: row.id, roomId: row.room_id };
+    const { changes: published, omitted } = changesBetween(was, this.present(row));
     await tx.emit(
       type === "deleted"
-        ? event(actor, row, "task.deleted", { taskId: row.id, key: row.key, roomId: row.room_id })
-        : event(actor, row, isCompleted ? "task.completed" : "task.updated", { task, changed: fields }),
+        ? event(actor, row, "task.deleted", { ...ids, key: row.key })
+        : event(actor, row, isCompleted ? "task.completed" : "task.updated", {
+          ...ids,
+          changes: published,
+          omitted: [...omitted, ...extra],
+        }),
     );
     const added = is.assigneeIds.filter((id) => !was.assigneeIds.includes(id));
-    await this.#tellAssignees(
+    await this.#notifyAssignees(
       tx,
       actor,
       row,
-      task,
       added,
       was.assigneeIds.filter((id) => !is.assigneeIds.includes(id)),
     );
-    if (row.due_at !== before.due_at || row.is_open > before.is_open) await this.#remind(tx, row);
+    if (row.due_at !== before.due_at || row.is_open > before.is_open) await this.#scheduleReminder(tx, row);
     await this.#index(row);
     return row;
   }
 
-  /** Reminds the assignees of a task that is still due then, once for each due date. */
-  async announceDue(tenantId: string, taskId: string, dueAt: string): Promise<void> {
+  /** Reminds the assignees of an open task whose due date is unchanged, once for each due date. */
+  async notifyDue(tenantId: string, taskId: string, dueAt: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const row = await new TaskStore(tx.db).find(tenantId, taskId);
       if (row === undefined || row.due_at !== dueAt || row.is_open === 0) return;
-      const principalIds = await this.#deps.people.addressed(tenantId, assigneesOf(row), row.room_id);
+      const principalIds = await this.#deps.assignees.notifiable(tx, tenantId, assigneesOf(row), row.room_id);
       await this.#deps.notify({
-        ...noticeOf(row),
+        ...notificationOf(row),
         kind: "task_due",
         principalIds,
-        // The job may run more than once; a notification of the same source is made once.
+        // The job may run more than once; there is one notification for each source.
         source: `task.due:${taskId}:${dueAt}`,
       });
     });
@@ -163,35 +165,48 @@ export class TaskWriter {
       id: newId("act"),
       type,
       actor_id: actorId,
-      changes_json: JSON.stringify(changes.map((change) => LONG.has(change.field) ? { field: change.field } : change)),
+      changes_json: JSON.stringify(
+        changes.map((change) =>
+          (LONG_FIELDS as readonly string[]).includes(change.field) ? { field: change.field } : change
+        ),
+      ),
       at: row.updated_at,
     });
   }
 
-  /** Those who came or went hear it on their own stream: who came unless the room mutes them, who went if they see it still. */
-  async #tellAssignees(
+  /**
+   * Publishes a change of assignees, also on their own streams: to new ones unless the room mutes them, to former ones if they
+   * still see the room.
+   */
+  async #notifyAssignees(
     tx: Transaction<TaskTables>,
     actor: Context["actor"],
     row: TaskRow,
-    task: Task,
     added: readonly string[],
     removed: readonly string[],
   ): Promise<void> {
     if (added.length === 0 && removed.length === 0) return;
-    const assigned = event(actor, row, "task.assigned", { task, added, removed });
-    const stillThere = await this.#deps.people.seeing(row.tenant_id, removed, row.room_id);
-    const addressed = await this.#deps.people.addressed(row.tenant_id, added, row.room_id);
+    const assigned = event(actor, row, "task.assigned", {
+      taskId: row.id,
+      key: row.key,
+      roomId: row.room_id,
+      title: row.title,
+      added,
+      removed,
+    });
+    const formerViewers = await this.#deps.assignees.filterViewers(tx, row.tenant_id, removed, row.room_id);
+    const notifiable = await this.#deps.assignees.notifiable(tx, row.tenant_id, added, row.room_id);
     await tx.emit(
       assigned,
-      ...[...addressed, ...stillThere].map((id) => ({ ...assigned, stream: principalStream(id) })),
+      ...[...notifiable, ...formerViewers].map((id) => ({ ...assigned, stream: principalStream(id) })),
     );
-    const others = addressed.filter((id) => id !== actor.principalId);
+    const others = notifiable.filter((id) => id !== actor.principalId);
     if (others.length > 0) {
-      await this.#deps.notify({ ...noticeOf(row), kind: "task_assigned", principalIds: others, actor });
+      await this.#deps.notify({ ...notificationOf(row), kind: "task_assigned", principalIds: others, actor });
     }
   }
 
-  async #remind(tx: Transaction<TaskTables>, row: TaskRow): Promise<void> {
+  async #scheduleReminder(tx: Transaction<TaskTables>, row: TaskRow): Promise<void> {
     const now = this.#deps.clock.now();
     if (row.is_open === 0 || row.due_at === null) return;
     const dueAt = Date.parse(row.due_at);
@@ -206,14 +221,24 @@ export class TaskWriter {
   }
 
   async #index(row: TaskRow): Promise<void> {
-    if (row.deleted_at === null) await this.#deps.index?.put(entryOf(row));
+    if (row.deleted_at === null) await this.#deps.index?.put(searchEntryOf(row));
     else await this.#deps.index?.remove(row.tenant_id, SEARCH_KIND, [row.id]);
   }
 }
 
+/** Locks the tasks of a room until the commit. Their events need the lock of the room's stream anyway. */
+export async function lockRoom(tx: Transaction<TaskTables>, tenantId: string, roomId: string): Promise<void> {
+  await tx.reserve(tenantId, roomStream(roomId), 0);
+}
+
+/** Locks the relations of a tenant; to be acquired before rooms. */
+export async function lockRelations(tx: Transaction<TaskTables>, tenantId: string): Promise<void> {
+  await tx.reserve(tenantId, RELATIONS_LOCK, 0);
+}
+
 type Change = { field: string; from?: unknown; to?: unknown };
 
-function changesBetween(was: Task, is: Task): Change[] {
+function diffTasks(was: Task, is: Task): Change[] {
   const after: Readonly<Record<string, unknown>> = is;
   return Object.entries(was).flatMap(([field, from]) => {
     const to = after[field];
@@ -225,7 +250,7 @@ function event(actor: Context["actor"], row: TaskRow, type: string, data: unknow
   return { tenantId: row.tenant_id, stream: roomStream(row.room_id), type, actor, data };
 }
 
-function noticeOf(row: TaskRow): Omit<NotificationDraft, "kind" | "principalIds"> {
+function notificationOf(row: TaskRow): Omit<NotificationDraft, "kind" | "principalIds"> {
   return {
     tenantId: row.tenant_id,
     roomId: row.room_id,

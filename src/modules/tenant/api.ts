@@ -1,18 +1,20 @@
-// Operations on the caller's own tenant; there is no way to name another.
+// Operations on the caller's own tenant; no operation accepts another one.
 import { z } from "@zod/zod";
-import type { Module } from "@/core/module.ts";
+import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation } from "@/core/operation.ts";
 import { Tenant, TenantUpdate } from "./schema.ts";
 import type { TenantService } from "./service.ts";
 
-/** The tenant module. */
-export function tenantModule(tenants: TenantService): Module {
+/** The API of tenants. */
+export function tenantApi(tenants: TenantService): ModuleApi {
   return {
-    name: "tenant",
+    tags: {
+      tenant: "The caller's tenant: its name and settings, such as allowed origins.",
+    },
     operations: [
       defineOperation({
         name: "tenant.read",
-        summary: "Read the caller's tenant",
+        summary: "Get the caller's tenant",
         access: { scope: "tenant.read" },
         http: { method: "GET", path: "/v1/collaboration/tenant", status: 200 },
         input: z.strictObject({}),
@@ -21,7 +23,7 @@ export function tenantModule(tenants: TenantService): Module {
       }),
       defineOperation({
         name: "tenant.update",
-        summary: "Change the caller's tenant",
+        summary: "Update the caller's tenant",
         access: { scope: "tenant.manage", tenant: "admin" },
         http: { method: "PATCH", path: "/v1/collaboration/tenant", status: 200, ifMatch: "version" },
         input: TenantUpdate,

@@ -1,12 +1,11 @@
-// Origins that tenants let in for their own pages. All of them in memory: a preflight tells nothing but its origin, and strangers
-// send any number of those.
+// Browser origins that tenants allow. All are in memory: a preflight carries no token, and anyone can send many of them.
 import type { Clock } from "@/core/clock.ts";
 import { logOf } from "@/core/log.ts";
-import type { TenantOrigins } from "@/core/origin.ts";
+import type { TenantOrigins } from "@/core/request.ts";
 import type { Store } from "@/ports/store.ts";
 import { TenantStore, type TenantTables } from "./store.ts";
 
-/** How old the lists may be where the signal of a change was lost. */
+/** Maximum age of the lists, in case the signal of a change was lost. */
 const STALE_MS = 30_000;
 const RETRY_MS = 1000;
 
@@ -16,43 +15,43 @@ type Deps = { store: Store<TenantTables>; clock: Clock };
 
 export class OriginList implements TenantOrigins {
   readonly #deps: Deps;
-  #tenantsOf: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  #tenantsByOrigin: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   #staleAt = -Infinity;
-  #reading = Promise.resolve();
-  #next: Promise<void> | undefined;
+  #reloading = Promise.resolve();
+  #queuedReload: Promise<void> | undefined;
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
   get isEmpty(): boolean {
-    return this.#tenantsOf.size === 0;
+    return this.#tenantsByOrigin.size === 0;
   }
 
-  has(origin: string): boolean {
+  isAllowedByAny(origin: string): boolean {
     if (this.#deps.clock.now() >= this.#staleAt) void this.reload();
-    return this.#tenantsOf.has(origin);
+    return this.#tenantsByOrigin.has(origin);
   }
 
-  isOf(tenantId: string, origin: string): boolean {
-    return this.#tenantsOf.get(origin)?.has(tenantId) ?? false;
+  isAllowed(tenantId: string, origin: string): boolean {
+    return this.#tenantsByOrigin.get(origin)?.has(tenantId) ?? false;
   }
 
   /**
-   * Reads all lists anew; never rejects, the old ones stand where the store is away. One reading after the other: one that is
-   * running may have looked before the change that is asked for, and none may overwrite what a later one saw.
+   * Reads all lists again; never rejects, and keeps the old ones if the store is unavailable. Reloads run one after another:
+   * a running one may have read before the change, and an older result must not replace a newer one.
    */
   reload(): Promise<void> {
-    return this.#next ??= this.#reading.then(() => {
-      this.#next = undefined;
-      return this.#reading = this.#read();
+    return this.#queuedReload ??= this.#reloading.then(() => {
+      this.#queuedReload = undefined;
+      return this.#reloading = this.#read();
     });
   }
 
-  /** Resolves when no reading is running. */
-  async settled(): Promise<void> {
-    await this.#next;
-    await this.#reading;
+  /** Resolves when no reload is running. */
+  async waitForReload(): Promise<void> {
+    await this.#queuedReload;
+    await this.#reloading;
   }
 
   async #read(): Promise<void> {
@@ -62,11 +61,11 @@ export class OriginList implements TenantOrigins {
       for (const { id, origins } of await new TenantStore(store.db).origins()) {
         for (const origin of origins) tenantsOf.set(origin, (tenantsOf.get(origin) ?? new Set()).add(id));
       }
-      this.#tenantsOf = tenantsOf;
+      this.#tenantsByOrigin = tenantsOf;
       this.#staleAt = clock.now() + STALE_MS;
     } catch (cause) {
       this.#staleAt = clock.now() + RETRY_MS;
-      log.warn("the origins that tenants allow could not be read", { cause: String(cause) });
+      log.warn("reading the allowed origins of tenants failed", { cause: String(cause) });
     }
   }
 }

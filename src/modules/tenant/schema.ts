@@ -1,24 +1,25 @@
-// What a tenant looks like from outside.
+// Tenants in the API.
 import { z } from "@zod/zod";
-import { patchOf } from "@/core/patch.ts";
+import { nameSchema } from "@/core/name.ts";
+import { patchSchema } from "@/core/patch.ts";
 
-/** Settings a tenant may change for itself. */
+/** Settings that admins of the tenant can change. */
 export const TenantSettings = z.strictObject({
   messageEditWindowSeconds: z.int().min(0).max(31_536_000).nullable()
-    .describe("How long after sending a message its author may edit it; null = always").default(null),
+    .describe("Seconds after sending in which its author can edit a message; null: unlimited").default(null),
 }).meta({ id: "TenantSettings" });
 export type TenantSettings = z.output<typeof TenantSettings>;
 
 const LOCAL = /^(.+\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/;
-const Origin = z.string().max(300).refine(isOrigin, "an exact origin such as https://app.example.com")
-  .overwrite(normal);
+const Origin = z.string().max(300).refine(isOrigin, "expected an exact origin such as https://app.example.com")
+  .overwrite(normalizeOrigin);
 
 export const Tenant = z.object({
   id: z.string(),
-  name: z.string(),
+  name: z.string().describe("Name of the tenant"),
   settings: TenantSettings,
   allowedOrigins: z.array(z.string())
-    .describe("Origins that browsers may call from for this tenant, besides those of the gateway's settings"),
+    .describe("Browser origins allowed for this tenant, in addition to those of the gateway"),
   version: z.int(),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
@@ -26,15 +27,18 @@ export const Tenant = z.object({
 export type Tenant = z.output<typeof Tenant>;
 
 export const TenantUpdate = z.strictObject({
-  name: z.string().trim().min(1).max(120).optional(),
-  settings: patchOf(TenantSettings).optional(),
+  name: nameSchema(120).optional().describe("New name of the tenant"),
+  settings: patchSchema(TenantSettings).optional().describe("Settings to change; absent ones are unchanged"),
   allowedOrigins: z.array(Origin).max(50).nullable().optional()
-    .describe("Exact origins, https or of this machine; null or [] = none besides those of the gateway's settings"),
-  version: z.int().min(1).optional().describe("Refuse unless this is the current version (HTTP: If-Match)"),
+    .describe("Exact origins with https, or of localhost; null or [] for none"),
+  version: z.int().min(1).optional().describe(
+    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
+      "If-Match)",
+  ),
 });
 export type TenantUpdate = z.output<typeof TenantUpdate>;
 
-/** Scheme, host and port and nothing else; plain http is for pages of the machine itself. */
+/** Only scheme, host and port; http only for localhost. */
 function isOrigin(text: string): boolean {
   const url = URL.parse(text);
   if (url === null || url.href !== `${url.origin}/` || url.hostname.includes("*")) return false;
@@ -42,6 +46,6 @@ function isOrigin(text: string): boolean {
 }
 
 /** As browsers send it. */
-function normal(text: string): string {
+function normalizeOrigin(text: string): string {
   return URL.parse(text)?.origin ?? text;
 }

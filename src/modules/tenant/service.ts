@@ -1,15 +1,15 @@
-// Tenants come to be with the first token that names them; their owners and admins may rename and tune them.
+// Tenants: created by the first token that names them, updated by their admins.
 import { type Clock, iso } from "@/core/clock.ts";
-import { Fault } from "@/core/fault.ts";
-import { checkVersion } from "@/core/patch.ts";
-import type { Store } from "@/ports/store.ts";
+import { notFound } from "@/core/fault.ts";
+import { assertVersion } from "@/core/patch.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { type Tenant, TenantSettings, type TenantUpdate } from "./schema.ts";
-import { originsOf, type TenantRow, TenantStore, type TenantTables } from "./store.ts";
+import { originsChanged, originsOf, type TenantRow, TenantStore, type TenantTables } from "./store.ts";
 
 type Deps = { store: Store<TenantTables>; clock: Clock };
 
-/** A stream that never has an event; changes of a tenant hold it, and so take turns. */
-const CHANGES = "tenant:changes";
+/** A stream without events: its lock serializes changes of a tenant. */
+const CHANGES_LOCK = "tenant:changes";
 
 export class TenantService {
   readonly #deps: Deps;
@@ -18,10 +18,10 @@ export class TenantService {
     this.#deps = deps;
   }
 
-  /** Makes sure the tenant exists; part of the caller's transaction when there is one. */
-  async ensure(tenantId: string): Promise<void> {
+  /** Creates the tenant if it does not exist. */
+  async ensure({ db }: AnyTransaction, tenantId: string): Promise<void> {
     const now = iso(this.#deps.clock.now());
-    await new TenantStore(this.#deps.store.db).add({
+    await new TenantStore(db).add({
       id: tenantId,
       name: tenantId,
       settings_json: JSON.stringify(TenantSettings.parse({})),
@@ -32,18 +32,18 @@ export class TenantService {
     });
   }
 
-  async read(tenantId: string): Promise<Tenant> {
-    const row = await new TenantStore(this.#deps.store.db).find(tenantId);
-    if (row === undefined) throw new Fault("not_found", "No such tenant");
+  async read(tenantId: string, db: AnyDatabase = this.#deps.store.db): Promise<Tenant> {
+    const row = await new TenantStore(db).find(tenantId);
+    if (row === undefined) throw notFound("tenant");
     return present(row);
   }
 
   update(tenantId: string, { version, settings, name, allowedOrigins }: TenantUpdate): Promise<Tenant> {
     return this.#deps.store.write(async (tx) => {
       const tenants = new TenantStore(tx.db);
-      await tx.reserve(tenantId, CHANGES, 0);
-      const before = await this.read(tenantId);
-      checkVersion("tenant", before.version, version);
+      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      const before = await this.read(tenantId, tx.db);
+      assertVersion("tenant", before.version, version);
       await tenants.update(tenantId, {
         ...(name === undefined ? {} : { name }),
         settings_json: JSON.stringify({ ...before.settings, ...settings }),
@@ -51,8 +51,8 @@ export class TenantService {
         version: before.version + 1,
         updated_at: iso(this.#deps.clock.now()),
       });
-      if (allowedOrigins !== undefined) tx.signal({ kind: "tenant", tenantId, id: tenantId });
-      return await this.read(tenantId);
+      if (allowedOrigins !== undefined) tx.signal(originsChanged.create(tenantId, tenantId));
+      return await this.read(tenantId, tx.db);
     });
   }
 }

@@ -1,11 +1,15 @@
 // SQL of tenants.
 import type { Kysely } from "kysely";
+import { defineSignal } from "@/core/event.ts";
+
+/** Sent when the allowed origins of a tenant changed; the id is the tenant's. */
+export const originsChanged = defineSignal("tenant");
 
 export type TenantRow = {
   id: string;
   name: string;
   settings_json: string;
-  /** Origins of pages that may call for the tenant, besides those of the settings; `null` = none. */
+  /** Browser origins that the tenant allows in addition to those of the gateway; `null` = none. */
   allowed_origins_json: string | null;
   version: number;
   created_at: string;
@@ -25,14 +29,14 @@ export class TenantStore {
     return this.#db.selectFrom("tenant").selectAll().where("id", "=", tenantId).executeTakeFirst();
   }
 
-  /** The origins of every tenant that has some. */
+  /** The origins of all tenants that have any. */
   async origins(): Promise<{ id: string; origins: string[] }[]> {
     const rows = await this.#db.selectFrom("tenant").select(["id", "allowed_origins_json"])
       .where("allowed_origins_json", "is not", null).execute();
     return rows.map((row) => ({ id: row.id, origins: originsOf(row) }));
   }
 
-  /** Adds the tenant unless it is there. */
+  /** Adds the tenant unless it exists. */
   async add(row: TenantRow): Promise<void> {
     await this.#db.insertInto("tenant").values(row).onConflict((conflict) => conflict.column("id").doNothing())
       .execute();

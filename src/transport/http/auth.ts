@@ -1,79 +1,90 @@
-// Admission: the bearer token becomes an actor, and the call is counted against its general rate.
+// Authenticates requests by bearer token, and applies the general rate limits.
 import type { Actor } from "@/core/actor.ts";
-import { writesOf } from "@/core/dispatch.ts";
+import { rateKey, writeRateKey } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Rate } from "@/core/operation.ts";
-import type { Take } from "@/ports/limiter.ts";
-import { limitKeyOf } from "./client.ts";
-import type { Exchange } from "./exchange.ts";
-import { limitHeaders } from "./headers.ts";
+import { type Rate, rateFor } from "@/core/operation.ts";
+import type { ConsumeResult } from "@/ports/limiter.ts";
+import { addressLimitKey } from "../shared/client_address.ts";
+import type { RequestContext } from "./request_context.ts";
+import { limitHeaders } from "./response.ts";
 
 /** Verifies a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
 export type Authenticate = (token: string) => Promise<Actor>;
 
-/** The general rates; absent when limits are off. */
+/** The general rates. */
 export type HttpLimits = {
-  takeGeneral: (key: string, rate: Rate) => Promise<Take>;
-  /** Every request of a principal. */
+  consumeRate: (key: string, rate: Rate) => Promise<ConsumeResult>;
+  /** Every request of a principal and its agents. */
   requests: Rate;
-  /** Those of them that write, by whatever door. */
+  /** Those of them that write. */
   writes: Rate;
   /** Failed authentications from one address. */
   unauthenticated: Rate;
+  /** Factor of the rates for services; default 1. */
+  serviceFactor?: number;
 };
 
 const BEARER = /^Bearer +([A-Za-z0-9._~+/=-]+) *$/i;
 const TOKEN_MAX_CHARS = 8192;
 
-/** Lets a request in, or throws. */
-export type Admit = (exchange: Exchange) => Promise<Actor>;
+/** Authenticates and rate-limits a request, or throws. */
+export type RequestAuthenticator = (context: RequestContext) => Promise<Actor>;
 
-/** Builds admission. */
-export function createAdmit(authenticate: Authenticate, limits: HttpLimits | undefined): Admit {
-  return async function admit(exchange) {
-    const actor = await authenticate(bearerOf(exchange.request.headers.get("Authorization")));
-    exchange.assertOrigin(actor.tenantId);
+export function createRequestAuthenticator(
+  authenticate: Authenticate,
+  limits: HttpLimits | undefined,
+): RequestAuthenticator {
+  return async function authenticateRequest(context) {
+    const actor = await authenticate(parseBearerToken(context.request.headers.get("Authorization")));
+    context.assertOrigin(actor.tenantId);
     if (limits === undefined) return actor;
-    const take = await limits.takeGeneral(`requests:${actor.tenantId}/${actor.principalId}`, limits.requests);
-    Object.assign(exchange.headers, limitHeaders(take));
-    if (!take.isAllowed) throw tooMany("Too many requests of this principal", take);
+    const rate = rateFor(actor, { human: limits.requests }, limits.serviceFactor ?? 1);
+    const limit = await limits.consumeRate(rateKey("requests", actor), rate);
+    Object.assign(context.headers, limitHeaders(limit));
+    if (!limit.isAllowed) throw rateLimited("Rate limit of this principal and its agents exceeded", limit);
     return actor;
   };
 }
 
-/** Counts a call of a public door that has a rate of its own; throws past it. */
-export async function chargeAddress(
-  exchange: Exchange,
-  door: string,
+/** Counts a call of a public route with its own rate; throws beyond it. */
+export async function consumeAddressRate(
+  context: RequestContext,
+  routeName: string,
   rate: Rate,
   limits: HttpLimits | undefined,
 ): Promise<void> {
-  const take = await limits?.takeGeneral(`${door}:${limitKeyOf(exchange.ip)}`, rate);
-  if (take?.isAllowed === false) throw tooMany("Too many of these calls from this address", take);
+  const limit = await limits?.consumeRate(`${routeName}:${addressLimitKey(context.ip)}`, rate);
+  if (limit?.isAllowed === false) throw rateLimited("Rate limit of this operation exceeded for this address", limit);
 }
 
-/** Counts a call that writes, as operations that do are counted; throws past the rate. */
-export async function chargeWrite(actor: Actor, limits: HttpLimits | undefined): Promise<void> {
-  const take = await limits?.takeGeneral(writesOf(actor), limits.writes);
-  if (take?.isAllowed === false) throw tooMany("Too many writes of this principal", take);
+/** Counts a writing call of a route, like writing operations; throws beyond the rate. */
+export async function consumeWriteRate(actor: Actor, limits: HttpLimits | undefined): Promise<void> {
+  if (limits === undefined) return;
+  const rate = rateFor(actor, { human: limits.writes }, limits.serviceFactor ?? 1);
+  const limit = await limits.consumeRate(writeRateKey(actor), rate);
+  if (!limit.isAllowed) throw rateLimited("Write rate limit of this principal and its agents exceeded", limit);
 }
 
-/** Counts a failed authentication under `/v1`; past the rate the caller hears 429 instead of 401. */
-export async function chargeRefusal(exchange: Exchange, fault: Fault, limits: HttpLimits | undefined): Promise<Fault> {
-  // The route's own path: the one that was sent may be escaped so that it does not look like it.
-  const isCounted = fault.kind.status === 401 && exchange.meter?.path.startsWith("/v1/") === true;
+/** Counts a failed authentication under `/v1`; beyond the rate the response is 429 instead of 401. */
+export async function consumeAuthFailureRate(
+  context: RequestContext,
+  fault: Fault,
+  limits: HttpLimits | undefined,
+): Promise<Fault> {
+  // The path of the route: the requested one may be percent-encoded.
+  const isCounted = fault.spec.status === 401 && context.meter?.path.startsWith("/v1/") === true;
   if (limits === undefined || !isCounted) return fault;
-  const take = await limits.takeGeneral(`unauthenticated:${limitKeyOf(exchange.ip)}`, limits.unauthenticated);
-  return take.isAllowed ? fault : tooMany("Too many failed authentications from this address", take);
+  const limit = await limits.consumeRate(`unauthenticated:${addressLimitKey(context.ip)}`, limits.unauthenticated);
+  return limit.isAllowed ? fault : rateLimited("Too many failed authentication attempts from this address", limit);
 }
 
-function bearerOf(header: string | null): string {
-  if (header === null) throw new Fault("unauthenticated", "Expected the header Authorization: Bearer <token>");
+function parseBearerToken(header: string | null): string {
+  if (header === null) throw new Fault("unauthenticated", "Expected an Authorization: Bearer <token> header");
   const token = header.length > TOKEN_MAX_CHARS ? undefined : BEARER.exec(header)?.[1];
-  if (token === undefined) throw new Fault("unauthenticated", "The Authorization header is not Bearer <token>");
+  if (token === undefined) throw new Fault("unauthenticated", "The Authorization header must be Bearer <token>");
   return token;
 }
 
-function tooMany(message: string, take: Take): Fault {
-  return new Fault("rate_limited", message, { limit: take });
+function rateLimited(message: string, limit: ConsumeResult): Fault {
+  return new Fault("rate_limited", message, { limit });
 }

@@ -1,48 +1,66 @@
-// Bodies of JSON, or of text as it is: read no further than the limit, decoded strictly, parsed once.
-import { readBytes } from "@/core/bytes.ts";
+// Request bodies, JSON or plain text: read up to the limit, decoded strictly, parsed once.
+import { readBytes } from "@/core/request.ts";
+import type { CpuAccount } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { TextBody } from "@/core/operation.ts";
-import { findUnsafeText, isDeeperThan, isSafeText } from "@/core/text.ts";
+import {
+  findUnsafeText,
+  hasMoreValuesThan,
+  isDeeperThan,
+  isSafeText,
+  JSON_DEPTH_MAX,
+  JSON_VALUES_MAX,
+  unsafeTextFault,
+} from "@/core/text.ts";
 
-/** A request body: its bytes for a fingerprint, its value for the operation (`undefined` when there was none). */
+/** A request body: its bytes for the fingerprint, its value for the operation (`undefined` if there is none). */
 export type Body = { bytes: Uint8Array; value: unknown };
 
-const DEPTH_MAX = 32;
+/** Parsing less takes a fraction of a millisecond, and is not charged separately. */
+const LARGE_BYTES = 32 * 1024;
 const EMPTY: Body = { bytes: new Uint8Array(), value: undefined };
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** Throws when the request has a body. Headers need not tell of it, and the stream is there either way. */
-export async function refuseBody(request: Request): Promise<void> {
-  const detail = `${request.method} takes no body; what it needs stands in the path and the query`;
+/** Throws if the request has a body, which headers need not announce. */
+export async function assertNoBody(request: Request): Promise<void> {
+  const detail = `${request.method} takes no body; send parameters in the path and query`;
   await readBytes(request, 0, () => new Fault("bad_request", detail));
 }
 
-/** Reads a body of at most `maxBytes`; an empty one needs no content type. `text`: what it may be instead of JSON. */
-export async function readBody(request: Request, maxBytes: number, text?: TextBody): Promise<Body> {
+/** Reads a body of at most `maxBytes`; an empty one needs no content type. `text`: alternative to JSON; `account`: charged for parsing. */
+export async function readBody(
+  request: Request,
+  maxBytes: number,
+  { text, account }: { text?: TextBody | undefined; account?: CpuAccount | undefined } = {},
+): Promise<Body> {
   if (!hasBody(request)) return EMPTY;
   const { headers } = request;
   const type = headers.get("Content-Type");
-  const isText = type !== null && text !== undefined && isOfType(type, text.type);
-  if (type !== null && !isText && !isOfType(type, "application/json")) {
+  const isText = type !== null && text !== undefined && matchesMediaType(type, text.type);
+  if (type !== null && !isText && !matchesMediaType(type, "application/json")) {
     const types = text === undefined ? "application/json" : `application/json or ${text.type}`;
     throw new Fault("unsupported_media_type", `Expected Content-Type: ${types} in UTF-8`);
   }
   if ((headers.get("Content-Encoding") ?? "identity").toLowerCase() !== "identity") {
-    throw new Fault("unsupported_media_type", "Compressed bodies are not accepted");
+    throw new Fault("unsupported_media_type", "Compressed request bodies are not supported");
   }
   const bytes = await readBytes(
     request,
     maxBytes,
-    () => new Fault("payload_too_large", `The body is larger than ${maxBytes} bytes`),
+    () => new Fault("payload_too_large", `The request body is larger than ${maxBytes} bytes`),
   );
   if (bytes.length === 0) return EMPTY;
   if (type === null) throw new Fault("unsupported_media_type", "Expected Content-Type: application/json");
-  return { bytes, value: isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes) };
+  const value = (): unknown => isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes);
+  if (account === undefined || bytes.length < LARGE_BYTES) return { bytes, value: value() };
+  // Of several large bodies of one principal only one is parsed per tick.
+  await account.waitForSlice();
+  return { bytes, value: account.measure(value) };
 }
 
 function hasBody(request: Request): boolean {
   const length = request.headers.get("Content-Length");
-  // Only looked at where it is needed: from then on a body is a stream, which the engine reads far slower.
+  // `body` is read only if needed: it turns the body into a stream, which the runtime reads far slower.
   return length === null ? request.body !== null : length !== "0";
 }
 
@@ -51,9 +69,9 @@ function textOf(bytes: Uint8Array, field: string): string {
   try {
     text = decoder.decode(bytes);
   } catch (error) {
-    throw new Fault("bad_request", "The body is not valid UTF-8", { cause: error });
+    throw new Fault("bad_request", "The request body is not valid UTF-8", { cause: error });
   }
-  if (!isSafeText(text)) throw unsafeText(`/${field}`);
+  if (!isSafeText(text)) throw unsafeTextFault(`/${field}`);
   return text;
 }
 
@@ -62,26 +80,23 @@ function parseJson(bytes: Uint8Array): unknown {
   let value: unknown;
   try {
     raw = decoder.decode(bytes);
-    if (isDeeperThan(raw, DEPTH_MAX)) throw new Fault("invalid_json", `The body is nested deeper than ${DEPTH_MAX}`);
+    if (isDeeperThan(raw, JSON_DEPTH_MAX)) {
+      throw new Fault("invalid_json", `The request body is nested deeper than ${JSON_DEPTH_MAX} levels`);
+    }
+    if (hasMoreValuesThan(raw, JSON_VALUES_MAX)) {
+      throw new Fault("payload_too_large", `The request body has more than ${JSON_VALUES_MAX} values; split it`);
+    }
     value = JSON.parse(raw);
   } catch (error) {
     if (error instanceof Fault) throw error;
-    throw new Fault("invalid_json", "The body is not valid JSON in UTF-8", { cause: error });
+    throw new Fault("invalid_json", "The request body is not valid JSON in UTF-8", { cause: error });
   }
   const pointer = findUnsafeText(raw, value);
-  if (pointer !== undefined) throw unsafeText(pointer);
+  if (pointer !== undefined) throw unsafeTextFault(pointer);
   return value;
 }
 
-/** The fault for NUL or a lone surrogate at `pointer`. */
-export function unsafeText(pointer: string): Fault {
-  const detail = "Text may not contain NUL or a lone surrogate";
-  return new Fault("validation_failed", `${pointer === "" ? "input" : pointer}: ${detail}`, {
-    errors: [{ pointer, code: "invalid_text", detail }],
-  });
-}
-
-function isOfType(type: string, wanted: string): boolean {
+function matchesMediaType(type: string, wanted: string): boolean {
   const [essence = "", ...parameters] = type.toLowerCase().split(";").map((part) => part.trim());
   return essence === wanted &&
     parameters.every((parameter) => !parameter.startsWith("charset=") || /^charset="?utf-?8"?$/.test(parameter));

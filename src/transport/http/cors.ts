@@ -1,11 +1,11 @@
-// Cross-origin rules: exact origins from the configuration and the tenants, no cookies ever, so no credentials either.
+// CORS: exact origins of the configuration and of tenants. There are no cookies, so no credentials.
 import { Fault } from "@/core/fault.ts";
-import type { TenantOrigins } from "@/core/origin.ts";
-import type { Answer } from "./answer.ts";
-import type { Exchange } from "./exchange.ts";
-import { isSameHost } from "./origin.ts";
+import type { TenantOrigins } from "@/core/request.ts";
+import type { ResponseData } from "./response.ts";
+import type { RequestContext } from "./request_context.ts";
+import { isLocalOrigin, isSameHost, type RefusedOrigins } from "../shared/origin.ts";
 
-const EXPOSED = [
+const EXPOSED_HEADERS = [
   "ETag",
   "Location",
   "Retry-After",
@@ -22,7 +22,7 @@ const EXPOSED = [
   "WWW-Authenticate",
 ].join(", ");
 
-const PREFLIGHT = {
+const PREFLIGHT_HEADERS = {
   "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
   "Access-Control-Allow-Headers": [
     "Authorization",
@@ -42,39 +42,49 @@ const PREFLIGHT = {
   "Access-Control-Max-Age": "600",
 };
 
-/** Which browser origins may read answers: exact ones, or any. */
-export type CorsOrigins = readonly string[] | "*";
+/** Which web origins may read responses. */
+export type CorsRules = {
+  /** Exact origins, or any. */
+  corsOrigins?: readonly string[] | "*";
+  /** Whether origins on the machine of the user are allowed as well. */
+  isLocalOriginAllowed?: boolean;
+  /** Origins that only some tenants allow. */
+  tenantOrigins?: TenantOrigins;
+  refusedOrigins?: RefusedOrigins;
+};
 
 /**
- * Adds the CORS headers to the exchange; answers a preflight. What a tenant lets in is let in here whoever calls, since that is
- * not known yet, and held to that tenant when it is. A page of our own host is nobody's guest, whatever tenants list.
+ * Adds the CORS headers, and responds to preflights. Preflights carry no token, so any tenant's origin passes here; it is
+ * checked against the caller's tenant after authentication. The own host is exempt from tenants' lists.
  */
 export function createCors(
-  origins: CorsOrigins,
-  tenantOrigins?: TenantOrigins,
-): (exchange: Exchange) => Answer | undefined {
-  const isOpen = origins === "*" || origins.includes("*");
-  const allowed = new Set(isOpen ? [] : origins);
-  return function cors(exchange) {
-    const { headers } = exchange.request;
+  { corsOrigins = [], isLocalOriginAllowed = false, tenantOrigins, refusedOrigins }: CorsRules,
+): (context: RequestContext) => ResponseData | undefined {
+  const isOpen = corsOrigins === "*" || corsOrigins.includes("*");
+  const allowed = new Set(isOpen ? [] : corsOrigins);
+  const varies = !isOpen && (allowed.size > 0 || isLocalOriginAllowed);
+  return function cors(context) {
+    const { headers } = context.request;
     const origin = headers.get("Origin");
-    if (!isOpen && (allowed.size > 0 || tenantOrigins?.isEmpty === false)) exchange.headers["Vary"] = "Origin";
+    if (varies || !isOpen && tenantOrigins?.isEmpty === false) context.headers["Vary"] = "Origin";
     if (origin === null) return undefined;
-    const isForAll = isOpen || allowed.has(origin);
-    const isGuest = !isForAll && tenantOrigins?.has(origin) === true && !isSameHost(origin, exchange.request);
-    const isAllowed = isForAll || isGuest;
-    if (isGuest) {
-      exchange.assertOrigin = (tenantId) => {
-        if (tenantOrigins.isOf(tenantId, origin)) return;
-        throw new Fault("origin_not_allowed", "The tenant does not let in pages of this origin");
+    const isForAll = isOpen || allowed.has(origin) || isLocalOriginAllowed && isLocalOrigin(origin);
+    const isOwnHost = !isForAll && isSameHost(origin, context.request);
+    const isTenantOrigin = !isForAll && !isOwnHost && tenantOrigins?.isAllowedByAny(origin) === true;
+    const isAllowed = isForAll || isTenantOrigin;
+    if (isTenantOrigin) {
+      context.assertOrigin = (tenantId) => {
+        if (tenantOrigins.isAllowed(tenantId, origin)) return;
+        throw new Fault("origin_not_allowed", "The tenant does not allow this origin");
       };
     }
+    if (!isAllowed && !isOwnHost) refusedOrigins?.report(origin);
     if (isAllowed) {
-      exchange.headers["Access-Control-Allow-Origin"] = isOpen ? "*" : origin;
-      exchange.headers["Access-Control-Expose-Headers"] = EXPOSED;
+      context.headers["Access-Control-Allow-Origin"] = isOpen ? "*" : origin;
+      context.headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS;
     }
-    if (exchange.request.method !== "OPTIONS" || !headers.has("Access-Control-Request-Method")) return undefined;
-    if (!isAllowed) throw new Fault("origin_not_allowed", "This origin may not call the API from a browser");
-    return { status: 204, headers: PREFLIGHT, body: null };
+    if (context.request.method !== "OPTIONS" || !headers.has("Access-Control-Request-Method")) return undefined;
+    if (!isAllowed) throw new Fault("origin_not_allowed", "This origin is not allowed to call the API from a browser");
+    return { status: 204, headers: PREFLIGHT_HEADERS, body: null };
   };
 }

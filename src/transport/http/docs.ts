@@ -1,7 +1,7 @@
-// `/docs`: Swagger UI from the installed package, loaded on first use, under a policy that allows no inline script and no CDN.
+// `/docs`: Swagger UI from the installed package, loaded at first use. Its policy allows neither inline scripts nor CDNs.
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/route.ts";
-import { Asset, ASSET_PARAMETERS, ASSET_RESPONSES } from "./asset.ts";
+import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 const POLICY =
@@ -46,13 +46,13 @@ const FILES: Readonly<Record<string, { type: string; load: () => string | Promis
   "favicon.svg": { type: "image/svg+xml", load: () => ICON },
 };
 
-/** The page and its files; `documents` are the paths of the machine-readable documents it links to. */
+/** The page and its files; `documents` are paths of documents that it links to. */
 export function docsRoutes(documents: readonly string[]): Route[] {
   const page = assetOf("text/html; charset=utf-8", () => pageOf(documents));
   const files = new Map(Object.entries(FILES).map(([name, { type, load }]) => [name, assetOf(type, load)]));
   return [{
     name: "docs.get",
-    summary: "Interactive documentation",
+    summary: "Get the interactive documentation",
     tag: "operation",
     method: "GET",
     path: "/docs",
@@ -61,10 +61,10 @@ export function docsRoutes(documents: readonly string[]): Route[] {
       parameters: ASSET_PARAMETERS,
       responses: { 200: fileResponse("Swagger UI page", "text/html"), ...ASSET_RESPONSES },
     },
-    handle: (request) => page.answer(request),
+    handle: (request) => page.respond(request),
   }, {
     name: "docs.asset",
-    summary: "Files of the interactive documentation",
+    summary: "Get an asset of the interactive documentation",
     tag: "operation",
     method: "GET",
     path: "/docs/:asset",
@@ -75,7 +75,7 @@ export function docsRoutes(documents: readonly string[]): Route[] {
         name: "asset",
         in: "path",
         required: true,
-        description: "Name of the file",
+        description: "File name",
         schema: { type: "string", enum: Object.keys(FILES) },
       }, ...ASSET_PARAMETERS],
       responses: {
@@ -88,22 +88,22 @@ export function docsRoutes(documents: readonly string[]): Route[] {
     },
     handle(request, { params }) {
       const file = files.get(params["asset"] ?? "");
-      if (file === undefined) throw new Fault("route_not_found", "No such file of the documentation");
-      return file.answer(request);
+      if (file === undefined) throw new Fault("route_not_found", "No such documentation file");
+      return file.respond(request);
     },
   }];
 }
 
-/** The page's address with a slash behind it, from where what the page refers to would not be found. */
+/** Redirects `/docs/`, where the relative references of the page would not resolve. */
 export const docsRedirect: Endpoint = {
   method: "GET",
   path: "/docs/",
-  answer: (exchange) =>
-    Promise.resolve(exchange.respond({ status: 308, headers: { Location: "../docs" }, body: null })),
+  handle: (context) =>
+    Promise.resolve(context.toResponse({ status: 308, headers: { Location: "../docs" }, body: null })),
 };
 
-function assetOf(type: string, load: () => string | Promise<string>): Asset {
-  return new Asset(type, load, { "Content-Security-Policy": POLICY });
+function assetOf(type: string, load: () => string | Promise<string>): StaticAsset {
+  return new StaticAsset(type, load, { "Content-Security-Policy": POLICY });
 }
 
 function fileResponse(description: string, ...types: string[]): Record<string, unknown> {

@@ -1,40 +1,43 @@
-// The input of an operation: path, query, body and If-Match merged into the one object that its schema describes.
+// The input of an operation: path, query, body and If-Match merged into one object, which its schema validates.
 import { Fault } from "@/core/fault.ts";
+import { canonicalJson } from "@/core/json.ts";
 import type { Operation } from "@/core/operation.ts";
-import { isSafeText } from "@/core/text.ts";
-import { unsafeText } from "./body.ts";
-import { versionOf } from "./etag.ts";
-import type { Exchange } from "./exchange.ts";
+import { isSafeText, unsafeTextFault } from "@/core/text.ts";
+import { parseIfMatch } from "./etag.ts";
+import type { RequestContext } from "./request_context.ts";
 import { fieldsOf, pointerOf, readQuery } from "./query.ts";
 
-/** Merges the parts of a request; what is declared nowhere, or twice, is refused. */
-export type ReadInput = (exchange: Exchange, params: Readonly<Record<string, string>>, body: unknown) => unknown;
+/** Merges the parts of a request; unknown and repeated fields are rejected. */
+type ReadInput = (context: RequestContext, params: Readonly<Record<string, string>>, body: unknown) => unknown;
 
-/** Builds the reader of an operation's input. */
 export function createReadInput({ input: schema, http }: Operation): ReadInput {
   const fields = fieldsOf(schema);
-  return function readInput(exchange, params, body) {
+  return function readInput(context, params, body) {
     const input = objectOf(body);
     for (const name in params) {
       if (Object.hasOwn(input, name)) throw unknownField(name);
     }
-    // Decoding is where NUL can get in; it is looked for only where its escape is.
-    const mayHaveNul = exchange.request.url.includes("%00");
-    if (exchange.query !== "") {
+    // NUL can only be percent-encoded in a URL, so others are not checked.
+    const mayHaveNul = context.request.url.includes("%00");
+    if (context.query !== "") {
       const fromQuery: Record<string, unknown> = {};
-      readQuery(
-        exchange.query,
-        fields,
-        (name) => Object.hasOwn(params, name) || Object.hasOwn(input, name),
-        fromQuery,
-      );
-      if (mayHaveNul) refuseUnsafeText(fromQuery);
+      // If the body may be plain text, query parameters are documented with both media types.
+      const isTaken = (name: string): boolean =>
+        Object.hasOwn(params, name) || name === http.textBody?.field ||
+        (http.textBody === undefined && Object.hasOwn(input, name));
+      readQuery(context.query, fields, isTaken, fromQuery);
+      if (mayHaveNul) assertSafeText(fromQuery);
+      for (const name in fromQuery) {
+        if (Object.hasOwn(input, name) && canonicalJson(input[name]) !== canonicalJson(fromQuery[name])) {
+          throw new Fault("bad_request", `${name} differs between the query and the body; send it once`);
+        }
+      }
       Object.assign(input, fromQuery);
     }
-    if (mayHaveNul) refuseUnsafeText(params);
+    if (mayHaveNul) assertSafeText(params);
     Object.assign(input, params);
     if (http.ifMatch !== undefined) {
-      const version = versionOf(exchange.request.headers.get("If-Match"));
+      const version = parseIfMatch(context.request.headers.get("If-Match"));
       if (version !== undefined) {
         if (Object.hasOwn(input, http.ifMatch) && input[http.ifMatch] !== version) {
           throw new Fault("bad_request", `If-Match and ${http.ifMatch} name different versions`);
@@ -56,13 +59,13 @@ function objectOf(body: unknown): Record<string, unknown> {
 }
 
 function unknownField(name: string): Fault {
-  return Fault.at(pointerOf(name), "unknown_field", "The path already says it", "unknown_field");
+  return Fault.forField(pointerOf(name), "unknown_field", "already set by the path", "unknown_field");
 }
 
-function refuseUnsafeText(values: Readonly<Record<string, unknown>>): void {
+function assertSafeText(values: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(values)) {
     for (const text of Array.isArray(value) ? value : [value]) {
-      if (typeof text === "string" && !isSafeText(text)) throw unsafeText(pointerOf(name));
+      if (typeof text === "string" && !isSafeText(text)) throw unsafeTextFault(pointerOf(name));
     }
   }
 }

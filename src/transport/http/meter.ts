@@ -1,4 +1,4 @@
-// HTTP metrics: one meter per method and route template, with the labelled children looked up once.
+// HTTP metrics: one meter per method and route template, which caches its labelled metrics.
 import type { Counter, Histogram } from "prom-client";
 import type { Metrics } from "@/core/metrics.ts";
 
@@ -21,12 +21,12 @@ export class Meter {
     this.#latency = metrics.httpLatency.labels(method, path);
   }
 
-  /** Counts a request that arrived. */
+  /** Counts a request. */
   begin(): void {
     this.#requests.inc();
   }
 
-  /** Counts its answer. */
+  /** Counts its response. */
   end(status: number, seconds: number): void {
     let responses = this.#responses.get(status);
     if (responses === undefined) {
@@ -47,7 +47,7 @@ export class Meters {
     this.#metrics = metrics;
   }
 
-  /** The meter of a method and a route template; methods of no standard share one label. */
+  /** The meter of a method and a route template; non-standard methods share one label. */
   of(method: string, path: string): Meter {
     const label = METHODS.has(method) ? method : "_other";
     let byMethod = this.#byPath.get(path);

@@ -1,7 +1,7 @@
-// `/openapi.json`: OpenAPI 3.1 from the very values that the server mounts, made once when first asked for.
+// `/openapi.json`: OpenAPI 3.1, generated at first use from the operations and routes that the server mounts.
 import type { Operation } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { Asset, ASSET_PARAMETERS, ASSET_RESPONSES } from "./asset.ts";
+import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
 import { IF_MATCH } from "./etag.ts";
 import {
   type Collected,
@@ -12,12 +12,14 @@ import {
   templateOf,
 } from "./openapi_operation.ts";
 import { HEADERS, PROBLEM_SCHEMA } from "./openapi_response.ts";
-import { Schemas } from "./openapi_schema.ts";
+import { Schemas } from "../shared/json_schema.ts";
 
-/** What the document is made from. `routes` is read when the document is made, so it may still grow. */
+/** The source of the document. It is read when the document is generated, so `routes` may grow until then. */
 export type DocumentSource = {
   operations: readonly Operation[];
   routes: readonly Route[];
+  /** A description for each tag of modules. */
+  tags: Readonly<Record<string, string>>;
   version: string;
 };
 
@@ -26,68 +28,85 @@ const PARAMETERS = {
     name: "Idempotency-Key",
     in: "header",
     description:
-      "Makes a repeated request safe: the first answer to a key is kept for 24 h and given again. One key, one request.",
+      "Makes retries safe: the first response for a key is stored for 24 hours and returned again. Use a key " +
+      "for one request only.",
     schema: { type: "string", pattern: "^[\\x20-\\x7e]{1,255}$" },
   },
   IfMatch: {
     name: "If-Match",
     in: "header",
     description:
-      'ETag of the version the change is based on, such as `"3.Zk2b9tq1Lw0x"`; another version answers 412. `*` asks for none.',
+      'ETag of the version the change is based on, such as `"3.Zk2b9tq1Lw0x"`. Any other version fails with ' +
+      "412; `*` skips the check.",
     schema: { type: "string", pattern: `^(?:\\*|${IF_MATCH.source.slice(1, -1)})$` },
   },
   IfNoneMatch: {
     name: "If-None-Match",
     in: "header",
-    description: "ETag the caller already has; an unchanged resource answers 304",
+    description: "ETag of the caller's copy; an unchanged resource is answered with 304",
     schema: { type: "string" },
   },
   RequestId: {
     name: "X-Request-Id",
     in: "header",
-    description: "Id to find this request by, 1 to 64 of `A-Z a-z 0-9 _ . -`; made when absent or of another form",
+    description:
+      "Id of the request in responses and logs, 1 to 64 of `A-Z a-z 0-9 _ . -`; generated if absent or invalid",
     schema: { type: "string" },
   },
 };
 
-/** What `Claims` of the identity module reads; a test compares the names. */
-const TOKENS = `An API token, or a JWT signed with the gateway's secret (HS256) or by its identity provider. Its claims:
-\`sub\`, the principal, which is there from its first token on; \`tenant\`, else \`tid\`, else the tenant is \`default\`;
-\`kind\`: \`human\`, \`agent\` or \`service\`; \`owner\` of an agent; \`name\`; \`role\` in the tenant, which counts until it is
-set later than \`iat\`; \`scope\`, a list with spaces, without which the token may all that the role allows; \`exp\`, which
-only development does without; \`nbf\`; \`jti\`, by which a token can be logged out; \`iss\` and \`aud\` as the gateway asks for.`;
+const INTRODUCTION = `Rooms, messages, documents, tasks, calendars and meetings for people and AI agents.
+
+- **Authenticate** with \`Authorization: Bearer <token>\`. On your own machine, \`deno task token --sub alice\` prints one;
+  paste it into **Authorize** on this page. The sender of everything is the token's \`sub\`.
+- **Failures** are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems. Switch on \`code\`; the texts may change.
+  \`errors\` lists each invalid field.
+- **Retry** safely: send an \`Idempotency-Key\`, and a \`clientMessageId\` with a message. After 429 and 503 wait for
+  \`Retry-After\` seconds; \`RateLimit-*\` headers show the remaining requests. \`GET /v1/collaboration/me\` lists all limits.
+- **Receive events** over \`/ws\` with any Centrifuge client, or list a room's events; \`/asyncapi.json\` describes
+  them. Positions are the same on \`/ws\` and REST.
+
+New fields and event types may be added to \`/v1\`: ignore those you do not know. \`HEAD\` is supported wherever \`GET\` is.
+Times are UTC. Text is Unicode without NUL and lone surrogates.`;
+
+const TRANSPORT_TAGS: Readonly<Record<string, string>> = {
+  realtime: "WebSocket endpoints. `/asyncapi.json` describes their commands, events and close codes.",
+  operation: "Health, metrics and documentation of the gateway.",
+};
+
+/** The claims that the identity module reads; a test compares the names. */
+const TOKENS = `An API token, or a JWT signed with the gateway's secret (HS256) or by its identity provider. JWT claims:
+\`sub\`: id of the principal, which is created on first use. \`tenant\`, else \`tid\`: the tenant, by default \`default\`.
+\`kind\`: \`human\`, \`agent\` or \`service\`. \`owner\`: owner of an agent. \`name\`: display name. \`role\`: role in the tenant,
+ignored if the role was changed after \`iat\`. \`scope\`: space-separated scopes; absent means all that the role allows.
+\`exp\`: required outside development. \`nbf\`. \`jti\`: required to revoke the token. \`iss\` and \`aud\`: as configured.`;
 
 /** The document, as text. */
-function openapiDocument({ operations, routes, version }: DocumentSource): string {
+function openapiDocument({ operations, routes, tags: described, version }: DocumentSource): string {
   const collected: Collected = { schemas: new Schemas(), responses: {} };
   const paths: Record<string, Record<string, unknown>> = {};
-  const put = (method: string, path: string, described: Record<string, unknown>): void => {
+  const addPath = (method: string, path: string, described: Record<string, unknown>): void => {
     (paths[templateOf(path)] ??= {})[method.toLowerCase()] = described;
   };
   for (const operation of operations) {
-    put(operation.http.method, operation.http.path, describeOperation(operation, collected));
+    addPath(operation.http.method, operation.http.path, describeOperation(operation, collected));
   }
-  for (const route of routes) put(route.method, route.path, describeRoute(route, collected));
+  for (const route of routes) addPath(route.method, route.path, describeRoute(route, collected));
+  const descriptions = { ...described, ...TRANSPORT_TAGS };
   const tags = new Set([...operations.map(tagOf), ...routes.map(tagOfRoute)]);
-  return collected.schemas.seal({
+  return collected.schemas.serialize({
     openapi: "3.1.0",
     info: {
       title: "Collaboration Gateway API",
       version,
-      description:
-        "Rooms, messages, search and collaboration. Failures are RFC 9457 problems; `/v1` only grows, so ignore unknown fields. " +
-        "Where there is `GET` there is `HEAD`; a method that a path has not answers 405. Text has neither NUL nor lone surrogates. " +
-        "Bodies and answers are not compressed here, but for this page and its documents; what stands before may compress " +
-        "answers. Calls are counted from the first one on until the time is over, and all are there again: `RateLimit-*` say " +
-        "how it stands, and a 429 when in `Retry-After`. " +
-        "`GET /v1/collaboration/me` has the limits; an operation with one of its own says so.",
+      description: INTRODUCTION,
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
-    // Relative to this document, so that a prefix which a proxy puts before all paths is kept.
+    // Relative to this document, so that it works behind a path prefix of a proxy.
     servers: [{ url: "." }],
     security: [{ bearer: [] }],
     // In the order of their first operation, which is the order of the modules.
-    tags: [...tags].map((name) => ({ name, description: `Paths of ${name}` })),
+    tags: [...tags].map((name) => ({ name, description: descriptions[name] ?? name })),
     paths,
     components: {
       securitySchemes: { bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: TOKENS } },
@@ -101,10 +120,10 @@ function openapiDocument({ operations, routes, version }: DocumentSource): strin
 
 /** The route that serves the document. */
 export function openapiRoute(source: DocumentSource): Route {
-  const asset = new Asset("application/json", () => openapiDocument(source));
+  const asset = new StaticAsset("application/json", () => openapiDocument(source));
   return {
     name: "openapi.get",
-    summary: "This document",
+    summary: "Get the OpenAPI document",
     tag: "operation",
     method: "GET",
     path: "/openapi.json",
@@ -119,6 +138,6 @@ export function openapiRoute(source: DocumentSource): Route {
         ...ASSET_RESPONSES,
       },
     },
-    handle: (request) => asset.answer(request),
+    handle: (request) => asset.respond(request),
   };
 }

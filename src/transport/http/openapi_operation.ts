@@ -1,17 +1,18 @@
-// One operation or route as the OpenAPI document tells it.
+// Operations and routes in the OpenAPI document.
 import type { FaultCode } from "@/core/fault.ts";
-import { isRead, type Operation, type Rate } from "@/core/operation.ts";
+import { isReadOnly, type Operation, type Rate } from "@/core/operation.ts";
 import type { Route } from "@/core/route.ts";
-import { headerRefs, problemResponses } from "./openapi_response.ts";
-import { type JsonSchema, omit, propertiesOf, type Schemas } from "./openapi_schema.ts";
-import { hasBody, isOnceable } from "./operation.ts";
+import { headerRefs, problemCodes, problemResponses } from "./openapi_response.ts";
+import { type JsonSchema, omit, pascalCase, propertiesOf, type Schemas } from "../shared/json_schema.ts";
+import { describeField } from "../shared/field_descriptions.ts";
+import { hasBody, supportsIdempotency } from "./operation.ts";
 
 type Json = Record<string, unknown>;
 
-/** What is collected while operations are described. */
+/** Components collected while operations are described. */
 export type Collected = { schemas: Schemas; responses: Record<string, Json> };
 
-const ALWAYS: readonly FaultCode[] = [
+const COMMON_CODES: readonly FaultCode[] = [
   "unauthenticated",
   "token_expired",
   "token_revoked",
@@ -23,10 +24,10 @@ const ALWAYS: readonly FaultCode[] = [
   "unavailable",
 ];
 const DESCRIPTIONS: Readonly<Record<number, string>> = {
-  200: "The answer",
-  201: "Made",
-  202: "Accepted; it is done later",
-  204: "Done; no body",
+  200: "Success",
+  201: "Created",
+  202: "Accepted; the work is done later",
+  204: "Success, no body",
 };
 const LIMIT_HEADERS = ["X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
 
@@ -40,12 +41,12 @@ export function tagOf({ http }: Operation): string {
   return tagOfPath(http.path);
 }
 
-/** The first part of a path below `/v1` or `/v1/collaboration`; what serves no collection is `operation`. */
+/** The first segment below `/v1` or `/v1/collaboration`; `operation` for other paths. */
 function tagOfPath(path: string): string {
   return /^\/v1\/(?:collaboration\/)?([a-z]+)/.exec(path)?.[1] ?? "operation";
 }
 
-/** The tag of a route: that of the operations beside it, or its own where it stands alone. */
+/** The tag of a route: that of the operations with the same first segment, or its own. */
 export function tagOfRoute({ path, tag }: Route): string {
   return tag !== "operation" && path.startsWith("/v1/") ? tagOfPath(path) : tag;
 }
@@ -58,48 +59,57 @@ export function describeOperation(operation: Operation, { schemas, responses }: 
   const { properties, required } = propertiesOf(schemas, input);
   const isVersioned = Object.hasOwn(propertiesOf(schemas, output).properties, "version");
   const { access, http } = operation;
+  const codes = codesOf(operation, pathNames, properties);
   return {
     operationId: operation.name,
     tags: [tagOf(operation)],
     summary: operation.summary,
     description: [
       ...operation.description === undefined ? [] : [operation.description],
-      `Needs ${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
+      "Requires " +
+      `${access.scope === null ? "any token" : `the scope \`${access.scope}\``}${
         access.tenant === undefined ? "" : `, the tenant role ${access.tenant}`
       }${access.room === undefined ? "" : `, the room role ${access.room}`}${
         access.direct === undefined ? "" : `, in a direct room ${access.direct}`
       }.`,
-      ...operation.rate === undefined ? [] : [inWords(operation.rate)],
+      ...operation.rate === undefined ? [] : [describeRate(operation.rate)],
     ].join("\n\n"),
     parameters: parametersOf(operation, pathNames, properties, required, isVersioned),
     ...bodyOf(operation, schemas, input, pathNames),
     responses: {
-      ...successes(operation, output, isVersioned),
-      ...problemResponses(codesOf(operation, pathNames, properties), responses, true),
+      ...successes(operation, { schemas, output, isVersioned }),
+      ...problemResponses(codes, responses),
     },
+    "x-problem-codes": problemCodes(codes),
     "x-access": access,
     ...http.bodyMaxBytes === undefined ? {} : { "x-body-max-bytes": http.bodyMaxBytes },
   };
 }
 
-function inWords({ human, agent }: NonNullable<Operation["rate"]>): string {
-  const calls = ({ burst, perSecond }: Rate): string => `${burst} calls in ${Math.ceil(burst / perSecond)} s`;
-  return `At most ${calls(human)}${
-    agent === undefined ? "" : `, of agents and services ${calls(agent).replace(" calls", "")}`
-  }.`;
+function describeRate({ human, agent }: NonNullable<Operation["rate"]>): string {
+  const within = ({ burst, perSecond }: Rate): string => `${burst} calls in ${Math.ceil(burst / perSecond)} s`;
+  const people = agent === undefined ? "a principal and its agents" : "a principal";
+  const agents = agent === undefined ? "" : `, and ${within(agent)} by its agents`;
+  return `Rate limit: ${within(human)} by ${people}${agents}; services have a multiple of it.`;
 }
 
 /** The operation object of a route. */
-export function describeRoute(route: Route, { responses }: Collected): Json {
+export function describeRoute(route: Route, { schemas, responses }: Collected): Json {
   const codes: FaultCode[] = [
-    ...route.auth === "bearer" ? ALWAYS : ["internal", "unavailable"] as const,
+    // Every route rejects an invalid host, and a header with too long a list.
+    "bad_request",
+    ...route.auth === "bearer" ? COMMON_CODES : ["internal", "unavailable"] as const,
     ...route.faults ?? [],
   ];
   const { parameters, requestBody } = route.document;
+  const name = pascalCase(route.name);
   const headers = headerRefs(route.auth === "bearer" ? LIMIT_HEADERS : ["X-Request-Id"]);
   const own = Object.entries(route.document.responses).map(([status, response]) => [
     status,
-    { ...response, headers: { ...headers, ...response["headers"] as Json | undefined } }, // OpenAPI's header map
+    {
+      ...withNamedSchema(response, "output", `${name}Result`, schemas),
+      headers: { ...headers, ...response["headers"] as Json | undefined }, // OpenAPI's header map
+    },
   ]);
   return {
     operationId: route.name,
@@ -107,10 +117,21 @@ export function describeRoute(route: Route, { responses }: Collected): Json {
     summary: route.summary,
     ...route.description === undefined ? {} : { description: route.description },
     ...parameters === undefined ? {} : { parameters },
-    ...requestBody === undefined ? {} : { requestBody },
+    ...requestBody === undefined
+      ? {}
+      : { requestBody: withNamedSchema(requestBody, "input", `${name}Request`, schemas) },
     ...route.auth === "public" ? { security: [] } : {},
-    responses: { ...problemResponses(codes, responses, route.auth === "bearer"), ...Object.fromEntries(own) },
+    responses: { ...problemResponses(codes, responses), ...Object.fromEntries(own) },
+    "x-problem-codes": problemCodes(codes),
   };
+}
+
+/** The body with its JSON object as a named component. */
+function withNamedSchema(body: Json, side: "input" | "output", name: string, schemas: Schemas): Json {
+  const content = body["content"] as Record<string, { schema: JsonSchema }> | undefined; // OpenAPI's media types
+  const json = content?.["application/json"];
+  if (json?.schema["properties"] === undefined) return body;
+  return { ...body, content: { ...content, "application/json": { schema: schemas.name(side, name, json.schema) } } };
 }
 
 function parametersOf(
@@ -128,15 +149,15 @@ function parametersOf(
       name,
       in: where,
       required: where === "path" || required.includes(name),
-      description: description ?? `\`${name}\` of the input`,
+      description: description ?? describeField(name, nounOf(operation)),
       schema,
       ...Object.hasOwn(example, name) ? { example: example[name] } : {},
     };
   };
-  const queryNames = hasBody(operation) && http.text === undefined
+  const queryNames = hasBody(operation) && http.textBody === undefined
     ? []
     : Object.keys(properties).filter((name) =>
-      !pathNames.includes(name) && name !== http.ifMatch && name !== http.text?.field
+      !pathNames.includes(name) && name !== http.ifMatch && name !== http.textBody?.field
     );
   const ref = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
   return [
@@ -144,17 +165,18 @@ function parametersOf(
     ...queryNames.map((name) => parameter(name, "query")),
     ...http.ifMatch === undefined ? [] : [ref("IfMatch")],
     ...http.method === "GET" && isVersioned ? [ref("IfNoneMatch")] : [],
-    ...isOnceable(operation) ? [ref("IdempotencyKey")] : [],
+    ...supportsIdempotency(operation) ? [ref("IdempotencyKey")] : [],
     ref("RequestId"),
   ];
 }
 
 function bodyOf(operation: Operation, schemas: Schemas, input: JsonSchema, pathNames: readonly string[]): Json {
   if (!hasBody(operation)) return {};
-  const schema = omit(schemas, input, pathNames);
-  const { properties, required } = propertiesOf(schemas, schema);
+  const body = omit(schemas, input, pathNames);
+  const { properties, required } = propertiesOf(schemas, body);
   if (Object.keys(properties).length === 0) return {};
-  const { text } = operation.http;
+  const schema = schemas.name("input", `${pascalCase(operation.name)}Request`, body);
+  const { textBody } = operation.http;
   const example = Object.entries((operation.example ?? {}) as Json).filter(([name]) => !pathNames.includes(name)); // an object, as inputs are
   return {
     requestBody: {
@@ -164,29 +186,42 @@ function bodyOf(operation: Operation, schemas: Schemas, input: JsonSchema, pathN
           schema,
           ...operation.example === undefined ? {} : { example: Object.fromEntries(example) },
         },
-        ...text === undefined ? {} : { [text.type]: { schema: properties[text.field] ?? { type: "string" } } },
+        ...textBody === undefined
+          ? {}
+          : { [textBody.type]: { schema: properties[textBody.field] ?? { type: "string" } } },
       },
     },
   };
 }
 
-function successes(operation: Operation, output: JsonSchema, isVersioned: boolean): Json {
-  const { status, also = [], method } = operation.http;
+/** `output`: the schema for statuses without their own. */
+function successes(
+  operation: Operation,
+  { schemas, output, isVersioned }: { schemas: Schemas; output: JsonSchema; isVersioned: boolean },
+): Json {
+  const { status, otherStatuses = [], method } = operation.http;
+  const schemaOf = (code: number): JsonSchema => {
+    const own = operation.outputs?.[code];
+    return own === undefined ? output : schemas.of(own, "output");
+  };
   const headers = [
     ...LIMIT_HEADERS,
     ...isVersioned ? ["ETag"] : [],
-    ...isOnceable(operation) ? ["Idempotency-Replayed"] : [],
+    ...supportsIdempotency(operation) ? ["Idempotency-Replayed"] : [],
   ];
-  const entries = [...new Set([status, ...also])].toSorted().map((code) => [
+  const entries = [...new Set([status, ...otherStatuses])].toSorted().map((code) => [
     String(code),
     {
-      description: DESCRIPTIONS[code] ?? "The answer",
+      description: DESCRIPTIONS[code] ?? "Success",
       headers: headerRefs(code === 201 ? [...headers, "Location"] : headers),
-      ...code === 204 ? {} : { content: { "application/json": { schema: output } } },
+      ...code === 204 ? {} : { content: { "application/json": { schema: schemaOf(code) } } },
     },
   ]);
   if (method === "GET" && isVersioned) {
-    entries.push(["304", { description: "Not changed since the tag in If-None-Match", headers: headerRefs(headers) }]);
+    entries.push(["304", {
+      description: "Not modified since the ETag in If-None-Match",
+      headers: headerRefs(headers),
+    }]);
   }
   return Object.fromEntries(entries);
 }
@@ -197,7 +232,7 @@ function codesOf(
   properties: Record<string, JsonSchema>,
 ): Set<FaultCode> {
   const codes = new Set<FaultCode>([
-    ...ALWAYS,
+    ...COMMON_CODES,
     "bad_request",
     "unknown_parameter",
     "not_acceptable",
@@ -211,12 +246,17 @@ function codesOf(
   add(pathNames.length > 0, "not_found");
   add(hasBody(operation), "invalid_json", "payload_too_large", "unsupported_media_type");
   add(operation.http.ifMatch !== undefined, "version_mismatch");
-  add(isOnceable(operation), "idempotency_in_flight", "idempotency_key_reused");
-  add(isOnceable(operation) && operation.isSecret === true, "conflict");
+  add(supportsIdempotency(operation), "idempotency_in_flight", "response_not_stored", "idempotency_key_reused");
+  add(supportsIdempotency(operation) && operation.isSecret === true, "conflict");
   const { room, muted } = operation.access;
-  add(room !== undefined && muted !== true && !isRead(operation), "agent_muted");
+  add(room !== undefined && muted !== true && !isReadOnly(operation), "agent_muted");
   add(Object.hasOwn(properties, "cursor"), "invalid_cursor");
   return codes;
+}
+
+/** What an id in the path refers to: `scheduled message` for `scheduled_message.read`. */
+function nounOf({ name }: Operation): string {
+  return name.slice(0, name.indexOf(".")).replaceAll("_", " ");
 }
 
 function pathNamesOf(path: string): string[] {

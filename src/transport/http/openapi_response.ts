@@ -1,23 +1,26 @@
-// Responses of the OpenAPI document: problems by status with their codes and examples, and the headers answers carry.
+// Responses of the OpenAPI document: problems by status with their codes and examples, and response headers.
 import { type FaultCode, FAULTS } from "@/core/fault.ts";
-import { PROBLEM_TYPE } from "./problem.ts";
+import { PROBLEM_TYPE } from "./response.ts";
 
 type Json = Record<string, unknown>;
 
-/** Headers that answers carry, as components. */
+/** Response headers, as components. */
 export const HEADERS: Readonly<Record<string, Json>> = {
-  "X-Request-Id": header("Id of this request in problems and logs: the one sent, or a new one", "string"),
+  "X-Request-Id": header("Id of this request in problems and logs: the one sent, or a generated one", "string"),
   "RateLimit-Limit": header(
-    "Requests the limit allows: the general one, or on 429 the one that refused the call",
+    "Requests allowed by the limit; on 429, by the limit that was exceeded",
     "integer",
   ),
-  "RateLimit-Remaining": header("Requests left now", "integer"),
-  "RateLimit-Reset": header("Seconds until all of them are allowed again", "integer"),
-  "Retry-After": header("Seconds to wait before trying again", "integer"),
-  "ETag": header("Version of the resource as this caller sees it, for If-None-Match and If-Match", "string"),
-  "Location": header("Path of what was made", "string"),
-  "Idempotency-Replayed": header("`true` when this is the kept answer to the same Idempotency-Key", "string"),
-  "WWW-Authenticate": header("How to authenticate", "string"),
+  "RateLimit-Remaining": header("Requests remaining", "integer"),
+  "RateLimit-Reset": header("Seconds until the limit is fully restored", "integer"),
+  "Retry-After": header("Seconds to wait before the next attempt", "integer"),
+  "ETag": header("Version of the resource as seen by the caller, for If-None-Match and If-Match", "string"),
+  "Location": header("Path of the created resource", "string"),
+  "Idempotency-Replayed": header(
+    "`true` if this is the stored response to an earlier request with the same Idempotency-Key",
+    "string",
+  ),
+  "WWW-Authenticate": header("Authentication scheme", "string"),
 };
 
 /** The schema of every problem. */
@@ -27,22 +30,22 @@ export const PROBLEM_SCHEMA: Json = {
   required: ["type", "title", "status", "detail", "instance", "code", "requestId"],
   properties: {
     type: { type: "string", format: "uri", description: `\`${PROBLEM_TYPE}<code>\`` },
-    title: { type: "string", description: "The same for every problem of the code" },
-    status: { type: "integer" },
-    detail: { type: "string", description: "What was expected and received this time" },
+    title: { type: "string", description: "Short title, the same for every problem with this code" },
+    status: { type: "integer", description: "HTTP status" },
+    detail: { type: "string", description: "Explanation of this occurrence: what was expected and received" },
     instance: { type: "string", description: "Path of the request" },
-    code: { type: "string", pattern: "^[a-z0-9_]+$" },
-    requestId: { type: "string" },
+    code: { type: "string", pattern: "^[a-z0-9_]+$", description: "Machine-readable problem code" },
+    requestId: { type: "string", description: "Id of the request in the gateway's logs" },
     errors: {
       type: "array",
-      description: "What is wrong with which field",
+      description: "Invalid fields of the input",
       items: {
         type: "object",
         required: ["pointer", "code", "detail"],
         properties: {
-          pointer: { type: "string", description: "JSON pointer (RFC 6901) into the input" },
-          code: { type: "string" },
-          detail: { type: "string" },
+          pointer: { type: "string", description: "JSON pointer (RFC 6901) to the field" },
+          code: { type: "string", description: "Machine-readable error code" },
+          detail: { type: "string", description: "Human-readable explanation" },
         },
       },
     },
@@ -54,42 +57,78 @@ export function headerRefs(names: readonly string[]): Json {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-/** Responses for fault codes, one a status; bodies are kept once in `components`. */
-export function problemResponses(
-  codes: Iterable<FaultCode>,
-  components: Record<string, Json>,
-  isLimited: boolean,
-): Json {
-  const byStatus = Map.groupBy(new Set(codes), (code) => FAULTS[code].status);
-  const entries = [...byStatus].toSorted(([a], [b]) => a - b).map(([status, group]) => {
-    const name = `Problem.${group.toSorted().join(".")}${isLimited ? "" : ".public"}`;
-    components[name] ??= problemResponse(status, group.toSorted(), isLimited);
-    return [String(status), { $ref: `#/components/responses/${name}` }];
+/** Component names of the problem responses; one per status, so that generated clients are small. */
+const PROBLEM_NAMES: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  405: "MethodNotAllowed",
+  406: "NotAcceptable",
+  409: "Conflict",
+  410: "Gone",
+  411: "LengthRequired",
+  412: "PreconditionFailed",
+  413: "PayloadTooLarge",
+  415: "UnsupportedMediaType",
+  416: "RangeNotSatisfiable",
+  422: "UnprocessableContent",
+  428: "PreconditionRequired",
+  429: "TooManyRequests",
+  500: "InternalServerError",
+  503: "ServiceUnavailable",
+};
+
+/** Responses for problem codes, one per status. The component has the body; the reference lists the expected codes. */
+export function problemResponses(codes: Iterable<FaultCode>, components: Record<string, Json>): Json {
+  const entries = codesByStatus(codes).map(([status, group]) => {
+    const name = problemName(status);
+    components[name] ??= problemResponse(status);
+    return [String(status), {
+      $ref: `#/components/responses/${name}`,
+      description: group.map(describeCode).join("; "),
+    }];
   });
   return Object.fromEntries(entries);
 }
 
-function problemResponse(status: number, codes: readonly FaultCode[], isLimited: boolean): Json {
+/** The codes by status, for the extension `x-problem-codes` of an operation. */
+export function problemCodes(codes: Iterable<FaultCode>): Json {
+  return Object.fromEntries(codesByStatus(codes).map(([status, group]) => [String(status), group]));
+}
+
+function codesByStatus(codes: Iterable<FaultCode>): [number, FaultCode[]][] {
+  const byStatus = Map.groupBy(new Set(codes), (code) => FAULTS[code].status);
+  return [...byStatus].toSorted(([a], [b]) => a - b).map(([status, group]) => [status, group.toSorted()]);
+}
+
+function problemName(status: number): string {
+  const name = PROBLEM_NAMES[status];
+  if (name === undefined) throw new TypeError(`Expected a status with a component name, received ${status}`);
+  return name;
+}
+
+function problemResponse(status: number): Json {
+  const codes = Object.keys(FAULTS).filter((code): code is FaultCode => FAULTS[code as FaultCode].status === status // a key of the table, as Object.keys does not know
+  );
   return {
-    description: codes.map((code) => `\`${code}\`: ${FAULTS[code].title}`).join("; "),
+    description: codes.map(describeCode).join("; "),
     headers: headerRefs([
       "X-Request-Id",
-      ...isLimited && status !== 401 ? ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] : [],
-      ...status === 401 ? ["WWW-Authenticate"] : [],
-      ...status === 429 || status === 503 || codes.includes("idempotency_in_flight") ? ["Retry-After"] : [],
+      ...status === 401 ? ["WWW-Authenticate"] : ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
+      ...codes.some((code) => "retryable" in FAULTS[code]) ? ["Retry-After"] : [],
     ]),
     content: {
       "application/problem+json": {
-        schema: {
-          allOf: [
-            { $ref: "#/components/schemas/Problem" },
-            { type: "object", properties: { code: { type: "string", enum: codes } } },
-          ],
-        },
+        schema: { $ref: "#/components/schemas/Problem" },
         examples: Object.fromEntries(codes.map((code) => [code, exampleOf(code)])),
       },
     },
   };
+}
+
+function describeCode(code: FaultCode): string {
+  return `\`${code}\`: ${FAULTS[code].title}`;
 }
 
 function exampleOf(code: FaultCode): Json {

@@ -1,29 +1,31 @@
-// An operation as an endpoint: admission, input, dispatch, answer.
+// Operations as endpoints: authentication, input, dispatch, response.
 import type { Actor } from "@/core/actor.ts";
-import { authorise, type Call, type Dispatch } from "@/core/dispatch.ts";
+import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
+import { authorize, type Call, type Dispatch } from "@/core/dispatch.ts";
+import { matchesIfNoneMatch } from "@/core/request.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
-import { isRead, type Operation, type Outcome } from "@/core/operation.ts";
-import { type Answer, jsonAnswer } from "./answer.ts";
-import type { Admit } from "./auth.ts";
-import { readBody, refuseBody } from "./body.ts";
-import type { RequestDeadlines } from "./deadline.ts";
-import { type Endpoint, requireAcceptsJson } from "./endpoint.ts";
-import { etagOf, isNoneMatch } from "./etag.ts";
-import type { Exchange } from "./exchange.ts";
-import { answerOnce, idempotencyKeyOf } from "./idempotent.ts";
+import { isReadOnly, type Operation, type Outcome } from "@/core/operation.ts";
+import { jsonResponse, type ResponseData } from "./response.ts";
+import type { RequestAuthenticator } from "./auth.ts";
+import { assertNoBody, readBody } from "./body.ts";
+import { assertAcceptsJson, type Endpoint } from "./endpoint.ts";
+import { computeEtag } from "./etag.ts";
+import type { RequestContext, RequestTimeouts } from "./request_context.ts";
+import { idempotencyKeyOf, respondOnce } from "./idempotency.ts";
 import { createReadInput } from "./input.ts";
 import { fieldsOf } from "./query.ts";
 
-const NOTHING = new Uint8Array();
+const EMPTY_BODY = new Uint8Array();
 
-/** What operations need to be answered over HTTP. */
-export type OperationDeps = {
-  admit: Admit;
+type OperationDeps = {
+  authenticateRequest: RequestAuthenticator;
   dispatch: Dispatch;
   runOnce: RunOnce;
-  deadlines: RequestDeadlines;
-  /** Length of a body at most, unless the operation says otherwise. */
+  timeouts: RequestTimeouts;
+  /** Default limit of bodies. */
   bodyMaxBytes: number;
+  /** CPU time of callers; absent if it is not limited. */
+  cpu: CpuBudget | undefined;
 };
 
 /** Whether the operation reads a JSON body. */
@@ -31,87 +33,114 @@ export function hasBody({ http }: Operation): boolean {
   return http.method !== "GET" && http.method !== "DELETE";
 }
 
-/** Whether an `Idempotency-Key` means something to the operation. */
-export function isOnceable(operation: Operation): boolean {
-  return !isRead(operation);
+/** Whether the operation supports `Idempotency-Key`. */
+export function supportsIdempotency(operation: Operation): boolean {
+  return !isReadOnly(operation);
 }
 
 /** The endpoint of an operation. */
 export function operationEndpoint(
   operation: Operation,
-  { admit, dispatch, runOnce, deadlines, ...deps }: OperationDeps,
+  { authenticateRequest, dispatch, runOnce, timeouts, cpu, ...deps }: OperationDeps,
 ): Endpoint {
-  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes, text } = operation.http;
+  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes, textBody } = operation.http;
   const readInput = createReadInput(operation);
-  const isWithBody = hasBody(operation);
-  const once = isOnceable(operation) ? runOnce : undefined;
+  const readsBody = hasBody(operation);
+  const isReading = isReadOnly(operation);
+  const once = supportsIdempotency(operation) ? runOnce : undefined;
   const isLongPoll = fieldsOf(operation.input).has("wait");
 
-  async function answer(exchange: Exchange, params: Record<string, string>): Promise<Response> {
-    const { request } = exchange;
-    requireAcceptsJson(request);
-    const actor = await admit(exchange);
-    // Dispatch refuses it: what is not there does not look at what it was asked.
-    if (operation.off !== undefined) await dispatch(operation, new HttpCall(exchange, actor, undefined));
+  async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
+    assertAcceptsJson(context.request);
+    const actor = await authenticateRequest(context);
+    // Before the body is read: a caller beyond its CPU share must wait here.
+    const account = cpu?.accountOf(actor);
+    const delay = account?.beginCall(context.startedAt);
+    if (delay !== undefined) await delay;
+    // Waiting for events uses almost no CPU time.
+    if (isLongPoll) account?.endCall();
+    try {
+      return await execute(context, params, actor, account);
+    } finally {
+      if (!isLongPoll) account?.endCall();
+    }
+  }
+
+  async function execute(
+    context: RequestContext,
+    params: Record<string, string>,
+    actor: Actor,
+    account: CpuAccount | undefined,
+  ): Promise<Response> {
+    const { request } = context;
+    // Dispatch rejects a disabled operation before its input is read.
+    if (operation.disabled !== undefined) await dispatch(operation, new HttpCall(context, actor, undefined));
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
-    // What it says would be ignored, and more be deleted than was meant.
-    if (method === "DELETE") await refuseBody(request);
-    const body = isWithBody ? await readBody(request, bodyMaxBytes, text) : undefined;
-    const input = readInput(exchange, params, body?.value);
-    const call = new HttpCall(exchange, actor, input);
-    const run = async (): Promise<Answer> => answerOf(await dispatch(operation, call), status);
-    // A kept answer does not pass the dispatcher; and a refusal for want of a scope is not one to keep.
-    if (key !== undefined) authorise(operation, actor);
+    // A body would be ignored, and more deleted than intended.
+    if (method === "DELETE") await assertNoBody(request);
+    const body = readsBody ? await readBody(request, bodyMaxBytes, { text: textBody, account }) : undefined;
+    const input = readInput(context, params, body?.value);
+    const call = new HttpCall(context, actor, input);
+    const run = async (): Promise<ResponseData> => {
+      const outcome = await dispatch(operation, call);
+      // Responses to reads may be long.
+      return account === undefined || !isReading
+        ? toResponseData(outcome, status)
+        : account.measure(() => toResponseData(outcome, status));
+    };
+    // A stored response does not pass dispatch, and a missing scope must not be stored.
+    if (key !== undefined) authorize(operation, actor);
     const result = once === undefined || key === undefined
       ? await run()
-      : await answerOnce(once, exchange, actor, key, body?.bytes ?? NOTHING, run, operation.isSecret === true);
-    return exchange.respond(method === "GET" ? conditional(request, result) : result);
+      : await respondOnce(once, context, actor, key, body?.bytes ?? EMPTY_BODY, run, operation.isSecret === true);
+    return context.toResponse(method === "GET" ? applyIfNoneMatch(request, result) : result);
   }
 
   return {
     method,
     path,
-    answer: isLongPoll ? answer : (exchange, params) => deadlines.run(exchange, answer(exchange, params)),
+    handle: isLongPoll ? handle : (context, params) => timeouts.run(context, handle(context, params)),
   };
 }
 
-/** A call whose signal is made only when somebody asks for it. */
+/** A call whose signal is created only if it is used. */
 class HttpCall implements Call {
   readonly actor: Actor;
   readonly input: unknown;
   readonly requestId: string;
   readonly via = "http";
-  readonly #exchange: Exchange;
+  readonly isCpuAccounted = true;
+  readonly #context: RequestContext;
 
-  constructor(exchange: Exchange, actor: Actor, input: unknown) {
+  constructor(context: RequestContext, actor: Actor, input: unknown) {
     this.actor = actor;
     this.input = input;
-    this.requestId = exchange.requestId;
-    this.#exchange = exchange;
+    this.requestId = context.requestId;
+    this.#context = context;
   }
 
   get signal(): AbortSignal {
-    return this.#exchange.signal;
+    return this.#context.signal;
   }
 }
 
-function answerOf(outcome: Outcome<unknown>, usual: number): Answer {
+function toResponseData(outcome: Outcome<unknown>, defaultStatus: number): ResponseData {
   const { output, status, location } = outcome;
   const headers: Record<string, string> = {};
   if (location !== undefined) headers["Location"] = location;
-  if ((status ?? usual) === 204) return { status: 204, headers, body: null };
+  if ((status ?? defaultStatus) === 204) return { status: 204, headers, body: null };
   const body = outcome.json;
-  const etag = etagOf(output, body);
+  const etag = computeEtag(output, body);
   if (etag !== undefined) {
     headers["ETag"] = etag;
     headers["Cache-Control"] = "private, no-cache";
   }
-  return jsonAnswer(status ?? usual, body, headers);
+  return jsonResponse(status ?? defaultStatus, body, headers);
 }
 
-function conditional(request: Request, answer: Answer): Answer {
-  const etag = answer.headers["ETag"];
-  if (etag === undefined || answer.status !== 200) return answer;
-  if (!isNoneMatch(request.headers.get("If-None-Match"), etag)) return answer;
+function applyIfNoneMatch(request: Request, response: ResponseData): ResponseData {
+  const etag = response.headers["ETag"];
+  if (etag === undefined || response.status !== 200) return response;
+  if (!matchesIfNoneMatch(request.headers, etag)) return response;
   return { status: 304, headers: { ETag: etag, "Cache-Control": "private, no-cache" }, body: null };
 }

@@ -1,93 +1,131 @@
-// What operators and orchestrators ask: is it alive, is it ready, what does it measure.
+// Endpoints for operators and orchestrators: liveness, readiness, metrics.
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Route } from "@/core/route.ts";
 
-/** Whether this node should get traffic, and what was checked. */
+/** Whether this node can serve traffic, and the checks. */
 export type Readiness = { isReady: boolean; checks: Readonly<Record<string, boolean>> };
 
-/** What the probes need. */
-export type ProbeDeps = {
+type ProbeDeps = {
   metrics: Metrics;
-  ready: () => Promise<Readiness>;
-  /** When set, `/metrics` wants it as a bearer token. */
+  checkReadiness: () => Promise<Readiness>;
+  /** If set, `/metrics` requires it as a bearer token. */
   metricsToken?: string | undefined;
+  /** Whether `/metrics` is closed here: it has no token, or a separate port. */
+  isMetricsClosed?: boolean | undefined;
 };
 
 const TAG = "operation";
 
 /** `/health`, `/metrics` and `/v1/collaboration/ready`. */
-export function probeRoutes({ metrics, ready, metricsToken }: ProbeDeps): Route[] {
-  const digest = metricsToken === undefined ? undefined : digestOf(metricsToken);
-  let asking: Promise<Readiness> | undefined;
+export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }: ProbeDeps): Route[] {
+  const respondWithMetrics = createMetricsResponder(deps);
+  let running: Promise<Readiness> | undefined;
   return [{
     name: "health.get",
-    summary: "Liveness: the process answers",
+    summary: "Check liveness",
     tag: TAG,
     method: "GET",
     path: "/health",
     auth: "public",
-    document: { responses: { 200: text("text/plain", "OK", "It is up") } },
+    document: { responses: { 200: textResponse("text/plain", "OK", "The process is running") } },
     handle: () => new Response("OK", { headers: { "Content-Type": "text/plain; charset=utf-8" } }),
   }, {
     name: "metrics.get",
-    summary: "Metrics in the Prometheus text exposition format",
-    description: "Public unless the operator set a metrics token, which is then expected as a bearer token.",
+    summary: "Get metrics in the Prometheus text exposition format",
+    description: "Requires the metrics token as a bearer token if `SVC_METRICS_TOKEN` is set. Otherwise public in " +
+      "development and staging, and closed in production or if metrics have a separate port.",
     tag: TAG,
     method: "GET",
     path: "/metrics",
     auth: "public",
-    faults: ["unauthenticated"],
-    document: { responses: { 200: text("text/plain", "# HELP svc_build_info …", "All metric families") } },
-    async handle(request) {
-      const given = /^Bearer +(.+)$/i.exec(request.headers.get("Authorization") ?? "")?.[1] ?? "";
-      if (digest !== undefined && !timingSafeEqual(digest, digestOf(given))) {
-        throw new Fault("unauthenticated", "Expected the metrics token as a bearer token");
+    faults: ["unauthenticated", "forbidden"],
+    document: { responses: { 200: textResponse("text/plain", "# HELP svc_build_info …", "All metric families") } },
+    handle(request) {
+      if (isMetricsClosed) {
+        throw new Fault(
+          "forbidden",
+          "Metrics are closed: set SVC_METRICS_TOKEN, or scrape the port of SVC_METRICS_PORT",
+        );
       }
-      return new Response(await metrics.registry.metrics(), {
-        headers: { "Content-Type": metrics.registry.contentType },
-      });
+      return respondWithMetrics(request);
     },
   }, {
     name: "readiness.get",
-    summary: "Readiness: this node should get traffic",
+    summary: "Check readiness: whether this node can serve traffic",
     tag: TAG,
     method: "GET",
     path: "/v1/collaboration/ready",
     auth: "public",
     document: {
       responses: {
-        200: readiness("Ready", true),
-        503: readiness("Not ready; the checks say why", false),
+        200: readinessResponse("Ready", true),
+        503: readinessResponse("Not ready; `checks` says why", false),
       },
     },
     async handle() {
-      // Anybody may ask, and the answer takes a write.
-      const { isReady, checks } = await (asking ??= ready().finally(() => asking = undefined));
+      // Public, and each check writes: concurrent requests share one.
+      const { isReady, checks } = await (running ??= checkReadiness().finally(() => running = undefined));
       return Response.json({ isReady, checks }, { status: isReady ? 200 : 503 });
     },
   }];
 }
 
-function text(type: string, example: string, description: string): Record<string, unknown> {
+/** Responds with all metric families; requires the token if there is one. */
+function createMetricsResponder({ metrics, metricsToken }: Pick<ProbeDeps, "metrics" | "metricsToken">) {
+  const digest = metricsToken === undefined ? undefined : digestOf(metricsToken);
+  return async function respondWithMetrics({ headers }: Request): Promise<Response> {
+    const given = /^Bearer +(\S.*)$/i.exec(headers.get("Authorization") ?? "")?.[1] ?? "";
+    if (digest !== undefined && !timingSafeEqual(digest, digestOf(given))) {
+      throw new Fault("unauthenticated", "Expected the metrics token as a bearer token");
+    }
+    return new Response(await metrics.registry.metrics(), {
+      headers: { "Content-Type": metrics.registry.contentType },
+    });
+  };
+}
+
+/** The handler of the separate port for `/metrics`. */
+export function createMetricsHandler(
+  deps: Pick<ProbeDeps, "metrics" | "metricsToken">,
+): (request: Request) => Promise<Response> {
+  const respondWithMetrics = createMetricsResponder(deps);
+  return async function handle(request) {
+    if (new URL(request.url).pathname !== "/metrics") {
+      return new Response("This port serves /metrics only\n", { status: 404 });
+    }
+    try {
+      return await respondWithMetrics(request);
+    } catch (thrown) {
+      const { spec: { status }, message } = Fault.from(thrown);
+      return new Response(`${message}\n`, { status });
+    }
+  };
+}
+
+function textResponse(type: string, example: string, description: string): Record<string, unknown> {
   return { description, content: { [type]: { schema: { type: "string" }, example } } };
 }
 
-function readiness(description: string, isReady: boolean): Record<string, unknown> {
+function readinessResponse(description: string, isReady: boolean): Record<string, unknown> {
   const checks = { store: isReady, migrations: true, bus: true, canary: true, draining: false };
   const schema = {
     type: "object",
     required: ["isReady", "checks"],
     properties: {
-      isReady: { type: "boolean" },
-      checks: { type: "object", additionalProperties: { type: "boolean" } },
+      isReady: { type: "boolean", description: "Whether the node can serve traffic" },
+      checks: {
+        type: "object",
+        description: "Result of each check; true if healthy",
+        additionalProperties: { type: "boolean" },
+      },
     },
   };
   return { description, content: { "application/json": { schema, example: { isReady, checks } } } };
 }
 
-/** Digests of equal length, so that comparing takes the same time whatever was sent. */
+/** Digests of equal length, for a comparison in constant time. */
 function digestOf(secret: string): Uint8Array {
   return createHash("sha256").update(secret).digest();
 }

@@ -1,17 +1,19 @@
-// Query strings: text becomes the numbers, booleans and lists that the schema of an operation asks for.
+// Query strings: converts text to the numbers, booleans and lists of an operation's schema.
 import type { z } from "@zod/zod";
 import { Fault } from "@/core/fault.ts";
+import { unwrapSchema } from "@/core/schema_introspection.ts";
+import { suggestionFor } from "@/core/suggestion.ts";
 import { jsonPointer } from "@/core/text.ts";
 
-/** How one field of an input is written in a query. */
-export type QueryField = { kind: "text" | "number" | "boolean"; isList: boolean };
+/** The type of an input field in a query. */
+type QueryField = { kind: "text" | "number" | "boolean"; isList: boolean };
 
 const NUMBER = /^-?\d+(?:\.\d+)?$/;
 const TEXT: QueryField = { kind: "text", isList: false };
 
-/** The fields an input may have, by name. */
+/** The fields of an input, by name. */
 export function fieldsOf(schema: z.core.$ZodType): Map<string, QueryField> {
-  const { def } = (schema as z.core.$ZodTypes)._zod; // the union of all kinds of schema, to tell them apart by `type`
+  const { def } = (schema as z.core.$ZodTypes)._zod; // the union of all schema types, discriminated by `type`
   switch (def.type) {
     case "object":
       return new Map(Object.entries(def.shape).map(([name, field]) => [name, fieldOf(field)]));
@@ -20,45 +22,45 @@ export function fieldsOf(schema: z.core.$ZodType): Map<string, QueryField> {
     case "intersection":
       return new Map([...fieldsOf(def.left), ...fieldsOf(def.right)]);
     default: {
-      const inner = innerOf(schema);
+      const inner = unwrapSchema(schema);
       return inner === undefined ? new Map() : fieldsOf(inner);
     }
   }
 }
 
-/** Reads a query into `input`; a name that is no field, or was `taken` by the path or the body, is refused. */
+/** Reads a query into `input`; throws for an unknown field, or one `isTaken` by the path or the body. */
 export function readQuery(
   query: string,
   fields: ReadonlyMap<string, QueryField>,
-  taken: (name: string) => boolean,
+  isTaken: (name: string) => boolean,
   input: Record<string, unknown>,
 ): void {
   const params = new URLSearchParams(query);
   for (const name of new Set(params.keys())) {
     const field = fields.get(name);
-    if (field === undefined || taken(name)) {
-      throw new Fault("unknown_parameter", `Unknown query parameter ${name.slice(0, 64)}`, {
-        errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: "Unknown query parameter" }],
+    if (field === undefined || isTaken(name)) {
+      const remedy = field === undefined ? suggestionFor(name, [...fields.keys()]) : "";
+      throw new Fault("unknown_parameter", `Unknown query parameter ${name.slice(0, 64)}${remedy}`, {
+        errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: `Unknown query parameter${remedy}` }],
       });
     }
     const texts = params.getAll(name);
     if (field.isList) {
-      input[name] = texts.flatMap((text) => text.split(",")).filter((text) => text !== "")
-        .map((text) => valueOf(text, field.kind));
+      input[name] = texts.flatMap((text) => text.split(",")).map((text) => valueOf(text, field.kind));
     } else if (texts.length > 1) {
       throw new Fault("bad_request", `Query parameter ${name} is given more than once`, {
-        errors: [{ pointer: pointerOf(name), code: "repeated", detail: "Given more than once" }],
+        errors: [{ pointer: pointerOf(name), code: "repeated", detail: "given more than once" }],
       });
     } else input[name] = valueOf(texts[0] ?? "", field.kind);
   }
 }
 
-/** JSON pointer of a field of the input. */
+/** JSON pointer of an input field. */
 export function pointerOf(name: string): string {
   return jsonPointer([name.toWellFormed()]);
 }
 
-/** What does not look like the kind stays text, and the schema then says what it expected. */
+/** Text of another form is passed on unchanged, and the schema rejects it. */
 function valueOf(text: string, kind: QueryField["kind"]): unknown {
   if (kind === "number" && NUMBER.test(text)) return Number(text);
   if (kind === "boolean" && (text === "true" || text === "false")) return text === "true";
@@ -86,30 +88,9 @@ function fieldOf(schema: z.core.$ZodType): QueryField {
       };
     }
     default: {
-      const inner = innerOf(schema);
+      const inner = unwrapSchema(schema);
       return inner === undefined ? TEXT : fieldOf(inner);
     }
-  }
-}
-
-/** What a schema wraps, on the side that input comes in. */
-function innerOf(schema: z.core.$ZodType): z.core.$ZodType | undefined {
-  const { def } = (schema as z.core.$ZodTypes)._zod; // as in `fieldsOf`
-  switch (def.type) {
-    case "optional":
-    case "nullable":
-    case "default":
-    case "prefault":
-    case "nonoptional":
-    case "catch":
-    case "readonly":
-      return def.innerType;
-    case "pipe":
-      return (def.in as z.core.$ZodTypes)._zod.def.type === "transform" ? def.out : def.in; // `z.preprocess` starts with one
-    case "lazy":
-      return def.getter();
-    default:
-      return undefined;
   }
 }
 

@@ -1,107 +1,125 @@
-// An ordinary route as an endpoint: the same admission, limits, time-out and problems as operations have.
+// Routes as endpoints, with the same authentication, limits, timeout and problems as operations.
 import { type Actor, hasScope } from "@/core/actor.ts";
+import { type CpuBudget, currentAccount } from "@/core/cpu_budget.ts";
+import { runAsCaller } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { isSafeText } from "@/core/text.ts";
-import { type Admit, chargeAddress, chargeWrite, type HttpLimits } from "./auth.ts";
+import { consumeAddressRate, consumeWriteRate, type HttpLimits, type RequestAuthenticator } from "./auth.ts";
 import { readBody } from "./body.ts";
-import type { RequestDeadlines } from "./deadline.ts";
 import type { Endpoint } from "./endpoint.ts";
-import type { Exchange } from "./exchange.ts";
-import { idempotencyKeyOf, resultOnce } from "./idempotent.ts";
+import type { RequestContext, RequestTimeouts } from "./request_context.ts";
+import { idempotencyKeyOf, runOnceForKey } from "./idempotency.ts";
 
 /** The endpoint of a route. */
 export function routeEndpoint(
   route: Route,
   deps: {
-    admit: Admit;
+    authenticateRequest: RequestAuthenticator;
     limits: HttpLimits | undefined;
     runOnce: RunOnce;
-    deadlines: RequestDeadlines;
+    timeouts: RequestTimeouts;
     bodyMaxBytes: number;
+    cpu: CpuBudget | undefined;
   },
 ): Endpoint {
   const { method, path } = route;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
 
-  async function answer(exchange: Exchange, params: Record<string, string>): Promise<Response> {
-    const { request } = exchange;
-    const actor = route.auth === "bearer" ? await deps.admit(exchange) : undefined;
+  async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
+    const actor = route.auth === "bearer" ? await deps.authenticateRequest(context) : undefined;
+    const account = actor === undefined ? undefined : deps.cpu?.accountOf(actor);
+    if (account === undefined) return await execute(context, params, actor);
+    const delay = account.beginCall(context.startedAt);
+    if (delay !== undefined) await delay;
+    // A transfer may take minutes, most of it without using CPU time.
+    if (route.hasNoTimeout) account.endCall();
+    try {
+      return await account.run(() => execute(context, params, actor));
+    } finally {
+      if (!route.hasNoTimeout) account.endCall();
+    }
+  }
+
+  async function execute(context: RequestContext, params: Record<string, string>, actor?: Actor): Promise<Response> {
+    const { request } = context;
     if (route.auth === "bearer" && actor !== undefined && !hasScope(actor, route.scope)) {
       throw new Fault("scope_missing", `The token lacks the scope ${route.scope}`);
     }
-    // No store takes it, and nothing there is has it in its id.
+    // Stores reject unsafe text, so no id contains it.
     if (actor !== undefined && !Object.values(params).every(isSafeText)) {
-      throw new Fault("not_found", "Nothing has this id");
+      throw new Fault("not_found", "No resource has this id");
     }
-    if (actor !== undefined && method !== "GET") await chargeWrite(actor, deps.limits);
+    if (actor !== undefined && method !== "GET") await consumeWriteRate(actor, deps.limits);
     if (route.auth === "public" && route.rate !== undefined) {
-      await chargeAddress(exchange, route.name, route.rate, deps.limits);
+      await consumeAddressRate(context, route.name, route.rate, deps.limits);
     }
-    const body = isJsonBody ? (await readBody(request, deps.bodyMaxBytes)).value : undefined;
-    const call = new HttpRouteCall(exchange, params, body, async (said, work) => {
+    const body = isJsonBody
+      ? (await readBody(request, deps.bodyMaxBytes, { account: currentAccount() })).value
+      : undefined;
+    const call = new HttpRouteCall(context, params, body, async (fingerprint, work) => {
       const key = actor === undefined ? undefined : idempotencyKeyOf(request);
       if (actor === undefined || key === undefined) return await work();
-      const { result, isReplay } = await resultOnce(deps.runOnce, exchange, actor, key, said, work);
+      const { result, isReplay } = await runOnceForKey(deps.runOnce, context, actor, key, fingerprint, work);
       if (isReplay) call.headers["Idempotency-Replayed"] = "true";
       return result;
     });
-    const response = await handled(request, call, actor);
-    return exchange.dress(request.method === "HEAD" ? await withoutBody(response) : response);
+    const response = await callRoute(request, call, actor);
+    return context.withHeaders(request.method === "HEAD" ? await withoutBody(response) : response);
   }
 
-  function handled(request: Request, call: RouteCall, actor: Actor | undefined): Promise<Response> | Response {
+  function callRoute(request: Request, call: RouteCall, actor: Actor | undefined): Promise<Response> | Response {
     if (route.auth === "public") return route.handle(request, call);
-    if (actor === undefined) throw new TypeError("A bearer route was entered without an actor");
-    return route.handle(request, Object.assign(call, { actor }));
+    if (actor === undefined) throw new TypeError("Expected an authenticated caller on a bearer route, received none");
+    return runAsCaller(actor, () => route.handle(request, Object.assign(call, { actor })));
   }
 
   return {
     method,
     path,
-    answer: route.isLong ? answer : (exchange, params) => deps.deadlines.run(exchange, answer(exchange, params)),
+    handle: route.hasNoTimeout ? handle : (context, params) => deps.timeouts.run(context, handle(context, params)),
   };
 }
 
-/** The answer to HEAD. A long body, whose length is told, has to be let go of: nobody will read it to its end. */
+/** The response to HEAD. A body with a known length is cancelled instead of read. */
 async function withoutBody(response: Response): Promise<Response> {
-  const answer = new Response(null, response);
+  const head = new Response(null, response);
   if (response.headers.has("Content-Length")) await response.body?.cancel();
-  else if (response.body !== null) answer.headers.set("Content-Length", String((await response.bytes()).length));
-  return answer;
+  else if (response.body !== null) head.headers.set("Content-Length", String((await response.bytes()).length));
+  return head;
 }
 
-/** A call whose signal is made only when somebody asks for it. */
+/** A call whose signal is created only if it is used. */
 class HttpRouteCall implements RouteCall {
   readonly params: Readonly<Record<string, string>>;
   readonly body: unknown;
   readonly requestId: string;
   readonly headers: Record<string, string>;
   readonly ip: string;
-  readonly once: RouteCall["once"];
-  readonly #exchange: Exchange;
+  readonly runOnce: RouteCall["runOnce"];
+  readonly #context: RequestContext;
 
   constructor(
-    exchange: Exchange,
+    context: RequestContext,
     params: Readonly<Record<string, string>>,
     body: unknown,
-    once: RouteCall["once"],
+    runOnce: RouteCall["runOnce"],
   ) {
     this.params = params;
     this.body = body;
-    this.requestId = exchange.requestId;
-    this.headers = exchange.headers;
-    this.ip = exchange.ip;
-    this.once = once;
-    this.#exchange = exchange;
+    this.requestId = context.requestId;
+    this.headers = context.headers;
+    this.ip = context.ip;
+    this.runOnce = runOnce;
+    this.#context = context;
   }
 
   assertOrigin(tenantId: string): void {
-    this.#exchange.assertOrigin(tenantId);
+    this.#context.assertOrigin(tenantId);
   }
 
   get signal(): AbortSignal {
-    return this.#exchange.signal;
+    return this.#context.signal;
   }
 }

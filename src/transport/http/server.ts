@@ -1,134 +1,151 @@
-// The HTTP server: operations and routes become Hono routes behind one wrapper that every request passes.
+// The HTTP server: operations and routes as Hono routes, behind one handler for all requests.
 import { Hono } from "@hono/hono";
-import { commonTurn } from "@/core/clock.ts";
+import type { Result, Router } from "@hono/hono/router";
+import { RegExpRouter } from "@hono/hono/router/reg-exp-router";
+import { SmartRouter } from "@hono/hono/router/smart-router";
+import { TrieRouter } from "@hono/hono/router/trie-router";
+import { nextSharedTick } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import { logFailure, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
-import type { TenantOrigins } from "@/core/origin.ts";
-import { RecentMap } from "@/core/recent_map.ts";
+import { LruMap } from "@/core/lru_map.ts";
 import type { Route } from "@/core/route.ts";
-import { nameSpan } from "@/core/trace.ts";
-import { type Authenticate, chargeRefusal, createAdmit, type HttpLimits } from "./auth.ts";
-import { createClientOf } from "./client.ts";
-import { type CorsOrigins, createCors } from "./cors.ts";
-import { RequestDeadlines } from "./deadline.ts";
+import { nameSpan } from "@/runtime/spans.ts";
+import { type Authenticate, consumeAuthFailureRate, createRequestAuthenticator, type HttpLimits } from "./auth.ts";
+import { createClientResolver } from "../shared/client_address.ts";
+import { type CorsRules, createCors } from "./cors.ts";
 import { docsRedirect, docsRoutes } from "./docs.ts";
 import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
-import { Exchange } from "./exchange.ts";
+import { RequestContext, RequestTimeouts } from "./request_context.ts";
+import { homeRoute } from "./home.ts";
 import { createHttps, type HttpsRules } from "./https.ts";
 import { Meters } from "./meter.ts";
 import { openapiRoute } from "./openapi.ts";
+import { createNearestRoutes } from "./nearest_route.ts";
 import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
-import { problemAnswer } from "./problem.ts";
 import { routeEndpoint } from "./route.ts";
-import { FirstMatchRouter, ROUTED_AS } from "./router.ts";
+import { faultResponse } from "./response.ts";
 
-/** What the composition root hands in. */
-export type HttpDeps = {
+export type HttpDeps = CorsRules & {
   operations: readonly Operation[];
   routes?: readonly Route[];
+  /** A description for each tag of the documents. */
+  tags?: Readonly<Record<string, string>>;
   dispatch: Dispatch;
   authenticate: Authenticate;
   runOnce: RunOnce;
   metrics: Metrics;
-  /** Absent when limits are off. */
+  /** Absent if limits are disabled. */
   limits?: HttpLimits | undefined;
-  ready: () => Promise<Readiness>;
+  checkReadiness: () => Promise<Readiness>;
   /** Version of the gateway, for the OpenAPI document. */
   version: string;
-  corsOrigins?: CorsOrigins;
-  /** Origins that only some tenants let in. */
-  tenantOrigins?: TenantOrigins;
   https?: HttpsRules;
-  /** CIDR ranges whose `X-Forwarded-*` are believed. */
+  /** CIDR ranges whose `X-Forwarded-*` headers are trusted. */
   trustedProxies?: readonly string[];
   metricsToken?: string | undefined;
+  isMetricsClosed?: boolean;
   requestTimeoutMs?: number;
-  /** Length of JSON bodies at most, where an operation has no length of its own. */
+  /** Limit of JSON bodies, for operations without their own. */
   bodyMaxBytes?: number;
+  /** CPU time of callers; absent if it is not limited. */
+  cpu?: CpuBudget;
 };
 
-/** Answers one request of the peer at `ip`; never rejects. */
-export type HttpHandler = (request: Request, ip: string) => Promise<Response>;
+/** Handles a request of the peer at `ip`; never rejects. */
+type HttpHandler = (request: Request, ip: string) => Promise<Response>;
 
 const UNMATCHED = "_unmatched";
-/** Methods that endpoints may take, in the order in which `Allow` names them. */
+/** Methods in the order of the `Allow` header. */
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
-/** Origins of requests that were found valid; the same few come again and again. */
-const origins = new RecentMap<string, true>(100);
+/** Cache of valid request origins; there are few. */
+const validOrigins = new LruMap<string, true>(100);
 const ORIGIN_MAX = 300;
-const NO_HOST = /[\s/\\?#@]/;
+/** All routes are added with this method; the handler of the path checks the method. */
+const ROUTED_AS = "GET";
+const INVALID_HOST = /[\s/\\?#@]/;
 
 const log = logOf("http");
 
-/** Builds the handler. */
-export function createHttp(deps: HttpDeps): HttpHandler {
-  const { operations, limits, requestTimeoutMs = 30_000, bodyMaxBytes = BODY_MAX_BYTES } = deps;
-  const admit = createAdmit(deps.authenticate, limits);
+export function createHttpHandler(deps: HttpDeps): HttpHandler {
+  const { operations, limits, runOnce, cpu, requestTimeoutMs = 30_000, bodyMaxBytes = BODY_MAX_BYTES } = deps;
+  const authenticateRequest = createRequestAuthenticator(deps.authenticate, limits);
   const meters = new Meters(deps.metrics);
-  const clientOf = createClientOf(deps.trustedProxies ?? []);
-  const https = createHttps(deps.https ?? { isHstsOn: false });
-  const cors = createCors(deps.corsOrigins ?? [], deps.tenantOrigins);
-  const deadlines = new RequestDeadlines(requestTimeoutMs);
-  const routes = withOwnRoutes(deps);
+  const clientOf = createClientResolver(deps.trustedProxies ?? []);
+  const https = createHttps(deps.https ?? {});
+  const cors = createCors(deps);
+  const timeouts = new RequestTimeouts(requestTimeoutMs);
+  const routes = withBuiltInRoutes(deps);
   const app = mount([
     ...operations.map((operation) =>
-      operationEndpoint(operation, { admit, dispatch: deps.dispatch, runOnce: deps.runOnce, deadlines, bodyMaxBytes })
+      operationEndpoint(operation, {
+        authenticateRequest,
+        dispatch: deps.dispatch,
+        runOnce,
+        timeouts,
+        bodyMaxBytes,
+        cpu,
+      })
     ),
-    ...routes.map((route) => routeEndpoint(route, { admit, limits, runOnce: deps.runOnce, deadlines, bodyMaxBytes })),
+    ...routes.map((route) =>
+      routeEndpoint(route, { authenticateRequest, limits, runOnce, timeouts, bodyMaxBytes, cpu })
+    ),
     docsRedirect,
   ], meters);
 
-  async function refuse(exchange: Exchange, thrown: unknown): Promise<Response> {
-    const fault = await chargeRefusal(exchange, faultOf(exchange, thrown), limits);
-    // What dispatch threw is in the log already; a caller who is gone is no failure.
-    const isCancelled = !(thrown instanceof Fault) && exchange.isAborted;
-    if (fault.kind.status >= 500 && !isCancelled) {
-      const { requestId, request: { method }, meter } = exchange;
+  async function toProblem(context: RequestContext, thrown: unknown): Promise<Response> {
+    const fault = await consumeAuthFailureRate(context, faultOf(context, thrown), limits);
+    // Dispatch has logged its faults already; a disconnected client is not a failure.
+    const isCancelled = !(thrown instanceof Fault) && context.isAborted;
+    // A fault with `Retry-After` is intended, and under an attack there are thousands.
+    if (fault.spec.status >= 500 && !isCancelled && fault.retryAfterMs === undefined) {
+      const { requestId, request: { method }, meter } = context;
       logFailure(log, fault, { requestId, method, path: meter?.path ?? UNMATCHED });
     }
-    return exchange.respond(problemAnswer(exchange, fault));
+    return context.toResponse(faultResponse(context, fault));
   }
 
   return async function handle(request, peer) {
     const client = clientOf(request, peer);
-    const exchange = new Exchange(request, client.ip, client.isHttps);
-    // The runtime hands over a request as soon as it is read. Those of one turn are answered together, at half the cost.
-    await commonTurn();
+    const context = new RequestContext(request, client.ip, client.isHttps);
+    // Requests read in one tick are handled together, at half the cost.
+    // Upgrades must be synchronous up to runtime/upgrade.ts, or aborted ones would leak.
+    if (!request.headers.has("Upgrade")) await nextSharedTick();
     let response: Response;
     try {
-      requireAddress(request);
+      assertValidHost(request);
       // HTTPS first: a preflight over plain http is redirected as well, which a browser refuses.
-      const early = https(exchange) ?? cors(exchange);
-      response = early === undefined ? await app.fetch(request, exchange) : exchange.respond(early);
+      const early = https(context) ?? cors(context);
+      response = early === undefined ? await app.fetch(request, context) : context.toResponse(early);
     } catch (thrown) {
-      response = await refuse(exchange, thrown);
+      response = await toProblem(context, thrown);
     }
-    finish(exchange, response.status);
+    finish(context, response.status);
     return response;
   };
 
-  function finish(exchange: Exchange, status: number): void {
-    let { meter } = exchange;
+  function finish(context: RequestContext, status: number): void {
+    let { meter } = context;
     if (meter === undefined) {
-      meter = meters.of(exchange.request.method, UNMATCHED);
+      meter = meters.of(context.request.method, UNMATCHED);
       meter.begin();
     } else {
       nameSpan(meter.method, meter.path);
     }
-    const ms = performance.now() - exchange.startedAt;
+    const ms = performance.now() - context.startedAt;
     meter.end(status, ms / 1000);
-    // Only an unexpected failure is an error; a 503 was meant, and its cause is told where it is known.
-    const isOurFault = status === 500;
-    if (!isOurFault && !log.isEnabledFor("debug")) return;
-    // The template, not the path: a path may hold a secret, and a query more than one.
-    log[isOurFault ? "error" : "debug"]("request", {
-      requestId: exchange.requestId,
-      method: exchange.request.method,
+    // Only an unexpected failure is an error; a 503 is intended, and its cause is logged elsewhere.
+    const isUnexpected = status === 500;
+    if (!isUnexpected && !log.isEnabledFor("debug")) return;
+    // The template, not the path: paths and queries may contain secrets.
+    log[isUnexpected ? "error" : "debug"]("request", {
+      requestId: context.requestId,
+      method: context.request.method,
       path: meter.path,
       status,
       ms: Math.round(ms * 100) / 100,
@@ -136,28 +153,31 @@ export function createHttp(deps: HttpDeps): HttpHandler {
   }
 }
 
-type App = Hono<{ Bindings: Exchange }>;
+type App = Hono<{ Bindings: RequestContext }>;
 
-/** Registers endpoints by their paths, of which the first that matches answers, whatever the method; what is thrown passes on. */
+/** Registers endpoints by path; the first match handles the request, whatever the method. Errors propagate. */
 function mount(endpoints: readonly Endpoint[], meters: Meters): App {
   const app: App = new Hono({ router: new FirstMatchRouter() });
   for (const [path, group] of Map.groupBy(endpoints.toSorted(byPrecedence), ({ path }) => path)) {
     const byMethod = new Map(group.map((endpoint) => [endpoint.method, endpoint]));
-    app.on(ROUTED_AS, path, (context) => {
-      const exchange = context.env;
-      const { method } = exchange.request;
+    app.on(ROUTED_AS, path, ({ env: context, req }) => {
+      const { method } = context.request;
       const endpoint = byMethod.get(method === "HEAD" ? "GET" : method);
       if (endpoint === undefined) {
-        exchange.headers["Allow"] = METHODS.filter((one) => byMethod.has(one === "HEAD" ? "GET" : one)).join(", ");
-        throw new Fault("method_not_allowed", `This path does not take ${method.slice(0, 32)}`);
+        const allowed = METHODS.filter((one) => byMethod.has(one === "HEAD" ? "GET" : one)).join(", ");
+        context.headers["Allow"] = allowed;
+        throw new Fault("method_not_allowed", `${method.slice(0, 32)} is not supported here; use ${allowed}`);
       }
-      exchange.meter = meters.of(method, path);
-      exchange.meter.begin();
-      return endpoint.answer(exchange, context.req.param());
+      context.meter = meters.of(method, path);
+      context.meter.begin();
+      return endpoint.handle(context, req.param());
     });
   }
-  app.notFound(() => {
-    throw new Fault("route_not_found", "There is nothing at this path");
+  const nearestRoutes = createNearestRoutes(endpoints);
+  app.notFound(({ env }) => {
+    const near = nearestRoutes(env.path);
+    const remedy = near.length === 0 ? "; see /docs for all endpoints" : `; did you mean ${near.join(" or ")}?`;
+    throw new Fault("route_not_found", `No such endpoint${remedy}`);
   });
   app.onError((error) => {
     throw error;
@@ -165,19 +185,36 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
   return app;
 }
 
-/**
- * The engine joins the Host header and the path to one URL and checks neither: a host with a `/` would choose the path that
- * is served, and one that is none at all would break whoever reads the URL.
- */
-function requireAddress({ url, headers }: Request): void {
-  const origin = url.slice(0, url.indexOf("/", url.indexOf("://") + 3));
-  if (NO_HOST.test(headers.get("Host") ?? "") || !origins.has(origin) && !URL.canParse(url)) {
-    throw new Fault("bad_request", "The host of the request is not valid");
+/** Hono's router, limited to the first match: one handler serves a request, so Hono need not compose a chain. */
+class FirstMatchRouter<T> implements Router<T> {
+  readonly name = "FirstMatchRouter";
+  readonly #inner = new SmartRouter<T>({ routers: [new RegExpRouter(), new TrieRouter()] });
+
+  add(method: string, path: string, handler: T): void {
+    this.#inner.add(method, path, handler);
   }
-  if (origin.length <= ORIGIN_MAX && !origins.has(origin)) origins.set(origin, true);
+
+  match(_method: string, path: string): Result<T> {
+    const result = this.#inner.match(ROUTED_AS, path);
+    if (result[0].length <= 1) return result;
+    // Both shapes of a result start with the matches, in the order in which they were added.
+    return [result[0].slice(0, 1), ...result.slice(1)] as Result<T>;
+  }
 }
 
-/** Literal segments before parameters, so that `/rooms/unread` is not taken for the room `unread`. */
+/**
+ * The runtime concatenates the Host header and the path to a URL without checks: a host with a `/` would select the path, and
+ * an invalid one would break URL parsing.
+ */
+function assertValidHost({ url, headers }: Request): void {
+  const origin = url.slice(0, url.indexOf("/", url.indexOf("://") + 3));
+  if (INVALID_HOST.test(headers.get("Host") ?? "") || !validOrigins.has(origin) && !URL.canParse(url)) {
+    throw new Fault("bad_request", "The Host of the request is not valid");
+  }
+  if (origin.length <= ORIGIN_MAX && !validOrigins.has(origin)) validOrigins.set(origin, true);
+}
+
+/** Literal segments before parameters, so that `/rooms/unread` is not the room `unread`. */
 function byPrecedence(a: Endpoint, b: Endpoint): number {
   const [left, right] = [a.path.split("/"), b.path.split("/")];
   const rank = (segment: string | undefined): number => Number(segment?.startsWith(":") ?? false);
@@ -185,20 +222,21 @@ function byPrecedence(a: Endpoint, b: Endpoint): number {
   return left.map((segment, at) => rank(segment) - rank(right[at])).find((difference) => difference !== 0) ?? 0;
 }
 
-/** The routes of the modules and those of every gateway; the documents list all of them. */
-function withOwnRoutes(deps: HttpDeps): Route[] {
+/** The routes of modules and of the server itself; the documents list all of them. */
+function withBuiltInRoutes(deps: HttpDeps): Route[] {
   const routes = [...deps.routes ?? [], ...probeRoutes(deps)];
   const documents = ["/openapi.json", "/asyncapi.json"]
     .filter((path) => path === "/openapi.json" || routes.some((route) => route.path === path));
-  routes.push(...docsRoutes(documents));
-  routes.push(openapiRoute({ operations: deps.operations, routes, version: deps.version }));
+  const pages = ["/docs/events"].filter((path) => routes.some((route) => route.path === path));
+  routes.push(homeRoute(deps.version, documents), ...docsRoutes([...documents, ...pages]));
+  routes.push(openapiRoute({ operations: deps.operations, routes, tags: deps.tags ?? {}, version: deps.version }));
   return routes;
 }
 
-/** The fault to tell; work that broke because it was told to stop is not an error of ours. */
-function faultOf(exchange: Exchange, thrown: unknown): Fault {
+/** The fault of the response; a failure of cancelled work is not an internal error. */
+function faultOf(context: RequestContext, thrown: unknown): Fault {
   const fault = Fault.from(thrown);
-  return fault.code === "internal" && exchange.isAborted
+  return fault.code === "internal" && context.isAborted
     ? new Fault("unavailable", "The request was cancelled", { cause: thrown })
     : fault;
 }

@@ -1,38 +1,49 @@
-// `/asyncapi.json`: AsyncAPI 3.0 of `/ws` from the very values that serve it, made once when first asked for.
+// `/asyncapi.json`: AsyncAPI 3.0 of `/ws`, generated at first use from the definitions that serve it.
 import type { ChannelKind } from "@/core/channel.ts";
 import { appearsOn, type EventType } from "@/core/event.ts";
+import { EVENT_VALUE_MAX_CHARS } from "@/core/event_data.ts";
 import type { Module } from "@/core/module.ts";
 import type { Route } from "@/core/route.ts";
-import { Asset, ASSET_PARAMETERS, ASSET_RESPONSES } from "../http/asset.ts";
-import { Schemas } from "../http/openapi_schema.ts";
+import { ASSET_PARAMETERS, ASSET_RESPONSES, StaticAsset } from "../shared/static_asset.ts";
+import { Schemas } from "../shared/json_schema.ts";
+import { rateAdvice, tablesOf } from "./asyncapi_table.ts";
 import { commandFrame, COMMANDS, errorFrame, pushFrames, rpcFrames } from "./asyncapi_frame.ts";
-import { ephemeralFrame, eventFrame, type Json, publishFrame } from "./asyncapi_frame.ts";
+import { ephemeralFrame, eventFrame, type Json, noticeFrame, publishFrame } from "./asyncapi_frame.ts";
+import type { WsLimits } from "../shared/socket_limits.ts";
 
-/** What the document is made from; read when the document is made. */
-export type AsyncDocumentSource = { modules: readonly Module[]; version: string };
+/** The source of the document; read when the document is generated. */
+export type AsyncDocumentSource = { modules: readonly Module[]; version: string; limits: WsLimits };
 
 const DESCRIPTION =
-  `The Centrifuge client protocol, v2, described in its JSON flavour: existing Centrifuge clients work as they are.
+  `The Centrifuge client protocol, version 2, described in its JSON encoding. Existing Centrifuge clients work unchanged.
 
-One text frame carries one or more JSON objects, separated by newlines. The first command is \`connect\` with the access
-token; a reply has the \`id\` of its command. \`{}\` is a ping, answered with \`{}\`. Events of the log have an \`offset\` that
-grows by exactly 1 within a channel: resubscribe with the last one seen and its \`epoch\`, and everything missed comes with
-the reply or right after it, or \`recovered\` is absent and the state is to be read again. Unknown fields and event types are
-to be ignored. The same operations over HTTP, for answers too long for a socket (error 413) as well: \`/openapi.json\`.
+A text frame contains one or more JSON objects, separated by newlines. The first command is \`connect\` with the access
+token. A reply has the \`id\` of its command. \`{}\` is a ping and is answered with \`{}\`. Stored events have an \`offset\` that
+increases by exactly 1 within a channel. To recover after a disconnect, subscribe with the last \`offset\` seen and its
+\`epoch\`: if \`recovered\` is set, all missed events arrive with the reply or right after it; otherwise read the state again.
+Ignore unknown fields and event types.
 
-Who asks for the subprotocol \`centrifuge-protobuf\` gets the same messages as protobuf in binary frames, with JSON text as \`data\`.`;
+Events describe changes. A created resource is sent in full; a changed one has the new values of its changed fields in
+\`changes\`: apply them to the local copy, and ignore changes of resources that are not cached. Values longer than
+${EVENT_VALUE_MAX_CHARS} characters are left out, except texts of messages: \`omitted\` names these fields, to be read over HTTP when
+they are needed. Calendar events have the fields that lists have.
+
+The same operations are available over HTTP, including responses too long for a socket (error 413): \`/openapi.json\`.
+
+Clients that request the subprotocol \`centrifuge-protobuf\` get the same messages as protobuf in binary frames, with JSON
+text as \`data\`.`;
 
 const PRINCIPAL = {
   prefix: "principal",
-  summary:
-    "What concerns me, on all my devices: subscribed by the server when connecting; silent for tokens without the " +
-    "scopes `room.read` and `message.read`",
+  summary: "Events of the caller itself, on all its connections; the server subscribes it when a connection " +
+    "authenticates",
   isDurable: true,
+  presenceMax: 0,
   ephemeral: {},
 };
 
 /** The document, as text. */
-function asyncapiDocument({ modules, version }: AsyncDocumentSource): string {
+export function asyncapiDocument({ modules, version, limits }: AsyncDocumentSource): string {
   const document = new Document();
   document.addSocket();
   const events = modules.flatMap((module) => module.events ?? []);
@@ -47,12 +58,12 @@ function asyncapiDocument({ modules, version }: AsyncDocumentSource): string {
       "x-access": operation.access,
     });
   }
-  return document.seal(version);
+  return document.serialize(version, limits);
 }
 
 /** The route that serves the document. */
 export function asyncapiRoute(source: AsyncDocumentSource): Route {
-  const asset = new Asset("application/json", () => asyncapiDocument(source));
+  const asset = new StaticAsset("application/json", () => asyncapiDocument(source));
   return {
     name: "asyncapi.get",
     summary: "The document of `/ws`",
@@ -64,29 +75,29 @@ export function asyncapiRoute(source: AsyncDocumentSource): Route {
       parameters: ASSET_PARAMETERS,
       responses: {
         200: {
-          description: "AsyncAPI 3.0 document of the gateway",
+          description: "Get the AsyncAPI 3.0 document",
           content: { "application/json": { schema: { type: "object" } } },
         },
         ...ASSET_RESPONSES,
       },
     },
-    handle: (request) => asset.answer(request),
+    handle: (request) => asset.respond(request),
   };
 }
 
-/** The document while it is put together. */
+/** Builds the document. */
 class Document {
   readonly schemas = new Schemas("draft-7");
   readonly #channels: Record<string, Json> = {};
   readonly #operations: Record<string, Json> = {};
   readonly #messages: Record<string, Json> = {};
 
-  /** The socket itself: commands that are about the connection, and what answers all of them. */
+  /** Adds the socket: commands of the connection, and their replies. */
   addSocket(): void {
     this.#channels["socket"] = {
       address: "/ws",
-      title: "The socket",
-      description: "Commands and their replies; every other channel is a stream within the socket.",
+      title: "The WebSocket connection",
+      description: "Commands and their replies; every other channel is multiplexed over this connection.",
       messages: {},
     };
     this.#message("socket", "error", errorFrame());
@@ -94,15 +105,15 @@ class Document {
       this.addCall(method, commandFrame(method, this.schemas), reply, { summary, tags: [{ name: "protocol" }] });
     }
     for (const [name, frame] of Object.entries(pushFrames())) this.#message("socket", name, frame);
-    this.#operation("push", "send", "socket", Object.keys(pushFrames()), { summary: "Pushes that belong to no event" });
+    this.#operation("push", "send", "socket", Object.keys(pushFrames()), { summary: "Pushes that are not events" });
   }
 
-  /** A command with its reply. */
-  addCall(name: string, request: Json, reply: Json, facts: Json): void {
+  /** Adds a command with its reply. */
+  addCall(name: string, request: Json, reply: Json, properties: Json): void {
     this.#message("socket", name, request);
     this.#message("socket", `${name}.reply`, reply);
     this.#operation(name, "receive", "socket", [name], {
-      ...facts,
+      ...properties,
       reply: {
         channel: { $ref: "#/channels/socket" },
         messages: [`${name}.reply`, "error"].map((message) => reference("socket", message)),
@@ -110,26 +121,30 @@ class Document {
     });
   }
 
-  /** A kind of channel: what is heard on it, and what may be published on it. */
+  /** Adds a channel kind: what it delivers, and what may be published to it. */
   addChannel(
-    kind: Pick<ChannelKind, "prefix" | "summary" | "isDurable" | "ephemeral">,
+    kind: Pick<ChannelKind, "prefix" | "summary" | "isDurable" | "ephemeral" | "notices" | "presenceMax">,
     events: readonly EventType[],
   ): void {
-    const { prefix, isDurable, ephemeral } = kind;
+    const { prefix, isDurable, ephemeral, notices = {}, presenceMax } = kind;
     const parameter = `${prefix}Id`;
     this.#channels[prefix] = {
       address: `${prefix}:{${parameter}}`,
       title: kind.summary,
-      description: isDurable ? "Backed by the log: recoverable." : "Nothing here is kept.",
+      description: isDurable ? "Stored in the event log: recoverable." : "Not stored.",
+      "x-presence-max": presenceMax,
       parameters: { [parameter]: { description: `Id of the ${prefix}` } },
       messages: {},
     };
-    const heard: string[] = [];
+    const delivered: string[] = [];
     for (const event of isDurable ? events.filter((type) => appearsOn(type, prefix)) : []) {
-      heard.push(this.#message(prefix, event.type, eventFrame(event, this.schemas)));
+      delivered.push(this.#message(prefix, event.type, eventFrame(event, this.schemas)));
+    }
+    for (const [type, one] of Object.entries(notices)) {
+      delivered.push(this.#message(prefix, type, noticeFrame(type, one, this.schemas)));
     }
     for (const [type, one] of Object.entries(ephemeral)) {
-      heard.push(this.#message(prefix, type, ephemeralFrame(type, one, this.schemas)));
+      delivered.push(this.#message(prefix, type, ephemeralFrame(type, one, this.schemas)));
       const published = this.#message(prefix, `${type}.publish`, publishFrame(prefix, type, one, this.schemas));
       this.#operation(`${prefix}.${type}`, "receive", prefix, [published], {
         summary: one.summary,
@@ -139,19 +154,22 @@ class Document {
         },
       });
     }
-    if (heard.length > 0) this.#operation(`${prefix}.hear`, "send", prefix, heard, { summary: kind.summary });
+    if (delivered.length > 0) {
+      this.#operation(`${prefix}.deliver`, "send", prefix, delivered, { summary: kind.summary });
+    }
   }
 
-  seal(version: string): string {
-    return this.schemas.seal({
+  serialize(version: string, limits: WsLimits): string {
+    return this.schemas.serialize({
       asyncapi: "3.0.0",
       info: {
         title: "Collaboration Gateway realtime API",
         version,
-        description: DESCRIPTION,
+        description: `${DESCRIPTION}\n\n${rateAdvice(limits)}`,
         license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
       },
       defaultContentType: "application/json",
+      ...tablesOf(limits),
       servers: {
         gateway: {
           host: "{host}",
@@ -183,21 +201,21 @@ class Document {
     action: "send" | "receive",
     channel: string,
     messages: readonly string[],
-    facts: Json,
+    properties: Json,
   ): void {
     this.#operations[name] = {
       action,
       channel: { $ref: `#/channels/${channel}` },
-      ...facts,
+      ...properties,
       messages: messages.map((message) => reference(channel, message)),
     };
   }
 
-  /** Adds a message to a channel; kept once in the components, under the name it has there. */
+  /** Adds a message to a channel, as a component named after both. */
   #message(channel: string, name: string, message: Json): string {
     const key = `${channel}.${name}`;
     this.#messages[key] = { name, ...message };
-    const messages = this.#channels[channel]?.["messages"] as Json; // every channel starts with some
+    const messages = this.#channels[channel]?.["messages"] as Json; // every channel is created with `messages`
     messages[name] = { $ref: `#/components/messages/${key}` };
     return name;
   }

@@ -1,19 +1,19 @@
-// The frames of `/ws` as the AsyncAPI document tells them: commands and payloads from the schemas that validate them.
+// The messages of `/ws` in the AsyncAPI document, from the schemas that validate them.
 import { z } from "@zod/zod";
-import type { EphemeralKind } from "@/core/channel.ts";
+import type { EphemeralKind, NoticeKind } from "@/core/channel.ts";
 import type { EventType } from "@/core/event.ts";
 import type { Operation } from "@/core/operation.ts";
-import type { Schemas } from "../http/openapi_schema.ts";
-import { BODIES } from "./frame.ts";
+import type { Schemas } from "../shared/json_schema.ts";
+import { COMMAND_SCHEMAS } from "./protocol.ts";
 
 export type Json = Record<string, unknown>;
 
-const ID = { type: "integer", minimum: 1, description: "Chosen by the client; the reply repeats it" };
+const ID = { type: "integer", minimum: 1, description: "Chosen by the client; repeated in the reply" };
 const TEXT = { type: "string" };
 const COUNT = { type: "integer", minimum: 0 };
 const FLAG = { type: "boolean" };
 const ANY = {};
-const CORRELATION = { location: "$message.payload#/id", description: "Matches a reply to its command" };
+const CORRELATION = { location: "$message.payload#/id", description: "Matches the reply to its command" };
 
 const CLIENT_INFO = object({ user: TEXT, client: TEXT, conn_info: ANY, chan_info: ANY }, ["user", "client"]);
 const PUBLICATION = object({ data: ANY, offset: COUNT, info: CLIENT_INFO }, ["data"]);
@@ -24,41 +24,44 @@ const POSITION = {
   epoch: TEXT,
   offset: COUNT,
   was_recovering: FLAG,
-  recovered: { ...FLAG, description: "Everything missed is in `publications`" },
+  recovered: { ...FLAG, description: "Whether recovery succeeded: `publications` has all missed events" },
   publications: PUBLICATIONS,
 };
-const LIFETIME = { expires: FLAG, ttl: { ...COUNT, description: "Seconds until the token has to be refreshed" } };
+const LIFETIME = { expires: FLAG, ttl: { ...COUNT, description: "Seconds until the token must be refreshed" } };
 
-/** The commands of the protocol, besides `rpc` and `publish` whose contents have messages of their own. */
+/** The commands of the protocol; each operation of `rpc` has messages of its own. */
 export const COMMANDS: Readonly<Record<string, { summary: string; reply: Json }>> = {
   connect: {
-    summary: "Say who one is; the first command of every socket, within 10 s",
+    summary: "Authenticate; must be the first command of a connection and arrive within 10 s",
     reply: replyFrame("connect", {
       client: TEXT,
       version: TEXT,
       ping: { ...COUNT, description: "Seconds between pings of the server" },
       pong: FLAG,
       ...LIFETIME,
-      data: { type: "object", description: "principal, tenant, limits, version; deprecations when there are any" },
+      data: { type: "object", description: "Principal, tenant, limits and version; deprecations if there are any" },
       subs: { type: "object", additionalProperties: object(POSITION) },
     }, ["client"]),
   },
-  subscribe: { summary: "Hear a channel, from now or from a position on", reply: replyFrame("subscribe", POSITION) },
-  unsubscribe: { summary: "Hear a channel no longer; always succeeds", reply: replyFrame("unsubscribe", {}) },
+  subscribe: {
+    summary: "Subscribe to a channel, from now or from a position",
+    reply: replyFrame("subscribe", POSITION),
+  },
+  unsubscribe: { summary: "Unsubscribe from a channel; always succeeds", reply: replyFrame("unsubscribe", {}) },
   publish: {
-    summary: "Publish something ephemeral; each channel says what it takes",
+    summary: "Publish an ephemeral message; each channel defines which types it accepts",
     reply: replyFrame("publish", {}),
   },
   presence: {
-    summary: "Who is subscribed to a channel that I am subscribed to",
+    summary: "List the clients subscribed to a channel; requires a subscription to it",
     reply: replyFrame("presence", { presence: { type: "object", additionalProperties: CLIENT_INFO } }, ["presence"]),
   },
   presence_stats: {
-    summary: "How many are subscribed to a channel that I am subscribed to",
+    summary: "Count the clients subscribed to a channel; requires a subscription to it",
     reply: replyFrame("presence_stats", { num_clients: COUNT, num_users: COUNT }, ["num_clients", "num_users"]),
   },
   history: {
-    summary: "Read the log of a channel; `since` is exclusive",
+    summary: "Read the event log of a channel; `since` is exclusive",
     reply: replyFrame("history", { publications: PUBLICATIONS, epoch: TEXT, offset: COUNT }, [
       "publications",
       "epoch",
@@ -66,14 +69,14 @@ export const COMMANDS: Readonly<Record<string, { summary: string; reply: Json }>
     ]),
   },
   refresh: {
-    summary: "Go on with a newer token of the same principal",
+    summary: "Continue the connection with a newer token of the same principal",
     reply: replyFrame("refresh", { client: TEXT, version: TEXT, ...LIFETIME }),
   },
 };
 
 /** A command of the protocol. */
 export function commandFrame(method: string, schemas: Schemas): Json {
-  const body = BODIES[method as keyof typeof BODIES]; // the names of COMMANDS are methods
+  const body = COMMAND_SCHEMAS[method as keyof typeof COMMAND_SCHEMAS]; // the names of COMMANDS are methods
   return message(
     `Command \`${method}\``,
     object({ id: ID, [method]: schemas.of(body, "input") }, ["id", method]),
@@ -95,44 +98,52 @@ export function rpcFrames(operation: Operation, schemas: Schemas): { request: Js
   };
 }
 
-/** The reply to a command that failed. */
+/** The reply to a failed command. */
 export function errorFrame(): Json {
   const error = object({
-    code: { ...COUNT, description: "HTTP status of the problem, or a code of the protocol below 400" },
-    message: { ...TEXT, description: "`<problem code>: <detail>` when an operation failed" },
+    code: { ...COUNT, description: "HTTP status of the problem, or a protocol code below 400" },
+    message: { ...TEXT, description: "`<problem code>: <detail>` if an operation failed" },
     temporary: FLAG,
   }, ["code", "message"]);
   return message("A command failed", object({ id: ID, error }, ["id", "error"]), true);
 }
 
-/** Pushes that tell of no event. */
+/** Pushes that are not events. */
 export function pushFrames(): Record<string, Json> {
   const info = object({ info: CLIENT_INFO }, ["info"]);
   return {
-    join: message("Somebody subscribed", push("join", info)),
-    leave: message("Somebody's subscription ended", push("leave", info)),
+    join: message("A client subscribed", push("join", info)),
+    leave: message("A client unsubscribed", push("leave", info)),
     unsubscribed: message(
-      "The server ended the subscription; from code 2500 on the client should subscribe again",
+      "The server ended the subscription; with codes from 2500 the client should subscribe again",
       push("unsubscribe", object({ code: COUNT, reason: TEXT }, ["code", "reason"])),
     ),
   };
 }
 
-/** An event of the log, as pushed. */
-export function eventFrame({ type, summary, data }: EventType, schemas: Schemas): Json {
+/** A push of a stored event. */
+export function eventFrame({ type, summary, data, scope }: EventType, schemas: Schemas): Json {
   const head = { id: TEXT, type: { const: type }, at: { type: "string", format: "date-time" }, actor: ACTOR };
   const event = object({ ...head, data: schemas.of(data, "output") }, ["id", "type", "at", "actor", "data"]);
-  return message(summary, push("pub", object({ data: event, offset: COUNT }, ["data", "offset"])));
+  const frame = message(summary, push("pub", object({ data: event, offset: COUNT }, ["data", "offset"])));
+  return { ...frame, description: `Requires the scope \`${scope}\`.`, "x-scope": scope };
 }
 
-/** What somebody published and nobody keeps, as pushed. */
+/** A push of an event that the gateway does not store. */
+export function noticeFrame(type: string, { summary, data }: NoticeKind, schemas: Schemas): Json {
+  const head = { type: { const: type }, at: { type: "string", format: "date-time" }, actor: ACTOR };
+  const event = object({ ...head, data: schemas.of(data, "output") }, ["type", "at", "actor", "data"]);
+  return message(summary, push("pub", object({ data: event }, ["data"])));
+}
+
+/** A push of an ephemeral message of a client. */
 export function ephemeralFrame(type: string, { summary, data }: EphemeralKind, schemas: Schemas): Json {
   const head = { type: { const: type }, at: { type: "string", format: "date-time" }, actor: ACTOR };
   const event = object({ ...head, data: schemas.of(data, "output") }, ["type", "at", "actor"]);
   return message(summary, push("pub", object({ data: event, info: CLIENT_INFO }, ["data"])));
 }
 
-/** What a client sends to publish it. */
+/** The command that publishes an ephemeral message. */
 export function publishFrame(prefix: string, type: string, { summary, data }: EphemeralKind, schemas: Schemas): Json {
   const body = object({ type: { const: type }, data: schemas.of(data, "input") }, ["type"]);
   const channel = { type: "string", pattern: `^${prefix}:` };
@@ -143,7 +154,7 @@ export function publishFrame(prefix: string, type: string, { summary, data }: Ep
 const ACTOR = {
   ...object({ id: TEXT, kind: { enum: ["human", "agent", "service"] } }, ["id", "kind"]),
   type: ["object", "null"],
-  description: "Who did it; null when the gateway itself did",
+  description: "Principal that caused the event; null for the gateway itself",
 };
 
 function push(kind: string, body: Json): Json {

@@ -1,15 +1,15 @@
-// One client: what it sent waits its turn here, what it gets waits to leave, and its life ends here, once.
+// One client connection: its queue of commands, its outbox, its deadlines and its single close.
 import { Buffer } from "node:buffer";
-import type { MayActIn } from "../http/origin.ts";
 import type { Actor } from "@/core/actor.ts";
-import type { Operation } from "@/core/operation.ts";
+import type { EventFilter } from "@/core/event_view.ts";
 import { isLongerThan } from "@/core/text.ts";
 import type { ClientInfo } from "@/ports/presence.ts";
-import { CLOSE, type Verdict } from "./close.ts";
-import { type Command, encodeError, encodeReply, parseLine, PING, type WireError } from "./frame.ts";
-import { Allowance, type WsLimits } from "./limits.ts";
-import { Frames, Outbox } from "./outbox.ts";
-import type { Member, Pool } from "./pool.ts";
+import type { ConnectionMeta } from "../shared/connection_limiter.ts";
+import { CONNECT_EXPECTED, DISCONNECT, type Disconnect } from "../shared/disconnect.ts";
+import { CommandQueue, type CommandQueueHost, type ConcurrencyGroup } from "./command_queue.ts";
+import { type Command, encodeError, encodeReply, parseCommand, PING, type ReplyError } from "./protocol.ts";
+import { FrameCache, Outbox } from "./outbox.ts";
+import type { Flushable, FlushScheduler } from "./flush_scheduler.ts";
 import type { Subscription } from "./subscription.ts";
 
 /** What a connection needs of a WebSocket. */
@@ -20,132 +20,126 @@ export type SocketLike = {
   close(code?: number, reason?: string): void;
 };
 
-/** What is known of a socket before its first message. */
-export type ConnectionMeta = {
-  ip: string;
-  /** Token of the URL's query; used when the connect command has none. */
-  legacyToken?: string;
-  userAgent?: string;
-  /** Where only some tenants let its page in: whether this one does. */
-  mayActIn?: MayActIn;
-  /** Called once, when the connection has said who it is. */
-  onAuthenticated?(): void;
-};
-
-/** Commands that follow each other may overlap where this is the same for them. */
-export type Overlap = Operation | "subscribe";
-
-/** What all connections of a hub share. */
-export interface ConnectionHost {
-  readonly limits: WsLimits;
-  readonly pool: Pool;
-  /** Hub time for deadlines; stands still while the process does. */
-  readonly time: number;
-  /** Wall time, ms. */
-  now(): number;
-  overlapOf(command: Command): Overlap | undefined;
-  run(connection: Connection, command: Command): Promise<void>;
-  welcomed(connection: Connection): void;
-  /** The reader is behind, or has input to be read away: resume the connection a little later. */
-  stalled(connection: Connection): void;
-  /** So many broadcast messages do not reach somebody who stays. */
-  dropped(count: number): void;
-  /** Over for us; `dropped` broadcast messages were not sent. */
-  closed(connection: Connection, verdict: Verdict | undefined, dropped: number): void;
-  /** The socket is gone as well. */
-  gone(connection: Connection): void;
-}
-
-/** Fresh: said nothing. Connecting: its token is being looked at. Refused: got an error, is not heard any more. */
-type Phase = "fresh" | "connecting" | "ready" | "refused" | "closed";
+/** `new`: nothing received. `connecting`: its token is being verified. `refused`: got an error; further input is ignored. */
+type ConnectionPhase = "new" | "connecting" | "ready" | "refused" | "closed";
 
 const OPEN = 1;
-/** A client is told to go after so many looks in a row found no further frame of it, or after so much that was read away. */
-const QUIET_LOOKS = 3;
-const UNHEARD_MAX = 1024 * 1024;
-/** What a frame counts besides its length. */
+/** A draining connection closes after this many checks in a row without a frame, or after discarding this many bytes. */
+const IDLE_CHECKS = 3;
+const DISCARD_MAX_BYTES = 1024 * 1024;
+/** What a frame counts in addition to its length. */
 const FRAME_COST = 1024;
+/** Below this part of the outbox limit, the exact buffered amount does not matter. */
+const PRESSURE_CHECK_DIVISOR = 4;
 
-/** Below this part of what may wait, the exact number does not matter. */
-const SURELY_FEW = 4;
+type Draining = { disconnect: Disconnect; idleChecks: number; discardedBytes: number };
 
-type Parting = { verdict: Verdict; looks: number; unheard: number };
+/** What all connections of a hub share. */
+export interface ConnectionHost extends CommandQueueHost {
+  readonly flushScheduler: FlushScheduler;
+  /** Hub time for deadlines; it stops while the process is paused. */
+  readonly time: number;
+  concurrencyGroupOf(command: Command): ConcurrencyGroup | undefined;
+  eventFilterOf(actor: Actor): EventFilter | undefined;
+  run(connection: Connection, command: Command): Promise<void>;
+  onReady(connection: Connection): void;
+  /** The client is slow, or its input is being discarded: resume the connection later. */
+  pauseInput(connection: Connection): void;
+  /** So many broadcast messages were not sent to a client that stays connected. */
+  onDiscarded(count: number): void;
+  /** The connection has ended; `dropped` broadcast messages were not sent. */
+  onClosed(connection: Connection, disconnect: Disconnect | undefined, dropped: number): void;
+  /** The socket has closed as well. */
+  onSocketClosed(connection: Connection): void;
+}
 
-export class Connection implements Member {
+export class Connection implements Flushable {
   readonly client = crypto.randomUUID();
   readonly shard: number;
   readonly subscriptions = new Map<string, Subscription>();
   readonly meta: ConnectionMeta;
-  actor: Actor | undefined;
-  /** Hub time at which its rights are looked at again. */
+  /** Hub time of the next revalidation. */
   revalidateAt = Infinity;
   readonly openedAt: number;
+  #actor: Actor | undefined;
+  #eventFilter: EventFilter | undefined;
   readonly #socket: SocketLike;
   readonly #host: ConnectionHost;
   readonly #outbox = new Outbox();
-  /** Most bytes that the socket may still hold. */
-  #unread = 0;
-  #phase: Phase = "fresh";
-  #inbox: Command[] = [];
-  #inboxBytes = 0;
+  /** Upper bound of the bytes buffered in the socket. */
+  #socketBytes = 0;
+  #phase: ConnectionPhase = "new";
+  readonly queue: CommandQueue;
   #running = 0;
-  #overlapping: Overlap | undefined;
-  #isTouched = false;
-  #isGone = false;
-  #isOurVerdict = false;
-  /** Why it is not heard any more, while what it sent before it knows is read away. */
-  #parting: Parting | undefined;
+  #concurrencyGroup: ConcurrencyGroup | undefined;
+  #isFlushScheduled = false;
+  #isSocketClosed = false;
+  #wasClosedByGateway = false;
+  /** Set while input is discarded before the close. */
+  #draining: Draining | undefined;
   #pingAt = Infinity;
   #pongBy = Infinity;
-  readonly #allowance: Allowance;
   #abort: AbortController | undefined;
 
   constructor(socket: SocketLike, meta: ConnectionMeta, host: ConnectionHost) {
     this.#socket = socket;
     this.#host = host;
-    this.shard = host.pool.assign();
+    this.shard = host.flushScheduler.assign();
     this.meta = meta;
     this.openedAt = host.time;
-    this.#allowance = new Allowance(host.limits, host.now());
+    this.queue = new CommandQueue(host);
+  }
+
+  get actor(): Actor | undefined {
+    return this.#actor;
+  }
+
+  set actor(actor: Actor | undefined) {
+    this.#actor = actor;
+    this.#eventFilter = actor && this.#host.eventFilterOf(actor);
+  }
+
+  get eventFilter(): EventFilter | undefined {
+    return this.#eventFilter;
   }
 
   get isClosed(): boolean {
     return this.#phase === "closed";
   }
 
-  /** Whether what comes in still counts. */
-  get isHeard(): boolean {
-    return this.#phase !== "closed" && this.#phase !== "refused" && this.#parting === undefined;
+  /** Whether frames are still processed. */
+  get acceptsInput(): boolean {
+    return this.#phase !== "closed" && this.#phase !== "refused" && this.#draining === undefined;
   }
 
-  /** Whether it was let in at some time. */
-  get wasWelcome(): boolean {
+  /** Whether it ever authenticated. */
+  get wasAuthenticated(): boolean {
     return this.#pingAt !== Infinity;
   }
 
-  /** Whether it ended by a verdict of ours, and not by the client. */
-  get wasClosedByUs(): boolean {
-    return this.#isOurVerdict;
+  /** Whether the gateway closed it, and not the client. */
+  get wasClosedByGateway(): boolean {
+    return this.#wasClosedByGateway;
   }
 
   /** Whether no command is running or waiting. */
   get isIdle(): boolean {
-    return this.#running === 0 && this.#inbox.length === 0;
+    return this.#running === 0 && this.queue.isEmpty;
   }
 
-  /** Whether the client reads slower than it is written to. */
-  get isBehind(): boolean {
-    return this.#pressure() > this.#host.limits.outboxMaxBytes / 2;
+  /** Whether the client reads too slowly. */
+  get isBackpressured(): boolean {
+    return this.#waitingBytes() > this.#host.limits.outboxMaxBytes / 2;
   }
 
-  /** Ends when the connection does. */
+  /** Aborted when the connection ends. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isClosed) this.#abort.abort();
     return this.#abort.signal;
   }
 
-  /** How others see this client. */
+  /** The client as shown in presence. */
   info(): ClientInfo {
     const { actor } = this;
     return {
@@ -155,54 +149,57 @@ export class Connection implements Member {
     };
   }
 
-  /** Takes a frame as it came in. */
+  /** Processes a frame from the client. */
   receive(data: unknown): void {
     if (this.#phase === "closed" || this.#phase === "refused") return;
-    if (this.#parting !== undefined) return this.#unheard(this.#parting, data);
-    if (typeof data !== "string") return this.#part(this.#isTooLarge(data) ? CLOSE.tooLarge : CLOSE.badRequest);
-    if (isLongerThan(data, this.#host.limits.frameMaxBytes)) return this.#part(CLOSE.tooLarge);
-    const text = data.endsWith("\n") ? data.slice(0, -1) : data;
-    for (const line of text.includes("\n") ? text.split("\n") : [text]) {
-      this.#take(line);
-      if (this.#parting !== undefined) break;
+    if (this.#draining !== undefined) return this.#discard(this.#draining, data);
+    const { frameMaxBytes } = this.#host.limits;
+    if (typeof data !== "string") {
+      const isTooLarge = data instanceof ArrayBuffer && data.byteLength > frameMaxBytes;
+      return this.#drainAndClose(isTooLarge ? DISCONNECT.tooLarge : this.#badRequest());
     }
-    this.pump();
+    if (isLongerThan(data, frameMaxBytes)) return this.#drainAndClose(DISCONNECT.tooLarge);
+    const text = data.endsWith("\n") ? data.slice(0, -1) : data;
+    for (const command of text.includes("\n") ? text.split("\n") : [text]) {
+      this.#handleCommand(command);
+      if (this.#draining !== undefined) break;
+    }
+    this.runQueued();
   }
 
-  /** Goes on after a pause that the host was asked for. */
+  /** Continues after `pauseInput` of the host. */
   resume(): void {
-    this.pump();
-    const parting = this.#parting;
-    if (parting === undefined || this.isClosed) return;
-    if (this.isIdle && ++parting.looks > QUIET_LOOKS) this.close(parting.verdict);
-    else this.#host.stalled(this);
+    this.runQueued();
+    const draining = this.#draining;
+    if (draining === undefined || this.isClosed) return;
+    if (this.isIdle && ++draining.idleChecks > IDLE_CHECKS) this.close(draining.disconnect);
+    else this.#host.pauseInput(this);
   }
 
   /**
-   * Runs what waits, strictly in order. Only subscribes, and calls of one operation that says so, overlap; nothing overtakes them.
+   * Runs queued commands strictly in order. Only commands of one concurrency group overlap; no command overtakes another.
    * A client that does not read its replies gets no further ones.
    */
-  pump(): void {
-    for (let next = this.#inbox[0]; next !== undefined; next = this.#inbox[0]) {
+  runQueued(): void {
+    for (let command = this.queue.head; command !== undefined; command = this.queue.head) {
       if (this.#phase === "closed" || this.#phase === "refused") return;
-      const overlap = this.#host.overlapOf(next);
+      const group = this.#host.concurrencyGroupOf(command);
       if (this.#running > 0) {
-        if (overlap === undefined || overlap !== this.#overlapping) return;
-        if (this.#running >= this.#host.limits.overlapMax) return;
+        if (group === undefined || group !== this.#concurrencyGroup) return;
+        if (this.#running >= this.#host.limits.maxConcurrent) return;
       }
-      if (this.isBehind) return this.#host.stalled(this);
-      this.#inbox.shift();
-      this.#inboxBytes -= next.length;
-      this.#overlapping = overlap;
+      if (this.isBackpressured || this.queue.isDelayed) return this.#host.pauseInput(this);
+      this.queue.shift();
+      this.#concurrencyGroup = group;
       this.#running++;
       // It never rejects.
-      this.#host.run(this, next).then(this.#settled);
+      this.#host.run(this, command).then(this.#onCommandDone);
     }
   }
 
-  /** Whether so many bytes may wait for the client beside what waits already. */
-  takes(bytes: number): boolean {
-    return this.#pressure(bytes) <= this.#host.limits.outboxMaxBytes;
+  /** Whether the outbox has room for so many bytes. */
+  hasCapacity(bytes: number): boolean {
+    return this.#waitingBytes(bytes) <= this.#host.limits.outboxMaxBytes;
   }
 
   /** Queues a reply; `body` is encoded. */
@@ -211,77 +208,81 @@ export class Connection implements Member {
   }
 
   /** Queues a failed reply. */
-  fail(id: number, error: WireError): void {
+  fail(id: number, error: ReplyError): void {
     this.#send(encodeError(id, error));
   }
 
-  /** Queues broadcast lines; false where they are too many at once for a client that reads well. */
+  /** Queues broadcast messages; false if they are too many at once even for a client that reads fast enough. */
   push(text: string, bytes: number, count: number): boolean {
     if (this.isClosed) return true;
     const { outboxMaxBytes } = this.#host.limits;
-    const isTight = this.#outbox.bytes + this.#unread + bytes > outboxMaxBytes;
-    if (isTight && !this.takes(bytes) && this.#unread <= outboxMaxBytes / 2) return false;
+    const isTight = this.#outbox.bytes + this.#socketBytes + bytes > outboxMaxBytes;
+    if (isTight && !this.hasCapacity(bytes) && this.#socketBytes <= outboxMaxBytes / 2) return false;
     this.#outbox.add(text, bytes, count);
-    if (this.#outbox.bytes > outboxMaxBytes) this.close(CLOSE.slow);
-    else this.#touch();
+    if (this.#outbox.bytes > outboxMaxBytes) this.close(DISCONNECT.slow);
+    else this.#scheduleFlush();
     return true;
   }
 
-  /** Goes without so many broadcast messages. */
-  drop(count: number): void {
-    this.#host.dropped(count);
+  /** Counts broadcast messages that are not sent. */
+  discard(count: number): void {
+    this.#host.onDiscarded(count);
   }
 
-  /** The connection is let in; call before its connect reply. */
-  welcome(): void {
+  /** The connection is authenticated; call before its connect reply. */
+  markReady(): void {
     const { limits, time } = this.#host;
     this.#phase = "ready";
     this.#pingAt = time + limits.pingMs * (1 + Math.random()) / 2;
     this.revalidateAt = time + limits.revalidateMs * (1 + Math.random()) / 2;
     this.meta.onAuthenticated?.();
-    this.#host.welcomed(this);
+    this.#host.onReady(this);
   }
 
-  /** Answers connect with an error: nothing is heard after it, and the deadline ends it. */
-  refuse(id: number, error: WireError): void {
+  /** Replies to connect with an error; further input is ignored until the deadline closes the connection. */
+  rejectConnect(id: number, error: ReplyError): void {
     this.fail(id, error);
     this.#phase = "refused";
-    this.#inbox = [];
+    this.queue.clear();
     this.actor = undefined;
   }
 
-  /** Goes on as the same principal with a newer token, whose rights are looked at soon. */
-  renew(actor: Actor): void {
+  /** Replaces the token of the principal; the new one is revalidated soon. */
+  updateActor(actor: Actor): void {
     this.actor = actor;
     this.revalidateAt = 0;
   }
 
-  /** Looks at the deadlines. */
+  /** Checks the deadlines. */
   tick(): void {
     const { limits, time } = this.#host;
     if (this.#phase !== "ready") {
-      if (time - this.openedAt >= limits.authTimeoutMs) this.close(CLOSE.stale);
+      if (time - this.openedAt >= limits.authTimeoutMs) this.close(DISCONNECT.stale);
     } else if (time >= this.#pongBy) {
-      this.close(CLOSE.noPong);
+      this.close(DISCONNECT.noPong);
     } else if ((this.actor?.expiresAt ?? Infinity) + limits.refreshGraceMs <= this.#host.now()) {
-      this.close(CLOSE.expired);
+      this.close(DISCONNECT.expired);
     } else if (time >= this.#pingAt) {
-      this.#pingAt = time + limits.pingMs;
-      this.#pongBy = time + limits.pongTimeoutMs;
-      this.#send(PING);
+      this.#ping();
     }
   }
 
-  forget(subscription: Subscription): void {
-    this.subscriptions.delete(subscription.feed.channel);
+  /** Pings now instead of when the next ping is due. */
+  probe(): void {
+    if (this.#phase !== "ready" || this.#pongBy !== Infinity) return;
+    this.#ping();
   }
 
-  /** Sends what waits; called by the pool. */
-  flush(frames: Frames): number {
-    this.#isTouched = false;
+  removeSubscription(channel: string): void {
+    this.subscriptions.delete(channel);
+  }
+
+  /** Sends the outbox; called by the flush scheduler. */
+  flush(frames: FrameCache): number {
+    this.#isFlushScheduled = false;
     if (this.isClosed || this.#outbox.bytes === 0 || this.#socket.readyState !== OPEN) return 0;
-    if (this.#pressure() > this.#host.limits.outboxMaxBytes) {
-      this.close(CLOSE.slow);
+    if (!this.hasCapacity(0)) {
+      this.close(DISCONNECT.slow);
       return 0;
     }
     const { pushes } = this.#outbox;
@@ -289,108 +290,110 @@ export class Connection implements Member {
     return pushes;
   }
 
-  /** Ends the connection: for us at once, whatever the peer does. */
-  close(verdict: Verdict): void {
+  /** Ends the connection at once, whatever the peer does. */
+  close(disconnect: Disconnect): void {
     if (this.isClosed) return;
-    const dropped = verdict === CLOSE.slow ? this.#outbox.pushes : 0;
-    if (dropped === 0 && this.#socket.readyState === OPEN && this.#outbox.bytes > 0) this.#sendRest();
-    this.#release(verdict, dropped);
-    this.#socket.close(verdict.code, verdict.reason);
+    const dropped = disconnect === DISCONNECT.slow ? this.#outbox.pushes : 0;
+    const hasRemaining = dropped === 0 && this.#socket.readyState === OPEN && this.#outbox.bytes > 0;
+    if (hasRemaining && this.hasCapacity(0)) this.#sendAll(new FrameCache());
+    this.#release(disconnect, dropped);
+    this.#socket.close(disconnect.code, disconnect.reason);
   }
 
-  /** The socket has closed; may be told twice. */
-  gone(): void {
-    if (this.#isGone) return;
-    this.#isGone = true;
+  /** The socket has closed; may be called twice. */
+  onSocketClosed(): void {
+    if (this.#isSocketClosed) return;
+    this.#isSocketClosed = true;
     if (!this.isClosed) this.#release(undefined, 0);
-    this.#host.gone(this);
+    this.#host.onSocketClosed(this);
   }
 
-  readonly #settled = (): void => {
+  readonly #onCommandDone = (): void => {
     this.#running--;
-    this.pump();
+    this.runQueued();
   };
 
   /**
-   * Ends the connection for something it sent: what was accepted before is done and answered first. The socket closes when
-   * nothing more comes in, for the runtime resets one that still gets frames after its close frame, and then the client
-   * never reads why.
+   * Ends the connection for an invalid frame: commands accepted before it are executed and replied to first. The socket
+   * closes when input has stopped: the runtime resets a socket that receives frames after its close frame, and the client
+   * would never read the reason.
    */
-  #part(verdict: Verdict): void {
-    this.#parting = { verdict, looks: 0, unheard: 0 };
-    this.#host.stalled(this);
+  #drainAndClose(disconnect: Disconnect): void {
+    this.#draining = { disconnect, idleChecks: 0, discardedBytes: 0 };
+    this.#host.pauseInput(this);
   }
 
-  #unheard(parting: Parting, data: unknown): void {
-    parting.looks = 0;
-    const size = data instanceof ArrayBuffer ? data.byteLength : UNHEARD_MAX;
-    parting.unheard += FRAME_COST + (typeof data === "string" ? data.length : size);
-    if (parting.unheard > UNHEARD_MAX) this.close(parting.verdict);
+  #discard(draining: Draining, data: unknown): void {
+    draining.idleChecks = 0;
+    const size = data instanceof ArrayBuffer ? data.byteLength : DISCARD_MAX_BYTES;
+    draining.discardedBytes += FRAME_COST + (typeof data === "string" ? data.length : size);
+    if (draining.discardedBytes > DISCARD_MAX_BYTES) this.close(draining.disconnect);
   }
 
-  #isTooLarge(data: unknown): boolean {
-    return data instanceof ArrayBuffer && data.byteLength > this.#host.limits.frameMaxBytes;
-  }
-
-  #take(line: string): void {
+  #handleCommand(text: string): void {
     const { limits } = this.#host;
-    const isFresh = this.#phase === "fresh";
-    if (isFresh && isLongerThan(line, limits.connectMaxBytes)) return this.#part(CLOSE.tooLarge);
-    const parsed = parseLine(line);
-    if (parsed === undefined) return this.#part(CLOSE.badRequest);
-    const method = typeof parsed === "string" ? parsed : parsed.method;
-    if (isFresh !== (method === "connect")) return this.#part(CLOSE.badRequest);
-    // Closed for what it subscribes to while it connects, a client would come back and do the same.
-    const isFree = isFresh || (method === "subscribe" && this.#phase !== "ready");
-    if (!isFree && !this.#allowance.take(method, this.#host.now())) return this.#part(CLOSE.tooManyRequests);
-    if (parsed === "send") return this.#part(CLOSE.notAvailable);
+    const isNew = this.#phase === "new";
+    if (isNew && isLongerThan(text, limits.connectMaxBytes)) return this.#drainAndClose(DISCONNECT.tooLarge);
+    const parsed = parseCommand(text);
+    const method = typeof parsed === "string" ? parsed : parsed?.method;
+    if (parsed === undefined || isNew !== (method === "connect")) return this.#drainAndClose(this.#badRequest());
+    if (parsed === "send") return this.#drainAndClose(DISCONNECT.notAvailable);
     if (parsed === "pong") {
       this.#pongBy = Infinity;
-      return;
+      if (!this.queue.countPong()) this.#drainAndClose(DISCONNECT.tooManyRequests);
+    } else if (isNew) {
+      this.#phase = "connecting";
+      this.queue.pushConnect(parsed);
+    } else if (!this.queue.add(parsed, this.#phase === "ready")) {
+      this.#drainAndClose(DISCONNECT.tooManyRequests);
     }
-    if (isFresh) this.#phase = "connecting";
-    this.#inbox.push(parsed);
-    this.#inboxBytes += parsed.length;
-    const maxBytes = this.#phase === "ready" ? limits.inboxMaxBytes : limits.frameMaxBytes;
-    if (this.#inboxBytes > maxBytes) this.#part(CLOSE.tooManyRequests);
+  }
+
+  #badRequest(): Disconnect {
+    return this.#phase === "new" ? CONNECT_EXPECTED : DISCONNECT.badRequest;
+  }
+
+  #ping(): void {
+    const { limits, time } = this.#host;
+    this.#pingAt = time + limits.pingMs;
+    this.#pongBy = time + limits.pongTimeoutMs;
+    this.#send(PING);
   }
 
   #send(text: string): void {
-    if (!this.push(text, Buffer.byteLength(text), 0)) this.close(CLOSE.slow);
+    if (!this.push(text, Buffer.byteLength(text), 0)) this.close(DISCONNECT.slow);
   }
 
-  #touch(): void {
-    if (this.#isTouched) return;
-    this.#isTouched = true;
-    this.#host.pool.touch(this);
+  #scheduleFlush(): void {
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    this.#host.flushScheduler.schedule(this);
   }
 
   /**
-   * Bytes that wait for the client, and `more`. The runtime is asked how many of those it got are still there only when they
-   * may matter: at most what it got since it was last asked, and what was there then.
+   * Bytes waiting for the client, plus `more`. Reading `bufferedAmount` is costly, so the upper bound of it is used until the
+   * exact number may matter.
    */
-  #pressure(more = 0): number {
+  #waitingBytes(more = 0): number {
     const own = this.#outbox.bytes + more;
-    if (own + this.#unread > this.#host.limits.outboxMaxBytes / SURELY_FEW) this.#unread = this.#socket.bufferedAmount;
-    return own + this.#unread;
+    if (own + this.#socketBytes > this.#host.limits.outboxMaxBytes / PRESSURE_CHECK_DIVISOR) {
+      this.#socketBytes = this.#socket.bufferedAmount;
+    }
+    return own + this.#socketBytes;
   }
 
-  #sendRest(): void {
-    if (this.#pressure() <= this.#host.limits.outboxMaxBytes) this.#sendAll(new Frames());
+  #sendAll(frames: FrameCache): void {
+    this.#socketBytes += this.#outbox.bytes;
+    this.#socket.send(this.#outbox.drain(frames));
   }
 
-  #sendAll(frames: Frames): void {
-    this.#unread += this.#outbox.bytes;
-    this.#socket.send(this.#outbox.take(frames));
-  }
-
-  #release(verdict: Verdict | undefined, dropped: number): void {
+  #release(disconnect: Disconnect | undefined, dropped: number): void {
     this.#phase = "closed";
-    this.#isOurVerdict = verdict !== undefined;
-    this.#inbox = [];
+    this.#wasClosedByGateway = disconnect !== undefined;
+    this.queue.clear();
     this.#outbox.clear();
     this.#abort?.abort();
-    for (const subscription of [...this.subscriptions.values()]) subscription.leave();
-    this.#host.closed(this, verdict, dropped);
+    for (const subscription of [...this.subscriptions.values()]) subscription.unsubscribe();
+    this.#host.onClosed(this, disconnect, dropped);
   }
 }

@@ -1,29 +1,33 @@
-// The hub: every connection of this node, the feeds they listen to, the deadlines they live by, and their orderly end.
+// The hub: all connections of this node, the channels they subscribe to, their deadlines, and their shutdown.
+import type { Actor } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import type { EphemeralEvent } from "@/core/event.ts";
+import type { EventFilter, EventFilterOf } from "@/core/event_view.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Presence } from "@/ports/presence.ts";
 import { type EventLog, streamKey } from "@/ports/store.ts";
-import { Canary } from "./canary.ts";
-import { CLOSE, type Verdict } from "./close.ts";
-import { Commands } from "./commands.ts";
-import { Entrance, type Identity } from "./connect.ts";
-import { Connection, type ConnectionHost, type ConnectionMeta, type Overlap, type SocketLike } from "./connection.ts";
-import { Feeds } from "./feeds.ts";
-import type { Command } from "./frame.ts";
+import { BusProbe } from "./bus_probe.ts";
+import { DISCONNECT, type Disconnect } from "../shared/disconnect.ts";
+import { CommandHandler } from "./command_handler.ts";
+import { ConnectHandler, type Identity } from "./connect_handler.ts";
+import type { ConnectionMeta } from "../shared/connection_limiter.ts";
+import type { ConcurrencyGroup } from "./command_queue.ts";
+import { Connection, type ConnectionHost, type SocketLike } from "./connection.ts";
+import { ChannelRegistry } from "./channel_registry.ts";
+import type { Command } from "./protocol.ts";
 import { History } from "./history.ts";
-import type { WsLimits } from "./limits.ts";
-import { Pages } from "./pages.ts";
-import { Pool } from "./pool.ts";
-import { Revalidation } from "./revalidation.ts";
-import { Subscriber } from "./subscribe.ts";
+import type { WsLimits } from "../shared/socket_limits.ts";
+import { OwnerSockets } from "./owner_sockets.ts";
+import { RecoveryCache } from "./recovery_cache.ts";
+import { FlushScheduler } from "./flush_scheduler.ts";
+import { RevalidationQueue } from "./revalidation.ts";
+import { SubscribeHandler } from "./subscribe_handler.ts";
 
-/** Grouped by what they are about: where events come from, what clients may ask for, who they are, and how much. */
 export type HubDeps = Identity & {
   bus: Bus;
   log: EventLog;
@@ -31,75 +35,85 @@ export type HubDeps = Identity & {
   channels: readonly ChannelKind[];
   operations: ReadonlyMap<string, Operation>;
   dispatch: Dispatch;
+  eventFilterOf: EventFilterOf;
   metrics: Metrics;
   clock: Clock;
   limits: WsLimits;
   version: string;
 };
 
-export type HubStats = {
+type HubStats = {
   connections: number;
-  /** Sockets we closed whose peer has not answered; their memory cannot be had back before it does. */
-  zombies: number;
+  /** Sockets that the gateway closed and whose peer has not closed yet; they still use memory. */
+  lingeringSockets: number;
   /** Channels with a subscriber on this node, by prefix. */
   channels: Readonly<Record<string, number>>;
 };
 
-/** After a pause of the process, deadlines move on by no more than this many ticks. */
+/** After a pause of the process, hub time advances by at most this many ticks. */
 const TICKS_MAX = 3;
-/** So that many thousand idle sockets do not keep the store busy; of more, those that wait longest come first. */
+/** Bounds the load of many thousand idle sockets on the store; the longest overdue come first. */
 const REVALIDATIONS_PER_TICK = 100;
-const STALL_MS = 20;
+const RESUME_DELAY_MS = 20;
 const DRAIN_STEP_MS = 25;
 
 const log = logOf("ws");
 
 export class Hub implements ConnectionHost {
   readonly limits: WsLimits;
-  readonly pool: Pool;
+  readonly flushScheduler: FlushScheduler;
   readonly #deps: HubDeps;
-  readonly #feeds: Feeds;
-  readonly #subscriber: Subscriber;
-  readonly #commands: Commands;
-  readonly #revalidation: Revalidation;
-  readonly #canary: Canary;
+  readonly #channelRegistry: ChannelRegistry;
+  readonly #ownerSockets: OwnerSockets;
+  readonly #subscribeHandler: SubscribeHandler;
+  readonly #commandHandler: CommandHandler;
+  readonly #revalidation: RevalidationQueue;
+  readonly #busProbe: BusProbe;
   readonly #connections = new Set<Connection>();
-  readonly #stalled = new Set<Connection>();
+  readonly #paused = new Set<Connection>();
   readonly #timers: ReturnType<typeof setInterval>[] = [];
-  #stallTimer: ReturnType<typeof setTimeout> | undefined;
+  #resumeTimer: ReturnType<typeof setTimeout> | undefined;
   #time = 0;
   #tickedAt: number;
-  #inPool = 0;
+  #authenticated = 0;
   #peak = 0;
-  #zombies = 0;
+  #lingeringSockets = 0;
   #draining: Promise<void> | undefined;
 
   constructor(deps: HubDeps) {
     const { bus, log: eventLog, presence, metrics, limits, clock } = deps;
     this.#deps = deps;
     this.limits = limits;
-    this.pool = new Pool(limits.shards, (pushes) => pushes > 0 && metrics.poolSent.inc(pushes));
-    const pages = new Pages(eventLog);
-    this.#feeds = new Feeds({ bus, log: eventLog, pages, presence, repairDelayMs: limits.repairDelayMs });
-    this.#canary = new Canary(bus);
-    this.#subscriber = new Subscriber({
-      feeds: this.#feeds,
-      pages,
+    this.flushScheduler = new FlushScheduler(limits.shards, (pushes) => pushes > 0 && metrics.poolSent.inc(pushes));
+    const recoveryCache = new RecoveryCache(eventLog);
+    this.#channelRegistry = new ChannelRegistry({
+      bus,
+      log: eventLog,
+      recoveryCache,
+      presence,
+      repairDelayMs: limits.repairDelayMs,
+    });
+    this.#ownerSockets = new OwnerSockets(limits);
+    this.#busProbe = new BusProbe(bus);
+    this.#subscribeHandler = new SubscribeHandler({
+      channelRegistry: this.#channelRegistry,
+      recoveryCache,
       channels: deps.channels,
       limits,
       onUnrecovered: () => metrics.connectionErrors.inc({ type: "recovery_failed" }),
     });
-    this.#commands = new Commands({
-      entrance: new Entrance({
+    this.#commandHandler = new CommandHandler({
+      connectHandler: new ConnectHandler({
         identity: deps,
-        subscriber: this.#subscriber,
-        feeds: this.#feeds,
+        subscribeHandler: this.#subscribeHandler,
+        channelRegistry: this.#channelRegistry,
+        ownerSockets: this.#ownerSockets,
         clock,
         limits,
         version: deps.version,
         onLegacyToken: () => metrics.connectionErrors.inc({ type: "legacy_query_token" }),
       }),
-      subscriber: this.#subscriber,
+      subscribeHandler: this.#subscribeHandler,
       history: new History(eventLog, limits),
       presence,
       operations: deps.operations,
@@ -108,16 +122,20 @@ export class Hub implements ConnectionHost {
       outboxMaxBytes: limits.outboxMaxBytes,
       publish: (event) => this.publish(event),
     });
-    this.#revalidation = new Revalidation(this.#subscriber, deps.revalidate);
+    this.#revalidation = new RevalidationQueue(this.#subscribeHandler, deps.revalidate);
     this.#tickedAt = clock.now();
     this.#timers.push(setInterval(() => this.tick(), limits.tickMs));
     if (limits.compareHeadsMs !== undefined) {
-      this.#timers.push(setInterval(() => void this.#feeds.compareHeads(), limits.compareHeadsMs));
+      this.#timers.push(setInterval(() => void this.#channelRegistry.compareHeads(), limits.compareHeadsMs));
     }
-    const { onRecovered } = bus;
+    const { onLost, onRecovered } = bus;
+    bus.onLost = () => {
+      onLost();
+      this.#channelRegistry.suspectLoss();
+    };
     bus.onRecovered = () => {
       onRecovered();
-      void this.#feeds.compareHeads();
+      this.#channelRegistry.suspectLoss();
     };
   }
 
@@ -129,27 +147,31 @@ export class Hub implements ConnectionHost {
     return this.#draining !== undefined;
   }
 
-  /** Takes over an open socket. Give it every message (`receive`) and its end (`gone`). */
+  /** Serves an open socket. Pass every message to `receive`, and call `onSocketClosed` at its end. */
   open(socket: SocketLike, meta: ConnectionMeta): Connection {
     const connection = new Connection(socket, meta, this);
     this.#connections.add(connection);
     this.#deps.metrics.connections.inc();
     this.#deps.metrics.connectionsActive.inc();
-    if (this.isDraining) connection.close(CLOSE.shutdown);
+    if (this.isDraining) connection.close(DISCONNECT.shutdown);
     return connection;
   }
 
-  /** Publishes to the subscribers of a channel, on all nodes, without a place in the log. */
+  /** Publishes to the subscribers of a channel on all nodes, without storing. */
   publish(event: EphemeralEvent): void {
     this.#deps.bus.publish(streamKey(event.tenantId, event.channel), { kind: "ephemeral", event });
   }
 
   stats(): HubStats {
-    return { connections: this.#connections.size, zombies: this.#zombies, channels: this.#feeds.counts() };
+    return {
+      connections: this.#connections.size,
+      lingeringSockets: this.#lingeringSockets,
+      channels: this.#channelRegistry.counts(),
+    };
   }
 
-  /** Something became of a principal: its connections, and those of agents it owns, are looked at again now. */
-  rightsMoved(tenantId: string, principalId: string): void {
+  /** Revalidates the connections of a principal and of the agents it owns, after a change of its rights. */
+  revalidatePrincipal(tenantId: string, principalId: string): void {
     for (const connection of this.#connections) {
       const { actor } = connection;
       if (actor?.tenantId !== tenantId) continue;
@@ -157,25 +179,25 @@ export class Hub implements ConnectionHost {
     }
   }
 
-  /** The origins that a tenant lets in changed: connections of such pages are looked at again now. */
-  originsMoved(tenantId: string): void {
+  /** Revalidates connections from web origins after the allowed origins of a tenant changed. */
+  revalidateOrigins(tenantId: string): void {
     for (const connection of this.#connections) {
       const { actor, meta } = connection;
-      if (actor?.tenantId === tenantId && meta.mayActIn !== undefined) this.#revalidation.add(connection);
+      if (actor?.tenantId === tenantId && meta.isOriginAllowed !== undefined) this.#revalidation.add(connection);
     }
   }
 
-  /** Resolves when a probe came back through the bus; rejects after two seconds. */
-  canary(): Promise<void> {
-    return this.#canary.probe();
+  /** Resolves when a probe was received back from the bus; rejects after two seconds. */
+  probeBus(): Promise<void> {
+    return this.#busProbe.probe();
   }
 
-  /** Closes everybody, spread over a window so that they do not come back all at once; commands that run may end. */
+  /** Closes all connections, spread over a window so that they do not reconnect at once; running commands may end. */
   drain(): Promise<void> {
     return this.#draining ??= this.#drain();
   }
 
-  /** Looks at the deadlines of all connections; runs by itself. */
+  /** Checks the deadlines of all connections; runs periodically. */
   tick(): void {
     const now = this.now();
     this.#time += Math.min(Math.max(0, now - this.#tickedAt), this.limits.tickMs * TICKS_MAX);
@@ -196,58 +218,67 @@ export class Hub implements ConnectionHost {
     return this.#deps.clock.now();
   }
 
-  overlapOf(command: Command): Overlap | undefined {
-    return this.#commands.overlapOf(command);
+  concurrencyGroupOf(command: Command): ConcurrencyGroup | undefined {
+    return this.#commandHandler.concurrencyGroupOf(command);
+  }
+
+  eventFilterOf(actor: Actor): EventFilter | undefined {
+    return this.#deps.eventFilterOf(actor);
   }
 
   run(connection: Connection, command: Command): Promise<void> {
-    return this.#commands.run(connection, command);
+    return this.#commandHandler.run(connection, command);
   }
 
-  welcomed(): void {
+  onReady(): void {
     const { metrics } = this.#deps;
     metrics.poolConnections.inc();
-    metrics.poolActive.set(++this.#inPool);
-    this.#peak = Math.max(this.#peak, this.#inPool);
+    metrics.poolActive.set(++this.#authenticated);
+    this.#peak = Math.max(this.#peak, this.#authenticated);
     metrics.poolPeak.set(this.#peak);
   }
 
-  stalled(connection: Connection): void {
-    this.#stalled.add(connection);
-    this.#stallTimer ??= setTimeout(() => {
-      this.#stallTimer = undefined;
-      const waiting = [...this.#stalled];
-      this.#stalled.clear();
-      for (const one of waiting) one.resume();
-    }, STALL_MS);
+  pauseInput(connection: Connection): void {
+    this.#paused.add(connection);
+    this.#resumeTimer ??= setTimeout(() => {
+      this.#resumeTimer = undefined;
+      const paused = [...this.#paused];
+      this.#paused.clear();
+      for (const connection of paused) connection.resume();
+    }, RESUME_DELAY_MS);
   }
 
-  dropped(count: number): void {
+  onRejected(): void {
+    this.#deps.metrics.commandsRefused.inc();
+  }
+
+  onDiscarded(count: number): void {
     this.#deps.metrics.poolDropped.inc(count);
   }
 
-  closed(connection: Connection, verdict: Verdict | undefined, dropped: number): void {
+  onClosed(connection: Connection, disconnect: Disconnect | undefined, dropped: number): void {
     const { metrics } = this.#deps;
     this.#connections.delete(connection);
-    this.#stalled.delete(connection);
+    this.#ownerSockets.remove(connection);
+    this.#paused.delete(connection);
     metrics.connectionsActive.dec();
-    if (connection.wasWelcome) metrics.poolActive.set(--this.#inPool);
-    this.dropped(dropped);
-    if (verdict?.metric !== undefined) metrics.connectionErrors.inc({ type: verdict.metric });
-    if (verdict !== undefined) this.#zombies++;
-    log.info("closed", {
+    if (connection.wasAuthenticated) metrics.poolActive.set(--this.#authenticated);
+    this.onDiscarded(dropped);
+    if (disconnect?.metric !== undefined) metrics.connectionErrors.inc({ type: disconnect.metric });
+    if (disconnect !== undefined) this.#lingeringSockets++;
+    log.info("connection closed", {
       client: connection.client,
       tenant: connection.actor?.tenantId,
       principal: connection.actor?.principalId,
-      by: verdict === undefined ? "client" : "gateway",
-      code: verdict?.code,
-      reason: verdict?.reason,
+      by: disconnect === undefined ? "client" : "gateway",
+      code: disconnect?.code,
+      reason: disconnect?.reason,
       ms: Math.round(this.#time - connection.openedAt),
     });
   }
 
-  gone(connection: Connection): void {
-    if (connection.wasClosedByUs) this.#zombies--;
+  onSocketClosed(connection: Connection): void {
+    if (connection.wasClosedByGateway) this.#lingeringSockets--;
   }
 
   async #drain(): Promise<void> {
@@ -256,14 +287,14 @@ export class Hub implements ConnectionHost {
     const all = [...this.#connections];
     for (let step = 0; step < steps; step++) {
       const due = all.slice(0, Math.ceil(all.length * (step + 1) / steps));
-      for (const connection of due) if (connection.isIdle) connection.close(CLOSE.shutdown);
+      for (const connection of due) if (connection.isIdle) connection.close(DISCONNECT.shutdown);
       if (this.#connections.size === 0) break;
       await new Promise((resolve) => setTimeout(resolve, DRAIN_STEP_MS));
     }
-    for (const connection of [...this.#connections]) connection.close(CLOSE.shutdown);
-    clearTimeout(this.#stallTimer);
-    this.pool.close();
-    this.#feeds.close();
-    this.#canary.close();
+    for (const connection of [...this.#connections]) connection.close(DISCONNECT.shutdown);
+    clearTimeout(this.#resumeTimer);
+    this.flushScheduler.close();
+    this.#channelRegistry.close();
+    this.#busProbe.close();
   }
 }

@@ -1,11 +1,11 @@
-// What waits to be sent to one client, bounded by the connection, and how it becomes one frame.
+// Messages waiting to be sent to one client, and how they are joined to one frame. The connection bounds them.
 
-/** Places kept for the parts of the next frames. */
-const KEPT_PARTS = 8;
+/** Array slots retained for the parts of the next frames. */
+const RETAINED_PARTS = 8;
 
 /** Replies and pushes in order; each part is one or more lines. */
 export class Outbox {
-  // One array for all frames: in a full room, an array a frame is garbage of which V8 carries the most through its collections.
+  // One array is reused for all frames: in a large room, one per frame costs much garbage collection.
   readonly #parts: string[] = [];
   #count = 0;
   #bytes = 0;
@@ -15,7 +15,7 @@ export class Outbox {
     return this.#bytes;
   }
 
-  /** Broadcast messages among what waits. */
+  /** Number of broadcast messages waiting. */
   get pushes(): number {
     return this.#pushes;
   }
@@ -26,30 +26,30 @@ export class Outbox {
     this.#pushes += pushes;
   }
 
-  /** Everything that waits as one frame; the box is empty afterwards. */
-  take(frames: Frames): string {
-    const frame = frames.of(this.#parts, this.#count);
+  /** Removes everything and returns it as one frame. */
+  drain(frames: FrameCache): string {
+    const frame = frames.join(this.#parts, this.#count);
     this.clear();
     return frame;
   }
 
   clear(): void {
-    // An idle client holds no text.
+    // An idle client retains no text.
     for (let i = 0; i < this.#count; i++) this.#parts[i] = "";
-    if (this.#count > KEPT_PARTS) this.#parts.length = KEPT_PARTS;
+    if (this.#count > RETAINED_PARTS) this.#parts.length = RETAINED_PARTS;
     this.#count = 0;
     this.#bytes = 0;
     this.#pushes = 0;
   }
 }
 
-/** Joins parts to frames. Sockets of one room wait for the same parts, so the last frame is often the next one as well. */
-export class Frames {
+/** Joins parts to frames and caches the last one: sockets of a room send the same parts. */
+export class FrameCache {
   #parts: readonly string[] = [];
   #frame = "";
 
   /** A frame of the first `count` parts. */
-  of(parts: readonly string[], count: number): string {
+  join(parts: readonly string[], count: number): string {
     if (count === 1) return parts[0] ?? "";
     if (!this.#isLast(parts, count)) {
       this.#parts = parts.slice(0, count);
@@ -58,8 +58,8 @@ export class Frames {
     return this.#frame;
   }
 
-  /** Lets go of the last frame's memory. */
-  forget(): void {
+  /** Releases the memory of the last frame. */
+  clear(): void {
     this.#parts = [];
     this.#frame = "";
   }

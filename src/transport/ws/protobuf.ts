@@ -1,19 +1,26 @@
-// The protobuf flavour of the wire format, at the socket's edge: everything behind it speaks JSON. A frame holds messages, each
-// after its length; a `bytes` field holds a JSON text. Loaded when the first client asks for it.
-import { BinaryReader, BinaryWriter, type IBinaryWriter, WireType } from "@bufbuild/protobuf";
-import { Command, type Field, type Kind, type Message, Reply, type Scalar } from "./protobuf_message.ts";
+// Converts between the protobuf and the JSON encoding of `/ws`; connections use JSON only. A frame has messages, each after
+// its length; a `bytes` field contains JSON text. Loaded for the first client that uses protobuf.
+import {
+  create,
+  type DescField,
+  type DescMessage,
+  fromBinary,
+  isFieldSet,
+  type Message,
+  ScalarType,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { CommandSchema, ReplySchema } from "./client_pb.js";
 
-/** What a message says, by field; names, keys of maps and scalars are JSON texts, bytes are yet to show that they are one. */
-type Content = Map<string, Value>;
-type Value = string | Uint8Array | Content | Content[];
+/** Replaces a body whose data is not JSON: it is a string, so the command fails as a bad request. */
+const INVALID_BODY = `"data that is not JSON"`;
 
-/** In place of a body whose data is no JSON: no body is a text, so its command is answered as a bad request. */
-const BAD_BODY = `"data that is not JSON"`;
+const toBytes = new TextEncoder();
+const toText = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** What all sockets of this flavour share. */
-export class Protobuf {
+/** Shared by all protobuf sockets. */
+export class ProtobufCodec {
   readonly #frameMaxBytes: number;
   #text = "";
   #frame = new Uint8Array();
@@ -22,191 +29,123 @@ export class Protobuf {
     this.#frameMaxBytes = frameMaxBytes;
   }
 
-  /** What lines of JSON say. Sockets of one room get the same text one after the other: it is encoded for the first. */
+  /** Lines of JSON as a frame. Sockets of a room get the same text in succession, so the last frame is cached. */
   encode(text: string): Uint8Array<ArrayBuffer> {
     if (text !== this.#text) {
-      this.#frame = encodeFrame(text, Reply);
+      this.#frame = encodeFrame(text, ReplySchema);
       this.#text = text;
     }
     return this.#frame;
   }
 
-  /** What a connection is to be given for one frame of its client. */
+  /** The messages of a frame, as input of `Connection.receive`. */
   decode(data: unknown): Generator<unknown> {
-    return decodeFrame(data, this.#frameMaxBytes, Command);
+    return decodeFrame(data, this.#frameMaxBytes, CommandSchema);
   }
 }
 
-/** A frame of one message per line of JSON. */
-export function encodeFrame(text: string, message: Message): Uint8Array<ArrayBuffer> {
+/** Encodes each line of JSON as a message of the frame. */
+export function encodeFrame(text: string, schema: DescMessage): Uint8Array<ArrayBuffer> {
   const writer = new BinaryWriter();
-  for (const line of text.split("\n")) {
-    write(writer.fork(), message, JSON.parse(line));
-    writer.join();
-  }
-  return writer.finish() as Uint8Array<ArrayBuffer>; // declared before buffers had types
+  for (const line of text.split("\n")) writer.bytes(toBinary(schema, messageOf(schema, JSON.parse(line))));
+  return writer.finish();
 }
 
 /**
- * The messages of a frame as lines of JSON, read as they are asked for; and something else than text where one breaks the
- * protocol, which is the end of it.
+ * The messages of a frame as JSON, decoded on demand. A message that violates the protocol yields a value that is not a
+ * string, and ends the iteration.
  */
-export function* decodeFrame(data: unknown, maxBytes: number, message: Message): Generator<unknown> {
-  // Text is to this socket what bytes are to others.
+export function* decodeFrame(data: unknown, maxBytes: number, schema: DescMessage): Generator<unknown> {
+  // A text frame is as invalid here as a binary frame is on a JSON socket.
   if (!(data instanceof ArrayBuffer)) return yield undefined;
   if (data.byteLength === 0 || data.byteLength > maxBytes) return yield data;
   const frame = new BinaryReader(new Uint8Array(data));
   while (frame.pos < frame.len) {
-    const line = lineOf(frame, message);
-    yield line;
-    if (line === undefined) return;
+    const message = readMessage(frame, schema);
+    yield message;
+    if (message === undefined) return;
   }
 }
 
-/** The next message of a frame; `undefined` when it is malformed in one of the many ways there are. */
-function lineOf(frame: BinaryReader, message: Message): string | undefined {
+/** The next message of a frame; `undefined` if it is malformed. */
+function readMessage(frame: BinaryReader, schema: DescMessage): string | undefined {
+  let message: Message;
   try {
-    const fields = [...read(frame.bytes(), message, new Map())];
-    return `{${fields.map(([name, value]) => `${name}:${textOf(value) ?? BAD_BODY}`).join(",")}}`;
+    message = fromBinary(schema, frame.bytes(), { readUnknownFields: false });
   } catch {
     return undefined;
   }
-}
-
-/** The value as JSON; `undefined` where data in it is none. */
-function textOf(value: Value): string | undefined {
-  if (typeof value === "string") return value;
-  if (value instanceof Uint8Array) return jsonOf(value);
-  if (Array.isArray(value)) return joined("[", value.map(textOf), "]");
-  const fields = [...value].map(([name, inner]) => {
-    const text = textOf(inner);
-    return text === undefined ? undefined : `${name}:${text}`;
+  return textOf(message, schema, (field, value) => {
+    try {
+      return textOfField(field, value);
+    } catch {
+      return INVALID_BODY;
+    }
   });
-  return joined("{", fields, "}");
 }
 
-function joined(start: string, parts: (string | undefined)[], end: string): string | undefined {
-  return parts.includes(undefined) ? undefined : `${start}${parts.join(",")}${end}`;
+/** The message as JSON. */
+function textOf(message: Message, schema: DescMessage, ofField = textOfField): string {
+  const set = schema.fields.filter((field) => isFieldSet(message, field));
+  return `{${set.map((field) => `"${field.name}":${ofField(field, objectOf(message)[field.localName])}`).join(",")}}`;
 }
 
-/** Adds what `bytes` say to what is known; of a field that comes twice the last counts, and a message is added to. */
-function read(bytes: Uint8Array, message: Message, content: Content): Content {
-  const reader = new BinaryReader(bytes, utf8);
-  while (reader.pos < reader.len) {
-    const [number, wireType] = reader.tag();
-    const field = message.byNumber.get(number);
-    if (field === undefined || wireType !== wireTypeOf(field.kind)) reader.skip(wireType, number);
-    else readField(reader, field, content);
+/** Throws if the data of a `bytes` field is not JSON. */
+function textOfField(field: DescField, value: unknown): string {
+  const { message } = field;
+  const encodeOne = (inner: unknown): string =>
+    message === undefined ? JSON.stringify(inner) : textOf(inner as Message, message); // as its field says
+  if (Array.isArray(value)) return `[${value.map(encodeOne).join(",")}]`;
+  if (value instanceof Uint8Array) return jsonOf(value);
+  // All digits, so that validation rejects an unsafe integer instead of rounding it.
+  if (typeof value === "bigint") return String(value);
+  if (field.fieldKind !== "map") return encodeOne(value);
+  return `{${
+    Object.entries(objectOf(value)).map(([key, inner]) => `${JSON.stringify(key)}:${encodeOne(inner)}`).join(",")
+  }}`;
+}
+
+/** The JSON text on one line. */
+function jsonOf(bytes: Uint8Array): string {
+  const text = toText.decode(bytes);
+  JSON.parse(text);
+  // JSON strings have no raw line breaks.
+  return text.replaceAll("\n", " ");
+}
+
+/** The message of a parsed JSON object; unknown properties are left out. */
+function messageOf(schema: DescMessage, value: unknown): Message {
+  const fields = objectOf(value);
+  const message = create(schema);
+  const target = objectOf(message);
+  for (const field of schema.fields) {
+    const inner = fields[field.name];
+    if (inner !== undefined) target[field.localName] = fieldOf(field, inner);
   }
-  return content;
+  return message;
 }
 
-function readField(reader: BinaryReader, { name, kind }: Field, content: Content): void {
-  const key = JSON.stringify(name);
-  const known = content.get(key);
-  if (typeof kind === "string") {
-    const scalar = SCALARS[kind].read(reader);
-    // No data is no JSON text, but the default of its field.
-    if (scalar.length === 0) content.delete(key);
-    else content.set(key, scalar);
-  } else if ("list" in kind) {
-    const item = read(reader.bytes(), kind.list, new Map());
-    if (Array.isArray(known)) known.push(item);
-    else content.set(key, [item]);
-  } else if ("map" in kind) {
-    const entry = read(reader.bytes(), kind.map, new Map());
-    const inner: Content = known instanceof Map ? known : new Map();
-    const value = entry.get(`"value"`) ?? (kind.map.byName.get("value")?.kind === "string" ? `""` : new Map());
-    const entryKey = entry.get(`"key"`);
-    content.set(key, inner.set(typeof entryKey === "string" ? entryKey : `""`, value));
-  } else {
-    content.set(key, read(reader.bytes(), kind, known instanceof Map ? known : new Map()));
+function fieldOf(field: DescField, value: unknown): unknown {
+  const { message } = field;
+  const decodeOne = (inner: unknown): unknown => message === undefined ? inner : messageOf(message, inner);
+  if (field.fieldKind === "list") return Array.isArray(value) ? value.map(decodeOne) : [];
+  if (field.fieldKind === "map") {
+    return Object.fromEntries(Object.entries(objectOf(value)).map(([key, inner]) => [key, decodeOne(inner)]));
+  }
+  switch (field.scalar) {
+    case ScalarType.BYTES:
+      return toBytes.encode(JSON.stringify(value));
+    case ScalarType.INT64:
+    case ScalarType.UINT64:
+      return BigInt(String(value));
+    case ScalarType.UINT32:
+      // Seconds may be fractional.
+      return Math.ceil(Number(value));
+    default:
+      return decodeOne(value);
   }
 }
 
-function write(writer: IBinaryWriter, message: Message, value: unknown): void {
-  for (const [name, inner] of entriesOf(value)) {
-    const field = message.byName.get(name);
-    if (field !== undefined) writeField(writer, field.number, field.kind, inner);
-  }
-}
-
-function writeField(writer: IBinaryWriter, number: number, kind: Kind, value: unknown): void {
-  if (typeof kind === "string") {
-    SCALARS[kind].write(writer.tag(number, wireTypeOf(kind)), value);
-  } else if ("list" in kind) {
-    for (const item of Array.isArray(value) ? value : []) writeField(writer, number, kind.list, item);
-  } else if ("map" in kind) {
-    for (const [key, inner] of entriesOf(value)) writeField(writer, number, kind.map, { key, value: inner });
-  } else {
-    write(writer.tag(number, WireType.LengthDelimited).fork(), kind, value);
-    writer.join();
-  }
-}
-
-function entriesOf(value: unknown): [name: string, value: unknown][] {
-  return typeof value === "object" && value !== null ? Object.entries(value) : [];
-}
-
-function wireTypeOf(kind: Kind): WireType {
-  return typeof kind === "string" ? SCALARS[kind].wireType : WireType.LengthDelimited;
-}
-
-type Codec = {
-  wireType: WireType;
-  /** As JSON, or the bytes that should be it. */
-  read(reader: BinaryReader): string | Uint8Array;
-  write(writer: IBinaryWriter, value: unknown): void;
-};
-
-/** Numbers are copied as digits, so that one beyond what JavaScript counts exactly is refused and not changed. */
-const SCALARS: Readonly<Record<Scalar, Codec>> = {
-  bool: {
-    wireType: WireType.Varint,
-    read: (reader) => String(reader.bool()),
-    write: (writer, value) => writer.bool(value === true),
-  },
-  uint32: {
-    wireType: WireType.Varint,
-    read: (reader) => String(reader.uint32()),
-    // Seconds may come as a fraction of one.
-    write: (writer, value) => writer.uint32(Math.ceil(Number(value))),
-  },
-  int32: {
-    wireType: WireType.Varint,
-    read: (reader) => String(reader.int32()),
-    write: (writer, value) => writer.int32(Number(value)),
-  },
-  uint64: {
-    wireType: WireType.Varint,
-    read: (reader) => String(reader.uint64()),
-    write: (writer, value) => writer.uint64(String(value)),
-  },
-  int64: {
-    wireType: WireType.Varint,
-    read: (reader) => String(reader.int64()),
-    write: (writer, value) => writer.int64(String(value)),
-  },
-  string: {
-    wireType: WireType.LengthDelimited,
-    read: (reader) => JSON.stringify(reader.string()),
-    write: (writer, value) => writer.string(String(value)),
-  },
-  json: {
-    wireType: WireType.LengthDelimited,
-    read: (reader) => reader.bytes(),
-    write: (writer, value) => writer.string(JSON.stringify(value)),
-  },
-};
-
-/** The JSON text as it came, on one line; `undefined` when it is none. */
-function jsonOf(bytes: Uint8Array): string | undefined {
-  try {
-    const text = utf8.decode(bytes);
-    JSON.parse(text);
-    // Inside a string it would have been an escape.
-    return text.replaceAll("\n", " ");
-  } catch {
-    return undefined;
-  }
+function objectOf(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? value as Record<string, unknown> : {}; // as just checked
 }

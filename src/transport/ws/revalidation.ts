@@ -1,73 +1,69 @@
-// Rights of those who are connected, looked at again now and then: what a lost signal would otherwise leave standing.
-import { lacksToHear } from "@/core/actor.ts";
+// Revalidates the rights of connections periodically, in case a signal of a change was lost.
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
-import { CLOSE, ORIGIN_REFUSED, UNSUBSCRIBE } from "./close.ts";
-import { type Identity, mayAct } from "./connect.ts";
+import { DISCONNECT, ORIGIN_NOT_ALLOWED } from "../shared/disconnect.ts";
+import { UNSUBSCRIBE } from "./protocol.ts";
+import { hasAllowedOrigin, type Identity } from "./connect_handler.ts";
 import type { Connection } from "./connection.ts";
-import type { Subscriber } from "./subscribe.ts";
+import type { SubscribeHandler } from "./subscribe_handler.ts";
 
-/** What the store is asked at the same time; the rest waits its turn. */
+/** Connections revalidated concurrently. */
 const RUNNING_MAX = 8;
-const REASON = "no longer allowed";
+const ACCESS_ENDED_REASON = "no longer allowed";
 
 const log = logOf("ws");
 
-export class Revalidation {
-  readonly #subscriber: Subscriber;
+export class RevalidationQueue {
+  readonly #subscribeHandler: SubscribeHandler;
   readonly #revalidate: Identity["revalidate"];
   readonly #waiting = new Set<Connection>();
   #running = 0;
 
-  constructor(subscriber: Subscriber, revalidate: Identity["revalidate"]) {
-    this.#subscriber = subscriber;
+  constructor(subscribeHandler: SubscribeHandler, revalidate: Identity["revalidate"]) {
+    this.#subscribeHandler = subscribeHandler;
     this.#revalidate = revalidate;
   }
 
   add(connection: Connection): void {
     this.#waiting.add(connection);
-    if (this.#running < RUNNING_MAX) void this.#work();
+    if (this.#running < RUNNING_MAX) void this.#processQueue();
   }
 
-  async #work(): Promise<void> {
+  async #processQueue(): Promise<void> {
     this.#running++;
     for (const connection of this.#waiting) {
       this.#waiting.delete(connection);
       try {
-        await this.#look(connection);
+        await this.#revalidateConnection(connection);
       } catch (thrown) {
-        // The store is away or failing: rights stay as they are until it can be asked.
-        log.warn("rights could not be looked at again", { client: connection.client, cause: String(thrown) });
+        // The store is unavailable: rights stay unchanged until it can be read.
+        log.warn("revalidation failed", { client: connection.client, cause: String(thrown) });
       }
     }
     this.#running--;
   }
 
-  async #look(connection: Connection): Promise<void> {
+  async #revalidateConnection(connection: Connection): Promise<void> {
     const { actor } = connection;
     if (actor === undefined || connection.isClosed) return;
-    if (!mayAct(connection, actor)) return connection.close(ORIGIN_REFUSED);
+    if (!hasAllowedOrigin(connection, actor)) return connection.close(ORIGIN_NOT_ALLOWED);
     if (this.#revalidate !== undefined) {
       const current = await this.#revalidate(actor);
-      // A newer token came meanwhile, or another look ended first: which of the two read later cannot be told.
+      // A refresh or another revalidation ended meanwhile, and it is unknown which of the two read later.
       if (connection.actor !== actor) return this.add(connection);
-      if (current === undefined) return connection.close(CLOSE.forced);
+      if (current === undefined) return connection.close(DISCONNECT.forced);
       connection.actor = current;
     }
     for (const subscription of [...connection.subscriptions.values()]) {
       if (connection.isClosed) return;
-      if (subscription.isServerSide) {
-        if (lacksToHear(connection.actor ?? actor) === undefined) subscription.unmute();
-        else subscription.mute();
-        continue;
-      }
-      const { kind, id } = this.#subscriber.kindOf(subscription.feed.channel);
+      if (subscription.isServerSide) continue;
+      const { kind, id } = this.#subscribeHandler.kindOf(subscription.fanout.channel);
       try {
         await kind.authorize(connection.actor ?? actor, id, "subscribe");
       } catch (thrown) {
         const fault = Fault.from(thrown);
-        if (fault.kind.retryable) throw thrown;
-        subscription.end(UNSUBSCRIBE.ended, REASON);
+        if (fault.spec.retryable) throw thrown;
+        subscription.end(UNSUBSCRIBE.ended, ACCESS_ENDED_REASON);
       }
     }
   }

@@ -1,104 +1,139 @@
-// The upgrade handler of `/ws`: who may open a socket, in which flavour of the protocol, from which page.
+// The upgrade handler of `/ws`: checks the web origin and the connection limits, and selects the encoding.
 import { Fault } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { guestRule, type MayActIn, type OriginRules } from "../http/origin.ts";
-import { Admission, type Ticket } from "./admission.ts";
-import { CLOSE } from "./close.ts";
-import type { Connection, ConnectionMeta, SocketLike } from "./connection.ts";
-import { hangUp } from "./hang_up.ts";
+import type { Route } from "@/core/route.ts";
+import { type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
+import { type AcceptedSocket, acceptSocket, type SocketSession } from "../shared/accepted_socket.ts";
+import { ConnectionLimiter, type ConnectionMeta } from "../shared/connection_limiter.ts";
+import { DISCONNECT, type Disconnect } from "../shared/disconnect.ts";
+import type { Connection, SocketLike } from "./connection.ts";
 import type { Hub } from "./hub.ts";
-import type { WsLimits } from "./limits.ts";
-import type { Protobuf } from "./protobuf.ts";
+import type { WsLimits } from "../shared/socket_limits.ts";
+import type { MemoryGuard } from "../shared/memory_guard.ts";
+import type { ProtobufCodec } from "./protobuf.ts";
 
 const JSON_PROTOCOL = "centrifuge-json";
 const PROTOBUF_PROTOCOL = "centrifuge-protobuf";
 const USER_AGENT_MAX_CHARS = 200;
-const LATER = { retryAfterMs: 5000 };
+const RETRY_LATER = { retryAfterMs: 5000 };
 
-export type UpgradeDeps = OriginRules & {
+type UpgradeDeps = OriginRules & {
   hub: Hub;
   limits: WsLimits;
   metrics: Metrics;
-  /** Whether a token in the query still counts; default true. */
+  guard: MemoryGuard;
+  /** Whether a token in the query is accepted; default true. */
   acceptsLegacyToken?: boolean;
 };
 
-/** Builds the handler, which throws the Fault of whoever is not let in. `ip` is the client's address as seen through trusted proxies. */
-export function createUpgrade({ hub, limits, metrics, acceptsLegacyToken = true, ...rules }: UpgradeDeps): (
+/** Builds the handler, which throws a Fault if it rejects. `ip` is the client's address as seen through trusted proxies. */
+export function createWebSocketUpgrade(
+  { hub, limits, metrics, guard, acceptsLegacyToken = true, ...rules }: UpgradeDeps,
+): (
   request: Request,
   ip: string,
-) => Response | Promise<Response> {
-  const admission = new Admission(limits);
-  let protobuf: Promise<Protobuf> | undefined;
+) => Response {
+  const limiter = new ConnectionLimiter(limits);
+  let protobuf: Promise<ProtobufCodec> | undefined;
   return function upgrade(request, ip) {
-    const mayActIn = guestRule(request, rules, metrics);
-    if (!wantsProtobuf(request)) return admit(request, ip, mayActIn);
-    protobuf ??= loadProtobuf(limits.frameMaxBytes);
-    return protobuf.then((flavour) => admit(request, ip, mayActIn, flavour));
-  };
-
-  function admit(request: Request, ip: string, mayActIn: MayActIn | undefined, protobuf?: Protobuf): Response {
-    const protocol = offered(request).find((name) =>
-      name === (protobuf === undefined ? JSON_PROTOCOL : PROTOBUF_PROTOCOL)
+    const isOriginAllowed = tenantOriginCheck(request, rules, metrics);
+    if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", RETRY_LATER);
+    if (guard.isShedding) throw new Fault("unavailable", "This node is low on memory", RETRY_LATER);
+    const isProtobuf = wantsProtobuf(request);
+    const protocol = offeredProtocols(request).find((name) =>
+      name === (isProtobuf ? PROTOBUF_PROTOCOL : JSON_PROTOCOL)
     );
-    const details = { ...detailsOf(request, acceptsLegacyToken), ...(mayActIn === undefined ? {} : { mayActIn }) };
-    if (hub.isDraining) throw new Fault("unavailable", "The gateway is shutting down", LATER);
-    const admitted = admission.admit(ip);
-    if (admitted === "unheard") {
-      throw new Fault("rate_limited", "Too many sockets from this address or on this node", LATER);
+    const options = { protocol, idleTimeout: 0, limits, guard, isAuthenticated: () => false };
+    const slot = limiter.acquire(ip);
+    if (slot === "reject") {
+      throw new Fault("rate_limited", "Too many connections from this address or on this node", RETRY_LATER);
     }
-    if (admitted === "told") return refuse(request, protocol, admission.refuse(), limits.lingerMs);
-    return attach(hub, request, { protocol, protobuf }, Object.assign(admitted, details), limits.lingerMs);
-  }
-}
-
-/** What frames are read and written by; JSON without `protobuf`. */
-type Flavour = { protocol: string | undefined; protobuf: Protobuf | undefined };
-
-/** Hands the socket's life to the hub. */
-function attach(
-  hub: Hub,
-  request: Request,
-  { protocol, protobuf }: Flavour,
-  ticket: Ticket,
-  lingerMs: number,
-): Response {
-  let connection: Connection | undefined;
-  const gone = (): void => {
-    ticket.gone();
-    connection?.gone();
+    if (slot === "close_after_upgrade") {
+      return acceptSocket(request, { ...options, serve: closeOverLimit, onClosed: limiter.countRejected() });
+    }
+    const meta = Object.assign(
+      slot,
+      connectionDetails(request, acceptsLegacyToken),
+      isOriginAllowed && { isOriginAllowed },
+    );
+    const hooks = { isAuthenticated: () => slot.isAuthenticated, onClosed: () => slot.release() };
+    if (!isProtobuf) return acceptSocket(request, { ...options, ...hooks, serve: (socket) => hub.open(socket, meta) });
+    protobuf ??= loadProtobuf(limits.frameMaxBytes);
+    const loading = protobuf;
+    const serve = async (socket: AcceptedSocket): Promise<SocketSession> => {
+      const codec = await loading;
+      return new ProtobufSession(codec, hub.open(new ProtobufSocket(codec, socket), meta));
+    };
+    return acceptSocket(request, { ...options, ...hooks, serve });
   };
-  const { socket, response } = open(request, protocol, gone);
-  if (protobuf === undefined) {
-    socket.onopen = () => connection = hub.open(new Line(socket, gone, lingerMs), ticket);
-    socket.onmessage = (event) => connection?.receive(event.data);
-  } else {
-    socket.binaryType = "arraybuffer";
-    socket.onopen = () => connection = hub.open(new ProtobufLine(protobuf, socket, gone, lingerMs), ticket);
-    socket.onmessage = (event) => hear(connection, protobuf, event.data);
-  }
-  return response;
 }
 
-/** Nothing is decoded that nobody listens to. */
-function hear(connection: Connection | undefined, protobuf: Protobuf, data: unknown): void {
-  if (connection?.isHeard !== true) return connection?.receive(data);
-  for (const line of protobuf.decode(data)) {
-    connection.receive(line);
-    if (!connection.isHeard) return;
+/** `GET /ws` as a route, counted and documented like the others. `upgrade` responds synchronously. */
+export function webSocketRoute(upgrade: (request: Request, ip: string) => Response): Route {
+  return {
+    name: "ws.connect",
+    summary: "Open a WebSocket connection",
+    description: "Speaks the Centrifuge client protocol in JSON, or in protobuf if the client requests it. The first " +
+      "message authenticates; a token in the query is deprecated but accepted.",
+    tag: "realtime",
+    method: "GET",
+    path: "/ws",
+    auth: "public",
+    faults: ["bad_request", "origin_not_allowed", "rate_limited"],
+    document: {
+      parameters: [{
+        name: "token",
+        in: "query",
+        deprecated: true,
+        description: "Deprecated: the JWT. URLs can end up in logs; send it in the first message instead",
+        schema: { type: "string" },
+      }],
+      responses: { 101: { description: "Switching to the WebSocket protocol" } },
+    },
+    handle: (request, { ip }) => upgrade(request, ip),
+  };
+}
+
+/** A connection whose client sends protobuf. */
+class ProtobufSession implements SocketSession {
+  readonly #protobuf: ProtobufCodec;
+  readonly #connection: Connection;
+
+  constructor(protobuf: ProtobufCodec, connection: Connection) {
+    this.#protobuf = protobuf;
+    this.#connection = connection;
+  }
+
+  receive(data: unknown): void {
+    // Frames that the connection ignores are not decoded.
+    if (!this.#connection.acceptsInput) return this.#connection.receive(data);
+    for (const command of this.#protobuf.decode(data)) {
+      this.#connection.receive(command);
+      if (!this.#connection.acceptsInput) return;
+    }
+  }
+
+  probe(): void {
+    this.#connection.probe();
+  }
+
+  close(disconnect: Disconnect): void {
+    this.#connection.close(disconnect);
+  }
+
+  onSocketClosed(): void {
+    this.#connection.onSocketClosed();
   }
 }
 
-/** A socket that ends when we end it, whatever its peer does. */
-class Line implements SocketLike {
-  readonly #socket: WebSocket;
-  readonly #gone: () => void;
-  readonly #lingerMs: number;
+/** A socket whose client receives protobuf. */
+class ProtobufSocket implements SocketLike {
+  readonly #protobuf: ProtobufCodec;
+  readonly #socket: AcceptedSocket;
 
-  constructor(socket: WebSocket, gone: () => void, lingerMs: number) {
+  constructor(protobuf: ProtobufCodec, socket: AcceptedSocket) {
+    this.#protobuf = protobuf;
     this.#socket = socket;
-    this.#gone = gone;
-    this.#lingerMs = lingerMs;
   }
 
   get readyState(): number {
@@ -109,75 +144,44 @@ class Line implements SocketLike {
     return this.#socket.bufferedAmount;
   }
 
-  send(data: string | Uint8Array<ArrayBuffer>): void {
-    this.#socket.send(data);
+  send(text: string): void {
+    this.#socket.send(this.#protobuf.encode(text));
   }
 
   close(code?: number, reason?: string): void {
-    hangUp(this.#socket, code, reason, this.#gone, this.#lingerMs);
+    this.#socket.close(code, reason);
   }
 }
 
-/** One whose peer gets everything in protobuf. */
-class ProtobufLine extends Line {
-  readonly #protobuf: Protobuf;
-
-  constructor(protobuf: Protobuf, ...rest: ConstructorParameters<typeof Line>) {
-    super(...rest);
-    this.#protobuf = protobuf;
-  }
-
-  override send(text: string): void {
-    super.send(this.#protobuf.encode(text));
-  }
+/** Accepts a socket only to close it with a reason that the client can read. */
+function closeOverLimit(socket: AcceptedSocket): SocketSession {
+  const { code, reason } = DISCONNECT.connectionLimit;
+  socket.close(code, reason);
+  return { receive() {}, probe() {}, close() {}, onSocketClosed() {} };
 }
 
-/** Lets a socket in only to tell it why it cannot stay now. */
-function refuse(request: Request, protocol: string | undefined, gone: () => void, lingerMs: number): Response {
-  const { code, reason } = CLOSE.connectionLimit;
-  const { socket, response } = open(request, protocol, gone);
-  socket.onopen = () => hangUp(socket, code, reason, gone, lingerMs);
-  return response;
-}
-
-/** Upgrades; `gone` is called when the socket is, once or more. The protocol has its own pings, the runtime's are off. */
-function open(
-  request: Request,
-  protocol: string | undefined,
-  gone: () => void,
-): { socket: WebSocket; response: Response } {
-  try {
-    const options = { idleTimeout: 0, ...(protocol === undefined ? {} : { protocol }) };
-    const { socket, response } = Deno.upgradeWebSocket(request, options);
-    socket.onclose = gone;
-    // An error is always the end here, and not always followed by `close`.
-    socket.onerror = gone;
-    return { socket, response };
-  } catch (cause) {
-    gone();
-    throw new Fault("bad_request", "A WebSocket upgrade is expected here", { cause });
-  }
-}
-
-/** Its code is loaded when the first client asks for it: most gateways never meet one. */
-async function loadProtobuf(frameMaxBytes: number): Promise<Protobuf> {
-  const { Protobuf } = await import("./protobuf.ts");
-  return new Protobuf(frameMaxBytes);
+/** Loaded for the first client that uses protobuf: most gateways have none. */
+async function loadProtobuf(frameMaxBytes: number): Promise<ProtobufCodec> {
+  const { ProtobufCodec } = await import("./protobuf.ts");
+  return new ProtobufCodec(frameMaxBytes);
 }
 
 function wantsProtobuf(request: Request): boolean {
   const query = new URL(request.url).searchParams;
   return query.get("cf_protocol") === "protobuf" || query.get("format") === "protobuf" ||
-    offered(request).includes(PROTOBUF_PROTOCOL);
+    offeredProtocols(request).includes(PROTOBUF_PROTOCOL);
 }
 
-/** The subprotocols to choose from. Only what we speak is ever answered: echoing another would promise what we do not. */
-function offered(request: Request): string[] {
+/** The subprotocols that the client offers. Only a supported one may be selected. */
+function offeredProtocols(request: Request): string[] {
   return (request.headers.get("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
 }
 
-/** Read before the upgrade: after it the request is gone. */
-function detailsOf(request: Request, acceptsLegacyToken: boolean): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
+/** To be called before the upgrade, which consumes the request. */
+function connectionDetails(
+  request: Request,
+  acceptsLegacyToken: boolean,
+): Pick<ConnectionMeta, "legacyToken" | "userAgent"> {
   const legacyToken = new URL(request.url).searchParams.get("token");
   const userAgent = request.headers.get("user-agent")?.slice(0, USER_AGENT_MAX_CHARS);
   return {

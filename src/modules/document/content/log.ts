@@ -1,37 +1,39 @@
-// The log of a document's content: every accepted update is in it before anybody is told that it is saved.
-// The binary CRDT is the truth; texts are derived from it, snapshots only make it shorter.
+// The log of a document's content: every accepted update is in it before it is acknowledged. The binary CRDT is the source of
+// truth; texts are derived from it, and snapshots only shorten the log.
 import type { Actor } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
+import { type Clock, DAY_MS, iso, MINUTE_MS } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
-import type { Store, Transaction } from "@/ports/store.ts";
+import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
-import { encode, openDocument, takeUpdate, textOf } from "../crdt.ts";
-import { bytesOf, tooLong } from "../edit.ts";
-import { presentDocument, tell } from "../presenter.ts";
+import { applyUpdate, encode, openDocument, textOf } from "./crdt.ts";
+import { bytesOf, textTooLong } from "./text_edits.ts";
+import { publishDocumentUpdated } from "../presenter.ts";
 import { AUTHORS_MAX, type Origin, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
-import type { Shares } from "../share.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
-import { fromSnapshot } from "../weight.ts";
+import { openSnapshot } from "./merge_cost.ts";
 import { ContentStore } from "./store.ts";
 
-/** Told on every node when the content of a document moved; the id is `<document>/<revision>`. */
-export const MOVED_SIGNAL = "document.moved";
-export const SETTLE_JOB = "document.settle";
+/** Sent when the content of a document changed; the id is `<document>/<revision>`. */
+export const contentChanged = defineSignal("document.content_changed");
+export const COMMIT_REVISION_JOB = "document.commit_revision";
 
-/** Live edits become a revision and an event this long after the first of them, and while they go on as often as the second. */
-const SETTLE_MS = 2000;
-const SETTLE_MAX_MS = 10_000;
-/** One stretch of co-editing is one revision, growing, for this long. */
-const STRETCH_MS = 10 * 60_000;
+/** Live edits are committed to a revision after a pause of this length, and at the latest after the second one. */
+const COMMIT_DELAY_MS = 2000;
+const COMMIT_DELAY_MAX_MS = 10_000;
+/** Live edits within this time extend one revision. */
+const REVISION_WINDOW_MS = 10 * MINUTE_MS;
 const COMPACT_UPDATES = 50;
 const COMPACT_BYTES = 64 * 1024;
-const DAY_MS = 86_400_000;
 
-export type Opened = { doc: Y.Doc; revision: number };
+/** `actor`: the CPU account to charge; none if absent. `db`: read instead of committed state. */
+type ReadOptions = { actor?: Actor; db?: AnyDatabase };
+type OpenDocument = { doc: Y.Doc; revision: number };
 type Tx = Transaction<DocumentTables>;
-type Deps = { store: Store<DocumentTables>; clock: Clock; shares: Shares; index?: DocumentIndex | undefined };
+type Deps = { store: Store<DocumentTables>; clock: Clock; cpu: CpuBudget; index?: DocumentIndex | undefined };
 
 export class ContentLog {
   readonly #deps: Deps;
@@ -40,8 +42,8 @@ export class ContentLog {
     this.#deps = deps;
   }
 
-  /** The first state of a new document; `origin` where it was not just written. */
-  async begin(tx: Tx, row: DocumentRow, text: string, snapshot: Uint8Array, origin?: Origin): Promise<void> {
+  /** Stores the first state of a new document; `origin` if it was not written just now. */
+  async create(tx: Tx, row: DocumentRow, text: string, snapshot: Uint8Array, origin?: Origin): Promise<void> {
     const contents = new ContentStore(tx.db);
     await contents.addState({
       tenant_id: row.tenant_id,
@@ -58,25 +60,26 @@ export class ContentLog {
     await indexDocument(tx, this.#deps.index, row, text);
   }
 
-  /** The CRDT as it is now, at the cost of `who` where somebody asks. */
-  async open(tenantId: string, id: string, who?: Actor): Promise<Opened> {
-    const share = who === undefined ? undefined : this.#deps.shares.of(who);
-    const retryAfterMs = share?.waitMs ?? 0;
-    if (retryAfterMs > 0) {
-      throw new Fault("rate_limited", "The caller's documents take too much time", { retryAfterMs });
-    }
-    const { updates, revision } = await this.#whole(tenantId, id);
-    const doc = share === undefined ? openDocument(updates) : share.time(() => openDocument(updates));
+  /** Loads the current CRDT. */
+  async open(tenantId: string, id: string, { actor, db }: ReadOptions = {}): Promise<OpenDocument> {
+    const account = actor === undefined ? undefined : this.#deps.cpu.accountOf(actor);
+    account?.assertAvailable();
+    const { updates, revision } = await this.#loadAll(tenantId, id, db);
+    const doc = account === undefined ? openDocument(updates) : account.measure(() => openDocument(updates));
     return { doc, revision };
   }
 
-  /** All that a document is made of, as it came: the snapshot, and the updates since. */
-  async #whole(tenantId: string, id: string): Promise<{ updates: Uint8Array[]; revision: number }> {
-    const contents = new ContentStore(this.#deps.store.db);
-    // Updates before the snapshot: one that is made in between holds them, and nothing is missed.
+  /** The snapshot of a document and the updates after it. */
+  async #loadAll(
+    tenantId: string,
+    id: string,
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<{ updates: Uint8Array[]; revision: number }> {
+    const contents = new ContentStore(db);
+    // Updates first: a snapshot that is written in between includes them, so none is missed.
     const rows = await contents.updatesAfter(tenantId, id, 0);
     const state = await contents.state(tenantId, id);
-    if (state === undefined) throw new Fault("not_found", "The document is gone");
+    if (state === undefined) throw new Fault("not_found", "The document was deleted");
     const updates = rows.filter(({ revision }) => revision > state.snapshot_revision);
     return {
       updates: [state.snapshot, ...updates.map(({ data }) => data)].map((data) => Uint8Array.fromBase64(data)),
@@ -84,8 +87,12 @@ export class ContentLog {
     };
   }
 
-  /** Updates after a revision, or all there are where that is in the snapshot already; and where that leads to. */
-  async since(tenantId: string, id: string, after: number): Promise<{ updates: Uint8Array[]; revision: number }> {
+  /** Updates after a revision, or the snapshot and all updates if they have been compacted, and the resulting revision. */
+  async updatesSince(
+    tenantId: string,
+    id: string,
+    after: number,
+  ): Promise<{ updates: Uint8Array[]; revision: number }> {
     const contents = new ContentStore(this.#deps.store.db);
     const rows = await contents.updatesAfter(tenantId, id, after);
     if (rows[0]?.revision === after + 1) {
@@ -94,28 +101,28 @@ export class ContentLog {
     }
     const row = await new DocumentStore(this.#deps.store.db).find(tenantId, id);
     if (row?.revision === after) return { updates: [], revision: after };
-    return await this.#whole(tenantId, id);
+    return await this.#loadAll(tenantId, id);
   }
 
-  /** The text as it is now, read without opening the CRDT where it has been derived. */
-  async text(row: DocumentRow, who?: Actor): Promise<{ text: string; revision: number }> {
-    const state = await new ContentStore(this.#deps.store.db).state(row.tenant_id, row.id);
+  /** The current text, without loading the CRDT if the stored text is up to date. */
+  async text(row: DocumentRow, options: ReadOptions = {}): Promise<{ text: string; revision: number }> {
+    const state = await new ContentStore(options.db ?? this.#deps.store.db).state(row.tenant_id, row.id);
     if (state?.text_revision === row.revision) return { text: state.text, revision: row.revision };
-    const { doc, revision } = await this.open(row.tenant_id, row.id, who);
+    const { doc, revision } = await this.open(row.tenant_id, row.id, options);
     return { text: textOf(doc), revision };
   }
 
-  /** Appends an update and moves the document on; the caller holds it. */
+  /** Appends an update as the next revision. The caller has locked the document, and writes the row. */
   async append(tx: Tx, row: DocumentRow, update: Uint8Array, principalId: string): Promise<DocumentRow> {
     const { clock } = this.#deps;
     const stateBytes = row.state_bytes + update.length;
     if (stateBytes > STATE_MAX_BYTES) {
-      throw new Fault("payload_too_large", `The document with its history has at most ${STATE_MAX_BYTES} bytes`);
+      throw new Fault("payload_too_large", `A document and its history may have at most ${STATE_MAX_BYTES} bytes`);
     }
-    const moved: DocumentRow = {
+    const appended: DocumentRow = {
       ...row,
       revision: row.revision + 1,
-      loose_bytes: row.loose_bytes + update.length,
+      pending_bytes: row.pending_bytes + update.length,
       state_bytes: stateBytes,
       edited_by: principalId,
       edited_at: iso(clock.now()),
@@ -123,37 +130,37 @@ export class ContentLog {
     await new ContentStore(tx.db).addUpdate({
       tenant_id: row.tenant_id,
       document_id: row.id,
-      revision: moved.revision,
+      revision: appended.revision,
       data: update.toBase64(),
       principal_id: principalId,
     });
-    tx.signal({ kind: MOVED_SIGNAL, tenantId: row.tenant_id, id: `${row.id}/${moved.revision}` });
-    return moved;
+    tx.signal(contentChanged.create(row.tenant_id, `${row.id}/${appended.revision}`));
+    return appended;
   }
 
-  /** Appends a live edit: cheap, since revision, text and event follow when the edits settle. */
+  /** Appends a live edit. This is cheap: revision, text and event follow when the edits are committed. */
   async appendLive(tx: Tx, row: DocumentRow, update: Uint8Array, principalId: string): Promise<DocumentRow> {
     const now = this.#deps.clock.now();
-    // As far as is known without opening it, the text has grown by all of the updates.
-    if (row.text_bytes + row.loose_bytes + update.length > TEXT_MAX_BYTES) {
-      const { doc } = await this.open(row.tenant_id, row.id);
-      takeUpdate(doc, update);
+    // An upper bound of the text, without loading the CRDT.
+    if (row.text_bytes + row.pending_bytes + update.length > TEXT_MAX_BYTES) {
+      const { doc } = await this.open(row.tenant_id, row.id, { db: tx.db });
+      applyUpdate(doc, update);
       const textBytes = bytesOf(textOf(doc));
-      if (textBytes > TEXT_MAX_BYTES) throw tooLong();
-      // Appending counts the update once more.
-      row = { ...row, text_bytes: textBytes, loose_bytes: -update.length };
+      if (textBytes > TEXT_MAX_BYTES) throw textTooLong();
+      // `append` adds the update, which is already counted here.
+      row = { ...row, text_bytes: textBytes, pending_bytes: -update.length };
     }
-    const moved = await this.append(tx, row, update, principalId);
-    const { revision, text_bytes, loose_bytes, state_bytes, edited_by, edited_at } = moved;
-    const dirty_at = row.dirty_at ?? iso(now);
-    const set = { revision, text_bytes, loose_bytes, state_bytes, edited_by, edited_at, dirty_at };
+    const appended = await this.append(tx, row, update, principalId);
+    const { revision, text_bytes, pending_bytes, state_bytes, edited_by, edited_at } = appended;
+    const pending_since = row.pending_since ?? iso(now);
+    const set = { revision, text_bytes, pending_bytes, state_bytes, edited_by, edited_at, pending_since };
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
-    if (row.dirty_at === null) await this.#settleLater(tx, row, now + SETTLE_MS);
-    return { ...moved, dirty_at };
+    if (row.pending_since === null) await this.#scheduleCommit(tx, row, now + COMMIT_DELAY_MS);
+    return { ...appended, pending_since };
   }
 
-  /** Makes a revision of what the document is now, and writes the row; the caller tells of it. */
-  async settle(
+  /** Stores the current document as a revision and writes the row. The caller publishes the event. */
+  async commitRevision(
     tx: Tx,
     row: DocumentRow,
     doc: Y.Doc,
@@ -168,20 +175,20 @@ export class ContentLog {
     let next: DocumentRow = {
       ...row,
       text_bytes: bytesOf(text),
-      loose_bytes: 0,
-      dirty_at: null,
+      pending_bytes: 0,
+      pending_since: null,
       updated_at: iso(now),
     };
     await contents.setState(tenantId, id, { text, text_revision: row.revision });
     next = await this.#compact(tx, next, doc);
 
     const last = kind === "live" ? await contents.lastRevision(tenantId, id) : undefined;
-    // Both ways: one that came in with an import may be of any time.
-    const grows = last?.kind === "live" && Math.abs(now - Date.parse(last.started_at)) < STRETCH_MS;
-    if (grows) await contents.removeRevision(tenantId, id, last.revision);
-    const everybody: string[] = grows ? JSON.parse(last.principal_ids_json) : [];
-    const authors = [...new Set([...everybody, ...principalIds])].slice(0, AUTHORS_MAX);
-    const startedAt = grows ? last.started_at : row.dirty_at ?? next.updated_at;
+    // In both directions, because an imported revision may be from any time.
+    const isExtended = last?.kind === "live" && Math.abs(now - Date.parse(last.started_at)) < REVISION_WINDOW_MS;
+    if (isExtended) await contents.removeRevision(tenantId, id, last.revision);
+    const earlier: string[] = isExtended ? JSON.parse(last.principal_ids_json) : [];
+    const authors = [...new Set([...earlier, ...principalIds])].slice(0, AUTHORS_MAX);
+    const startedAt = isExtended ? last.started_at : row.pending_since ?? next.updated_at;
     await contents.addRevision(
       revisionOf(next, text, { kind, principalIds: authors, startedAt, at: next.updated_at }),
     );
@@ -191,30 +198,29 @@ export class ContentLog {
     return next;
   }
 
-  /** Live edits not yet in a revision become one, before something else changes the document. */
-  async settleLive(tx: Tx, row: DocumentRow, doc: Y.Doc): Promise<DocumentRow> {
-    if (row.dirty_at === null) return row;
+  /** Commits live edits to a revision of their own, before another change is written. */
+  async commitPendingEdits(tx: Tx, row: DocumentRow, doc: Y.Doc): Promise<DocumentRow> {
+    if (row.pending_since === null) return row;
     const contents = new ContentStore(tx.db);
     const from = (await contents.state(row.tenant_id, row.id))?.text_revision ?? 0;
     const updates = await contents.updatesAfter(row.tenant_id, row.id, from);
     const authors = [...new Set(updates.map((update) => update.principal_id))];
-    const settled = await this.settle(tx, row, doc, "live", authors);
-    const data = { document: presentDocument(settled), changed: ["content"], principalIds: authors };
-    await tell(tx, settled, "document.updated", data);
-    return settled;
+    const committed = await this.commitRevision(tx, row, doc, "live", authors);
+    await publishDocumentUpdated(tx, [row, committed], ["content"], authors);
+    return committed;
   }
 
-  /** The job: settles live edits that have come to rest, or that have gone on for long enough. */
-  async settleDue(tx: Tx, row: DocumentRow): Promise<void> {
+  /** Commits live edits after a pause, or after their maximal delay. */
+  async commitDueEdits(tx: Tx, row: DocumentRow): Promise<void> {
     const now = this.#deps.clock.now();
-    if (row.dirty_at === null || row.deleted_at !== null) return;
-    const restsAt = Date.parse(row.edited_at) + SETTLE_MS;
-    const dueAt = Math.min(restsAt, Date.parse(row.dirty_at) + SETTLE_MAX_MS);
-    if (dueAt > now) return await this.#settleLater(tx, row, dueAt);
-    await this.settleLive(tx, row, (await this.open(row.tenant_id, row.id)).doc);
+    if (row.pending_since === null || row.deleted_at !== null) return;
+    const pausedAt = Date.parse(row.edited_at) + COMMIT_DELAY_MS;
+    const dueAt = Math.min(pausedAt, Date.parse(row.pending_since) + COMMIT_DELAY_MAX_MS);
+    if (dueAt > now) return await this.#scheduleCommit(tx, row, dueAt);
+    await this.commitPendingEdits(tx, row, (await this.open(row.tenant_id, row.id, { db: tx.db })).doc);
   }
 
-  /** A snapshot takes the place of many updates; both happen in one commit. */
+  /** Replaces many updates by a snapshot, in one commit. */
   async #compact(tx: Tx, row: DocumentRow, doc: Y.Doc): Promise<DocumentRow> {
     const contents = new ContentStore(tx.db);
     const { tenant_id: tenantId, id } = row;
@@ -223,24 +229,24 @@ export class ContentLog {
     const bytes = updates.reduce((sum, { data }) => sum + data.length, 0);
     if (updates.length < COMPACT_UPDATES && bytes < COMPACT_BYTES) return row;
     const snapshot = encode(doc);
-    // It has the parts in another order, which somebody may have made to take long: the updates stay, and no more come.
-    if (fromSnapshot(snapshot) === undefined) return { ...row, state_bytes: STATE_MAX_BYTES };
+    // Its items have another order, which an attacker may have chosen to be expensive: the updates stay, and no more are accepted.
+    if (openSnapshot(snapshot) === undefined) return { ...row, state_bytes: STATE_MAX_BYTES };
     await contents.setState(tenantId, id, { snapshot: snapshot.toBase64(), snapshot_revision: row.revision });
-    await contents.dropUpdates(tenantId, id, row.revision);
+    await contents.deleteUpdates(tenantId, id, row.revision);
     return { ...row, state_bytes: snapshot.length };
   }
 
-  /** Live edits of a document that was deleted meanwhile are settled now that it is back. */
-  async settleAgain(tx: Tx, row: DocumentRow): Promise<void> {
-    if (row.dirty_at !== null) await this.#settleLater(tx, row, this.#deps.clock.now());
+  /** Schedules the commit of live edits from before a document was deleted and restored. */
+  async rescheduleCommit(tx: Tx, row: DocumentRow): Promise<void> {
+    if (row.pending_since !== null) await this.#scheduleCommit(tx, row, this.#deps.clock.now());
   }
 
-  async #settleLater(tx: Tx, { tenant_id: tenantId, id }: DocumentRow, runAt: number): Promise<void> {
-    await tx.enqueue({ tenantId, kind: SETTLE_JOB, payload: { documentId: id }, key: id, runAt });
+  async #scheduleCommit(tx: Tx, { tenant_id: tenantId, id }: DocumentRow, runAt: number): Promise<void> {
+    await tx.enqueue({ tenantId, kind: COMMIT_REVISION_JOB, payload: { documentId: id }, key: id, runAt });
   }
 }
 
-/** The revision that a document is at, with this text. */
+/** The row of a document's current revision, with this text. */
 export function revisionOf(
   row: Pick<DocumentRow, "tenant_id" | "id" | "revision">,
   text: string,

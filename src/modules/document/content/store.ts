@@ -1,16 +1,16 @@
-// SQL of contents: the CRDT as snapshot and updates, and the revisions that are kept as text.
+// SQL of contents: the CRDT as a snapshot and updates, and revisions as text.
 import type { Kysely } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { DocumentTables, RevisionRow, StateRow, UpdateRow } from "../tables.ts";
 
 type Db = Kysely<DocumentTables>;
-type One = { tenantId: string; id: string };
+type DocumentKey = { tenantId: string; id: string };
 
-const stateOf = prepared((db: Db, value: Param<One>) =>
+const stateOf = prepared((db: Db, value: Param<DocumentKey>) =>
   db.selectFrom("document_state").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("document_id", "=", value("id"))
 );
-const updatesAfter = prepared((db: Db, value: Param<One & { after: number }>) =>
+const updatesAfter = prepared((db: Db, value: Param<DocumentKey & { after: number }>) =>
   db.selectFrom("document_update").selectAll().where("tenant_id", "=", value("tenantId"))
     .where("document_id", "=", value("id")).where("revision", ">", value("after")).orderBy("revision")
 );
@@ -60,8 +60,8 @@ export class ContentStore {
       .where("document_id", "=", id).execute();
   }
 
-  /** Drops updates that a snapshot holds. */
-  async dropUpdates(tenantId: string, id: string, upTo: number): Promise<void> {
+  /** Deletes updates that a snapshot includes. */
+  async deleteUpdates(tenantId: string, id: string, upTo: number): Promise<void> {
     await this.#db.deleteFrom("document_update").where("tenant_id", "=", tenantId).where("document_id", "=", id)
       .where("revision", "<=", upTo).execute();
   }
@@ -84,7 +84,7 @@ export class ContentStore {
     return this.revisions(tenantId, id, undefined, 1).then(([row]) => row);
   }
 
-  /** Kept revisions without their texts, newest first. */
+  /** Revisions without their texts, newest first. */
   revisions(
     tenantId: string,
     id: string,
@@ -98,8 +98,8 @@ export class ContentStore {
     return query.orderBy("revision", "desc").limit(limit).execute();
   }
 
-  /** The oldest revision that is kept, if any, and how many are. */
-  async kept(tenantId: string, id: string): Promise<{ oldest: number | undefined; count: number }> {
+  /** The oldest revision, if any, and their number. */
+  async revisionStats(tenantId: string, id: string): Promise<{ oldest: number | undefined; count: number }> {
     const row = await this.#db.selectFrom("document_revision")
       .select(({ fn }) => [fn.min("revision").as("oldest"), fn.countAll<number>().as("n")])
       .where("tenant_id", "=", tenantId).where("document_id", "=", id).executeTakeFirstOrThrow();
@@ -107,11 +107,12 @@ export class ContentStore {
     return { oldest: count === 0 ? undefined : Number(row.oldest), count };
   }
 
-  /** Drops revisions beyond the newest `keep`, and those from before `since`; never the newest. */
-  async trimRevisions(tenantId: string, id: string, keep: number, since: string): Promise<void> {
+  /** Deletes revisions beyond the newest `retained`, and those from before `since`, but never the newest. */
+  async trimRevisions(tenantId: string, id: string, retained: number, since: string): Promise<void> {
     const [newest] = await this.revisions(tenantId, id, undefined, 1);
     const [beyond] = await this.#db.selectFrom("document_revision").select("revision")
-      .where("tenant_id", "=", tenantId).where("document_id", "=", id).orderBy("revision", "desc").offset(keep).limit(1)
+      .where("tenant_id", "=", tenantId).where("document_id", "=", id).orderBy("revision", "desc").offset(retained)
+      .limit(1)
       .execute();
     if (newest === undefined) return;
     await this.#db.deleteFrom("document_revision").where("tenant_id", "=", tenantId).where("document_id", "=", id)

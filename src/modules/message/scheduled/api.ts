@@ -1,4 +1,4 @@
-// Operations on the caller's messages for later.
+// Operations on the caller's scheduled messages.
 import { z } from "@zod/zod";
 import { defineOperation, type Operation } from "@/core/operation.ts";
 import { ScheduledId, ScheduledList, ScheduledMessage, ScheduledMessages } from "./schema.ts";
@@ -8,12 +8,11 @@ const PATH = "/v1/messages/scheduled";
 const byId = z.strictObject({ id: ScheduledId });
 const example = { id: "sch_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" };
 
-/** The operations, for the message module. */
 export function scheduledOperations(scheduled: ScheduledService): Operation[] {
   return [
     defineOperation({
       name: "scheduled_message.list",
-      summary: "List one's messages for later, and those that could not be sent",
+      summary: "List the caller's scheduled messages, including those that could not be sent",
       access: { scope: "message.read" },
       http: { method: "GET", path: PATH, status: 200 },
       input: ScheduledList,
@@ -23,7 +22,7 @@ export function scheduledOperations(scheduled: ScheduledService): Operation[] {
     }),
     defineOperation({
       name: "scheduled_message.read",
-      summary: "Read one's message for later, or one that could not be sent",
+      summary: "Get a scheduled message of the caller",
       access: { scope: "message.read" },
       http: { method: "GET", path: `${PATH}/:id`, status: 200 },
       input: byId,
@@ -34,7 +33,7 @@ export function scheduledOperations(scheduled: ScheduledService): Operation[] {
     }),
     defineOperation({
       name: "scheduled_message.cancel",
-      summary: "Cancel a message for later",
+      summary: "Cancel a scheduled message",
       access: { scope: "message.write" },
       http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
       input: byId,

@@ -1,13 +1,13 @@
-// Messages for later: kept until their time, then sent with the rights their sender has at that time, or refused visibly.
+// Scheduled messages: stored until their time, then sent with the permissions that their sender has by then, or marked failed.
 import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { type EventDraft, principalStream } from "@/core/event.ts";
-import { Fault } from "@/core/fault.ts";
+import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import { type FileLinks, SEEN_BY_NONE } from "@/modules/file/mod.ts";
+import { type FileAttachments, HIDDEN_SEQ } from "@/modules/file/mod.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -27,7 +27,7 @@ type Deps = {
   sender: MessageSender;
   identity: IdentityService;
   notifications: NotificationService;
-  files: FileLinks;
+  files: FileAttachments;
 };
 
 export class ScheduledService {
@@ -37,7 +37,7 @@ export class ScheduledService {
     this.#deps = deps;
   }
 
-  /** Keeps a message for later. What was sent or scheduled before under its clientMessageId is answered instead. */
+  /** Stores a message to send later. Returns the earlier message if one was sent or scheduled with its clientMessageId. */
   schedule(context: Context, { sendAt = "", ...input }: MessageSend): Promise<ScheduledMessage | Message> {
     const { tenantId, principalId } = context.actor;
     const { store, clock, sender } = this.#deps;
@@ -45,33 +45,33 @@ export class ScheduledService {
     const now = clock.now();
     return store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
-      // One after the other of each sender, so that a repeat meets what it repeats.
+      // Serializes calls of one sender, so that a repeat finds the message it repeats.
       await tx.reserve(tenantId, principalStream(principalId), 0);
-      // Everything that sending checks is checked now as well, so that a plain mistake is not found out at night.
-      await sender.check(context, input);
+      // Sending checks the same later; checking now reports mistakes to the caller.
+      await sender.check(tx, context, input);
       const message_json = JSON.stringify(input);
       if (input.clientMessageId !== undefined) {
-        const sent = await new MessageStore(tx.db).byClientId(
+        const sent = await new MessageStore(tx.db).findByClientId(
           tenantId,
           input.roomId,
           principalId,
           input.clientMessageId,
         );
         if (sent !== undefined) return (await sender.send(context, input)).message;
-        const before = await scheduled.byClientId(tenantId, input.roomId, principalId, input.clientMessageId);
+        const before = await scheduled.findByClientId(tenantId, input.roomId, principalId, input.clientMessageId);
         const isRepeat = before !== undefined && Date.parse(before.send_at) === at &&
           canonicalJson(JSON.parse(before.message_json)) === canonicalJson(input);
         if (isRepeat) return present(before);
         if (before !== undefined) {
-          throw new Fault("client_message_id_conflict", `The clientMessageId belongs to ${before.id}`);
+          throw new Fault("client_message_id_conflict", `The clientMessageId is used by ${before.id}`);
         }
       }
-      // A repeat may come when the time has passed.
+      // After the check for repeats, because a repeat may arrive after its time has passed.
       if (at <= now || at > now + SCHEDULED_AHEAD_MS) {
-        throw Fault.at("/sendAt", "out_of_range", "a time in the future, at most a year ahead");
+        throw Fault.forField("/sendAt", "out_of_range", "expected a time in the future, at most one year ahead");
       }
       if ((await scheduled.list(tenantId, principalId, undefined, undefined, SCHEDULED_MAX)).length >= SCHEDULED_MAX) {
-        throw new Fault("limit_reached", `A principal has at most ${SCHEDULED_MAX} messages for later`);
+        throw new Fault("limit_reached", `A principal has at most ${SCHEDULED_MAX} scheduled messages`);
       }
       const row: ScheduledRow = {
         tenant_id: tenantId,
@@ -88,11 +88,11 @@ export class ScheduledService {
       };
       await scheduled.add(row);
       if (input.fileIds !== undefined) {
-        const place = { tenantId, owner: fileOwner(row.id), roomId: row.room_id, seq: SEEN_BY_NONE };
-        await this.#deps.files.link(tx, place, input.fileIds);
+        const target = { tenantId, owner: scheduledFileOwner(row.id), roomId: row.room_id, seq: HIDDEN_SEQ };
+        await this.#deps.files.attach(tx, target, input.fileIds);
       }
       await tx.enqueue({ tenantId, kind: SEND_JOB, payload: { id: row.id }, key: row.id, runAt: at });
-      await tx.emit(told(row, "scheduled_message.created", { scheduledMessage: present(row) }));
+      await tx.emit(scheduledEvent(row, "scheduled_message.created", { scheduledMessage: present(row) }));
       return present(row);
     });
   }
@@ -100,7 +100,7 @@ export class ScheduledService {
   async list(actor: Actor, { limit, cursor, roomId }: ScheduledList): Promise<Page<ScheduledMessage>> {
     const { cursors, store } = this.#deps;
     const bind = ["scheduled_message.list", actor.tenantId, actor.principalId, roomId ?? null];
-    const after = cursors.open(cursor, bind)?.[0]?.toString();
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
     const rows = await new ScheduledStore(store.db).list(
       actor.tenantId,
       actor.principalId,
@@ -113,72 +113,76 @@ export class ScheduledService {
 
   async read({ tenantId, principalId }: Actor, id: string): Promise<ScheduledMessage> {
     const row = await new ScheduledStore(this.#deps.store.db).find(tenantId, id);
-    if (row?.sender_id !== principalId) throw absent();
+    if (row?.sender_id !== principalId) throw notFound("scheduled message; it may have been sent");
     return present(row);
   }
 
   async cancel(actor: Actor, id: string): Promise<void> {
     await this.#deps.store.write(async (tx) => {
       const row = await new ScheduledStore(tx.db).find(actor.tenantId, id);
-      if (row?.sender_id !== actor.principalId || !await this.#drop(tx, row)) throw absent();
+      if (row?.sender_id !== actor.principalId || !await this.#remove(tx, row)) {
+        throw notFound("scheduled message; it may have been sent");
+      }
     });
   }
 
-  /** Drops some of what could not be sent to a room and should have been before a time; returns how many. */
-  expire(tenantId: string, roomId: string, before: string, limit: number): Promise<number> {
+  /** Deletes up to `limit` failed messages of a room that were due before a time; returns how many. */
+  deleteFailed(tenantId: string, roomId: string, before: string, limit: number): Promise<number> {
     return this.#deps.store.write(async (tx) => {
       const rows = await new ScheduledStore(tx.db).failedBefore(tenantId, roomId, before, limit);
-      for (const row of rows) await this.#drop(tx, row);
+      for (const row of rows) await this.#remove(tx, row);
       return rows.length;
     });
   }
 
-  /** Sends one whose time has come; resolves to the message if it was sent by this very call. */
+  /** Sends a message that is due; resolves to the message if this call sent it. */
   deliver(tenantId: string, id: string): Promise<Message | undefined> {
     const { store, sender } = this.#deps;
     return store.write(async (tx) => {
       const scheduled = new ScheduledStore(tx.db);
       const row = await scheduled.find(tenantId, id);
       if (row === undefined || row.state === "failed") return undefined;
-      // Taken first: of two runs at once the second finds nothing.
+      // Removed first, so that of two concurrent runs the second finds nothing.
       if (!await scheduled.remove(tenantId, id)) return undefined;
       const input: MessageContent = JSON.parse(row.message_json);
       try {
-        const { message, isNew } = await sender.send(await this.#contextOf(row), input);
-        if (input.fileIds !== undefined) await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
-        await tx.emit(told(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: message.id }));
+        const { message, isNew } = await sender.send(await this.#contextOf(tx, row), input);
+        if (input.fileIds !== undefined) await this.#deps.files.detach(tx, tenantId, scheduledFileOwner(id));
+        await tx.emit(
+          scheduledEvent(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: message.id }),
+        );
         return isNew ? message : undefined;
       } catch (error) {
-        // What may pass is tried again by the job; everything taken is put back with the transaction.
-        if (!(error instanceof Fault) || error.kind.retryable || error.kind.status >= 500) throw error;
-        await this.#refuse(tx, row, error);
+        // The job retries transient faults; the rollback restores the row.
+        if (!(error instanceof Fault) || error.spec.retryable || error.spec.status >= 500) throw error;
+        await this.#markFailed(tx, row, error);
         return undefined;
       }
     });
   }
 
-  /** Drops those for a purged room, batch by batch so that nobody waits long. */
+  /** Deletes the scheduled messages of a purged room in batches, so that no transaction is long. */
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
-    let dropped: number;
+    let removed: number;
     do {
-      dropped = await this.#deps.store.write(async (tx) => {
-        const rows = await new ScheduledStore(tx.db).ofRoom(tenantId, roomId, PURGE_BATCH);
-        for (const row of rows) await this.#drop(tx, row);
+      removed = await this.#deps.store.write(async (tx) => {
+        const rows = await new ScheduledStore(tx.db).listByRoom(tenantId, roomId, PURGE_BATCH);
+        for (const row of rows) await this.#remove(tx, row);
         return rows.length;
       });
-    } while (dropped > 0);
+    } while (removed > 0);
   }
 
-  /** Removes one that is not sent, and tells its sender; whether it was there. */
-  async #drop(tx: Transaction<ScheduledTables>, row: ScheduledRow): Promise<boolean> {
+  /** Removes a message without sending it, and publishes that; returns whether it existed. */
+  async #remove(tx: Transaction<ScheduledTables>, row: ScheduledRow): Promise<boolean> {
     const { tenant_id: tenantId, id } = row;
     if (!await new ScheduledStore(tx.db).remove(tenantId, id)) return false;
-    await this.#deps.files.unlink(tx, tenantId, fileOwner(id));
-    await tx.emit(told(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: null }));
+    await this.#deps.files.detach(tx, tenantId, scheduledFileOwner(id));
+    await tx.emit(scheduledEvent(row, "scheduled_message.removed", { scheduledMessageId: id, messageId: null }));
     return true;
   }
 
-  async #refuse(tx: Transaction<ScheduledTables>, row: ScheduledRow, { code, message }: Fault): Promise<void> {
+  async #markFailed(tx: Transaction<ScheduledTables>, row: ScheduledRow, { code, message }: Fault): Promise<void> {
     const failed: ScheduledRow = {
       ...row,
       state: "failed",
@@ -186,7 +190,7 @@ export class ScheduledService {
       version: row.version + 1,
     };
     await new ScheduledStore(tx.db).add(failed);
-    await tx.emit(told(row, "scheduled_message.failed", { scheduledMessage: present(failed) }));
+    await tx.emit(scheduledEvent(row, "scheduled_message.failed", { scheduledMessage: present(failed) }));
     await this.#deps.notifications.notify({
       tenantId: row.tenant_id,
       principalIds: [row.sender_id],
@@ -198,28 +202,24 @@ export class ScheduledService {
     });
   }
 
-  /** The sender as they are now. What the token allowed was checked when they scheduled it. */
-  async #contextOf(row: ScheduledRow): Promise<Context> {
-    const subject = await this.#deps.identity.subject(row.tenant_id, row.sender_id);
+  /** The sender with current permissions. The scopes of the token were checked when the message was scheduled. */
+  async #contextOf({ db }: Transaction<ScheduledTables>, row: ScheduledRow): Promise<Context> {
+    const subject = await this.#deps.identity.subject(row.tenant_id, row.sender_id, db);
     return {
       actor: { ...subject, displayName: row.sender_id, scopes: undefined, tokenId: undefined, expiresAt: undefined },
       requestId: row.id,
       access: { scope: "message.write", room: "member" },
       operation: "message.send",
-      isRead: false,
+      isReadOnly: false,
     };
   }
 }
 
-function absent(): Fault {
-  return new Fault("not_found", "No such message for later; it may have been sent");
-}
-
-function fileOwner(scheduledId: string): string {
+function scheduledFileOwner(scheduledId: string): string {
   return `scheduled_message:${scheduledId}`;
 }
 
-function told(row: ScheduledRow, type: string, data: unknown): EventDraft {
+function scheduledEvent(row: ScheduledRow, type: string, data: unknown): EventDraft {
   return { tenantId: row.tenant_id, stream: principalStream(row.sender_id), type, data };
 }
 

@@ -1,4 +1,4 @@
-// SQL of messages for later.
+// SQL of scheduled messages.
 import type { Kysely } from "kysely";
 import type { MessageTables } from "../store.ts";
 
@@ -8,7 +8,7 @@ export type ScheduledRow = {
   room_id: string;
   sender_id: string;
   client_message_id: string | null;
-  /** What `message.send` will be asked. */
+  /** Input of `message.send`. */
   message_json: string;
   send_at: string;
   state: "scheduled" | "failed";
@@ -35,7 +35,7 @@ export class ScheduledStore {
       .executeTakeFirst();
   }
 
-  byClientId(tenantId: string, roomId: string, senderId: string, id: string): Promise<ScheduledRow | undefined> {
+  findByClientId(tenantId: string, roomId: string, senderId: string, id: string): Promise<ScheduledRow | undefined> {
     return this.#db.selectFrom("scheduled_message").selectAll().where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).where("sender_id", "=", senderId).where("client_message_id", "=", id)
       .executeTakeFirst();
@@ -55,21 +55,21 @@ export class ScheduledStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
-  /** Those of a room that could not be sent and should have been before a time. */
+  /** Failed messages of a room that were due before a time. */
   failedBefore(tenantId: string, roomId: string, before: string, limit: number): Promise<ScheduledRow[]> {
     return this.#db.selectFrom("scheduled_message").selectAll().where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).where("state", "=", "failed").where("send_at", "<", before).limit(limit).execute();
   }
 
-  /** Removes one; whether it was there. */
+  /** Removes a message; returns whether it existed. */
   async remove(tenantId: string, id: string): Promise<boolean> {
     const rows = await this.#db.deleteFrom("scheduled_message").where("tenant_id", "=", tenantId).where("id", "=", id)
       .returning("id").execute();
     return rows.length > 0;
   }
 
-  /** Some of a room's, the first ones made. */
-  ofRoom(tenantId: string, roomId: string, limit: number): Promise<ScheduledRow[]> {
+  /** The oldest scheduled messages of a room. */
+  listByRoom(tenantId: string, roomId: string, limit: number): Promise<ScheduledRow[]> {
     return this.#db.selectFrom("scheduled_message").selectAll().where("tenant_id", "=", tenantId)
       .where("room_id", "=", roomId).orderBy("id").limit(limit).execute();
   }

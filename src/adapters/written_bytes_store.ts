@@ -1,0 +1,42 @@
+// Bytes written per day and principal, summed over all nodes.
+import type { AddWrittenBytes } from "@/core/write_budget.ts";
+import type { Store } from "@/ports/store.ts";
+import type { CoreTables } from "./core_tables.ts";
+
+const ROWS = 200;
+
+/** Adds to the sums of a day; all nodes lock rows in the same order. */
+export function createAddWrittenBytes(store: Pick<Store<CoreTables>, "write">): AddWrittenBytes {
+  return async (written) => {
+    const rows = written.map(({ tenantId, ownerId, day, bytes }) => ({
+      tenant_id: tenantId,
+      owner_id: ownerId,
+      day,
+      bytes: Math.round(bytes),
+    })).sort((a, b) => a.tenant_id < b.tenant_id || a.tenant_id === b.tenant_id && a.owner_id < b.owner_id ? -1 : 1);
+    const sums = [];
+    for (let at = 0; at < rows.length; at += ROWS) {
+      sums.push(
+        ...await store.write(({ db }) =>
+          db.insertInto("written").values(rows.slice(at, at + ROWS))
+            .onConflict((conflict) =>
+              conflict.columns(["day", "tenant_id", "owner_id"]).doUpdateSet((row) => ({
+                bytes: row("written.bytes", "+", row.ref("excluded.bytes")),
+              }))
+            ).returning(["tenant_id", "owner_id", "day", "bytes"]).execute()
+        ),
+      );
+    }
+    return sums.map(({ tenant_id, owner_id, day, bytes }) => ({
+      tenantId: tenant_id,
+      ownerId: owner_id,
+      day,
+      bytes: Number(bytes),
+    }));
+  };
+}
+
+/** Deletes the days before this one. */
+export async function deleteWrittenBytes(store: Pick<Store<CoreTables>, "write">, before: string): Promise<void> {
+  await store.write(({ db }) => db.deleteFrom("written").where("day", "<", before).execute());
+}

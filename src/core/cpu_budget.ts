@@ -1,0 +1,297 @@
+// The share of a node's CPU time that one principal with its agents may use while others are served.
+//
+// One thread serves all callers, so a caller that keeps it busy delays all others. CPU time is measured where it is spent:
+// operations up to their first wait, bodies read and written, statements of SQLite, loops that yield. It is charged to the
+// principal on whose behalf the code runs, known from the async context. A principal that has used up its share waits while others
+// are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected.
+import { AsyncLocalStorage } from "node:async_hooks";
+import { type Actor, chargedTo } from "./actor.ts";
+import { nextTick } from "./clock.ts";
+import { Fault } from "./fault.ts";
+import { LruMap } from "./lru_map.ts";
+
+/** Enough to open an application with all that it loads. */
+const BURST_MS = 500;
+/** Debt at which a socket is closed, since it cannot wait. Enough to catch up after a day offline. */
+const SOCKET_DEBT_MAX_MS = 3500;
+/** What a running call counts for until its time is known. */
+const CALL_RESERVE_MS = 10;
+/** Calls of one principal that may wait, and the longest wait of a call before it is rejected. */
+const WAITING_CALLS_MAX = 10;
+const CALL_WAIT_MS = 5000;
+/** Longest wait of a job for its start: its principal's debt may have another cause. */
+const JOB_WAIT_MS = 2000;
+/** Largest debt of an account, so that it is paid back within a bounded time. */
+const DEBT_MAX_MS = 4000;
+/** Others count as served when another principal called within this time. */
+const CONTENTION_WINDOW_MS = 10_000;
+/** Longest pause before a waiting slice is checked again. */
+const PAUSE_MAX_MS = 250;
+/** Slices of one principal that may wait. */
+const WAITING_SLICES_MAX = 200;
+const ACCOUNTS_MAX = 10_000;
+
+const current = new AsyncLocalStorage<CpuAccount>();
+
+export type CpuBudgetOptions = {
+  /** Share of the node's time for one principal, in percent; `undefined` when limits are off. */
+  percent: number | undefined;
+  /** A service may use this many times as much as a person; half of the node's time at most. */
+  serviceFactor?: number;
+  /** Monotonic clock, ms. */
+  now?: () => number;
+};
+
+/** The accounts of all principals. */
+export class CpuBudget {
+  readonly now: () => number;
+  readonly #percent: number | undefined;
+  readonly #serviceFactor: number;
+  readonly #accounts = new LruMap<string, CpuAccount>(ACCOUNTS_MAX);
+  /** All calls with one token share an actor. */
+  readonly #byActor = new WeakMap<object, CpuAccount>();
+  #lastActive: CpuAccount | undefined;
+  #lastActiveAt = -Infinity;
+  /** When another account than the last was active. */
+  #othersActiveAt = -Infinity;
+
+  constructor({ percent, serviceFactor = 1, now = () => performance.now() }: CpuBudgetOptions) {
+    this.now = now;
+    this.#percent = percent;
+    this.#serviceFactor = serviceFactor;
+  }
+
+  /** The account that calls of an actor are charged to. */
+  accountOf(actor: Pick<Actor, "tenantId" | "ownerId" | "principalId" | "kind">): CpuAccount {
+    let account = this.#byActor.get(actor);
+    if (account === undefined) {
+      account = this.accountOfKey(chargedTo(actor), actor.kind === "service");
+      this.#byActor.set(actor, account);
+    }
+    return account;
+  }
+
+  /** The account of a key as returned by `chargedTo`. */
+  accountOfKey(key: string, isService = false): CpuAccount {
+    const known = this.#accounts.get(key);
+    if (known !== undefined) return known;
+    const percent = this.#percent ?? Infinity;
+    const share = isService ? Math.max(percent, Math.min(50, percent * this.#serviceFactor)) : percent;
+    const account = new CpuAccount(this, key, share / 100);
+    this.#accounts.set(key, account);
+    return account;
+  }
+
+  /** Notes that an account is served now. */
+  markActive(account: CpuAccount, now: number): void {
+    if (this.#lastActive !== account) {
+      this.#othersActiveAt = this.#lastActiveAt;
+      this.#lastActive = account;
+    }
+    this.#lastActiveAt = now;
+  }
+
+  /** Whether another account is served at this time. */
+  isContended(account: CpuAccount, now: number): boolean {
+    return now - (this.#lastActive === account ? this.#othersActiveAt : this.#lastActiveAt) < CONTENTION_WINDOW_MS;
+  }
+}
+
+/** The CPU time that one principal and its agents have left on this node. */
+export class CpuAccount {
+  readonly key: string;
+  /** All that was charged, so that a longer measurement can subtract what was charged within it. */
+  consumedMs = 0;
+  readonly #budget: CpuBudget;
+  readonly #share: number;
+  #remainingMs = BURST_MS;
+  #filledAt: number;
+  readonly #waiting: { resolve: () => void; until: number }[] = [];
+  #inFlight = 0;
+  #waitingCalls = 0;
+  #isScheduled = false;
+  #isTiming = false;
+  #isCutOff = false;
+
+  constructor(budget: CpuBudget, key: string, share: number) {
+    this.key = key;
+    this.#budget = budget;
+    this.#share = share;
+    this.#filledAt = budget.now();
+  }
+
+  /** Time in ms until the account has time again; 0 while it has, and while no other account needs it. */
+  get waitMs(): number {
+    if (this.#share === Infinity) return 0;
+    const now = this.#budget.now();
+    this.#fill(now);
+    if (this.#remainingMs > 0 || !this.#budget.isContended(this, now)) return 0;
+    return Math.ceil(1 - this.#remainingMs / this.#share);
+  }
+
+  /**
+   * Notes that it is served now. Returns whether its debt exceeded what a socket may owe while others are served, and is not
+   * paid back yet.
+   */
+  isOverdrawn(): boolean {
+    this.#budget.markActive(this, this.#budget.now());
+    if (this.#remainingMs > 0 || this.waitMs === 0) return this.#isCutOff = false;
+    return this.#isCutOff ||= this.#remainingMs <= -SOCKET_DEBT_MAX_MS;
+  }
+
+  /** Charges so much time; a negative value gives it back. */
+  consume(ms: number, now: number = this.#budget.now()): void {
+    this.consumedMs += ms;
+    if (this.#share === Infinity) return;
+    this.#fill(now);
+    // Time that no other account needs is free: it causes no debt.
+    const least = this.#budget.isContended(this, now) ? -DEBT_MAX_MS : Math.min(this.#remainingMs, 0);
+    this.#remainingMs = Math.max(least, this.#remainingMs - ms);
+  }
+
+  /** Runs the work and charges its time. */
+  measure<Result>(work: () => Result): Result {
+    // Nested work is measured by the outer one.
+    if (this.#share === Infinity || this.#isTiming) return work();
+    this.#isTiming = true;
+    const startedAt = this.#budget.now();
+    try {
+      return work();
+    } finally {
+      this.#isTiming = false;
+      const now = this.#budget.now();
+      this.consume(now - startedAt, now);
+    }
+  }
+
+  /**
+   * Begins a call; `endCall` ends it. Returns `undefined` when the call may run at once, else a promise to wait for. The promise
+   * rejects with `rate_limited` when too many calls wait, or would wait too long.
+   */
+  beginCall(now: number): Promise<void> | undefined {
+    this.#budget.markActive(this, now);
+    // The common case first: it computes no refill.
+    if (this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0 || this.#hasTime()) {
+      this.#inFlight++;
+      return undefined;
+    }
+    return this.#waitToBegin();
+  }
+
+  /** The call has ended. */
+  endCall(): void {
+    this.#inFlight--;
+  }
+
+  /** Throws `rate_limited` when the debt exceeds what a socket may owe while others are served. */
+  assertAvailable(): void {
+    if (this.isOverdrawn()) throw this.#rateLimited();
+  }
+
+  /** Runs the work, and what it starts, on this account. */
+  run<Result>(work: () => Result): Result {
+    return current.getStore() === this ? work() : current.run(this, work);
+  }
+
+  /** Resolves in a later tick in which no other slice of this account runs, once the account has time. */
+  waitForSlice(maxWaitMs: number = Infinity): Promise<void> {
+    if (this.#waiting.length >= WAITING_SLICES_MAX) return Promise.reject(this.#rateLimited());
+    const until = this.#budget.now() + maxWaitMs;
+    return new Promise((resolve) => {
+      this.#waiting.push({ resolve, until });
+      if (this.#isScheduled) return;
+      this.#isScheduled = true;
+      setImmediate(this.#runNextSlice);
+    });
+  }
+
+  /** The same for the start of a job, with a bounded wait. */
+  waitForJobSlice(): Promise<void> {
+    return this.waitForSlice(JOB_WAIT_MS);
+  }
+
+  readonly #runNextSlice = (): void => {
+    const next = this.#waiting[0];
+    if (!this.#hasTime() && (next?.until ?? 0) > this.#budget.now()) {
+      return void setTimeout(this.#runNextSlice, Math.min(Math.max(1, this.waitMs), PAUSE_MAX_MS));
+    }
+    this.#waiting.shift()?.resolve();
+    if (this.#waiting.length > 0) setImmediate(this.#runNextSlice);
+    else this.#isScheduled = false;
+  };
+
+  async #waitToBegin(): Promise<void> {
+    if (this.#waitingCalls >= WAITING_CALLS_MAX || this.waitMs > CALL_WAIT_MS) throw this.#rateLimited();
+    this.#waitingCalls++;
+    try {
+      await this.waitForSlice();
+      this.#inFlight++;
+    } finally {
+      this.#waitingCalls--;
+    }
+  }
+
+  /** Whether there is time for one more call beside the running ones, or no other account needs it. */
+  #hasTime(): boolean {
+    if (this.#share === Infinity) return true;
+    const now = this.#budget.now();
+    this.#fill(now);
+    return this.#remainingMs - this.#inFlight * CALL_RESERVE_MS > 0 || !this.#budget.isContended(this, now);
+  }
+
+  #rateLimited(): Fault {
+    const detail = "This principal and its agents have used their share of the server's CPU time";
+    return new Fault("rate_limited", detail, { retryAfterMs: Math.max(1000, this.waitMs) });
+  }
+
+  #fill(now: number): void {
+    this.#remainingMs = Math.min(BURST_MS, this.#remainingMs + Math.max(0, now - this.#filledAt) * this.#share);
+    this.#filledAt = now;
+  }
+}
+
+/** The account that the running code is charged to. */
+export function currentAccount(): CpuAccount | undefined {
+  return current.getStore();
+}
+
+/** Starts charging elapsed time to the account; the returned function stops, and charges what was not charged meanwhile. */
+export function beginCharge(): () => void {
+  const account = current.getStore();
+  if (account === undefined) return () => {};
+  const [startedAt, consumedMs] = [performance.now(), account.consumedMs];
+  return () => account.consume(Math.max(0, performance.now() - startedAt - (account.consumedMs - consumedMs)));
+}
+
+/** Yields to others: resolves in the next tick that this account may use. */
+export function nextSlice(): Promise<void> {
+  return current.getStore()?.waitForSlice() ?? nextTick();
+}
+
+/** Longest time of one slice on the thread. */
+const SLICE_MS = 10;
+
+/**
+ * Returns a function for loops that keep the thread busy: it yields when the slice is over, and resolves to whether it did. The
+ * work's time is charged; a gap longer than a slice is a wait for something else.
+ */
+export function createYielder(): () => Promise<boolean> {
+  const account = current.getStore();
+  let since = performance.now();
+  let chargedAt = since;
+  return async () => {
+    const now = performance.now();
+    account?.consume(Math.min(now - chargedAt, SLICE_MS));
+    chargedAt = now;
+    if (now - since < SLICE_MS) return false;
+    await nextSlice();
+    since = chargedAt = performance.now();
+    return true;
+  };
+}
+
+/** Runs synchronous work and charges its time to the current account. */
+export function measureCpu<Result>(work: () => Result): Result {
+  const account = current.getStore();
+  return account === undefined ? work() : account.measure(work);
+}

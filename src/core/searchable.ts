@@ -1,0 +1,85 @@
+// What a module provides so that search finds its resources: index entries, and the rows as a caller may see them.
+import type { z } from "@zod/zod";
+import type { Actor } from "./actor.ts";
+import type { AnyDatabase } from "./migration.ts";
+import type { RowSelection } from "./page.ts";
+
+/** Searchable texts of one resource, by field name. */
+export type SearchFields = Readonly<Record<string, string>>;
+
+/** One resource in the index. `put` again after every change of its text, room or owner. */
+export type SearchEntry = {
+  tenantId: string;
+  /** `message`, `document` …, as in `types`. */
+  kind: string;
+  id: string;
+  /** Principals that may read this room now may find it. */
+  roomId: string | null;
+  /** Who may find it when it is in no room. */
+  principalId?: string | null;
+  /** Others who may find it then, if `load` returns it to them. `put` again when they change. */
+  readerIds?: readonly string[];
+  /** Used by the sender filters. */
+  authorId?: string | null;
+  /** Its position in the room, when a hidden history hides it too. */
+  seq?: number | null;
+  /** RFC 3339 UTC with milliseconds; "recent" sorts by it, and it never changes. */
+  at: string;
+  /** Grows with every change; an older version never replaces a newer one. */
+  version: number;
+  /** All its indexed texts: title, text …; of more than 100 000 distinct tokens only the first are indexed. */
+  texts: readonly string[];
+  /** Properties for the filter `has`, such as `link` and `file`. */
+  flags?: readonly string[];
+};
+
+/** A row in its current state. `fields` are matched against the query, so they decide, not the index; `item` is the result. */
+export type LoadedResource = { fields: SearchFields; item: unknown };
+
+/** A resource at a position of a room's stream; `entry` is absent if it is deleted or has no text. */
+export type StreamedResource = { id: string; entry: SearchEntry | undefined };
+
+/**
+ * Resources that are indexed after their commit, from the events of room streams, because their writes are too frequent to
+ * update the index themselves. The event that creates a resource has its position; all others change an existing one.
+ */
+export type StreamSource = {
+  kind: string;
+  /** Prefix of the types of all events about these resources. */
+  eventPrefix: string;
+  /** Type of the events that create one. */
+  createdType: string;
+  /** Ids of the resources that a stored event is about. */
+  idsIn(event: { data?: unknown }): string[];
+  findMany(db: AnyDatabase, tenantId: string, ids: readonly string[]): Promise<StreamedResource[]>;
+  /** Resources of a room with `from < seq <= to`. */
+  findBetween(
+    db: AnyDatabase,
+    tenantId: string,
+    roomId: string,
+    from: number,
+    to: number,
+  ): Promise<StreamedResource[]>;
+};
+
+/** A kind of resource that can be searched for. */
+export type Searchable = {
+  kind: string;
+  /** Scope for reading such resources, and so for finding them. */
+  scope: string;
+  /** Schema of the item; a result has it under the name of the kind. */
+  item: z.ZodType;
+  /** Live rows by id, without deleted ones, and without those that this actor may not see although it sees the room. */
+  load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>>;
+  /** Entries of live rows; reindexing reads all of them by id, page by page through the transaction that indexes them. */
+  entries(tenantId: string, selection: RowSelection, db?: AnyDatabase): Promise<readonly SearchEntry[]>;
+  /** Present if the resources are indexed from room streams. One module at most has this. */
+  stream?: StreamSource;
+  /** Its neighbours in the room, without positions up to `hiddenUpTo`. */
+  context?(
+    actor: Actor,
+    item: unknown,
+    size: number,
+    hiddenUpTo: number,
+  ): Promise<{ before: unknown[]; after: unknown[] }>;
+};

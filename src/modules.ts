@@ -1,0 +1,169 @@
+// The modules, one factory call each, in the order of their dependencies. A new module adds its line here.
+import type { Config } from "@/config.ts";
+import type { Module } from "@/core/module.ts";
+import { Signer } from "@/core/crypto.ts";
+import type { Actor } from "@/core/actor.ts";
+import type { Limits } from "@/limits.ts";
+import { calendarModule } from "@/modules/calendar/mod.ts";
+import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
+import { fileModule } from "@/modules/file/mod.ts";
+import { gatewayModule } from "@/modules/gateway/mod.ts";
+import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
+import { meetingModule } from "@/modules/meeting/mod.ts";
+import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
+import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
+import { permissionModule } from "@/modules/permission/mod.ts";
+import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
+import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
+import { syncModule } from "@/modules/sync/mod.ts";
+import { taskModule } from "@/modules/task/mod.ts";
+import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
+import { archiveModule } from "@/modules/archive/mod.ts";
+import { usageModule } from "@/modules/usage/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+
+/** The modules that transports use by name: they authenticate, greet clients and serve live editors. */
+export type NamedModules = { tenant: TenantModule; identity: IdentityModule; document: DocumentModule };
+
+/** What a module may use of the others, besides those that it names. */
+export type SharedServices = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  notify: Notify;
+  /** Absent when search is disabled. */
+  index: SearchIndex | undefined;
+};
+
+/** Creates a module that is not listed here, such as a plugin. It is treated like those, so its resources can be searched, too. */
+export type ModuleFactory = (platform: Platform, shared: SharedServices) => Module;
+
+/** Creates the modules in `platform.modules`. Nothing runs yet. */
+export function createModules(
+  platform: Omit<Platform, "modules"> & { modules: Module[] },
+  { config, limits, version, more }: {
+    config: Config;
+    limits: Limits;
+    version: string;
+    more: readonly ModuleFactory[];
+  },
+): NamedModules {
+  const { settings } = config;
+  const { store } = platform;
+  const add = <Added extends Module>(module: Added): Added => {
+    platform.modules.push(module);
+    return module;
+  };
+  // What a module needs of a later one is passed as a function, called once all exist.
+  const roomAccess = new RoomAccess(store);
+  const unreads = new UnreadCounter(store);
+  const searchIndex = new SearchIndex(store);
+  const index = settings.SVC_SEARCH ? searchIndex : undefined;
+  const membersMax = settings.SVC_LIMIT_ROOM_MEMBERS;
+  const revalidate = (actor: Parameters<typeof authenticator.revalidate>[0]): Promise<Actor | undefined> =>
+    authenticator.revalidate(actor);
+
+  add(gatewayModule(platform, { version, commit: settings.SVC_COMMIT, limits: limits.publicLimits }));
+  add(usageModule(platform, { stored: (actor) => files.usage(actor, limits.files) }));
+  const tenant = add(tenantModule(platform));
+  const { tenants } = tenant;
+  const identityAdded = add(identityModule(platform, {
+    tenants,
+    filterSharingRoom: (who, ids, db) => roomAccess.filterSharingRoom(who, ids, db),
+    secret: config.jwtSecret,
+    secrets: config.jwtSecrets,
+    issuer: settings.SVC_JWT_ISSUER,
+    audience: settings.SVC_JWT_AUDIENCE,
+    jwksUrl: settings.SVC_JWKS_URL,
+    requiresExpiry: settings.SVC_ENV !== "development",
+    lifetimeMaxHours: settings.SVC_LIMIT_TOKEN_HOURS,
+    refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
+    agentsPerOwner: limits.agentsPerOwner,
+    refreshRate: limits.refreshes,
+    limits: limits.publicLimits,
+  }));
+  const { identity, authenticator, visibility, credentials } = identityAdded;
+  add(permissionModule(platform, {
+    async lookUpRoomRole(who, roomId) {
+      const entry = await roomAccess.find(who, roomId);
+      return entry && { kind: entry.room.kind, role: entry.role, isMuted: isMuted(who, entry.room) };
+    },
+    subject: (tenantId, principalId) => identity.subject(tenantId, principalId),
+  }));
+  const { notifications, notify } = add(notificationModule(platform, {
+    identity,
+    messageTexts: (actor, ids) => new MessageAccess({ store, roomAccess }).readTexts(actor, ids),
+  }));
+  const shared = { roomAccess, identity, notify, index };
+  const { people, views } = add(roomModule(platform, {
+    roomAccess,
+    identity,
+    visibility,
+    notifications,
+    membersMax,
+    countUnread: (tenantId, principalId, rooms) => unreads.count(tenantId, principalId, rooms),
+    readLastMessages: createLastMessageReader(store),
+    exposesRoomIds: config.metricsToken !== undefined,
+  }));
+  const file = add(fileModule(platform, {
+    roomAccess,
+    identity,
+    visibility,
+    revalidate,
+    limits: limits.files,
+    signer: new Signer(config.jwtSecrets, "file link"),
+  }));
+  const { files } = file;
+  const { messages } = add(messageModule(platform, {
+    roomAccess,
+    tenants,
+    identity,
+    credentials,
+    notifications,
+    people,
+    unreads,
+    files: file.attachments,
+    unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
+    rate: limits.messages,
+  }));
+  add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
+  const document = add(documentModule(platform, {
+    roomAccess,
+    identity,
+    authenticate: (token) => authenticator.authenticate(token),
+    revalidate,
+    collaboration: {
+      authTimeoutMs: limits.ws.authTimeoutMs,
+      connectionsPerPrincipal: limits.ws.connectionsPerPrincipal,
+      connectionsPerOwner: limits.ws.connectionsPerOwner,
+      isShared: settings.SVC_REDIS_URL !== undefined,
+    },
+    index,
+  }));
+  add(taskModule(platform, {
+    ...shared,
+    readMessage: (tx, context, id) => messages.find(tx, context, id),
+  }));
+  const meeting = add(meetingModule(platform, {
+    roomAccess,
+    identity,
+    notify,
+    leaseSeconds: settings.SVC_LIMIT_MEETING_LEASE_SECONDS,
+    ice: { stunUrls: settings.SVC_STUN_URLS, turnUrls: settings.SVC_TURN_URLS, turnSecret: config.turnSecret },
+    liveKit: config.liveKit,
+  }));
+  add(calendarModule(platform, { ...shared, revalidate, meetings: meeting.linked }));
+  for (const create of more) add(create(platform, shared));
+  add(archiveModule(platform, {
+    roomAccess,
+    archives: {
+      files,
+      writer: file.writer,
+      attachments: file.attachments,
+    },
+    membersMax,
+  }));
+  const search: SearchModule = add(
+    searchModule(platform, { index: searchIndex, people, isEnabled: settings.SVC_SEARCH }),
+  );
+  return { tenant, identity: identityAdded, document };
+}

@@ -1,0 +1,40 @@
+// What the sections of other modules get of a running import.
+import type { ImportContext } from "@/core/archive.ts";
+import { candidateIds } from "@/core/archive_ids.ts";
+import { idsOfOtherTenants } from "@/ports/global_ids.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
+import { ImportHistory } from "./import_history.ts";
+import type { ImportRun } from "./import_run.ts";
+import { ArchiveStore, type ImportRow } from "./store.ts";
+
+export function importContext(run: ImportRun, row: ImportRow): ImportContext<AnyTransaction> {
+  const { tenant_id: tenantId, requested_by: requestedBy } = row;
+  const { report, refs, principals } = run;
+  return {
+    tenantId,
+    requestedBy,
+    report,
+    get now() {
+      return run.now;
+    },
+    refOf: (idPrefix, sourceId, scope) => refs.of(idPrefix, sourceId, scope),
+    write: (work) => run.write(work),
+    createPlaceholders: (tx, ids) => principals.createPlaceholders(tx, ids, run.now),
+    async principalKinds(tx, ids) {
+      await principals.load(tx, ids);
+      return new Map(ids.filter((id) => principals.isKnown(id)).map((id) => [id, principals.kindOf(id)]));
+    },
+    async locateMessages(tx, sourceIds) {
+      const given = [...new Set(sourceIds)].map((id) => refs.of("msg", id));
+      const rows = await new ArchiveStore(tx.db).messages(tenantId, [...new Set(given.flatMap(candidateIds))]);
+      const existing = new Map(rows.map((message) => [message.id, message]));
+      const taken = await idsOfOtherTenants(tx.db, "message", tenantId, sourceIds);
+      return new Map(given.map((ref) => {
+        const found = candidateIds(ref).map((id) => existing.get(id)).find((message) => message !== undefined);
+        const id = found?.id ?? (taken.has(ref.original) ? ref.fallback : ref.original);
+        return [ref.original, { id, roomId: found?.room_id, threadId: found?.thread_id ?? null }];
+      }));
+    },
+    history: (tx) => new ImportHistory(tx, tenantId),
+  };
+}

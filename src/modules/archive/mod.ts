@@ -1,0 +1,2 @@
+// Import and export: the history of a team from other systems, and archives of our own that can be imported again.
+export { archiveModule } from "./module.ts";

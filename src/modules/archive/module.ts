@@ -1,0 +1,43 @@
+// The transfer module: imports and exports.
+import type { Module } from "@/core/module.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { archiveApi } from "./api.ts";
+import { ImportHistory } from "./import_history.ts";
+import type { ModuleArchives } from "./content_records.ts";
+import { ExportService } from "./export_service.ts";
+import { ImportService } from "./import_service.ts";
+import { migrations } from "./migrations.ts";
+import { ARCHIVE_MAX_BYTES, EXPORT_KEPT_HOURS, EXPORTS_KEPT } from "./schema.ts";
+
+type Deps = { roomAccess: RoomAccess; archives: ModuleArchives; membersMax: number };
+
+/** To be built after every module with an archive section. */
+export function archiveModule(
+  { store, clock, cursors, blobs, modules }: Platform,
+  { roomAccess, archives, membersMax }: Deps,
+): Module {
+  let isStopping = false;
+  const sections = modules.flatMap((module) => module.archive ?? []);
+  const shared = { store, clock, cursors, blobs, archives, sections, isStopping: () => isStopping };
+  const imports = new ImportService({ ...shared, membersMax });
+  const exports = new ExportService({ ...shared, roomAccess });
+  return {
+    name: "transfer",
+    migrations,
+    ...archiveApi(imports, exports, sections),
+    jobs: [...imports.jobs, ...exports.jobs],
+    purgeRoom: (tenantId, roomId) => store.write((tx) => new ImportHistory(tx, tenantId).clear(roomId)),
+    // What runs stops at the next record, and continues at the next start.
+    drain() {
+      isStopping = true;
+    },
+    capability: () => ({
+      imports: ["slack", "mattermost", "gateway"],
+      exports: ["ndjson"],
+      archiveMaxBytes: ARCHIVE_MAX_BYTES,
+      exportKeptHours: EXPORT_KEPT_HOURS,
+      exportsKept: EXPORTS_KEPT,
+    }),
+  };
+}

@@ -1,0 +1,225 @@
+// The state machines of imports and exports: rows that move from state to state, each move published to its requester, and the
+// jobs that work on them. A job whose process died runs again; one that was taken over by another node stops.
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import { defineJob, type JobKind } from "@/core/job.ts";
+import { logOf } from "@/core/log.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { type QuotaHolder, type QuotaLimits, QuotaStore, withQuota } from "@/modules/file/mod.ts";
+import type { Blobs } from "@/ports/blob.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { ArchiveFault, Cancelled } from "./report.ts";
+import type { Failure, TransferList } from "./schema.ts";
+import { type ExportRow, type JobTable, TransferJobStore, type TransferTables } from "./store.ts";
+
+const ATTEMPTS_MAX = 5;
+/** Those after the last attempt only put on record that it failed. */
+const RUNS_MAX = 2 * ATTEMPTS_MAX;
+const JobPayload = z.strictObject({ id: z.string() });
+
+type Tx = Transaction<TransferTables>;
+type Row<Table extends JobTable> = TransferTables[Table];
+
+export type TransferJobDeps = {
+  store: Store<TransferTables>;
+  clock: Clock;
+  cursors: Cursors;
+  blobs: Blobs;
+  isStopping: () => boolean;
+};
+
+/** What a ledger needs besides: how much space its contents may take. */
+type TransferJobNeeds = TransferJobDeps & { quota: QuotaLimits };
+
+/** What is particular to one of the two. */
+type TransferJobRules<Table extends JobTable, Shown> = {
+  table: Table;
+  name: "import" | "export";
+  present: (row: Row<Table>) => Shown;
+  /** Runs with each move, in its transaction. */
+  onTransition: (tx: Tx, row: Row<Table>) => Promise<void>;
+};
+
+const log = logOf("transfer");
+
+export class TransferJobs<Table extends JobTable, Shown> {
+  readonly #deps: TransferJobNeeds;
+  readonly #rules: TransferJobRules<Table, Shown>;
+
+  constructor(deps: TransferJobNeeds, rules: TransferJobRules<Table, Shown>) {
+    this.#deps = deps;
+    this.#rules = rules;
+  }
+
+  /** The rows as `tx` sees them, or as they are. */
+  rows(tx?: Tx): TransferJobStore<Table> {
+    return new TransferJobStore((tx ?? this.#deps.store).db, this.#rules.table);
+  }
+
+  /** The rows, of which nobody else makes one until the transaction ends. */
+  async lockRows(tx: Tx, tenantId: string): Promise<TransferJobStore<Table>> {
+    // A stream that never has an event.
+    await tx.reserve(tenantId, this.#rules.table, 0);
+    return this.rows(tx);
+  }
+
+  async row(tenantId: string, id: string): Promise<Row<Table>> {
+    const row = await this.rows().find(tenantId, id);
+    if (row === undefined) throw this.notFound();
+    return row;
+  }
+
+  notFound(): Fault {
+    return new Fault("not_found", `No such ${this.#rules.name}`);
+  }
+
+  /** Newest first; `whose`: of one principal only. */
+  async list(actor: Actor, { limit, cursor }: TransferList, whose?: string): Promise<Page<Shown>> {
+    const { cursors } = this.#deps;
+    const bind = [`${this.#rules.name}.list`, actor.tenantId, actor.principalId, whose ?? null];
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const rows = await this.rows().page(actor.tenantId, whose, before, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], this.#rules.present);
+  }
+
+  /**
+   * Moves a transfer on when it is where `isThere` says; `undefined` when it is not. A content that its row names no more
+   * is deleted by a job of the same transaction, so that no crash leaves it behind.
+   */
+  async transition(
+    tenantId: string,
+    id: string,
+    isThere: (row: Row<Table>) => boolean,
+    set: Partial<Row<Table>>,
+  ): Promise<Row<Table> | undefined> {
+    const { name, present, onTransition } = this.#rules;
+    return await this.#deps.store.write(async (tx) => {
+      const rows = this.rows(tx);
+      const before = await rows.lock(tenantId, id);
+      if (before === undefined || !isThere(before)) return undefined;
+      // A stored content reserves its size only; a content that is no longer named reserves nothing.
+      const isLeft = set.blob_key !== undefined && set.blob_key !== before.blob_key;
+      const charged_bytes = isLeft ? 0 : set.size ?? before.charged_bytes;
+      const after: Row<Table> = { ...before, ...set, charged_bytes, version: before.version + 1 };
+      await rows.update(tenantId, id, { ...set, charged_bytes, version: after.version });
+      await new QuotaStore(tx.db).releaseQuota(
+        quotaHolderOf(before),
+        Number(before.charged_bytes) - Number(charged_bytes),
+      );
+      if (before.blob_key !== null && isLeft) {
+        await tx.enqueue({ tenantId, kind: this.#discardKind, payload: { id: before.blob_key } });
+      }
+      if (before.state !== after.state) {
+        const stream = principalStream(after.requested_by);
+        await tx.emit({ tenantId, stream, type: `${name}.updated`, data: { [name]: present(after) } });
+      }
+      await onTransition(tx, after);
+      return after;
+    });
+  }
+
+  /** Names a new content for a transfer before there is any of it; what it named until now is deleted. */
+  async assignContent(
+    tenantId: string,
+    id: string,
+    isThere: (row: Row<Table>) => boolean,
+    set: Partial<Row<Table>> = {},
+  ): Promise<{ row: Row<Table>; key: string } | undefined> {
+    const key = newId(this.#rules.name);
+    const row = await this.transition(tenantId, id, isThere, { ...set, blob_key: key });
+    return row === undefined ? undefined : { row, key };
+  }
+
+  /** A content on its way in, for which space is taken as it comes; throws `quota_exceeded` where there is none. */
+  withQuota(row: Row<Table>, source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    const { store, quota } = this.#deps;
+    const reserve = (bytes: number): Promise<void> =>
+      store.write(async (tx) => {
+        await new QuotaStore(tx.db).reserveQuota(quotaHolderOf(row), bytes, quota);
+        if (await this.rows(tx).chargeBytes(row, bytes)) return;
+        throw new Cancelled(`The content of the ${this.#rules.name} was replaced`);
+      });
+    return withQuota(source, { reserved: 0, maxBytes: Infinity, reserve });
+  }
+
+  /** Throws `quota_exceeded` when a principal has no space left at all. */
+  async assertQuota(tx: Tx, row: Pick<ExportRow, "tenant_id" | "charged_id">): Promise<void> {
+    const space = new QuotaStore(tx.db);
+    await space.reserveQuota(quotaHolderOf(row), 1, this.#deps.quota);
+    await space.releaseQuota(quotaHolderOf(row), 1);
+  }
+
+  /** A job about one transfer. */
+  job(kind: string, run: (tenantId: string, id: string) => Promise<unknown>): JobKind {
+    return defineJob({
+      kind,
+      payload: JobPayload,
+      run: async ({ tenantId, payload }) => void await run(tenantId, payload.id),
+    });
+  }
+
+  /** Deletes contents that no row names any more. */
+  get discardJob(): JobKind {
+    return this.job(this.#discardKind, (_tenantId, key) => this.#deps.blobs.delete(key));
+  }
+
+  /**
+   * The job that does the work of a transfer. `start` takes it up, and resolves to nothing when there is nothing to take up.
+   * A gateway that stops leaves it to the next; what fails is tried again, and in the end said to have failed.
+   */
+  workJob(
+    kind: string,
+    start: (tenantId: string, id: string) => Promise<Row<Table> | undefined>,
+    work: (row: Row<Table>) => Promise<void>,
+    fail: (row: Row<Table>, failure: Failure) => Promise<unknown>,
+  ): JobKind {
+    return defineJob({
+      kind,
+      payload: JobPayload,
+      maxAttempts: RUNS_MAX,
+      isLongRunning: true,
+      run: async ({ tenantId, payload, attempt }) => {
+        const row = await start(tenantId, payload.id);
+        if (row === undefined) return;
+        try {
+          if (attempt > ATTEMPTS_MAX) throw new Error("recording a failure failed");
+          await work(row);
+        } catch (error) {
+          if (error instanceof Cancelled) {
+            if (this.#deps.isStopping()) await this.#deps.store.write((tx) => tx.enqueue({ tenantId, kind, payload }));
+            return;
+          }
+          if (!(error instanceof ArchiveFault) && attempt < ATTEMPTS_MAX) throw error;
+          const failure: Failure = error instanceof ArchiveFault
+            ? error.failure
+            : { code: "internal", detail: `The ${this.#rules.name} failed too often` };
+          await fail(row, failure);
+          if (!(error instanceof ArchiveFault)) {
+            log.error("job failed permanently", { kind, tenant: tenantId, cause: String(error) });
+          }
+        }
+      },
+      onDeadLetter: async ({ tenantId, payload, reason }) => {
+        const row = await start(tenantId, payload.id);
+        const detail = reason === "interrupted"
+          ? `The gateway stopped twice while running this ${this.#rules.name}`
+          : `The ${this.#rules.name} failed too often`;
+        if (row !== undefined) await fail(row, { code: "internal", detail });
+      },
+    });
+  }
+
+  get #discardKind(): string {
+    return `transfer.discard_${this.#rules.name}`;
+  }
+}
+
+function quotaHolderOf(
+  { tenant_id: tenantId, charged_id: ownerId }: Pick<ExportRow, "tenant_id" | "charged_id">,
+): QuotaHolder {
+  return { tenantId, ownerId };
+}

@@ -1,0 +1,33 @@
+// Parses iCalendar files in a worker with a timeout, so that no file blocks the event loop.
+import { MINUTE_MS } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { runInWorker } from "@/core/worker.ts";
+import type { ParsedFile, ParseRequest, ParseResult } from "./ics_grouping.ts";
+
+export type { EventGroup, ParsedFile } from "./ics_grouping.ts";
+
+/** Parsing this much takes less time than starting a worker. */
+const INLINE_MAX_CHARS = 16_384;
+/** The largest file takes two seconds; a slow machine may take thirty times as long. */
+const PARSE_TIMEOUT_MS = MINUTE_MS;
+const WORKER = new URL("./ics_worker.ts", import.meta.url);
+
+let last: Promise<unknown> = Promise.resolve();
+
+/** Throws `validation_failed` for a file that is invalid or exceeds the timeout. One file at a time, since each takes a core. */
+export async function parseFile(request: ParseRequest, timeoutMs = PARSE_TIMEOUT_MS): Promise<ParsedFile> {
+  const result = request.text.length <= INLINE_MAX_CHARS
+    ? await (await import("./ics_grouping.ts")).parseGroups(request)
+    : await parseInWorker(request, timeoutMs);
+  if ("batches" in result) return result;
+  throw new Fault(result.code, result.detail);
+}
+
+async function parseInWorker(request: ParseRequest, timeoutMs: number): Promise<ParseResult> {
+  // A dependency reads this variable when it is loaded.
+  const permissions = { env: ["NODE_ENV"] };
+  const parsing = last.then(() => runInWorker<ParseResult>(WORKER, "calendar", request, { timeoutMs, permissions }));
+  // The caller gets the failure; the next file only waits for the end.
+  last = parsing.catch(() => {});
+  return await parsing;
+}

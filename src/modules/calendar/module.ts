@@ -1,0 +1,103 @@
+// The calendar module.
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { CalendarAccess } from "./access.ts";
+import { calendarApi } from "./api.ts";
+import { calendarArchive } from "./archive.ts";
+import { EventUpdater } from "./updater.ts";
+import { SERIES_MAX } from "./expansion.ts";
+import { CalendarFeeds, deleteFeedsJob, FEEDS_JOB, FEEDS_MAX } from "./feeds.ts";
+import { CalendarImports, IMPORT_JOB } from "./imports.ts";
+import { EventMeetings, type Meetings } from "./meetings.ts";
+import { migrations } from "./migrations.ts";
+import { REMINDER_JOB, ReminderSender } from "./reminders.ts";
+import {
+  ATTENDEES_MAX,
+  DESCRIPTION_MAX,
+  EventId,
+  EXCEPTIONS_MAX,
+  IMPORT_MAX_BYTES,
+  OCCURRENCES_MAX,
+  RANGE_DAYS_MAX,
+  REMINDERS_MAX,
+  TITLE_MAX,
+} from "./schema.ts";
+import { CalendarService } from "./service.ts";
+import { CalendarSource, purgeCalendar } from "./searchable.ts";
+import { EventWriter } from "./writer.ts";
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
+  notify: Notify;
+  meetings: Meetings;
+  /** Absent where search is off. */
+  index: SearchIndex | undefined;
+};
+
+export function calendarModule({ store, clock, cursors }: Platform, deps: Deps): Module {
+  const { index, notify, roomAccess } = deps;
+  const access = new CalendarAccess({ ...deps, store });
+  const meetings = new EventMeetings(deps.meetings);
+  const writer = new EventWriter({ clock, index, meetings, notify });
+  const shared = { ...deps, store, clock, cursors, access, writer, meetings };
+  const calendar = new CalendarService(shared);
+  const updater = new EventUpdater(shared);
+  const feeds = new CalendarFeeds(shared);
+  const imports = new CalendarImports(shared);
+  const reminders = new ReminderSender({ store, clock, notify });
+  const search = new CalendarSource({ store, roomAccess });
+  return {
+    name: "calendar",
+    migrations,
+    ...calendarApi({ calendar, updater, feeds, imports }),
+    notificationKinds: { reminder: "reminders" },
+    jobs: [
+      defineJob({
+        kind: REMINDER_JOB,
+        payload: z.strictObject({ eventId: EventId }),
+        run: ({ tenantId, payload }) => reminders.send(tenantId, payload.eventId),
+      }),
+      defineJob({
+        kind: FEEDS_JOB,
+        payload: z.strictObject({ tokenId: z.string() }),
+        run: ({ tenantId, payload }) => feeds.deleteByToken(tenantId, payload.tokenId),
+      }),
+      defineJob({
+        kind: IMPORT_JOB,
+        payload: z.strictObject({ importId: EventId }),
+        isLongRunning: true,
+        run: ({ tenantId, payload }) => imports.run(tenantId, payload.importId),
+        onDeadLetter: ({ tenantId, payload, reason }) => imports.abandon(tenantId, payload.importId, reason),
+      }),
+    ],
+    jobsOn: { token_ended: deleteFeedsJob },
+    search,
+    canRead: { event: async (actor, ids, db) => new Set((await search.load(actor, ids, db)).keys()) },
+    purgeRoom: (tenantId, roomId) => purgeCalendar(store, tenantId, roomId),
+    capability: () => ({
+      enabled: true,
+      limits: {
+        title: TITLE_MAX,
+        description: DESCRIPTION_MAX,
+        attendees: ATTENDEES_MAX,
+        reminders: REMINDERS_MAX,
+        exceptions: EXCEPTIONS_MAX,
+        rangeDays: RANGE_DAYS_MAX,
+        occurrences: OCCURRENCES_MAX,
+        occurrencesPerSeries: SERIES_MAX,
+        feeds: FEEDS_MAX,
+        importBytes: IMPORT_MAX_BYTES,
+      },
+    }),
+    archive: calendarArchive({ store, clock, index, meetings: deps.meetings }),
+  };
+}

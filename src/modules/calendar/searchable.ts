@@ -1,0 +1,70 @@
+// Events for search, and their deletion when a room is purged.
+import type { RowSelection } from "@/core/page.ts";
+import type { Actor } from "@/core/actor.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { LoadedResource, Searchable, SearchEntry } from "@/core/searchable.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
+import { CalendarAccess } from "./access.ts";
+import { presentEntry } from "./presenter.ts";
+import { CalendarEntry } from "./schema.ts";
+import { CalendarStore, type CalendarTables } from "./store.ts";
+import { KIND, searchEntry } from "./writer.ts";
+
+const PURGE_BATCH = 100;
+
+type Deps = { store: Store<CalendarTables>; roomAccess: RoomAccess };
+
+export class CalendarSource implements Searchable {
+  readonly kind = KIND;
+  readonly scope = "calendar.read";
+  readonly item = CalendarEntry;
+  readonly #store: Store<CalendarTables>;
+  readonly #access: CalendarAccess;
+
+  constructor(deps: Deps) {
+    this.#store = deps.store;
+    this.#access = new CalendarAccess(deps);
+  }
+
+  async load(
+    actor: Actor,
+    ids: readonly string[],
+    db: AnyDatabase = this.#store.db,
+  ): Promise<ReadonlyMap<string, LoadedResource>> {
+    const events = await new CalendarStore(db).findAggregates(actor.tenantId, ids);
+    const levelOf = await this.#access.levels(actor, events, db);
+    const found = new Map<string, LoadedResource>();
+    for (const event of events) {
+      const { row } = event;
+      if (levelOf(event) !== "full") continue;
+      found.set(row.id, {
+        fields: { title: row.title, description: row.description ?? "", location: row.location ?? "" },
+        item: presentEntry(event, { principalId: actor.principalId, level: "full" }),
+      });
+    }
+    return found;
+  }
+
+  async entries(
+    tenantId: string,
+    which: RowSelection,
+    db: AnyDatabase = this.#store.db,
+  ): Promise<readonly SearchEntry[]> {
+    const calendar = new CalendarStore(db);
+    return (await calendar.loadAggregates(tenantId, await calendar.rows(tenantId, which))).map(searchEntry);
+  }
+}
+
+/** Deletes the calendar of a purged room, in batches so that other writers do not wait long. */
+export async function purgeCalendar(store: Store<CalendarTables>, tenantId: string, roomId: string): Promise<void> {
+  let removed: number;
+  do {
+    removed = await store.write(async ({ db }) => {
+      const calendar = new CalendarStore(db);
+      const ids = await calendar.idsOfRoom(tenantId, roomId, PURGE_BATCH);
+      for (const id of ids) await calendar.remove(tenantId, id);
+      if (ids.length === 0) await calendar.purge(tenantId, roomId);
+      return ids.length;
+    });
+  } while (removed > 0);
+}

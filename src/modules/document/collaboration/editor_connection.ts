@@ -1,0 +1,60 @@
+// An editor as the engine sees it: one connection to one document, with the principal and rights of its client.
+import type { Connection } from "@hocuspocus/server";
+import type { Actor } from "@/core/actor.ts";
+import type { CpuAccount } from "@/core/cpu_budget.ts";
+import type { DocumentReplica } from "./document_replica.ts";
+import type { EditorSocket } from "./editor_socket.ts";
+
+/** What a connection to one document carries. */
+export type EditorContext = {
+  socket: EditorSocket;
+  actor: Actor;
+  canWrite: boolean;
+  /** The CPU account it is charged to. */
+  account: CpuAccount;
+  /** State vector of the client's copy when it connected. */
+  vector?: Uint8Array;
+  /** The client's first sync, with everything it had before it connected, was received. */
+  hasSynced?: true;
+  /** Updates received before the first sync, which are acknowledged together with it. */
+  pendingAcks?: number;
+  /** A newer token has been requested. */
+  isTokenRequested?: true;
+  /** The newer token could not be checked, as the store or the identity provider is unavailable. */
+  isTokenUnverified?: true;
+};
+export type EditorConnection = Connection<EditorContext>;
+
+/** The engine's package, loaded on first use. */
+export type HocuspocusModule = typeof import("@hocuspocus/server");
+type Outgoing = InstanceType<HocuspocusModule["OutgoingMessage"]>;
+
+/** Sends a message of the protocol to an editor. */
+export type Send = (editor: EditorConnection, write: (message: Outgoing) => Outgoing) => void;
+
+/** Why a connection is refused. Without a message, because the engine prints messages. */
+export class ConnectionRefused extends Error {
+  readonly reason: string;
+
+  constructor(reason: string) {
+    super();
+    this.reason = reason;
+  }
+}
+
+/** An editor is one client of a document, and another one when it finds its client id in use. */
+const CLIENTS_MAX = 8;
+
+/** Removes awareness states of other clients, which providers repeat, and those beyond `CLIENTS_MAX`. */
+export function filterOwnStates(
+  document: DocumentReplica["document"],
+  editor: EditorConnection,
+  states: Map<number, unknown>,
+): void {
+  const own = document.getClients(editor);
+  let free = CLIENTS_MAX - own.size;
+  for (const client of states.keys()) {
+    if (own.has(client)) continue;
+    if (document.awareness.getStates().has(client) || free-- <= 0) states.delete(client);
+  }
+}

@@ -1,0 +1,113 @@
+// Validates a frame of the Hocuspocus protocol before the engine reads it: complete, of a known type, and not too large.
+import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Array } from "lib0/decoding";
+import { Fault } from "@/core/fault.ts";
+import { isDeeperThan } from "@/core/text.ts";
+import { updateTooLarge } from "../content/service.ts";
+import { INVALID_UPDATE, isStateVector, updateFault } from "../content/crdt.ts";
+import { BODY_MAX_BYTES, FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "../schema.ts";
+
+/** Types that clients may send; the others are for servers. */
+const MESSAGE_TYPE = {
+  sync: 0,
+  awareness: 1,
+  auth: 2,
+  queryAwareness: 3,
+  syncReply: 4,
+  stateless: 5,
+  close: 7,
+  ping: 9,
+  pong: 10,
+};
+const STEP1 = 0;
+const STEP2 = 1;
+const SYNC_MAX = 2;
+const TOKEN = 0;
+/** Enough for cursor, selection, name and color; awareness is not a data store. */
+const AWARENESS_MAX_BYTES = 16 * 1024;
+const AWARENESS_MAX_DEPTH = 32;
+/** Id of the document; after a NUL, which of several editors on the socket sends the frame. */
+const NAME = /^[A-Za-z0-9_-]{1,64}(?:\0[\w.:-]{1,100})?$/;
+
+export type EditorFrame = {
+  /** Address of the editor: id of the document, and suffix of the editor. */
+  name: string;
+  kind: "auth" | "close" | "ping" | "first_sync" | "update" | "other";
+  /** Why its update is rejected. */
+  rejection?: Fault;
+};
+type FrameFault = "malformed" | "too_large";
+
+/** Parses a frame. Of editors not in `requested`, and of updates before authentication, only the head is read. */
+export function parseFrame(
+  data: Uint8Array,
+  requested: ReadonlySet<string>,
+  isAuthenticated: boolean,
+): EditorFrame | FrameFault {
+  if (data.length > BODY_MAX_BYTES) return "too_large";
+  // The only type without a document.
+  if (data.length === 1 && (data[0] === MESSAGE_TYPE.ping || data[0] === MESSAGE_TYPE.pong)) {
+    return { name: "", kind: "ping" };
+  }
+  try {
+    const decoder = createDecoder(data);
+    const name = readVarString(decoder);
+    // The engine stores documents by name in plain objects, which have inherited names.
+    if (!NAME.test(name) || name in Object.prototype) return "malformed";
+    switch (readVarUint(decoder)) {
+      case MESSAGE_TYPE.sync:
+      case MESSAGE_TYPE.syncReply: {
+        const step = readVarUint(decoder);
+        if (step > SYNC_MAX) return "malformed";
+        const payload = readVarUint8Array(decoder);
+        // Updates beyond their limit are rejected one by one: offline edits and pasted text arrive as one large update.
+        if (step === STEP1 && payload.length > FRAME_MAX_BYTES) return "too_large";
+        const kind = step === STEP1 ? "other" : step === STEP2 ? "first_sync" : "update";
+        if (!requested.has(name) || (!isAuthenticated && step !== STEP1)) return { name, kind };
+        if (step === STEP1) return isStateVector(payload) ? { name, kind } : "malformed";
+        return readUpdate({ name, kind }, payload);
+      }
+      case MESSAGE_TYPE.awareness:
+        return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
+      case MESSAGE_TYPE.auth:
+        if (readVarUint(decoder) !== TOKEN) return "malformed";
+        readVarString(decoder);
+        if (hasContent(decoder)) readVarString(decoder);
+        return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "auth" };
+      case MESSAGE_TYPE.stateless:
+        readVarString(decoder);
+        return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "other" };
+      case MESSAGE_TYPE.queryAwareness:
+        return { name, kind: "other" };
+      case MESSAGE_TYPE.close:
+        return { name, kind: "close" };
+      case MESSAGE_TYPE.ping:
+      case MESSAGE_TYPE.pong:
+        return { name, kind: "ping" };
+      default:
+        return "malformed";
+    }
+  } catch {
+    return "malformed";
+  }
+}
+
+function readUpdate(frame: EditorFrame, update: Uint8Array): EditorFrame | FrameFault {
+  if (update.length > UPDATE_MAX_BYTES) return { ...frame, rejection: updateTooLarge() };
+  const fault = updateFault(update);
+  if (fault === undefined) return frame;
+  return fault === INVALID_UPDATE
+    ? "malformed"
+    : { ...frame, rejection: new Fault("validation_failed", `Refused: ${fault}`) };
+}
+
+function checkAwareness(update: Uint8Array): FrameFault | undefined {
+  if (update.length > AWARENESS_MAX_BYTES) return "too_large";
+  const decoder = createDecoder(update);
+  for (let left = readVarUint(decoder); left > 0; left--) {
+    readVarUint(decoder);
+    readVarUint(decoder);
+    const raw = readVarString(decoder);
+    if (isDeeperThan(raw, AWARENESS_MAX_DEPTH) || typeof JSON.parse(raw) !== "object") return "malformed";
+  }
+  return undefined;
+}

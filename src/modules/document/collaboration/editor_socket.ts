@@ -1,0 +1,150 @@
+// One socket of an editor, on which it may open several documents: validates its frames, and closes it.
+import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
+import type { CpuAccount } from "@/core/cpu_budget.ts";
+import type { Fault } from "@/core/fault.ts";
+import { UPDATE_MAX_BYTES, VIEWS_MAX } from "../schema.ts";
+import { type EditorFrame, parseFrame } from "./editor_frame.ts";
+
+/** Why a socket, or one document on it, is closed. Clients reconnect after each; the refusal of their token then states the reason. */
+export const CLOSE = {
+  malformed: { code: 4400, reason: "malformed frame" },
+  unauthorized: { code: 4401, reason: "token expired or revoked" },
+  forbidden: { code: 4403, reason: "no longer allowed" },
+  idle: { code: 4408, reason: "not authenticated in time" },
+  rateLimited: { code: 4429, reason: "too many frames" },
+  cpuLimit: { code: 4429, reason: "CPU limit exceeded" },
+  tooMany: { code: 4429, reason: "too many documents, or too many editors of one" },
+  tooLarge: { code: 1009, reason: "frame too large" },
+  retry: { code: 4500, reason: "try again" },
+  shutdown: { code: 1001, reason: "shutting down" },
+} as const;
+/** Editors on one socket, including refused ones. */
+const EDITORS_PER_SOCKET_MAX = 500;
+type Engine = ReturnType<Hocuspocus["handleConnection"]>;
+type CloseReason = (typeof CLOSE)[keyof typeof CLOSE];
+
+/** What the transport provides for a socket. */
+export type SocketHooks = {
+  /** Called when the first token is accepted. */
+  onAuthenticated(): void;
+  /** Whether another frame of this many bytes is within the socket's rate. */
+  allowFrame(bytes: number): boolean;
+  /** Whether the origin of the socket is allowed in this tenant. */
+  isOriginAllowed(tenantId: string): boolean;
+};
+
+type EditorSocketOptions = {
+  authTimeoutMs: number;
+  onClosed: (socket: EditorSocket) => void;
+  /** Called for a rejected update, which is not passed to the engine, as that would parse it again. */
+  onRejected: (socket: EditorSocket, frame: EditorFrame, rejection: Fault) => void;
+};
+
+export class EditorSocket {
+  /** The principal of the last accepted token. */
+  principal: string | undefined;
+  /** The CPU account of that principal, or of its owner. */
+  account: CpuAccount | undefined;
+  readonly #socket: WebSocketLike;
+  readonly #hooks: SocketHooks;
+  readonly #options: EditorSocketOptions;
+  readonly #deadline: ReturnType<typeof setTimeout>;
+  /** Editors that requested their documents; the engine would only queue frames of others. */
+  readonly #requested = new Set<string>();
+  /** Updates received before authentication: parsing them takes CPU time, which needs an account. */
+  readonly #earlyUpdates: Uint8Array[] = [];
+  #engine: Engine | undefined;
+  #isClosed = false;
+
+  constructor(socket: WebSocketLike, hooks: SocketHooks, options: EditorSocketOptions) {
+    this.#socket = socket;
+    this.#hooks = hooks;
+    this.#options = options;
+    this.#deadline = setTimeout(() => this.close(CLOSE.idle), options.authTimeoutMs);
+  }
+
+  /** Connects the socket to the engine. */
+  attach(engine: Engine): void {
+    this.#engine = engine;
+  }
+
+  receive(data: unknown): void {
+    if (this.#isClosed || !(data instanceof ArrayBuffer)) return this.close(CLOSE.malformed);
+    if (!this.#hooks.allowFrame(data.byteLength)) return this.close(CLOSE.rateLimited);
+    if (this.account?.isOverdrawn()) return this.close(CLOSE.cpuLimit);
+    this.#handleFrame(new Uint8Array(data));
+  }
+
+  #handleFrame(bytes: Uint8Array): void {
+    if (this.#isClosed) return;
+    const account = this.account;
+    const read = (): ReturnType<typeof parseFrame> => parseFrame(bytes, this.#requested, account !== undefined);
+    const frame = account === undefined ? read() : account.measure(read);
+    if (frame === "too_large") return this.close(CLOSE.tooLarge);
+    if (frame === "malformed") return this.close(CLOSE.malformed);
+    if (frame.kind === "ping") return;
+    if (frame.kind === "auth") {
+      this.#requested.add(frame.name);
+      if (this.#hasTooManyEditors(documentIdOf(frame.name))) return this.close(CLOSE.tooMany);
+    }
+    if (!this.#requested.has(frame.name)) return;
+    if (account === undefined && (frame.kind === "update" || frame.kind === "first_sync")) {
+      return this.#queueEarlyUpdate(bytes);
+    }
+    if (frame.rejection !== undefined) return this.#options.onRejected(this, frame, frame.rejection);
+    this.#engine?.handleMessage(bytes);
+    if (frame.kind === "close") this.#requested.delete(frame.name);
+  }
+
+  /** Called when a token is accepted. */
+  markAuthenticated(principal: string, account: CpuAccount): void {
+    clearTimeout(this.#deadline);
+    this.principal = principal;
+    this.account = account;
+    for (const bytes of this.#earlyUpdates.splice(0)) this.#handleFrame(bytes);
+    this.#hooks.onAuthenticated();
+  }
+
+  /** Whether the origin of the socket is allowed in this tenant. */
+  isOriginAllowed(tenantId: string): boolean {
+    return this.#hooks.isOriginAllowed(tenantId);
+  }
+
+  /** An editor was disconnected: its frames are ignored until it requests its document again. */
+  removeEditor(address: string): void {
+    this.#requested.delete(address);
+  }
+
+  close({ code, reason }: CloseReason): void {
+    if (this.#isClosed) return;
+    this.#socket.close(code, reason);
+    this.onSocketClosed();
+  }
+
+  /** The socket is closed, or about to be; may be called twice. */
+  onSocketClosed(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#deadline);
+    this.#engine?.handleClose({ code: 1000, reason: "closed" });
+    this.#options.onClosed(this);
+  }
+
+  #queueEarlyUpdate(bytes: Uint8Array): void {
+    this.#earlyUpdates.push(bytes);
+    if (this.#earlyUpdates.reduce((sum, { length }) => sum + length, 0) > UPDATE_MAX_BYTES) {
+      this.close(CLOSE.rateLimited);
+    }
+  }
+
+  /** Whether the client has opened more editors than any web page does. */
+  #hasTooManyEditors(name: string): boolean {
+    const views = [...this.#requested].filter((address) => documentIdOf(address) === name);
+    return views.length > VIEWS_MAX || this.#requested.size > EDITORS_PER_SOCKET_MAX;
+  }
+}
+
+/** The document that an editor's address names. */
+export function documentIdOf(address: string): string {
+  return address.split("\0")[0] ?? "";
+}

@@ -1,0 +1,388 @@
+// Live editing: the Hocuspocus engine between editors' sockets and the log. Write-ahead: an update is committed before it is
+// applied to the document, before others receive it, and before it is acknowledged as saved.
+import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
+import { MINUTE_MS } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { WriteBudget } from "@/core/write_budget.ts";
+import { runAsCaller } from "@/core/caller.ts";
+import type { Signal } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import { logOf } from "@/core/log.ts";
+import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
+import { principalChanged } from "@/modules/identity/mod.ts";
+import { contentChanged, type ContentLog } from "../content/log.ts";
+import { type ContentService, missingDependency } from "../content/service.ts";
+import { classifyUpdate, isEmptyUpdate, isIncludedIn } from "../content/crdt.ts";
+import { estimateEncodeMs, estimateMergeMs } from "../content/merge_cost.ts";
+import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
+import { accessChanged } from "../service.ts";
+import { DocumentStore } from "../store.ts";
+import {
+  ConnectionRefused,
+  type EditorConnection,
+  type EditorContext,
+  filterOwnStates,
+  type HocuspocusModule,
+  type Send,
+} from "./editor_connection.ts";
+import { DocumentReplica } from "./document_replica.ts";
+import type { EditorFrame } from "./editor_frame.ts";
+import { EditorAccess, type EditorAccessDeps } from "./editor_access.ts";
+import { CLOSE, documentIdOf, EditorSocket, type SocketHooks } from "./editor_socket.ts";
+
+const TICK_MS = 1000;
+/** Sockets without a frame for this long are closed; clients send one every 15 seconds. */
+const IDLE_MS = MINUTE_MS;
+/** Messages of the sync protocol. */
+const STEP = { one: 0, update: 2 };
+
+type Deps = EditorAccessDeps & {
+  bus: Bus;
+  log: ContentLog;
+  contents: ContentService;
+  cpu: CpuBudget;
+  bytes: WriteBudget;
+};
+export type CollaborationOptions = {
+  authTimeoutMs: number;
+  connectionsPerPrincipal?: number | undefined;
+  /** Of a principal and its agents. */
+  connectionsPerOwner?: number | undefined;
+  /** Other nodes may write to a document as well, and their messages may be lost. */
+  isShared: boolean;
+};
+
+const logger = logOf("document");
+
+export class CollaborationService {
+  readonly #deps: Deps;
+  readonly #options: CollaborationOptions;
+  readonly #node = newId("node");
+  readonly #replicas = new Map<string, DocumentReplica>();
+  readonly #sockets = new Set<EditorSocket>();
+  readonly #editorAccess: EditorAccess;
+  #engine: Promise<Hocuspocus<EditorContext>> | undefined;
+  #hocuspocus: HocuspocusModule | undefined;
+  #control: BusSubscription | undefined;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #isClosing = false;
+
+  constructor(deps: Deps, options: CollaborationOptions) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#editorAccess = new EditorAccess(deps, this.#replicas, this.#send);
+    const { bus } = deps;
+    const { onLost, onRecovered } = bus;
+    bus.onLost = () => {
+      onLost();
+      this.#editorAccess.markUncertain();
+    };
+    bus.onRecovered = () => {
+      onRecovered();
+      this.#editorAccess.markUncertain();
+    };
+  }
+
+  /** Serves an open socket; loads the engine on first use. The caller passes on every message and the close. */
+  async open(webSocket: WebSocketLike, request: Request, hooks: SocketHooks): Promise<EditorSocket> {
+    const engine = await (this.#engine ??= this.#start().catch((error) => {
+      this.#engine = undefined;
+      throw error;
+    }));
+    const socket = new EditorSocket(webSocket, hooks, {
+      authTimeoutMs: this.#options.authTimeoutMs,
+      onClosed: (one) => this.#sockets.delete(one),
+      onRejected: (one, frame, rejection) => this.#rejectUpdate(one, frame, rejection),
+    });
+    this.#sockets.add(socket);
+    // The engine adds the rest of the context after authentication.
+    socket.attach(engine.handleConnection(webSocket, request, { socket } as EditorContext));
+    if (this.#isClosing) socket.close(CLOSE.shutdown);
+    return socket;
+  }
+
+  get isDraining(): boolean {
+    return this.#isClosing;
+  }
+
+  /**
+   * Closes all documents, which may contain updates that the store has lost. Editors reconnect and send those again, before
+   * any that depend on them.
+   */
+  disconnectAll(): void {
+    for (const socket of [...this.#sockets]) socket.close(CLOSE.retry);
+  }
+
+  /** Closes every socket and waits for running work. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#timer);
+    for (const socket of [...this.#sockets]) socket.close(CLOSE.shutdown);
+    const engine = await this.#engine;
+    // Connections acknowledge the updates that are still being written.
+    for (let waits = 0; engine !== undefined && engine.documents.size > 0 && waits < 200; waits++) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    for (const replica of this.#replicas.values()) replica.close();
+    await Promise.all([...this.#replicas.values()].map((replica) => replica.idle()));
+    this.#control?.close();
+  }
+
+  async #start(): Promise<Hocuspocus<EditorContext>> {
+    this.#hocuspocus = await import("@hocuspocus/server");
+    const { Hocuspocus } = this.#hocuspocus;
+    this.#control = await this.#deps.bus.subscribe(CONTROL_TOPIC, (message) => {
+      if (message.kind === "signal") this.#onSignal(message.signal);
+    });
+    this.#timer = setInterval(() => this.#editorAccess.tick(this.#options.isShared), TICK_MS);
+    return new Hocuspocus<EditorContext>({
+      quiet: true,
+      timeout: IDLE_MS,
+      // Updates are stored before they are applied, so the engine has nothing to store.
+      debounce: 0,
+      maxUnauthenticatedQueueSize: UPDATE_MAX_BYTES * 2,
+      onAuthenticate: (hook) => this.#authenticate(hook),
+      onTokenSync: ({ connection, token }) => this.#editorAccess.renewToken(connection, token),
+      onLoadDocument: ({ document, context }) => this.#load(document, context),
+      // Access may have changed while the document was loading.
+      connected: ({ connection }) => Promise.resolve(this.#editorAccess.revalidateSoon(connection)),
+      // An editor over its CPU limit has its queue discarded. The current frame is still processed: the engine prints every
+      // error thrown here.
+      beforeHandleMessage: ({ connection, context: { socket, account } }) => {
+        if (account.isOverdrawn()) {
+          socket.close(CLOSE.cpuLimit);
+          connection["messageQueue"].length = 0;
+        }
+        return Promise.resolve();
+      },
+      beforeSync: ({ connection, document, type, payload }) =>
+        this.#acceptUpdate(connection, document.name, type, payload),
+      beforeHandleAwareness: ({ document, connection, states }) => {
+        if (connection === undefined) return Promise.resolve();
+        filterOwnStates(document, connection, states);
+        return this.#verifyAwareness(document.name, states);
+      },
+      onAwarenessUpdate: ({ documentName, added, updated, removed, connection }) => {
+        if (connection !== undefined || removed.length > 0) {
+          this.#replicas.get(documentName)?.broadcastAwareness([...added, ...updated, ...removed]);
+        }
+        return Promise.resolve();
+      },
+    });
+  }
+
+  async #authenticate(
+    { token, documentName, context, connectionConfig, requestParameters, instance }: {
+      token: string;
+      documentName: string;
+      context: EditorContext;
+      connectionConfig: { readOnly: boolean };
+      requestParameters: URLSearchParams;
+      instance: Hocuspocus;
+    },
+  ): Promise<Partial<EditorContext>> {
+    const { socket } = context;
+    try {
+      const actor = await this.#deps.authenticate(token);
+      if (!socket.isOriginAllowed(actor.tenantId)) throw new ConnectionRefused("origin-not-allowed");
+      const principal = `${actor.tenantId}/${actor.principalId}`;
+      const account = this.#deps.cpu.accountOf(actor);
+      const { connectionsPerPrincipal = Infinity, connectionsPerOwner = Infinity } = this.#options;
+      const others = [...this.#sockets].filter((one) => one !== socket && one.account === account);
+      const own = others.filter((one) => one.principal === principal);
+      if (own.length >= connectionsPerPrincipal || others.length >= connectionsPerOwner) {
+        throw new ConnectionRefused("connection-limit");
+      }
+      if (account.isOverdrawn()) throw new ConnectionRefused("too-much-work");
+      const access = await this.#deps.documentAccess.editorAccess(actor, documentName);
+      if (access === undefined) throw new ConnectionRefused("permission-denied");
+      const generation = requestParameters.get("generation");
+      if (generation !== null && generation !== access.row.generation) {
+        throw new ConnectionRefused("generation-changed");
+      }
+      if ((instance.documents.get(documentName)?.getConnectionsCount() ?? 0) >= EDITORS_MAX) {
+        throw new ConnectionRefused("too-many-editors");
+      }
+      socket.markAuthenticated(principal, account);
+      connectionConfig.readOnly = !access.canWrite;
+      return { actor, canWrite: access.canWrite, account };
+    } catch (thrown) {
+      if (thrown instanceof ConnectionRefused) throw thrown;
+      const { code, spec } = Fault.from(thrown);
+      if (spec.level === "error") logger.error("opening a document failed", { cause: String(thrown) });
+      // After a refusal the client would wait until the authentication timeout closes its socket.
+      if (isUnavailable(thrown)) socket.close(CLOSE.retry);
+      throw new ConnectionRefused(spec.status === 401 ? code.replaceAll("_", "-") : "unavailable");
+    }
+  }
+
+  async #load(document: DocumentReplica["document"], { actor, account, socket }: EditorContext): Promise<void> {
+    try {
+      const row = await new DocumentStore(this.#deps.store.db).find(actor.tenantId, document.name);
+      if (row === undefined) throw new ConnectionRefused("permission-denied");
+      const { bus, log } = this.#deps;
+      const replica = new DocumentReplica(
+        {
+          bus,
+          log,
+          node: this.#node,
+          onRoomEvent: (one, removed) => this.#editorAccess.onAccessChanged(one, removed),
+          verify: (one) => this.#editorAccess.verify(one),
+        },
+        document,
+        actor.tenantId,
+        row.room_id,
+      );
+      this.#replicas.set(document.name, replica);
+      document.on("destroy", () => {
+        if (this.#replicas.get(document.name) === replica) this.#replicas.delete(document.name);
+      });
+      await replica.load();
+      account.consume(estimateEncodeMs(document));
+      this.#timeUpdates(document);
+    } catch (thrown) {
+      if (!(thrown instanceof ConnectionRefused)) logger.error("loading a document failed", { cause: String(thrown) });
+      if (isUnavailable(thrown)) socket.close(CLOSE.retry);
+      // The engine drops it without destroying it, and the timer of its awareness would never stop.
+      document.destroy();
+      throw new ConnectionRefused("unavailable");
+    }
+  }
+
+  /**
+   * Writes an editor's update to the log before the engine applies and acknowledges it. If the update is rejected, the
+   * connection is read-only for this frame: the engine then sends "not saved" and does not apply it. Only a rejection does
+   * that: an update in the log must be applied, even if the editor has lost its access in the meantime.
+   */
+  async #acceptUpdate(connection: EditorConnection, name: string, step: number, update: Uint8Array): Promise<void> {
+    const { context, document } = connection;
+    // To respond to these, the engine reads the whole document.
+    if (step === STEP.one || !context.canWrite) context.account.consume(estimateEncodeMs(document));
+    if (step === STEP.one) {
+      context.vector ??= update;
+      return;
+    }
+    connection.readOnly = !context.canWrite;
+    if (!context.canWrite) return;
+    if (step === STEP.update && context.hasSynced === undefined) return this.#deferToSync(connection, update);
+    context.hasSynced = true;
+    try {
+      this.#deps.bytes.assertAvailable(context.account.key);
+      await context.account.run(() => this.#append(connection, name, update));
+      for (; (context.pendingAcks ?? 0) > 0; context.pendingAcks = (context.pendingAcks ?? 0) - 1) {
+        this.#send(connection, (message) => message.writeSyncStatus(true));
+      }
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      connection.readOnly = true;
+      if (fault.spec.status >= 500) {
+        // It is unknown whether it was written: the client reconnects and sends again what is missing.
+        logger.error("storing an update failed", { document: name, cause: String(thrown) });
+        return context.socket.close(CLOSE.retry);
+      }
+      sendRejection(connection, fault);
+    }
+  }
+
+  /** Responds to an update that is not passed to the engine. */
+  #rejectUpdate(socket: EditorSocket, { name: address, kind }: EditorFrame, rejection: Fault): void {
+    const editors = this.#replicas.get(documentIdOf(address))?.document.getConnections() ?? [];
+    const editor = editors.find((one) => one.context.socket === socket && one.messageAddress === address);
+    if (editor === undefined) return;
+    if (editor.context.canWrite) {
+      if (kind === "first_sync") editor.context.hasSynced = true;
+      sendRejection(editor, rejection);
+    }
+    this.#send(editor, (message) => message.writeSyncStatus(false));
+  }
+
+  async #append(connection: EditorConnection, name: string, update: Uint8Array): Promise<void> {
+    if (isEmptyUpdate(update)) return;
+    const replica = this.#replicas.get(name);
+    if (replica === undefined) throw new Fault("unavailable", "The document is closing");
+    const { document, context: { actor, account } } = connection;
+    let relation = account.measure(() => classifyUpdate(document, update));
+    if (relation === "missing_dependency") {
+      // What it depends on may have been written through another node, whose signal has not arrived yet.
+      await replica.refresh();
+      relation = account.measure(() => classifyUpdate(document, update));
+    }
+    if (relation === "duplicate") return;
+    if (relation === "missing_dependency") throw missingDependency();
+    const ms = account.measure(() => estimateMergeMs(document, update));
+    // Charged in advance until the actual time is known, so that no others start in the meantime.
+    account.consume(ms);
+    try {
+      replica.markApplied(await runAsCaller(actor, () => this.#deps.contents.acceptUpdate(actor, name, update)));
+      await this.#editorAccess.verify(replica)?.catch(() => this.#disconnectOthers(connection));
+    } finally {
+      account.consume(-ms);
+    }
+  }
+
+  /** A committed update must be applied: editors whose access cannot be checked now reconnect to receive it. */
+  #disconnectOthers(connection: EditorConnection): void {
+    for (const editor of connection.document.getConnections() as EditorConnection[]) {
+      if (editor !== connection) editor.context.socket.close(CLOSE.retry);
+    }
+  }
+
+  /** Drops awareness while it cannot be checked who may receive it. */
+  async #verifyAwareness(name: string, states: Map<number, unknown>): Promise<void> {
+    const replica = this.#replicas.get(name);
+    if (replica !== undefined) await this.#editorAccess.verify(replica)?.catch(() => states.clear());
+  }
+
+  /**
+   * An update sent after a reconnect, but before the first sync, depends on what that sync contains, and the sync contains it
+   * as well: it is dropped here and acknowledged when the sync is committed. Updates from before the reconnect were queued in
+   * the client, which no longer counts them; an acknowledgement would be taken for that of a newer one.
+   */
+  #deferToSync(connection: EditorConnection, update: Uint8Array): void {
+    const { context } = connection;
+    connection.readOnly = true;
+    if (context.vector === undefined || !isIncludedIn(context.vector, update)) {
+      context.pendingAcks = (context.pendingAcks ?? 0) + 1;
+    }
+  }
+
+  /** Charges the time it takes to apply the updates of editors to a document. */
+  #timeUpdates(document: DocumentReplica["document"]): void {
+    let startedAt = 0;
+    document.on("beforeAllTransactions", () => {
+      startedAt = performance.now();
+    });
+    document.on("afterAllTransactions", (_, [first]) => {
+      const origin: unknown = first?.origin;
+      if (!this.#hocuspocus?.isTransactionOrigin(origin) || origin.source !== "connection") return;
+      origin.connection.context.account.consume(performance.now() - startedAt);
+    });
+  }
+
+  #onSignal(signal: Signal): void {
+    const { tenantId, id } = signal;
+    if (contentChanged.matches(signal)) {
+      const [name = "", revision] = id.split("/");
+      this.#replicas.get(name)?.onRevision(Number(revision));
+    } else if (accessChanged.matches(signal)) {
+      const replica = this.#replicas.get(id);
+      if (replica !== undefined) this.#editorAccess.onAccessChanged(replica);
+    } else if (principalChanged.matches(signal)) this.#editorAccess.onPrincipalChanged(tenantId, id);
+  }
+
+  readonly #send: Send = (editor, write) => {
+    if (this.#hocuspocus === undefined) return;
+    editor.send(write(new this.#hocuspocus.OutgoingMessage(editor.messageAddress)).toUint8Array());
+  };
+}
+
+/** Whether a retry may succeed soon, as when the database is unavailable. */
+function isUnavailable(thrown: unknown): boolean {
+  return Fault.from(thrown).code === "unavailable";
+}
+
+/** Sends the problem code of a rejected update, which is not saved. */
+function sendRejection(editor: EditorConnection, { code, message }: Fault): void {
+  editor.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
+}

@@ -1,0 +1,172 @@
+// Comments, anchored to text by relative positions of the CRDT, which follow edits.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { assertVersion } from "@/core/patch.ts";
+import type { Store } from "@/ports/store.ts";
+import type * as Y from "yjs";
+import { type DocumentAccess, isModerator, type LockedDocument } from "./access.ts";
+import type { ContentLog } from "./content/log.ts";
+import { encodeAnchor, textOf } from "./content/crdt.ts";
+import { findAnchor } from "./content/text_edits.ts";
+import { presentComment, publishCommentEvent, redactComments } from "./presenter.ts";
+import {
+  type Comment,
+  type CommentCreate,
+  type CommentList,
+  type CommentRef,
+  COMMENTS_MAX,
+  type CommentUpdate,
+} from "./schema.ts";
+import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
+import { CommentStore } from "./comment_store.ts";
+
+type Deps = {
+  store: Store<DocumentTables>;
+  clock: Clock;
+  cursors: Cursors;
+  documentAccess: DocumentAccess;
+  log: ContentLog;
+};
+
+export class CommentService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async list(context: Context, { id, limit, cursor, resolved }: CommentList): Promise<Page<Comment>> {
+    const { store, cursors, documentAccess, log } = this.#deps;
+    const { row } = await documentAccess.require(context, id);
+    const bind = ["document.comments", row.tenant_id, context.actor.principalId, id, resolved ?? null];
+    const after = cursors.decode(cursor, bind);
+    const rows = await new CommentStore(store.db).list(row.tenant_id, id, resolved, after, limit + 1);
+    const { doc } = await log.open(row.tenant_id, id, { actor: context.actor });
+    const text = textOf(doc);
+    return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => presentComment(one, doc, text));
+  }
+
+  create(context: Context, { id, text, anchor, parentId }: CommentCreate): Promise<Comment> {
+    const { store, documentAccess, log, clock } = this.#deps;
+    return store.write(async (tx) => {
+      const locked = await documentAccess.requireForUpdate(tx, context, id);
+      const { row } = locked;
+      checkOpen(row);
+      const comments = new CommentStore(tx.db);
+      if (await comments.count(row.tenant_id, id) >= COMMENTS_MAX) {
+        throw new Fault("limit_reached", `A document has at most ${COMMENTS_MAX} comments`);
+      }
+      const parent = parentId === undefined ? undefined : await find(locked, parentId);
+      if (parent !== undefined && anchor !== undefined) {
+        throw new Fault("validation_failed", "/anchor: a reply has the anchor of its comment");
+      }
+      const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
+      const range = anchor === undefined ? undefined : findAnchor(textOf(doc), anchor);
+      const now = iso(clock.now());
+      const comment: CommentRow = {
+        tenant_id: row.tenant_id,
+        id: newId("cmt"),
+        document_id: id,
+        // Replies to a reply are replies to the same comment.
+        parent_id: parent?.parent_id ?? parent?.id ?? null,
+        author_id: context.actor.principalId,
+        text,
+        quote: anchor?.text ?? null,
+        anchor_start: range === undefined ? null : encodeAnchor(doc, range.at, "next"),
+        anchor_end: range === undefined ? null : encodeAnchor(doc, range.at + range.remove, "previous"),
+        resolved_by: parent?.resolved_by ?? null,
+        resolved_at: parent?.resolved_at ?? null,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+      };
+      await comments.add(comment);
+      return await this.#publish(context, locked, comment, "created", doc);
+    });
+  }
+
+  update(context: Context, { id, commentId, text, resolved, version }: CommentUpdate): Promise<Comment> {
+    const { store, documentAccess, clock } = this.#deps;
+    return store.write(async (tx) => {
+      const locked = await documentAccess.requireForUpdate(tx, context, id);
+      const { row } = locked;
+      checkOpen(row);
+      const before = await find(locked, commentId);
+      assertVersion("comment", before.version, version);
+      if (text !== undefined && before.author_id !== context.actor.principalId) {
+        throw new Fault("forbidden", "Only its author may change the text of a comment");
+      }
+      if (resolved !== undefined && before.parent_id !== null) {
+        throw new Fault("validation_failed", "/resolved: a reply is resolved with its comment");
+      }
+      const now = iso(clock.now());
+      const isToggled = resolved !== undefined && resolved !== (before.resolved_at !== null);
+      if (!isToggled && (text === undefined || text === before.text)) return await this.#present(tx, row, before);
+      const comment: CommentRow = {
+        ...before,
+        text: text ?? before.text,
+        ...isToggled
+          ? { resolved_at: resolved ? now : null, resolved_by: resolved ? context.actor.principalId : null }
+          : {},
+        version: before.version + 1,
+        updated_at: now,
+      };
+      const comments = new CommentStore(tx.db);
+      await comments.put(comment);
+      const { resolved_at, resolved_by } = comment;
+      if (isToggled) await comments.setResolved(row.tenant_id, comment.id, { resolved_at, resolved_by });
+      return await this.#publish(context, locked, comment, isToggled ? resolved ? "resolved" : "reopened" : "updated");
+    });
+  }
+
+  /** Deletes a comment with its replies, and redacts their texts in earlier events; for its author and for moderators. */
+  async delete(context: Context, { id, commentId }: CommentRef): Promise<void> {
+    const { store, documentAccess, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const locked = await documentAccess.requireForUpdate(tx, context, id);
+      checkOpen(locked.row);
+      const comment = await find(locked, commentId);
+      if (comment.author_id !== context.actor.principalId && !isModerator(locked.role)) {
+        throw new Fault("forbidden", "Deleting comments of others requires a moderator of the room");
+      }
+      await new CommentStore(tx.db).remove(comment.tenant_id, comment.id);
+      await redactComments(tx, locked.row, comment, iso(clock.now()));
+      await this.#publish(context, locked, comment, "deleted");
+    });
+  }
+
+  async #publish(
+    { actor }: Context,
+    { tx, row }: LockedDocument,
+    comment: CommentRow,
+    action: "created" | "updated" | "resolved" | "reopened" | "deleted",
+    opened?: Y.Doc,
+  ): Promise<Comment> {
+    const presented = await this.#present(tx, row, comment, opened);
+    await publishCommentEvent(tx, row, action, presented, actor);
+    return presented;
+  }
+
+  async #present(
+    { db }: LockedDocument["tx"],
+    row: DocumentRow,
+    comment: CommentRow,
+    opened?: Y.Doc,
+  ): Promise<Comment> {
+    const doc = opened ?? (await this.#deps.log.open(row.tenant_id, row.id, { db })).doc;
+    return presentComment(comment, doc, textOf(doc));
+  }
+}
+
+async function find({ tx, row }: LockedDocument, id: string): Promise<CommentRow> {
+  const comment = await new CommentStore(tx.db).find(row.tenant_id, row.id, id);
+  if (comment === undefined) throw notFound("comment in the document");
+  return comment;
+}
+
+function checkOpen(row: DocumentRow): void {
+  if (row.state === "archived") throw new Fault("conflict", "The document is archived; activate it first");
+}

@@ -1,0 +1,232 @@
+// The representation of a document in Yjs: one `Y.Text` named `content`, which contains Markdown source.
+import { createHash } from "node:crypto";
+import { createDecoder, type Decoder, readUint8, readVarUint, readVarUint8Array } from "lib0/decoding";
+import * as Y from "yjs";
+import { isSafeText } from "@/core/text.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Splice } from "./text_edits.ts";
+import { createBoundedDocument } from "./merge_cost.ts";
+
+/** The name editors bind to: `ydoc.getText("content")`. */
+const TEXT_FIELD = "content";
+/** Client ids from here on are the server's; those of editors are smaller. */
+const SERVER_CLIENT_MIN = 2 ** 32;
+/** No honest client reaches this clock. */
+const CLOCK_MAX = 2 ** 32;
+/** Fault of data that is not an update. */
+export const INVALID_UPDATE = "invalid Yjs update";
+const NOT_TEXT = `expected changes of plain text in the Y.Text "${TEXT_FIELD}" only`;
+/** Bits of the info byte of an item: the type of its content, and which fields follow. */
+const [CONTENT, HAS_SUB, HAS_RIGHT, HAS_LEFT] = [0x1f, 0x20, 0x40, 0x80];
+const [DELETED, STRING] = [1, 4];
+
+/** Loads a document from updates; throws `limit_reached` if that is too expensive. */
+export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
+  const load = (run: (doc: Y.Doc, work: () => void) => void): Y.Doc => {
+    const doc = createBoundedDocument();
+    run(doc, () => updates.forEach((update) => Y.applyUpdate(doc, update)));
+    return doc;
+  };
+  try {
+    return load(Y.transact);
+  } catch (thrown) {
+    if (!(thrown instanceof Fault)) throw thrown;
+    // Adjacent items are merged at the end of a transaction only, so with one for each update there are fewer items to search.
+    return load((_doc, work) => work());
+  }
+}
+
+export function applyUpdate(doc: Y.Doc, update: Uint8Array): void {
+  Y.applyUpdate(doc, update);
+}
+
+/** The Markdown in a document, well-formed so that it can be stored. */
+export function textOf(doc: Y.Doc): string {
+  return doc.getText(TEXT_FIELD).toString().toWellFormed();
+}
+
+/** Encodes a document, or only the changes missing in a copy with the state `vector`. */
+export function encode(doc: Y.Doc, vector?: Uint8Array): Uint8Array {
+  return Y.encodeStateAsUpdate(doc, vector);
+}
+
+/** Applies splices in order, as one transaction, and returns the update with them. */
+export function writeSplices(doc: Y.Doc, writer: string, splices: readonly Splice[]): Uint8Array {
+  doc.clientID = serverClientId(writer);
+  const text = doc.getText(TEXT_FIELD);
+  const updates: Uint8Array[] = [];
+  const collect = (update: Uint8Array): number => updates.push(update);
+  doc.on("update", collect);
+  doc.transact(() => {
+    for (const { at, remove, insert } of splices) {
+      // Inserts first, so that text typed concurrently after the old text follows the new one.
+      if (insert !== "") text.insert(at, insert);
+      if (remove > 0) text.delete(at + insert.length, remove);
+    }
+  });
+  doc.off("update", collect);
+  return Y.mergeUpdates(updates);
+}
+
+/**
+ * The client id of edits through the API. All edits share one, so that the state vector does not grow with each: they run under
+ * the document's lock, so the clock does not fork. After the database is restored from a backup the id is another one: editors
+ * may still have lost edits, and would mistake new ones with the same clocks for them.
+ */
+function serverClientId(writer: string): number {
+  return SERVER_CLIENT_MIN + Number.parseInt(createHash("sha256").update(writer).digest("hex").slice(0, 12), 16);
+}
+
+/** Whether this is a valid state vector. */
+export function isStateVector(data: Uint8Array): boolean {
+  try {
+    Y.decodeStateVector(data);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Parses an update; a string is the reason why it is invalid. Yjs decodes updates with text only: other content expands to
+ * hundreds of times its size, so that one frame would block the thread for seconds.
+ */
+function parseUpdate(update: Uint8Array): ReturnType<typeof Y.decodeUpdate> | string {
+  try {
+    return hasOnlyText(createDecoder(update)) ? Y.decodeUpdate(update) : NOT_TEXT;
+  } catch {
+    return INVALID_UPDATE;
+  }
+}
+
+/** Whether an update in the v1 encoding contains text items only. */
+function hasOnlyText(decoder: Decoder): boolean {
+  const skipId = (): void => {
+    readVarUint(decoder);
+    readVarUint(decoder);
+  };
+  for (let clients = readVarUint(decoder); clients > 0; clients--) {
+    let items = readVarUint(decoder);
+    skipId();
+    for (; items > 0; items--) {
+      const info = readUint8(decoder);
+      const content = info & CONTENT;
+      if (content !== STRING && content !== DELETED) return false;
+      if ((info & HAS_LEFT) !== 0) skipId();
+      if ((info & HAS_RIGHT) !== 0) skipId();
+      if ((info & (HAS_LEFT | HAS_RIGHT)) === 0) {
+        if (readVarUint(decoder) === 1) readVarUint8Array(decoder);
+        else skipId();
+        if ((info & HAS_SUB) !== 0) readVarUint8Array(decoder);
+      }
+      if (content === STRING) readVarUint8Array(decoder);
+      else readVarUint(decoder);
+    }
+  }
+  return true;
+}
+
+/**
+ * Why an update of a text document is invalid; `undefined` if it is valid. Yjs does not validate updates, and a crafted one can
+ * leave a document that cannot be opened again.
+ */
+export function updateFault(update: Uint8Array): string | undefined {
+  const parsed = parseUpdate(update);
+  if (typeof parsed === "string") return parsed;
+  const { structs, ds } = parsed;
+  const ends = new Map<number, number>();
+  let before: number | undefined;
+  for (const struct of structs) {
+    const { client, clock } = struct.id;
+    const end = clock + struct.length;
+    if (struct.length < 1 || end > CLOCK_MAX) return "invalid length of an item";
+    // Items are grouped by client and contiguous within it.
+    if (client === before ? ends.get(client) !== clock : ends.has(client)) return "items are not in order";
+    ends.set(client, end);
+    before = client;
+    if (!(struct instanceof Y.Item)) return NOT_TEXT;
+    const { parent, parentSub, content } = struct;
+    // Before integration, a top-level parent is its name; null: the parent of the neighbors.
+    const isOfText = parentSub === null && (parent === null || (parent as unknown) === TEXT_FIELD);
+    const isText = content instanceof Y.ContentString || content instanceof Y.ContentDeleted;
+    if (!isOfText || !isText) return NOT_TEXT;
+    if (content instanceof Y.ContentString && !isSafeText(content.str)) return "text with NUL or a lone surrogate";
+  }
+  for (const deleted of ds.clients.values()) {
+    let end = 0;
+    for (const { clock, len } of deleted) {
+      if (len < 1 || clock + len > CLOCK_MAX) return "invalid length of a deletion";
+      // Yjs iterates over the whole range of each deletion, even if ranges overlap.
+      if (clock < end) return "deletions are not in order";
+      end = clock + len;
+    }
+  }
+  return undefined;
+}
+
+/** Whether an update has nothing new, can be applied, or depends on changes that are missing. */
+export function classifyUpdate(doc: Y.Doc, update: Uint8Array): "duplicate" | "applicable" | "missing_dependency" {
+  const { structs, ds } = Y.decodeUpdate(update);
+  const { from, to } = Y.parseUpdateMeta(update);
+  let hasNew = false;
+  for (const [client, clock] of from) {
+    const known = Y.getState(doc.store, client);
+    const isNew = (to.get(client) ?? 0) > known;
+    // Edits of the server that are missing here were written to another document.
+    if (clock > known || (isNew && client >= SERVER_CLIENT_MIN)) return "missing_dependency";
+    hasNew ||= isNew;
+  }
+  const exists = (client: number, end: number): boolean =>
+    end <= Math.max(Y.getState(doc.store, client), to.get(client) ?? 0);
+  for (const struct of structs) {
+    if (!(struct instanceof Y.Item)) continue;
+    for (const neighbor of [struct.origin, struct.rightOrigin]) {
+      if (neighbor === null) continue;
+      const isOwn = neighbor.client === struct.id.client;
+      if (isOwn ? neighbor.clock >= struct.id.clock : !exists(neighbor.client, neighbor.clock + 1)) {
+        return "missing_dependency";
+      }
+    }
+  }
+  for (const [client, deleted] of ds.clients) {
+    if (!deleted.every(({ clock, len }) => exists(client, clock + len))) return "missing_dependency";
+  }
+  if (hasNew) return "applicable";
+  // Without insertions, it depends on what it deletes.
+  return Y.snapshotContainsUpdate(Y.snapshot(doc), update) ? "duplicate" : "applicable";
+}
+
+/** Whether all insertions of an update are covered by an encoded state vector; false for updates with deletions only. */
+export function isIncludedIn(vector: Uint8Array, update: Uint8Array): boolean {
+  const { to } = Y.parseUpdateMeta(update);
+  const known = Y.decodeStateVector(vector);
+  return to.size > 0 && [...to].every(([client, clock]) => clock <= (known.get(client) ?? 0));
+}
+
+/** Whether an update is empty, as in the first sync of an up-to-date client. */
+export function isEmptyUpdate(update: Uint8Array): boolean {
+  return update.length <= 2;
+}
+
+/** A relative position as base64, which moves with the neighbor on `side`. */
+export function encodeAnchor(doc: Y.Doc, index: number, side: "next" | "previous"): string {
+  const position = Y.createRelativePositionFromTypeIndex(doc.getText(TEXT_FIELD), index, side === "next" ? 0 : -1);
+  return Y.encodeRelativePosition(position).toBase64();
+}
+
+/** The canonical encoding of an imported anchor; `undefined` if it is not a position in the text. */
+export function normalizeAnchor(anchor: string): string | undefined {
+  try {
+    const position = Y.decodeRelativePosition(Uint8Array.fromBase64(anchor));
+    const isInText = position.item !== null || position.tname === TEXT_FIELD;
+    return isInText ? Y.encodeRelativePosition(position).toBase64() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The current index of an anchor; `undefined` if it cannot be resolved. */
+export function resolveAnchor(doc: Y.Doc, anchor: string): number | undefined {
+  const position = Y.decodeRelativePosition(Uint8Array.fromBase64(anchor));
+  return Y.createAbsolutePositionFromRelativePosition(position, doc)?.index;
+}

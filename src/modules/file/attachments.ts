@@ -1,0 +1,114 @@
+// Attachments: make files visible in a room, and delete files that nothing references any longer.
+import type { Actor } from "@/core/actor.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Transaction } from "@/ports/store.ts";
+import { blobKeysOf } from "./image/thumbnails.ts";
+import { QuotaStore } from "./quota_store.ts";
+import { type FileRow, FileStore, type FileTables } from "./store.ts";
+
+export const ERASE_JOB = "file.erase";
+const ROOM_BATCH = 200;
+
+/** The properties of an attached file that other resources store. */
+export type Attachment = Pick<FileRow, "id" | "name" | "size" | "width" | "height"> & { contentType: string };
+
+/** The resource that files are attached to: `owner` is its kind and id, `seq` its position in the room. */
+export type AttachmentTarget = { tenantId: string; owner: string; roomId: string; seq: number };
+
+/** The `seq` of an attachment that retains a file without making it visible. */
+export const HIDDEN_SEQ = -1;
+
+type Tx = Transaction<FileTables>;
+type Uploader = Pick<Actor, "tenantId" | "principalId">;
+
+/** Every method is part of the transaction that changes the resource with the files. */
+export class FileAttachments {
+  /** Files by id, in this order; throws `validation_failed` unless all are uploads of the caller that the room may show. */
+  async findAttachable(db: Tx["db"], actor: Uploader, roomId: string, ids: readonly string[]): Promise<Attachment[]> {
+    const rows = new Map((await new FileStore(db).findMany(actor.tenantId, ids)).map((row) => [row.id, row]));
+    return ids.map((id, index) => {
+      const row = rows.get(id);
+      const isUsable = row?.uploader_id === actor.principalId && row.state !== "deleted" &&
+        (row.room_id ?? roomId) === roomId;
+      if (row !== undefined && isUsable) return attachmentOf(row);
+      throw Fault.forField(`/fileIds/${index}`, "not_found", "No such file of the caller, or not usable in this room");
+    });
+  }
+
+  /** Attaches files that `findAttachable` returned; readers of the resource may then read them. */
+  async attach(tx: Tx, { tenantId, owner, roomId, seq }: AttachmentTarget, ids: readonly string[]): Promise<void> {
+    const files = new FileStore(tx.db);
+    if (await files.markLinked(tenantId, ids) < ids.length) {
+      throw new Fault("validation_failed", "/fileIds: a file was deleted concurrently");
+    }
+    await files.addLinks(ids.map((file_id) => ({ tenant_id: tenantId, file_id, owner, room_id: roomId, seq })));
+  }
+
+  /** Detaches files from deleted resources; deletes files that are not referenced elsewhere. */
+  async detach(tx: Tx, tenantId: string, ...owners: readonly string[]): Promise<void> {
+    const files = new FileStore(tx.db);
+    const ids = await files.idsByOwner(tenantId, owners);
+    if (ids.length === 0) return;
+    await files.removeLinks(tenantId, ids, { owners });
+    await deleteUnreferenced(tx, tenantId, ids);
+  }
+
+  /** Detaches a batch of files from a purged room; returns whether there may be more. */
+  async detachRoom(tx: Tx, tenantId: string, roomId: string): Promise<boolean> {
+    const files = new FileStore(tx.db);
+    const attached = await files.idsAttachedInRoom(tenantId, roomId, ROOM_BATCH);
+    if (attached.length === 0) {
+      return await deleteUnreferenced(tx, tenantId, await files.unlinkedIdsForRoom(tenantId, roomId, ROOM_BATCH)) > 0;
+    }
+    await files.removeLinks(tenantId, attached, { roomId });
+    await deleteUnreferenced(tx, tenantId, attached);
+    return true;
+  }
+}
+
+/** Deletes unreferenced files with their contents, except for avatars. Returns the number of deleted files. */
+export async function deleteUnreferenced(tx: Tx, tenantId: string, ids: readonly string[]): Promise<number> {
+  if (ids.length === 0) return 0;
+  const files = new FileStore(tx.db);
+  const unreferenced = await files.lockUnreferenced(tenantId, ids);
+  for (const row of unreferenced.filter(isRetained)) {
+    await files.updateInState(tenantId, row.id, ["linked"], { state: "unlinked" });
+  }
+  const deleted = unreferenced.filter((row) => !isRetained(row));
+  if (deleted.length === 0) return 0;
+  await files.remove(tenantId, deleted.map((row) => row.id));
+  await deleteFiles(tx, tenantId, deleted.filter((row) => row.state !== "deleted"));
+  return deleted.length;
+}
+
+/** Deletes the contents of files: releases their quota, enqueues the deletion of blobs, and notifies the uploaders. */
+export async function deleteFiles(tx: Tx, tenantId: string, rows: readonly FileRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const quota = new QuotaStore(tx.db);
+  for (const [ownerId, own] of [...Map.groupBy(rows, (row) => row.charged_id)].sort(([a], [b]) => a < b ? -1 : 1)) {
+    await quota.releaseQuota({ tenantId, ownerId }, own.reduce((sum, row) => sum + Number(row.size), 0));
+  }
+  const keys = rows.flatMap((row) => blobKeysOf(row.id, row.content_type));
+  await tx.enqueue({ tenantId, kind: ERASE_JOB, payload: { keys } });
+  const complete = rows.filter((row) => row.state !== "receiving");
+  if (complete.length > 0) await tx.emit(...complete.map((row) => deletedEvent(row, principalStream(row.uploader_id))));
+}
+
+/** The event that a file visible in a room was deleted; `seq` is the newest position that shows it. */
+export function roomDeletedEvent(row: FileRow, roomId: string, seq: number): EventDraft {
+  return { ...deletedEvent(row, roomStream(roomId)), effect: { kind: "concerns", seq } };
+}
+
+function deletedEvent(row: FileRow, stream: string): EventDraft {
+  return { tenantId: row.tenant_id, stream, type: "file.deleted", data: { fileId: row.id } };
+}
+
+function isRetained(row: FileRow & { is_avatar: unknown }): boolean {
+  // SQLite returns 1, PostgreSQL true.
+  return Boolean(row.is_avatar) && row.state !== "deleted";
+}
+
+function attachmentOf({ id, name, content_type, size, width, height }: FileRow): Attachment {
+  return { id, name, contentType: content_type, size, width, height };
+}

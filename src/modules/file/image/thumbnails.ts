@@ -1,0 +1,108 @@
+// Thumbnails of images: created on the first request, stored beside the file, deleted with it.
+import { withTimeout } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { runInWorker } from "@/core/worker.ts";
+import type { Blobs } from "@/ports/blob.ts";
+
+import { PIXELS_MAX, type ThumbnailRequest, type ThumbnailResult } from "./render.ts";
+
+/** Maximum side lengths; few, because each thumbnail is stored. */
+export const THUMBNAIL_SIZES = [64, 160, 320, 640] as const;
+export type ThumbnailSize = (typeof THUMBNAIL_SIZES)[number];
+
+const TYPES = new Set(["image/jpeg", "image/png", "image/apng", "image/gif", "image/webp"]);
+/** The decoder needs the whole content in memory. */
+const SOURCE_MAX_BYTES = 64 * 1024 * 1024;
+/** A request fails after this time and can be repeated; its thumbnail is still created. */
+const WAIT_TIMEOUT_MS = 10_000;
+const RETRY_MS = 2000;
+/** The largest images take a second or two; one that exceeds this is treated as undecodable. */
+const RENDER_TIMEOUT_MS = 30_000;
+const QUEUE_MAX = 20;
+const WORKER = new URL("./worker.ts", import.meta.url);
+
+type ImageFile = { id: string; contentType: string; size: number; width: number | null; height: number | null };
+type ThumbnailSource = { file: ImageFile; maxSide: ThumbnailSize; fileExists: () => Promise<boolean> };
+
+/** Keys of all blobs that a file may have. */
+export function blobKeysOf(id: string, contentType: string): string[] {
+  return TYPES.has(contentType) ? [id, ...THUMBNAIL_SIZES.map((size) => keyOf(id, size))] : [id];
+}
+
+export class Thumbnails {
+  readonly #blobs: Blobs;
+  readonly #renderTimeoutMs: number;
+  readonly #pending = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(blobs: Blobs, renderTimeoutMs = RENDER_TIMEOUT_MS) {
+    this.#blobs = blobs;
+    this.#renderTimeoutMs = renderTimeoutMs;
+  }
+
+  /**
+   * The thumbnail of a file that the caller may read; throws `validation_failed` if there can be none, `unavailable` while the
+   * queue is full. `fileExists` is checked after the thumbnail is stored.
+   */
+  async read({ file, maxSide, fileExists }: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
+    const { width, height, size, contentType } = file;
+    if (!TYPES.has(contentType) || width === null || height === null) {
+      throw noThumbnail("The file is not an image with a known size");
+    }
+    if (width * height > PIXELS_MAX || size > SOURCE_MAX_BYTES) {
+      throw noThumbnail(`Thumbnails are available for images of at most ${PIXELS_MAX / 1e6} million pixels`);
+    }
+    const stored = await this.#blobs.get(keyOf(file.id, maxSide));
+    const bytes = stored === undefined
+      ? await this.#createShared({ file, maxSide, fileExists })
+      : await new Response(stored).bytes();
+    if (bytes.length === 0) throw noThumbnail("The image cannot be decoded");
+    return bytes;
+  }
+
+  /** Concurrent requests for one thumbnail share its creation. */
+  async #createShared(source: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
+    const key = keyOf(source.file.id, source.maxSide);
+    let pending = this.#pending.get(key);
+    if (pending === undefined) {
+      if (this.#pending.size >= QUEUE_MAX) throw queueFull();
+      // One at a time: a large image takes a core for a second or two, and some hundred megabytes.
+      pending = this.#last.then(() => this.#create(source)).finally(() => this.#pending.delete(key));
+      // Callers get the failure; the next creation only waits for the end.
+      this.#last = pending.catch(() => {});
+      this.#pending.set(key, pending);
+    }
+    const bytes = await withTimeout(pending, WAIT_TIMEOUT_MS);
+    if (bytes === undefined) throw queueFull();
+    return bytes;
+  }
+
+  /** Creates and stores a thumbnail; stores an empty blob for an undecodable image, so that it is tried once. */
+  async #create({ file, maxSide, fileExists }: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
+    const content = await this.#blobs.get(file.id);
+    if (content === undefined) throw new Fault("gone", "The content no longer exists");
+    const bytes = await new Response(content).bytes();
+    const request: ThumbnailRequest = { bytes, maxSide, timeoutMs: this.#renderTimeoutMs };
+    // The worker itself applies the timeout.
+    const thumbnail = await runInWorker<ThumbnailResult>(WORKER, "thumbnail", request, { transfer: [bytes.buffer] }) ??
+      new Uint8Array();
+    const key = keyOf(file.id, maxSide);
+    // Two nodes that create it concurrently store the same bytes.
+    await this.#blobs.put(key, ReadableStream.from([thumbnail]));
+    // A later deletion of the file deletes the thumbnail; an earlier one could not.
+    if (!await fileExists()) await this.#blobs.delete(key);
+    return thumbnail;
+  }
+}
+
+function keyOf(id: string, size: ThumbnailSize): string {
+  return `${id}_${size}`;
+}
+
+function noThumbnail(detail: string): Fault {
+  return Fault.forField("/thumbnail", "no_thumbnail", detail);
+}
+
+function queueFull(): Fault {
+  return new Fault("unavailable", "The thumbnail queue is full", { retryAfterMs: RETRY_MS });
+}

@@ -1,0 +1,5 @@
+// The worker that renders one thumbnail.
+import { serveWorker } from "@/core/worker.ts";
+import { renderThumbnail } from "./render.ts";
+
+serveWorker(renderThumbnail);

@@ -1,0 +1,57 @@
+// The file module: uploads, contents, thumbnails, links and quotas.
+import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import type { Signer } from "@/core/crypto.ts";
+import type { CredentialSnapshot, IdentityService, PrincipalVisibility } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { fileApi } from "./api.ts";
+import { LinkService } from "./link_service.ts";
+import { ERASE_JOB, FileAttachments } from "./attachments.ts";
+import { migrations } from "./migrations.ts";
+import { FileService } from "./service.ts";
+import { type FileLimits, FileWriter, SWEEP_JOB } from "./writer.ts";
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  visibility: PrincipalVisibility;
+  revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
+  limits: FileLimits;
+  /** Signs links to contents. */
+  signer: Signer;
+};
+
+export type FileModule = Module & { files: FileService; writer: FileWriter; attachments: FileAttachments };
+
+export function fileModule({ store, clock, cursors, blobs }: Platform, deps: Deps): FileModule {
+  const { roomAccess, identity, visibility, revalidate, limits, signer } = deps;
+  const attachments = new FileAttachments();
+  const files = new FileService({ store, clock, cursors, roomAccess, visibility, blobs });
+  const writer = new FileWriter({ store, clock, blobs, limits });
+  const contentLinks = new LinkService({ clock, signer, files, identity, revalidate });
+  return {
+    name: "file",
+    migrations,
+    ...fileApi({ files, writer, contentLinks, roomAccess }),
+    jobs: [
+      defineJob({
+        kind: SWEEP_JOB,
+        payload: z.strictObject({}),
+        run: ({ tenantId }) => files.deleteStaleUploads(tenantId),
+      }),
+      defineJob({
+        kind: ERASE_JOB,
+        payload: z.strictObject({ keys: z.array(z.string()) }),
+        run: ({ payload }) => files.deleteBlobs(payload.keys),
+      }),
+    ],
+    purgeRoom: (tenantId, roomId) => files.purgeRoom(attachments, tenantId, roomId),
+    capability: () => ({ enabled: true, ...limits }),
+    files,
+    writer,
+    attachments,
+  };
+}

@@ -1,0 +1,69 @@
+// Principals, API tokens with their refresh tokens, and revoked JWT ids.
+import { sql } from "kysely";
+import type { Migration } from "@/core/migration.ts";
+
+const baseline: Migration = {
+  name: "0001_baseline",
+  async up(db) {
+    await sql`create table principal (
+      tenant_id text not null,
+      id text not null,
+      kind text not null,
+      handle text,
+      display_name text not null,
+      role text not null,
+      role_set_at text,
+      owner_id text,
+      external_id text,
+      avatar_file_id text,
+      timezone text,
+      locale text,
+      status_text text,
+      status_emoji text,
+      status_until text,
+      prefs_json text not null,
+      is_disabled integer not null,
+      version integer not null,
+      created_at text not null,
+      updated_at text not null,
+      constraint principal_pk primary key (tenant_id, id),
+      constraint principal_handle unique (tenant_id, handle)
+    )`.execute(db);
+    await sql`create index principal_owner on principal (tenant_id, owner_id) where owner_id is not null`.execute(db);
+
+    await sql`create table api_token (
+      tenant_id text not null,
+      id text primary key,
+      principal_id text not null,
+      name text not null,
+      hash text not null unique,
+      scopes text not null,
+      created_by text not null,
+      created_at text not null,
+      expires_at text not null,
+      last_used_at text
+    )`.execute(db);
+    await sql`create index api_token_principal on api_token (tenant_id, principal_id, id)`.execute(db);
+
+    await sql`create table token_family (
+      tenant_id text not null,
+      token_id text primary key,
+      role text not null,
+      access_seconds integer not null,
+      access_expires_at text not null,
+      hash text not null,
+      previous_hash text,
+      rotated_at text
+    )`.execute(db);
+
+    await sql`create table revoked_jti (
+      tenant_id text not null,
+      jti text not null,
+      expires_at text not null,
+      constraint revoked_jti_pk primary key (tenant_id, jti)
+    )`.execute(db);
+  },
+};
+
+/** Append only. */
+export const migrations: readonly Migration[] = [baseline];

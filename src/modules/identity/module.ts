@@ -1,0 +1,75 @@
+// The identity module: principals and tokens.
+import type { Module, PrincipalChange } from "@/core/module.ts";
+import type { JobDraft } from "@/core/job.ts";
+import type { Rate } from "@/core/operation.ts";
+import type { TenantService } from "@/modules/tenant/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { PrincipalVisibility, type PrincipalVisibilityDeps } from "./principal_visibility.ts";
+import { identityApi } from "./api.ts";
+import { Authenticator } from "./authenticator.ts";
+import { CredentialGuard } from "./credential_guard.ts";
+import { RefreshTokenService } from "./refresh_tokens/service.ts";
+import { AccessTokenSigner } from "./refresh_tokens/signer.ts";
+import { migrations } from "./migrations.ts";
+import { IdentityService } from "./service.ts";
+import { TokenVerifier } from "./verifier.ts";
+
+type Deps = {
+  tenants: TenantService;
+  filterSharingRoom: PrincipalVisibilityDeps["filterSharingRoom"];
+  /** Signs access tokens; `secrets`, including this one, verify them. */
+  secret: Uint8Array;
+  secrets: readonly Uint8Array[];
+  issuer: string | undefined;
+  audience: string | undefined;
+  jwksUrl: string | undefined;
+  requiresExpiry: boolean;
+  lifetimeMaxHours: number | undefined;
+  refreshDays: number;
+  agentsPerOwner: number;
+  /** How often one address may use refresh tokens. */
+  refreshRate: Rate;
+  /** Limits in force, as shown to clients. */
+  limits: Readonly<Record<string, number>>;
+};
+
+export type IdentityModule = Module & {
+  identity: IdentityService;
+  authenticator: Authenticator;
+  visibility: PrincipalVisibility;
+  credentials: CredentialGuard;
+};
+
+export function identityModule({ store, clock, cursors, bus, modules }: Platform, deps: Deps): IdentityModule {
+  const { tenants, secret, secrets, issuer, audience, agentsPerOwner } = deps;
+  const jobsOf = (change: PrincipalChange, tenantId: string, id: string): JobDraft[] =>
+    modules.flatMap(({ jobsOn }) => jobsOn?.[change]?.(tenantId, id) ?? []);
+  const refreshTokens = new RefreshTokenService({
+    store,
+    clock,
+    signer: new AccessTokenSigner({ secret, issuer, audience }),
+    refreshDays: deps.refreshDays,
+  });
+  const visibility = new PrincipalVisibility({ store, filterSharingRoom: deps.filterSharingRoom });
+  const identity = new IdentityService({ store, clock, cursors, refreshTokens, visibility, agentsPerOwner, jobsOf });
+  const { jwksUrl, requiresExpiry, lifetimeMaxHours } = deps;
+  const authenticator = new Authenticator({
+    store,
+    clock,
+    tenants,
+    agentsPerOwner,
+    jobsOnRename: (tenantId, principalId) => jobsOf("profile", tenantId, principalId),
+    bus,
+    verifier: new TokenVerifier({ clock, secrets, jwksUrl, issuer, audience, requiresExpiry, lifetimeMaxHours }),
+  });
+  return {
+    name: "identity",
+    migrations,
+    ...identityApi({ identity, refreshTokens, tenants, limits: deps.limits, refreshRate: deps.refreshRate }),
+    maintenance: { tokens: () => identity.purgeExpired() },
+    identity,
+    authenticator,
+    visibility,
+    credentials: new CredentialGuard({ store, clock }),
+  };
+}

@@ -1,0 +1,35 @@
+// Computes changes of a principal's row.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { MeUpdate } from "./schema.ts";
+import type { PrincipalRow } from "./store.ts";
+
+/** Whether the row already has these values. */
+export function isUnchanged(row: PrincipalRow, set: Partial<PrincipalRow>): boolean {
+  return Object.entries(set).every(([column, value]) => row[column as keyof PrincipalRow] === value); // a column of the one is one of the other
+}
+
+/** Whether name, picture or status changed. */
+export function hasProfileChanged(before: PrincipalRow, after: PrincipalRow): boolean {
+  const columns = ["display_name", "avatar_file_id", "status_text", "status_emoji", "status_until"] as const;
+  return columns.some((column) => before[column] !== after[column]);
+}
+
+/** The columns of a new or cleared status; empty without a change. */
+export function statusColumns(status: MeUpdate["status"], now: number): Partial<PrincipalRow> {
+  if (status === undefined) return {};
+  const until = status?.until ?? null;
+  if (until !== null && Date.parse(until) <= now) {
+    throw Fault.forField("/status/until", "out_of_range", "expected a time in the future, or null");
+  }
+  return {
+    status_text: status?.text ?? null,
+    status_emoji: status?.emoji ?? null,
+    status_until: until === null ? null : iso(Date.parse(until)),
+  };
+}
+
+/** The time stored for a role set through the API: later than tokens issued now, which must not change it again. */
+export function roleSetAt(clock: Clock): string {
+  return iso(clock.now() + 1);
+}

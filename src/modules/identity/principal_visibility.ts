@@ -1,0 +1,51 @@
+// Which principals a caller can see: members of the tenant all, guests only those they are related to.
+import { type Actor, isGuest } from "@/core/actor.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
+import { IdentityStore, type IdentityTables, type PrincipalRow } from "./store.ts";
+
+type Viewer = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId">;
+
+export type PrincipalVisibilityDeps = {
+  store: Store<IdentityTables>;
+  /** Those of the principals that share a room with the viewer; called for guests only. */
+  filterSharingRoom: (viewer: Viewer, ids: readonly string[], db: AnyDatabase) => Promise<ReadonlySet<string>>;
+};
+
+export class PrincipalVisibility {
+  readonly #deps: PrincipalVisibilityDeps;
+
+  constructor(deps: PrincipalVisibilityDeps) {
+    this.#deps = deps;
+  }
+
+  /** The principal; `undefined` if it does not exist or the viewer cannot see it. */
+  async find(
+    viewer: Viewer,
+    id: string,
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<PrincipalRow | undefined> {
+    const row = await new IdentityStore(db).principal(viewer.tenantId, id);
+    return row === undefined ? undefined : (await this.filterVisible(viewer, [row], db))[0];
+  }
+
+  /** Whether the viewer can see a principal that exists. */
+  async canSee(viewer: Viewer, id: string, db?: AnyDatabase): Promise<boolean> {
+    return !isGuest(viewer) || await this.find(viewer, id, db) !== undefined;
+  }
+
+  /** Those of the principals that the viewer can see: for a guest itself, its owner, its agents, and members of its rooms. */
+  async filterVisible<Row extends Pick<PrincipalRow, "id" | "owner_id">>(
+    viewer: Viewer,
+    rows: readonly Row[],
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<readonly Row[]> {
+    if (!isGuest(viewer)) return rows;
+    const { principalId, ownerId } = viewer;
+    const isRelated = ({ id, owner_id }: Row): boolean =>
+      id === principalId || id === ownerId || owner_id === principalId;
+    const unrelated = rows.filter((row) => !isRelated(row)).map(({ id }) => id);
+    if (unrelated.length === 0) return rows;
+    const sharing = await this.#deps.filterSharingRoom(viewer, unrelated, db);
+    return rows.filter((row) => isRelated(row) || sharing.has(row.id));
+  }
+}

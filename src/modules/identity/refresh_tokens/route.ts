@@ -1,0 +1,56 @@
+// The endpoint of refresh tokens. A route, since operations require a bearer token.
+import { z } from "@zod/zod";
+import { parse } from "@/core/dispatch.ts";
+import type { Rate } from "@/core/operation.ts";
+import type { Route } from "@/core/route.ts";
+import { Refresh, Refreshed } from "../schema.ts";
+import type { RefreshTokenService } from "./service.ts";
+
+/** `POST /v1/collaboration/auth/refresh`, at this rate for one address. */
+export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Route {
+  return {
+    name: "token.refresh",
+    summary: "Refresh an access token: exchange a refresh token for a new pair of tokens",
+    description:
+      "Requires no bearer token. A refresh token can be used once; reusing an old one revokes the whole token " +
+      "family. If the response was lost, the same call can be repeated within 30 seconds. Create a token family " +
+      "with `POST /v1/collaboration/tokens`.",
+    tag: "auth",
+    method: "POST",
+    path: "/v1/collaboration/auth/refresh",
+    auth: "public",
+    rate,
+    faults: [
+      "bad_request",
+      "invalid_json",
+      "unauthenticated",
+      "token_expired",
+      "token_revoked",
+      "origin_not_allowed",
+      "payload_too_large",
+      "unsupported_media_type",
+      "validation_failed",
+      "unknown_field",
+      "rate_limited",
+    ],
+    document: {
+      requestBody: { required: true, content: { "application/json": { schema: schemaOf(Refresh) } } },
+      responses: {
+        "200": {
+          description: "New access token and refresh token",
+          content: { "application/json": { schema: schemaOf(Refreshed) } },
+        },
+      },
+    },
+    async handle(_request, call) {
+      const { refreshToken } = parse(Refresh, call.body);
+      return Response.json(await refreshTokens.refresh(refreshToken, (tenantId) => call.assertOrigin(tenantId)));
+    },
+  };
+}
+
+/** The input form for responses, too, so that it allows additional fields: responses may grow. */
+function schemaOf(schema: z.ZodType): Record<string, unknown> {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: "input" });
+  return rest;
+}

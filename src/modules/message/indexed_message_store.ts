@@ -1,0 +1,60 @@
+// SQL of messages for the search index: by id, by position in a room, and all of a tenant in pages.
+import type { RowSelection } from "@/core/page.ts";
+import type { Kysely } from "kysely";
+
+import { inJsonList, selectRows } from "@/ports/sql_filters.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { MessageRow, MessageTables } from "./store.ts";
+
+type Db = Kysely<MessageTables>;
+
+const INDEXED_COLUMNS = [
+  "id",
+  "tenant_id",
+  "room_id",
+  "sender_id",
+  "seq",
+  "created_at",
+  "version",
+  "type",
+  "text",
+  "files_json",
+  "deleted_at",
+] as const;
+
+export type IndexedMessage = Pick<MessageRow, (typeof INDEXED_COLUMNS)[number]>;
+
+type Range = { tenantId: string; roomId: string; from: number; to: number };
+
+const indexedByIds = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
+  db.selectFrom("message").select(INDEXED_COLUMNS).where("tenant_id", "=", value("tenantId"))
+    .where(inJsonList(dialect, "id", value("ids")))
+);
+const indexedBetween = prepared((db: Db, value: Param<Range>) =>
+  db.selectFrom("message").select(INDEXED_COLUMNS).where("tenant_id", "=", value("tenantId"))
+    .where("room_id", "=", value("roomId")).where("seq", ">", value("from")).where("seq", "<=", value("to"))
+);
+
+export class IndexedMessageStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  findMany(tenantId: string, ids: readonly string[]): Promise<IndexedMessage[]> {
+    return ids.length === 0 ? Promise.resolve([]) : indexedByIds.all(this.#db, { tenantId, ids: JSON.stringify(ids) });
+  }
+
+  /** Messages of a room with `from < seq <= to`. */
+  findBetween(tenantId: string, roomId: string, from: number, to: number): Promise<IndexedMessage[]> {
+    return indexedBetween.all(this.#db, { tenantId, roomId, from, to });
+  }
+
+  /** Messages that are not deleted and have a text. */
+  async searchable(tenantId: string, which: RowSelection): Promise<IndexedMessage[]> {
+    const query = this.#db.selectFrom("message").select(INDEXED_COLUMNS).where("deleted_at", "is", null)
+      .where("text", "is not", null);
+    return await selectRows(query, tenantId, which);
+  }
+}

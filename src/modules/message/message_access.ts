@@ -1,0 +1,55 @@
+// Authorized access to single messages: for readers, and for writers under a lock of the room's stream.
+import type { Actor } from "@/core/actor.ts";
+import { roomStream } from "@/core/event.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
+import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+export type MessageGrant = { row: MessageRow; grant: RoomGrant };
+
+export class MessageAccess {
+  readonly #deps: { store: Store<MessageTables>; roomAccess: RoomAccess };
+
+  constructor(deps: { store: Store<MessageTables>; roomAccess: RoomAccess }) {
+    this.#deps = deps;
+  }
+
+  /** A message visible to the caller, in a room where the caller has the role that the operation requires. */
+  async find(context: Context, id: string, tx?: AnyTransaction): Promise<MessageGrant> {
+    const { store, roomAccess } = this.#deps;
+    const { db } = tx ?? store;
+    const row = await new MessageStore(db).find(context.actor.tenantId, id);
+    const notFound = notVisible("message");
+    if (row === undefined) throw notFound;
+    // Visibility before the role: a missing role would reveal that the message exists.
+    const visible = await roomAccess.find(context.actor, row.room_id, db);
+    if (visible === undefined || row.seq <= hiddenUpTo(visible)) throw notFound;
+    return { row, grant: await roomAccess.require(context, row.room_id, tx && { tx }) };
+  }
+
+  /** The texts of the messages that are not deleted and visible to the actor, by id. */
+  async readTexts(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const rows = await new MessageStore(this.#deps.store.db).findMany(actor.tenantId, ids);
+    const rooms = await this.#deps.roomAccess.findMany(actor, rows.map((row) => row.room_id));
+    return new Map(rows.flatMap((row) => {
+      const visible = rooms.get(row.room_id);
+      return row.text === null || visible === undefined || row.seq <= hiddenUpTo(visible) ? [] : [[row.id, row.text]];
+    }));
+  }
+
+  /** Like `find`, checked and read again under the lock of the room's stream, so that the result is valid until the commit. */
+  async findForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
+    const { row } = await this.find(context, id, tx);
+    await tx.reserve(context.actor.tenantId, roomStream(row.room_id), 0);
+    return await this.find(context, id, tx);
+  }
+
+  /** Like `findForUpdate`; throws `not_found` for a deleted message. */
+  async findActiveForUpdate(tx: Transaction<MessageTables>, context: Context, id: string): Promise<MessageGrant> {
+    const found = await this.findForUpdate(tx, context, id);
+    if (found.row.deleted_at !== null) throw new Fault("not_found", "The message is deleted");
+    return found;
+  }
+}

@@ -1,0 +1,89 @@
+// Messages with their mentions, edits and reactions, and scheduled messages.
+import { sql } from "kysely";
+import type { Migration } from "@/core/migration.ts";
+
+const baseline: Migration = {
+  name: "0001_baseline",
+  async up(db) {
+    await sql`create table message (
+      tenant_id text not null,
+      id text primary key,
+      room_id text not null,
+      seq bigint not null,
+      sender_id text not null,
+      sender_kind text not null,
+      type text not null,
+      text text,
+      format text not null,
+      thread_id text,
+      reply_to_id text,
+      mentions_json text not null,
+      files_json text not null,
+      reply_count integer not null,
+      last_reply_at text,
+      client_message_id text,
+      fingerprint text,
+      metadata_json text not null,
+      pinned_at text,
+      edited_at text,
+      edit_count integer not null,
+      deleted_at text,
+      version integer not null,
+      created_at text not null
+    )`.execute(db);
+    await sql`create unique index message_room_seq on message (room_id, seq)`.execute(db);
+    await sql`create unique index message_client_id on message
+      (room_id, sender_id, client_message_id) where client_message_id is not null`.execute(db);
+    await sql`create index message_thread on message (thread_id, seq) where thread_id is not null`.execute(db);
+    await sql`create index message_pinned on message (room_id, pinned_at) where pinned_at is not null`.execute(db);
+
+    await sql`create table mention (
+      tenant_id text not null,
+      room_id text not null,
+      seq bigint not null,
+      principal_id text not null,
+      message_id text not null,
+      constraint mention_pk primary key (room_id, principal_id, seq)
+    )`.execute(db);
+    await sql`create index mention_message on mention (message_id)`.execute(db);
+
+    await sql`create table message_edit (
+      tenant_id text not null,
+      message_id text not null,
+      version integer not null,
+      text text,
+      editor_id text not null,
+      at text not null,
+      constraint message_edit_pk primary key (message_id, version)
+    )`.execute(db);
+
+    await sql`create table reaction (
+      tenant_id text not null,
+      message_id text not null,
+      key text not null,
+      principal_id text not null,
+      created_at text not null,
+      constraint reaction_pk primary key (message_id, key, principal_id)
+    )`.execute(db);
+
+    await sql`create table scheduled_message (
+      tenant_id text not null,
+      id text primary key,
+      room_id text not null,
+      sender_id text not null,
+      client_message_id text,
+      message_json text not null,
+      send_at text not null,
+      state text not null,
+      failure_json text,
+      version integer not null,
+      created_at text not null
+    )`.execute(db);
+    await sql`create index scheduled_message_sender on scheduled_message (tenant_id, sender_id, id)`.execute(db);
+    await sql`create unique index scheduled_message_client_id on scheduled_message
+      (room_id, sender_id, client_message_id) where client_message_id is not null`.execute(db);
+  },
+};
+
+/** Append only. */
+export const migrations: readonly Migration[] = [baseline];

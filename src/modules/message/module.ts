@@ -1,0 +1,92 @@
+// The message module: messages with threads, reactions, pins, read positions, scheduling and retention.
+import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import type { Rates } from "@/core/operation.ts";
+import type { FileAttachments } from "@/modules/file/mod.ts";
+import type { CredentialGuard, IdentityService } from "@/modules/identity/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
+import type { RoomAccess, RoomPeople } from "@/modules/room/mod.ts";
+import type { TenantService } from "@/modules/tenant/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { countCommitted, messageApi } from "./api.ts";
+
+import { migrations } from "./migrations.ts";
+import { MessageNotifier, NOTIFY_JOB, NotifyPayload } from "./notifier.ts";
+import { PinService } from "./pins.ts";
+import { ReactionService } from "./reactions.ts";
+import type { UnreadCounter } from "./read_state/unread_counts.ts";
+import { ReadStateService } from "./read_state/service.ts";
+import { EXPIRE_JOB, type RetentionDeps, RetentionService } from "./retention.ts";
+import { ScheduledService, SEND_JOB } from "./scheduled/service.ts";
+import { MessageSender } from "./sender.ts";
+import { MessageSearchable } from "./searchable.ts";
+import { MessageService } from "./service.ts";
+
+type Deps = {
+  roomAccess: RoomAccess;
+  tenants: TenantService;
+  identity: IdentityService;
+  credentials: CredentialGuard;
+  notifications: NotificationService;
+  people: RoomPeople;
+  unreads: UnreadCounter;
+  files: FileAttachments;
+  unindex: RetentionDeps["unindex"];
+  rate: Rates;
+};
+
+export type MessageModule = Module & { messages: MessageService };
+
+export function messageModule({ store, clock, cursors, metrics }: Platform, deps: Deps): MessageModule {
+  const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate } = deps;
+  const isInTransaction = () => store.isInTransaction;
+  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people });
+  const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
+  const scheduled = new ScheduledService({ store, clock, cursors, sender, identity, notifications, files });
+  const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex });
+  const notifier = new MessageNotifier({ store, clock, roomAccess, notifications });
+  const reactions = new ReactionService({ store, clock, roomAccess });
+  const pins = new PinService({ store, clock, roomAccess, people });
+  const readState = new ReadStateService({ store, clock, roomAccess, notifications, unreads });
+
+  return {
+    name: "message",
+    migrations,
+    search: new MessageSearchable({ store, present: (actor, rows) => messages.present(actor, rows) }),
+    ...messageApi({ sender, messages, reactions, pins, readState, scheduled, rate, metrics }),
+    notificationKinds: {
+      mention: "mentions",
+      direct_message: "directMessages",
+      reply: "replies",
+      scheduled_message_failed: null,
+    },
+    jobs: [
+      defineJob({
+        kind: NOTIFY_JOB,
+        payload: NotifyPayload,
+        run: ({ tenantId, payload }) => notifier.run(tenantId, payload),
+      }),
+      defineJob({
+        kind: EXPIRE_JOB,
+        payload: z.strictObject({ roomId: z.string() }),
+        run: ({ tenantId, payload }) => retention.expire(tenantId, payload.roomId),
+      }),
+      defineJob({
+        kind: SEND_JOB,
+        payload: z.strictObject({ id: z.string() }),
+        async run({ tenantId, payload }) {
+          const startedAt = performance.now();
+          const message = await scheduled.deliver(tenantId, payload.id);
+          if (message !== undefined) countCommitted(metrics, message, startedAt);
+        },
+      }),
+    ],
+    async purgeRoom(tenantId, roomId) {
+      await scheduled.purgeRoom(tenantId, roomId);
+      await messages.purgeRoom(tenantId, roomId);
+    },
+    maintenance: { messages: () => retention.enqueueDue() },
+    messages,
+  };
+}

@@ -1,0 +1,80 @@
+// Reactions: one per principal and key. Adding and removing are idempotent.
+import { type Clock, iso } from "@/core/clock.ts";
+import type { EventDraft } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { MessageAccess } from "./message_access.ts";
+import { messageEvent, sharedReactions } from "./presenter.ts";
+import { type Reaction, REACTION_KINDS_MAX, type ReactionRef } from "./schema.ts";
+import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
+
+type Deps = { store: Store<MessageTables>; clock: Clock; roomAccess: RoomAccess };
+
+export class ReactionService {
+  readonly #deps: Deps;
+  readonly #access: MessageAccess;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#access = new MessageAccess(deps);
+  }
+
+  /** Adds the caller's reaction; resolves to all reactions to the message. */
+  add(context: Context, { id, key }: ReactionRef): Promise<Reaction[]> {
+    const { tenantId, principalId } = context.actor;
+    return this.#deps.store.write(async (tx) => {
+      const { row } = await this.#access.findActiveForUpdate(tx, context, id);
+      const messages = new MessageStore(tx.db);
+      const before = await this.#reactionsTo(messages, context, id);
+      if (before.length >= REACTION_KINDS_MAX && !before.some((reaction) => reaction.key === key)) {
+        throw new Fault("reaction_limit", `A message has at most ${REACTION_KINDS_MAX} different reactions`);
+      }
+      const isNew = await messages.addReaction({
+        tenant_id: tenantId,
+        message_id: id,
+        key,
+        principal_id: principalId,
+        created_at: iso(this.#deps.clock.now()),
+      });
+      if (!isNew) return before;
+      const after = await this.#reactionsTo(messages, context, id);
+      await tx.emit(reactionEvent(context, row, "reaction.added", key, after));
+      return after;
+    });
+  }
+
+  /** Removes the caller's reaction, if there is one. */
+  async remove(context: Context, { id, key }: ReactionRef): Promise<void> {
+    const { tenantId, principalId } = context.actor;
+    await this.#deps.store.write(async (tx) => {
+      const { row } = await this.#access.findActiveForUpdate(tx, context, id);
+      const messages = new MessageStore(tx.db);
+      if (!await messages.removeReactions(tenantId, id, { key, principal_id: principalId })) return;
+      await tx.emit(
+        reactionEvent(context, row, "reaction.removed", key, await this.#reactionsTo(messages, context, id)),
+      );
+    });
+  }
+
+  async #reactionsTo(messages: MessageStore, { actor }: Context, id: string): Promise<Reaction[]> {
+    return (await messages.reactions(actor.tenantId, actor.principalId, [id])).get(id) ?? [];
+  }
+}
+
+function reactionEvent(
+  { actor }: Context,
+  row: MessageRow,
+  type: string,
+  key: string,
+  reactions: readonly Reaction[],
+): EventDraft {
+  return messageEvent(actor, row, type, {
+    roomId: row.room_id,
+    messageId: row.id,
+    key,
+    principalId: actor.principalId,
+    reactions: sharedReactions(reactions),
+  });
+}

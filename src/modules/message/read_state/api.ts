@@ -1,0 +1,48 @@
+// Operations on read positions.
+import { z } from "@zod/zod";
+import { defineOperation, type Operation } from "@/core/operation.ts";
+import { AllRead, READ_BATCH, ReadPut, Unread, UnreadList } from "./schema.ts";
+import type { ReadStateService } from "./service.ts";
+
+export function readStateOperations(readState: ReadStateService): Operation[] {
+  return [
+    defineOperation({
+      name: "read.put",
+      summary: "Update the read position of the caller in a room",
+      description:
+        "Replies in threads and notifications about the room up to this position are marked as read as well.",
+      access: { scope: "message.write", room: "observer", archived: true, muted: true, ownOnly: true },
+      http: { method: "PUT", path: "/v1/rooms/:id/read", status: 200 },
+      input: ReadPut,
+      output: Unread,
+      faults: ["not_found"],
+      example: { id: "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", seq: 1 },
+      run: (context, input) => readState.markRead(context, input),
+    }),
+    defineOperation({
+      name: "unread.list",
+      summary: "Count unread messages in the caller's rooms",
+      access: { scope: "message.read" },
+      http: { method: "GET", path: "/v1/collaboration/unreads", status: 200 },
+      input: UnreadList,
+      output: z.object({ items: z.array(Unread) }).meta({ id: "Unreads" }),
+      async run({ actor }, { roomIds }) {
+        return { items: await readState.list(actor, roomIds) };
+      },
+    }),
+    defineOperation({
+      name: "unread.read_all",
+      summary: "Mark all rooms of the caller as read",
+      description:
+        `Marks messages and their notifications as read up to the current position of each room, ${READ_BATCH} ` +
+        "rooms per transaction. Can be repeated if it was interrupted.",
+      access: { scope: "message.write" },
+      http: { method: "POST", path: "/v1/collaboration/unreads/read", status: 200 },
+      input: z.strictObject({}),
+      output: AllRead,
+      example: {},
+      rate: { human: { perSecond: 0.1, burst: 10 } },
+      run: ({ actor }) => readState.markAllRead(actor),
+    }),
+  ];
+}

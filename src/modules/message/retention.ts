@@ -1,0 +1,114 @@
+// Retention: permanently deletes messages older than a room's retention period, in batches.
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { roomStream } from "@/core/event.ts";
+import type { JobDraft } from "@/core/job.ts";
+import { paginate } from "@/core/page.ts";
+import type { FileAttachments } from "@/modules/file/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
+import { RoomStore } from "@/modules/room/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import type { ScheduledService } from "./scheduled/service.ts";
+import type { ScheduledTables } from "./scheduled/store.ts";
+import { fileOwner } from "./sender.ts";
+import { MessageStore } from "./store.ts";
+import { type RetentionRoom, RetentionStore } from "./retention_store.ts";
+
+export const EXPIRE_JOB = "message.expire";
+
+/** Messages deleted in one transaction, which blocks sends to the room, and the pause before the next. */
+const BATCH = 500;
+const PAUSE_MS = 100;
+const ROOMS_PER_PAGE = 500;
+
+export type RetentionDeps = {
+  store: Store<ScheduledTables>;
+  clock: Clock;
+  notifications: NotificationService;
+  files: FileAttachments;
+  scheduled: ScheduledService;
+  /** Removes messages from the search index, within the current transaction. */
+  unindex: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
+};
+
+/**
+ * Positions grow with time, so expired messages are the beginning of a room's stream, and the root of a thread expires before
+ * its replies. A job per room deletes one batch and enqueues the next, so it survives a restart; concurrent runs are safe.
+ */
+export class RetentionService {
+  readonly #deps: RetentionDeps;
+
+  constructor(deps: RetentionDeps) {
+    this.#deps = deps;
+  }
+
+  /** Enqueues a job for every room with expired messages. Safe on every node. */
+  async enqueueDue(): Promise<void> {
+    const { store, clock } = this.#deps;
+    const retention = new RetentionStore(store.db);
+    const read = (last?: { id: string }) => retention.roomsWithRetention(last?.id ?? "", ROOMS_PER_PAGE);
+    for await (const rooms of paginate(ROOMS_PER_PAGE, read)) {
+      const jobs = rooms.filter((room) => hasExpired(room, clock.now())).map((room) =>
+        expireJob(room.tenant_id, room.id)
+      );
+      if (jobs.length > 0) await store.write((tx) => tx.enqueue(...jobs));
+    }
+  }
+
+  /** Deletes a batch of the expired messages of a room, by its current retention period. Idempotent. */
+  async expire(tenantId: string, roomId: string): Promise<void> {
+    const { store, clock, notifications, scheduled } = this.#deps;
+    const room = await new RoomStore(store.db).find(tenantId, roomId);
+    if (room === undefined || room.retention_days === null) return;
+    const limitMs = clock.now() - room.retention_days * DAY_MS;
+    const limit = iso(limitMs);
+    const oldest = await new MessageStore(store.db).oldest(tenantId, roomId, BATCH + 1);
+    const firstRetained = oldest.findIndex((row, index) => index === BATCH || row.created_at >= limit);
+    const expired = firstRetained < 0 ? oldest : oldest.slice(0, firstRetained);
+    const isMore = expired.length === BATCH || await scheduled.deleteFailed(tenantId, roomId, limit, BATCH) === BATCH;
+    // In a transaction of its own, before the deletion: one message may have thousands of notifications.
+    if (expired.length > 0) await notifications.withdraw(tenantId, "message_id", ...expired.map((row) => row.id));
+    await this.#remove(tenantId, roomId, expired);
+    // Events about a message may be younger than it; they are deleted when they expire themselves.
+    const upTo = (oldest[firstRetained]?.seq ?? Infinity) - 1;
+    await store.log.trimStream(tenantId, roomStream(roomId), limitMs, upTo);
+    if (isMore) {
+      await store.write((tx) => tx.enqueue({ ...expireJob(tenantId, roomId), runAt: clock.now() + PAUSE_MS }));
+    }
+  }
+
+  async #remove(
+    tenantId: string,
+    roomId: string,
+    rows: readonly { id: string; seq: number; files_json: string }[],
+  ): Promise<void> {
+    const upToSeq = rows.at(-1)?.seq;
+    if (upToSeq === undefined) return;
+    const { store, files, unindex } = this.#deps;
+    const stream = roomStream(roomId);
+    const ids = rows.map((row) => row.id);
+    const owners = rows.filter((row) => row.files_json !== "[]").map((row) => fileOwner(row.id));
+    await store.write(async (tx) => {
+      // The lock of the stream keeps others from replying or reacting to the messages that are deleted.
+      await tx.reserve(tenantId, stream, 0);
+      if (await new MessageStore(tx.db).remove(tenantId, ids) === 0) return;
+      await files.detach(tx, tenantId, ...owners);
+      await unindex(tenantId, roomId, ids);
+      await tx.emit({
+        tenantId,
+        stream,
+        type: "message.expired",
+        data: { roomId, upToSeq },
+        effect: { kind: "concerns", seq: upToSeq },
+      });
+    });
+  }
+}
+
+function hasExpired({ retention_days, message_at, event_at, failed_at }: RetentionRoom, nowMs: number): boolean {
+  const limit = iso(nowMs - retention_days * DAY_MS);
+  return [message_at, event_at, failed_at].some((at) => at !== null && at < limit);
+}
+
+function expireJob(tenantId: string, roomId: string): JobDraft {
+  return { tenantId, kind: EXPIRE_JOB, payload: { roomId }, key: roomId };
+}

@@ -1,0 +1,35 @@
+// Direct rooms: private, for a few principals, and one for each set of them.
+import { createHash } from "node:crypto";
+import { Fault } from "@/core/fault.ts";
+import { truncateText } from "@/core/text.ts";
+import { DIRECT_MEMBERS_MAX, NAME_MAX, type RoomCreate, type RoomUpdate } from "./schema.ts";
+
+/** Throws unless a direct room can be created with this input. */
+export function assertDirectRoom(input: RoomCreate, others: readonly string[]): void {
+  if (input.visibility === "public") throw new Fault("validation_failed", "/visibility: a direct room is private");
+  if (others.length < 1 || others.length + 1 > DIRECT_MEMBERS_MAX) {
+    throw new Fault("validation_failed", `/memberIds: a direct room has 2 to ${DIRECT_MEMBERS_MAX} members`);
+  }
+  if (input.retentionDays !== null) throw notInDirectRoom("retentionDays");
+}
+
+/** Throws for changes that no member of a direct room may make for the others. Activating it again is allowed. */
+export function assertDirectUpdate({ state, ...given }: Omit<RoomUpdate, "id">): void {
+  const fixed = ["slug", "visibility", "historyVisibility", "retentionDays"] as const;
+  const field = state === "archived" ? "state" : fixed.find((name) => given[name] !== undefined);
+  if (field !== undefined) throw notInDirectRoom(field);
+}
+
+function notInDirectRoom(field: string): Fault {
+  return new Fault("forbidden", `/${field}: not available in a direct room`);
+}
+
+/** The default name of a direct room. */
+export function directRoomName(names: readonly string[]): string {
+  return truncateText(names.join(", "), NAME_MAX).trim();
+}
+
+/** Identifies the set of members of a direct room. */
+export function directKeyOf(ids: readonly string[]): string {
+  return createHash("sha256").update([...ids].sort().join("\n")).digest("hex");
+}

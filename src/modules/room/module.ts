@@ -1,0 +1,121 @@
+// The room module.
+import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
+import type { Module, ModuleGauge } from "@/core/module.ts";
+import { type IdentityService, PrincipalId, type PrincipalVisibility } from "@/modules/identity/mod.ts";
+import type { NotificationService } from "@/modules/notification/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { roomApi } from "./api.ts";
+import { RoomDeletion } from "./room_deletion.ts";
+import type { RoomAccess } from "./room_access.ts";
+import { RoomMembers } from "./members.ts";
+import { migrations } from "./migrations.ts";
+import { RoomPeople } from "./people.ts";
+import type { CountUnread } from "./presenter.ts";
+import { MemberProfileSync, PROFILE_JOB, profileJob } from "./profile_sync.ts";
+import { ReadReceipts } from "./read_receipts.ts";
+import { RoomId } from "./schema.ts";
+import { RoomService } from "./service.ts";
+import { RoomSettingsService } from "./room_settings.ts";
+import { RoomStore } from "./store.ts";
+import { OWNERSHIP_TRANSFER_JOB, OwnershipTransfer, ownershipTransferJob } from "./ownership_transfer.ts";
+import { type ReadLastMessages, RoomViews } from "./room_views.ts";
+
+const LARGEST_ROOMS = 100;
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  visibility: PrincipalVisibility;
+  notifications: NotificationService;
+  membersMax: number;
+  countUnread: CountUnread;
+  readLastMessages: ReadLastMessages;
+  /** Whether metrics may name rooms by their ids. */
+  exposesRoomIds: boolean;
+};
+
+export type RoomModule = Module & { rooms: RoomService; people: RoomPeople; views: RoomViews };
+
+export function roomModule(platform: Platform, deps: Deps): RoomModule {
+  const { store, clock, bus, cursors, metrics, eventFilterOf, modules } = platform;
+  const { roomAccess, identity, visibility, notifications, membersMax, countUnread } = deps;
+  const members = new RoomMembers({ store, clock, cursors, roomAccess, identity, notifications, membersMax });
+  const people = new RoomPeople({ store, clock, visibility });
+  const views = new RoomViews({ people, readLastMessages: deps.readLastMessages });
+  const onCreated = () => metrics.roomsCreated.inc();
+  const rooms = new RoomService({
+    views,
+    store,
+    clock,
+    cursors,
+    roomAccess,
+    members,
+    identity,
+    notifications,
+    countUnread,
+    onCreated,
+    eventFilterOf,
+  });
+  const ownership = new OwnershipTransfer(store);
+  const purgeHooks = () => modules.flatMap((module) => module.purgeRoom ?? []);
+  const deletion = new RoomDeletion({ store, clock, roomAccess, ownership, purgeHooks });
+  const profiles = new MemberProfileSync({ store, clock });
+  const receipts = new ReadReceipts({ store, clock, bus });
+  return {
+    name: "room",
+    migrations,
+    ...roomApi({
+      rooms,
+      deletion,
+      members,
+      settings: new RoomSettingsService({ store, clock, roomAccess }),
+      roomAccess,
+    }),
+    notificationKinds: { invitation: "invitations" },
+    jobs: [
+      defineJob({
+        kind: "room.purge",
+        payload: z.strictObject({ roomId: RoomId }),
+        isLongRunning: true,
+        run: ({ tenantId, payload }) => deletion.purge(tenantId, payload.roomId),
+      }),
+      defineJob({
+        kind: OWNERSHIP_TRANSFER_JOB,
+        payload: z.strictObject({ principalId: PrincipalId }),
+        run: ({ tenantId, payload }) => ownership.transferRooms(tenantId, payload.principalId),
+      }),
+      defineJob({
+        kind: PROFILE_JOB,
+        payload: z.strictObject({ principalId: PrincipalId }),
+        isLongRunning: true,
+        run: ({ tenantId, payload }) => profiles.propagate(tenantId, payload.principalId),
+      }),
+    ],
+    onCommit: (events) => receipts.onCommit(events),
+    stop: () => receipts.stop(),
+    jobsOn: { disabled: ownershipTransferJob, profile: profileJob },
+    canRead: { room: async (actor, ids, db) => new Set((await roomAccess.findMany(actor, ids, db)).keys()) },
+    gauges: [memberGauge(platform, deps.exposesRoomIds)],
+    rooms,
+    people,
+    views,
+  };
+}
+
+/** The largest rooms by members, and all others together: one label per room would be unbounded. */
+function memberGauge({ store, metrics }: Platform, exposesRoomIds: boolean): ModuleGauge {
+  return {
+    gauge: metrics.roomMembers,
+    async collect(gauge) {
+      const { rooms: largest, total } = await new RoomStore(store.db).largestRooms(LARGEST_ROOMS);
+      gauge.reset();
+      let rest = total;
+      for (const [rank, { id, members: count }] of largest.entries()) {
+        gauge.set({ room: exposesRoomIds ? id : `#${rank + 1}` }, count);
+        rest -= count;
+      }
+      gauge.set({ room: "_other" }, rest);
+    },
+  };
+}

@@ -1,0 +1,97 @@
+// Ownership transfer: when the last enabled owner of a room is disabled, the longest-standing person becomes owner.
+import type { RoomRole } from "@/core/actor.ts";
+import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
+import type { JobDraft } from "@/core/job.ts";
+import { paginate } from "@/core/page.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { RoomStore, type RoomTables } from "./store.ts";
+import { OwnershipStore } from "./ownership_store.ts";
+
+export const OWNERSHIP_TRANSFER_JOB = "room.transfer_ownership";
+const ROOMS_AT_ONCE = 200;
+
+/** The job to enqueue in the transaction that disables a principal. */
+export function ownershipTransferJob(tenantId: string, principalId: string): JobDraft {
+  return { tenantId, kind: OWNERSHIP_TRANSFER_JOB, payload: { principalId }, key: principalId };
+}
+
+/**
+ * A job with one transaction per room: disabling a principal is quick however many rooms it owns, and no writer waits for
+ * more than one of them. Rooms already transferred have other owners, so a repeated run finds only the rest.
+ */
+export class OwnershipTransfer {
+  readonly #store: Store<RoomTables>;
+
+  constructor(store: Store<RoomTables>) {
+    this.#store = store;
+  }
+
+  /** Transfers every room of the principal that has no enabled owner. Safe to repeat. */
+  async transferRooms(tenantId: string, principalId: string): Promise<void> {
+    const read = (last = "") =>
+      new OwnershipStore(this.#store.db).roomsOwnedBy(tenantId, principalId, last, ROOMS_AT_ONCE);
+    for await (const roomIds of paginate(ROOMS_AT_ONCE, read)) {
+      for (const roomId of roomIds) await this.#transferRoom(tenantId, roomId, principalId);
+    }
+  }
+
+  /** Whether the room has neither an enabled owner nor a possible next one. */
+  async isAbandoned(tx: Transaction<RoomTables>, tenantId: string, roomId: string): Promise<boolean> {
+    const ownership = new OwnershipStore(tx.db);
+    return (await ownership.effectiveOwners(tenantId, roomId)).length === 0 &&
+      await ownership.nextOwner(tenantId, roomId) === undefined;
+  }
+
+  /** The former owner remains a member, and does not become owner again when it is enabled. */
+  async #transferRoom(tenantId: string, roomId: string, formerId: string): Promise<void> {
+    await this.#store.write(async (tx) => {
+      // With the stream locked, members and roles do not change until the commit.
+      await tx.reserve(tenantId, roomStream(roomId), 0);
+      const rooms = new RoomStore(tx.db);
+      const room = await rooms.find(tenantId, roomId);
+      if (room === undefined || room.state === "deleted") return;
+      if ((await rooms.member(tenantId, roomId, formerId))?.role !== "owner") return;
+      if ((await new OwnershipStore(tx.db).effectiveOwners(tenantId, roomId)).length > 0) return;
+      const nextId = await lockNextOwner(tx, tenantId, roomId);
+      if (nextId === undefined) return;
+      await rooms.setRole(tenantId, roomId, nextId, "owner");
+      await rooms.setRole(tenantId, roomId, formerId, "member");
+      await tx.emit(
+        ...roleEvents(tenantId, roomId, nextId, "owner", room.member_count),
+        ...roleEvents(tenantId, roomId, formerId, "member", room.member_count),
+      );
+    });
+  }
+}
+
+/**
+ * The next owner, locked so that it stays enabled until the commit: disabling locks the principal's stream, too. If it is
+ * disabled right after, it owns the room by then, and the job of that change transfers it again.
+ */
+async function lockNextOwner(
+  tx: Transaction<RoomTables>,
+  tenantId: string,
+  roomId: string,
+): Promise<string | undefined> {
+  const ownership = new OwnershipStore(tx.db);
+  let lockedId: string | undefined;
+  while (true) {
+    const nextId = await ownership.nextOwner(tenantId, roomId);
+    if (nextId === undefined || nextId === lockedId) return nextId;
+    await tx.reserve(tenantId, principalStream(nextId), 0);
+    lockedId = nextId;
+  }
+}
+
+/** The change of a role, on the streams of the room and of the member; without an actor. */
+function roleEvents(
+  tenantId: string,
+  roomId: string,
+  principalId: string,
+  role: RoomRole,
+  memberCount: number,
+): EventDraft[] {
+  const data = { roomId, principalId, role, memberCount };
+  const event: EventDraft = { tenantId, stream: roomStream(roomId), type: "member.updated", data };
+  return [event, { ...event, stream: principalStream(principalId) }];
+}

@@ -1,0 +1,90 @@
+// The task module.
+import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Notify } from "@/modules/notification/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { taskApi } from "./api.ts";
+import { taskArchive } from "./archive.ts";
+import { TaskClaims } from "./claims.ts";
+import { type ReadMessage, TaskUpdater } from "./updater.ts";
+import { migrations } from "./migrations.ts";
+import { TaskAssignees } from "./assignees.ts";
+import { TaskRelations } from "./relations.ts";
+import { RecurringTasks } from "./recurring_tasks.ts";
+import {
+  ASSIGNEES_MAX,
+  BULK_MAX,
+  DEPTH_MAX,
+  DESCRIPTION_MAX,
+  LABELS_MAX,
+  LEASE_SECONDS,
+  OPEN_MAX,
+  RELATIONS_MAX,
+  TREE_MAX,
+} from "./schema.ts";
+import { TaskSource } from "./searchable.ts";
+import { TaskService } from "./service.ts";
+import { TaskWriter } from "./writer.ts";
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  readMessage: ReadMessage;
+  notify: Notify;
+  /** Absent if search is off. */
+  index: SearchIndex | undefined;
+};
+
+export function taskModule({ store, clock, cursors }: Platform, deps: Deps): Module {
+  const { roomAccess, identity, readMessage, notify, index } = deps;
+  const assignees = new TaskAssignees({ roomAccess, identity });
+  const writer = new TaskWriter({ store, clock, roomAccess, assignees, notify, index });
+  const recurringTasks = new RecurringTasks({ clock, writer, assignees });
+  const updater = new TaskUpdater({ clock, writer, assignees, recurringTasks, readMessage });
+  const tasks = new TaskService({ store, clock, cursors, roomAccess, writer, updater });
+  const search = new TaskSource({ store, clock });
+  return {
+    name: "task",
+    migrations,
+    ...taskApi({
+      tasks,
+      relations: new TaskRelations({ store, clock, writer }),
+      claims: new TaskClaims({ store, clock, writer }),
+    }),
+    notificationKinds: { task_assigned: null, task_due: "reminders" },
+    jobs: [
+      defineJob({
+        kind: "task.purge",
+        payload: z.strictObject({ taskId: z.string() }),
+        run: ({ tenantId, payload }) => tasks.purge(tenantId, payload.taskId),
+      }),
+      defineJob({
+        kind: "task.due",
+        payload: z.strictObject({ taskId: z.string(), dueAt: z.string() }),
+        run: ({ tenantId, payload }) => writer.notifyDue(tenantId, payload.taskId, payload.dueAt),
+      }),
+    ],
+    search,
+    canRead: { task: (actor, ids, db) => tasks.filterReadable(actor, ids, db) },
+    purgeRoom: (tenantId, roomId) => tasks.purgeRoom(tenantId, roomId),
+    capability: () => ({
+      enabled: true,
+      limits: {
+        openPerRoom: OPEN_MAX,
+        depth: DEPTH_MAX,
+        tree: TREE_MAX,
+        assignees: ASSIGNEES_MAX,
+        labels: LABELS_MAX,
+        relations: RELATIONS_MAX,
+        bulk: BULK_MAX,
+        description: DESCRIPTION_MAX,
+        leaseSeconds: LEASE_SECONDS.max,
+      },
+    }),
+    archive: taskArchive({ store, clock, index }),
+  };
+}

@@ -1,0 +1,40 @@
+// Rows by ids that are unique across all tenants, in tables with `tenant_id` and `id`.
+import type { AnyDatabase } from "@/core/migration.ts";
+import { tenantIsUnindexed } from "./sql_filters.ts";
+
+/** Which of these ids other tenants have: those are not free. */
+export async function idsOfOtherTenants(
+  db: AnyDatabase,
+  table: string,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await db.selectFrom(table).select("id").where("tenant_id", "<>", tenantId).where("id", "in", ids)
+    .execute();
+  return new Set(rows.map((row) => row.id));
+}
+
+/** The value of `column`, such as a container, in rows of the tenant by id. */
+export async function readColumnById(
+  db: AnyDatabase,
+  table: string,
+  column: string,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db.selectFrom(table).select(["id", column]).where(tenantIsUnindexed(tenantId))
+    .where("id", "in", ids).execute();
+  return new Map(rows.map((row) => [row.id, row[column]]));
+}
+
+/** Which of these ids rows of the tenant have, deleted ones too. */
+export async function existingIds(
+  db: AnyDatabase,
+  table: string,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  return new Set((await readColumnById(db, table, "tenant_id", tenantId, ids)).keys());
+}

@@ -1,0 +1,29 @@
+// What every module is built on. A factory takes this, and by name the modules and settings that it needs.
+import type { Clock } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { EventFilterOf } from "@/core/event_view.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import type { Module } from "@/core/module.ts";
+import type { Cursors } from "@/core/page.ts";
+import type { WriteBudget } from "@/core/write_budget.ts";
+import type { Blobs } from "./blob.ts";
+import type { Bus } from "./bus.ts";
+import type { Presence } from "./presence.ts";
+import type { Store } from "./store.ts";
+
+export type Platform = {
+  // Each module sees the store through its own tables.
+  // deno-lint-ignore no-explicit-any
+  store: Store<any>;
+  clock: Clock;
+  cursors: Cursors;
+  bus: Bus;
+  presence: Presence;
+  blobs: Blobs;
+  metrics: Metrics;
+  cpu: CpuBudget;
+  writeBudget: WriteBudget;
+  /** All modules. Complete once everything is built, so a factory must not read it. */
+  modules: readonly Module[];
+  eventFilterOf: EventFilterOf;
+};

@@ -1,0 +1,126 @@
+// The upgrade handler of collaborative editing: checks the web origin, the connection limits and the message rate.
+import { Fault } from "@/core/fault.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { TokenBucket } from "@/core/token_bucket.ts";
+import { type OriginRules, type TenantOriginCheck, tenantOriginCheck } from "../shared/origin.ts";
+import { type AcceptedSocket, acceptSocket } from "../shared/accepted_socket.ts";
+import { ConnectionLimiter, type ConnectionSlot } from "../shared/connection_limiter.ts";
+import type { WsLimits } from "../shared/socket_limits.ts";
+import type { MemoryGuard } from "../shared/memory_guard.ts";
+
+/** A fast typist sends 20 frames a second; programs should send fewer, larger ones. */
+const FRAME_RATE = { perSecond: 200, burst: 2000 };
+const BYTE_RATE = { perSecond: 1024 * 1024, burst: 8 * 1024 * 1024 };
+/** The ping of the protocol, which clients reply to with a pong. */
+const PING = new Uint8Array([9]);
+const RETRY_LATER = { retryAfterMs: 5000 };
+const SLOW = { code: 4508, reason: "slow" } as const;
+
+type EditorSession = { receive(data: unknown): void; onSocketClosed(): void };
+type SocketHooks = {
+  onAuthenticated(): void;
+  allowFrame(bytes: number): boolean;
+  /** Whether the tenant allows the web origin. */
+  isOriginAllowed: TenantOriginCheck;
+};
+type SocketLike = Pick<WebSocket, "readyState"> & {
+  send(data: string | ArrayBufferLike | Blob | ArrayBufferView): void;
+  close(code?: number, reason?: string): void;
+};
+
+/** The collaboration server of the document module. */
+type CollaborationHost = {
+  readonly isDraining: boolean;
+  open(socket: SocketLike, request: Request, meta: SocketHooks): Promise<EditorSession>;
+};
+
+type CollaborationUpgradeDeps = OriginRules & {
+  host: CollaborationHost;
+  limits: WsLimits;
+  metrics: Metrics;
+  guard: MemoryGuard;
+};
+
+/** Builds the handler. `ip` is the client's address as seen through trusted proxies. */
+export function createCollaborationUpgrade({ host, limits, metrics, guard, ...rules }: CollaborationUpgradeDeps): (
+  request: Request,
+  ip: string,
+) => Response {
+  const limiter = new ConnectionLimiter(limits);
+  return function upgrade(request, ip) {
+    const isOriginAllowed = tenantOriginCheck(request, rules, metrics);
+    if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
+      throw new Fault("bad_request", "Expected a WebSocket upgrade");
+    }
+    if (host.isDraining) throw new Fault("unavailable", "The gateway is shutting down", RETRY_LATER);
+    if (guard.isShedding) throw new Fault("unavailable", "This node is low on memory", RETRY_LATER);
+    const slot = limiter.acquire(ip);
+    if (typeof slot === "string") {
+      throw new Fault("rate_limited", "Too many connections from this address or on this node", RETRY_LATER);
+    }
+    // The upgrade consumes the request; the host reads its URL and headers.
+    const copy = new Request(request.url, { headers: [...request.headers] });
+    const meta = createEditorMeta(slot, limits, isOriginAllowed ?? (() => true));
+    let wasOpen = false;
+    return acceptSocket(request, {
+      limits,
+      guard,
+      isAuthenticated: () => slot.isAuthenticated,
+      async serve(socket) {
+        wasOpen = true;
+        metrics.connections.inc();
+        metrics.connectionsActive.inc();
+        const bounded = boundOutbox(socket, limits);
+        const session = await host.open(bounded, copy, meta);
+        return {
+          receive: (data) => session.receive(data),
+          probe: () => bounded.send(PING),
+          close: ({ code, reason }) => bounded.close(code, reason),
+          onSocketClosed: () => session.onSocketClosed(),
+        };
+      },
+      onClosed() {
+        if (wasOpen) metrics.connectionsActive.dec();
+        slot.release();
+      },
+    });
+  };
+}
+
+function createEditorMeta(slot: ConnectionSlot, { rate }: WsLimits, isOriginAllowed: TenantOriginCheck): SocketHooks {
+  const now = Date.now();
+  const frames = new TokenBucket(FRAME_RATE, now);
+  const bytes = new TokenBucket(BYTE_RATE, now);
+  return {
+    isOriginAllowed,
+    onAuthenticated: () => slot.onAuthenticated(),
+    allowFrame(size) {
+      const now = Date.now();
+      return rate === undefined || frames.consume(now) && bytes.consume(now, size);
+    },
+  };
+}
+
+/**
+ * The socket with a bounded outbox: a client that reads too slowly is closed, and resumes after a reconnect. One document may
+ * exceed the limit, or a client with a slow connection would reconnect for it forever.
+ */
+function boundOutbox(socket: AcceptedSocket, { outboxMaxBytes }: WsLimits): SocketLike {
+  let large = 0;
+  return {
+    get readyState() {
+      return socket.readyState as WebSocket["readyState"];
+    },
+    send(data) {
+      if (socket.readyState !== WebSocket.OPEN) return;
+      // The type of the host allows more buffers than that of sockets; it sends plain ones.
+      const bytes = data as Uint8Array<ArrayBuffer>;
+      const waiting = socket.bufferedAmount;
+      if (waiting <= outboxMaxBytes) large = 0;
+      else if (waiting + bytes.length > outboxMaxBytes + large) return socket.close(SLOW.code, SLOW.reason);
+      large = Math.max(large, bytes.length);
+      socket.send(bytes);
+    },
+    close: (code, reason) => socket.close(code, reason),
+  };
+}

@@ -1,0 +1,102 @@
+// Limits the sockets per address and per node; closed sockets count until their peer has closed them.
+import type { TenantOriginCheck } from "./origin.ts";
+import { addressLimitKey } from "./client_address.ts";
+import type { WsLimits } from "./socket_limits.ts";
+
+/** Data of a socket known before its first message. */
+export type ConnectionMeta = {
+  ip: string;
+  /** Token of the URL's query; used when the connect command has none. */
+  legacyToken?: string;
+  userAgent?: string;
+  /** Whether a tenant allows the web origin; absent if all tenants do. */
+  isOriginAllowed?: TenantOriginCheck;
+  /** Called once, when the connection has authenticated. */
+  onAuthenticated?(): void;
+};
+
+type Counts = { open: number; unauthenticated: number };
+
+/** `reject`: before the upgrade, where browsers do not see the reason. `close_after_upgrade`: the close code gives the reason. */
+type Rejection = "reject" | "close_after_upgrade";
+
+/** Sockets over a limit that may be open until they are closed with a reason. */
+const REJECTED_MAX = 64;
+
+/** Counts sockets, including those closed by the gateway only: they still use memory. */
+export class ConnectionLimiter {
+  readonly #limits: WsLimits;
+  readonly #addresses = new Map<string, Counts>();
+  #open = 0;
+  #rejected = 0;
+
+  constructor(limits: WsLimits) {
+    this.#limits = limits;
+  }
+
+  /** A slot for a socket from `ip`, or how to reject it. */
+  acquire(ip: string): ConnectionSlot | Rejection {
+    const { unauthenticatedPerAddress, connectionsPerAddress, connectionsPerNode } = this.#limits;
+    const key = addressLimitKey(ip);
+    const counts = this.#addresses.get(key) ?? { open: 0, unauthenticated: 0 };
+    if (counts.unauthenticated >= (unauthenticatedPerAddress ?? Infinity)) return "reject";
+    if (counts.open >= (connectionsPerAddress ?? Infinity) || this.#open >= (connectionsPerNode ?? Infinity)) {
+      return this.#rejected < REJECTED_MAX ? "close_after_upgrade" : "reject";
+    }
+    this.#addresses.set(key, counts);
+    counts.open++;
+    counts.unauthenticated++;
+    this.#open++;
+    return new ConnectionSlot(ip, counts, () => {
+      this.#open--;
+      if (counts.open === 0 && this.#addresses.get(key) === counts) this.#addresses.delete(key);
+    });
+  }
+
+  /** Counts a socket opened only to be closed with a reason; call the result when it has closed. */
+  countRejected(): () => void {
+    this.#rejected++;
+    let isReleased = false;
+    return () => {
+      if (!isReleased) this.#rejected--;
+      isReleased = true;
+    };
+  }
+}
+
+/** One accepted socket, with its data for the hub. */
+export class ConnectionSlot implements ConnectionMeta {
+  readonly ip: string;
+  legacyToken?: string;
+  userAgent?: string;
+  isOriginAllowed?: TenantOriginCheck;
+  readonly #counts: Counts;
+  readonly #onRelease: () => void;
+  #isUnauthenticated = true;
+  #isReleased = false;
+
+  constructor(ip: string, counts: Counts, onRelease: () => void) {
+    this.ip = ip;
+    this.#counts = counts;
+    this.#onRelease = onRelease;
+  }
+
+  get isAuthenticated(): boolean {
+    return !this.#isUnauthenticated;
+  }
+
+  onAuthenticated(): void {
+    if (this.#isUnauthenticated) this.#counts.unauthenticated--;
+    this.#isUnauthenticated = false;
+    delete this.legacyToken;
+  }
+
+  /** The socket has closed; may be called twice. */
+  release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.onAuthenticated();
+    this.#counts.open--;
+    this.#onRelease();
+  }
+}

@@ -1,0 +1,231 @@
+// Bounds the memory of unfinished messages. The runtime limits a frame to 64 MiB, but neither all fragments of a message nor
+// all sockets together (see runtime/memory.ts). So the memory of the process is sampled, and sockets are closed.
+import { MINUTE_MS } from "@/core/clock.ts";
+import { logOf } from "@/core/log.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { memoryOutsideHeap } from "@/runtime/memory.ts";
+
+/** A socket as the guard sees it. */
+export type GuardedSocket = {
+  readonly isAuthenticated: boolean;
+  /** Whether it has received a complete message. */
+  readonly hasReceived: boolean;
+  /** Time of its last complete message, by `performance.now()`. */
+  readonly lastReceivedAt: number;
+  /** Memory of outgoing data, which is outside of the heap too, and bounded elsewhere. */
+  readonly writeBytes: number;
+  /** Requests a message from the peer, which cannot send it in the middle of another one. */
+  probe(): void;
+  /** Closes it and frees its memory in the runtime, whatever the peer does. */
+  shed(): void;
+};
+
+type MemoryGuardOptions = {
+  /** Growth at which unresponsive sockets are closed; unauthenticated ones are closed at an eighth of it. */
+  budgetBytes: number;
+  metrics: Pick<Metrics, "connectionErrors">;
+  /** Bytes outside of the heap, where the runtime buffers incomplete messages. */
+  memory?: () => number;
+  now?: () => number;
+};
+
+/** A period of shedding: from the first socket closed until memory stops growing. */
+type Episode = { peak: number; grewAt: number; closed: number };
+
+const SAMPLE_MS = 25;
+/** Interval of samples while memory grows. */
+const ALERT_SAMPLE_MS = 2;
+/** Growth is counted from the lowest level of the last one to two windows. Slower growth is bounded by deadlines of sockets. */
+const WINDOW_MS = 30_000;
+/** Allowance per accepted socket, so that many new connections are not taken for an attack. Freed memory may not be returned. */
+const SOCKET_BYTES = 32 * 1024;
+/**
+ * Time for a peer to respond to a probe; it shrinks as memory grows. Samples are late while the runtime reads: up to 128 reads
+ * of all sockets between two samples, which may be 128 MiB.
+ */
+const PROBE_TIMEOUT = { ms: 250, samples: 2 };
+/** The share of unresponsive sockets closed each time that memory has grown further. */
+const SHED_BATCH = { part: 8, least: 8 };
+const CALM_MS = 300;
+/** A continuing attack causes many episodes, but few log entries. */
+const WARN_EVERY_MS = MINUTE_MS;
+/**
+ * The part of the budget at which each step starts. It is small for sockets that never sent a complete message: the runtime
+ * may read more than 100 MiB before the next sample.
+ */
+const STEP = { silent: 1 / 32, unauthenticated: 1 / 8, probe: 1 / 2 };
+const NOISE_BYTES = 1024 * 1024;
+const MIB = 1024 * 1024;
+
+const log = logOf("ws");
+
+/** Samples memory while there are sockets. When it grows, closes unauthenticated sockets first, then unresponsive ones. */
+export class MemoryGuard {
+  readonly #options: Required<MemoryGuardOptions>;
+  /** Sockets with the memory use at the time of their acceptance. */
+  readonly #sockets = new Map<GuardedSocket, number>();
+  #accepted = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #lowest = { current: Infinity, previous: Infinity, endsAt: 0 };
+  #probe: { at: number; samples: number; grown: number } | undefined;
+  #episode: Episode | undefined;
+  #warnedAt = -Infinity;
+
+  constructor(options: MemoryGuardOptions) {
+    this.#options = { memory: memoryOutsideHeap, now: () => performance.now(), ...options };
+  }
+
+  /** Whether no further socket should be accepted now. */
+  get isShedding(): boolean {
+    return this.#episode !== undefined;
+  }
+
+  /** Number of sockets, including those whose peer has not closed them yet. */
+  get size(): number {
+    return this.#sockets.size;
+  }
+
+  add(socket: GuardedSocket): void {
+    this.#accepted++;
+    this.#sockets.set(socket, this.#messageBytes());
+    if (this.#timer !== undefined) return;
+    this.#lowest = { current: Infinity, previous: Infinity, endsAt: 0 };
+    this.#schedule(0);
+  }
+
+  delete(socket: GuardedSocket): void {
+    this.#sockets.delete(socket);
+    if (this.#sockets.size > 0 || this.isShedding) return;
+    this.close();
+  }
+
+  /** Growth over the lowest level of the last minute, without outgoing data, in bytes. */
+  grownBytes(): number {
+    return Math.max(0, this.#messageBytes() - this.#floor - this.#writeBytes());
+  }
+
+  /** Samples memory and closes sockets if needed; runs periodically while there are sockets. */
+  sample(): void {
+    const startedAt = performance.now();
+    const { budgetBytes, now } = this.#options;
+    const time = now();
+    const grown = this.#measure(time);
+    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown + this.#floor), grown, time);
+    if (grown > budgetBytes * STEP.probe) this.#probeAll(time);
+    else this.#probe = undefined;
+    if (grown > budgetBytes) this.#shed(this.#unresponsive(grown, time), grown, time);
+    this.#endEpisodeWhenCalm(grown, time);
+    if (this.#sockets.size > 0 || this.isShedding) {
+      // Checking many sockets takes time; this bounds its share.
+      const delayMs = (performance.now() - startedAt) * 20;
+      this.#schedule(Math.max(delayMs, grown > budgetBytes * STEP.silent ? ALERT_SAMPLE_MS : SAMPLE_MS));
+    } else this.close();
+  }
+
+  /** Stops sampling until the next socket is added. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  get #floor(): number {
+    return Math.min(this.#lowest.current, this.#lowest.previous);
+  }
+
+  #schedule(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.sample(), delayMs);
+    Deno.unrefTimer(this.#timer);
+  }
+
+  /** Memory of messages, without the allowance of accepted sockets. */
+  #messageBytes(): number {
+    return this.#options.memory() - SOCKET_BYTES * this.#accepted;
+  }
+
+  #measure(time: number): number {
+    const bytes = this.#messageBytes();
+    if (time >= this.#lowest.endsAt) {
+      this.#lowest = { previous: this.#lowest.current, current: bytes, endsAt: time + WINDOW_MS };
+    }
+    this.#lowest.current = Math.min(this.#lowest.current, bytes);
+    const grown = bytes - this.#floor;
+    return grown > this.#options.budgetBytes * STEP.silent ? grown - this.#writeBytes() : grown;
+  }
+
+  #writeBytes(): number {
+    let sum = 0;
+    for (const { writeBytes } of this.#sockets.keys()) sum += writeBytes;
+    return sum;
+  }
+
+  #probeAll(time: number): void {
+    if (this.#probe !== undefined) {
+      this.#probe.samples++;
+      return;
+    }
+    this.#probe = { at: time, samples: 0, grown: 0 };
+    for (const socket of this.#sockets.keys()) socket.probe();
+  }
+
+  /** Unauthenticated sockets since whose acceptance memory has grown too far. */
+  #unauthenticatedSuspects(bytes: number): GuardedSocket[] {
+    const { budgetBytes } = this.#options;
+    return [...this.#sockets].filter(([{ isAuthenticated, hasReceived }, before]) =>
+      !isAuthenticated && bytes - before > budgetBytes * (hasReceived ? STEP.unauthenticated : STEP.silent)
+    ).map(([socket]) => socket);
+  }
+
+  /** A share of the sockets that did not respond in time; newest first, since older ones have been harmless for longer. */
+  #unresponsive(grown: number, time: number): GuardedSocket[] {
+    const probe = this.#probe;
+    const timeoutMs = PROBE_TIMEOUT.ms * this.#options.budgetBytes / grown;
+    if (probe === undefined || time - probe.at < timeoutMs || probe.samples < PROBE_TIMEOUT.samples) return [];
+    if (grown < probe.grown + NOISE_BYTES) {
+      probe.grown = Math.min(probe.grown, grown);
+      return [];
+    }
+    const silent = [...this.#sockets.keys()].filter(({ lastReceivedAt }) => lastReceivedAt < probe.at);
+    if (silent.length === 0) this.#probe = undefined;
+    else probe.grown = grown;
+    // A map is in insertion order.
+    return silent.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(silent.length / SHED_BATCH.part)));
+  }
+
+  #shed(sockets: readonly GuardedSocket[], grown: number, time: number): void {
+    if (sockets.length === 0) return;
+    if (this.#episode === undefined) {
+      this.#episode = { peak: grown, grewAt: time, closed: 0 };
+      const level = time - this.#warnedAt < WARN_EVERY_MS ? "debug" : "warn";
+      if (level === "warn") this.#warnedAt = time;
+      log[level]("unfinished inbound messages use too much memory: closing sockets and rejecting new ones", {
+        grownMib: Math.round(grown / MIB),
+        sockets: this.#sockets.size,
+        closing: sockets.length,
+      });
+    }
+    this.#episode.closed += sockets.length;
+    this.#options.metrics.connectionErrors.inc({ type: "memory" }, sockets.length);
+    for (const socket of sockets) {
+      this.#sockets.delete(socket);
+      socket.shed();
+    }
+  }
+
+  /** Ends the episode once memory has stopped growing; the remaining growth becomes the new floor. */
+  #endEpisodeWhenCalm(grown: number, time: number): void {
+    const episode = this.#episode;
+    if (episode === undefined) return;
+    if (grown > episode.peak + NOISE_BYTES) Object.assign(episode, { peak: grown, grewAt: time });
+    if (time - episode.grewAt < CALM_MS) return;
+    this.#episode = undefined;
+    if (grown > this.#options.budgetBytes * STEP.silent) {
+      const bytes = this.#messageBytes();
+      this.#lowest = { current: bytes, previous: bytes, endsAt: time + WINDOW_MS };
+    }
+    log.debug("memory use of inbound messages is back to normal", {
+      closed: episode.closed,
+      peakMib: Math.round(episode.peak / MIB),
+    });
+  }
+}

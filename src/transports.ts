@@ -1,0 +1,207 @@
+// How callers reach the modules: HTTP, `/ws` and live editing, over one dispatch.
+import manifest from "../deno.json" with { type: "json" };
+import type { IdempotencyStore } from "@/adapters/idempotency_store.ts";
+import type { Config } from "@/config.ts";
+import { withTimeout } from "@/core/clock.ts";
+import { createDispatch } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Operation, Rate } from "@/core/operation.ts";
+import type { Limits } from "@/limits.ts";
+import type { NamedModules } from "@/modules.ts";
+import { collaborationRoute } from "@/modules/document/mod.ts";
+import { principalChanged } from "@/modules/identity/mod.ts";
+import { originsChanged } from "@/modules/tenant/mod.ts";
+import { type Bus, CONTROL_TOPIC } from "@/ports/bus.ts";
+import type { Limiter } from "@/ports/limiter.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { hstsOf } from "@/transport/http/https.ts";
+import { isLocalOrigin, RefusedOrigins } from "@/transport/shared/origin.ts";
+import type { Readiness } from "@/transport/http/probe.ts";
+import { createHttpHandler } from "@/transport/http/server.ts";
+import { asyncapiRoute } from "@/transport/ws/asyncapi.ts";
+import { eventsPageRoute } from "@/transport/ws/events_page.ts";
+import { createCollaborationUpgrade } from "@/transport/collaboration/server.ts";
+import { Hub } from "@/transport/ws/hub.ts";
+import { MemoryGuard } from "@/transport/shared/memory_guard.ts";
+import { createWebSocketUpgrade, webSocketRoute } from "@/transport/ws/server.ts";
+
+const READINESS_TIMEOUT_MS = 3000;
+
+/** What the composition root needs of the transports. Once `probes.isLeaving` is set, readiness fails. */
+export type Transports = {
+  http: (request: Request, peer: string) => Response | Promise<Response>;
+  hub: Hub;
+  memoryGuard: MemoryGuard;
+  probes: { isLeaving: boolean };
+};
+type TransportDeps = NamedModules & {
+  platform: Platform & { limiter: Limiter };
+  operations: ReadonlyMap<string, Operation>;
+  idempotency: IdempotencyStore;
+};
+
+/** Connects the transports; what they open is closed with the stack. */
+export async function createTransports(
+  config: Config,
+  limits: Limits,
+  { platform, operations, idempotency, tenant, identity, document }: TransportDeps,
+  stack: AsyncDisposableStack,
+): Promise<Transports> {
+  const { settings } = config;
+  const isProduction = settings.SVC_ENV === "production";
+  const { store, bus, presence, clock, metrics, cpu, writeBudget, limiter, modules } = platform;
+  const { authenticator } = identity;
+  const consumeRate = async (key: string, rate: Rate): Promise<void> => {
+    const result = await limiter.consume(key, rate);
+    if (!result.isAllowed) {
+      throw new Fault("rate_limited", "Rate limit of this operation exceeded for this principal and its agents", {
+        limit: result,
+      });
+    }
+  };
+  const dispatch = createDispatch({
+    metrics,
+    consumeRate: limits.isEnabled ? consumeRate : undefined,
+    writeRate: limits.writes,
+    serviceFactor: limits.serviceFactor,
+    writeBudget,
+    cpu,
+  });
+  const hub = new Hub({
+    bus,
+    log: store.log,
+    presence,
+    metrics,
+    clock,
+    channels: modules.flatMap((module) => module.channels ?? []),
+    operations,
+    dispatch,
+    eventFilterOf: platform.eventFilterOf,
+    limits: limits.ws,
+    version: manifest.version,
+    authenticate: (token) => authenticator.authenticate(token),
+    revalidate: (actor) => authenticator.revalidate(actor),
+    connectData: async (actor) => ({
+      principal: await identity.identity.read(actor, "me"),
+      tenant: await tenant.tenants.read(actor.tenantId),
+      limits: limits.publicLimits,
+      version: manifest.version,
+    }),
+  });
+  stack.defer(() => hub.drain());
+  metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
+  await subscribeToSignals(bus, hub, { tenant, identity });
+
+  // The gateway's own pages are allowed whatever tenants list; behind a proxy the Host header may not show the public origin.
+  const own = settings.SVC_PUBLIC_URL === undefined ? [] : [new URL(settings.SVC_PUBLIC_URL).origin];
+  const allowed = [...settings.SVC_CORS_ALLOW_ORIGINS, ...own];
+  const isLocalOriginAllowed = settings.SVC_ENV === "development";
+  const isOriginAllowed = (origin: string): boolean =>
+    allowed.includes("*") || allowed.includes(origin) || isLocalOriginAllowed && isLocalOrigin(origin);
+  const refusedOrigins = new RefusedOrigins(() => clock.now());
+  const memoryGuard = new MemoryGuard({ budgetBytes: limits.socketMemoryBytes, metrics });
+  stack.defer(() => memoryGuard.close());
+  metrics.onScrape(metrics.memoryGrowth, (gauge) => gauge.set(memoryGuard.grownBytes()));
+  const origins = { isOriginAllowed, tenantOrigins: tenant.origins, refusedOrigins };
+  const upgrade = createWebSocketUpgrade({
+    ...origins,
+    hub,
+    limits: limits.ws,
+    metrics,
+    guard: memoryGuard,
+    acceptsLegacyToken: settings.SVC_LEGACY_QUERY_TOKEN,
+  });
+  const syncUpgrade = createCollaborationUpgrade({
+    ...origins,
+    host: document.collaboration,
+    limits: limits.ws,
+    metrics,
+    guard: memoryGuard,
+  });
+
+  const probes = { isLeaving: false };
+  async function ready(): Promise<Readiness> {
+    const [database, canary, ...own] = await Promise.all([
+      isHealthy(store.checkHealth()),
+      isHealthy(hub.probeBus()),
+      ...modules.flatMap((module) => Object.entries(module.readiness ?? {})).map(async ([name, check]) =>
+        [name, await isHealthy(Promise.try(check))] as const
+      ),
+    ]);
+    const checks = { store: database, migrations: true, bus: bus.isHealthy, canary, ...Object.fromEntries(own) };
+    return {
+      isReady: Object.values(checks).every(Boolean) && !probes.isLeaving,
+      checks: { ...checks, draining: probes.isLeaving },
+    };
+  }
+  const asyncDocument = { modules, version: manifest.version, limits: limits.ws };
+  const http = createHttpHandler({
+    operations: [...operations.values()],
+    tags: Object.assign({}, ...modules.map((module) => module.tags)),
+    routes: [
+      ...modules.flatMap((module) => module.routes ?? []),
+      webSocketRoute(upgrade),
+      collaborationRoute(syncUpgrade),
+      asyncapiRoute(asyncDocument),
+      eventsPageRoute(asyncDocument),
+    ],
+    dispatch,
+    authenticate: async (token) => await authenticator.authenticate(token),
+    runOnce: idempotency.runOnce,
+    metrics,
+    limits: limits.isEnabled
+      ? {
+        consumeRate: (key, rate) => limiter.consume(key, rate),
+        requests: limits.requests,
+        writes: limits.writes,
+        unauthenticated: limits.unauthenticated,
+        serviceFactor: limits.serviceFactor,
+      }
+      : undefined,
+    checkReadiness: ready,
+    version: manifest.version,
+    corsOrigins: allowed,
+    isLocalOriginAllowed,
+    tenantOrigins: tenant.origins,
+    refusedOrigins,
+    https: {
+      redirectTo: settings.SVC_HTTPS_REDIRECT_ENABLED ? settings.SVC_PUBLIC_URL : undefined,
+      hsts: hstsOf(settings.SVC_HSTS_ENABLED, isProduction),
+      isAlwaysHttps: settings.SVC_PUBLIC_URL?.startsWith("https:") === true,
+    },
+    trustedProxies: settings.SVC_TRUSTED_PROXIES,
+    metricsToken: config.metricsToken,
+    isMetricsClosed: config.metricsToken === undefined && (isProduction || settings.SVC_METRICS_PORT !== undefined),
+    bodyMaxBytes: settings.SVC_LIMIT_BODY_BYTES,
+    cpu,
+  });
+  return { http, hub, memoryGuard, probes };
+}
+
+/** Applies changes of rights and origins made on any node; after an outage of the bus they are read again. */
+async function subscribeToSignals(bus: Bus, hub: Hub, { tenant, identity }: Pick<NamedModules, "tenant" | "identity">) {
+  const { origins } = tenant;
+  const { authenticator } = identity;
+  await bus.subscribe(CONTROL_TOPIC, (message) => {
+    if (message.kind !== "signal") return;
+    const { signal } = message;
+    const { tenantId, id } = signal;
+    if (originsChanged.matches(signal)) void origins.reload().then(() => hub.revalidateOrigins(tenantId));
+    if (!principalChanged.matches(signal)) return;
+    authenticator.invalidate(tenantId, id);
+    hub.revalidatePrincipal(tenantId, id);
+  });
+  const { onRecovered } = bus;
+  bus.onRecovered = () => {
+    onRecovered();
+    authenticator.invalidateAll();
+    void origins.reload();
+  };
+  await origins.reload();
+}
+
+/** A check that takes too long counts as failed, so that the response is not delayed. */
+async function isHealthy(check: Promise<unknown>): Promise<boolean> {
+  // The readiness response names the failed check; its adapter logs the cause.
+  return await withTimeout(check.then(() => true, () => false), READINESS_TIMEOUT_MS) ?? false;
+}

@@ -1,0 +1,94 @@
+// Which nodes are gone, as PostgreSQL knows it, and when their jobs are taken over.
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { z } from "@zod/zod";
+import { JobRunner } from "@/adapters/job_runner.ts";
+import { JobTakeover } from "@/adapters/job_takeover.ts";
+import { type AnyStore, openStore } from "@/adapters/open.ts";
+import { PostgresNode } from "@/adapters/postgres_node.ts";
+import { defineJob } from "@/core/job.ts";
+import { Metrics } from "@/core/metrics.ts";
+import { testOnPostgres } from "../engines.ts";
+import { TestClock } from "../harness.ts";
+import { until } from "../wait.ts";
+import { openMigratedStore } from "./store_backends.ts";
+
+Deno.test("a node's jobs are taken over when it was gone for two seconds, not when it came back", async () => {
+  const clock = new TestClock();
+  const store = await openMigratedStore("sqlite::memory:", clock);
+  const gate = Promise.withResolvers<void>();
+  const seen: number[] = [];
+  const kind = defineJob({
+    kind: "count",
+    payload: z.strictObject({}),
+    run({ attempt }) {
+      seen.push(attempt);
+      return attempt === 1 ? gate.promise : Promise.resolve();
+    },
+  });
+  const deps = { store, clock, kinds: [kind] };
+  const killed = new JobRunner({ ...deps, node: { id: "7" } }, { stopTimeoutMs: 0 });
+  killed.start();
+  await store.write((tx) => tx.enqueue({ tenantId: "acme", kind: "count", payload: {} }));
+  killed.wake();
+  await until(() => seen.length === 1);
+  const other = new JobRunner({ ...deps, node: { id: "8" } });
+  other.start();
+  const [asked, gone]: [string[][], Set<string>] = [[], new Set(["7"])];
+  let elapsed = 0;
+  const metrics = new Metrics();
+  const takeover = new JobTakeover({
+    store,
+    clock,
+    node: {
+      id: "8",
+      findStopped(ids) {
+        asked.push([...ids]);
+        return Promise.resolve(ids.filter((id) => gone.has(id)));
+      },
+    },
+    onReassigned: () => other.wake(),
+    metrics,
+  }, () => elapsed);
+  const look = async (ms: number): Promise<void> => {
+    elapsed += ms;
+    await takeover.check();
+    await other.whenIdle();
+  };
+  await look(0);
+  await look(1999);
+  gone.clear();
+  await look(1);
+  gone.add("7");
+  await look(1);
+  await look(1999);
+  assert.deepEqual(seen, [1]);
+  await look(1);
+  assert.deepEqual(seen, [1, 2]);
+  await look(1);
+  assert.deepEqual(asked, Array(6).fill(["7"]), "nobody is asked for where no job runs");
+  assert.equal((await metrics.jobsTakenOver.get()).values[0]?.value, 1);
+  gate.resolve();
+  for (const runner of [killed, other]) await runner.stop();
+  await store.close();
+});
+
+testOnPostgres(
+  "a node is there while its session lasts, and takes its lock again when that ends",
+  async (environment) => {
+    const url = environment.SVC_DATABASE_URL ?? "";
+    await using stack = new AsyncDisposableStack();
+    const store: AnyStore = stack.adopt(await openStore(url, new TestClock()), (opened) => opened.close());
+    const [one, two] = [new PostgresNode(url, store.db), new PostgresNode(url, store.db)];
+    await Promise.all([one.acquire(), two.acquire()]);
+    stack.defer(() => two.close());
+    assert.deepEqual(await two.findStopped([one.id, two.id]), []);
+    // What a server's restart, or a proxy that cuts connections, does to a session.
+    await sql`select pg_terminate_backend(pid) from pg_locks
+    where locktype = 'advisory' and classid = 5170322 and objid = ${Number(one.id)}`.execute(store.db);
+    await until(async () => (await two.findStopped([one.id])).length === 0, "it holds its lock again");
+    await one.close();
+    await until(async () => (await two.findStopped([one.id])).length === 1, "it is gone");
+    assert.deepEqual(await two.findStopped([one.id, two.id]), [one.id]);
+  },
+);

@@ -1,0 +1,242 @@
+// Time on the thread: charged to whoever it is spent for, and shared while others are served.
+import assert from "node:assert/strict";
+import { setImmediate } from "node:timers";
+import {
+  beginCharge,
+  type CpuAccount,
+  CpuBudget,
+  createYielder,
+  currentAccount,
+  measureCpu,
+  nextSlice,
+} from "@/core/cpu_budget.ts";
+import { Fault } from "@/core/fault.ts";
+
+const actorOf = (principalId: string, ownerId: string | null = null) => ({
+  tenantId: "default",
+  principalId,
+  ownerId,
+  kind: ownerId === null ? "human" as const : "agent" as const,
+});
+
+/** A budget of a tenth of the time, whose time stands still. */
+function budgetOf(serviceFactor = 1): { budget: CpuBudget; time: { now: number } } {
+  const time = { now: 1000 };
+  return { budget: new CpuBudget({ percent: 10, serviceFactor, now: () => time.now }), time };
+}
+
+Deno.test("work that keeps the thread busy lets others have a turn now and then, and light work does not", async () => {
+  let others = 0;
+  const rest = createYielder();
+  for (let step = 0; step < 5; step++) {
+    setImmediate(() => others++);
+    const until = performance.now() + 12;
+    while (performance.now() < until);
+    assert.equal(await rest(), true);
+    assert.equal(others, step + 1);
+  }
+  assert.equal(await createYielder()(), false);
+});
+
+Deno.test("an agent is on its owner's account, and others are not", () => {
+  const { budget } = budgetOf();
+  assert.equal(budget.accountOf(actorOf("bot", "alice")), budget.accountOf(actorOf("alice")));
+  assert.notEqual(budget.accountOf(actorOf("bob")), budget.accountOf(actorOf("alice")));
+  assert.notEqual(budget.accountOf({ ...actorOf("alice"), tenantId: "other" }), budget.accountOf(actorOf("alice")));
+});
+
+/** Whether a call may go on at once; it ends at once as well. */
+function runsImmediately(account: CpuAccount, now: number): boolean {
+  const waited = account.beginCall(now);
+  if (waited === undefined) account.endCall();
+  else waited.then(() => account.endCall(), () => {});
+  return waited === undefined;
+}
+
+/** Lets ticks pass, so that whoever waits looks again. */
+async function ticks(count = 5): Promise<void> {
+  for (let n = 0; n < count; n++) await new Promise((resolve) => setImmediate(() => resolve(undefined)));
+}
+
+Deno.test("who has used up the share waits while others are served, until it is made up for", async () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  assert.ok(runsImmediately(bob, time.now));
+  assert.ok(runsImmediately(alice, time.now));
+  alice.consume(480);
+  assert.ok(runsImmediately(alice, time.now));
+  alice.consume(22);
+  // 2 ms too much, of which a tenth comes back each millisecond.
+  assert.equal(alice.waitMs, 21);
+  let isDone = false;
+  const waited = alice.beginCall(time.now)?.then(() => isDone = true);
+  await ticks();
+  assert.equal(isDone, false);
+  assert.ok(runsImmediately(bob, time.now));
+  time.now += 21;
+  await waited;
+  alice.endCall();
+});
+
+Deno.test("calls under way count before it is known what they take", async () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  assert.ok(runsImmediately(bob, time.now));
+  let count = 0;
+  let waited: Promise<void> | undefined;
+  while (count < 1000 && (waited = alice.beginCall(time.now)) === undefined) count++;
+  assert.equal(count, 50);
+  assert.ok(runsImmediately(bob, time.now));
+  // One that ends lets the next one begin.
+  alice.endCall();
+  await waited;
+});
+
+Deno.test("few calls wait, and none for long: others are refused and told when to come back", async () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  assert.ok(runsImmediately(bob, time.now));
+  alice.consume(600);
+  const calls = Array.from({ length: 15 }, () => Promise.resolve(alice.beginCall(time.now)));
+  const refused = await Promise.allSettled(calls.slice(10));
+  for (const one of refused) {
+    assert.ok(one.status === "rejected" && one.reason instanceof Fault);
+    assert.equal(one.reason.code, "rate_limited");
+    assert.match(one.reason.message, /share of the server's CPU time/);
+    assert.equal(one.reason.retryAfterMs, 1001);
+  }
+  // Once it is alone nobody waits any more.
+  time.now += 10_000;
+  for (const call of calls.slice(0, 10)) await call;
+  for (let n = 0; n < 10; n++) alice.endCall();
+  runsImmediately(bob, time.now);
+  alice.consume(1100);
+  await assert.rejects(Promise.resolve(alice.beginCall(time.now)), Fault);
+});
+
+Deno.test("who is alone takes all the time there is, and owes nothing when others come", () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  for (let n = 0; n < 100; n++) {
+    assert.ok(runsImmediately(alice, time.now));
+    alice.consume(400);
+    time.now += 400;
+  }
+  assert.ok(runsImmediately(bob, time.now));
+  assert.ok(alice.waitMs < 10);
+});
+
+Deno.test("debts end: whoever took very long at once is served again after some time", () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  runsImmediately(alice, time.now);
+  runsImmediately(bob, time.now);
+  alice.consume(600_000);
+  assert.equal(alice.waitMs, 40_001);
+  assert.throws(() => alice.assertAvailable(), Fault);
+  assert.ok(alice.isOverdrawn());
+});
+
+Deno.test("a socket may owe some time before it is closed", () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  runsImmediately(bob, time.now);
+  alice.consume(3900);
+  assert.equal(alice.isOverdrawn(), false);
+  alice.consume(100);
+  assert.equal(alice.isOverdrawn(), true);
+  // Until all of it is made up for.
+  time.now += 20_000;
+  runsImmediately(bob, time.now);
+  assert.equal(alice.isOverdrawn(), true);
+  time.now += 15_001;
+  runsImmediately(bob, time.now);
+  assert.equal(alice.isOverdrawn(), false);
+});
+
+Deno.test("a job waits for its start, but not for ever", async () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  runsImmediately(bob, time.now);
+  alice.consume(5000);
+  let isDone = false;
+  const waited = alice.waitForJobSlice().then(() => isDone = true);
+  await ticks();
+  assert.equal(isDone, false);
+  time.now += 2001;
+  runsImmediately(bob, time.now);
+  await waited;
+});
+
+Deno.test("a service has a multiple of a person's share, half of the time at most", () => {
+  const shareOf = (factor: number): number => {
+    const { budget, time } = budgetOf(factor);
+    const service = budget.accountOf({ ...actorOf("sync"), kind: "service" });
+    runsImmediately(budget.accountOf(actorOf("bob")), time.now);
+    service.consume(600);
+    return Math.round(100 / (service.waitMs - 1) * 100);
+  };
+  assert.equal(shareOf(1), 10);
+  assert.equal(shareOf(3), 30);
+  assert.equal(shareOf(20), 50);
+});
+
+Deno.test("without a limit nobody waits", () => {
+  const time = { now: 0 };
+  const budget = new CpuBudget({ percent: undefined, now: () => time.now });
+  const alice = budget.accountOf(actorOf("alice"));
+  runsImmediately(budget.accountOf(actorOf("bob")), 0);
+  alice.consume(1e9);
+  assert.ok(runsImmediately(alice, 0));
+  assert.equal(alice.waitMs, 0);
+});
+
+Deno.test("what runs for somebody is charged to them, once, however deep it is measured", async () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  runsImmediately(bob, time.now);
+  assert.equal(currentAccount(), undefined);
+  await alice.run(async () => {
+    await nextSlice();
+    assert.equal(currentAccount(), alice);
+    measureCpu(() => measureCpu(() => time.now += 150));
+    assert.equal(alice.waitMs, 0);
+    runsImmediately(bob, time.now);
+    const end = beginCharge();
+    alice.consume(700);
+    const before = alice.consumedMs;
+    end();
+    assert.equal(alice.consumedMs, before);
+  });
+  assert.ok(alice.waitMs > 0);
+  assert.equal(bob.waitMs, 0);
+});
+
+Deno.test("of all that one principal does at once one slice runs a tick, and those of others beside it", async () => {
+  const { budget } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  const ran: string[] = [];
+  let ticks = 0;
+  let isDone = false;
+  const count = (): void => {
+    ticks++;
+    ran.push("|");
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  const slices = (name: string, of: typeof alice, n: number) =>
+    of.run(() => Promise.all(Array.from({ length: n }, () => nextSlice().then(() => ran.push(name)))));
+  await Promise.all([slices("a", alice, 20), slices("b", bob, 3)]);
+  isDone = true;
+  assert.ok(ticks >= 19);
+  const perTick = ran.join("").split("|");
+  assert.ok(perTick.every((tick) => (tick.match(/a/g) ?? []).length <= 1 && (tick.match(/b/g) ?? []).length <= 1));
+});
+
+Deno.test("a principal with too much waiting for a slice is told to come back", async () => {
+  const { budget } = budgetOf();
+  const alice = budget.accountOf(actorOf("alice"));
+  const results = await Promise.allSettled(Array.from({ length: 250 }, () => alice.waitForSlice()));
+  const refused = results.filter(({ status }) => status === "rejected");
+  assert.equal(refused.length, 50);
+});

@@ -1,0 +1,18 @@
+// A worker for tests: it answers what it is told to, how often it was asked, what it may do, or never.
+import { serveWorker } from "@/core/worker.ts";
+
+let requestCount = 0;
+
+const handlers = {
+  answer: () => "answered",
+  count: () => ++requestCount,
+  permissions: () =>
+    (["read", "write", "net", "env", "run", "sys", "ffi"] as const)
+      .filter((name) => Deno.permissions.querySync({ name }).state === "granted"),
+  work: () => {
+    for (const startedAt = performance.now(); performance.now() - startedAt < 100;) Math.sqrt(requestCount);
+  },
+  wait: () => new Promise(() => {}),
+};
+
+serveWorker((order: keyof typeof handlers) => handlers[order]());

@@ -1,0 +1,63 @@
+// What something costs, on machines that differ and are busy with other tests: work of this thread, never time that passes.
+import process from "node:process";
+import { nextTick } from "@/core/clock.ts";
+
+const REFERENCE_STEPS = 60_000;
+/** So much work is told exactly, in steps of 10 ms. */
+const SAMPLE_MIN_MS = 100;
+
+/** What this thread has worked so far, in ms, in steps of 10: what others do meanwhile counts for nothing. */
+export function cpuTimeMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+/** The work of so many steps of a calendar here and now, in ms; more than a gateway spends on any one rule. */
+export function measureReferenceMs(): Promise<number> {
+  return measureCpuMs(() => {
+    let date = Temporal.ZonedDateTime.from("2026-03-02T09:00[UTC]");
+    for (let step = 0; step < REFERENCE_STEPS; step++) date = date.add({ days: 1 });
+  });
+}
+
+/** The work of one run, in ms: of so many that it is told exactly, but no more than `runsMax`. */
+export async function measureCpuMs(run: () => unknown, runsMax = 1000): Promise<number> {
+  const startedAt = cpuTimeMs();
+  let [runs, ms] = [0, 0];
+  while (runs < runsMax && ms < SAMPLE_MIN_MS) {
+    await run();
+    runs++;
+    ms = cpuTimeMs() - startedAt;
+  }
+  return ms / runs;
+}
+
+/** The work of the cheapest of so many runs, in ms: the others may have had garbage to collect, or colder caches. */
+export async function measureMinCpuMs(run: () => unknown, runs: number): Promise<number> {
+  let least = Infinity;
+  for (let done = 0; done < runs; done++) least = Math.min(least, await measureCpuMs(run, 1));
+  return least;
+}
+
+/** The most work without a turn for anything else while `work` was done, as a share of all of it. */
+export async function measureLongestStall(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = cpuTimeMs();
+  let [last, longest, isOver] = [startedAt, 0, false];
+  const watching = (async () => {
+    while (!isOver) {
+      await nextTick();
+      longest = Math.max(longest, cpuTimeMs() - last);
+      last = cpuTimeMs();
+    }
+  })();
+  await work();
+  isOver = true;
+  await watching;
+  return longest / Math.max(SAMPLE_MIN_MS, cpuTimeMs() - startedAt);
+}
+
+/** The time from now on, for reports: as text, since no test bounds it. */
+export function startStopwatch(): () => string {
+  const startedAt = performance.now();
+  return () => `${Math.round(performance.now() - startedAt)} ms`;
+}

@@ -1,0 +1,225 @@
+// Live editing under failures: processes are killed while clients type, and clients change nodes. Two real editors and a REST
+// client converge to one text, which contains every acknowledged edit exactly once.
+import assert from "node:assert/strict";
+import { hasRedisServer, startRedis } from "../conformance/redis_server.ts";
+import { Editor } from "../modules/document_editor.ts";
+import { createTemporaryDatabase } from "../temporary_database.ts";
+import { postgresUrl, slowTest } from "../tier.ts";
+import { pause, until } from "../wait.ts";
+import { freePort, GatewayProcess, openTarget, Target, uniqueName } from "./target.ts";
+
+const PATH = "/v1/collaboration/documents";
+const KILLS = 3;
+
+const syncUrl = (target: Target): string => `${target.baseUrl.replace(/^http/, "ws")}${PATH}/sync`;
+
+async function openDocument(target: Target) {
+  const subs = [uniqueName("ada"), uniqueName("bob"), uniqueName("robot")];
+  const tokens = await Promise.all(subs.map((sub) => target.token({ sub })));
+  for (const token of tokens) await target.call(token, "GET", "/v1/collaboration/me");
+  const [ada = "", bob = "", robot = ""] = tokens;
+  const room = await target.call(ada, "POST", "/v1/rooms", { name: "Live", memberIds: subs.slice(1) });
+  const { id } = await target.call(ada, "POST", PATH, { roomId: room.id, title: "Live", text: "" });
+  return { id: id as string, roomId: room.id as string, ada, bob, robot, bobId: subs[1] ?? "" };
+}
+
+/** Types words until stopped; each must be in the text exactly once. */
+async function typeText(
+  editor: Editor,
+  name: string,
+  isOn: () => boolean,
+  words: string[],
+  pauseMs = 4,
+): Promise<void> {
+  for (let count = 0; isOn(); count++) {
+    const word = `<${name}${count}>`;
+    editor.insert(count % 2 === 0 ? editor.text.length : 0, word);
+    words.push(word);
+    await pause(pauseMs);
+  }
+}
+
+/** Appends words over REST; only those with a response are certain. */
+async function append(
+  target: () => Target,
+  token: string,
+  id: string,
+  isOn: () => boolean,
+  words: string[],
+): Promise<Set<string>> {
+  const answered = new Set<string>();
+  for (let count = 0; isOn(); count++) {
+    const word = `<r${count}>`;
+    words.push(word);
+    const edits = [{ op: "append", text: word }];
+    try {
+      await target().call(token, "PATCH", `${PATH}/${id}/content`, { baseRevision: 1, onStale: "rebase", edits });
+      answered.add(word);
+    } catch {
+      await pause(20);
+    }
+  }
+  return answered;
+}
+
+function countOf(text: string, word: string): number {
+  return text.split(word).length - 1;
+}
+
+slowTest("kill -9 while two editors and a REST client edit loses and duplicates nothing", async () => {
+  await using target = await openTarget({ isOwn: true });
+  const { id, ada, bob, robot } = await openDocument(target);
+  const editors = [ada, bob].map((token) => new Editor({ url: syncUrl(target), document: id, token }));
+  const [left, right] = editors;
+  assert.ok(left && right);
+  await until(() => editors.every((editor) => editor.provider.isSynced), "both are in sync");
+  let isOn = true;
+  const typed: string[][] = [[], []];
+  const appended: string[] = [];
+  const typing = editors.map((editor, at) => typeText(editor, "ab"[at] ?? "", () => isOn, typed[at] ?? []));
+  const appending = append(() => target, robot, id, () => isOn, appended);
+  for (let kill = 0; kill < KILLS; kill++) {
+    await pause(400);
+    await target.process?.stop("SIGKILL");
+    await target.process?.start();
+    await until(() => editors.every((editor) => editor.provider.isSynced), "both are back", 20_000);
+  }
+  await pause(200);
+  isOn = false;
+  await Promise.all(typing);
+  const answered = await appending;
+  await until(() => editors.every((editor) => editor.isSaved), "all is saved", 20_000);
+  const { text } = await target.call(ada, "GET", `${PATH}/${id}/content`);
+  await until(() => editors.every((editor) => editor.text === text), "all show the text of the store");
+  for (const word of typed.flat()) assert.equal(countOf(text, word), 1, word);
+  for (const word of appended) {
+    const count = countOf(text, word);
+    assert.ok(answered.has(word) ? count === 1 : count <= 1, `${word}: ${count} times`);
+  }
+  assert.ok(answered.size > 10 && (typed[0]?.length ?? 0) > 50, "there was something to lose");
+  for (const editor of editors) editor.close();
+});
+
+slowTest("acknowledged edits survive a kill -9, even if their editor never reconnects", async () => {
+  await using target = await openTarget({ isOwn: true });
+  const { id, ada } = await openDocument(target);
+  for (let round = 0; round < 3; round++) {
+    const editor = new Editor({ url: syncUrl(target), document: id, token: ada });
+    await until(() => editor.provider.isSynced, "in sync");
+    let saved = editor.text;
+    let isOn = true;
+    // Slow enough that all updates are acknowledged from time to time, even on a busy machine.
+    const typing = typeText(editor, `${"xyz"[round]}`, () => isOn, [], 20);
+    const watching = (async () => {
+      while (isOn) {
+        if (editor.isSaved) saved = editor.text;
+        await pause(0);
+      }
+    })();
+    const words = (): string[] => saved.match(/<\w+>/g) ?? [];
+    const before = words().length;
+    await pause(300);
+    await until(() => words().length > before + 10, "something was saved", 20_000);
+    await target.process?.stop("SIGKILL");
+    isOn = false;
+    await Promise.all([typing, watching]);
+    editor.close();
+    await target.process?.start();
+    const { text } = await target.call(ada, "GET", `${PATH}/${id}/content`);
+    for (const word of words()) assert.equal(countOf(text, word), 1, word);
+  }
+});
+
+Deno.test({
+  name: "editors on two nodes, one of which is killed, converge to one text with every edit once",
+  ignore: postgresUrl === undefined || !hasRedisServer,
+  async fn() {
+    const database = await createTemporaryDatabase(postgresUrl ?? "");
+    {
+      await using redis = await startRedis();
+      const environment = {
+        SVC_DATABASE_URL: database.url,
+        SVC_REDIS_URL: redis.url,
+        SVC_RATE_LIMIT: "off",
+      };
+      const secret = crypto.randomUUID() + crypto.randomUUID();
+      const processes = [freePort(), freePort()].map((port) => new GatewayProcess(port, secret, environment));
+      // One after the other: the first creates the tables.
+      for (const process of processes) await process.start();
+      const [one, two] = processes.map((process) => new Target(process.url, secret, process));
+      assert.ok(one && two);
+      await using _one = one;
+      await using _two = two;
+
+      const { id, ada, bob, robot, roomId, bobId } = await openDocument(one);
+      let left = new Editor({ url: syncUrl(one), document: id, token: ada });
+      const right = new Editor({ url: syncUrl(two), document: id, token: bob });
+      await until(() => left.provider.isSynced && right.provider.isSynced, "both are in sync");
+      left.provider.setAwarenessField("user", { name: "Ada" });
+      right.provider.setAwarenessField("user", { name: "Bob" });
+      await until(
+        () => left.awarenessNames.join() === "Ada,Bob" && right.awarenessNames.join() === "Ada,Bob",
+        "both see both",
+      );
+      let isOn = true;
+      const typed: string[][] = [[], [], []];
+      const appended: string[] = [];
+      let turn = 0;
+      const appending = append(() => turn++ % 2 === 0 ? one : two, robot, id, () => isOn, appended);
+      let isLeftOn = true;
+      const typingLeft = typeText(left, "a", () => isLeftOn, typed[0] ?? []);
+      const typingRight = typeText(right, "b", () => isOn, typed[1] ?? []);
+      await pause(600);
+      await one.process?.stop("SIGKILL");
+      isLeftOn = false;
+      await typingLeft;
+      // Ada continues with her copy on the other node.
+      const { doc } = left;
+      left.close();
+      left = new Editor({ url: syncUrl(two), document: id, token: ada, doc });
+      isLeftOn = true;
+      const typingAgain = typeText(left, "c", () => isLeftOn, typed[2] ?? []);
+      await pause(300);
+      await one.process?.start();
+      await pause(300);
+      isOn = false;
+      isLeftOn = false;
+      await Promise.all([typingAgain, typingRight]);
+      const answered = await appending;
+      await until(() => left.isSaved && right.isSaved, "all is saved", 20_000);
+      const texts = await Promise.all(
+        [one, two].map(async (target) => (await target.call(ada, "GET", `${PATH}/${id}/content`)).text as string),
+      );
+      const [text = ""] = texts;
+      assert.equal(texts[1], text);
+      await until(() => left.text === text && right.text === text, "all show the text of the store");
+      for (const word of typed.flat()) assert.equal(countOf(text, word), 1, word);
+      for (const word of appended) {
+        const count = countOf(text, word);
+        assert.ok(answered.has(word) ? count === 1 : count <= 1, `${word}: ${count} times`);
+      }
+
+      // Without Redis, edits of another node still arrive by polling the log, and access is revoked across nodes.
+      await redis.stop();
+      await one.call(ada, "PATCH", `${PATH}/${id}/content`, {
+        baseRevision: 1,
+        onStale: "rebase",
+        edits: [{ op: "append", text: "<without redis>" }],
+      });
+      await until(() => right.text.endsWith("<without redis>"), "it arrives without Redis");
+      await redis.start();
+      await until(
+        async () =>
+          (await fetch(`${two.baseUrl}/v1/collaboration/ready`).then((response) =>
+            response.body?.cancel().then(() => response.ok)
+          )) ?? false,
+        "Redis is back",
+      );
+      await one.call(ada, "DELETE", `/v1/rooms/${roomId}/members/${bobId}`);
+      await until(() => right.authFailures.length > 0, "Bob is cut off on the other node");
+      left.close();
+      right.close();
+    }
+    await database.drop();
+  },
+});

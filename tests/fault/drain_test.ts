@@ -1,0 +1,77 @@
+// An orderly stop: readiness first, everything served for a while longer, and then the same end for every client.
+import assert from "node:assert/strict";
+import { WebSocket } from "npm:ws@8.23.0";
+import { openTarget } from "../e2e/target.ts";
+import { eventually, pause } from "../wait.ts";
+
+const CLIENTS = 80;
+const READY = "/v1/collaboration/ready";
+
+Deno.test("after SIGTERM readiness is red while clients still come, and then every one of them is told", async () => {
+  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "2" } });
+  const { process, baseUrl } = target;
+  assert.ok(process);
+  const token = await target.token({ sub: "ann" });
+  const room = await target.call(token, "POST", "/v1/rooms", { name: "drain" });
+  const busy = async (client: Client): Promise<void> => {
+    while (client.closed === undefined) {
+      client.send({ rpc: { method: "room.get", data: { roomId: room.id } } });
+      await pause(5);
+    }
+  };
+  const clients = await Promise.all(Array.from({ length: CLIENTS }, () => Client.open(target.wsUrl, token)));
+  const working = clients.filter((_, at) => at % 2 === 0).map(busy);
+
+  Deno.kill(process.pid, "SIGTERM");
+  await eventually(async () => {
+    const response = await fetch(`${baseUrl}${READY}`);
+    const { checks } = await response.json();
+    assert.deepEqual([response.status, checks.draining], [503, true]);
+  });
+  const late = await Client.open(target.wsUrl, token);
+  assert.equal((await target.call(token, "GET", `/v1/rooms/${room.id}`)).id, room.id);
+  assert.ok(clients.every(({ closed }) => closed === undefined), "nobody was sent away yet");
+
+  assert.equal((await process.waitForExit())?.code, 0);
+  await Promise.all(working);
+  await eventually(() => assert.ok([...clients, late].every(({ closed }) => closed !== undefined)));
+  for (const { closed } of [...clients, late]) assert.equal(closed, "3001 shutdown");
+  await assert.rejects(fetch(`${baseUrl}${READY}`));
+});
+
+Deno.test("a second SIGTERM ends the window at once", async () => {
+  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "300" } });
+  const { process } = target;
+  assert.ok(process);
+  Deno.kill(process.pid, "SIGTERM");
+  await eventually(() => assert.match(process.log, /"stopping"/));
+  await pause(400); // One that follows sooner is taken for the echo of the first.
+  Deno.kill(process.pid, "SIGTERM");
+  assert.equal((await process.waitForExit())?.code, 143);
+});
+
+/** A client without the reconnecting of an SDK. */
+class Client {
+  closed: string | undefined;
+  readonly #socket: WebSocket;
+  #id = 0;
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.on("close", (code: number, reason: Uint8Array) => {
+      this.closed = `${code} ${new TextDecoder().decode(reason)}`;
+    });
+  }
+
+  static async open(url: string, token: string): Promise<Client> {
+    const client = new Client(new WebSocket(url));
+    await new Promise((resolve) => client.#socket.once("open", resolve));
+    client.send({ connect: { token } });
+    await new Promise((resolve) => client.#socket.once("message", resolve));
+    return client;
+  }
+
+  send(command: Record<string, unknown>): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify({ id: ++this.#id, ...command }));
+  }
+}

@@ -1,0 +1,215 @@
+// A node that dies in the middle of a job leaves it to be done again: here all that a gateway does later is cut off after each
+// of its commits in turn, and after the last, and there must come of it what comes of doing it once.
+import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { sql } from "kysely";
+import * as Y from "yjs";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { upload } from "../modules/file_harness.ts";
+import { createCallers, createRoom, ok, sendMessage } from "../modules/fixtures.ts";
+import { until } from "../wait.ts";
+
+const API = "/v1/collaboration";
+const MINUTE_MS = 60_000;
+const DAY_MS = 1440 * MINUTE_MS;
+/** Nothing comes of these without a media server. */
+const MEDIA_KINDS = ["meeting.record", "meeting.sfu"];
+
+Deno.test("every job that is cut off anywhere and done again does what it does once", async () => {
+  const kinds = new Set<string>();
+  const once = await runMonths((run) => run());
+  const again = await runMonths(async (run, kind, cuts) => {
+    kinds.add(kind);
+    for (let commits = 1, isCut = true; isCut; commits++) {
+      const cut = { left: commits };
+      await cuts.run(cut, run).catch((thrown) => assert.equal(cut.left, 0, thrown));
+      isCut = cut.left === 0;
+    }
+    await run();
+  });
+  assert.deepEqual(again.outcome, once.outcome);
+  // What never came up shows nothing.
+  for (const type of ["calendar.event.reminder", "meeting.ended", "message.expired", "notification.removed"]) {
+    assert.ok(JSON.stringify(once.outcome).includes(type), type);
+  }
+  assert.deepEqual(again.kinds.filter((kind) => !kinds.has(kind) && !MEDIA_KINDS.includes(kind)), []);
+});
+
+/** Commits until the one after which what runs is cut off. */
+type Cuts = AsyncLocalStorage<{ left: number }>;
+type RunStrategy = (run: () => Promise<void>, kind: string, cuts: Cuts) => Promise<void>;
+
+/** What is there after months of a gateway that does its jobs in this way: rows by table, and what was told on the way. */
+async function runMonths(way: RunStrategy): Promise<{ outcome: unknown; kinds: string[] }> {
+  await using gateway = await openGateway();
+  const { modules, store } = gateway.app;
+  const cuts: Cuts = new AsyncLocalStorage();
+  const write = store.write.bind(store);
+  store.write = async (work) => {
+    const cut = store.isInTransaction ? undefined : cuts.getStore();
+    const result = await write(work);
+    if (cut !== undefined && --cut.left === 0) throw new Error("killed");
+    return result;
+  };
+  const told: Record<string, number> = {};
+  const { onCommit } = store;
+  store.onCommit = (committed) => {
+    for (const { stream, type } of committed.events) {
+      const name = `${type} on ${stream.slice(0, stream.indexOf(":"))}`;
+      told[name] = (told[name] ?? 0) + 1;
+    }
+    onCommit(committed);
+  };
+  const jobs = modules.flatMap((module) => module.jobs ?? []);
+  for (const job of jobs) {
+    const { run } = job;
+    job.run = (call) => way(() => run(call), job.kind, cuts);
+  }
+  await createJobs(gateway);
+  const tables = await sql<{ name: string }>`select name from sqlite_master where type = 'table'`.execute(store.db);
+  const rows: Record<string, number> = {};
+  for (const { name } of tables.rows) {
+    const counted = await sql<{ n: number }>`select count(*) as n from ${sql.table(name)}`.execute(store.db);
+    // Where the search index keeps things is its own affair.
+    if (!name.includes("search")) rows[name] = counted.rows[0]?.n ?? 0;
+  }
+  return { outcome: { rows, told }, kinds: jobs.map((job) => job.kind) };
+}
+
+/** Something to do for every kind of job. */
+async function createJobs(gateway: Harness): Promise<void> {
+  const { clock } = gateway;
+  const later = (ms: number): string => new Date(clock.now() + ms).toISOString();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  const mentions = { principalIds: ["bob"], room: false };
+  await sendMessage(alice, roomId, "to bob", { mentions });
+  const regretted = await sendMessage(alice, roomId, "to bob, by mistake", { mentions });
+  await sendMessage(alice, roomId, "soon", { sendAt: later(MINUTE_MS), mentions });
+  const task = { roomId, title: "Due", dueAt: later(DAY_MS), assigneeIds: ["bob"] };
+  ok(await alice.post(`${API}/tasks`, task));
+  const dropped = ok(await alice.post(`${API}/tasks`, { roomId, title: "Dropped" }));
+  ok(await alice.delete(`${API}/tasks/${dropped.id}`));
+  const start = { dateTime: "2026-03-01T18:30:00", timeZone: "UTC" };
+  const event = { roomId, title: "Review", start, rrule: "FREQ=DAILY", reminders: [{ minutesBefore: 45 }] };
+  ok(await alice.post(`${API}/calendar/events`, { ...event, attendees: [{ principalId: "bob" }] }));
+  ok(await alice.post(`${API}/calendar/import`, { roomId, text: ICS }));
+  ok(await alice.post(`${API}/meetings`, { roomId }));
+  const { id: directId } = ok(await alice.post("/v1/rooms", { kind: "direct", memberIds: ["bob"] }));
+  ok(await alice.post(`${API}/meetings`, { roomId: directId }));
+  await createDocuments(gateway, alice, roomId);
+  ok(await bob.patch(`${API}/me`, { displayName: "Bobby" }));
+  const { id: tokenId, token } = ok(await bob.post(`${API}/tokens`, { name: "feeds", scopes: ["*"] }));
+  ok(await gateway.withToken(token).post(`${API}/calendar/feeds`, { name: "Ends with its token" }));
+  ok(await bob.delete(`${API}/tokens/${tokenId}`));
+  const files = [];
+  for (const name of ["shown.txt", "loose.txt", "dropped.txt"]) {
+    files.push(ok(await upload(gateway, alice, { name }, name)).id);
+  }
+  await sendMessage(alice, roomId, "see", { fileIds: [files[0]] });
+  ok(await alice.delete(`${API}/files/${files[2]}`));
+  const brief = await createRoom(alice, ["bob"], { retentionDays: 1 });
+  for (let count = 0; count < 3; count++) await sendMessage(alice, brief, "not for long", { mentions });
+  const doomed = await createRoom(alice, ["bob"]);
+  await sendMessage(alice, doomed, "gone soon", { mentions });
+  ok(await alice.delete(`/v1/rooms/${doomed}`));
+  await gateway.runJobs();
+  ok(await alice.delete(`/v1/messages/${regretted.id}`));
+  const admin = await gateway.as("admin", { role: "admin" });
+  ok(await admin.post(`${API}/search/reindex`, {}));
+  const { id: exportId } = ok(await alice.post(`${API}/exports`, { kind: "room", roomId }));
+  await gateway.runJobs();
+  assert.equal(ok(await alice.get(`${API}/exports/${exportId}`)).state, "done");
+  const owner = await gateway.as("owner", { role: "owner" });
+  const { id: importId } = ok(await owner.post(`${API}/imports`, { kind: "gateway" }));
+  const archive = await gateway.app.fetch(
+    new Request(`http://gateway.test${API}/exports/${exportId}/content`, { headers: bearer(alice) }),
+    "127.0.0.1",
+  );
+  const request = { method: "PUT", headers: bearer(owner), body: await archive.bytes() };
+  ok(await gateway.send(new Request(`http://gateway.test${API}/imports/${importId}/content`, request)));
+  await gateway.runJobs();
+  // An owner who is disabled is followed by somebody else.
+  ok(await owner.delete(`${API}/principals/alice`));
+  for (let hour = 0; hour < 24; hour += 6) {
+    clock.advance(6 * 60 * MINUTE_MS);
+    await gateway.runJobs();
+  }
+  for (let day = 0; day < 3; day++) {
+    clock.advance(20 * DAY_MS);
+    await gateway.app.runMaintenance();
+    await gateway.runJobs();
+  }
+}
+
+/** One that is edited as an editor does, and one that is deleted. */
+async function createDocuments(gateway: Harness, alice: Caller, roomId: string): Promise<void> {
+  const { id } = ok(await alice.post(`${API}/documents`, { roomId, title: "Live" }));
+  const doc = new Y.Doc();
+  doc.getText("content").insert(0, "written elsewhere");
+  const request = {
+    method: "POST",
+    headers: bearer(alice),
+    body: Y.encodeStateAsUpdate(doc) as Uint8Array<ArrayBuffer>,
+  };
+  ok(await gateway.send(new Request(`http://gateway.test${API}/documents/${id}/yjs`, request)));
+  const dropped = ok(await alice.post(`${API}/documents`, { roomId, title: "Dropped", text: "x" }));
+  ok(await alice.delete(`${API}/documents/${dropped.id}`));
+  // More than is indexed at once.
+  ok(await alice.post(`${API}/documents`, { roomId, title: "Long", text: "some words ".repeat(4000) }));
+}
+
+function bearer(who: Caller): Record<string, string> {
+  return { authorization: `Bearer ${who.token}` };
+}
+
+const ICS = [
+  "BEGIN:VCALENDAR",
+  "VERSION:2.0",
+  "BEGIN:VEVENT",
+  "UID:twice",
+  "DTSTAMP:20260101T000000Z",
+  "DTSTART:20260302T090000Z",
+  "SUMMARY:Brought in",
+  "END:VEVENT",
+  "END:VCALENDAR",
+  "",
+].join("\r\n");
+
+Deno.test("a message that is deleted while a job tells of it leaves nothing told, also when that job is cut off", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const roomId = await createRoom(alice, ["bob"]);
+  await gateway.runJobs();
+  const { modules, store, jobs } = gateway.app;
+  const notices = async (): Promise<string[]> =>
+    ok(await bob.get(`${API}/notifications?roomId=${roomId}&kinds=mention`)).items;
+  const telling = new AsyncLocalStorage<true>();
+  const job = modules.flatMap((module) => module.jobs ?? []).find(({ kind }) => kind === "message.notify");
+  assert.ok(job);
+  const { run } = job;
+  job.run = (call) => telling.run(true, () => run(call));
+  const write = store.write.bind(store);
+  let messageId = "";
+  store.write = async (work) => {
+    if (store.isInTransaction || telling.getStore() === undefined) return await write(work);
+    store.write = write;
+    job.run = run;
+    // It was read before, and is told of after what had been told was taken back.
+    await telling.exit(async () => {
+      ok(await alice.delete(`/v1/messages/${messageId}`));
+      await until(async () => {
+        const { waiting, running } = await jobs.counts();
+        return waiting === 0 && running === 1;
+      });
+    });
+    await write(work);
+    throw new Error("killed");
+  };
+  messageId = (await sendMessage(alice, roomId, "to bob", { mentions: { principalIds: ["bob"], room: false } })).id;
+  await until(async () => (await notices()).length === 1);
+  await gateway.runJobs();
+  gateway.clock.advance(MINUTE_MS);
+  await gateway.runJobs();
+  assert.deepEqual(await notices(), []);
+});

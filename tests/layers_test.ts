@@ -1,0 +1,102 @@
+// The rules of our own that lint has.
+import assert from "node:assert/strict";
+import plugin, { findImportViolation } from "./layers.ts";
+import { plainLanguageRule } from "./wording.ts";
+
+Deno.test("a test that bounds time that passes is reported, one that bounds work or waits is not", () => {
+  const reports = (source: string, name = "some_test.ts") =>
+    Deno.lint.runPlugin(plugin, name, source).map(({ id }) => id);
+  const bounded = [
+    "const at = performance.now(); run(); assert.ok(performance.now() - at < 5000);",
+    "const at = performance.now(); run(); const ms = performance.now() - at; assert.ok(ms < SOON_MS, `${ms}`);",
+    "let longest = 0; longest = Math.max(longest, performance.now() - last); assert.ok(longest <= 80);",
+    "const [took, cpu] = [performance.now() - at, 1]; assert.ok(took < MAX_MS);",
+    "const gone = Date.now() - closedAt; assert.ok(gone <= 3000);",
+  ];
+  for (const source of bounded) assert.deepEqual(reports(source), ["layers/no-elapsed-time-assertion"], source);
+  const fine = [
+    "const at = workedMs(); run(); assert.ok(workedMs() - at < 5000);",
+    "const took = stopwatch(); run(); print(took());",
+    "const times = []; times.push(performance.now() - at); assert.ok(medianOf(times) < 3 * medianOf(others));",
+    "await until(() => isHere); assert.ok(count < 5);",
+  ];
+  for (const source of fine) assert.deepEqual(reports(source), [], source);
+  assert.deepEqual(reports(bounded[0] ?? "", "bench.ts"), []);
+});
+
+Deno.test("what works around the runtime imports nothing of ours, and ports import nothing of it", () => {
+  const fault = (from: string, to: string) => findImportViolation(`/app/src/${from}`, to);
+  assert.equal(fault("runtime/memory.ts", "@/core/log.ts"), "runtime may not import core");
+  assert.equal(fault("ports/bus.ts", "@/runtime/memory.ts"), "ports may not import runtime");
+  for (const from of ["core/worker.ts", "adapters/kept.ts", "modules/file/serve.ts", "transport/ws/accept.ts"]) {
+    assert.equal(fault(from, "@/runtime/memory.ts"), undefined);
+  }
+});
+
+Deno.test("SQL is in stores, migrations, ports and adapters only", () => {
+  const fault = (from: string) => findImportViolation(`/app/src/${from}`, "kysely");
+  for (
+    const from of [
+      "modules/room/store.ts",
+      "modules/room/access_store.ts",
+      "modules/room/migrations.ts",
+      "core/migration.ts",
+      "ports/list.ts",
+    ]
+  ) {
+    assert.equal(fault(from), undefined, from);
+  }
+  for (const from of ["modules/room/service.ts", "core/page.ts", "transport/ws/hub.ts"]) {
+    assert.match(fault(from) ?? "", /^SQL lives in /, from);
+  }
+});
+
+Deno.test("a failure that is dropped without a word is reported, one that is handled or explained is not", () => {
+  const reports = (source: string, name = "/app/src/core/some.ts") =>
+    Deno.lint.runPlugin(plugin, name, source).map(({ id }) => id);
+  const silent = [
+    "try { await save(); } catch {}",
+    "try { parse(); } catch {}",
+    "try { return await read(); } catch { return undefined; }",
+    "async function f() { await save().catch(() => {}); }",
+    "void save().catch(() => undefined);",
+    "save().then(done, () => false);",
+  ];
+  for (const source of silent) assert.deepEqual(reports(source), ["layers/no-silent-catch"], source);
+  const fine = [
+    "try { await save(); } catch (cause) { log.warn(String(cause)); }",
+    "try { return parse(); } catch { return undefined; }",
+    "try { await save(); } catch { return; } // A later one saves as well.",
+    "// A later one saves as well.\nvoid save().catch(() => {});",
+    "void save().catch(() => this.hasFailed = true);",
+    "void save().catch((cause) => log.warn(String(cause)));",
+  ];
+  for (const source of fine) assert.deepEqual(reports(source), [], source);
+  assert.deepEqual(reports(silent[0] ?? "", "/app/tests/some_test.ts"), []);
+});
+
+Deno.test("words of a private language are refused in texts and comments, not in queries and code, and in names if requested", () => {
+  const reports = (source: string, name = "/app/src/some.ts") =>
+    Deno.lint.runPlugin(plugin, name, source).map(({ id, message }) => `${id}: ${message}`);
+  const refused = 'layers/plain-language: "told" is dialect; write: publish, notify, log or return';
+  for (
+    const source of [
+      'log.warn("a client was told");',
+      "throw new Fault(code, `the ${name} was told`);",
+      'const text = "some " + "of it was told";',
+    ]
+  ) assert.deepEqual(reports(source), [refused], source);
+  for (
+    const source of [
+      'const told = "told"; throw new Error(`the ${told} file`);',
+      "sql`select told from event`;",
+      "// Nobody waits. `told` is a name.\nrun();",
+    ]
+  ) assert.deepEqual(reports(source), [], source);
+  assert.deepEqual(reports("// It was told.\nrun();"), [refused]);
+  assert.deepEqual(reports('log.warn("it was told");', "/app/tests/some.ts"), []);
+  assert.deepEqual(reports('log.warning("failed");'), ["layers/plain-language: one name a level: log.warn"]);
+  const wide: Deno.lint.Plugin = { name: "wide", rules: { words: plainLanguageRule(["comment", "name"]) } };
+  const found = Deno.lint.runPlugin(wide, "/app/src/some.ts", "// It was told.\nrunAsTold();");
+  assert.deepEqual(found.map(({ id }) => id), ["wide/words", "wide/words"]);
+});

@@ -1,0 +1,187 @@
+// What a request makes the gateway write is a few times what it says, and a little for each thing it changes and each person
+// who is told: however large what it touches is already.
+import assert from "node:assert/strict";
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import { isReadOnly } from "@/core/operation.ts";
+import { type Harness, openGateway } from "../harness.ts";
+import { requestFor } from "../operation_request.ts";
+import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+
+/** Bytes written for each byte of a request: its row, an event, an earlier version, an answer that is kept, the search index. */
+const PER_BYTE = 8;
+/** Bytes written for each thing that is changed, and for each person who is told of it. */
+const PER_RESOURCE = 4000;
+
+/** An answer that is kept. */
+const STORED_RESPONSE_BYTES = 65_536;
+/**
+ * Operations that touch nothing long, or write it as it was sent. Of what the text of a document is written with, see the
+ * budget of bytes: each revision is kept whole.
+ */
+const SMALL: ReadonlySet<string> = new Set([
+  "tenant.update",
+  "me.update",
+  "principal.create",
+  "principal.update",
+  "principal.disable",
+  "token.create",
+  "token.revoke",
+  "session.end",
+  "notification.update",
+  "notification.read_all",
+  "ban.remove",
+  "file.delete",
+  "reaction.remove",
+  "read.put",
+  "unread.read_all",
+  "scheduled_message.cancel",
+  "message.delete",
+  "search.reindex",
+  "task.release",
+  "event.delete",
+  "event.rsvp",
+  "feed.create",
+  "feed.delete",
+  "import.create",
+  "meeting.start",
+  "meeting.end",
+  "meeting.heartbeat",
+  "meeting.leave",
+  "meeting.update_participant",
+  "meeting.remove_participant",
+  "meeting.record",
+  "meeting.stop_recording",
+  "meeting.consent",
+  "meeting.transcribe",
+  "document.import",
+  "document.delete",
+  "document.restore",
+  "document.unshare",
+  "document.write",
+  "document.edit",
+  "document.revert",
+  "comment.delete",
+  "transfer_import.create",
+  "transfer_import.cancel",
+  "transfer_export.create",
+]);
+
+const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);
+const metadata = { note: "m".repeat(7000) };
+
+type Input = Record<string, unknown>;
+/** An operation, how many things it changes and people it tells, and what it is asked. */
+type Step = { operation: string; resources: number; input: Input };
+
+/** Bytes of all values of all rows, those of the search index included. */
+async function storedBytes({ app }: Harness): Promise<number> {
+  const db = app.store.db as unknown as Kysely<unknown>;
+  const tables = await sql<{ name: string }>`select name from sqlite_master where type = 'table'
+    and sql not like 'create virtual%' and name not like 'sqlite_%'`.execute(db);
+  let bytes = 0;
+  for (const { name } of tables.rows) {
+    const columns = await sql<{ name: string }>`select name from pragma_table_info(${name})`.execute(db);
+    const lengths = columns.rows.map((column): RawBuilder<number> =>
+      sql`coalesce(length(cast(${sql.ref(column.name)} as blob)), 0)`
+    );
+    const sum = await sql<{ bytes: number | null }>`select sum(${sql.join(lengths, sql` + `)}) as bytes
+      from ${sql.table(name)}`.execute(db);
+    bytes += Number(sum.rows[0]?.bytes ?? 0);
+  }
+  return bytes;
+}
+
+Deno.test("every writing operation writes a few times what it is sent, whatever it touches", async () => {
+  await using gateway = await openGateway();
+  const names = Array.from({ length: 30 }, (_, n) => `member${n}`);
+  const { alice } = await createCallers(gateway, "alice");
+  await createCallers(gateway, "bob", ...names);
+  const roomId = await createRoom(alice, ["bob", ...names], { description: large("room").slice(0, 4000), metadata });
+  const TASKS = "/v1/collaboration/tasks";
+  const DOCUMENTS = "/v1/collaboration/documents";
+  const taskIds: string[] = [];
+  for (let n = 0; n < 20; n++) {
+    taskIds.push(ok(await alice.post(TASKS, { roomId, title: `${n}`, description: large("task"), metadata })).id);
+  }
+  const [taskId = "", otherId = ""] = taskIds;
+  const message = await sendMessage(alice, roomId, large("message"), { metadata });
+  const attendees = names.map((principalId) => ({ principalId }));
+  const when = { start: { dateTime: "2026-03-02T09:00:00", timeZone: "UTC" }, durationMinutes: 30 };
+  const event = ok(
+    await alice.post("/v1/collaboration/calendar/events", {
+      roomId,
+      title: "All",
+      description: large("event"),
+      attendees,
+      ...when,
+    }),
+  );
+  const document = ok(await alice.post(DOCUMENTS, { title: "Own", metadata }));
+  for (const name of names.slice(0, 10)) {
+    ok(await alice.put(`${DOCUMENTS}/${document.id}/access/${name}`, { role: "editor" }));
+  }
+  const comment = ok(
+    await alice.post(`${DOCUMENTS}/${document.id}/comments`, { text: large("comment").slice(0, 4000) }),
+  );
+  const meeting = ok(await alice.post("/v1/collaboration/meetings", { roomId, title: "Now" }));
+
+  const steps: Step[] = [
+    { operation: "task.bulk", resources: 20, input: { ids: taskIds, patch: { priority: "high" } } },
+    { operation: "task.create", resources: 1, input: { roomId, title: "new", description: large("new") } },
+    { operation: "task.update", resources: 1, input: { id: taskId, title: "small" } },
+    { operation: "task.update", resources: 20, input: { id: taskId, assigneeIds: names.slice(0, 10) } },
+    { operation: "task.relate", resources: 2, input: { id: taskId, kind: "blocks", otherId } },
+    { operation: "task.unrelate", resources: 2, input: { id: taskId, kind: "blocks", otherId } },
+    { operation: "task.claim", resources: 1, input: { id: taskId } },
+    { operation: "task.delete", resources: 1, input: { id: otherId } },
+    { operation: "task.restore", resources: 1, input: { id: otherId } },
+    { operation: "message.send", resources: 1, input: { roomId, text: large("sent") } },
+    { operation: "message.update", resources: 1, input: { id: message.id, metadata: { small: 1 } } },
+    { operation: "message.update", resources: 1, input: { id: message.id, text: large("edited") } },
+    { operation: "reaction.add", resources: 1, input: { id: message.id, key: "👍" } },
+    { operation: "pin.add", resources: 1, input: { id: message.id } },
+    { operation: "pin.remove", resources: 1, input: { id: message.id } },
+    { operation: "room.update", resources: 1, input: { id: roomId, name: "Renamed" } },
+    { operation: "room_settings.update", resources: 1, input: { id: roomId, level: "mentions" } },
+    { operation: "member.put", resources: 2, input: { id: roomId, principalId: "bob", role: "moderator" } },
+    { operation: "member.remove", resources: 2, input: { id: roomId, principalId: "bob" } },
+    { operation: "room.create", resources: 2 * 30, input: { name: "Other", memberIds: names, metadata } },
+    {
+      operation: "event.create",
+      resources: 2 * 30,
+      input: { title: "Big", description: large("x"), attendees, ...when },
+    },
+    { operation: "event.update", resources: 32, input: { id: event.id, title: "Moved" } },
+    { operation: "document.create", resources: 1, input: { title: "D", roomId, text: large("text") } },
+    { operation: "document.update", resources: 11, input: { id: document.id, title: "Renamed" } },
+    { operation: "document.share", resources: 12, input: { id: document.id, principalId: "member11", role: "reader" } },
+    { operation: "comment.create", resources: 13, input: { id: document.id, text: large("c").slice(0, 4000) } },
+    { operation: "comment.update", resources: 13, input: { id: document.id, commentId: comment.id, resolved: true } },
+    { operation: "meeting.join", resources: 1, input: { id: meeting.id, deviceId: "one" } },
+    { operation: "meeting.update", resources: 1, input: { id: meeting.id, title: "Later" } },
+    { operation: "room.delete", resources: 32, input: { id: roomId } },
+    { operation: "room.restore", resources: 32, input: { id: roomId } },
+  ];
+  const found: string[] = [];
+  for (const { operation, resources, input } of steps) {
+    // The second time some have nothing left to do, which is to cost as little.
+    for (const key of [undefined, crypto.randomUUID()]) {
+      const known = gateway.app.operations.get(operation);
+      assert.ok(known, operation);
+      const { path, body } = requestFor(known, input);
+      const before = await storedBytes(gateway);
+      const headers = key === undefined ? {} : { "idempotency-key": key };
+      const answer = await alice.call(known.http.method, path, body, headers);
+      const written = await storedBytes(gateway) - before;
+      if (key === undefined) ok(answer);
+      const request = path.length + JSON.stringify(body ?? {}).length;
+      const most = PER_BYTE * request + PER_RESOURCE * resources + (key === undefined ? 0 : STORED_RESPONSE_BYTES);
+      if (written > most) found.push(`${operation}: ${request} bytes had ${written} written, at most ${most}`);
+    }
+  }
+  assert.deepEqual(found, []);
+
+  const looked = new Set([...steps.map(({ operation }) => operation), ...SMALL]);
+  const writing = [...gateway.app.operations.values()].filter((one) => !isReadOnly(one)).map(({ name }) => name);
+  assert.deepEqual(writing.filter((name) => !looked.has(name)), [], "is what these touch long?");
+});

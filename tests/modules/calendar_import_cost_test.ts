@@ -1,0 +1,46 @@
+// What an import of a large calendar may cost other callers.
+// Runs alone: it measures the work of its thread.
+import assert from "node:assert/strict";
+import { SqlStore } from "@/adapters/sql_store.ts";
+import { parseIcs } from "@/modules/calendar/ics_file.ts";
+import { measureLongestStall } from "../cpu_time.ts";
+import { testOnEngines } from "../engines.ts";
+import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
+
+/** The maximum of a file. */
+const EVENTS = 2000;
+
+function seriesFile(count: number, more: readonly string[] = []): string {
+  const events = Array.from({ length: count }, (_, n) => [
+    ...["BEGIN:VEVENT", `UID:series-${n}`, `DTSTART:20260101T${`${n % 24}`.padStart(2, "0")}0000Z`],
+    ...["RRULE:FREQ=DAILY", `SUMMARY:Series ${n}`, ...more, "END:VEVENT"],
+  ]);
+  return ["BEGIN:VCALENDAR", "VERSION:2.0", ...events.flat(), "END:VCALENDAR"].join("\r\n");
+}
+
+Deno.test("splitting a file yields to other requests, whatever its lines are", async () => {
+  const files = [seriesFile(EVENTS, Array(40).fill("X:y")), `${seriesFile(EVENTS)}${"\n".repeat(900_000)}`];
+  for (const text of files) {
+    const share = await measureLongestStall(async () => {
+      for (let run = 0; run < 5; run++) assert.equal((await parseIcs(text)).events.length, EVENTS);
+    });
+    assert.ok(share < 0.4, String(share));
+  }
+});
+
+testOnEngines("events of a file share commits", async (environment) => {
+  await using fixture = await openCalendarFixture(environment);
+  const { roomId, gateway } = fixture;
+  const text = seriesFile(400);
+  const { body: { id } } = expectStatus(await fixture.alice.post(`${CALENDAR}/import`, { roomId, text }), 202);
+  const before = commitsOf(gateway.app.store);
+  await gateway.runJobs();
+  const commits = commitsOf(gateway.app.store) - before;
+  assert.equal(expectStatus(await fixture.alice.get(`${CALENDAR}/import/${id}`)).body.report.created, 400);
+  assert.ok(commits < 60, `${commits} commits`);
+});
+
+function commitsOf(store: unknown): number {
+  assert.ok(store instanceof SqlStore);
+  return store.commits.batches;
+}

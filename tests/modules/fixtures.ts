@@ -1,0 +1,59 @@
+// A team in a room, for tests of what people do with each other.
+import assert from "node:assert/strict";
+import type { ApiResponse, Caller, Harness } from "../harness.ts";
+
+/** Callers by name; each has called once, so that it exists. */
+export async function createCallers<Name extends string>(
+  gateway: Harness,
+  ...names: Name[]
+): Promise<Record<Name, Caller>> {
+  const entries = await Promise.all(names.map(async (name) => {
+    const caller = await gateway.as(name);
+    ok(await caller.get("/v1/collaboration/me"));
+    return [name, caller] as const;
+  }));
+  return Object.fromEntries(entries) as Record<Name, Caller>; // exactly these names, as just made
+}
+
+/** The body of an answer that must be a success. */
+// deno-lint-ignore no-explicit-any -- as in the harness: bodies of every shape
+export function ok(answer: ApiResponse): any {
+  assert.ok(answer.status < 300, `${answer.status} ${JSON.stringify(answer.body)}`);
+  return answer.body;
+}
+
+/** Asserts a problem by status and code. */
+export function assertProblem(answer: ApiResponse, status: number, code: string): void {
+  assert.equal(answer.status, status, JSON.stringify(answer.body));
+  assert.equal(answer.body.code, code, JSON.stringify(answer.body));
+}
+
+/** A room that `owner` makes with members by id. */
+export async function createRoom(
+  owner: Caller,
+  memberIds: string[],
+  more: Record<string, unknown> = {},
+): Promise<string> {
+  return ok(await owner.post("/v1/rooms", { name: "Team", memberIds, ...more })).id;
+}
+
+/** Sends a text; resolves to the message. */
+export async function sendMessage(
+  who: Caller,
+  roomId: string,
+  text: string,
+  more: Record<string, unknown> = {},
+  // deno-lint-ignore no-explicit-any -- as above
+): Promise<any> {
+  return ok(await who.post("/v1/messages", { roomId, text, ...more }));
+}
+
+/** Types and data of a room's events after a position. */
+export async function readRoomEvents(
+  who: Caller,
+  roomId: string,
+  after = 0,
+  // deno-lint-ignore no-explicit-any -- as above
+): Promise<{ seq: number; type: string; data: any }[]> {
+  return ok(await who.get(`/v1/rooms/${roomId}/events?after=${after}&limit=300`)).events;
+}

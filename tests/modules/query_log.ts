@@ -1,0 +1,40 @@
+// The statements that SQLite is asked while something runs, and how it would go about them.
+import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { CompiledQuery } from "kysely";
+import { SqliteConnection } from "@/adapters/sqlite_connection.ts";
+import type { Harness } from "../harness.ts";
+
+export type LoggedQuery = { sql: string; parameters: readonly unknown[] };
+
+const recordingScope = new AsyncLocalStorage<true>();
+
+/** The statements that SQLite runs for this work; not those of what is done in the background at the same time. */
+export async function recordQueries(work: () => Promise<unknown>): Promise<LoggedQuery[]> {
+  const run = SqliteConnection.prototype.run;
+  const statements: LoggedQuery[] = [];
+  SqliteConnection.prototype.run = function (...call: Parameters<typeof run>) {
+    if (recordingScope.getStore()) statements.push({ sql: call[0], parameters: call[1] });
+    return run.apply(this, call);
+  };
+  try {
+    await recordingScope.run(true, work);
+  } finally {
+    SqliteConnection.prototype.run = run;
+  }
+  return statements;
+}
+
+/** Fails for a statement that reads all rows that a table has of the tenant. */
+export async function assertNoTenantScan(
+  gateway: Harness,
+  { sql, parameters }: LoggedQuery,
+  table: string,
+): Promise<void> {
+  const plan = await gateway.app.store.db.executeQuery<{ detail: string }>(
+    CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]),
+  );
+  for (const { detail } of plan.rows) {
+    if (detail.includes(` ${table} `)) assert.doesNotMatch(detail, /SCAN|\(tenant_id=\?\)/, `${detail}: ${sql}`);
+  }
+}

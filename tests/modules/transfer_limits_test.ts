@@ -1,0 +1,143 @@
+// Archives whose values are many or long: what is looked at of them is bounded, whatever comes of it.
+// Runs alone: it measures the work of its thread.
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import * as calendarLines from "@/modules/calendar/archive_records.ts";
+import * as documentLines from "@/modules/document/archive_records.ts";
+import { plainMessage } from "@/modules/archive/archive_model.ts";
+import * as gatewayLines from "@/modules/archive/native_records.ts";
+import { listOf } from "@/core/archive_fields.ts";
+import { namesIn } from "@/modules/archive/mattermost.ts";
+import * as meetingLines from "@/modules/meeting/archive_records.ts";
+import { Report, zeroCounts } from "@/modules/archive/report.ts";
+import { slackText } from "@/modules/archive/slack_text.ts";
+import { splitText } from "@/modules/archive/split_text.ts";
+import * as taskLines from "@/modules/task/archive_records.ts";
+import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../cpu_time.ts";
+import { type Any, importArchive, skipCounts, withGateway } from "./transfer_fixture.ts";
+import { createZip } from "./transfer_zip.ts";
+
+const LINES = { ...gatewayLines, ...documentLines, ...taskLines, ...meetingLines, ...calendarLines };
+const AT = "2026-01-01T00:00:00.000Z";
+/** As many as a line may have, nearly. */
+const MANY = 198_000;
+const LONG = 8 * 1024 ** 2;
+
+function report(): Report {
+  return new Report({ size: 0, progress_json: JSON.stringify({ added: zeroCounts() }), report_json: "[]" });
+}
+
+/** Lists and records in a schema that tell of each of their items, of which there may be any number. */
+function* endless(schema: Any, path: string): Generator<string> {
+  const { def } = schema._zod;
+  const inner =
+    { object: () => Object.entries(def.shape), array: () => [["[]", def.element]] }[def.type as "object"]?.() ??
+      (def.type === "record" ? [["{}", def.valueType]] : def.type === "pipe" ? [["", def.in], ["", def.out]] : []);
+  const isBounded = def.checks?.some((check: Any) => check._zod.def.check === "max_length");
+  if (def.type === "record" || (def.type === "array" && !isBounded)) {
+    const of = (def.element ?? def.valueType)._zod.def;
+    if (of.type !== "unknown" || of.checks?.length > 0) yield path;
+  }
+  for (const [name, one] of inner) yield* endless(one, `${path}/${name}`);
+  for (const one of def.options ?? []) yield* endless(one, path);
+  if (def.innerType !== undefined) yield* endless(def.innerType, path);
+}
+
+Deno.test("a line tells of one item that does not fit, however many of them there are", () => {
+  const found = Object.entries(LINES).flatMap(([name, line]) => [...endless(line, name)]);
+  assert.deepEqual(found, []);
+  let looked = 0;
+  const List = z.object({ items: listOf(z.object({ n: z.number().refine(() => ++looked > 0) })) });
+  const items = [{ n: 1 }, { n: 2 }, ...Array(1000).fill({ n: "3" })];
+  const issues = List.safeParse({ items }).error?.issues ?? [];
+  assert.deepEqual(issues.map(({ path, message }) => [path, message]), [
+    [["items", 2, "n"], "Invalid input: expected number, received string"],
+  ]);
+  assert.equal(looked, 2);
+  assert.deepEqual(List.parse({ items: items.slice(0, 2) }), { items: items.slice(0, 2) });
+});
+
+Deno.test("items that do not fit, as many as a line may have, cost the thread that serves others little", async () => {
+  await withGateway(async (gateway) => {
+    const boss = await gateway.as("boss", { role: "owner" });
+    const affordable = await measureReferenceMs();
+    const bad = Array(MANY).fill(0);
+    const lines = (...all: Any[]): string => all.map((line) => JSON.stringify(line)).join("\n");
+    const post = { team: "t", channel: "c", user: "ann", message: "a", create_at: 1 };
+    const archives: [string, string | Uint8Array<ArrayBuffer>][] = [
+      [
+        "gateway",
+        lines({ type: "export", version: 1 }, { type: "message", reactions: bad }, {
+          type: "message",
+          metadata: Object.fromEntries(bad.map((_, n) => [n, 0])),
+          edits: bad.slice(0, 1000),
+        }, { type: "end" }).replaceAll(/":0,/g, '":1e999,'),
+      ],
+      [
+        "mattermost",
+        lines(
+          { type: "version", version: 1 },
+          { type: "post", post: { ...post, replies: bad } },
+          { type: "user", user: { username: "ann", teams: bad } },
+        ),
+      ],
+      ["slack", createZip({ "users.json": "[]", "channels.json": lines([{ id: "C", members: numbers(MANY) }]) })],
+    ];
+    for (const [kind, archive] of archives) {
+      const before = cpuTimeMs();
+      const done = await importArchive(gateway, boss, kind, archive);
+      const ms = cpuTimeMs() - before;
+      assert.equal(done.state, "done", JSON.stringify(done.failure));
+      assert.deepEqual(skipCounts(done), { invalid_record: kind === "slack" ? 1 : 2 });
+      assert.ok(ms < 10 * affordable, `${kind}: ${ms} ms of work, ${affordable} are affordable`);
+    }
+  });
+});
+
+Deno.test("of a text only as much is looked at as may stay of it", async () => {
+  const affordable = await measureReferenceMs();
+  const long = "ä😀".repeat(LONG / 3);
+  for (const cut of [() => report().truncate(long, 100, ""), () => report().truncateName(long, 100, "")]) {
+    assert.equal(cut(), "ä😀".repeat(50));
+    const ms = await measureCpuMs(cut);
+    assert.ok(ms < affordable / 10, `${ms} ms of work, ${affordable} are affordable`);
+  }
+  const told = report();
+  assert.deepEqual([told.truncate("😀".repeat(100), 100, ""), told.items()], ["😀".repeat(100), []]);
+  assert.equal([...told.truncate("😀".repeat(101), 100, "")].length, 100);
+  assert.deepEqual(skipCounts({ report: told.items() }), { truncated: 1 });
+});
+
+Deno.test("a text of any length is split without an array of its characters", async () => {
+  const affordable = await measureReferenceMs();
+  const draft = (text: string) =>
+    plainMessage({ ref: { original: null, fallback: "m" }, where: "line 1", senderId: "ann", at: AT, text });
+  const long = `a${"😀".repeat(LONG / 2)}`;
+  const parts = splitText(draft(long), report()).map(({ text }) => text ?? "");
+  assert.equal(parts.join(""), long);
+  assert.ok(parts.every((part) => part.isWellFormed() && [...part].length <= 16_000));
+  assert.equal(splitText(draft("x".repeat(16_000)), report()).length, 1);
+  assert.deepEqual(splitText(draft("x".repeat(16_001)), report()).map(({ text }) => text?.length), [16_000, 1]);
+  const ms = await measureCpuMs(() => splitText(draft(long), report()));
+  assert.ok(ms < 2 * affordable, `${ms} ms of work, ${affordable} are affordable`);
+});
+
+Deno.test("a text that mentions many names has so many of them looked up, each once", () => {
+  const names = Array.from({ length: 100_000 }, (_, n) => `n${n}`);
+  const asked: string[] = [];
+  const { text, mentions } = slackText(names.map((name) => `<@${name}>`).join(" "), () => undefined, (id) => {
+    asked.push(id);
+    return id;
+  });
+  assert.ok(text.endsWith("@n99999"));
+  assert.deepEqual([asked, mentions.principalIds], [names.slice(0, 1000), names.slice(0, 1000)]);
+  slackText("<@n1> ".repeat(1000), () => undefined, (id) => void asked.push(id));
+  assert.equal(asked.length, 1001);
+  assert.deepEqual(namesIn(names.map((name) => `@${name}.`).join(" ")), names.slice(0, 1000));
+  assert.deepEqual(namesIn("@bob, @bob... a@b.c @@x"), ["bob"]);
+});
+
+/** Numbers that do not pack so well that an archive of them is taken for a bomb. */
+function numbers(count: number): number[] {
+  return Array.from({ length: count }, () => Math.floor(Math.random() * 1e6));
+}

@@ -1,0 +1,104 @@
+// A room in which somebody can do everything, so that each operation that writes there has an input that works.
+import type { ApiResponse, Caller, Harness } from "../harness.ts";
+import { upload } from "./file_harness.ts";
+import { createCallers, ok, sendMessage } from "./fixtures.ts";
+
+const API = "/v1/collaboration";
+export const TOKEN_ID = "bobs-token";
+
+export type Inputs = Readonly<Record<string, Record<string, unknown>>>;
+export type WriteRaceFixture = { bob: Caller; roomId: string; inputs: Inputs; upload: () => Promise<ApiResponse> };
+
+/** Makes the room of alice and bob, both owners of it, with one of everything in it. */
+export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceFixture> {
+  const { alice, carol } = await createCallers(gateway, "alice", "carol", "dora");
+  const bob = await gateway.as("bob", { jti: TOKEN_ID });
+  ok(await bob.get(`${API}/me`));
+  const { id: roomId } = ok(await alice.post("/v1/rooms", { name: "Team", memberIds: ["bob", "carol"] }));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/bob`, { role: "owner" }));
+  const make = async (path: string, body: Record<string, unknown>): Promise<string> =>
+    ok(await bob.post(`${API}/${path}`, { roomId, ...body })).id;
+  const task = (title: string) => make("tasks", { title });
+  const page = (title: string) => make("documents", { title, text: "One two" });
+  const event = (title: string) =>
+    make("calendar/events", { title, start: { date: "2026-04-01" }, attendees: [{ principalId: "bob" }] });
+
+  const { id: message } = await sendMessage(bob, roomId, "Hello");
+  const { id: reacted } = await sendMessage(bob, roomId, "With a thumb");
+  ok(await bob.put(`/v1/messages/${reacted}/reactions/👍`));
+  ok(await bob.put(`/v1/messages/${reacted}/pin`));
+  const file = ok(await upload(gateway, bob, { name: "a.txt" }, "text")).id;
+  await sendMessage(bob, roomId, "With a file", { fileIds: [file] });
+  const [one, other, deleted, related, claimed] = await Promise.all(["a", "b", "c", "d", "e"].map(task));
+  ok(await bob.delete(`${API}/tasks/${deleted}`));
+  ok(await bob.put(`${API}/tasks/${related}/relations/blocks/${other}`));
+  ok(await bob.post(`${API}/tasks/${claimed}/claim`, { leaseSeconds: 300 }));
+  const [doc, gone] = [await page("Notes"), await page("Gone")];
+  ok(await bob.delete(`${API}/documents/${gone}`));
+  const comment = ok(await bob.post(`${API}/documents/${doc}/comments`, { text: "Why?" })).id;
+  const { revision } = ok(
+    await bob.patch(`${API}/documents/${doc}/content`, {
+      baseRevision: 1,
+      edits: [{ op: "replace", find: "two", with: "three" }],
+    }),
+  );
+  const date = await event("Review");
+  const meeting = await make("meetings", {});
+  const own = ok(await bob.post(`${API}/meetings/${meeting}/join`, {})).participant.id;
+  const theirs = ok(await carol.post(`${API}/meetings/${meeting}/join`, {})).participant.id;
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/dora?ban=true`));
+  const scheduled = { scheduledFor: "2026-03-05T09:00:00Z" };
+  const ics = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//EN\r\nEND:VCALENDAR\r\n";
+
+  const inputs: Inputs = {
+    "room.update": { id: roomId, topic: "New" },
+    "room.delete": { id: roomId },
+    "member.put": { id: roomId, principalId: "carol", role: "observer" },
+    "member.remove": { id: roomId, principalId: "carol" },
+    "ban.remove": { id: roomId, principalId: "dora" },
+    "file.delete": { id: file },
+    "reaction.add": { id: message, key: "👍" },
+    "reaction.remove": { id: reacted, key: "👍" },
+    "pin.add": { id: message },
+    "pin.remove": { id: reacted },
+    "message.send": { roomId, text: "Late" },
+    "message.update": { id: message, text: "Late" },
+    "message.delete": { id: message },
+    "task.create": { roomId, title: "Late" },
+    "task.bulk": { ids: [one], patch: { status: "done" } },
+    "task.update": { id: one, title: "Late" },
+    "task.delete": { id: one },
+    "task.restore": { id: deleted },
+    "task.relate": { id: one, kind: "blocks", otherId: other },
+    "task.unrelate": { id: related, kind: "blocks", otherId: other },
+    "task.claim": { id: one, leaseSeconds: 300 },
+    "task.release": { id: claimed },
+    "event.create": { roomId, title: "Late", start: { date: "2026-04-02" } },
+    "event.update": { id: date, title: "Late" },
+    "event.delete": { id: date },
+    "event.rsvp": { id: date, status: "accepted" },
+    "import.create": { roomId, text: ics },
+    "feed.create": { roomId },
+    "meeting.start": { roomId, ...scheduled },
+    "meeting.update": { id: meeting, locked: true },
+    "meeting.end": { id: meeting },
+    "meeting.join": { id: meeting, deviceId: "laptop" },
+    "meeting.heartbeat": { id: meeting, participantId: own },
+    "meeting.leave": { id: meeting, participantId: own },
+    "meeting.update_participant": { id: meeting, participantId: theirs, muted: true },
+    "meeting.remove_participant": { id: meeting, participantId: theirs },
+    "document.create": { roomId, title: "Late", text: "x" },
+    "document.import": { roomId, markdown: "# Late" },
+    "document.update": { id: doc, title: "Late" },
+    "document.delete": { id: doc },
+    "document.restore": { id: gone },
+    "document.write": { id: doc, text: "Late", revision },
+    "document.edit": { id: doc, baseRevision: revision, edits: [{ op: "append", text: "late" }] },
+    "document.revert": { id: doc, revision: 1 },
+    "comment.create": { id: doc, text: "Late" },
+    "comment.update": { id: doc, commentId: comment, text: "Late" },
+    "comment.delete": { id: doc, commentId: comment },
+  };
+  await gateway.runJobs();
+  return { bob, roomId, inputs, upload: () => upload(gateway, bob, { name: "b.txt", roomId }, "late") };
+}

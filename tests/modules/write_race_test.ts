@@ -1,0 +1,251 @@
+// Nobody writes in a room after the commit that took the right away: every operation, in both orders, against every such end.
+//
+// The database itself says when: whatever the gateway commits waits at its commit, by a trigger that runs there, and is undone
+// by it, so that all operations meet the same room. The right ends over a connection of its own, as another node would end it.
+import assert from "node:assert/strict";
+import postgres from "postgres";
+import { type FaultCode, FAULTS } from "@/core/fault.ts";
+import { isReadOnly, type Operation } from "@/core/operation.ts";
+import { DEFAULT_MEMBER_SETTINGS } from "@/modules/room/mod.ts";
+import { type ApiResponse, openGateway } from "../harness.ts";
+import { testOnPostgres } from "../engines.ts";
+import { callOperation } from "../operation_request.ts";
+import { eventually, until } from "../wait.ts";
+import { openWriteRaceFixture, TOKEN_ID, type WriteRaceFixture } from "./write_race_fixture.ts";
+
+/** Writes that have nothing to do with a room that is there, or write nothing in it, and why. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  "room.create": "makes another room",
+  "room.restore": "has a room that nobody writes in, whose rights are asked with its stream locked",
+  "read.put": "moves a column of the caller's own membership, which goes with it",
+  "unread.read_all": "as read.put",
+  "room_settings.update": "as read.put",
+  "scheduled_message.cancel": "is of the caller's own",
+  "feed.delete": "is of the caller's own",
+  "transfer_export.create": "is of the caller's own; the download asks again",
+  "document.share": "is of private documents",
+  "document.unshare": "is of private documents",
+  "meeting.record": "takes a media server; comes through the same door as all of a meeting",
+  "meeting.stop_recording": "as meeting.record",
+  "meeting.consent": "as meeting.record",
+  "meeting.transcribe": "as meeting.record",
+};
+/** Modules that write in no room. */
+const OUTSIDE = /^(tenant|me|principal|token|session|notification|search|transfer_import)\./;
+/** At the commit, and undone by the trigger. */
+const COMMITTED = 503;
+const COMMIT_LOCK_KEY = 424_242;
+/** Tables that are written in while nobody writes in a room: jobs, and the streams, which are locked by being written. */
+const UNWATCHED = ["job", "stream", "migration", "idempotency"];
+
+type Sql = postgres.Sql;
+type Revocation = {
+  name: string;
+  lock: (sql: Sql, roomId: string) => Promise<unknown>;
+  restore: (sql: Sql, roomId: string) => Promise<unknown>;
+};
+
+const lockRoom = (sql: Sql, roomId: string) => sql`update stream set head = head where name = ${`room:${roomId}`}`;
+const lockPrincipalOrToken = (sql: Sql, key: string) => sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`;
+const addBob = (sql: Sql, roomId: string) =>
+  sql`insert into member ${
+    sql({
+      tenant_id: "default",
+      room_id: roomId,
+      principal_id: "bob",
+      role: "owner",
+      joined_at: "2026-03-01T12:00:00.000Z",
+      joined_seq: 0,
+      last_read_seq: 0,
+      published_version: 0,
+      ...DEFAULT_MEMBER_SETTINGS,
+    })
+  }`;
+
+const REVOCATIONS: readonly Revocation[] = [{
+  name: "is removed",
+  async lock(sql, roomId) {
+    await lockRoom(sql, roomId);
+    await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
+  },
+  restore: addBob,
+}, {
+  name: "is banned",
+  async lock(sql, roomId) {
+    await lockRoom(sql, roomId);
+    await sql`delete from member where room_id = ${roomId} and principal_id = 'bob'`;
+    await sql`insert into ban (tenant_id, room_id, principal_id, created_by, created_at)
+      values ('default', ${roomId}, 'bob', 'alice', '2026-03-01T12:00:00.000Z')`;
+  },
+  async restore(sql, roomId) {
+    await sql`delete from ban where principal_id = 'bob'`;
+    await addBob(sql, roomId);
+  },
+}, {
+  name: "becomes an observer",
+  async lock(sql, roomId) {
+    await lockRoom(sql, roomId);
+    await sql`update member set role = 'observer' where room_id = ${roomId} and principal_id = 'bob'`;
+  },
+  restore: (sql, roomId) => sql`update member set role = 'owner' where room_id = ${roomId} and principal_id = 'bob'`,
+}, {
+  name: "has the room archived",
+  async lock(sql, roomId) {
+    await lockRoom(sql, roomId);
+    await sql`update room set state = 'archived' where id = ${roomId}`;
+  },
+  restore: (sql, roomId) => sql`update room set state = 'active' where id = ${roomId}`,
+}, {
+  name: "has the token revoked",
+  async lock(sql) {
+    await lockPrincipalOrToken(sql, `default token ${TOKEN_ID}`);
+    await sql`insert into revoked_jti (tenant_id, jti, expires_at)
+      values ('default', ${TOKEN_ID}, '2027-01-01T00:00:00.000Z')`;
+  },
+  restore: (sql) => sql`delete from revoked_jti`,
+}, {
+  name: "is disabled",
+  async lock(sql) {
+    await lockPrincipalOrToken(sql, "default principal bob");
+    await sql`update principal set is_disabled = 1 where id = 'bob'`;
+  },
+  restore: (sql) => sql`update principal set is_disabled = 0 where id = 'bob'`,
+}];
+/** What may still be done after each: one answers for oneself, and what has come to an end can be cleared away. */
+const STILL_ALLOWED: Readonly<Record<string, readonly string[]>> = {
+  "is removed": ["event.rsvp"],
+  "becomes an observer": ["event.rsvp", "feed.create", "file.delete"],
+  "has the room archived": [
+    "room.delete",
+    "member.put",
+    "member.remove",
+    "file.delete",
+    "meeting.end",
+    "meeting.leave",
+    "meeting.remove_participant",
+  ],
+};
+
+testOnPostgres("nobody writes in a room after the commit that took the right away", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const world = await openWriteRaceFixture(gateway);
+  const operations = [...gateway.app.operations.values()].filter((operation) =>
+    !isReadOnly(operation) && !OUTSIDE.test(operation.name) && ELSEWHERE[operation.name] === undefined
+  );
+  assert.deepEqual(
+    operations.map(({ name }) => name).sort(),
+    Object.keys(world.inputs).sort(),
+    "each operation that writes has an input in write_race_world.ts, or a reason here",
+  );
+  const options = { onnotice: () => {}, connection: { application_name: "other-node" } };
+  const node = postgres(environment["SVC_DATABASE_URL"] ?? "", { ...options, max: 2 });
+  try {
+    await watchCommits(node);
+    const failures: string[] = [];
+    const failed = (error: Error) => failures.push(error.message.split("\n")[0] ?? "");
+    for (const operation of operations) {
+      await checkLocks(node, world, operation).catch(failed);
+      for (const end of REVOCATIONS) await checkRevocation(node, world, operation, end).catch(failed);
+    }
+    assert.deepEqual(failures, []);
+  } finally {
+    await node.end();
+  }
+});
+
+/** What the operation would commit waits for the right that it had: neither room nor standing can change before that. */
+async function checkLocks(node: Sql, { bob, roomId, inputs }: WriteRaceFixture, operation: Operation): Promise<void> {
+  const { name } = operation;
+  await node.begin(async (sql) => {
+    await sql`select pg_advisory_xact_lock(${COMMIT_LOCK_KEY})`;
+    const calling = trackCall(callOperation(bob, operation, inputs[name] ?? {}));
+    await until(async () => calling.answer !== undefined || await isAtCommit(node), `${name} commits`);
+    assert.equal(calling.answer, undefined, `${name} writes nothing: ${JSON.stringify(calling.answer)}`);
+    // Asked again: what waits first may be a job of the gateway, while the call is still on its way.
+    await eventually(() => checkLocked(node, name, roomId));
+    return calling;
+  }).then(async (calling) => assert.equal(statusOf(await calling.done), COMMITTED, name));
+}
+
+async function checkLocked(node: Sql, name: string, roomId: string): Promise<void> {
+  const free = await node`select 1 from stream where name = ${`room:${roomId}`} for update skip locked`;
+  assert.equal(free.length, 0, `${name} commits without having locked the room`);
+  for (const key of [`default token ${TOKEN_ID}`, "default principal bob"]) {
+    const [row] = await node`select pg_try_advisory_xact_lock(hashtextextended(${key}, 0)) as is_free`;
+    assert.equal(row?.["is_free"], false, `${name} commits without having locked ${key}`);
+  }
+}
+
+/** A call that meets the end before it is committed answers as one that comes after it. */
+async function checkRevocation(
+  node: Sql,
+  { bob, roomId, inputs }: WriteRaceFixture,
+  operation: Operation,
+  end: Revocation,
+): Promise<void> {
+  const what = `${operation.name} of who ${end.name}`;
+  const input = inputs[operation.name] ?? {};
+  try {
+    const calling = await node.begin(async (sql) => {
+      await end.lock(sql as unknown as Sql, roomId);
+      const calling = trackCall(callOperation(bob, operation, input));
+      await until(async () => calling.answer !== undefined || await isWaiting(node), `${what} waits`);
+      return calling;
+    });
+    const [raced, later] = [await calling.done, await callOperation(bob, operation, input)];
+    assert.equal(statusOf(raced), statusOf(later), `${what}: ${JSON.stringify([raced.body, later.body])}`);
+    const mayStill = STILL_ALLOWED[end.name]?.includes(operation.name) === true;
+    assert.equal(statusOf(later) === COMMITTED, mayStill, `${what}: ${JSON.stringify(later.body)}`);
+  } finally {
+    await end.restore(node, roomId);
+  }
+}
+
+/** The status, and of a call that answers for each of several things that of the first. */
+function statusOf({ status, body }: ApiResponse): number {
+  const code: FaultCode | undefined = body?.results?.[0]?.error?.code;
+  return code === undefined ? status : FAULTS[code].status;
+}
+
+type PendingCall = {
+  answer: ApiResponse | undefined;
+  done: Promise<ApiResponse>;
+};
+
+function trackCall(done: PendingCall["done"]): PendingCall {
+  const calling: PendingCall = { answer: undefined, done };
+  void done.then((answer) => calling.answer = answer);
+  return calling;
+}
+
+/** Whether something of the gateway waits at its commit. */
+async function isAtCommit(sql: Sql): Promise<boolean> {
+  const waiting =
+    await sql`select 1 from pg_locks where locktype = 'advisory' and objid = ${COMMIT_LOCK_KEY} and not granted`;
+  return waiting.length > 0;
+}
+
+/** Whether something of the gateway waits for what is locked. */
+async function isWaiting(sql: Sql): Promise<boolean> {
+  const waiting = await sql`select 1 from pg_stat_activity where datname = current_database()
+    and wait_event_type = 'Lock' and application_name <> 'other-node'`;
+  return waiting.length > 0;
+}
+
+/** From here on whatever the gateway commits waits at its commit while the gate is closed, and is undone. */
+async function watchCommits(sql: Sql): Promise<void> {
+  await sql.unsafe(`create function at_commit() returns trigger language plpgsql as $$
+    begin
+      if current_setting('application_name') <> 'other-node' then
+        perform pg_advisory_xact_lock_shared(${COMMIT_LOCK_KEY});
+        raise exception 'undone by the test';
+      end if;
+      return null;
+    end $$`);
+  const tables = await sql`select tablename from pg_tables where schemaname = 'public'`;
+  for (const { tablename } of tables) {
+    if (UNWATCHED.includes(tablename)) continue;
+    await sql.unsafe(`create constraint trigger at_commit after insert or update or delete on "${tablename}"
+      deferrable initially deferred for each row execute function at_commit()`);
+  }
+}

@@ -1,0 +1,241 @@
+// Ten thousand bad inputs over all operations: no 5xx, nothing stored by what was refused, every refusal names its fault.
+import assert from "node:assert/strict";
+import { isQuick } from "./tier.ts";
+import fc from "npm:fast-check@4.10.2";
+import { Fault, FAULTS } from "@/core/fault.ts";
+import type { Operation } from "@/core/operation.ts";
+import { FakeSocket, sendCommand } from "./transport/ws_harness.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "./harness.ts";
+import { pause } from "./wait.ts";
+
+const INPUTS = isQuick ? 4000 : 11_000;
+const RPCS = 1000;
+const SEED = Date.now() & 0x7fffffff;
+
+const bad = fc.oneof(
+  fc.constantFrom<unknown>(
+    null,
+    true,
+    false,
+    -1,
+    0,
+    1e308,
+    -1e308,
+    2 ** 53,
+    0.1,
+    "",
+    " ",
+    "\u0000",
+    "\ud800",
+    "a\udfff",
+    "x".repeat(20_000),
+    "__proto__",
+    "constructor",
+    "../../etc/passwd",
+    "..%2f..",
+    "%00",
+    "'; DROP TABLE room;--",
+    '" OR 1=1 --',
+    "NEAR(a b",
+    "a* AND (",
+    "\u202e\u200b\ufeff",
+    "e\u0301".repeat(300),
+    "me",
+    "NaN",
+    "Infinity",
+    [],
+    {},
+    [[]],
+    [null],
+    { toString: 1 },
+    { length: 1e9 },
+    { $ne: null },
+    ["x".repeat(300)],
+    "9999-99-99T99:99:99Z",
+    "room_0",
+    "msg_" + "0".repeat(32),
+  ),
+  fc.jsonValue({ maxDepth: 3 }),
+  fc.string({ unit: "binary", maxLength: 60 }),
+  fc.nat(40).map((depth) => JSON.parse("[".repeat(depth + 1) + "]".repeat(depth + 1))),
+);
+const mutation = fc.record({
+  strategy: fc.constantFrom(
+    "replace",
+    "replace",
+    "replace",
+    "drop",
+    "extra",
+    "proto",
+    "raw",
+    "type",
+    "query",
+    "ifMatch",
+  ),
+  pick: fc.nat(1000),
+  bad,
+});
+const RAW = [
+  "{",
+  "[]",
+  "null",
+  '"text"',
+  "{}}",
+  '{"a":NaN}',
+  '{"__proto__":{"isAdmin":true}}',
+  '{"a":"\\ud800"}',
+  '{"a":"\\u0000"}',
+  '{"\\u0000":1}',
+  '{"constructor":{"prototype":{"x":1}}}',
+  "[".repeat(5000),
+  '{"a":'.repeat(40) + "1" + "}".repeat(40),
+  "\ufeff{}",
+  "{'a':1}",
+  '{"a":1e999}',
+];
+
+Deno.test(`hostile inputs are refused by name and store nothing (seed ${SEED})`, async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice", { role: "admin" });
+  const { body: room } = await alice.post("/v1/rooms", { name: "Target", visibility: "public" });
+  const { body: sent } = await alice.post("/v1/messages", { roomId: room.id, text: "Target" });
+  const targets: Record<string, string> = { room: room.id, msg: sent.id };
+  const operations = [...gateway.app.operations.values()].filter(({ name }) =>
+    name !== "session.end" && name !== "principal.disable"
+  );
+  const each = Math.ceil(INPUTS / operations.length);
+  const tally = { refused: 0, accepted: 0 };
+  // What deletes comes last, so that the others meet what they are about.
+  operations.sort((a, b) => Number(a.http.method === "DELETE") - Number(b.http.method === "DELETE"));
+  for (const [index, operation] of operations.entries()) {
+    let before = await countStored(gateway);
+    for (const one of fc.sample(mutation, { seed: SEED + index, numRuns: each })) {
+      const what = `${operation.name} ${JSON.stringify(one).slice(0, 300)}`;
+      const answer = await call(alice, operation, targets, one);
+      if (answer === undefined) continue;
+      assert.ok(answer.status < 500, `${what}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      if (answer.status < 400) {
+        tally.accepted++;
+        await gateway.runJobs();
+        // What follows a deletion is not all done by jobs.
+        if (operation.http.method === "DELETE") await pause(10);
+        before = await countStored(gateway);
+        continue;
+      }
+      tally.refused++;
+      assertProblem(answer, what);
+      const after = await countStored(gateway);
+      assert.deepEqual(after, before, `${what}: refused and yet stored`);
+    }
+  }
+  assert.equal(Object.hasOwn(Object.prototype, "isAdmin"), false);
+  assert.ok(tally.refused + tally.accepted >= 0.9 * INPUTS && tally.refused > INPUTS / 2, JSON.stringify(tally));
+});
+
+Deno.test(`hostile rpc input is refused by name and stores nothing (seed ${SEED})`, async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "::1" }) };
+  await sendCommand(peer, 1, { connect: { token: alice.token } });
+  let refused = 0;
+  for (const [index, one] of fc.sample(bad, { seed: SEED, numRuns: RPCS }).entries()) {
+    const operations = [...gateway.app.operations.values()].filter(({ name }) => name !== "session.end");
+    const operation = operations[index % operations.length];
+    const what = `${operation?.name} ${JSON.stringify(one)?.slice(0, 300)}`;
+    const before = await countStored(gateway);
+    socket.frames.length = 0;
+    const reply = await sendCommand(peer, index + 2, { rpc: { method: operation?.name, data: { extra: one } } });
+    assert.equal(socket.closedWith, undefined, what);
+    assert.ok(reply.error !== undefined, `${what}: ${JSON.stringify(reply)}`);
+    // 107: the frame itself, not the input, is out of bounds.
+    assert.ok(reply.error.code === 107 || reply.error.code >= 400, `${what}: ${JSON.stringify(reply.error)}`);
+    assert.match(reply.error.message, /^[a-z_ ]+: ./, what);
+    assert.deepEqual(await countStored(gateway), before, what);
+    refused++;
+  }
+  assert.equal(refused, RPCS);
+});
+
+/** Rows of every table that a call writes to, and how far the streams are; counts of bytes written come later, together. */
+async function countStored({ app: { store } }: Harness): Promise<Record<string, unknown>> {
+  const db = store.db as unknown as Parameters<typeof countAll>[0]; // all tables, whatever modules there are
+  return await countAll(db);
+}
+
+type Db = {
+  introspection: { getTables(): Promise<{ name: string }[]> };
+  selectFrom(table: string): {
+    select(pick: (eb: { fn: { countAll(): { as(name: string): unknown } } }) => unknown): {
+      executeTakeFirstOrThrow(): Promise<{ n: number }>;
+    };
+  };
+};
+let tables: string[] | undefined;
+
+async function countAll(db: Db): Promise<Record<string, unknown>> {
+  tables ??= (await db.introspection.getTables()).map(({ name }) => name).filter((name) =>
+    !/search|gram|job|stream|sqlite|^written$/.test(name)
+  );
+  const counts: Record<string, unknown> = {};
+  for (const name of tables) {
+    const row = await db.selectFrom(name).select((eb) => eb.fn.countAll().as("n")).executeTakeFirstOrThrow();
+    counts[name] = Number(row.n);
+  }
+  return counts;
+}
+
+function assertProblem({ status, headers, body }: ApiResponse, what: string): void {
+  assert.match(headers.get("content-type") ?? "", /^application\/problem\+json/, what);
+  assert.equal(FAULTS[new Fault(body.code, "").code]?.status, status, what);
+  assert.ok(body.detail.length > 0, what);
+  if (body.code === "validation_failed" || body.code === "unknown_field") {
+    assert.ok(Array.isArray(body.errors) && body.errors.length > 0, `${what}: no errors[]: ${body.detail}`);
+    for (const { pointer } of body.errors) assert.match(pointer, /^(\/.*)?$/s, what);
+  }
+}
+
+type Mutation = { strategy: string; pick: number; bad: unknown };
+
+/** Sends the operation's example with one thing wrong; `undefined` when that cannot be written as a request. */
+async function call(
+  caller: Caller,
+  { http, example }: Operation,
+  targets: Readonly<Record<string, string>>,
+  { strategy, pick, bad }: Mutation,
+): Promise<ApiResponse | undefined> {
+  const input = JSON.parse(
+    JSON.stringify(example ?? {}).replaceAll(
+      /"(room|msg)_[0-9a-f]{32}"/g,
+      (_all, kind) => JSON.stringify(targets[kind]),
+    ),
+  );
+  const names = Object.keys(input);
+  const name = names[pick % Math.max(1, names.length)] ?? "x";
+  if (strategy === "replace") input[name] = bad;
+  if (strategy === "drop") delete input[name];
+  if (strategy === "extra") {
+    input[["extra", "tenantId", "id ", "version", "constructor", "createdAt"][pick % 6] ?? "extra"] = bad;
+  }
+  const headers: Record<string, string> = {};
+  if (strategy === "type") {
+    headers["content-type"] = ["text/plain", "application/xml", "x", "application/json; charset=utf-16"][pick % 4] ??
+      "x";
+  }
+  if (strategy === "ifMatch") headers["if-match"] = ["x", '"-1"', '"99999999999"', "W/*", '""'][pick % 5] ?? "x";
+  const text = (value: unknown): string =>
+    encodeURIComponent((typeof value === "string" ? value : JSON.stringify(value) ?? "").toWellFormed()).slice(0, 3000);
+  const path = http.path.replaceAll(/:([A-Za-z]+)/g, (_all, param: string) => {
+    const value = text(input[param]);
+    delete input[param];
+    return value === "" || value === "." || value === ".." ? "%20" : value;
+  });
+  const isBodyless = http.method === "GET" || http.method === "DELETE";
+  const query = new URLSearchParams();
+  if (isBodyless) { for (const [key, value] of Object.entries(input)) query.append(key, text(value)); }
+  if (strategy === "query") { for (let n = 0; n < 2; n++) query.append(name, String(pick)); }
+  const raw = strategy === "raw" ? RAW[pick % RAW.length] : undefined;
+  const own = strategy === "proto" ? `{"__proto__":${JSON.stringify(bad) ?? "1"}}` : raw ?? JSON.stringify(input);
+  const suffix = query.size === 0 ? "" : `?${query}`;
+  return await caller.call(http.method, `${path}${suffix}`.slice(0, 8000), isBodyless ? undefined : own, headers);
+}

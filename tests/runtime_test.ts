@@ -1,0 +1,196 @@
+// The faults of the runtime that `src/runtime/` works around, each as small as can be: a test that says "is no longer needed"
+// fails when the fault is gone, and then the file it names is to be deleted. The other tests hold what the workarounds do.
+import assert from "node:assert/strict";
+import { closeSocket } from "@/runtime/close_socket.ts";
+import { dropSocket } from "@/runtime/drop_socket.ts";
+import { runWithTimeout } from "@/runtime/stuck_thread.ts";
+import { upgradeWebSocket } from "@/runtime/upgrade.ts";
+import { encodeUpgradeRequest } from "./upgrade_request.ts";
+import { until } from "./wait.ts";
+
+/** A masked text message of one letter. */
+const TEXT = new Uint8Array([0x81, 0x81, 0, 0, 0, 0, 0x61]);
+/** A close frame without a code. */
+const CLOSE = new Uint8Array([0x88, 0x80, 0, 0, 0, 0]);
+const CLOSE_OPCODE = 0x88;
+
+type Pair = {
+  socket: WebSocket;
+  peer: Deno.TcpConn;
+  /** What the socket was told. */
+  events: string[];
+  /** What the peer was sent, upgrade included. */
+  received: number[];
+  /** The peer has been told that nothing more comes. */
+  hasEnded: () => boolean;
+  [Symbol.asyncDispose](): Promise<void>;
+};
+
+/** A socket of the runtime, and the bare connection at its other end. */
+async function pair(): Promise<Pair> {
+  const opened = Promise.withResolvers<WebSocket>();
+  const events: string[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => {
+    const { socket, response } = Deno.upgradeWebSocket(request, { idleTimeout: 0 });
+    socket.onopen = () => opened.resolve(socket);
+    for (const name of ["message", "close", "error"]) socket.addEventListener(name, () => events.push(name));
+    return response;
+  });
+  const peer = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  await peer.write(encodeUpgradeRequest("/"));
+  const socket = await opened.promise;
+  const received: number[] = [];
+  let hasEnded = false;
+  const reading = (async () => {
+    const buffer = new Uint8Array(1000);
+    for (let count; (count = await peer.read(buffer).catch(() => null)) !== null;) {
+      received.push(...buffer.subarray(0, count));
+    }
+    hasEnded = true;
+  })();
+  return {
+    socket,
+    peer,
+    events,
+    received,
+    hasEnded: () => hasEnded,
+    async [Symbol.asyncDispose]() {
+      dropSocket(socket);
+      await reading;
+      peer.close();
+      await server.shutdown();
+    },
+  };
+}
+
+Deno.test("dropSocket ends the connection of a peer that does not answer", async () => {
+  await using all = await pair();
+  dropSocket(all.socket);
+  await until(all.hasEnded);
+});
+
+Deno.test("dropSocket is no longer needed when sockets can be terminated", async () => {
+  await using all = await pair();
+  assert.equal("terminate" in all.socket, false);
+  assert.equal("destroy" in all.socket, false);
+});
+
+Deno.test("closeSocket is no longer needed when a message after close() does not end the socket", async () => {
+  await using all = await pair();
+  all.socket.close(3000, "shutdown");
+  await until(() => all.received.includes(CLOSE_OPCODE));
+  await all.peer.write(TEXT);
+  await until(() => all.events.includes("close"), "the fault: closed by a message, without a close frame of the peer");
+});
+
+Deno.test("closeSocket goes on reading until the peer has closed as well", async () => {
+  await using all = await pair();
+  closeSocket(all.socket, 3000, "shutdown");
+  await until(() => all.received.includes(CLOSE_OPCODE));
+  await all.peer.write(TEXT);
+  await all.peer.write(TEXT);
+  await until(() => all.events.length === 2);
+  assert.deepEqual(all.events, ["message", "message"]);
+  assert.equal(all.hasEnded(), false);
+  await all.peer.write(CLOSE);
+  await until(() => all.events.includes("close"));
+});
+
+// What leaks is what the fault is about.
+const LEAKS = { sanitizeOps: false, sanitizeResources: false };
+
+Deno.test("upgrade is no longer needed when a socket is told that its client left before it", LEAKS, async () => {
+  const events: string[] = [];
+  const arrived = Promise.withResolvers<void>();
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const isLate = new URL(request.url).pathname === "/late";
+    if (isLate) {
+      arrived.resolve();
+      await new Promise((resolve) => request.signal.onabort = resolve);
+    }
+    const { socket, response } = Deno.upgradeWebSocket(request);
+    if (isLate) {
+      for (const name of ["open", "close", "error"]) {
+        socket.addEventListener(name, () => events.push(name));
+      }
+    } else socket.onopen = () => socket.close();
+    return response;
+  });
+  const client = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  await client.write(encodeUpgradeRequest("/late"));
+  await arrived.promise;
+  client.close();
+  // Long after it, others come and go.
+  for (let count = 0; count < 20; count++) {
+    const other = new WebSocket(`ws://127.0.0.1:${server.addr.port}`);
+    await new Promise((resolve) => other.onclose = resolve);
+  }
+  assert.deepEqual(events, [], "the fault: not told of anything");
+});
+
+Deno.test("upgrade tells once that a socket has opened, and when it is over", async () => {
+  const events: string[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => {
+    const { response } = upgradeWebSocket(request, {
+      openTimeoutMs: 60_000,
+      onOpen: () => events.push("open"),
+      onEnd: () => events.push("end"),
+    });
+    return response;
+  });
+  const client = new WebSocket(`ws://127.0.0.1:${server.addr.port}`);
+  await new Promise((resolve) => client.onopen = resolve);
+  await until(() => events.length === 1);
+  client.close();
+  await until(() => events.length === 2);
+  assert.deepEqual(events, ["open", "end"]);
+  await server.shutdown();
+});
+
+Deno.test("upgrade tells of a socket that does not open in time", LEAKS, async () => {
+  const ended = Promise.withResolvers<void>();
+  const request = Promise.withResolvers<Request>();
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (given) => {
+    request.resolve(given);
+    const never = Promise.withResolvers<Response>();
+    upgradeWebSocket(given, { openTimeoutMs: 1, onOpen() {}, onEnd: () => ended.resolve() });
+    return never.promise;
+  });
+  const client = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  await client.write(encodeUpgradeRequest("/"));
+  // Its own timer keeps nothing alive.
+  const alive = setInterval(() => {}, 1000);
+  await ended.promise;
+  clearInterval(alive);
+  client.close();
+});
+
+Deno.test("mayStartWorker is no longer needed when terminate() ends the thread of a worker that computes", async () => {
+  // In a process of its own: the thread computes until the process ends.
+  const script = `
+    const worker = new Worker("data:text/javascript,postMessage(0);for(;;);", { type: "module" });
+    await new Promise((resolve) => worker.onmessage = resolve);
+    worker.terminate();
+    const { user } = process.cpuUsage();
+    while (process.cpuUsage().user - user < 300_000) await new Promise((resolve) => setTimeout(resolve, 10));
+    Deno.exit(0);`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", `import process from "node:process";${script}`],
+    stdin: "null",
+    stdout: "null",
+    stderr: "inherit",
+  }).spawn();
+  const timer = setTimeout(() => child.kill("SIGKILL"), 60_000);
+  const { code } = await child.status;
+  clearTimeout(timer);
+  assert.equal(code, 0, "the fault: its thread has worked on for 300 ms");
+});
+
+Deno.test("runInTime stops what computes for too long", () => {
+  assert.equal(runWithTimeout(() => 7, 60_000), 7);
+  assert.throws(() => runWithTimeout(() => spin(), 10), { code: "ERR_SCRIPT_EXECUTION_TIMEOUT" });
+});
+
+function spin(): never {
+  for (;;);
+}

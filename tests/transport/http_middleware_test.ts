@@ -1,0 +1,310 @@
+// The handling of every request: CORS, HTTPS, proxies, timeouts, metrics, log.
+import assert from "node:assert/strict";
+import fc from "npm:fast-check@4.10.2";
+import { Fault } from "@/core/fault.ts";
+import type { Route } from "@/core/route.ts";
+import { hstsOf } from "@/transport/http/https.ts";
+import { createHttpHandler } from "@/transport/http/server.ts";
+import { captureLog } from "../log_capture.ts";
+import { pause } from "../wait.ts";
+import { createSampleGateway, jsonRequest } from "./http_sample.ts";
+import { RequestContext, RequestTimeouts } from "@/transport/http/request_context.ts";
+
+const APP = "https://app.example";
+
+Deno.test("CORS allows exactly the configured origins", async () => {
+  const { call } = createSampleGateway({ corsOrigins: [APP] });
+  const allowed = await call("/v1/rooms", { headers: { Origin: APP } });
+  assert.equal(allowed.headers.get("Access-Control-Allow-Origin"), APP);
+  assert.equal(allowed.headers.get("Access-Control-Allow-Credentials"), null);
+  assert.match(allowed.headers.get("Access-Control-Expose-Headers") ?? "", /ETag.*RateLimit-Remaining.*X-Request-Id/);
+  assert.match(allowed.headers.get("Access-Control-Expose-Headers") ?? "", /Content-Disposition, Content-Range/);
+  assert.equal(allowed.headers.get("Vary"), "Origin");
+  for (const origin of ["https://app.example.evil.test", "http://app.example", "https://APP.example", "null"]) {
+    const other = await call("/v1/rooms", { headers: { Origin: origin } });
+    assert.equal(other.status, 200);
+    assert.equal(other.headers.get("Access-Control-Allow-Origin"), null, origin);
+    assert.equal(other.headers.get("Vary"), "Origin");
+  }
+  const failed = await call("/v1/rooms/nope", { headers: { Origin: APP } });
+  assert.equal(failed.headers.get("Access-Control-Allow-Origin"), APP);
+  const health = await call("/health", { headers: { Origin: APP } });
+  assert.equal(health.headers.get("Access-Control-Allow-Origin"), APP);
+});
+
+Deno.test("a preflight returns 204 without a token, 403 for other origins", async () => {
+  const { call } = createSampleGateway({ corsOrigins: [APP] });
+  const preflight = (origin: string) =>
+    call("/v1/rooms", {
+      method: "OPTIONS",
+      token: null,
+      headers: { Origin: origin, "Access-Control-Request-Method": "POST" },
+    });
+  const allowed = await preflight(APP);
+  assert.equal(allowed.status, 204);
+  assert.equal(allowed.headers.get("Access-Control-Max-Age"), "600");
+  assert.match(allowed.headers.get("Access-Control-Allow-Methods") ?? "", /PATCH/);
+  assert.match(allowed.headers.get("Access-Control-Allow-Headers") ?? "", /Authorization.*Idempotency-Key.*If-Match/);
+  const foreign = await preflight("https://evil.test");
+  assert.deepEqual([foreign.status, (await foreign.json()).code], [403, "origin_not_allowed"]);
+});
+
+Deno.test("allowing all origins needs no Vary", async () => {
+  const { call } = createSampleGateway({ corsOrigins: "*" });
+  const response = await call("/v1/rooms", { headers: { Origin: "https://anyone.test" } });
+  assert.equal(response.headers.get("Access-Control-Allow-Origin"), "*");
+  assert.equal(response.headers.get("Vary"), null);
+});
+
+Deno.test("plain http is redirected to the configured host, except probes", async () => {
+  const { call, deps } = createSampleGateway({
+    https: { redirectTo: "https://api.example/base/", hsts: hstsOf(true, false) },
+  });
+  const moved = await call("/v1/rooms?limit=1", { headers: { Host: "evil.test" }, ...jsonRequest({ name: "x" }) });
+  assert.equal(moved.status, 308);
+  assert.equal(moved.headers.get("Location"), "https://api.example/base/v1/rooms?limit=1");
+  assert.equal(moved.headers.get("Strict-Transport-Security"), null);
+  const doubled = "http://gateway.test//evil.test/x";
+  assert.equal((await call(doubled)).headers.get("Location"), "https://api.example/base//evil.test/x");
+  // As the runtime passes on unescaped characters, and requests without a path.
+  for (
+    const [url, path] of [["http://a.test/漢?q=ä 😀", "/%E6%BC%A2?q=%C3%A4%20%F0%9F%98%80"], ["http://a.test:443", "/"]]
+  ) {
+    const request = new Request("http://gateway.test/");
+    Object.defineProperty(request, "url", { value: url });
+    const response = await createHttpHandler(deps)(request, "192.0.2.1");
+    assert.equal(response.headers.get("Location"), `https://api.example/base${path}`);
+  }
+  assert.equal((await call("/health")).status, 200);
+  assert.equal((await call("/metrics")).status, 200);
+  assert.equal((await call("/v1/collaboration/ready")).status, 200);
+  const socket = await call("/ws?token=secret", { headers: { Upgrade: "websocket" } });
+  assert.equal(socket.status, 403);
+  assert.ok(!(await socket.text()).includes("secret"));
+});
+
+Deno.test("an invalid host is rejected", async () => {
+  const { call, deps } = createSampleGateway();
+  for (const host of ["a/health?", "a/health#", "a?", "a#b", "user@a", "a\\b", "a b"]) {
+    // How the runtime builds the URL of `GET /v1/rooms` with such a header.
+    const response = await call("/health", { headers: { Host: host } });
+    assert.deepEqual([response.status, (await response.json()).code], [400, "bad_request"], host);
+  }
+  for (const host of ["]][[", "a:99999", "a:b", "%zz", "[::1", "1.2.3.4.5", "xn--"]) {
+    const request = new Request("http://gateway.test/health");
+    Object.defineProperty(request, "url", { value: `http://${host}/health?token=x` });
+    assert.equal((await createHttpHandler(deps)(request, "192.0.2.1")).status, 400, host);
+  }
+  for (const host of ["a.example", "a.example:8080", "[::1]:8080", ""]) {
+    assert.equal((await call("/health", { headers: { Host: host } })).status, 200, host);
+  }
+});
+
+Deno.test("X-Forwarded-Proto counts only from trusted proxies, and HSTS is sent over https only", async () => {
+  const { call } = createSampleGateway({
+    https: { redirectTo: "https://api.example", hsts: hstsOf(true, false) },
+    trustedProxies: ["10.0.0.0/8", "::1"],
+  });
+  const headers = { "X-Forwarded-Proto": "https" };
+  for (const ip of ["10.1.2.3", "::ffff:10.1.2.3", "::1"]) {
+    const proxied = await call("/v1/rooms", { ip, headers });
+    assert.equal(proxied.status, 200, ip);
+    assert.equal(proxied.headers.get("Strict-Transport-Security"), "max-age=31536000; includeSubDomains");
+  }
+  assert.equal((await call("/v1/rooms", { ip: "192.0.2.1", headers })).status, 308);
+  assert.equal((await call("/v1/rooms", { ip: "10.1.2.3", headers: { "X-Forwarded-Proto": "http" } })).status, 308);
+  // How the runtime builds the URL of an absolute-form request line; the connection is plain TCP anyway.
+  for (const ip of ["192.0.2.1", "10.1.2.3"]) {
+    assert.equal((await call("https://api.example/v1/rooms", { ip })).status, 308, ip);
+  }
+  const alone = createSampleGateway({ https: { hsts: hstsOf(true, false) } });
+  const claimed = await alone.call("https://api.example/v1/rooms");
+  assert.deepEqual([claimed.status, claimed.headers.get("Strict-Transport-Security")], [200, null]);
+  const quiet = createSampleGateway({ trustedProxies: ["10.0.0.0/8"] });
+  const response = await quiet.call("/v1/rooms", { ip: "10.1.2.3", headers });
+  assert.equal(response.headers.get("Strict-Transport-Security"), null);
+});
+
+Deno.test("the client address is the farthest hop reported by trusted proxies", async () => {
+  const addresses: string[] = [];
+  const { call } = createSampleGateway({
+    trustedProxies: ["10.0.0.0/8", "2001:db8::/32"],
+    limits: {
+      consumeRate: (key) => {
+        if (key.startsWith("unauthenticated:")) addresses.push(key.slice("unauthenticated:".length));
+        return Promise.resolve({ isAllowed: true, limit: 1, remaining: 1, resetMs: 0 });
+      },
+      requests: { perSecond: 1, burst: 1 },
+      writes: { perSecond: 1, burst: 1 },
+      unauthenticated: { perSecond: 1, burst: 1 },
+    },
+  });
+  const cases = [
+    ["192.0.2.1", "203.0.113.7", "192.0.2.1"],
+    ["10.0.0.1", "203.0.113.7", "203.0.113.7"],
+    ["10.0.0.1", "6.6.6.6, 203.0.113.7, 10.0.0.2", "203.0.113.7"],
+    ["10.0.0.1", "203.0.113.7:4711", "203.0.113.7"],
+    ["10.0.0.1", "garbage", "10.0.0.1"],
+    ["10.0.0.1", "203.0.113.7, garbage", "10.0.0.1"],
+    ["::ffff:10.0.0.1", "::ffff:203.0.113.7", "203.0.113.7"],
+    ["2001:db8::1", "[fd00:1:2:3::9]:80", "fd00:1:2:3::"],
+    ["10.0.0.1", "", "10.0.0.1"],
+    ["not an address", "203.0.113.7", "not an address"],
+  ] as const;
+  for (const [ip, forwarded, expected] of cases) {
+    await call("/v1/rooms", { ip, token: null, headers: { "X-Forwarded-For": forwarded } });
+    assert.equal(addresses.at(-1), expected, `${ip} / ${forwarded}`);
+  }
+});
+
+Deno.test("a request beyond the timeout returns 503 and aborts its signal, except long polls", async () => {
+  const { call, sample } = createSampleGateway({ requestTimeoutMs: 20 });
+  const slow = await call("/v1/collaboration/slow");
+  assert.deepEqual([slow.status, (await slow.json()).code], [503, "unavailable"]);
+  assert.equal(slow.headers.get("Retry-After"), "1");
+  assert.ok(sample.signals[0]?.aborted);
+  const poll = await call("/v1/collaboration/sync?wait=1");
+  assert.equal(poll.status, 200);
+  assert.equal(sample.signals[1]?.aborted, false);
+});
+
+Deno.test("a body that trickles beyond the timeout returns 503", async () => {
+  const { call } = createSampleGateway({ requestTimeoutMs: 20 });
+  const endless = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array([0x7b])) });
+  const headers = { "Content-Type": "application/json" };
+  const response = await call("/v1/rooms", { method: "POST", headers, body: endless });
+  assert.equal(response.status, 503);
+  await response.body?.cancel();
+});
+
+Deno.test("the signal aborts when the client disconnects, which is not an internal error", async () => {
+  const { call, sample, metrics } = createSampleGateway();
+  const client = new AbortController();
+  const pending = call("/v1/collaboration/sync?wait=1", { signal: client.signal });
+  await pause(5);
+  client.abort();
+  const response = await pending;
+  assert.ok(sample.signals[0]?.aborted);
+  assert.equal(response.status, 503);
+  await response.body?.cancel();
+  assert.match(await metrics.registry.metrics(), /responses_total\{method="GET",path="[^"]*sync",status="503"\} 1/);
+});
+
+Deno.test("metrics count route templates, never paths, and requests before authentication too", async () => {
+  const { call, metrics } = createSampleGateway({ corsOrigins: [APP] });
+  await call("/v1/rooms/room_1");
+  await call("/v1/rooms/other", { token: null });
+  await call("/v1/rooms/room_1", { method: "HEAD" });
+  await call("/secret/path?token=abc");
+  await call("/v1/rooms", { method: "PURGE" });
+  await call("/v1/rooms", { method: "OPTIONS", headers: { Origin: APP, "Access-Control-Request-Method": "GET" } });
+  const text = await metrics.registry.metrics();
+  for (
+    const line of [
+      'svc_http_requests_total{method="GET",path="/v1/rooms/:roomId"} 2',
+      'svc_http_responses_total{method="GET",path="/v1/rooms/:roomId",status="200"} 1',
+      'svc_http_responses_total{method="GET",path="/v1/rooms/:roomId",status="401"} 1',
+      'svc_http_responses_total{method="HEAD",path="/v1/rooms/:roomId",status="200"} 1',
+      'svc_http_responses_total{method="GET",path="_unmatched",status="404"} 1',
+      'svc_http_responses_total{method="_other",path="_unmatched",status="405"} 1',
+      'svc_http_responses_total{method="OPTIONS",path="_unmatched",status="204"} 1',
+      'svc_http_latency_seconds_count{method="GET",path="/v1/rooms/:roomId"} 2',
+    ]
+  ) assert.ok(text.split("\n").includes(line), `${line} is missing`);
+  assert.ok(!text.includes("secret"));
+});
+
+Deno.test("the log has one entry per request, without paths, queries, bodies or tokens", async () => {
+  const records = await captureLog(["gateway", "http"], async () => {
+    const { call } = createSampleGateway();
+    await call("/v1/rooms/private-id?foo=hidden", { headers: { "X-Request-Id": "r1" } });
+    await call("/v1/rooms", jsonRequest({ name: "bug", tags: ["private-body"] }));
+  });
+  const requests = records.filter(({ rawMessage }) => rawMessage === "request");
+  assert.deepEqual(requests.map(({ level, properties }) => [level, properties["path"], properties["status"]]), [
+    ["debug", "/v1/rooms/:roomId", 400],
+    ["error", "/v1/rooms", 500],
+  ]);
+  assert.equal(requests[0]?.properties["requestId"], "r1");
+  assert.doesNotMatch(JSON.stringify(records), /private|hidden|Bearer|alice/);
+});
+
+Deno.test("an internal error is logged once with request, code and cause", async () => {
+  const unavailable = new Fault("unavailable", "Not now", { cause: new Error("connection refused") });
+  const route: Route = {
+    name: "file.content",
+    summary: "Read a file",
+    tag: "file",
+    method: "GET",
+    path: "/v1/files/:fileId",
+    auth: "public",
+    document: { responses: {} },
+    handle: () => Promise.reject(unavailable),
+  };
+  const records = await captureLog(["gateway"], async () => {
+    const { call } = createSampleGateway({ routes: [route] });
+    for (const id of ["r1", "r2"]) {
+      await call("/v1/files/private?token=private", { headers: { "X-Request-Id": id } });
+    }
+    await call("/v1/rooms", jsonRequest({ name: "bug" }, "POST", { "X-Request-Id": "r3" }));
+    const { call: shut } = createSampleGateway({ authenticate: () => Promise.reject(unavailable) });
+    await shut("/v1/rooms", { headers: { "X-Request-Id": "r4" } });
+    await call("/v1/files/private", { method: "POST" });
+  });
+  const failures = records.filter(({ rawMessage }) => rawMessage === "request failed");
+  assert.deepEqual(
+    failures.map(({ category, level, properties: { requestId, code } }) => [category[1], level, requestId, code]),
+    [
+      ["http", "warning", "r1", "unavailable"],
+      ["http", "warning", "r2", "unavailable"],
+      ["operation", "error", "r3", "internal"],
+      ["http", "warning", "r4", "unavailable"],
+    ],
+  );
+  assert.deepEqual([failures[0]?.properties["method"], failures[0]?.properties["path"]], ["GET", route.path]);
+  for (const { properties } of failures) assert.match(String(properties["cause"]), /connection refused|secret detail/);
+  assert.doesNotMatch(JSON.stringify(records), /private/);
+});
+
+function createRequestContext(): RequestContext {
+  return new RequestContext(new Request("http://localhost/"), "127.0.0.1", false);
+}
+
+/** When a request completes: immediately, before the timer is set, while it runs, or never. */
+const duration = fc.constantFrom(0, 1, 2, 3, Infinity);
+
+Deno.test("each request gets its response, and those that exceed the timeout are aborted in order", async () => {
+  const many = fc.array(fc.record({ lasts: duration, fails: fc.boolean(), isApart: fc.boolean() }), { maxLength: 12 });
+  await fc.assert(
+    fc.asyncProperty(many, async (requests) => {
+      // Much longer than any of them lasts: the machine may pause.
+      const timeouts = new RequestTimeouts(150);
+      const ended: number[] = [];
+      const outcomes = [];
+      for (const [index, { lasts, fails, isApart }] of requests.entries()) {
+        const { promise, resolve, reject } = Promise.withResolvers<Response>();
+        const done = (): void => fails ? reject(new Error(`${index}`)) : resolve(new Response(null));
+        if (lasts === 0) done();
+        else if (lasts < Infinity) setTimeout(done, lasts);
+        const context = createRequestContext();
+        outcomes.push(
+          timeouts.run(context, promise).then((response) => response.status, (error) => {
+            if (!(error instanceof Fault)) return error.message;
+            ended.push(index);
+            assert.ok(context.isAborted);
+            // A late result has no effect.
+            done();
+            return error.code;
+          }),
+        );
+        if (isApart) await pause(1);
+      }
+      const expected = requests.map(({ lasts, fails }, index) =>
+        lasts === Infinity ? "unavailable" : fails ? `${index}` : 200
+      );
+      assert.deepEqual(await Promise.all(outcomes), expected);
+      assert.deepEqual(ended, ended.toSorted((a, b) => a - b));
+    }),
+    { numRuns: 25 },
+  );
+});

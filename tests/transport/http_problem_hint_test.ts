@@ -1,0 +1,120 @@
+// Errors suggest the field, parameter, path or method that was probably intended.
+// Runs alone: it measures the CPU time of its thread.
+import assert from "node:assert/strict";
+import { editDistance, nearestName } from "@/core/suggestion.ts";
+import { cpuTimeMs } from "../cpu_time.ts";
+import { openGateway } from "../harness.ts";
+
+Deno.test("an unknown field yields a suggestion, or that the token identifies the caller", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { body: { id: roomId } } = await alice.post("/v1/rooms", { name: "Room" });
+  for (
+    const [field, detail] of [
+      ["senderId", "Unknown field; the sender is always the sub of the token"],
+      ["userId", "Unknown field; the sender is always the sub of the token"],
+      ["from", "Unknown field; the sender is always the sub of the token"],
+      ["replyTo", "Unknown field; did you mean replyToId?"],
+      ["parent_id", "Unknown field; did you mean replyToId?"],
+      ["client_message_id", "Unknown field; did you mean clientMessageId?"],
+      ["clientMesageId", "Unknown field; did you mean clientMessageId?"],
+      ["zzyzx", "Unknown field"],
+    ] as const
+  ) {
+    const { status, body } = await alice.post("/v1/messages", { roomId, text: "x", [field]: "x" });
+    assert.deepEqual([status, body.code, body.errors[0].detail], [422, "unknown_field", detail]);
+    assert.equal(body.detail, `/${field}: ${detail}`);
+  }
+  const { body } = await alice.post("/v1/messages", { room_id: roomId, content: "x" });
+  const details = body.errors.map(({ detail }: { detail: string }) => detail);
+  assert.ok(details.includes("Unknown field; did you mean roomId?"), JSON.stringify(body.errors));
+  assert.ok(details.includes("Unknown field; did you mean text?"), JSON.stringify(body.errors));
+});
+
+Deno.test("an unknown nested field yields a suggestion from the same object", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const { body } = await alice.patch("/v1/collaboration/me", { notificationPrefs: { mention: true } });
+  assert.deepEqual(body.errors.map(({ pointer, detail }: Record<string, string>) => [pointer, detail]), [
+    ["/notificationPrefs/mention", "Unknown field; did you mean mentions?"],
+  ]);
+});
+
+Deno.test("an unknown query parameter yields a suggestion", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  for (const [name, meant] of [["pageToken", "cursor"], ["page", "cursor"], ["per_page", "limit"], ["lmit", "limit"]]) {
+    const { status, body } = await alice.get(`/v1/rooms?${name}=1`);
+    assert.deepEqual([status, body.code], [400, "unknown_parameter"]);
+    assert.equal(body.detail, `Unknown query parameter ${name}; did you mean ${meant}?`);
+  }
+});
+
+Deno.test("an unknown path yields the nearest ones, a wrong method the supported ones", async () => {
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  for (
+    const [path, meant] of [
+      ["/rooms", "GET, POST /v1/rooms"],
+      ["/v1/room", "GET, POST /v1/rooms"],
+      ["/api/v1/rooms", "GET, POST /v1/rooms"],
+      ["/v1/tasks", "GET, POST /v1/collaboration/tasks"],
+      ["/v1/rooms/room_1/messages", "/v1/messages"],
+      ["/v1/Messages", "/v1/messages"],
+      ["/v1/collaboration/calender/events", "/v1/collaboration/calendar/events"],
+      ["/openapi.yaml", "GET /openapi.json"],
+      ["/heath", "GET /health"],
+    ] as const
+  ) {
+    const { status, body } = await alice.get(path);
+    assert.deepEqual([status, body.code], [404, "route_not_found"], path);
+    assert.match(body.detail, /^No such endpoint; did you mean [^?]+\?$/, path);
+    assert.ok(body.detail.includes(meant), `${path}: ${body.detail}`);
+  }
+  assert.equal(
+    (await alice.get("/zzyzx/qwerty")).body.detail,
+    "No such endpoint; see /docs for all endpoints",
+  );
+  const { status, headers, body } = await alice.put("/v1/rooms");
+  assert.deepEqual([status, headers.get("allow")], [405, "GET, HEAD, POST"]);
+  assert.equal(body.detail, "PUT is not supported here; use GET, HEAD, POST");
+});
+
+Deno.test("/ redirects browsers to the documentation and returns entry points to other clients", async () => {
+  await using gateway = await openGateway();
+  const anybody = gateway.withToken(undefined);
+  const page = await anybody.get("/", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" });
+  assert.deepEqual([page.status, page.headers.get("location"), page.headers.get("vary")], [
+    302,
+    "docs",
+    "Accept, Origin",
+  ]);
+  for (const accept of ["*/*", "application/json"]) {
+    const { status, body } = await anybody.get("/", { accept });
+    assert.equal(status, 200);
+    for (const path of [body.docs, ...body.documents]) assert.equal((await anybody.get(`/${path}`)).status, 200, path);
+  }
+});
+
+Deno.test("suggestions have bounded cost for long and many names", async () => {
+  assert.equal(editDistance("kitten", "sitting"), 3);
+  assert.equal(nearestName("x".repeat(100_000), ["roomId"]), undefined);
+  await using gateway = await openGateway();
+  const alice = await gateway.as("alice");
+  const cost = async (work: () => Promise<unknown>) => {
+    await work();
+    const before = cpuTimeMs();
+    for (let count = 0; count < 50; count++) await work();
+    return cpuTimeMs() - before;
+  };
+  const fields = (count: number, length: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`${at}${"x".repeat(length)}`, 1]));
+  const path = `/v1/${"collaboratiom/".repeat(9)}`;
+  const [plain, odd, far] = [
+    await cost(() => alice.post("/v1/messages", fields(1, 1))),
+    await cost(() => alice.post("/v1/messages", fields(500, 36))),
+    await cost(() => alice.get(path)),
+  ];
+  // The measure has steps of 10 ms; such names may cost a few milliseconds per request.
+  assert.ok(odd < 20 * (plain + 10) && far < 20 * (plain + 10), `${plain}, ${odd}, ${far} ms of 50`);
+});

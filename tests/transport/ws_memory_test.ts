@@ -1,0 +1,188 @@
+// The memory guard with a fake clock and memory: which sockets it closes, and in which order.
+import assert from "node:assert/strict";
+import { Metrics } from "@/core/metrics.ts";
+import { type GuardedSocket, MemoryGuard } from "@/transport/shared/memory_guard.ts";
+import { Centrifuge } from "npm:centrifuge@5.8.0";
+import { until } from "../wait.ts";
+import { serveHub } from "./ws_server.ts";
+
+const MIB = 1024 * 1024;
+const SAMPLE_MS = 25;
+
+class FakeGuardedSocket implements GuardedSocket {
+  isAuthenticated: boolean;
+  hasReceived: boolean;
+  lastReceivedAt = -1000;
+  writeBytes = 0;
+  probes = 0;
+  isClosed = false;
+  onProbe = (): void => {};
+
+  constructor({ isAuthenticated = false, hasReceived = false } = {}) {
+    this.isAuthenticated = isAuthenticated;
+    this.hasReceived = isAuthenticated || hasReceived;
+  }
+
+  probe(): void {
+    this.probes++;
+    this.onProbe();
+  }
+
+  shed(): void {
+    this.isClosed = true;
+  }
+}
+
+class GuardHarness {
+  readonly metrics = new Metrics();
+  usedMib = 100;
+  time = 0;
+  readonly guard = new MemoryGuard({
+    budgetBytes: 256 * MIB,
+    metrics: this.metrics,
+    memory: () => this.usedMib * MIB,
+    now: () => this.time,
+  });
+
+  add(...sockets: FakeGuardedSocket[]): void {
+    for (const socket of sockets) this.guard.add(socket);
+    this.guard.sample();
+  }
+
+  /** Samples until so much time has passed. */
+  pass(ms: number): void {
+    for (let passed = 0; passed < ms; passed += SAMPLE_MS) {
+      this.time += SAMPLE_MS;
+      this.guard.sample();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.usedMib = 0;
+    this.pass(2000);
+    this.guard.close();
+  }
+}
+
+Deno.test("memory pressure closes silent sockets first, then all unauthenticated ones, but no others", () => {
+  using harness = new GuardHarness();
+  const [silent, active, member] = [
+    new FakeGuardedSocket(),
+    new FakeGuardedSocket({ hasReceived: true }),
+    new FakeGuardedSocket({ isAuthenticated: true }),
+  ];
+  harness.add(silent, active, member);
+  harness.usedMib += 6;
+  harness.pass(SAMPLE_MS);
+  assert.deepEqual([silent, active, member].map(({ isClosed }) => isClosed), [false, false, false]);
+  harness.usedMib += 6;
+  harness.pass(SAMPLE_MS);
+  assert.deepEqual([silent, active, member].map(({ isClosed }) => isClosed), [true, false, false]);
+  assert.equal(harness.guard.isShedding, true);
+  harness.usedMib += 24;
+  harness.pass(SAMPLE_MS);
+  assert.deepEqual([silent, active, member].map(({ isClosed }) => isClosed), [true, true, false]);
+  harness.pass(10_000);
+  assert.deepEqual([member.isClosed, member.probes], [false, 0]);
+});
+
+Deno.test("unresponsive authenticated sockets are closed, newest first, until memory use falls", async () => {
+  using harness = new GuardHarness();
+  const sockets = Array.from({ length: 100 }, () => new FakeGuardedSocket({ isAuthenticated: true }));
+  for (const socket of sockets.slice(0, 40)) socket.onProbe = () => socket.lastReceivedAt = harness.time + 1;
+  harness.add(...sockets);
+  harness.usedMib += 150;
+  harness.pass(SAMPLE_MS);
+  assert.ok(sockets.every(({ probes }) => probes === 1));
+  harness.usedMib += 150;
+  harness.pass(100);
+  assert.ok(sockets.every(({ isClosed }) => !isClosed), "they have time to respond");
+  harness.pass(300);
+  const closed = sockets.map(({ isClosed }, at) => isClosed ? at : -1).filter((at) => at >= 0);
+  assert.deepEqual(
+    closed,
+    Array.from({ length: 8 }, (_, at) => 92 + at),
+    "a share of the unresponsive ones, newest first",
+  );
+  harness.usedMib += 20;
+  harness.pass(SAMPLE_MS);
+  assert.equal(sockets.filter(({ isClosed }) => isClosed).length, 16, "more after further growth");
+  harness.usedMib -= 100;
+  harness.pass(10_000);
+  assert.equal(sockets.filter(({ isClosed }) => isClosed).length, 16);
+  assert.match(await harness.metrics.registry.metrics(), /svc_connection_errors\{type="memory"\} 16/);
+});
+
+Deno.test("no socket is accepted until memory use is back to normal, and earlier growth is not attributed to later sockets", () => {
+  using harness = new GuardHarness();
+  harness.add(new FakeGuardedSocket());
+  harness.usedMib += 50;
+  harness.pass(SAMPLE_MS);
+  for (let round = 0; round < 10; round++) {
+    harness.usedMib += 5;
+    harness.pass(200);
+    assert.equal(harness.guard.isShedding, true);
+  }
+  harness.pass(1000);
+  assert.equal(harness.guard.isShedding, false);
+  // Earlier growth is not attributed to a later socket.
+  harness.usedMib += 20;
+  const late = new FakeGuardedSocket();
+  harness.add(late);
+  harness.pass(10_000);
+  assert.equal(late.isClosed, false);
+});
+
+Deno.test("neither many new sockets nor growth without unauthenticated sockets starts shedding", () => {
+  using harness = new GuardHarness();
+  const sockets = Array.from({ length: 1000 }, () => new FakeGuardedSocket());
+  for (const socket of sockets) {
+    harness.add(socket);
+    harness.usedMib += 30 / 1024;
+  }
+  harness.pass(1000);
+  assert.ok(sockets.every(({ isClosed }) => !isClosed));
+  for (const socket of sockets) Object.assign(socket, { isAuthenticated: true, hasReceived: true });
+  harness.usedMib += 60;
+  for (const socket of sockets.splice(10)) harness.guard.delete(socket);
+  harness.pass(1000);
+  assert.ok(sockets.every(({ isClosed }) => !isClosed));
+  assert.equal(harness.guard.isShedding, false);
+});
+
+Deno.test("outgoing data for slow clients does not count as unfinished messages", () => {
+  using harness = new GuardHarness();
+  const [reader, unauthenticated] = [new FakeGuardedSocket({ isAuthenticated: true }), new FakeGuardedSocket()];
+  harness.add(reader, unauthenticated);
+  harness.usedMib += 200;
+  reader.writeBytes = 195 * MIB;
+  harness.pass(1000);
+  assert.deepEqual([reader.isClosed, reader.probes, unauthenticated.isClosed], [false, 0, false]);
+  reader.writeBytes = 0;
+  harness.pass(1000);
+  assert.deepEqual([reader.probes, unauthenticated.isClosed], [1, true]);
+});
+
+Deno.test("an upgrade is rejected with 503 during shedding, and a closed client reconnects", async () => {
+  using harness = new GuardHarness();
+  await using server = serveHub(Centrifuge, undefined, undefined, harness.guard);
+  const client = server.client();
+  const codes: number[] = [];
+  client.on("connecting", ({ code }) => codes.push(code));
+  client.connect();
+  await client.ready(5000);
+  harness.add(new FakeGuardedSocket());
+  harness.usedMib += 20;
+  harness.pass(SAMPLE_MS);
+  const rejected = await fetch(server.url.replace("ws:", "http:"), { headers: { upgrade: "websocket" } });
+  assert.deepEqual([rejected.status, await rejected.json()], [503, { code: "unavailable" }]);
+  harness.usedMib += 400;
+  // The real socket uses the real clock, which is ahead of the fake one.
+  harness.time = performance.now() + 60_000;
+  harness.guard.sample();
+  harness.pass(600);
+  await until(() => codes.includes(3011), "the client receives the code");
+  harness.usedMib = 0;
+  harness.pass(1000);
+  await until(() => server.hub.stats().connections === 1, "the client reconnects");
+});

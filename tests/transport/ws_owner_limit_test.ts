@@ -1,0 +1,64 @@
+// Limits shared by all connections of a principal and its agents.
+import assert from "node:assert/strict";
+import type { Actor } from "@/core/actor.ts";
+import { OwnerSockets } from "@/transport/ws/owner_sockets.ts";
+import { WS_LIMITS } from "@/transport/shared/socket_limits.ts";
+import { createHubHarness, TEST_LIMITS } from "./ws_harness.ts";
+
+const actor = (principalId: string, ownerId: string | null = null): Actor =>
+  ({ tenantId: "default", principalId, ownerId }) as Actor; // the fields that are read
+
+Deno.test("connections of agents count for their owner until they close", () => {
+  const ownerSockets = new OwnerSockets({ ...WS_LIMITS, connectionsPerOwner: 3 });
+  const sockets = Array.from({ length: 5 }, () => ({}));
+  const [first = {}, second = {}, third = {}, fourth = {}, fifth = {}] = sockets;
+  assert.ok(ownerSockets.add(first, actor("alice"), 0));
+  assert.ok(ownerSockets.add(second, actor("bot1", "alice"), 0));
+  assert.ok(ownerSockets.add(third, actor("bot2", "alice"), 0));
+  assert.equal(ownerSockets.add(fourth, actor("bot3", "alice"), 0), undefined);
+  assert.ok(ownerSockets.add(fifth, actor("bob"), 0));
+  ownerSockets.remove(fourth);
+  assert.equal(ownerSockets.add(fourth, actor("bot3", "alice"), 0), undefined);
+  ownerSockets.remove(second);
+  ownerSockets.remove(second);
+  assert.ok(ownerSockets.add(fourth, actor("bot3", "alice"), 0));
+  assert.equal(ownerSockets.add(second, actor("bot1", "alice"), 0), undefined);
+});
+
+Deno.test("reconnecting does not reset the command rate", () => {
+  const ownerSockets = new OwnerSockets({ ...WS_LIMITS, rate: { perSecond: 1, burst: 2 }, commandWaitMs: 0 });
+  const rpc = { method: "rpc", id: 1, length: 10, body: { method: "x", data: {} } } as const;
+  const sent = (): number => {
+    const socket = {};
+    const limiter = ownerSockets.add(socket, actor("alice"), 0);
+    let count = 0;
+    while (count < 50 && limiter?.waitMsFor(rpc, 0) !== undefined) count++;
+    ownerSockets.remove(socket);
+    return count;
+  };
+  assert.equal(sent(), 6);
+  assert.equal(sent(), 0);
+});
+
+Deno.test("many connections of one principal share the command rate of three; others are not affected", async () => {
+  const limits = { ...TEST_LIMITS, rate: { perSecond: 1, burst: 5 }, commandWaitMs: 0, connectionsPerPrincipal: 10 };
+  const { hub, connect } = createHubHarness({ limits });
+  const clients = [];
+  for (let n = 0; n < 8; n++) clients.push(await connect("alice"));
+  const bob = await connect("bob");
+  let id = 10;
+  const countErrors = (client: typeof bob, error: number): number => {
+    return client.socket.messages.filter((line) => line.error?.code === error).length;
+  };
+  for (const client of [...clients, bob]) {
+    for (let n = 0; n < 5; n++) {
+      client.connection.receive(JSON.stringify({ id: id++, rpc: { method: "none", data: {} } }));
+    }
+  }
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  const rejected = clients.reduce((sum, client) => sum + countErrors(client, 111), 0);
+  const executed = clients.reduce((sum, client) => sum + countErrors(client, 104), 0);
+  assert.deepEqual([executed, rejected], [15, 25]);
+  assert.deepEqual([countErrors(bob, 104), countErrors(bob, 111)], [5, 0]);
+  await hub.drain();
+});
