@@ -1,0 +1,123 @@
+// Language models and embedding models of providers, one call at a time.
+//
+// - A step is one response of a model: a stream of parts, then its end. It never ends silently: what is not complete throws.
+// - The adapter bounds the time to the first part, between parts and in all; it neither retries nor falls back.
+// - Usage is what the provider reports, else an estimate that says so. An aborted or broken step has its usage in the error.
+// - Messages of errors name no key and quote no provider: their texts may hold keys and prompts.
+
+/** Where a model is called. */
+export type ModelEndpoint = {
+  /** Protocol of the provider. */
+  kind: "openai" | "anthropic" | "google";
+  baseUrl: string;
+  apiKey: string | undefined;
+  /** The provider's name of the model. */
+  model: string;
+  /** Private hosts that the operator allows for models. */
+  allowHosts?: readonly string[];
+};
+
+/** A message of the prompt. Results of tools follow the message that called them. */
+export type ModelMessage =
+  | { role: "system"; text: string; /** Prompt caching may end a stable prefix here. */ isCacheable?: boolean }
+  | { role: "user"; text: string }
+  | { role: "assistant"; text: string; toolCalls?: readonly ModelToolCall[] }
+  | { role: "tool"; callId: string; toolName: string; /** JSON or text that the model reads. */ result: string };
+
+export type ModelToolCall = {
+  callId: string;
+  name: string;
+  /** The arguments as JSON text, as the model wrote them: maybe not valid. */
+  input: string;
+};
+
+export type ModelTool = {
+  /** `^[a-z_]{1,64}$` */
+  name: string;
+  description: string;
+  /** JSON Schema of an object. */
+  inputSchema: Record<string, unknown>;
+};
+
+export type ModelRequest = {
+  messages: readonly ModelMessage[];
+  tools?: readonly ModelTool[];
+  maxOutputTokens: number;
+  temperature?: number;
+  /** JSON Schema that the text must match, where the provider can be told. */
+  responseSchema?: Record<string, unknown>;
+};
+
+export type ModelPart =
+  | { kind: "text" | "reasoning"; text: string }
+  | ({ kind: "tool" } & ModelToolCall);
+
+export type ModelUsage = {
+  inputTokens: number;
+  /** Of the input tokens, those read from the provider's cache. */
+  cachedTokens: number;
+  outputTokens: number;
+  isEstimated: boolean;
+};
+
+export type ModelStepEnd = {
+  reason: "stop" | "tool" | "length" | "filtered";
+  usage: ModelUsage;
+};
+
+export const MODEL_ERROR_CODES = [
+  "rate_limited",
+  "overloaded",
+  "bad_key",
+  "context_too_long",
+  "request_refused",
+  "unreachable",
+  "timed_out",
+  "stream_broken",
+  "cancelled",
+] as const;
+export type ModelErrorCode = (typeof MODEL_ERROR_CODES)[number];
+
+export class ModelError extends Error {
+  readonly code: ModelErrorCode;
+  /** Whether the same call may succeed later. */
+  readonly isRetryable: boolean;
+  /** How long the provider asks to wait. */
+  readonly retryAfterMs: number | undefined;
+  /** What was used until then; absent when no part was received. */
+  readonly usage: ModelUsage | undefined;
+
+  constructor(
+    code: ModelErrorCode,
+    { isRetryable, retryAfterMs, usage, cause }: {
+      isRetryable: boolean;
+      retryAfterMs?: number | undefined;
+      usage?: ModelUsage | undefined;
+      cause?: unknown;
+    },
+  ) {
+    super(code, { cause });
+    this.name = "ModelError";
+    this.code = code;
+    this.isRetryable = isRetryable;
+    this.retryAfterMs = retryAfterMs;
+    this.usage = usage;
+  }
+}
+
+export type ModelTimeLimits = { firstPartMs: number; idleMs: number; totalMs: number };
+
+export interface Models {
+  step(
+    endpoint: ModelEndpoint,
+    request: ModelRequest,
+    options: { signal: AbortSignal; limits?: Partial<ModelTimeLimits> },
+  ): AsyncGenerator<ModelPart, ModelStepEnd>;
+
+  /** One vector for each text, in order. */
+  embed(
+    endpoint: ModelEndpoint,
+    texts: readonly string[],
+    options: { signal: AbortSignal; limits?: Partial<ModelTimeLimits> },
+  ): Promise<{ vectors: number[][]; usage: ModelUsage }>;
+}

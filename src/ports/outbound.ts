@@ -1,0 +1,42 @@
+// Outbound HTTP: the one way by which a call leaves the gateway for an address that a person or a configuration named.
+//
+// - The host name is resolved once, every address it has must be public unicast, or allowed by the operator, and the connection
+//   goes to an address that was checked.
+// - Redirects are not followed: their response is returned as it is.
+// - Connecting, the whole call and the response's body are bounded. A stream that is cancelled or aborted ends the connection.
+// - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
+//   person who configured the address.
+
+export type OutboundOptions = {
+  /** Hosts of private services that are allowed for this caller, besides those of `SVC_OUTBOUND_ALLOW`: names or CIDRs. */
+  allow?: readonly string[];
+  /** Limit of the whole call in ms, body included; default 15 000. */
+  totalMs?: number;
+  /** Longest response body in bytes; default 64 KiB. */
+  bodyMaxBytes?: number;
+};
+
+/** A `fetch` with bounds. Options that `fetch` has and this type lacks are ignored. */
+export type Outbound = (
+  url: string | URL,
+  init?: Pick<RequestInit, "method" | "headers" | "body" | "signal">,
+  options?: OutboundOptions,
+) => Promise<Response>;
+
+export type OutboundErrorCode =
+  | "address_not_allowed"
+  | "name_not_resolved"
+  | "scheme_not_allowed"
+  | "response_too_large"
+  | "timed_out"
+  | "connection_failed";
+
+export class OutboundError extends Error {
+  readonly code: OutboundErrorCode;
+
+  constructor(code: OutboundErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "OutboundError";
+    this.code = code;
+  }
+}
