@@ -44,7 +44,7 @@ export type ModelRequest = {
   tools?: readonly ModelTool[];
   maxOutputTokens: number;
   temperature?: number;
-  /** JSON Schema that the text must match, where the provider can be told. */
+  /** JSON Schema that the text must match, where the provider has an option for it. */
   responseSchema?: Record<string, unknown>;
 };
 

@@ -1,7 +1,7 @@
 // Outbound HTTP: the one way by which a call leaves the gateway for an address that a person or a configuration named.
 //
 // - The host name is resolved once, every address it has must be public unicast, or allowed by the operator, and the connection
-//   goes to an address that was checked.
+//   uses an address that was checked.
 // - Redirects are not followed: their response is returned as it is.
 // - Connecting, the whole call and the response's body are bounded. A stream that is cancelled or aborted ends the connection.
 // - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
