@@ -1,4 +1,5 @@
 // What a module provides so that search finds its resources: index entries, and the rows as a caller may see them.
+import type { Expression, SqlBool } from "kysely";
 import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
 import type { AnyDatabase } from "./migration.ts";
@@ -31,6 +32,17 @@ export type SearchEntry = {
   texts: readonly string[];
   /** Properties for the filter `has`, such as `link` and `file`. */
   flags?: readonly string[];
+  /** Whether a long text is indexed at once, not in parts by a job. */
+  isIndexedWhole?: boolean;
+};
+
+/** Conditions of a search on properties that resources of few kinds have; lists are never empty. */
+export type PropertyFilter = {
+  threadIds?: readonly string[] | undefined;
+  messageTypes?: readonly string[] | undefined;
+  mentions?: readonly string[] | undefined;
+  pinned?: true | undefined;
+  isReacted?: boolean | undefined;
 };
 
 /** A row in its current state. `fields` are matched against the query, so they decide, not the index; `item` is the result. */
@@ -41,7 +53,8 @@ export type StreamedResource = { id: string; entry: SearchEntry | undefined };
 
 /**
  * Resources that are indexed after their commit, from the events of room streams, because their writes are too frequent to
- * update the index themselves. The event that creates a resource has its position; all others change an existing one.
+ * update the index themselves. The event that creates a resource has its position; all others change an existing one. All are
+ * in rooms, and indexed whole.
  */
 export type StreamSource = {
   kind: string;
@@ -73,6 +86,10 @@ export type Searchable = {
   load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>>;
   /** Entries of live rows; reindexing reads all of them by id, page by page through the transaction that indexes them. */
   entries(tenantId: string, selection: RowSelection, db?: AnyDatabase): Promise<readonly SearchEntry[]>;
+  /** Conditions on a document `d` of the index, for properties that these resources have; without it, none has them. */
+  propertyConditions?(tenantId: string, filter: PropertyFilter): Expression<SqlBool>[];
+  /** Author and room of an item, for names of senders. */
+  authorOf?(item: unknown): { senderId: string; roomId: string };
   /** Present if the resources are indexed from room streams. One module at most has this. */
   stream?: StreamSource;
   /** Its neighbours in the room, without positions up to `hiddenUpTo`. */

@@ -21,6 +21,18 @@ import { parseRecord } from "./report.ts";
 
 /** Longer messages do not wait for others. */
 const PENDING_MAX_UNITS = 1024 * 1024;
+/** Types of records that belong to no section. */
+const OWN_TYPES: ReadonlySet<string> = new Set([
+  "principal",
+  "room",
+  "member",
+  "ban",
+  "message",
+  "file",
+  "picture",
+  "content",
+  "end",
+]);
 
 export class NativeReader {
   readonly #importer: Importer;
@@ -39,7 +51,12 @@ export class NativeReader {
     this.#importer = importer;
     this.#refs = importer.refs;
     for (const section of importer.createSections()) {
-      for (const [type, handler] of Object.entries(section.records)) this.#handlers.set(type, { section, handler });
+      for (const [type, handler] of Object.entries(section.records)) {
+        if (OWN_TYPES.has(type) || this.#handlers.has(type)) {
+          throw new TypeError(`Expected one section with records ${type}, received two`);
+        }
+        this.#handlers.set(type, { section, handler });
+      }
     }
   }
 

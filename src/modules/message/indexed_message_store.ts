@@ -1,10 +1,10 @@
 // SQL of messages for the search index: by id, by position in a room, and all of a tenant in pages.
 import type { RowSelection } from "@/core/page.ts";
-import type { Kysely } from "kysely";
-
+import type { PropertyFilter } from "@/core/searchable.ts";
+import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
 import { inJsonList, selectRows } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import type { MessageRow, MessageTables } from "./store.ts";
+import { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";
 
 type Db = Kysely<MessageTables>;
 
@@ -57,4 +57,28 @@ export class IndexedMessageStore {
       .where("text", "is not", null);
     return await selectRows(query, tenantId, which);
   }
+}
+
+/** Conditions on a document `d` of the search index. */
+export function propertyConditions(
+  tenantId: string,
+  { threadIds, messageTypes, mentions, pinned, isReacted }: PropertyFilter,
+): Expression<SqlBool>[] {
+  const conditions: Expression<SqlBool>[] = [];
+  if (threadIds !== undefined || messageTypes !== undefined || pinned !== undefined) {
+    const threads = threadIds === undefined ? undefined : sql.join(threadIds);
+    conditions.push(sql<SqlBool>`exists (select 1 from message as m where m.tenant_id = ${tenantId} and m.id = d.id
+      ${messageTypes === undefined ? sql`` : sql`and m.type in (${sql.join(messageTypes)})`}
+      ${pinned === undefined ? sql`` : sql`and m.pinned_at is not null`}
+      ${threads === undefined ? sql`` : sql`and (m.thread_id in (${threads}) or m.id in (${threads}))`})`);
+  }
+  if (isReacted === true) {
+    conditions.push(sql<SqlBool>`exists (select 1 from reaction
+      where reaction.tenant_id = ${tenantId} and reaction.message_id = d.id)`);
+  }
+  if (mentions !== undefined) {
+    conditions.push(sql<SqlBool>`exists (select 1 from mention where mention.tenant_id = ${tenantId}
+      and mention.message_id = d.id and mention.principal_id in (${sql.join([...mentions, MENTION_ALL])}))`);
+  }
+  return conditions;
 }

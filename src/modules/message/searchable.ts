@@ -3,7 +3,7 @@ import type { RowSelection } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { LoadedResource, Searchable, SearchEntry, StreamedResource, StreamSource } from "@/core/searchable.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
-import { type IndexedMessage, IndexedMessageStore } from "./indexed_message_store.ts";
+import { type IndexedMessage, IndexedMessageStore, propertyConditions } from "./indexed_message_store.ts";
 import { Message } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
@@ -40,6 +40,7 @@ export class MessageSearchable implements Searchable {
   readonly scope = "message.read";
   readonly item = Message;
   readonly stream = messageStream;
+  readonly propertyConditions = propertyConditions;
   readonly #deps: Deps;
 
   constructor(deps: Deps) {
@@ -58,6 +59,10 @@ export class MessageSearchable implements Searchable {
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<readonly SearchEntry[]> {
     return (await new IndexedMessageStore(db).searchable(tenantId, which)).map(searchEntryOf);
+  }
+
+  authorOf(item: unknown): { senderId: string; roomId: string } {
+    return item as Message; // the item is from `load` or `context`
   }
 
   async context(
@@ -99,5 +104,6 @@ function searchEntryOf(row: IndexedMessage): SearchEntry {
     version: row.version,
     texts: [text],
     flags,
+    isIndexedWhole: true,
   };
 }

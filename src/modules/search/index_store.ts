@@ -1,7 +1,7 @@
 // The inverted index in SQL: one contract, implemented for each database engine.
 import { Buffer } from "node:buffer";
 import { type Generated, type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from "kysely";
-import type { MessageTables } from "@/modules/message/mod.ts";
+import type { RoomTables } from "@/modules/room/mod.ts";
 import { inJsonList } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect, Transaction } from "@/ports/store.ts";
@@ -32,7 +32,7 @@ export type ReindexRow = {
   finished_at: string | null;
 };
 
-export type SearchTables = MessageTables & {
+export type SearchTables = RoomTables & {
   /** `tokens` exists on PostgreSQL only; SQLite stores them in `search_terms`. */
   search_document: SearchDocumentRow & { tokens: number[] };
   search_terms: { rowid: number; tokens: string; search_terms: string };

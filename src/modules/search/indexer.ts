@@ -49,6 +49,11 @@ export class SearchIndexer {
     this.#throttle = new IndexThrottle(BATCH, deps.time);
   }
 
+  /** Prefix of the types of the events that are indexed. */
+  get eventPrefix(): string {
+    return this.#deps.stream.eventPrefix;
+  }
+
   /** Starts background indexing, first of the backlog of earlier runs and other nodes. */
   start(): void {
     this.#stopper = new AbortController();

@@ -129,6 +129,7 @@ export type SearchQuery = z.output<ReturnType<typeof searchQuerySchema>>;
 
 /** One result; it also has the item as the property that is named like its kind. */
 export type SearchResult = {
+  [kind: string]: unknown;
   kind: string;
   score: number;
   highlights: { field: string; ranges: [number, number][] }[];
@@ -186,5 +187,6 @@ export function kindsOf(sources: readonly Searchable[]): [string, ...string[]] {
 }
 
 function typesOf(sources: readonly Searchable[]) {
-  return list(z.enum(kindsOf(sources))).default(["message"]).describe("Kinds of items to search");
+  const streamed = sources.filter(({ stream }) => stream !== undefined).map(({ kind }) => kind);
+  return list(z.enum(kindsOf(sources))).default(streamed).describe("Kinds of items to search");
 }

@@ -2,7 +2,6 @@
 import { normalizeText } from "./normalize.ts";
 import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
 import { documentsById, documentsOfRoom, indexEngineOf, type SearchTables, SLOTS_PER_MS } from "./index_store.ts";
-import { MESSAGE } from "./store.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
 import type { IndexedDocument, IndexEngine } from "./index_store.ts";
 import type { Store } from "@/ports/store.ts";
@@ -76,9 +75,9 @@ export class SearchIndex {
   }
 }
 
-/** Whether a text is too long for the transaction that writes it. Messages are bounded and indexed after their commit. */
-export function isLong({ kind, texts }: SearchEntry): boolean {
-  return kind !== MESSAGE && joinTexts(texts).length > UNITS_MAX;
+/** Whether a text is too long for the transaction that writes it. */
+export function isLong({ texts, isIndexedWhole = false }: SearchEntry): boolean {
+  return !isIndexedWhole && joinTexts(texts).length > UNITS_MAX;
 }
 
 /** The whole searchable text of a resource. */

@@ -5,7 +5,6 @@ import { createYielder } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { CursorKey, Cursors } from "@/core/page.ts";
-import type { Message } from "@/modules/message/mod.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
@@ -25,7 +24,7 @@ import {
 import { SearchViewer } from "./search_viewer.ts";
 import type { LoadedResource, Searchable } from "@/core/searchable.ts";
 import { LONG_TEXT_JOB } from "./search_index.ts";
-import { type Candidate, type CandidateFilter, MESSAGE, SearchStore } from "./store.ts";
+import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
 
 const TIMEOUT_MS = 2000;
 /** Maximum time that a search spends on indexing recent messages. */
@@ -102,7 +101,7 @@ export class SearchService {
   /** The state of a tenant's index. */
   async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes">> {
     const search = this.#store;
-    const { rooms, oldest } = await search.lag(tenantId);
+    const { rooms, oldest } = await search.lag(tenantId, this.#deps.indexer.eventPrefix);
     return {
       types: [...this.#sources.keys()],
       documents: await search.documents(tenantId),
@@ -132,14 +131,14 @@ export class SearchService {
     const bind = ["search", actor.tenantId, actor.principalId, conditions];
     const after = cursors.decode(cursor, bind);
     const viewer = SearchViewer.of(actor);
-    const filter = filterOf(request, actor);
+    const filter = this.#filterOf(request, actor);
 
     // Acknowledged messages must be found: the rooms of the viewer are indexed to their end first.
     const lagging = await this.#store.lagging(viewer, filter.roomIds, LAGGING_MAX);
     const behind = lagging.reduce((sum, room) => sum + room.behind, 0);
     const isLate = (): boolean => performance.now() - startedAt > CATCH_UP_MS;
     const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
-    const isComplete = filter.kinds.every((kind) => kind === MESSAGE) ||
+    const isComplete = filter.isOnlyStreamed ||
       !await this.#store.hasPendingJob(actor.tenantId, LONG_TEXT_JOB);
     const tokens = matcher.termCount === 0 ? undefined : await this.#tokens(viewer, matcher, request);
     const execution = { actor, viewer, filter, matcher, after, checkTime };
@@ -159,7 +158,9 @@ export class SearchService {
       totalEstimate: Math.max(total, items.length),
       mode: "keyword",
       degraded: request.mode !== "keyword" || !isCaughtUp || !isComplete || lagging.length === LAGGING_MAX,
-      ...include.includes("senders") ? { senders: await this.#deps.people.sendersOf(actor, messagesIn(items)) } : {},
+      ...include.includes("senders")
+        ? { senders: await this.#deps.people.sendersOf(actor, this.#authorsOf(items)) }
+        : {},
       tookMs: Math.round(performance.now() - startedAt),
     };
   }
@@ -191,6 +192,37 @@ export class SearchService {
       });
     }
     return items;
+  }
+
+  #filterOf({ filters }: SearchRequest, actor: Actor): CandidateFilter {
+    const { types, has, from, to, roomIds, senderIds, excludeSenderIds, mentions, ...rest } = filters;
+    const resolve = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
+    const properties = { ...rest, mentions: resolve(mentions), isReacted: has?.includes("reaction") || undefined };
+    const isAsked = Object.values(properties).some((value) => value !== undefined);
+    const sources = types.flatMap((kind) => this.#sources.get(kind) ?? []);
+    return {
+      kinds: types,
+      isOnlyStreamed: sources.every(({ stream }) => stream !== undefined),
+      roomIds,
+      senderIds: resolve(senderIds),
+      excludeSenderIds: resolve(excludeSenderIds),
+      propertyConditions: !isAsked ? undefined : new Map(sources.flatMap((source) => {
+        const conditions = source.propertyConditions?.(actor.tenantId, properties);
+        return conditions === undefined ? [] : [[source.kind, conditions]];
+      })),
+      from: from === undefined ? undefined : iso(Date.parse(from)),
+      // A date as the end includes the whole day.
+      to: to === undefined ? undefined : to.includes("T") ? iso(Date.parse(to)) : `${to}T23:59:59.999Z`,
+    };
+  }
+
+  /** The authors of the items of a response and of their contexts. */
+  #authorsOf(results: readonly SearchResult[]): { senderId: string; roomId: string }[] {
+    return results.flatMap((result) => {
+      const source = this.#sources.get(result.kind);
+      const items = [result[result.kind], ...result.context?.before ?? [], ...result.context?.after ?? []];
+      return items.flatMap((item) => source?.authorOf?.(item) ?? []);
+    });
   }
 
   async #tokens(viewer: SearchViewer, matcher: Matcher, { filters }: SearchRequest): Promise<Tokens> {
@@ -280,22 +312,6 @@ function byRelevance(a: Ranked, b: Ranked): number {
   return b.score - a.score || b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }
 
-function filterOf({ filters }: SearchRequest, actor: Actor): CandidateFilter {
-  const { types, has, from, to, senderIds, excludeSenderIds, mentions, ...rest } = filters;
-  const resolve = (refs: readonly string[] | undefined) => refs?.map((ref) => ref === "me" ? actor.principalId : ref);
-  return {
-    ...rest,
-    kinds: types,
-    isReacted: has?.includes("reaction"),
-    senderIds: resolve(senderIds),
-    excludeSenderIds: resolve(excludeSenderIds),
-    mentions: resolve(mentions),
-    from: from === undefined ? undefined : iso(Date.parse(from)),
-    // A date as the end includes the whole day.
-    to: to === undefined ? undefined : to.includes("T") ? iso(Date.parse(to)) : `${to}T23:59:59.999Z`,
-  };
-}
-
 /** Reactions change without the message, so they are queried; other properties are indexed with the text. */
 function isIndexed(mark: string): boolean {
   return mark !== "reaction";
@@ -317,13 +333,5 @@ function assertTerms(matcher: Matcher, field: string): void {
 function searchTimeout(): Fault {
   return new Fault("unavailable", `The search took longer than ${TIMEOUT_MS} ms; narrow it or try again`, {
     retryAfterMs: 1000,
-  });
-}
-
-/** The messages of a response, including those of contexts. */
-function messagesIn(results: readonly SearchResult[]): Message[] {
-  return results.filter(({ kind }) => kind === "message").flatMap((result) => {
-    const { message, context } = result as SearchResult & { message: Message }; // the item has the name of its kind
-    return [message, ...context?.before ?? [], ...context?.after ?? []] as Message[]; // the context of a message are messages
   });
 }

@@ -1,10 +1,9 @@
 // SQL of search: candidates within the rooms that a viewer may read, and the progress of indexing.
-import { type Expression, type ExpressionBuilder, type Kysely, sql, type SqlBool } from "kysely";
+import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
 import type { StreamSource } from "@/core/searchable.ts";
 import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { MENTION_ALL } from "@/modules/message/mod.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
 import {
@@ -24,11 +23,10 @@ export type CandidateFilter = {
   roomIds?: readonly string[] | undefined;
   senderIds?: readonly string[] | undefined;
   excludeSenderIds?: readonly string[] | undefined;
-  threadIds?: readonly string[] | undefined;
-  messageTypes?: readonly string[] | undefined;
-  mentions?: readonly string[] | undefined;
-  pinned?: true | undefined;
-  isReacted?: boolean | undefined;
+  /** By kind, when properties are asked for; kinds without them have none. */
+  propertyConditions?: ReadonlyMap<string, readonly Expression<SqlBool>[]> | undefined;
+  /** Whether all kinds are indexed from streams: their documents are in rooms, and have no parts. */
+  isOnlyStreamed: boolean;
   from?: string | undefined;
   to?: string | undefined;
 };
@@ -39,9 +37,6 @@ export type Candidate = { n: number; kind: string; id: string; room_id: string |
 export type RoomLag = { tenantId: string; roomId: string; behind: number };
 
 type Db = Kysely<SearchTables>;
-type Eb = ExpressionBuilder<SearchTables & { d: SearchTables["search_document"] }, "d">;
-
-export const MESSAGE = "message";
 
 type Cursor = { seq: number; floor: number };
 type Room = { tenantId: string; roomId: string };
@@ -162,12 +157,12 @@ export class SearchStore {
     return rows.map(({ tenant_id, id, head, seq }) => ({ tenantId: tenant_id, roomId: id, behind: head - seq }));
   }
 
-  /** The number of rooms of a tenant with messages that are not indexed yet, and the time of the oldest of these. */
-  async lag(tenantId: string): Promise<{ rooms: number; oldest: string | null }> {
-    const first = this.#lagging().where("room.tenant_id", "=", tenantId).select(({ selectFrom }) =>
-      selectFrom("message").select("message.created_at").whereRef("message.tenant_id", "=", "room.tenant_id")
-        .whereRef("message.room_id", "=", "room.id").where("message.seq", ">", sql<number>`coalesce(c.seq, 0)`)
-        .orderBy("message.seq").limit(1).as("at")
+  /** The number of rooms of a tenant with events that are not indexed yet, and the time of the oldest of these. */
+  async lag(tenantId: string, eventPrefix: string): Promise<{ rooms: number; oldest: string | null }> {
+    const first = this.#lagging().where("room.tenant_id", "=", tenantId).select(
+      sql<string | null>`(select event.at from event where event.tenant_id = room.tenant_id
+        and event.stream = stream.name and event.seq > coalesce(c.seq, 0) and event.type like ${`${eventPrefix}%`}
+        order by event.seq limit 1)`.as("at"),
     );
     const { rooms, oldest } = await this.#db.selectFrom(first.as("first"))
       .select(({ fn }) => [fn.count<number>("at").as("rooms"), fn.min("at").as("oldest")]).executeTakeFirstOrThrow();
@@ -259,12 +254,12 @@ export class SearchStore {
   }
 
   /**
-   * Documents that the viewer may read: those in visible rooms, and for kinds other than messages the viewer's own outside of
-   * rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check permissions row by row.
+   * Documents that the viewer may read: those in visible rooms, and for kinds that are not always in rooms the viewer's own
+   * outside of rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check permissions row by row.
    */
   #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
     const inRooms = this.#filtered(viewer, tokens, filter).map((query) => query.where(isReadableBy(viewer)));
-    if (onlyMessages(filter)) return inRooms;
+    if (filter.isOnlyStreamed) return inRooms;
     const own = this.#filtered(viewer, { ...tokens, any: [] }, filter).map((query) =>
       query.where("d.room_id", "is", null).where("d.principal_id", "=", viewer.principalId)
     );
@@ -276,12 +271,12 @@ export class SearchStore {
     return [...inRooms, ...own, ...shared];
   }
 
-  /** Documents with the tokens, and those whose parts have them; messages have no parts. */
+  /** Documents with the tokens, and those whose parts have them. */
   #filtered(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
     const whole = this.#engine.matching(this.#db, viewer.tenantId, tokens);
-    if (onlyMessages(filter)) return [narrowed(whole, viewer, filter)];
+    if (filter.isOnlyStreamed) return [narrowed(whole, filter)];
     const inParts = this.#engine.matchingInParts(this.#db, viewer.tenantId, tokens);
-    return [whole, inParts].map((query) => narrowed(query, viewer, filter));
+    return [whole, inParts].map((query) => narrowed(query, filter));
   }
 
   /** Rooms that the viewer may read now, optionally only these ids. */
@@ -333,13 +328,9 @@ function isReadableBy(viewer: SearchViewer): Expression<SqlBool> {
       and (d.seq is null or d.seq > me.joined_seq and (${viewer.ownerId} = '' or d.seq > owner.joined_seq))))`;
 }
 
-function onlyMessages({ kinds }: CandidateFilter): boolean {
-  return kinds.every((kind) => kind === MESSAGE);
-}
-
-function narrowed(query: DocumentQuery, viewer: SearchViewer, filter: CandidateFilter): DocumentQuery {
+function narrowed(query: DocumentQuery, filter: CandidateFilter): DocumentQuery {
   query = query.where("d.kind", "in", filter.kinds);
-  const { roomIds, senderIds, excludeSenderIds, from, to } = filter;
+  const { roomIds, senderIds, excludeSenderIds, propertyConditions, from, to } = filter;
   if (roomIds !== undefined) query = query.where("d.room_id", "in", roomIds);
   if (senderIds !== undefined) query = query.where("d.author_id", "in", senderIds);
   if (excludeSenderIds !== undefined) {
@@ -349,37 +340,10 @@ function narrowed(query: DocumentQuery, viewer: SearchViewer, filter: CandidateF
   }
   if (from !== undefined) query = query.where("d.at", ">=", from);
   if (to !== undefined) query = query.where("d.at", "<=", to);
-  return query.where((eb) => eb.and(messageConditions(eb, viewer.tenantId, filter)));
-}
-
-/** Conditions on properties that only messages have. */
-function messageConditions(eb: Eb, tenantId: string, filter: CandidateFilter): Expression<SqlBool>[] {
-  const { threadIds, messageTypes, mentions, pinned, isReacted } = filter;
-  const conditions: Expression<SqlBool>[] = [];
-  if (threadIds !== undefined || messageTypes !== undefined || pinned !== undefined) {
-    let message = eb.selectFrom("message as m").select("m.id").where("m.tenant_id", "=", tenantId)
-      .whereRef("m.id", "=", "d.id");
-    if (messageTypes !== undefined) message = message.where(sql.ref("m.type"), "in", messageTypes);
-    if (pinned !== undefined) message = message.where("m.pinned_at", "is not", null);
-    if (threadIds !== undefined) {
-      message = message.where((m) => m.or([m("m.thread_id", "in", threadIds), m("m.id", "in", threadIds)]));
-    }
-    conditions.push(eb.exists(message));
-  }
-  if (isReacted === true) {
-    conditions.push(eb.exists(
-      eb.selectFrom("reaction").select("reaction.key").where("reaction.tenant_id", "=", tenantId)
-        .whereRef("reaction.message_id", "=", "d.id"),
-    ));
-  }
-  if (mentions !== undefined) {
-    conditions.push(eb.exists(
-      eb.selectFrom("mention").select("mention.seq").where("mention.tenant_id", "=", tenantId)
-        .whereRef("mention.message_id", "=", "d.id")
-        .where("mention.principal_id", "in", [...mentions, MENTION_ALL]),
-    ));
-  }
-  return conditions.length === 0 ? [] : [eb("d.kind", "=", MESSAGE), ...conditions];
+  if (propertyConditions === undefined) return query;
+  return query.where(({ eb, or, and }) =>
+    or([...propertyConditions].map(([kind, conditions]) => and([eb("d.kind", "=", kind), ...conditions])))
+  );
 }
 
 function hiddenUpToOf({ mine, owners }: { mine: number | null; owners: number | null }): number {
