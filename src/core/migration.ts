@@ -1,11 +1,14 @@
 // Migrations. The core has its own, and so has each module with tables.
-import type { Kysely } from "kysely";
+import type { Expression, Kysely, SqlBool } from "kysely";
 
 export type Dialect = "sqlite" | "postgres";
 
 /** Committed state, or the state that a transaction sees. Each module knows the types of its own tables only. */
 // deno-lint-ignore no-explicit-any
 export type AnyDatabase = Kysely<any>;
+
+/** A condition of a query, which a module gives to another one. */
+export type SqlCondition = Expression<SqlBool>;
 
 /** A step that creates or changes tables, the same for both engines. It is never changed after a release. */
 export type Migration = {

@@ -1,8 +1,7 @@
 // What a module provides so that search finds its resources: index entries, and the rows as a caller may see them.
-import type { Expression, SqlBool } from "kysely";
 import type { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
-import type { AnyDatabase } from "./migration.ts";
+import type { AnyDatabase, SqlCondition } from "./migration.ts";
 import type { RowSelection } from "./page.ts";
 
 /** Searchable texts of one resource, by field name. */
@@ -87,7 +86,7 @@ export type Searchable = {
   /** Entries of live rows; reindexing reads all of them by id, page by page through the transaction that indexes them. */
   entries(tenantId: string, selection: RowSelection, db?: AnyDatabase): Promise<readonly SearchEntry[]>;
   /** Conditions on a document `d` of the index, for properties that these resources have; without it, none has them. */
-  propertyConditions?(tenantId: string, filter: PropertyFilter): Expression<SqlBool>[];
+  propertyConditions?(tenantId: string, filter: PropertyFilter): SqlCondition[];
   /** Author and room of an item, for names of senders. */
   authorOf?(item: unknown): { senderId: string; roomId: string };
   /** Present if the resources are indexed from room streams. One module at most has this. */
