@@ -1,6 +1,7 @@
 // The composition root, read top to bottom: adapters, modules, background work, transports. What is opened here is closed here.
 import { dirname } from "node:path";
 import manifest from "../deno.json" with { type: "json" };
+import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
 import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/written_bytes_store.ts";
 import { IdempotencyStore } from "@/adapters/idempotency_store.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
@@ -16,6 +17,7 @@ import {
   openStore,
   readDatabaseTime,
 } from "@/adapters/open.ts";
+import { createOutbound } from "@/adapters/outbound_http.ts";
 import type { Config } from "@/config.ts";
 import { MaintenanceScheduler } from "@/core/maintenance.ts";
 import { type Clock, DAY_MS, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
@@ -35,6 +37,7 @@ import { createModules, type ModuleFactory } from "@/modules.ts";
 import { createTransports } from "@/transports.ts";
 import { CONTROL_TOPIC } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
+import type { Models } from "@/ports/model.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { streamKey } from "@/ports/store.ts";
 import { LagSampler } from "@/runtime/event_loop_lag.ts";
@@ -72,20 +75,20 @@ export type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
 
 type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter };
 
-/** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`. */
-export type Extensions = { modules?: readonly ModuleFactory[] };
+/** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`, `models` replace the real ones. */
+export type Extensions = { modules?: readonly ModuleFactory[]; models?: Models };
 
 /** Builds a gateway that is ready to serve. What it opens is closed by disposing it, in reverse order. */
 export async function createApp(
   config: Config,
   time: TimeOptions,
-  { modules: extraModules = [] }: Extensions = {},
+  { modules: extraModules = [], models }: Extensions = {},
 ): Promise<App> {
   redactSpanUrls();
   if (config.s3 === undefined) await assertWritable(config.settings.SVC_DATA_DIR);
   await using stack = new AsyncDisposableStack();
   const limits = limitsOf(config);
-  const platform = await openPlatform(config, limits, time, stack);
+  const platform = await openPlatform(config, limits, time, models, stack);
   const { store, metrics, modules } = platform;
   const named = createModules(platform, { config, limits, version: manifest.version, more: extraModules });
   const operations = operationsOf(modules);
@@ -135,6 +138,7 @@ async function openPlatform(
   { settings, s3, jwtSecret }: Config,
   limits: Limits,
   time: TimeOptions,
+  models: Models | undefined,
   stack: AsyncDisposableStack,
 ): Promise<Adapters> {
   const metrics = new Metrics();
@@ -159,6 +163,7 @@ async function openPlatform(
   );
   store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
   const modules: Module[] = [];
+  const outbound = createOutbound({ allow: settings.SVC_OUTBOUND_ALLOW });
   return {
     store,
     clock,
@@ -167,6 +172,8 @@ async function openPlatform(
     presence,
     limiter,
     blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`),
+    outbound,
+    models: models ?? new AiSdkModels(outbound),
     metrics,
     cpu: new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor }),
     writeBudget,

@@ -2,6 +2,8 @@
 import { parseEnv } from "node:util";
 import { z } from "@zod/zod";
 import type { S3Options } from "@/adapters/blob_s3.ts";
+import { isHost } from "@/adapters/host_list.ts";
+import { aiModels, type OperatorProvider, operatorProvider } from "@/ai_settings.ts";
 import { type LogFilter, parseLogFilter } from "@/core/log.ts";
 import { assertRandomSecret, ConfigError, developmentSecret, rejectExampleSecret, secretBytes } from "@/secret.ts";
 import { isAddressRange } from "@/transport/shared/client_address.ts";
@@ -35,6 +37,10 @@ const iceUrls = (scheme: string) => {
 const proxies = list.refine(
   (all) => all.every(isAddressRange),
   "a comma-separated list of addresses and networks such as 10.0.0.0/8",
+);
+const hosts = list.refine(
+  (all) => all.every(isHost),
+  "a comma-separated list of host names, addresses and networks such as models.internal,10.0.0.0/8",
 );
 const redisUrl = z.string().refine(
   // A password that is not encoded ends the host early: the rest of it would be the database, which is a number.
@@ -84,6 +90,12 @@ const Environment = z.object({
   SVC_TURN_URLS: iceUrls("turn"),
   SVC_LIVEKIT_URL: url(["wss:", "ws:", "https:", "http:"]).optional(),
   SVC_LIVEKIT_API_KEY: z.string().min(1).optional(),
+  SVC_OUTBOUND_ALLOW: hosts.default([]),
+  SVC_AI_KIND: z.enum(["openai", "anthropic", "google"], { error: "openai, anthropic or google" }).default("openai"),
+  SVC_AI_BASE_URL: url(["http:", "https:"]).optional(),
+  SVC_AI_MODEL: aiModels("chat").default([]),
+  SVC_AI_EMBEDDING_MODEL: aiModels("embedding").default([]),
+  SVC_AI_ALLOW_HOSTS: hosts.default([]),
   SVC_METRICS_PORT: integer(1, 65535).optional(),
   SVC_METRICS_HOST: z.string().min(1).default("127.0.0.1"),
   SVC_COMMIT: z.string().max(64, "at most 64 characters").default("unknown"),
@@ -124,6 +136,8 @@ const Environment = z.object({
   SVC_LIMIT_TENANT_WRITTEN_BYTES_PER_DAY: limit(20 * 1024 ** 3, 999_999_999_999),
   SVC_LIMIT_STORED_RESPONSE_BYTES: limit(65_536),
   SVC_LIMIT_STORED_RESPONSES_BYTES: limit(32 * 1024 ** 2, 999_999_999_999),
+  SVC_LIMIT_AI_TOKENS_PER_DAY: limit(5_000_000, 999_999_999_999),
+  SVC_LIMIT_TENANT_AI_TOKENS_PER_DAY: limit(50_000_000, 999_999_999_999),
   SVC_LIMIT_EVENT_DAYS: limit(30),
   SVC_LIMIT_EVENTS_PER_ROOM: limit(100_000),
 });
@@ -137,6 +151,7 @@ const SECRETS = [
   "SVC_METRICS_TOKEN",
   "SVC_TURN_SECRET",
   "SVC_LIVEKIT_API_SECRET",
+  "SVC_AI_API_KEY",
 ] as const;
 /** Settings that are or may carry half a secret, so they may come from a file as well. */
 const URL_SECRETS = ["SVC_DATABASE_URL", "SVC_REDIS_URL", "SVC_S3_ACCESS_KEY_ID"] as const;
@@ -161,6 +176,8 @@ export type Config = {
   turnSecret: string | undefined;
   /** The media server, when there is one. */
   liveKit: { url: string; apiKey: string; apiSecret: string } | undefined;
+  /** The operator's provider of models, when there is one. */
+  ai: OperatorProvider | undefined;
   /** What the operator should know, logged at start. */
   warnings: readonly string[];
 };
@@ -251,6 +268,7 @@ export function readConfig(environ: EnvironmentSource): Config {
     metricsToken: raw.SVC_METRICS_TOKEN,
     turnSecret: turnSecret(settings, raw),
     liveKit: liveKit(settings, raw),
+    ai: operatorProvider(settings, raw.SVC_AI_API_KEY),
     warnings,
   };
 }

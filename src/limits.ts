@@ -29,6 +29,8 @@ export type Limits = {
   agentsPerOwner: number;
   /** `undefined` when limits are off. */
   writtenBytes: WriteLimits | undefined;
+  /** Tokens of AI; `undefined` when limits are off. */
+  aiTokens: { principalPerDay: number; tenantPerDay: number } | undefined;
   storedResponses: StoredResponseLimits;
   files: { fileMaxBytes: number; tenantMaxBytes: number; memberMaxBytes: number };
   ws: WsLimits;
@@ -93,6 +95,12 @@ export function limitsOf({ settings }: Config): Limits {
         bytesPerMinute: settings.SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE,
         bytesPerDay: settings.SVC_LIMIT_WRITTEN_BYTES_PER_DAY,
         tenantBytesPerDay: settings.SVC_LIMIT_TENANT_WRITTEN_BYTES_PER_DAY,
+      }
+      : undefined,
+    aiTokens: settings.SVC_RATE_LIMIT
+      ? {
+        principalPerDay: settings.SVC_LIMIT_AI_TOKENS_PER_DAY,
+        tenantPerDay: settings.SVC_LIMIT_TENANT_AI_TOKENS_PER_DAY,
       }
       : undefined,
     storedResponses: {

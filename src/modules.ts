@@ -4,6 +4,7 @@ import type { Module } from "@/core/module.ts";
 import { Signer } from "@/core/crypto.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Limits } from "@/limits.ts";
+import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";
 import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
 import { fileModule } from "@/modules/file/mod.ts";
@@ -124,6 +125,12 @@ export function createModules(
     files: file.attachments,
     unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
     rate: limits.messages,
+  }));
+  add(aiModule(platform, {
+    operator: config.ai,
+    allowHosts: settings.SVC_AI_ALLOW_HOSTS,
+    limits: limits.aiTokens,
+    secrets: config.jwtSecrets,
   }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
   const document = add(documentModule(platform, {

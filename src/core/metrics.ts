@@ -4,6 +4,7 @@ import { withTimeout } from "./clock.ts";
 import { failureOf, logOf, rateLimitedWarning } from "./log.ts";
 
 const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const AI_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300];
 const BYTES = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 
 const log = logOf("metrics");
@@ -80,7 +81,16 @@ export class Metrics {
   ]);
   readonly aiRequests = this.#counter("svc_ai_requests_total", "AI provider requests", ["provider", "model"]);
   readonly aiErrors = this.#counter("svc_ai_errors_total", "AI provider errors", ["provider", "model", "code"]);
-  readonly aiLatency = this.#histogram("svc_ai_latency_seconds", "AI provider latency", SECONDS, ["provider", "model"]);
+  readonly aiLatency = this.#histogram("svc_ai_latency_seconds", "AI provider latency", AI_SECONDS, [
+    "provider",
+    "model",
+  ]);
+  readonly aiFirstPart = this.#histogram(
+    "svc_ai_first_part_seconds",
+    "Time to the first part of a response of an AI provider",
+    AI_SECONDS,
+    ["provider", "model"],
+  );
   readonly aiTokens = this.#counter("svc_ai_tokens_total", "AI provider tokens", ["provider", "model", "direction"]);
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",

@@ -17,6 +17,21 @@ export type ModelEndpoint = {
   allowHosts?: readonly string[];
 };
 
+/** A model as described in the configuration of its provider. */
+export type ModelConfig = {
+  /** The name by which it is chosen; providers that offer the same model give it the same one. */
+  id: string;
+  kind: "chat" | "embedding";
+  /** The provider's own name of it, where that differs. */
+  providerModel?: string | undefined;
+  /** Tokens of a prompt and its response together. */
+  contextTokens: number;
+  /** Prices of a million tokens, in the currency of all budgets. */
+  inputPrice?: number | undefined;
+  cachedInputPrice?: number | undefined;
+  outputPrice?: number | undefined;
+};
+
 /** A message of the prompt. Results of tools follow the message that called them. */
 export type ModelMessage =
   | { role: "system"; text: string; /** Prompt caching may end a stable prefix here. */ isCacheable?: boolean }

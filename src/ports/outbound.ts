@@ -2,6 +2,7 @@
 //
 // - The host name is resolved once, every address it has must be public unicast, or allowed by the operator, and the connection
 //   uses an address that was checked.
+// - Only https; http for hosts that are allowed. No credentials in the address.
 // - Redirects are not followed: their response is returned as it is.
 // - Connecting, the whole call and the response's body are bounded. A stream that is cancelled or aborted ends the connection.
 // - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
@@ -17,11 +18,15 @@ export type OutboundOptions = {
 };
 
 /** A `fetch` with bounds. Options that `fetch` has and this type lacks are ignored. */
-export type Outbound = (
-  url: string | URL,
-  init?: Pick<RequestInit, "method" | "headers" | "body" | "signal">,
-  options?: OutboundOptions,
-) => Promise<Response>;
+export interface Outbound {
+  (
+    url: string | URL,
+    init?: Pick<RequestInit, "method" | "headers" | "body" | "signal">,
+    options?: OutboundOptions,
+  ): Promise<Response>;
+  /** Throws where the address alone says that a call would be refused: so a wrong one is refused when it is configured. */
+  assertAllowed(url: string | URL, options?: Pick<OutboundOptions, "allow">): void;
+}
 
 export type OutboundErrorCode =
   | "address_not_allowed"

@@ -8,6 +8,8 @@ import type { Cursors } from "@/core/page.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import type { Blobs } from "./blob.ts";
 import type { Bus } from "./bus.ts";
+import type { Models } from "./model.ts";
+import type { Outbound } from "./outbound.ts";
 import type { Presence } from "./presence.ts";
 import type { Store } from "./store.ts";
 
@@ -20,6 +22,8 @@ export type Platform = {
   bus: Bus;
   presence: Presence;
   blobs: Blobs;
+  outbound: Outbound;
+  models: Models;
   metrics: Metrics;
   cpu: CpuBudget;
   writeBudget: WriteBudget;

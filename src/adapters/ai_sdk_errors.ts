@@ -1,0 +1,73 @@
+// What failures of the provider packages mean. Their texts may hold keys and prompts, so nothing of them is passed on.
+import { ModelError, type ModelErrorCode, type ModelUsage } from "@/ports/model.ts";
+import { OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
+
+/** A response that ended without its end, or cannot be one. */
+export class StreamBroken extends Error {}
+
+/** Longest wait that a provider may ask for. */
+const RETRY_AFTER_MAX_MS = 60_000;
+const CONTEXT_TOO_LONG = /context|too long|too large|maximum[^.]{0,40}tokens|token count/i;
+const CAUSES_MAX = 5;
+
+type ApiCallError = {
+  statusCode?: number;
+  responseBody?: string;
+  responseHeaders?: Record<string, string>;
+  cause?: unknown;
+};
+
+const OUTBOUND: Readonly<Record<OutboundErrorCode, [ModelErrorCode, isRetryable: boolean]>> = {
+  address_not_allowed: ["unreachable", false],
+  scheme_not_allowed: ["unreachable", false],
+  name_not_resolved: ["unreachable", true],
+  connection_failed: ["unreachable", true],
+  timed_out: ["timed_out", true],
+  response_too_large: ["stream_broken", false],
+};
+
+/** A failure as one of the port. `usage` is that of a step that had begun. */
+export function modelErrorOf(thrown: unknown, usage: ModelUsage | undefined): ModelError {
+  const make = (code: ModelErrorCode, isRetryable: boolean, retryAfterMs?: number): ModelError =>
+    new ModelError(code, { isRetryable, retryAfterMs, usage, cause: describe(thrown) });
+  if (thrown instanceof ModelError) return make(thrown.code, thrown.isRetryable, thrown.retryAfterMs);
+  const outbound = findOutboundError(thrown);
+  if (outbound !== undefined) {
+    const [code, isRetryable] = OUTBOUND[outbound.code];
+    // A connection that ends after the first part was reached.
+    return usage !== undefined && code === "unreachable" ? make("stream_broken", true) : make(code, isRetryable);
+  }
+  const { statusCode: status, responseBody = "", responseHeaders = {} } = thrown as ApiCallError;
+  if (status === undefined || usage !== undefined || status < 300) return make("stream_broken", true);
+  const retryAfterMs = retryAfterOf(responseHeaders);
+  if (status === 429) return make("rate_limited", true, retryAfterMs);
+  if (status === 401 || status === 403) return make("bad_key", false);
+  if ((status === 400 || status === 413 || status === 422) && CONTEXT_TOO_LONG.test(responseBody)) {
+    return make("context_too_long", false);
+  }
+  if (status === 408) return make("timed_out", true);
+  return status >= 500 ? make("overloaded", true, retryAfterMs) : make("request_refused", false);
+}
+
+/** The kind of a failure without its text. */
+function describe(thrown: unknown): Error {
+  const { name = "unknown", statusCode } = thrown as { name?: string; statusCode?: number };
+  const outbound = findOutboundError(thrown);
+  return new Error([outbound?.code ?? name, statusCode].filter((part) => part !== undefined).join(" "));
+}
+
+function findOutboundError(thrown: unknown): OutboundError | undefined {
+  let error = thrown;
+  for (let depth = 0; depth < CAUSES_MAX && error instanceof Error; depth++) {
+    if (error instanceof OutboundError) return error;
+    error = error.cause;
+  }
+  return undefined;
+}
+
+/** How long a provider asks to wait; seconds, or milliseconds in a header of their own. A date is not worth the effort. */
+function retryAfterOf(headers: Record<string, string>): number | undefined {
+  const [ms, seconds] = [Number(headers["retry-after-ms"]), Number(headers["retry-after"])];
+  const wait = ms > 0 ? ms : seconds > 0 ? seconds * 1000 : undefined;
+  return wait === undefined ? undefined : Math.min(wait, RETRY_AFTER_MAX_MS);
+}

@@ -1,0 +1,363 @@
+// Models by the provider packages of the AI SDK. Each package is loaded with the first call of its protocol.
+import type { AnthropicProvider } from "@ai-sdk/anthropic";
+import { estimateTokens } from "@/core/tokens.ts";
+import {
+  type ModelEndpoint,
+  ModelError,
+  type ModelMessage,
+  type ModelPart,
+  type ModelRequest,
+  type Models,
+  type ModelStepEnd,
+  type ModelTimeLimits,
+  type ModelUsage,
+} from "@/ports/model.ts";
+import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
+
+const LIMITS: ModelTimeLimits = { firstPartMs: 60_000, idleMs: 30_000, totalMs: 300_000 };
+const RESPONSE_MAX_BYTES = 32 * 1024 * 1024;
+/** A provider that ignores the limit of output tokens is cut off here: no tokenizer needs so many characters for one. */
+const CHARS_PER_TOKEN_MAX = 16;
+/** Google takes no more in one call. */
+const EMBEDDINGS_PER_CALL = 96;
+/** More than any context: what reports more is wrong. */
+const TOKENS_MAX = 100_000_000;
+const OPENAI_HOST = "api.openai.com";
+
+type LanguageModel = ReturnType<AnthropicProvider["languageModel"]>;
+type EmbeddingModel = ReturnType<AnthropicProvider["embeddingModel"]>;
+type CallOptions = Parameters<LanguageModel["doStream"]>[0];
+type StreamPart = Awaited<ReturnType<LanguageModel["doStream"]>>["stream"] extends ReadableStream<infer Part> ? Part
+  : never;
+type Finish = Extract<StreamPart, { type: "finish" }>;
+type JsonSchema = Extract<NonNullable<CallOptions["responseFormat"]>, { type: "json" }>["schema"];
+type Options = { signal: AbortSignal; limits?: Partial<ModelTimeLimits> };
+
+const REASONS: Readonly<Record<string, ModelStepEnd["reason"]>> = {
+  stop: "stop",
+  "tool-calls": "tool",
+  length: "length",
+  "content-filter": "filtered",
+};
+
+export class AiSdkModels implements Models {
+  readonly #outbound: Outbound;
+
+  constructor(outbound: Outbound) {
+    this.#outbound = outbound;
+  }
+
+  async *step(
+    endpoint: ModelEndpoint,
+    request: ModelRequest,
+    { signal, limits }: Options,
+  ): AsyncGenerator<ModelPart, ModelStepEnd> {
+    using timer = new StepTimer(signal, { ...LIMITS, ...limits });
+    const outputMaxChars = request.maxOutputTokens * CHARS_PER_TOKEN_MAX;
+    let output = "";
+    const estimate = (): ModelUsage => ({
+      inputTokens: estimateInput(request),
+      cachedTokens: 0,
+      outputTokens: estimateTokens(output),
+      isEstimated: true,
+    });
+    try {
+      const model = await this.#languageModel(endpoint, timer.signal);
+      const { stream } = await model.doStream(callOptionsOf(request, timer.signal));
+      let finish: Finish | undefined;
+      for await (const part of timer.watch(stream)) {
+        // What was not understood may have been part of the response, so the rest of it is not the whole.
+        if (part.type === "error") throw part.error ?? new StreamBroken();
+        if (part.type === "finish") finish = part;
+        const modelPart = modelPartOf(part);
+        if (modelPart === undefined) continue;
+        timer.hasBegun = true;
+        output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
+        yield modelPart;
+        if (output.length > outputMaxChars) return { reason: "length", usage: estimate() };
+      }
+      const reason = REASONS[finish?.finishReason.unified ?? ""];
+      if (finish === undefined || reason === undefined) throw new StreamBroken();
+      return { reason, usage: usageOf(finish, output) ?? estimate() };
+    } catch (thrown) {
+      throw modelErrorOf(timer.failure(thrown), output === "" ? undefined : estimate());
+    }
+  }
+
+  async embed(
+    endpoint: ModelEndpoint,
+    texts: readonly string[],
+    { signal, limits }: Options,
+  ): Promise<{ vectors: number[][]; usage: ModelUsage }> {
+    using timer = new StepTimer(signal, { ...LIMITS, ...limits });
+    const vectors: number[][] = [];
+    let reported: number | undefined = 0;
+    try {
+      const model = await this.#embeddingModel(endpoint, timer.signal);
+      for (let at = 0; at < texts.length; at += EMBEDDINGS_PER_CALL) {
+        const values = texts.slice(at, at + EMBEDDINGS_PER_CALL);
+        const { embeddings, usage } = await model.doEmbed({ values, abortSignal: timer.signal });
+        if (embeddings.length !== values.length) throw new StreamBroken();
+        vectors.push(...embeddings);
+        reported = isCount(usage?.tokens) && reported !== undefined ? reported + usage.tokens : undefined;
+        timer.beat();
+      }
+      const dimensions = vectors[0]?.length ?? 0;
+      const isValid = (vector: number[]) => vector.length === dimensions && vector.every(Number.isFinite);
+      if (texts.length > 0 && (dimensions === 0 || !vectors.every(isValid))) throw new StreamBroken();
+    } catch (thrown) {
+      throw modelErrorOf(timer.failure(thrown), undefined);
+    }
+    const estimated = reported === undefined || reported === 0;
+    const inputTokens = estimated ? texts.reduce((sum, text) => sum + estimateTokens(text), 0) : reported ?? 0;
+    return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: estimated } };
+  }
+
+  async #languageModel(endpoint: ModelEndpoint, signal: AbortSignal): Promise<LanguageModel> {
+    const settings = this.#settingsOf(endpoint, signal);
+    switch (endpoint.kind) {
+      case "openai": {
+        const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+        return createOpenAICompatible({
+          ...settings,
+          includeUsage: true,
+          supportsStructuredOutputs: true,
+          transformRequestBody: URL.parse(endpoint.baseUrl)?.hostname === OPENAI_HOST ? renameMaxTokens : keepBody,
+        }).chatModel(endpoint.model);
+      }
+      case "anthropic": {
+        const { createAnthropic } = await import("@ai-sdk/anthropic");
+        return createAnthropic(settings).languageModel(endpoint.model);
+      }
+      case "google": {
+        const { createGoogle } = await import("@ai-sdk/google");
+        return createGoogle(settings).languageModel(endpoint.model);
+      }
+    }
+  }
+
+  async #embeddingModel(endpoint: ModelEndpoint, signal: AbortSignal): Promise<EmbeddingModel> {
+    const settings = this.#settingsOf(endpoint, signal);
+    if (endpoint.kind === "google") {
+      const { createGoogle } = await import("@ai-sdk/google");
+      return createGoogle(settings).embeddingModel(endpoint.model);
+    }
+    if (endpoint.kind === "anthropic") throw new ModelError("request_refused", { isRetryable: false });
+    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+    return createOpenAICompatible(settings).embeddingModel(endpoint.model);
+  }
+
+  #settingsOf({ baseUrl, apiKey, allowHosts = [] }: ModelEndpoint, signal: AbortSignal): {
+    name: string;
+    baseURL: string;
+    apiKey: string;
+    fetch: typeof fetch;
+  } {
+    const options = { allow: allowHosts, totalMs: LIMITS.totalMs, bodyMaxBytes: RESPONSE_MAX_BYTES };
+    return {
+      name: "provider",
+      baseURL: baseUrl.replace(/\/+$/, ""),
+      // Without one, a package would look for it in the environment.
+      apiKey: apiKey ?? "none",
+      fetch: async (input, init) => {
+        const response = await this.#outbound(String(input instanceof Request ? input.url : input), {
+          method: init?.method ?? "GET",
+          headers: init?.headers ?? {},
+          body: init?.body ?? null,
+          signal,
+        }, options);
+        return response;
+      },
+    };
+  }
+}
+
+/** Ends a step that takes too long, and says why it ended. */
+class StepTimer {
+  readonly #controller = new AbortController();
+  readonly #caller: AbortSignal;
+  readonly #limits: ModelTimeLimits;
+  readonly #total: ReturnType<typeof setTimeout>;
+  readonly #cancel = (): void => this.#controller.abort(this.#caller.reason);
+  /** Whether a part of the response was received: headers and pings may be there long before. */
+  hasBegun = false;
+  #idle: ReturnType<typeof setTimeout>;
+  #isLate = false;
+
+  constructor(caller: AbortSignal, limits: ModelTimeLimits) {
+    this.#caller = caller;
+    this.#limits = limits;
+    this.#total = setTimeout(() => this.#end(), limits.totalMs);
+    this.#idle = setTimeout(() => this.#end(), limits.firstPartMs);
+    caller.addEventListener("abort", this.#cancel, { once: true });
+    if (caller.aborted) this.#cancel();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Something arrived. */
+  beat(): void {
+    clearTimeout(this.#idle);
+    const { firstPartMs, idleMs } = this.#limits;
+    if (!this.signal.aborted) this.#idle = setTimeout(() => this.#end(), this.hasBegun ? idleMs : firstPartMs);
+  }
+
+  /** The parts of a stream; ends at once when the step ends, whatever the stream does. */
+  async *watch<Part>(stream: ReadableStream<Part>): AsyncGenerator<Part> {
+    const reader = stream.getReader();
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
+    aborted.catch(() => {}); // of use only while a read waits
+    const abort = (): void => reject(this.signal.reason);
+    this.signal.addEventListener("abort", abort, { once: true });
+    if (this.signal.aborted) abort();
+    try {
+      while (true) {
+        const { done, value } = await Promise.race([reader.read(), aborted]);
+        if (done) return;
+        // While the consumer works, the provider is not late.
+        clearTimeout(this.#idle);
+        yield value;
+        this.beat();
+      }
+    } finally {
+      this.signal.removeEventListener("abort", abort);
+      // The connection ends by the signal; a stream that fails meanwhile has nothing to add.
+      void reader.cancel().catch(() => {});
+    }
+  }
+
+  /** What a failure was really: packages report an abort in the middle of a stream as one of the provider. */
+  failure(thrown: unknown): unknown {
+    if (this.#caller.aborted) return new ModelError("cancelled", { isRetryable: false });
+    return this.#isLate ? new ModelError("timed_out", { isRetryable: true }) : thrown;
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#idle);
+    clearTimeout(this.#total);
+    this.#caller.removeEventListener("abort", this.#cancel);
+    this.#controller.abort();
+  }
+
+  #end(): void {
+    this.#isLate = true;
+    this.#controller.abort(new OutboundError("timed_out", "The model took too long"));
+  }
+}
+
+function callOptionsOf(request: ModelRequest, abortSignal: AbortSignal): CallOptions {
+  const { messages, tools = [], maxOutputTokens, temperature, responseSchema } = request;
+  return {
+    prompt: messages.map(promptMessageOf),
+    maxOutputTokens,
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(responseSchema === undefined
+      ? {}
+      : { responseFormat: { type: "json", name: "response", schema: responseSchema as JsonSchema } }),
+    ...(tools.length === 0 ? {} : {
+      tools: tools.map(({ name, description, inputSchema }) => ({
+        type: "function",
+        name,
+        description,
+        inputSchema: inputSchema as NonNullable<JsonSchema>,
+      })),
+      toolChoice: { type: "auto" },
+    }),
+    abortSignal,
+  };
+}
+
+function promptMessageOf(message: ModelMessage): CallOptions["prompt"][number] {
+  switch (message.role) {
+    case "system":
+      return {
+        role: "system",
+        content: message.text,
+        ...(message.isCacheable ? { providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } } } : {}),
+      };
+    case "user":
+      return { role: "user", content: [{ type: "text", text: message.text }] };
+    case "assistant":
+      return {
+        role: "assistant",
+        content: [
+          ...(message.text === "" ? [] : [{ type: "text" as const, text: message.text }]),
+          ...(message.toolCalls ?? []).map(({ callId, name, input }) => ({
+            type: "tool-call" as const,
+            toolCallId: callId,
+            toolName: name,
+            input: argumentsOf(input),
+          })),
+        ],
+      };
+    case "tool":
+      return {
+        role: "tool",
+        content: [{
+          type: "tool-result",
+          toolCallId: message.callId,
+          toolName: message.toolName,
+          output: { type: "text", value: message.result },
+        }],
+      };
+  }
+}
+
+/** Arguments as providers take them back: an object, also where the model wrote none. */
+function argumentsOf(input: string): unknown {
+  try {
+    const parsed: unknown = JSON.parse(input === "" ? "{}" : input);
+    return typeof parsed === "object" && parsed !== null ? parsed : { value: parsed };
+  } catch {
+    return { invalid: input };
+  }
+}
+
+function modelPartOf(part: StreamPart): ModelPart | undefined {
+  switch (part.type) {
+    case "text-delta":
+    case "reasoning-delta": {
+      if (part.delta === "") return undefined;
+      return { kind: part.type === "text-delta" ? "text" : "reasoning", text: part.delta };
+    }
+    case "tool-call":
+      // Others are run by the provider itself.
+      if (part.providerExecuted === true) return undefined;
+      return { kind: "tool", callId: part.toolCallId, name: part.toolName, input: part.input };
+    default:
+      return undefined;
+  }
+}
+
+/** What the provider reports; `undefined` where it is missing or cannot be. */
+function usageOf({ usage }: Finish, output: string): ModelUsage | undefined {
+  const [input, written] = [usage?.inputTokens?.total, usage?.outputTokens?.total];
+  if (!isCount(input) || !isCount(written) || input === 0 || output !== "" && written === 0) return undefined;
+  const cached = usage.inputTokens.cacheRead;
+  return {
+    inputTokens: input,
+    cachedTokens: isCount(cached) ? Math.min(cached, input) : 0,
+    outputTokens: written,
+    isEstimated: false,
+  };
+}
+
+function isCount(value: number | undefined): value is number {
+  return value !== undefined && Number.isSafeInteger(value) && value >= 0 && value <= TOKENS_MAX;
+}
+
+function estimateInput({ messages, tools = [], responseSchema }: ModelRequest): number {
+  return estimateTokens(JSON.stringify([messages, tools, responseSchema]));
+}
+
+/** Newer models of OpenAI refuse the old name. */
+function renameMaxTokens({ max_tokens, ...body }: Record<string, unknown>): Record<string, unknown> {
+  return max_tokens === undefined ? body : { ...body, max_completion_tokens: max_tokens };
+}
+
+function keepBody(body: Record<string, unknown>): Record<string, unknown> {
+  return body;
+}

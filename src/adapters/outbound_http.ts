@@ -1,0 +1,307 @@
+// Outbound calls over node:http(s), which can connect to a given address and still verify the certificate of a name; `fetch` cannot.
+import { lookup } from "node:dns/promises";
+import http from "node:http";
+import https from "node:https";
+import ipaddr from "ipaddr.js";
+import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
+import { HostList } from "./host_list.ts";
+
+const CONNECT_MS = 5000;
+const TOTAL_MS = 15_000;
+const BODY_MAX_BYTES = 64 * 1024;
+/** Addresses of one name that are tried, one after the other. */
+const ADDRESSES_MAX = 4;
+const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
+/** Set by this adapter: what a caller says here would contradict it. */
+const OWN_HEADERS = ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"];
+
+type Init = NonNullable<Parameters<Outbound>[1]>;
+
+export type OutboundDeps = {
+  /** Private services that the operator allows everybody to call: names, addresses and networks. */
+  allow: readonly string[];
+  /** All addresses of a name. */
+  resolve?: (name: string) => Promise<readonly string[]>;
+  /** Limit of resolving and connecting. */
+  connectMs?: number;
+  /** Certificates that are trusted besides those of the host. */
+  ca?: string;
+};
+
+/** Creates the one `fetch` for addresses that a person or a configuration named. */
+export function createOutbound({ allow, resolve = resolveName, connectMs = CONNECT_MS, ca }: OutboundDeps): Outbound {
+  const general = new HostList(allow);
+
+  async function outbound(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
+    const { totalMs = TOTAL_MS, bodyMaxBytes = BODY_MAX_BYTES } = options;
+    const url = new URL(input);
+    assertAllowed(url, options);
+    const { signal } = init;
+    signal?.throwIfAborted();
+    const body = init.body === undefined || init.body === null ? undefined : await new Response(init.body).bytes();
+    const call = new AbortController();
+    const timer = setTimeout(() => call.abort(timedOut(`No response within ${totalMs} ms`)), totalMs);
+    const cancel = (): void => call.abort(signal?.reason);
+    signal?.addEventListener("abort", cancel, { once: true });
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", cancel);
+    };
+    try {
+      const response = await connectToAny(
+        await findAddresses(url, options, call.signal),
+        (address) =>
+          openConnection(url, address, { method: init.method, headers: init.headers, body, call: call.signal }),
+      );
+      return toResponse(response, { call, bodyMaxBytes, end });
+    } catch (thrown) {
+      end();
+      throw thrown;
+    }
+  }
+
+  function assertAllowed(input: string | URL, { allow: own = [] }: OutboundOptions = {}): void {
+    const url = URL.parse(input);
+    if (url === null) throw new OutboundError("address_not_allowed", "Expected an absolute URL");
+    if (url.username !== "" || url.password !== "") {
+      throw new OutboundError("address_not_allowed", "Expected a URL without a user name and password");
+    }
+    const host = hostOf(url);
+    const named = general.hasName(host) || new HostList(own).hasName(host);
+    const isLiteral = ipaddr.isValid(host);
+    if (isLiteral && !named) assertAddresses([host], own);
+    if (url.protocol === "https:") return;
+    const isAllowedHost = named || isLiteral && isListed(host, own);
+    if (url.protocol !== "http:" || !isAllowedHost) {
+      throw new OutboundError("scheme_not_allowed", "Expected a URL that starts with https://");
+    }
+  }
+
+  const isListed = (address: string, own: readonly string[]): boolean =>
+    general.hasAddress(address) || new HostList(own).hasAddress(address);
+
+  /** All must be allowed: a name with a public and a private address is an attack or a mistake. */
+  function assertAddresses(addresses: readonly string[], own: readonly string[]): void {
+    if (addresses.every((address) => isPublic(address) || isListed(address, own))) return;
+    throw new OutboundError("address_not_allowed", "The address is not public, and the operator does not allow it");
+  }
+
+  async function findAddresses(
+    url: URL,
+    { allow: own = [] }: OutboundOptions,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const host = hostOf(url);
+    if (ipaddr.isValid(host)) return [host];
+    const addresses = await abortable(resolve(host), signal, connectMs).catch((cause) => {
+      if (cause instanceof OutboundError || signal.aborted) throw cause;
+      throw new OutboundError("name_not_resolved", "The host name was not found", { cause });
+    });
+    if (addresses.length === 0) throw new OutboundError("name_not_resolved", "The host name has no address");
+    if (!general.hasName(host) && !new HostList(own).hasName(host)) assertAddresses(addresses, own);
+    return addresses.slice(0, ADDRESSES_MAX);
+  }
+
+  function openConnection(
+    url: URL,
+    address: string,
+    { method = "GET", headers, body, call }: {
+      method: string | undefined;
+      headers: HeadersInit | undefined;
+      body: Uint8Array | undefined;
+      call: AbortSignal;
+    },
+  ): Promise<http.IncomingMessage> {
+    const { promise, resolve: respond, reject } = Promise.withResolvers<http.IncomingMessage>();
+    const isTls = url.protocol === "https:";
+    const host = hostOf(url);
+    const request = (isTls ? https : http).request({
+      // No name is looked up after the check.
+      host: address,
+      port: url.port === "" ? (isTls ? 443 : 80) : Number(url.port),
+      path: url.pathname + url.search,
+      method,
+      // The name in the certificate.
+      ...(isTls && !ipaddr.isValid(host) ? { servername: host } : {}),
+      headers: headersOf(url, headers, body),
+      agent: false,
+      ...(ca === undefined ? {} : { ca }),
+    });
+    let isConnected = false;
+    const abort = (): void => fail(call.reason);
+    const timer = setTimeout(() => fail(timedOut(`No connection within ${connectMs} ms`)), connectMs);
+    const fail = (reason: unknown): void => {
+      clearTimeout(timer);
+      call.removeEventListener("abort", abort);
+      request.destroy();
+      reject(reason);
+    };
+    call.addEventListener("abort", abort, { once: true });
+    request.on("socket", (socket) => {
+      socket.once(isTls ? "secureConnect" : "connect", () => {
+        isConnected = true;
+        clearTimeout(timer);
+      });
+    });
+    request.on("error", (cause: NodeJS.ErrnoException) => {
+      const code = cause.code ?? "failed";
+      const what = isConnected ? "The connection ended before a response" : "The connection failed";
+      fail(new ConnectionError(`${what}: ${code}`, isConnected, { cause }));
+    });
+    request.on("response", (response) => {
+      clearTimeout(timer);
+      call.removeEventListener("abort", abort);
+      respond(response);
+    });
+    request.end(body);
+    return promise;
+  }
+
+  return Object.assign(outbound, { assertAllowed });
+}
+
+/** A connection that failed; another address may be tried unless this one was connected. */
+class ConnectionError extends OutboundError {
+  readonly isConnected: boolean;
+
+  constructor(message: string, isConnected: boolean, options: ErrorOptions) {
+    super("connection_failed", message, options);
+    this.isConnected = isConnected;
+  }
+}
+
+/** Tries the addresses until one is connected: a host without IPv6 reaches a name that has it, too. */
+async function connectToAny<Result>(
+  addresses: readonly string[],
+  connect: (address: string) => Promise<Result>,
+): Promise<Result> {
+  let failure: unknown;
+  for (const address of addresses) {
+    try {
+      return await connect(address);
+    } catch (thrown) {
+      if (!(thrown instanceof ConnectionError) || thrown.isConnected) throw thrown;
+      failure = thrown;
+    }
+  }
+  throw failure;
+}
+
+/** The response with its body as a stream, which ends the connection when it is cancelled, aborted or too long. */
+function toResponse(
+  incoming: http.IncomingMessage,
+  { call, bodyMaxBytes, end }: { call: AbortController; bodyMaxBytes: number; end: () => void },
+): Response {
+  const status = incoming.statusCode ?? 0;
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(incoming.headersDistinct)) {
+    for (const value of values ?? []) headers.append(name, value);
+  }
+  const finish = (): void => {
+    end();
+    call.signal.removeEventListener("abort", abort);
+    incoming.destroy();
+  };
+  let controller: ReadableStreamDefaultController<Uint8Array>;
+  let isOver = false;
+  const fail = (reason: unknown): void => {
+    if (isOver) return;
+    isOver = true;
+    finish();
+    controller.error(reason);
+  };
+  const abort = (): void => fail(call.signal.reason);
+  const tooLarge = (): OutboundError =>
+    new OutboundError("response_too_large", `The response is longer than ${bodyMaxBytes} bytes`);
+  if (Number(incoming.headers["content-length"]) > bodyMaxBytes) {
+    finish();
+    throw tooLarge();
+  }
+  let bytes = 0;
+  const body = new ReadableStream<Uint8Array>({
+    start(opened) {
+      controller = opened;
+      incoming.on("data", (chunk: Uint8Array) => {
+        bytes += chunk.length;
+        if (bytes > bodyMaxBytes) return fail(tooLarge());
+        if (isOver) return;
+        controller.enqueue(new Uint8Array(chunk));
+        if ((controller.desiredSize ?? 1) <= 0) incoming.pause();
+      });
+      incoming.on("end", () => {
+        if (isOver) return;
+        // A body that was cut has an end, too.
+        if (!incoming.complete) return fail(new OutboundError("connection_failed", "The response was cut off"));
+        isOver = true;
+        finish();
+        controller.close();
+      });
+      const cut = (cause?: unknown): void =>
+        fail(new OutboundError("connection_failed", "The response was cut off", { cause }));
+      incoming.on("error", cut);
+      incoming.on("aborted", () => cut());
+      incoming.on("close", () => cut());
+      call.signal.addEventListener("abort", abort, { once: true });
+    },
+    pull() {
+      incoming.resume();
+    },
+    cancel() {
+      isOver = true;
+      finish();
+    },
+  });
+  if (!NULL_BODY_STATUSES.has(status)) return new Response(body, { status, headers });
+  void body.cancel();
+  return new Response(null, { status, headers });
+}
+
+/** What `work` resolves to, unless the signal aborts or it takes too long. */
+async function abortable<Result>(work: Promise<Result>, signal: AbortSignal, ms: number): Promise<Result> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason);
+  const timer = setTimeout(() => reject(timedOut(`The host name was not found within ${ms} ms`)), ms);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+function headersOf(url: URL, given: HeadersInit | undefined, body: Uint8Array | undefined): Record<string, string> {
+  const headers = new Headers(given);
+  for (const name of OWN_HEADERS) headers.delete(name);
+  return {
+    ...Object.fromEntries(headers),
+    host: url.host,
+    connection: "close",
+    "accept-encoding": "identity",
+    ...(body === undefined ? {} : { "content-length": String(body.length) }),
+  };
+}
+
+function timedOut(message: string): OutboundError {
+  return new OutboundError("timed_out", message);
+}
+
+async function resolveName(name: string): Promise<string[]> {
+  return (await lookup(name, { all: true })).map(({ address }) => address);
+}
+
+/** The name or address of a URL, without brackets and the dot that ends an absolute name. */
+function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "").toLowerCase();
+}
+
+const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
+
+/** Whether this is a public unicast address. One of IPv4 that is written as IPv6 counts as what it is. */
+function isPublic(text: string): boolean {
+  if (!ipaddr.isValid(text)) return false;
+  const address = ipaddr.process(text);
+  // Beyond this network there are only special ones, and the list of those is not the same everywhere.
+  return address.range() === "unicast" && (address.kind() === "ipv4" || address.match(GLOBAL_UNICAST));
+}

@@ -1,0 +1,6 @@
+// AI: providers of language models and embedding models, what they cost, and who may use how much.
+export { aiModule } from "./module.ts";
+export type { AiModule } from "./module.ts";
+export type { AiService, AiStepEnd } from "./service.ts";
+export type { AiCharge } from "./budgets.ts";
+export type { AiModel, OperatorProvider } from "./catalog.ts";

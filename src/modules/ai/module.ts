@@ -1,0 +1,58 @@
+// The ai module.
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { Encryptor } from "@/core/crypto.ts";
+import type { Module } from "@/core/module.ts";
+import type { Platform } from "@/ports/platform.ts";
+import type { Store } from "@/ports/store.ts";
+import { BudgetStore } from "./budget_store.ts";
+import { Budgets, type TokenLimits } from "./budgets.ts";
+import { Catalog, type OperatorProvider } from "./catalog.ts";
+import { migrations } from "./migrations.ts";
+import { AI_EVENTS } from "./schema.ts";
+import { AiService } from "./service.ts";
+import { UsageStore, type UsageTables } from "./usage_store.ts";
+
+const USAGE_DAYS = 400;
+
+type Deps = {
+  /** The operator's provider of models. */
+  operator: OperatorProvider | undefined;
+  /** Private hosts that tenants may use as providers. */
+  allowHosts: readonly string[];
+  limits: TokenLimits;
+  /** The gateway's secrets: keys of tenants are encrypted with the first one. */
+  secrets: readonly Uint8Array[];
+};
+
+export type AiModule = Module & { ai: AiService };
+
+export function aiModule(
+  { store, clock, models, metrics }: Platform,
+  { operator, allowHosts, limits, secrets }: Deps,
+): AiModule {
+  const encryptor = new Encryptor(secrets, "ai provider");
+  const catalog = new Catalog({ store, encryptor, operator, allowHosts });
+  const budgets = new Budgets({ store, clock, limits });
+  const ai = new AiService({ store, clock, models, metrics, catalog, budgets });
+  return {
+    name: "ai",
+    migrations,
+    operations: [],
+    events: AI_EVENTS,
+    maintenance: {
+      aiBudgets: () => budgets.maintain(),
+      aiUsage: () => forgetUsage(store, clock),
+    },
+    purgeRoom: (tenantId, roomId) =>
+      store.write((tx) => new BudgetStore(tx.db).removeBudgets(tenantId, { scope: "room", subject_id: roomId })),
+    capability: () => ({
+      hasOperatorProvider: operator !== undefined,
+    }),
+    ai,
+  };
+}
+
+async function forgetUsage(store: Store<UsageTables>, clock: Clock): Promise<void> {
+  const before = iso(clock.now() - USAGE_DAYS * DAY_MS).slice(0, 10);
+  await store.write((tx) => new UsageStore(tx.db).removeBefore(before));
+}

@@ -1,0 +1,291 @@
+// Calls of models: which provider, retries, budgets, usage and metrics.
+import { runAsSystem } from "@/core/caller.ts";
+import { type Clock, delay, iso } from "@/core/clock.ts";
+import { failureOf, logOf } from "@/core/log.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { estimateTokens } from "@/core/tokens.ts";
+import {
+  ModelError,
+  type ModelPart,
+  type ModelRequest,
+  type Models,
+  type ModelStepEnd,
+  type ModelUsage,
+} from "@/ports/model.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { Breakers } from "./breaker.ts";
+import type { AiCharge, Budgets, Reservation } from "./budgets.ts";
+import type { AiModel, Candidate, Catalog } from "./catalog.ts";
+import { priceOf } from "./prices.ts";
+import { UsageStore, type UsageTables } from "./usage_store.ts";
+
+const RETRIES = 2;
+const RETRY_MS = 250;
+/** Longer waits are left to another provider, or to the caller. */
+const RETRY_AFTER_MAX_MS = 10_000;
+/** The estimate may be too low by less than this. */
+const ESTIMATE_FACTOR = 1.1;
+const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, isEstimated: true };
+
+/** The end of a step, with the model that was used and what it cost. */
+export type AiStepEnd = ModelStepEnd & { model: string; costMicros: number };
+
+/** What was used of one candidate. */
+type Use = { candidate: Candidate; usage: ModelUsage };
+
+type Deps = {
+  store: Store<UsageTables>;
+  clock: Clock;
+  models: Models;
+  metrics: Metrics;
+  catalog: Catalog;
+  budgets: Budgets;
+};
+
+const log = logOf("ai");
+
+/**
+ * Models for other modules. Failures are Faults (`ai_not_configured`, `model_unknown`, `budget_exceeded`, `price_unknown`) before a
+ * provider is called, then a `ModelError`.
+ */
+export class AiService {
+  readonly #deps: Deps;
+  readonly #breakers: Breakers;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#breakers = new Breakers(deps.clock);
+  }
+
+  /** All models that a tenant can use; the first one of a kind is the default. */
+  models(tenantId: string): Promise<AiModel[]> {
+    return this.#deps.catalog.models(tenantId);
+  }
+
+  /** A chat model by its id, or the default. */
+  async requireModel(tenantId: string, id?: string): Promise<AiModel> {
+    return modelOf(await this.#deps.catalog.require(tenantId, "chat", id));
+  }
+
+  /** The default embedding model. */
+  async embeddingModel(tenantId: string): Promise<AiModel | undefined> {
+    return (await this.models(tenantId)).find(({ kind }) => kind === "embedding");
+  }
+
+  /**
+   * One step of a chat model. Another provider takes over only before the first part. What it may cost at most is reserved before,
+   * and replaced with what was used however it ends, also when the caller stops reading.
+   */
+  async *step(
+    charge: AiCharge,
+    { model, ...request }: ModelRequest & { model?: string | undefined },
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelPart, AiStepEnd> {
+    const candidates = await this.#deps.catalog.require(charge.tenantId, "chat", model);
+    return yield* this.stepWith(charge, candidates, request, signal);
+  }
+
+  /** The same with given candidates. */
+  async *stepWith(
+    charge: AiCharge,
+    candidates: readonly Candidate[],
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelPart, AiStepEnd> {
+    const { messages, tools, responseSchema, maxOutputTokens } = request;
+    const inputTokens = estimateTokens(JSON.stringify([messages, tools, responseSchema]));
+    const reservation = await this.#reserve(charge, candidates, inputTokens, maxOutputTokens);
+    let use: Use | undefined;
+    let output = "";
+    try {
+      const tries = this.#tries(candidates, signal);
+      for await (const attempt of tries) {
+        const { candidate } = attempt;
+        const stopwatch = this.#startTry(candidate);
+        try {
+          const parts = this.#deps.models.step(candidate.endpoint, request, { signal });
+          let result = await parts.next();
+          while (!result.done) {
+            const part = result.value;
+            if (output === "") stopwatch.firstPart();
+            output += part.kind === "tool" ? part.input : part.text;
+            let isRead = false;
+            try {
+              yield part;
+              isRead = true;
+            } finally {
+              // The caller stops reading here.
+              if (!isRead) {
+                use = { candidate, usage: { ...NOTHING, inputTokens, outputTokens: estimateTokens(output) } };
+                stopwatch.succeed(use.usage);
+                await parts.return({ reason: "stop", usage: use.usage });
+              }
+            }
+            result = await parts.next();
+          }
+          const end = result.value;
+          use = { candidate, usage: end.usage };
+          this.#breakers.succeed(candidate.breakerKey);
+          stopwatch.succeed(end.usage);
+          return { ...end, model: candidate.model.id, costMicros: priceOf(candidate.model, end.usage) ?? 0 };
+        } catch (thrown) {
+          if (!(thrown instanceof ModelError)) throw thrown;
+          use = thrown.usage === undefined ? undefined : { candidate, usage: thrown.usage };
+          this.#breakers.fail(candidate.breakerKey, thrown.code);
+          stopwatch.fail(thrown);
+          if (output !== "") throw thrown;
+          attempt.failure = thrown;
+        }
+      }
+      throw new TypeError("Expected a response or a failure");
+    } finally {
+      await this.#settle(reservation, use);
+    }
+  }
+
+  /** One vector for each text, by an embedding model. */
+  async embed(
+    charge: AiCharge,
+    { model, texts }: { model?: string | undefined; texts: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<{ vectors: number[][]; model: string; costMicros: number }> {
+    const candidates = await this.#deps.catalog.require(charge.tenantId, "embedding", model);
+    const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
+    const reservation = await this.#reserve(charge, candidates, inputTokens, 0);
+    let use: Use | undefined;
+    try {
+      for await (const attempt of this.#tries(candidates, signal)) {
+        const { candidate } = attempt;
+        const stopwatch = this.#startTry(candidate);
+        try {
+          const { vectors, usage } = await this.#deps.models.embed(candidate.endpoint, texts, { signal });
+          use = { candidate, usage };
+          this.#breakers.succeed(candidate.breakerKey);
+          stopwatch.succeed(usage);
+          return { vectors, model: candidate.model.id, costMicros: priceOf(candidate.model, usage) ?? 0 };
+        } catch (thrown) {
+          if (!(thrown instanceof ModelError)) throw thrown;
+          this.#breakers.fail(candidate.breakerKey, thrown.code);
+          stopwatch.fail(thrown);
+          attempt.failure = thrown;
+        }
+      }
+      throw new TypeError("Expected a response or a failure");
+    } finally {
+      await this.#settle(reservation, use);
+    }
+  }
+
+  /** Frees what steps of a run have reserved: for those that ended with their node and are not repeated. */
+  releaseRun(tx: AnyTransaction, tenantId: string, runId: string): Promise<void> {
+    return this.#deps.budgets.releaseRun(tx, tenantId, runId);
+  }
+
+  /** Tries candidates in order, each again where that may help. The loop over them sets `failure`; the last one is thrown. */
+  async *#tries(
+    candidates: readonly Candidate[],
+    signal: AbortSignal,
+  ): AsyncGenerator<{ candidate: Candidate; failure: ModelError | undefined }> {
+    let failure: ModelError | undefined;
+    let waitMs = Infinity;
+    for (const candidate of candidates) {
+      for (let retry = 0; retry <= RETRIES; retry++) {
+        const closedMs = this.#breakers.enter(candidate.breakerKey);
+        if (closedMs > 0) {
+          waitMs = Math.min(waitMs, closedMs);
+          break;
+        }
+        const attempt: { candidate: Candidate; failure: ModelError | undefined } = { candidate, failure: undefined };
+        yield attempt;
+        failure = attempt.failure;
+        if (failure === undefined) return;
+        if (failure.code === "cancelled") throw failure;
+        const pauseMs = failure.retryAfterMs ?? RETRY_MS * 2 ** retry * (0.5 + Math.random());
+        if (!failure.isRetryable || retry === RETRIES || pauseMs > RETRY_AFTER_MAX_MS) break;
+        await delay(pauseMs, signal);
+        if (signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
+      }
+    }
+    throw failure ?? new ModelError("overloaded", { isRetryable: true, retryAfterMs: waitMs });
+  }
+
+  #reserve(
+    charge: AiCharge,
+    candidates: readonly Candidate[],
+    inputTokens: number,
+    outputTokens: number,
+  ): Promise<Reservation> {
+    const usage = { ...NOTHING, inputTokens: Math.ceil(inputTokens * ESTIMATE_FACTOR), outputTokens };
+    const prices = candidates.map(({ model }) => priceOf(model, usage));
+    const cost = prices.reduce<number | undefined>(
+      (most, price) => most === undefined || price === undefined ? undefined : Math.max(most, price),
+      0,
+    );
+    return this.#deps.budgets.reserve(charge, { tokens: usage.inputTokens + outputTokens, cost });
+  }
+
+  /** Writes what was used. It is due even if the token of the caller has ended since. */
+  async #settle(reservation: Reservation, use: Use | undefined): Promise<void> {
+    const { store, budgets, clock } = this.#deps;
+    const { charge } = reservation;
+    const { inputTokens, cachedTokens, outputTokens, isEstimated } = use?.usage ?? NOTHING;
+    const tokens = inputTokens + outputTokens;
+    const cost = use === undefined ? 0 : priceOf(use.candidate.model, use.usage) ?? 0;
+    try {
+      await runAsSystem(() =>
+        store.write(async (tx) => {
+          await budgets.settle(tx, reservation, { tokens, cost });
+          if (use === undefined) return;
+          await new UsageStore(tx.db).add({
+            tenant_id: charge.tenantId,
+            day: iso(clock.now()).slice(0, 10),
+            principal_id: charge.principalId,
+            agent_id: charge.agentId ?? "",
+            room_id: charge.roomId ?? "",
+            provider: use.candidate.providerId,
+            model: use.candidate.model.id,
+            calls: 1,
+            input_tokens: inputTokens,
+            cached_tokens: cachedTokens,
+            output_tokens: outputTokens,
+            estimated_tokens: isEstimated ? tokens : 0,
+            cost,
+          });
+        })
+      );
+    } catch (cause) {
+      // The reservation counts until it expires.
+      log.warn("storing the usage of a model failed", { tenant: charge.tenantId, tokens, ...failureOf(cause) });
+    }
+  }
+
+  #startTry({ labels }: Candidate): {
+    firstPart(): void;
+    succeed(usage: ModelUsage): void;
+    fail(error: ModelError): void;
+  } {
+    const { metrics } = this.#deps;
+    const startedAt = performance.now();
+    const seconds = () => (performance.now() - startedAt) / 1000;
+    metrics.aiRequests.inc(labels);
+    const end = (usage: ModelUsage | undefined): void => {
+      metrics.aiLatency.observe(labels, seconds());
+      if (usage === undefined) return;
+      const { inputTokens, cachedTokens, outputTokens } = usage;
+      const tokens = { input: inputTokens - cachedTokens, cached: cachedTokens, output: outputTokens };
+      for (const [direction, count] of Object.entries(tokens)) metrics.aiTokens.inc({ ...labels, direction }, count);
+    };
+    return {
+      firstPart: () => metrics.aiFirstPart.observe(labels, seconds()),
+      succeed: end,
+      fail({ code, usage }) {
+        metrics.aiErrors.inc({ ...labels, code });
+        end(usage);
+      },
+    };
+  }
+}
+
+function modelOf(candidates: readonly [Candidate, ...Candidate[]]): AiModel {
+  return { ...candidates[0].model, providers: candidates.map(({ providerId }) => providerId) };
+}
