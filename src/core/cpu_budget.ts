@@ -112,6 +112,7 @@ export class CpuAccount {
   #isScheduled = false;
   #isTiming = false;
   #isCutOff = false;
+  #sliceStart = { at: -Infinity, consumedMs: 0 };
 
   constructor(budget: CpuBudget, key: string, share: number) {
     this.key = key;
@@ -211,14 +212,27 @@ export class CpuAccount {
   }
 
   readonly #runNextSlice = (): void => {
+    const now = this.#budget.now();
+    const restMs = this.#budget.isContended(this, now) ? this.#restsUntil(now) - now : 0;
+    if (restMs >= 1) return void setTimeout(this.#runNextSlice, restMs);
     const next = this.#waiting[0];
-    if (!this.#hasTime() && (next?.until ?? 0) > this.#budget.now()) {
+    if (!this.#hasTime() && (next?.until ?? 0) > now) {
       return void setTimeout(this.#runNextSlice, Math.min(Math.max(1, this.waitMs), PAUSE_MAX_MS));
     }
+    this.#sliceStart = { at: now, consumedMs: this.consumedMs };
     this.#waiting.shift()?.resolve();
     if (this.#waiting.length > 0) setImmediate(this.#runNextSlice);
     else this.#isScheduled = false;
   };
+
+  /**
+   * A slice is followed by a pause as long as it took: what others do, such as one message, takes several ticks, and would wait
+   * for a slice in each of them.
+   */
+  #restsUntil(now: number): number {
+    const { at, consumedMs } = this.#sliceStart;
+    return Math.min(at + 2 * (this.consumedMs - consumedMs), now + PAUSE_MAX_MS);
+  }
 
   async #waitToBegin(): Promise<void> {
     if (this.#waitingCalls >= WAITING_CALLS_MAX || this.waitMs > CALL_WAIT_MS) throw this.#rateLimited();
@@ -269,7 +283,7 @@ export function nextSlice(): Promise<void> {
 }
 
 /** Longest time of one slice on the thread. */
-const SLICE_MS = 10;
+const SLICE_MS = 4;
 
 /**
  * Returns a function for loops that keep the thread busy: it yields when the slice is over, and resolves to whether it did. The

@@ -240,3 +240,23 @@ Deno.test("a principal with too much waiting for a slice is told to come back", 
   const refused = results.filter(({ status }) => status === "rejected");
   assert.equal(refused.length, 50);
 });
+
+Deno.test("after a slice others have as much time, however much the account has left", async () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  assert.ok(runsImmediately(bob, time.now));
+  await alice.waitForSlice();
+  time.now += 8;
+  alice.consume(8);
+  let isNext = false;
+  const next = alice.waitForSlice().then(() => isNext = true);
+  await ticks();
+  assert.equal(isNext, false);
+  time.now += 8;
+  await next;
+  // Time in which the account waited for something else counts as well.
+  alice.consume(8);
+  time.now += 16;
+  const calls = [alice.waitForSlice(), alice.waitForSlice()];
+  await Promise.all(calls);
+});
