@@ -1,7 +1,6 @@
 // Work on a thread of its own: each request has one response, and the thread's memory is released with it.
 import process from "node:process";
 import { countStuckThread, mayStartWorker } from "@/runtime/stuck_thread.ts";
-import { lowerThreadPriority, priorityPermission } from "@/runtime/thread_priority.ts";
 import { currentAccount } from "./cpu_budget.ts";
 import { Fault } from "./fault.ts";
 
@@ -44,7 +43,7 @@ export class WorkerThread<Input, Output> implements Disposable {
     this.#worker = new Worker(url, {
       type: "module",
       name,
-      deno: { permissions: { ...NO_PERMISSIONS, ...permissions, ...priorityPermission() } },
+      deno: { permissions: { ...NO_PERMISSIONS, ...permissions } },
     });
     this.#worker.onmessage = ({ data }: MessageEvent<Reply<Output>>) => this.#pending?.resolve(data);
     this.#worker.onerror = (event) => {
@@ -94,12 +93,14 @@ export async function runInWorker<Output>(
 /** Called by the module of a worker; `work` serves its requests. */
 export function serveWorker<Input>(work: (input: Input) => unknown): void {
   // The program is checked with the types of a window.
-  lowerThreadPriority();
   const scope = self as unknown as WorkerScope<Input>;
+  // The first request is charged with the start of the thread as well.
+  let chargedMs = 0;
   scope.onmessage = async ({ data }) => {
-    const before = threadCpuMs();
     const result = await work(data);
-    scope.postMessage({ result, cpuMs: threadCpuMs() - before });
+    const totalMs = threadCpuMs();
+    scope.postMessage({ result, cpuMs: totalMs - chargedMs });
+    chargedMs = totalMs;
   };
 }
 

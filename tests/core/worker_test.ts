@@ -1,6 +1,5 @@
 // Workers may do nothing but compute, take one order after the other, and are given up after a deadline, not without end.
 import assert from "node:assert/strict";
-import os from "node:os";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { runInWorker, WorkerThread } from "@/core/worker.ts";
 
@@ -8,22 +7,6 @@ const WORKER = new URL("./test_worker.ts", import.meta.url);
 
 Deno.test("a worker has no permissions unless they are given to it", async () => {
   assert.deepEqual(await runInWorker(WORKER, "test", "permissions"), []);
-});
-
-Deno.test({
-  name: "a worker gives way to the thread that serves, whose priority stays",
-  ignore: Deno.build.os !== "linux",
-  async fn() {
-    const own = os.getPriority(0);
-    using thread = new WorkerThread<string, string>(WORKER, "test");
-    await thread.run("answer");
-    const tasks = await Array.fromAsync(Deno.readDir("/proc/self/task"));
-    const stats = await Promise.all(tasks.map(({ name }) => Deno.readTextFile(`/proc/self/task/${name}/stat`)));
-    // What follows the name, which may have spaces, begins with the third field; the priority is the 19th.
-    const priorities = stats.map((stat) => Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]));
-    assert.ok(priorities.some((priority) => priority >= 10), `${priorities}`);
-    assert.equal(os.getPriority(0), own);
-  },
 });
 
 Deno.test("a worker takes one order after the other, and whoever waits is told when it is ended", async () => {
