@@ -1,10 +1,13 @@
 // Waiting: for what is to happen, and for nothing at all.
 
+/** How long to wait for what must happen: longer than the busiest machine takes for anything. */
+export const WAIT_MS = 60_000;
+
 /** Resolves once `isTrue` is; throws after `timeoutMs`, naming `what` was waited for, else the condition itself. */
 export async function until(
   isTrue: () => boolean | Promise<boolean>,
   what = `${isTrue}`,
-  timeoutMs = 20_000,
+  timeoutMs = WAIT_MS,
 ): Promise<void> {
   const end = performance.now() + timeoutMs;
   for (let tries = 0; !await isTrue(); tries++) {
@@ -15,7 +18,7 @@ export async function until(
 }
 
 /** Asks again until `check` throws no more; throws what it threw last after `timeoutMs`. */
-export async function eventually<Result>(check: () => Result | Promise<Result>, timeoutMs = 20_000): Promise<Result> {
+export async function eventually<Result>(check: () => Result | Promise<Result>, timeoutMs = WAIT_MS): Promise<Result> {
   const end = performance.now() + timeoutMs;
   for (let tries = 0;; tries++) {
     try {

@@ -202,7 +202,7 @@ testOnPostgres("search finds an edit whose event is trimmed while its room is in
       return await findBetween.apply(this, asked);
     };
     assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "changed" })).status, 200);
-    await eventually(async () => assert.equal((await alice.get("/v1/search?q=changed")).body.totalEstimate, 1), 5000);
+    await eventually(async () => assert.equal((await alice.get("/v1/search?q=changed")).body.totalEstimate, 1));
     assert.ok((dropped ?? 0) > 0);
   } finally {
     IndexedMessageStore.prototype.findBetween = findBetween;

@@ -51,7 +51,7 @@ function converged(target: Target, token: string, id: string, pages: readonly Pa
     const shown = await Promise.all(pages.map(linesOf));
     assert.ok(shown.every((lines) => lines === text), `not the same: ${JSON.stringify({ text, shown })}`);
     return text;
-  }, 15_000);
+  });
 }
 
 Deno.test({

@@ -82,13 +82,13 @@ slowTest("kill -9 while two editors and a REST client edit loses and duplicates 
     await pause(400);
     await target.process?.stop("SIGKILL");
     await target.process?.start();
-    await until(() => editors.every((editor) => editor.provider.isSynced), "both are back", 20_000);
+    await until(() => editors.every((editor) => editor.provider.isSynced), "both are back");
   }
   await pause(200);
   isOn = false;
   await Promise.all(typing);
   const answered = await appending;
-  await until(() => editors.every((editor) => editor.isSaved), "all is saved", 20_000);
+  await until(() => editors.every((editor) => editor.isSaved), "all is saved");
   const { text } = await target.call(ada, "GET", `${PATH}/${id}/content`);
   await until(() => editors.every((editor) => editor.text === text), "all show the text of the store");
   for (const word of typed.flat()) assert.equal(countOf(text, word), 1, word);
@@ -119,7 +119,7 @@ slowTest("acknowledged edits survive a kill -9, even if their editor never recon
     const words = (): string[] => saved.match(/<\w+>/g) ?? [];
     const before = words().length;
     await pause(300);
-    await until(() => words().length > before + 10, "something was saved", 20_000);
+    await until(() => words().length > before + 10, "something was saved");
     await target.process?.stop("SIGKILL");
     isOn = false;
     await Promise.all([typing, watching]);
@@ -186,7 +186,7 @@ Deno.test({
       isLeftOn = false;
       await Promise.all([typingAgain, typingRight]);
       const answered = await appending;
-      await until(() => left.isSaved && right.isSaved, "all is saved", 20_000);
+      await until(() => left.isSaved && right.isSaved, "all is saved");
       const texts = await Promise.all(
         [one, two].map(async (target) => (await target.call(ada, "GET", `${PATH}/${id}/content`)).text as string),
       );

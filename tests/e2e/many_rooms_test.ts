@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
 import { slowTest } from "../tier.ts";
-import { pause } from "../wait.ts";
+import { pause, WAIT_MS } from "../wait.ts";
 import { GatewayProcess, openTarget, Target, uniqueName } from "./target.ts";
 
 /** A gateway with its limits on, and somebody who was put into so many rooms before they were. */
@@ -48,7 +48,7 @@ function retryAllWhileLimited(calls: (() => Promise<unknown>)[]): Promise<number
 async function subscribeToAll(client: Centrifuge, roomIds: readonly string[]): Promise<Subscription[]> {
   const subscriptions = roomIds.map((id) => client.newSubscription(`room:${id}`));
   for (const subscription of subscriptions) subscription.subscribe();
-  await Promise.all(subscriptions.map((subscription) => subscription.ready(20_000)));
+  await Promise.all(subscriptions.map((subscription) => subscription.ready(WAIT_MS)));
   return subscriptions;
 }
 
@@ -73,7 +73,7 @@ for (const rooms of [104, 1000]) {
     assert.ok(rpcs.filter((refusals) => refusals === 0).length >= 100, "a burst waits a little before it is refused");
     client.disconnect();
     client.connect();
-    await Promise.all(subscriptions.map((subscription) => subscription.ready(20_000)));
+    await Promise.all(subscriptions.map((subscription) => subscription.ready(WAIT_MS)));
     assert.deepEqual(connecting, [0, 0]);
   });
 }

@@ -1,7 +1,7 @@
 // The signalling relay with real clients: the one addressed hears a signal, and nobody else ever does.
 import assert from "node:assert/strict";
 import type { Centrifuge, Subscription } from "npm:centrifuge@5.8.0";
-import { until } from "../wait.ts";
+import { until, WAIT_MS } from "../wait.ts";
 import { openTarget, type Target, uniqueName } from "./target.ts";
 
 const PATH = "/v1/collaboration/meetings";
@@ -37,7 +37,7 @@ async function openCall(target: Target, names: readonly string[]) {
     const heard: SignalEvent[] = [];
     channel.on("publication", ({ data }) => heard.push(data));
     channel.subscribe();
-    await channel.ready(5000);
+    await channel.ready(WAIT_MS);
     return { sub, token, participantId, client, channel, heard };
   }));
   return { meeting, roomId: room.id as string, peers };

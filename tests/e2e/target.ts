@@ -3,7 +3,7 @@
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { SignJWT } from "jose";
 import { WebSocket } from "npm:ws@8.23.0";
-import { pause } from "../wait.ts";
+import { pause, until, WAIT_MS } from "../wait.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
@@ -51,12 +51,12 @@ export class GatewayProcess {
 
   async start(): Promise<void> {
     this.spawn();
-    const end = Date.now() + 20_000;
+    let hasEnded = false;
+    void this.waitForExit().then(() => hasEnded = true);
     // Not asked over HTTP: another process may share the port.
-    while (!this.#log.includes(`"listening"`)) {
-      if (Date.now() > end) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
-      await pause(10);
-    }
+    const isListening = (): boolean => this.#log.includes(`"listening"`);
+    await until(() => isListening() || hasEnded).catch(() => {});
+    if (!isListening()) throw new Error(`the gateway did not start: ${await this.stop("SIGKILL")}`);
   }
 
   /** Starts the process without waiting for it to serve. */
@@ -156,7 +156,7 @@ export class Target {
   async connect(token: string | (() => Promise<string>)): Promise<Centrifuge> {
     const client = this.client(typeof token === "string" ? { token } : { getToken: token });
     client.connect();
-    await client.ready(10_000);
+    await client.ready(WAIT_MS);
     return client;
   }
 

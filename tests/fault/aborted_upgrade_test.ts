@@ -26,7 +26,7 @@ Deno.test("aborted upgrades leave no descriptor and no slot, also after a freeze
       Deno.kill(process.pid, "SIGCONT");
     });
     await t.step(`${path} takes others from the same address, and nothing is left`, async () => {
-      await eventually(() => completeUpgrade(target, path), 5000);
+      await eventually(() => completeUpgrade(target, path));
       await eventually(() => assert.ok(descriptors(process.pid) <= before, `${descriptors(process.pid)} > ${before}`));
     });
   }

@@ -89,7 +89,7 @@ Deno.test(`kill -9, ${KILLS} times while everything is written, loses and double
       assert.ok(response.status < 500 && !text.includes("idempotency_in_flight"), text);
       acknowledged++;
       return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
-    }, 30_000);
+    });
   }
 
   async function keepWriting(kind: ResourceKind, at: number): Promise<void> {

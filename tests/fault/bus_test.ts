@@ -91,7 +91,7 @@ Deno.test("a bus that loses, doubles and swaps messages between two nodes is not
         if (at === lateAt && nodes[0] !== undefined) heard.push(await listen(nodes[0]));
       }
       const line = Array.from({ length: head }, (_, seq) => seq + 1);
-      for (const seqs of heard) await eventually(() => assert.deepEqual(seqs(), line), 3000);
+      for (const seqs of heard) await eventually(() => assert.deepEqual(seqs(), line));
       await Promise.all(nodes.map((hub) => hub.drain()));
       await store.close();
     }),

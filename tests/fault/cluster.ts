@@ -6,7 +6,7 @@ import { hasRedisServer, RedisServer } from "../conformance/redis_server.ts";
 import { freePort, GatewayProcess } from "../e2e/target.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
-import { pause } from "../wait.ts";
+import { pause, WAIT_MS } from "../wait.ts";
 
 /** Tests of several nodes are skipped where PostgreSQL or Redis cannot be had. */
 export const hasServers = postgresUrl !== undefined && hasRedisServer;
@@ -124,7 +124,7 @@ export class Cluster {
     );
     this.#clients.push(client);
     client.connect();
-    await client.ready(10_000);
+    await client.ready(WAIT_MS);
     return client;
   }
 

@@ -1,7 +1,7 @@
 // Messages in fragments without end, which the runtime buffers: memory stays bounded, and others do not notice.
 import assert from "node:assert/strict";
 import { openTarget, type Target } from "../e2e/target.ts";
-import { eventually, pause } from "../wait.ts";
+import { eventually, pause, WAIT_MS } from "../wait.ts";
 import { printLine } from "./report.ts";
 
 const ATTACK = new URL("./fragments_attack.ts", import.meta.url).pathname;
@@ -104,7 +104,7 @@ class HonestClients {
       const subscription = client.newSubscription(`room:${roomId}`);
       subscription.on("publication", ({ data }) => crowd.#onMessage(at, data.data.message.text));
       subscription.subscribe();
-      await subscription.ready(10_000);
+      await subscription.ready(WAIT_MS);
       client.on("connecting", ({ reason }) => crowd.disconnects.push(reason));
       client.on("disconnected", ({ code, reason }) => code !== 0 && crowd.disconnects.push(reason));
     }

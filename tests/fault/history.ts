@@ -1,7 +1,7 @@
 // What was acknowledged and what everybody saw, written down as it happens, and whether that agrees with the log.
 import assert from "node:assert/strict";
 import type { Centrifuge, PublicationContext } from "npm:centrifuge@5.8.0";
-import { pause, until } from "../wait.ts";
+import { pause, until, WAIT_MS } from "../wait.ts";
 import type { Cluster } from "./cluster.ts";
 
 /** Between two sends of one sender: as much load as leaves a node that starts its share of two cores. */
@@ -63,7 +63,7 @@ export class History {
       view.isComplete &&= wasRecovering === recovered;
     });
     subscription.subscribe();
-    await subscription.ready(10_000);
+    await subscription.ready(WAIT_MS);
     this.views.push(view);
     return view;
   }
@@ -90,9 +90,9 @@ export class History {
   }
 
   /** Waits for so many further acknowledgements. */
-  async waitForAcknowledged(count: number, timeoutMs = 20_000): Promise<void> {
+  async waitForAcknowledged(count: number): Promise<void> {
     const target = this.acknowledged.size + count;
-    await until(() => this.acknowledged.size >= target, `${count} more acknowledged messages`, timeoutMs);
+    await until(() => this.acknowledged.size >= target, `${count} more acknowledged messages`);
   }
 
   /** Lets every sender finish the message it is at. */

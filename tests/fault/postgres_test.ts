@@ -4,7 +4,7 @@ import type { StreamPosition, SubscribedContext } from "npm:centrifuge@5.8.0";
 import postgres from "postgres";
 import { TcpProxy } from "../conformance/tcp_proxy.ts";
 import { Editor } from "../modules/document_editor.ts";
-import { eventually, pause, until } from "../wait.ts";
+import { eventually, pause, until, WAIT_MS } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { History } from "./history.ts";
 import { hasPostgresServer, PostgresServer } from "./postgres_server.ts";
@@ -107,7 +107,7 @@ Deno.test({
       const subscription = client.newSubscription(`room:${roomId}`, since === undefined ? {} : { since });
       subscription.on("subscribed", (context) => heard.push(context));
       subscription.subscribe();
-      await subscription.ready(10_000);
+      await subscription.ready(WAIT_MS);
       return { client, heard };
     };
     await say("kept");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Centrifuge } from "npm:centrifuge@5.8.0";
 import { WebSocket } from "npm:ws@8.23.0";
-import { eventually } from "../wait.ts";
+import { eventually, WAIT_MS } from "../wait.ts";
 import { Cluster } from "./cluster.ts";
 import { printLine } from "./report.ts";
 import { startStopwatch } from "../cpu_time.ts";
@@ -26,7 +26,7 @@ Deno.test(`${CLIENTS} clients cut at once recover ${MISSED} missed messages each
   const { pid } = cluster.node(0);
   const [took, spentBefore] = [startStopwatch(), cpuSeconds(pid)];
   for (const { client } of crowd) client.connect();
-  await eventually(() => assert.ok(crowd.every(({ seqs }) => seqs.length >= MISSED)), 30_000);
+  await eventually(() => assert.ok(crowd.every(({ seqs }) => seqs.length >= MISSED)));
   const [backAfter, cpu] = [took(), cpuSeconds(pid) - spentBefore];
 
   const [first] = crowd;
@@ -46,10 +46,10 @@ type StormClient = { client: Centrifuge; seqs: number[]; refused: number; listen
 
 async function joinRoom(cluster: Cluster, roomId: string, sub: string): Promise<StormClient> {
   const endpoint = `ws://127.0.0.1:${cluster.node(0).port}/ws`;
-  const client = new Centrifuge(endpoint, { token: await cluster.token(sub), websocket: WebSocket, timeout: 30_000 });
+  const client = new Centrifuge(endpoint, { token: await cluster.token(sub), websocket: WebSocket, timeout: WAIT_MS });
   const subscription = client.newSubscription(`room:${roomId}`);
   subscription.subscribe();
-  const guest: StormClient = { client, seqs: [], refused: 0, listening: subscription.ready(30_000).then(() => {}) };
+  const guest: StormClient = { client, seqs: [], refused: 0, listening: subscription.ready(WAIT_MS).then(() => {}) };
   subscription.on("publication", ({ offset }) => guest.seqs.push(offset ?? 0));
   subscription.on("subscribed", ({ wasRecovering, recovered }) => {
     if (wasRecovering !== recovered) guest.refused++;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Centrifuge, type PublicationContext } from "npm:centrifuge@5.8.0";
 import { WebSocket } from "npm:ws@8.23.0";
-import { eventually } from "../wait.ts";
+import { eventually, WAIT_MS } from "../wait.ts";
 import { Cluster } from "./cluster.ts";
 import { printLine } from "./report.ts";
 
@@ -122,7 +122,7 @@ async function listen(
   subscription.on("publication", hear);
   subscription.on("subscribed", ({ wasRecovering, recovered }) => assert.equal(wasRecovering, recovered));
   subscription.subscribe();
-  await subscription.ready(10_000);
+  await subscription.ready(WAIT_MS);
 }
 
 function residentMib(pid: number): number {

@@ -4,7 +4,7 @@ import { Centrifuge, type PublicationContext, UnauthorizedError } from "npm:cent
 import { MemoryBus } from "@/adapters/bus_memory.ts";
 import { ConnectionLimiter } from "@/transport/shared/connection_limiter.ts";
 import { openGateway } from "../harness.ts";
-import { repeatFor, until } from "../wait.ts";
+import { repeatFor, until, WAIT_MS } from "../wait.ts";
 import { TEST_LIMITS } from "./ws_harness.ts";
 import { type HubServer, serveHub } from "./ws_server.ts";
 import { encodeUpgradeRequest } from "../upgrade_request.ts";
@@ -56,7 +56,7 @@ Deno.test("the SDK connects, subscribes, receives, publishes, calls, and reads p
   const bobSub = bob.newSubscription(room);
   bobSub.subscribe();
   bob.connect();
-  await Promise.all([sub.ready(2000), bobSub.ready(2000)]);
+  await Promise.all([sub.ready(WAIT_MS), bobSub.ready(WAIT_MS)]);
   const { client, data } = await connected;
   assert.match(client, /^[0-9a-f-]{36}$/);
   assert.deepEqual(data, { principal: "alice" });
@@ -95,7 +95,7 @@ Deno.test("the SDK recovers missed events after a forced reconnect, in order and
   sub.on("subscribed", (context) => context.wasRecovering && recovered.push(context.recovered));
   sub.subscribe();
   client.connect();
-  await sub.ready(2000);
+  await sub.ready(WAIT_MS);
   for (let round = 0; round < 5; round++) {
     server.emit(room);
     // The socket is closed in the middle of a burst, with a reconnect code.
@@ -123,7 +123,7 @@ Deno.test("the SDK refreshes an expired token at connect and on an open connecti
   let tokenRequests = 0;
   const client = server.client("expired", { getToken: () => Promise.resolve(tokens[tokenRequests++] ?? "bad") });
   client.connect();
-  await client.ready(2000);
+  await client.ready(WAIT_MS);
   assert.equal(tokenRequests, 1);
   await until(() => tokenRequests === 2, "the refresh at the token's end");
   assert.equal((await client.rpc("test.echo", { text: "still here" })).data.text, "still here");
@@ -228,7 +228,7 @@ Deno.test("a socket that ends without a close frame is released", async () => {
   const { hostname, port } = new URL(server.url);
   const client = server.client("bob");
   client.connect();
-  await client.ready(2000);
+  await client.ready(WAIT_MS);
   const connection = await Deno.connect({ hostname, port: Number(port) });
   await connection.write(encodeUpgradeRequest("/ws"));
   await until(() => server.hub.stats().connections === 2);
@@ -256,7 +256,7 @@ Deno.test("a shutdown makes the SDK reconnect, and rejects new sockets", async (
   const codes: number[] = [];
   client.on("connecting", ({ code }) => codes.push(code));
   client.connect();
-  await client.ready(2000);
+  await client.ready(WAIT_MS);
   await server.hub.drain();
   await until(() => codes.includes(3001));
   assert.match(await handshake(server.url, {}), /^HTTP\/1.1 503/);
@@ -282,7 +282,7 @@ Deno.test("the SDK beyond a connection limit gets the reason and connects once t
     // Connections of a lost network count until they miss a pong.
     const old = [server.client(), server.client()];
     for (const client of old) client.connect();
-    await Promise.all(old.map((client) => client.ready(2000)));
+    await Promise.all(old.map((client) => client.ready(WAIT_MS)));
     const client = server.client();
     const errors: string[] = [];
     client.on("error", ({ error }) => errors.push(error.message));
@@ -290,7 +290,7 @@ Deno.test("the SDK beyond a connection limit gets the reason and connects once t
     await until(() => client.state === "disconnected" || errors.length > 1, "failed attempts");
     assert.equal(errors[0], message);
     old[0]?.disconnect();
-    await client.ready(2000);
+    await client.ready(WAIT_MS);
   }
 });
 
@@ -300,7 +300,7 @@ Deno.test("the SDK with too many subscriptions gets an error for each, and stays
   const connecting: number[] = [];
   client.on("connecting", ({ code }) => connecting.push(code));
   client.connect();
-  await client.ready(2000);
+  await client.ready(WAIT_MS);
   // Most SDKs subscribe to all channels at once, also after each reconnect.
   const codes: number[] = [];
   const subs = Array.from({ length: 300 }, (_, at) => {

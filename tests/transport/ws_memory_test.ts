@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Metrics } from "@/core/metrics.ts";
 import { type GuardedSocket, MemoryGuard } from "@/transport/shared/memory_guard.ts";
 import { Centrifuge } from "npm:centrifuge@5.8.0";
-import { until } from "../wait.ts";
+import { until, WAIT_MS } from "../wait.ts";
 import { serveHub } from "./ws_server.ts";
 
 const MIB = 1024 * 1024;
@@ -170,7 +170,7 @@ Deno.test("an upgrade is rejected with 503 during shedding, and a closed client 
   const codes: number[] = [];
   client.on("connecting", ({ code }) => codes.push(code));
   client.connect();
-  await client.ready(5000);
+  await client.ready(WAIT_MS);
   harness.add(new FakeGuardedSocket());
   harness.usedMib += 20;
   harness.pass(SAMPLE_MS);

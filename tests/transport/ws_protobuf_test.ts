@@ -7,7 +7,7 @@ import { z } from "@zod/zod";
 import { COMMAND_SCHEMAS, parseCommand } from "@/transport/ws/protocol.ts";
 import { decodeFrame, encodeFrame, ProtobufCodec } from "@/transport/ws/protobuf.ts";
 import { CommandSchema, file_client, ReplySchema } from "@/transport/ws/client_pb.js";
-import { until } from "../wait.ts";
+import { until, WAIT_MS } from "../wait.ts";
 import { createHubHarness, sendCommand, TEST_LIMITS } from "./ws_harness.ts";
 import { serveHub } from "./ws_server.ts";
 
@@ -80,7 +80,7 @@ Deno.test("the protobuf SDK connects, subscribes, receives, publishes, calls, an
   const bobSub = bob.newSubscription(room);
   bobSub.subscribe();
   bob.connect();
-  await Promise.all([sub.ready(2000), bobSub.ready(2000)]);
+  await Promise.all([sub.ready(WAIT_MS), bobSub.ready(WAIT_MS)]);
   const { client, data } = await connected;
   assert.match(client, /^[0-9a-f-]{36}$/);
   assert.deepEqual(data instanceof Uint8Array && valueOf(data), { principal: "alice" });
@@ -137,7 +137,7 @@ Deno.test("the protobuf SDK recovers missed events after a forced reconnect, in 
   sub.on("subscribed", (context) => context.wasRecovering && recovered.push(context.recovered));
   sub.subscribe();
   client.connect();
-  await sub.ready(2000);
+  await sub.ready(WAIT_MS);
   for (let round = 0; round < 3; round++) {
     for (let i = 0; i < 20; i++) {
       server.emit(room);
@@ -168,7 +168,7 @@ Deno.test("the protobuf SDK refreshes its token, responds to pings, and reconnec
   const codes: number[] = [];
   client.on("connecting", ({ code }) => codes.push(code));
   client.connect();
-  await client.ready(2000);
+  await client.ready(WAIT_MS);
   await until(() => tokenRequests === 2, "the refresh at the token's end");
   assert.equal(valueOf((await client.rpc("test.echo", bytesOf({ text: "still here" }))).data).text, "still here");
   for (const [token, code] of [["bad", 3500], ["revoked", 3503]] as const) {
