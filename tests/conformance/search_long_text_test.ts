@@ -52,7 +52,7 @@ testSearch(
       assert.deepEqual([ids.length, new Set(ids), total, degraded], [2, both, 2, false], q);
       assert.deepEqual((await searchDocuments(bob, q)).ids, [own], q);
     }
-    assert.deepEqual((await searchDocuments(alice, "beginning nowhere")).ids, []);
+    assert.deepEqual((await searchDocuments(alice, '"beginning" nowhere')).ids, []);
     const before = await partsIn(gateway);
     assert.ok(before.length >= 2 * PARTS.least && before.length <= 2 * PARTS.most, String(before.length));
 

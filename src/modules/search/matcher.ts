@@ -22,6 +22,10 @@ const IS_FLAG = /^\p{RI}/v;
 const STARTS_SIGN = new RegExp(`^${SYMBOL}`, "v");
 const ENDS_SIGN = new RegExp(`${SYMBOL}$`, "v");
 
+/** A part of a query: its runs of letters or emoji, in order. */
+export type QueryPiece = { runs: readonly string[]; isExcluded: boolean; isQuoted: boolean };
+
+type Field = { field: string; text: string };
 type Phrase = { runs: readonly string[]; pattern: RegExp };
 
 export class Matcher {
@@ -30,7 +34,7 @@ export class Matcher {
   /** Number of words of the query, including excluded ones. */
   readonly termCount: number;
   /** Grams that every matching text has. */
-  readonly grams: readonly string[];
+  readonly requiredGrams: readonly string[];
 
   /**
    * All words of `query` must match, in any order: words of three or more letters anywhere in a word, of two letters at the
@@ -38,10 +42,7 @@ export class Matcher {
    * match in this order. A hyphen before them excludes their matches.
    */
   constructor(query: string) {
-    const pieces = [...normalizeText(query).matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
-      isExcluded: (notQuoted ?? notPlain) !== undefined,
-      runs: runsOf(quoted ?? plain ?? ""),
-    }));
+    const pieces = parseQuery(query);
     const phrases = (isExcluded: boolean) => phrasesOf(pieces.filter((piece) => piece.isExcluded === isExcluded));
     this.#phrases = phrases(false);
     this.#excluded = phrases(true);
@@ -49,7 +50,7 @@ export class Matcher {
     const grams = [...new Set(this.#phrases.flatMap(({ runs }) => runs.flatMap(requiredGrams)))];
     // A sample of many grams narrows enough; the text decides.
     const step = Math.max(1, grams.length / GRAMS_MAX);
-    this.grams = Array.from(
+    this.requiredGrams = Array.from(
       { length: Math.min(grams.length, GRAMS_MAX) },
       (_, at) => grams[Math.floor(at * step)] ?? "",
     );
@@ -70,34 +71,62 @@ export class Matcher {
     if (texts.some(({ text }) => this.#excluded.some(({ pattern }) => text.search(pattern) >= 0))) return undefined;
     let sum = 0;
     for (const { pattern } of this.#phrases) {
-      let best = 0;
-      for (const { field, text } of texts) {
-        best = Math.max(best, scoreMatches(text, pattern) * (field === "title" ? TITLE_WEIGHT : 1));
-      }
+      const best = bestScore(texts, pattern);
       if (best === 0) return undefined;
       sum += best;
     }
-    const length = texts.reduce((total, { text }) => total + text.length, 0);
-    const score = sum / Math.max(1, this.#phrases.length) / (1 + 0.1 * Math.log2(1 + length / 100));
-    return Math.max(0.0001, Math.round(score * 10_000) / 10_000);
+    return roundScore(sum / Math.max(1, this.#phrases.length) / lengthFactor(texts));
   }
 
   highlights(fields: SearchFields): Highlight[] {
-    return Object.entries(fields).flatMap(([field, text]) => {
-      const normalized = normalizeWithOffsets(text);
-      const ranges = mergeRanges(this.#phrases.flatMap(({ pattern }) => findRanges(normalized, pattern)));
-      return ranges.length === 0 ? [] : [{ field, ranges }];
-    });
+    return findHighlights(fields, this.#phrases.map(({ pattern }) => pattern));
   }
 }
 
+/** The parts of a query, those without letters and emoji left out. */
+export function parseQuery(query: string): QueryPiece[] {
+  return [...normalizeText(query).matchAll(PIECE)].map(([, notQuoted, quoted, notPlain, plain]) => ({
+    isExcluded: (notQuoted ?? notPlain) !== undefined,
+    isQuoted: quoted !== undefined,
+    runs: runsOf(quoted ?? plain ?? ""),
+  })).filter(({ runs }) => runs.length > 0);
+}
+
+/** The score of a pattern in normalized texts; 0 without a match. */
+export function bestScore(texts: readonly Field[], pattern: RegExp): number {
+  let best = 0;
+  for (const { field, text } of texts) {
+    best = Math.max(best, scoreMatches(text, pattern) * (field === "title" ? TITLE_WEIGHT : 1));
+  }
+  return best;
+}
+
+/** What scores are divided by: a match says less about a long text. */
+export function lengthFactor(texts: readonly Field[]): number {
+  const length = texts.reduce((total, { text }) => total + text.length, 0);
+  return 1 + 0.1 * Math.log2(1 + length / 100);
+}
+
+export function roundScore(score: number): number {
+  return Math.max(0.0001, Math.round(score * 10_000) / 10_000);
+}
+
+export function findHighlights(fields: SearchFields, patterns: readonly RegExp[]): Highlight[] {
+  return Object.entries(fields).flatMap(([field, text]) => {
+    const normalized = normalizeWithOffsets(text);
+    const ranges = mergeRanges(patterns.flatMap((pattern) => findRanges(normalized, pattern)));
+    return ranges.length === 0 ? [] : [{ field, ranges }];
+  });
+}
+
 /** The distinct phrases of the parts. */
-function phrasesOf(pieces: readonly { runs: readonly string[] }[]): Phrase[] {
-  const distinct = new Map(pieces.filter(({ runs }) => runs.length > 0).map(({ runs }) => [runs.join(" "), runs]));
+function phrasesOf(pieces: readonly QueryPiece[]): Phrase[] {
+  const distinct = new Map(pieces.map(({ runs }) => [runs.join(" "), runs]));
   return [...distinct.values()].map((runs) => ({ runs, pattern: patternOf(runs) }));
 }
 
-function patternOf(runs: readonly string[]): RegExp {
+/** Matches the runs one after the other. */
+export function patternOf(runs: readonly string[]): RegExp {
   const [first = "", last = ""] = [runs[0], runs.at(-1)];
   const left = first.length < 3 && IS_ALL_WORD.test(first) ? `(?<!${WORD})` : "";
   const right = last.length === 1 && IS_ALL_WORD.test(last) ? `(?!${WORD})` : "";

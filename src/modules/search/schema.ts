@@ -15,6 +15,7 @@ export const RANKED_MAX = 1000;
 export const EXCLUDING_ROUNDS_MAX = 5;
 const MODES = ["keyword", "semantic", "hybrid"] as const;
 export const SearchMode = z.enum(MODES).meta({ id: "SearchMode" });
+const RequestedMode = z.enum(["auto", ...MODES]).meta({ id: "RequestedSearchMode" });
 /** Values of the filter `has`. */
 const MARKS = ["link", "file", "reaction"] as const;
 export const SearchMark = z.enum(MARKS).meta({ id: "SearchMark" });
@@ -22,7 +23,7 @@ export const SearchMark = z.enum(MARKS).meta({ id: "SearchMark" });
 const LIST_MAX = 50;
 
 const Query = z.string().trim().min(1).max(QUERY_MAX).describe(
-  `At most ${TERMS_MAX} words; results contain all of them. Words of three or more letters match anywhere in a word, two ` +
+  `At most ${TERMS_MAX} words; \`mode\` says how many of them results contain. Words of three or more letters match anywhere in a word, two ` +
     "letters match the start of a word, and a single letter a whole word. Words in quotes, or joined by punctuation, must " +
     'be adjacent. `-word` and `-"words in quotes"` exclude results; at least one word must not be excluded. Case and ' +
     "diacritics are ignored",
@@ -35,7 +36,10 @@ const Rooms = list(RoomId).describe("Only in these rooms; rooms the caller canno
 const Principals = list(PrincipalRef);
 
 const sharedFields = {
-  mode: SearchMode.default("keyword").describe("Without an embedding model, all modes use keywords and set `degraded`"),
+  mode: RequestedMode.default("auto").describe(
+    "keyword: results contain all words. auto: ranked by how many of the words they contain, rare words first, so that a " +
+      "question in plain words finds what it asks for. Without an embedding model, semantic and hybrid do the same and set `degraded`",
+  ),
   sort: z.enum(["relevance", "recent"]).default("relevance")
     .describe(`relevance ranks the newest ${RANKED_MAX} matches; recent is not limited`),
   include: IncludeSenders,

@@ -10,6 +10,9 @@ import type { Store } from "@/ports/store.ts";
 import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
 import type { SearchTables, Tokens } from "./index_store.ts";
 import type { SearchIndexer } from "./indexer.ts";
+import { AnyWordMatcher } from "./any_word_matcher.ts";
+import { findByAnyWord } from "./any_word_search.ts";
+import { CandidateLoader, type Hit } from "./candidate_loader.ts";
 import { Matcher } from "./matcher.ts";
 import {
   EXCLUDING_ROUNDS_MAX,
@@ -22,7 +25,7 @@ import {
   TERMS_MAX,
 } from "./schema.ts";
 import { SearchViewer } from "./search_viewer.ts";
-import type { LoadedResource, Searchable } from "@/core/searchable.ts";
+import type { Searchable } from "@/core/searchable.ts";
 import { LONG_TEXT_JOB } from "./search_index.ts";
 import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
 
@@ -34,20 +37,22 @@ const CATCH_UP_EVENTS = 20_000;
 const LAGGING_MAX = 500;
 /** Up to this many rooms, their tokens narrow the search; beyond, only the permission check does. */
 const NAMED_ROOMS_MAX = 50;
-/** Resources loaded at once. Only few are in memory at a time, because each may be a megabyte long. */
-const LOAD_MAX = 100;
 
-type Hit = Candidate & { score: number };
 /** The state of one search: the viewer, the conditions for the index, the matcher of texts, and the start of the page. */
 type SearchExecution = {
   actor: Actor;
   viewer: SearchViewer;
   filter: CandidateFilter;
-  matcher: Matcher;
+  matcher: Matcher | AnyWordMatcher;
+  loader: CandidateLoader;
   after: CursorKey | undefined;
   /** Throws after the timeout. */
   checkTime: () => void;
 };
+/** Results of any words with less than this share of the best score are noise. */
+const RELEVANT_SHARE = 0.25;
+
+type Found = { hits: Hit[]; total: number; isComplete?: boolean };
 type Deps = {
   store: Store<SearchTables>;
   clock: Clock;
@@ -124,8 +129,10 @@ export class SearchService {
     const checkTime = (): void => {
       if (performance.now() - startedAt > TIMEOUT_MS) throw searchTimeout();
     };
-    const matcher = new Matcher(request.query);
-    assertTerms(matcher, field);
+    const keywords = new Matcher(request.query);
+    assertTerms(keywords, field);
+    const isPlain = request.mode !== "keyword" && request.sort === "relevance";
+    const matcher = isPlain ? AnyWordMatcher.of(request.query) ?? keywords : keywords;
     const { limit, cursor, include, ...conditions } = request;
     const { cursors } = this.#deps;
     const bind = ["search", actor.tenantId, actor.principalId, conditions];
@@ -140,9 +147,10 @@ export class SearchService {
     const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
     const isComplete = filter.isOnlyStreamed ||
       !await this.#store.hasPendingJob(actor.tenantId, LONG_TEXT_JOB);
-    const tokens = matcher.termCount === 0 ? undefined : await this.#tokens(viewer, matcher, request);
-    const execution = { actor, viewer, filter, matcher, after, checkTime };
-    const { hits, total } = tokens === undefined
+    const tokens = keywords.termCount === 0 ? undefined : await this.#tokens(viewer, matcher, request);
+    const loader = new CandidateLoader(actor, this.#sources, checkTime);
+    const execution = { actor, viewer, filter, matcher, loader, after, checkTime };
+    const { hits, total, isComplete: isWhole = true }: Found = tokens === undefined
       ? { hits: [], total: 0 }
       : request.sort === "recent"
       ? await this.#recent(execution, tokens, limit + 1)
@@ -157,7 +165,7 @@ export class SearchService {
       hasMore: page.hasMore,
       totalEstimate: Math.max(total, items.length),
       mode: "keyword",
-      degraded: request.mode !== "keyword" || !isCaughtUp || !isComplete || lagging.length === LAGGING_MAX,
+      degraded: isSemantic(request.mode) || !isCaughtUp || !isComplete || !isWhole || lagging.length === LAGGING_MAX,
       ...include.includes("senders")
         ? { senders: await this.#deps.people.sendersOf(actor, this.#authorsOf(items)) }
         : {},
@@ -167,11 +175,11 @@ export class SearchService {
 
   /** The results of hits, each with `around` messages before and after it. */
   async #results(
-    { actor, viewer, matcher, checkTime }: SearchExecution,
+    { actor, viewer, matcher, loader, checkTime }: SearchExecution,
     around: number,
     hits: readonly Hit[],
   ): Promise<SearchResult[]> {
-    const resourceOf = await this.#load(actor, hits);
+    const resourceOf = await loader.load(hits);
     // Permissions are checked again after loading, because they may have ended in between.
     const rooms = await this.#store.visible(viewer, [...new Set(hits.flatMap((hit) => hit.room_id ?? []))]);
     const items: SearchResult[] = [];
@@ -225,18 +233,19 @@ export class SearchService {
     });
   }
 
-  async #tokens(viewer: SearchViewer, matcher: Matcher, { filters }: SearchRequest): Promise<Tokens> {
+  async #tokens(viewer: SearchViewer, matcher: Matcher | AnyWordMatcher, { filters }: SearchRequest): Promise<Tokens> {
     const rooms = filters.roomIds ?? await this.#store.visibleIds(viewer, NAMED_ROOMS_MAX + 1);
     const isNamed = filters.roomIds !== undefined || rooms.length <= NAMED_ROOMS_MAX;
+    const grams = matcher instanceof Matcher ? matcher.requiredGrams : [];
     return {
-      all: hashGrams(viewer.tenantId, [...matcher.grams, ...(filters.has ?? []).filter(isIndexed).map(flagGram)]),
+      all: hashGrams(viewer.tenantId, [...grams, ...(filters.has ?? []).filter(isIndexed).map(flagGram)]),
       any: isNamed ? hashGrams(viewer.tenantId, rooms.map(roomGram)) : [],
     };
   }
 
   /** The newest hits, read in steps until there are `wanted`. */
-  async #recent(execution: SearchExecution, tokens: Tokens, wanted: number): Promise<{ hits: Hit[]; total: number }> {
-    const { viewer, filter, after, checkTime } = execution;
+  async #recent(execution: SearchExecution, tokens: Tokens, wanted: number): Promise<Found> {
+    const { viewer, filter, matcher, loader, after, checkTime } = execution;
     const hits: Hit[] = [];
     const step = Math.max(wanted, 50);
     let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
@@ -244,7 +253,7 @@ export class SearchService {
     while (isMore && hits.length < wanted) {
       checkTime();
       const candidates = await this.#store.candidates(viewer, tokens, filter, from, step);
-      hits.push(...await this.#match(execution, candidates));
+      hits.push(...await loader.match(candidates, (fields) => matcher.score(fields)));
       from = candidates.at(-1);
       isMore = candidates.length === step;
     }
@@ -252,9 +261,26 @@ export class SearchService {
     return { hits, total: isAll ? hits.length : await this.#store.count(viewer, tokens, filter, RANKED_MAX) };
   }
 
-  /** The newest `RANKED_MAX` candidates by relevance; of more candidates, if the query has exclusions. */
-  async #relevant(execution: SearchExecution, tokens: Tokens): Promise<{ hits: Hit[]; total: number }> {
-    const { viewer, filter, matcher, after } = execution;
+  /** Candidates by relevance, after those of earlier pages. */
+  async #relevant(execution: SearchExecution, tokens: Tokens): Promise<Found> {
+    const { matcher, after } = execution;
+    const { hits, ...found } = matcher instanceof Matcher
+      ? await this.#withAllWords(execution, matcher, tokens)
+      : await this.#withAnyWord(execution, matcher, tokens);
+    hits.sort(byRelevance);
+    if (after === undefined) return { ...found, hits };
+    const last = { score: Number(after[0]), n: Number(after[1]), id: String(after[2]) };
+    // Scores of any words change a little with the documents, so the last result is found by its id.
+    const at = hits.findIndex(({ n, id }) => n === last.n && id === last.id);
+    return { ...found, hits: at < 0 ? hits.filter((hit) => byRelevance(last, hit) < 0) : hits.slice(at + 1) };
+  }
+
+  /** Of the newest `RANKED_MAX` candidates; of more, if the query has exclusions. */
+  async #withAllWords(
+    { viewer, filter, loader }: SearchExecution,
+    matcher: Matcher,
+    tokens: Tokens,
+  ): Promise<Found> {
     const hits: Hit[] = [];
     let from: Candidate | undefined;
     let isMore = true;
@@ -264,45 +290,24 @@ export class SearchService {
       left--
     ) {
       const candidates = await this.#store.candidates(viewer, tokens, filter, from, RANKED_MAX);
-      hits.push(...await this.#match(execution, candidates));
+      hits.push(...await loader.match(candidates, (fields) => matcher.score(fields)));
       from = candidates.at(-1);
       isMore = candidates.length === RANKED_MAX;
     }
-    hits.sort(byRelevance);
-    const total = isMore && !matcher.hasExclusions ? RANKED_MAX : Math.min(hits.length, RANKED_MAX);
-    if (after === undefined) return { hits, total };
-    const last = { score: Number(after[0]), n: Number(after[1]), id: String(after[2]) };
-    return { hits: hits.filter((hit) => byRelevance(last, hit) < 0), total };
+    return { hits, total: isMore && !matcher.hasExclusions ? RANKED_MAX : Math.min(hits.length, RANKED_MAX) };
   }
 
-  /** Those candidates whose current text matches the query. */
-  async #match({ actor, matcher, checkTime }: SearchExecution, candidates: readonly Candidate[]): Promise<Hit[]> {
-    const hits: Hit[] = [];
-    const yieldIfDue = createYielder();
-    for (let at = 0; at < candidates.length; at += LOAD_MAX) {
-      const slice = candidates.slice(at, at + LOAD_MAX);
-      const resourceOf = await this.#load(actor, slice);
-      for (const candidate of slice) {
-        const fields = resourceOf(candidate)?.fields;
-        const score = fields === undefined ? undefined : matcher.score(fields);
-        if (score !== undefined) hits.push({ ...candidate, score });
-        if (await yieldIfDue()) checkTime();
-      }
-    }
-    return hits;
-  }
-
-  /** Loads the current resources, without those that are deleted or not visible to the actor. */
-  async #load(
-    actor: Actor,
-    candidates: readonly Candidate[],
-  ): Promise<(candidate: Candidate) => LoadedResource | undefined> {
-    const loaded = new Map<string, ReadonlyMap<string, LoadedResource>>();
-    for (const [kind, group] of Map.groupBy(candidates, (candidate) => candidate.kind)) {
-      const ids = group.map((candidate) => candidate.id);
-      loaded.set(kind, await this.#sources.get(kind)?.load(actor, ids) ?? new Map());
-    }
-    return ({ kind, id }) => loaded.get(kind)?.get(id);
+  async #withAnyWord(
+    { viewer, filter, loader, checkTime }: SearchExecution,
+    matcher: AnyWordMatcher,
+    tokens: Tokens,
+  ): Promise<Found> {
+    const lookup = { store: this.#store, viewer, filter, matcher, tokens, checkTime };
+    const { candidates, isComplete } = await findByAnyWord(lookup, RANKED_MAX);
+    const hits = await loader.match(candidates, (fields) => matcher.score(fields));
+    const best = Math.max(0, ...hits.map(({ score }) => score));
+    const relevant = hits.filter(({ score }) => score >= best * RELEVANT_SHARE);
+    return { hits: relevant, total: relevant.length, isComplete };
   }
 }
 
@@ -310,6 +315,11 @@ type Ranked = Pick<Hit, "score" | "n" | "id">;
 
 function byRelevance(a: Ranked, b: Ranked): number {
   return b.score - a.score || b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
+}
+
+/** Modes that need an embedding model. */
+function isSemantic(mode: SearchRequest["mode"]): boolean {
+  return mode === "semantic" || mode === "hybrid";
 }
 
 /** Reactions change without the message, so they are queried; other properties are indexed with the text. */

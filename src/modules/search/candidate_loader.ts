@@ -1,0 +1,52 @@
+// Loads candidates as the caller may see them now, and matches their current texts.
+import type { Actor } from "@/core/actor.ts";
+import { createYielder } from "@/core/cpu_budget.ts";
+import type { LoadedResource, Searchable, SearchFields } from "@/core/searchable.ts";
+import type { Candidate } from "./store.ts";
+
+/** Resources loaded at once. Only few are in memory at a time, because each may be a megabyte long. */
+const LOAD_MAX = 100;
+
+export type Hit = Candidate & { score: number };
+
+export class CandidateLoader {
+  readonly #actor: Actor;
+  readonly #sources: ReadonlyMap<string, Searchable>;
+  readonly #checkTime: () => void;
+
+  constructor(actor: Actor, sources: ReadonlyMap<string, Searchable>, checkTime: () => void) {
+    this.#actor = actor;
+    this.#sources = sources;
+    this.#checkTime = checkTime;
+  }
+
+  /** Those candidates whose current text has a score. */
+  async match(
+    candidates: readonly Candidate[],
+    scoreOf: (fields: SearchFields, candidate: Candidate) => number | undefined,
+  ): Promise<Hit[]> {
+    const hits: Hit[] = [];
+    const yieldIfDue = createYielder();
+    for (let at = 0; at < candidates.length; at += LOAD_MAX) {
+      const slice = candidates.slice(at, at + LOAD_MAX);
+      const resourceOf = await this.load(slice);
+      for (const candidate of slice) {
+        const fields = resourceOf(candidate)?.fields;
+        const score = fields === undefined ? undefined : scoreOf(fields, candidate);
+        if (score !== undefined) hits.push({ ...candidate, score });
+        if (await yieldIfDue()) this.#checkTime();
+      }
+    }
+    return hits;
+  }
+
+  /** Loads the current resources, without those that are deleted or not visible to the actor. */
+  async load(candidates: readonly Candidate[]): Promise<(candidate: Candidate) => LoadedResource | undefined> {
+    const loaded = new Map<string, ReadonlyMap<string, LoadedResource>>();
+    for (const [kind, group] of Map.groupBy(candidates, (candidate) => candidate.kind)) {
+      const ids = group.map((candidate) => candidate.id);
+      loaded.set(kind, await this.#sources.get(kind)?.load(this.#actor, ids) ?? new Map());
+    }
+    return ({ kind, id }) => loaded.get(kind)?.get(id);
+  }
+}
