@@ -24,8 +24,8 @@ const PERIOD_CHARS: Readonly<Record<BudgetPeriod, number>> = { hour: 13, day: 10
 /** Who is charged for a step, and where it belongs. */
 export type AiCharge = {
   tenantId: string;
-  /** The human who pays. */
-  principalId: string;
+  /** The human who pays; absent for background work of the tenant, which only its own budgets limit. */
+  principalId?: string | undefined;
   agentId?: string | undefined;
   roomId?: string | undefined;
   runId?: string | undefined;
@@ -149,7 +149,7 @@ export class Budgets {
     const now = iso(this.#deps.clock.now());
     const rows = await budgets.budgets(tenantId, {
       tenant: "",
-      principal: principalId,
+      ...(principalId === undefined ? {} : { principal: principalId }),
       ...(agentId === undefined ? {} : { agent: agentId }),
       ...(roomId === undefined ? {} : { room: roomId }),
     });
@@ -158,7 +158,7 @@ export class Budgets {
       .toSorted((one, other) => one.budget < other.budget ? -1 : 1);
   }
 
-  #operatorLimits(principalId: string, now: string): Applied[] {
+  #operatorLimits(principalId: string | undefined, now: string): Applied[] {
     const { limits } = this.#deps;
     if (limits === undefined) return [];
     const limit = (scope: "tenant" | "principal", subjectId: string, tokenLimit: number): Applied => ({
@@ -171,7 +171,7 @@ export class Budgets {
       costLimit: null,
     });
     return [
-      limit("principal", principalId, limits.principalPerDay),
+      ...(principalId === undefined ? [] : [limit("principal", principalId, limits.principalPerDay)]),
       limit("tenant", "", limits.tenantPerDay),
     ];
   }
@@ -187,7 +187,8 @@ export class Budgets {
       for (const { scope, subjectId, period, setBy = principalId, ...window } of by) {
         if (!await budgets.markExhausted(tenantId, window, iso(now))) continue;
         const data = { scope, subjectId: subjectId === "" ? null : subjectId, period, endsAt: iso(endOf(period, now)) };
-        await tx.emit(...[...new Set([principalId, setBy])].map((id) => ({
+        const ids = [principalId, setBy].filter((id) => id !== undefined);
+        await tx.emit(...[...new Set(ids)].map((id) => ({
           tenantId,
           stream: principalStream(id),
           type: "budget.exhausted",

@@ -239,7 +239,7 @@ export class AiService {
           await new UsageStore(tx.db).add({
             tenant_id: charge.tenantId,
             day: iso(clock.now()).slice(0, 10),
-            principal_id: charge.principalId,
+            principal_id: charge.principalId ?? "",
             agent_id: charge.agentId ?? "",
             room_id: charge.roomId ?? "",
             provider: use.candidate.providerId,
