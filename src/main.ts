@@ -104,6 +104,10 @@ async function serve(config: Config): Promise<number> {
     ended.resolve();
   }
 
+  // Before the log says that it listens: a caller that waits for that may stop it at once.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(signal, () => void stop(signal));
+  }
   const metricsServer = settings.SVC_METRICS_PORT === undefined ? undefined : listen("SVC_METRICS", {
     hostname: settings.SVC_METRICS_HOST,
     port: settings.SVC_METRICS_PORT,
@@ -117,9 +121,6 @@ async function serve(config: Config): Promise<number> {
       log.info("listening", { url: `http://${hostname}:${port}`, env: settings.SVC_ENV }),
   }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
   ignoreOversizedMessage((cause) => log.warn("WebSocket message too long for the runtime", { cause }));
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    Deno.addSignalListener(signal, () => void stop(signal));
-  }
   await ended.promise;
   log.info("stopped");
   await stopLogging();

@@ -1,13 +1,24 @@
 // A real browser for tests of pages; those are ignored where none is installed.
-import type { Browser } from "npm:playwright-core@1.65.1";
+import assert from "node:assert/strict";
+import type { Browser, BrowserContextOptions, Page } from "npm:playwright-core@1.65.1";
 import { isQuick } from "./tier.ts";
+import { WAIT_MS } from "./wait.ts";
 
 const CHROMIUM = "/usr/bin/chromium";
 
 export const hasBrowser = !isQuick && await Deno.stat(CHROMIUM).then(({ isFile }) => isFile, () => false);
 
-/** Starts one. Its library is loaded only here: that takes longer than most tests. */
+/** Starts one, with little shared memory, as in containers. Its library is loaded only here: that takes longer than most tests. */
 export async function launchBrowser(...args: string[]): Promise<Browser> {
   const { chromium } = await import("npm:playwright-core@1.65.1");
-  return await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", ...args] });
+  const flags = ["--no-sandbox", "--disable-dev-shm-usage", ...args];
+  return await chromium.launch({ executablePath: CHROMIUM, args: flags, timeout: WAIT_MS });
+}
+
+/** A page of its own, as patient as the tests. */
+export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Page> {
+  const page = await (await browser.newContext(options)).newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  page.on("pageerror", (error) => assert.fail(`the page failed: ${error.message}`));
+  return page;
 }

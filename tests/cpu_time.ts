@@ -2,6 +2,8 @@
 import process from "node:process";
 import { nextTick } from "@/core/clock.ts";
 
+/** In which Linux counts the work of a process. */
+const TICKS_PER_SECOND = 100;
 const REFERENCE_STEPS = 60_000;
 /** So much work is told exactly, in steps of 10 ms. */
 const SAMPLE_MIN_MS = 100;
@@ -10,6 +12,12 @@ const SAMPLE_MIN_MS = 100;
 export function cpuTimeMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
+}
+
+/** What a process has worked so far, all its threads together. */
+export function cpuSeconds(pid: number): number {
+  const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
 /** The work of so many steps of a calendar here and now, in ms; more than a gateway spends on any one rule. */

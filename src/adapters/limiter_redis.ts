@@ -10,6 +10,8 @@ const COMMAND_TIMEOUT_MS = 100;
 /** After a failure Redis is not asked for this long, so that a hanging Redis does not delay every call. */
 const FALLBACK_MS = 1000;
 
+export type RedisLimiterOptions = { prefix?: string; commandTimeoutMs?: number };
+
 /** Counts in Redis. Remembers keys that are used up, so that refusing them again costs no round trip. */
 export class RedisLimiter implements Limiter {
   readonly #redis: RedisConnection;
@@ -22,9 +24,9 @@ export class RedisLimiter implements Limiter {
     return this.#redis.firstAttempt;
   }
 
-  constructor(url: string, options: { prefix?: string } = {}) {
+  constructor(url: string, options: RedisLimiterOptions = {}) {
     this.#redis = new RedisConnection(url, {
-      commandTimeoutMs: COMMAND_TIMEOUT_MS,
+      commandTimeoutMs: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS,
       onReady: () => this.#fallbackUntil = 0,
     });
     this.#limiters = new WindowLimiters(

@@ -12,7 +12,12 @@ const ENTRIES_PER_PIPELINE = 500;
 /** Longest wait of a list for a Redis that hangs. */
 const COMMAND_TIMEOUT_MS = 500;
 
-export type RedisPresenceOptions = { prefix?: string; heartbeatMs?: number; ttlMs?: number };
+export type RedisPresenceOptions = {
+  prefix?: string;
+  heartbeatMs?: number;
+  ttlMs?: number;
+  commandTimeoutMs?: number;
+};
 
 /**
  * This node's map is authoritative for its clients; Redis is its copy for other nodes. After each outage or failed write of Redis,
@@ -33,7 +38,7 @@ export class RedisPresence implements Presence {
     this.#prefix = options.prefix ?? "svc:";
     this.#ttlMs = options.ttlMs ?? TTL_MS;
     this.#redis = new RedisConnection(url, {
-      commandTimeoutMs: COMMAND_TIMEOUT_MS,
+      commandTimeoutMs: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS,
       onReady: () => void this.#register(),
     });
     this.#heartbeatTimer = setInterval(() => void this.#sendHeartbeat(), options.heartbeatMs ?? HEARTBEAT_MS);

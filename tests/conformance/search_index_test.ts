@@ -289,7 +289,7 @@ Deno.test("indexing continues while messages arrive", async () => {
   const alice = await gateway.as("alice", { role: "admin" });
   const roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
   let documents = 0;
-  for (let sent = 0; sent < 50 && documents === 0; sent++) {
+  for (let sent = 0; sent < 1000 && documents === 0; sent++) {
     await alice.post("/v1/messages", { roomId, text: `message ${sent}` });
     await new Promise((resolve) => setTimeout(resolve, 40));
     documents = (await alice.get("/v1/collaboration/search/status")).body.documents;

@@ -250,7 +250,7 @@ if (url !== undefined) {
         [() => own.database("allow_connections false"), () => own.database("allow_connections true")],
       ] as const
     ) {
-      await Promise.all([read(), read()]);
+      await until(() => Promise.all([read(), read()]).then(() => true, () => false));
       await shut();
       for (let again = 0; again < 3; again++) await assert.rejects(read(), { code: "unavailable" });
       await reopen();

@@ -1,9 +1,9 @@
 // Two browsers edit one document while a program edits it over REST.
 import assert from "node:assert/strict";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
 import { eventually } from "../wait.ts";
-import { freePort, openTarget, type Target, uniqueName } from "./target.ts";
+import { openTarget, type Target, uniqueName } from "./target.ts";
 
 const PATH = "/v1/collaboration/documents";
 const PAGE = new URL("document_page.ts", import.meta.url).pathname;
@@ -22,8 +22,7 @@ async function bundle(): Promise<string> {
 }
 
 async function openEditor(browser: Browser, origin: string, fields: Record<string, string>): Promise<Page> {
-  const page = await (await browser.newContext({ viewport: { width: 640, height: 420 } })).newPage();
-  page.on("pageerror", (error) => assert.fail(`the page failed: ${error.message}`));
+  const page = await openPage(browser, { viewport: { width: 640, height: 420 } });
   await page.goto(`${origin}/#${new URLSearchParams(fields)}`);
   await page.waitForSelector(".cm-content");
   return page;
@@ -62,19 +61,15 @@ Deno.test({
   sanitizeResources: false,
   async fn() {
     const script = await bundle();
-    const port = freePort();
-    await using target = await openTarget({
-      isOwn: true,
-      environment: { SVC_CORS_ALLOW_ORIGINS: `http://127.0.0.1:${port}` },
-    });
     await using server = Deno.serve(
-      { port, hostname: "127.0.0.1", onListen() {} },
+      { port: 0, hostname: "127.0.0.1", onListen() {} },
       ({ url }) =>
         new Response(url.endsWith("/page.js") ? script : HTML, {
           headers: { "content-type": url.endsWith("/page.js") ? "text/javascript" : "text/html" },
         }),
     );
     const origin = `http://127.0.0.1:${server.addr.port}`;
+    await using target = await openTarget({ isOwn: true, environment: { SVC_CORS_ALLOW_ORIGINS: origin } });
     const subs = [uniqueName("ada"), uniqueName("bob")] as const;
     const tokens = await Promise.all(subs.map((sub) => target.token({ sub })));
     for (const token of tokens) await target.call(token, "GET", "/v1/collaboration/me");

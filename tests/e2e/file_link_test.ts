@@ -1,7 +1,7 @@
 // What a page of another origin shows by links alone: a picture, its small one, and a film that is wound forward.
 import assert from "node:assert/strict";
-import { hasBrowser, launchBrowser } from "../browser.ts";
-import { freePort, openTarget, type Target, uniqueName } from "./target.ts";
+import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
+import { openTarget, type Target, uniqueName } from "./target.ts";
 
 const FILES = "/v1/collaboration/files";
 
@@ -79,27 +79,24 @@ Deno.test({
   sanitizeOps: false,
   sanitizeResources: false,
   async fn() {
-    const port = freePort();
-    await using target = await openTarget({
-      isOwn: true,
-      environment: { SVC_CORS_ALLOW_ORIGINS: `http://127.0.0.1:${port}` },
-    });
     // An isolated page shows of other origins only what says that it may be shown.
     const headers = {
       "content-type": "text/html",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-embedder-policy": "require-corp",
     };
-    await using _page = Deno.serve(
-      { port, hostname: "127.0.0.1", onListen() {} },
+    await using server = Deno.serve(
+      { port: 0, hostname: "127.0.0.1", onListen() {} },
       () => new Response("<!doctype html><meta charset=utf-8><body>", { headers }),
     );
+    const origin = `http://127.0.0.1:${server.addr.port}`;
+    await using target = await openTarget({ isOwn: true, environment: { SVC_CORS_ALLOW_ORIGINS: origin } });
     const token = await target.token({ sub: uniqueName("ada") });
     await target.call(token, "GET", "/v1/collaboration/me");
     const browser = await launchBrowser();
     try {
-      const page = await browser.newPage();
-      await page.goto(`http://127.0.0.1:${port}/`);
+      const page = await openPage(browser);
+      await page.goto(`${origin}/`);
       const png: string = await page.evaluate(`(() => {
         const canvas = Object.assign(document.createElement("canvas"), { width: 400, height: 200 });
         canvas.getContext("2d").fillRect(10, 10, 50, 50);

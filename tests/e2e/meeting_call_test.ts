@@ -1,20 +1,20 @@
 // Two browsers call each other through the gateway: real pages, fake cameras, the real client, and one that vanishes.
 import assert from "node:assert/strict";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
-import { hasBrowser, launchBrowser } from "../browser.ts";
+import { hasBrowser, launchBrowser, openPage } from "../browser.ts";
 import { eventually, pause } from "../wait.ts";
-import { freePort, openTarget, type Target, uniqueName } from "./target.ts";
+import { openTarget, type Target, uniqueName } from "./target.ts";
 
-const LEASE_SECONDS = 3;
+const LEASE_SECONDS = 8;
 const PATH = "/v1/collaboration/meetings";
 
 type VideoState = { state: string; width: number; time: number; frames: number };
 type Participation = { participantId: string; mode: string; participantCount: number };
 
 /** Serves the page and the client's browser build, as an application of another origin. */
-function servePage(port: number): Deno.HttpServer {
+function servePage(): Deno.HttpServer<Deno.NetAddr> {
   const client = new URL("../dist/centrifuge.js", import.meta.resolve("npm:centrifuge@5.8.0"));
-  return Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, async ({ url }) => {
+  return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {} }, async ({ url }) => {
     if (new URL(url).pathname === "/centrifuge.js") {
       return new Response(await Deno.readTextFile(client), { headers: { "content-type": "text/javascript" } });
     }
@@ -34,8 +34,7 @@ function launch(): Promise<Browser> {
 }
 
 async function joinCall(browser: Browser, origin: string, target: Target, token: string, meeting: string) {
-  const page = await (await browser.newContext()).newPage();
-  page.on("pageerror", (error) => assert.fail(`the page failed: ${error.message}`));
+  const page = await openPage(browser);
   await page.goto(origin);
   const options = { gateway: target.baseUrl, token, meeting };
   const seat = await page.evaluate<Participation, typeof options>(
@@ -68,9 +67,8 @@ Deno.test({
 });
 
 async function testCall(): Promise<void> {
-  const port = freePort();
-  const origin = `http://127.0.0.1:${port}`;
-  const server = servePage(port);
+  const server = servePage();
+  const origin = `http://127.0.0.1:${server.addr.port}`;
   const environment = {
     SVC_CORS_ALLOW_ORIGINS: origin,
     SVC_LIMIT_MEETING_LEASE_SECONDS: String(LEASE_SECONDS),

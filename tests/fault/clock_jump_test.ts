@@ -61,7 +61,12 @@ testOnPostgres(
     const { body: room } = await ann?.post("/v1/rooms", { name: "clocks" }) ?? {};
     const list = async () => (await ann?.get(`/v1/messages?roomId=${room.id}`))?.body.items;
 
-    const sendAt = Date.now() + 2000;
+    const sendAt = Date.now() + 5000;
+    const assertNotEarly = async (): Promise<void> => {
+      const items = await list();
+      // As long as it is too early once they have been read.
+      if (Date.now() < sendAt - ERROR_MS) assert.deepEqual(items, [], "too early");
+    };
     for (const [at, caller] of callers.entries()) {
       const body = { roomId: room.id, text: `by ${at}`, sendAt: new Date(sendAt).toISOString() };
       const scheduled = await caller.post("/v1/messages", body);
@@ -72,10 +77,10 @@ testOnPostgres(
       for (const machine of machines) machine.aheadMs = aheadMs;
       await pause(100);
       for (const node of nodes) node.app.jobs.wake();
-      if (Date.now() < sendAt - ERROR_MS) assert.deepEqual(await list(), [], "too early");
+      await assertNotEarly();
     }
     while (Date.now() < sendAt - ERROR_MS) {
-      assert.deepEqual(await list(), [], "too early");
+      await assertNotEarly();
       await pause(50);
     }
     await eventually(async () => assert.equal((await list()).length, 2));

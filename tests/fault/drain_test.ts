@@ -8,7 +8,7 @@ const CLIENTS = 80;
 const READY = "/v1/collaboration/ready";
 
 Deno.test("after SIGTERM readiness is red while clients still come, and then every one of them is told", async () => {
-  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "2" } });
+  await using target = await openTarget({ isOwn: true, environment: { SVC_DRAIN_SECONDS: "8" } });
   const { process, baseUrl } = target;
   assert.ok(process);
   const token = await target.token({ sub: "ann" });

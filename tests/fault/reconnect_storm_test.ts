@@ -5,11 +5,10 @@ import { WebSocket } from "npm:ws@8.23.0";
 import { eventually, WAIT_MS } from "../wait.ts";
 import { Cluster } from "./cluster.ts";
 import { printLine } from "./report.ts";
-import { startStopwatch } from "../cpu_time.ts";
+import { cpuSeconds, startStopwatch } from "../cpu_time.ts";
 
 const CLIENTS = 1000;
 const MISSED = 100;
-const TICKS_PER_SECOND = 100;
 
 Deno.test(`${CLIENTS} clients cut at once recover ${MISSED} missed messages each, none lost, none doubled`, async () => {
   await using cluster = await Cluster.openSingle();
@@ -56,10 +55,4 @@ async function joinRoom(cluster: Cluster, roomId: string, sub: string): Promise<
   });
   client.connect();
   return guest;
-}
-
-/** What a process has used so far, all its threads together. */
-function cpuSeconds(pid: number): number {
-  const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }

@@ -353,7 +353,7 @@ Deno.test("an upload below the minimum rate is aborted, and one that is only slo
     }, { highWaterMark: 0 });
   const taken = async (body: ReadableStream<Uint8Array>): Promise<number> => {
     let size = 0;
-    for await (const chunk of enforceMinimumRate(body, { silentMs: 100, bytesPerMs: 4 })) size += chunk.length;
+    for await (const chunk of enforceMinimumRate(body, { silentMs: 2000, bytesPerMs: 4 })) size += chunk.length;
     return size;
   };
   assert.equal(await taken(sender(1000, 20)), 20_000);

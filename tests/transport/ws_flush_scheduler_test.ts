@@ -125,8 +125,6 @@ Deno.test("FlushScheduler pauses as long as a flush with several messages per so
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(at.length, 1, "idle: at the end of the tick");
   scheduler.schedule(member);
-  await new Promise((resolve) => setImmediate(resolve));
-  assert.equal(at.length, 1, "under load: not yet");
   await until(() => at.length === 2);
   const [first = 0, second = 0] = at;
   assert.ok(second - first >= 18, `10 ms of work and as long a pause: ${second - first} ms`);
