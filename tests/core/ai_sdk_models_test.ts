@@ -1,0 +1,255 @@
+// The adapter of models against a server that streams, cuts, stalls, refuses, repeats and lies.
+import assert from "node:assert/strict";
+import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
+import { createOutbound } from "@/adapters/outbound_http.ts";
+import {
+  ModelError,
+  type ModelErrorCode,
+  type ModelPart,
+  type ModelRequest,
+  type ModelStepEnd,
+  type ModelTimeLimits,
+} from "@/ports/model.ts";
+import { OutboundError } from "@/ports/outbound.ts";
+import { ModelServer, USAGE, WORDS } from "../model_server.ts";
+import { until } from "../wait.ts";
+
+const REPORTED = {
+  inputTokens: USAGE.input,
+  cachedTokens: USAGE.cached,
+  outputTokens: USAGE.output,
+  isEstimated: false,
+};
+const REQUEST: ModelRequest = { messages: [{ role: "user", text: "Hello there" }], maxOutputTokens: 500 };
+const ALLOW = { allowHosts: ["127.0.0.1"] };
+const models = new AiSdkModels(createOutbound({ allow: [] }));
+
+type Options = {
+  kind?: "openai" | "anthropic" | "google";
+  request?: Partial<ModelRequest>;
+  limits?: Partial<ModelTimeLimits>;
+  signal?: AbortSignal;
+  onPart?: (part: ModelPart) => void;
+};
+
+async function run(
+  server: ModelServer,
+  model: string,
+  { kind = "openai", request, limits = {}, signal = new AbortController().signal, onPart }: Options = {},
+): Promise<{ parts: ModelPart[]; end: ModelStepEnd }> {
+  const parts: ModelPart[] = [];
+  const endpoint = { kind, baseUrl: server.url, apiKey: "sk-test", model, ...ALLOW };
+  const step = models.step(endpoint, { ...REQUEST, ...request }, { signal, limits });
+  let result = await step.next();
+  while (!result.done) {
+    parts.push(result.value);
+    onPart?.(result.value);
+    result = await step.next();
+  }
+  return { parts, end: result.value };
+}
+
+async function failure(server: ModelServer, model: string, options?: Options): Promise<ModelError> {
+  const error = await run(server, model, options).then(({ end }) => end, (thrown) => thrown);
+  assert.ok(error instanceof ModelError, `${model}: ${JSON.stringify(error)}`);
+  // Nothing of what the provider says.
+  assert.doesNotMatch(Deno.inspect(error, { depth: 10 }), /SECRET|sk-test|Hello/, model);
+  return error;
+}
+
+const textOf = (parts: readonly ModelPart[]) => parts.map((part) => part.kind === "text" ? part.text : "").join("");
+
+Deno.test("each protocol streams text and ends with what was used", async () => {
+  await using server = new ModelServer();
+  for (const kind of ["openai", "anthropic", "google"] as const) {
+    const { parts, end } = await run(server, "speaks", { kind });
+    assert.equal(textOf(parts), WORDS.join(""), kind);
+    assert.deepEqual(end, { reason: "stop", usage: REPORTED }, kind);
+  }
+  const [openai, anthropic, google] = server.calls;
+  assert.equal(openai?.headers.get("authorization"), "Bearer sk-test");
+  assert.equal(anthropic?.headers.get("x-api-key"), "sk-test");
+  assert.equal(google?.headers.get("x-goog-api-key"), "sk-test");
+  assert.equal(openai?.body.max_tokens, 500);
+});
+
+Deno.test("prompt, tools and schema reach the provider", async () => {
+  await using server = new ModelServer();
+  const request: Partial<ModelRequest> = {
+    messages: [
+      { role: "system", text: "Be brief", isCacheable: true },
+      { role: "user", text: "Weather?" },
+      { role: "assistant", text: "", toolCalls: [{ callId: "call_1", name: "weather", input: '{"city":' }] },
+      { role: "tool", callId: "call_1", toolName: "weather", result: "3 degrees" },
+    ],
+    tools: [{ name: "weather", description: "Weather of a city", inputSchema: { type: "object", properties: {} } }],
+    responseSchema: { type: "object", properties: { city: { type: "string" } } },
+    temperature: 0.2,
+  };
+  for (const kind of ["openai", "anthropic", "google"] as const) await run(server, "speaks", { kind, request });
+  const [openai, anthropic, google] = server.calls.map(({ body }) => body);
+  assert.deepEqual(openai.messages.map(({ role }: { role: string }) => role), ["system", "user", "assistant", "tool"]);
+  assert.equal(openai.tools[0].function.name, "weather");
+  assert.equal(openai.response_format.type, "json_schema");
+  assert.equal(openai.temperature, 0.2);
+  assert.deepEqual(anthropic.system[0].cache_control, { type: "ephemeral" });
+  assert.match(JSON.stringify(google), /3 degrees/);
+});
+
+Deno.test("calls of tools arrive whole, also those whose arguments are not JSON", async () => {
+  await using server = new ModelServer();
+  const whole = await run(server, "tool");
+  assert.deepEqual(whole.parts, [{ kind: "tool", callId: "call_1", name: "weather", input: '{"city":"Oslo"}' }]);
+  assert.equal(whole.end.reason, "tool");
+  const broken = await run(server, "tool-broken").then(({ parts }) => parts, (error) => error);
+  // Either is right: what must not happen is a call with other arguments.
+  if (!(broken instanceof ModelError)) assert.equal(broken[0].input, '{"city":');
+});
+
+Deno.test("reasoning, pings, length and filters are told apart", async () => {
+  await using server = new ModelServer();
+  const { parts } = await run(server, "reasoning");
+  assert.deepEqual(parts[0], { kind: "reasoning", text: "hmm" });
+  assert.equal(textOf((await run(server, "pings")).parts), WORDS.join(""));
+  assert.equal((await run(server, "length")).end.reason, "length");
+  assert.equal((await run(server, "filtered")).end.reason, "filtered");
+});
+
+Deno.test("each refusal has its code, and says whether the call may be repeated", async () => {
+  await using server = new ModelServer();
+  const expected: Record<string, [ModelErrorCode, isRetryable: boolean]> = {
+    "bad-key": ["bad_key", false],
+    "busy": ["rate_limited", true],
+    "down": ["overloaded", true],
+    "too-long": ["context_too_long", false],
+    "refused": ["request_refused", false],
+    "redirect": ["request_refused", false],
+    "html": ["stream_broken", true],
+    "empty": ["stream_broken", true],
+  };
+  for (const [model, [code, isRetryable]] of Object.entries(expected)) {
+    const error = await failure(server, model);
+    assert.deepEqual([error.code, error.isRetryable], [code, isRetryable], model);
+    assert.equal(error.usage, undefined, model);
+  }
+  assert.equal((await failure(server, "busy")).retryAfterMs, 7000);
+  assert.equal(server.calls.length, 9, "the adapter does not retry");
+});
+
+Deno.test("a stream that is not complete fails, with an estimate of what was used", async () => {
+  await using server = new ModelServer();
+  for (const model of ["ends-early", "error-frame", "no-json", "unknown-reason"]) {
+    const error = await failure(server, model);
+    assert.equal(error.code, "stream_broken", model);
+    assert.ok(error.usage?.isEstimated && error.usage.inputTokens > 0 && error.usage.outputTokens > 0, model);
+  }
+});
+
+Deno.test("a connection that ends within a response breaks the step", async () => {
+  const frame = { choices: [{ index: 0, delta: { content: "one " }, finish_reason: null }] };
+  const frames = [`data: ${JSON.stringify(frame)}\n\n`];
+  const body = new ReadableStream({
+    pull(stream) {
+      const next = frames.shift();
+      if (next === undefined) stream.error(new OutboundError("connection_failed", "The response was cut off"));
+      else stream.enqueue(new TextEncoder().encode(next));
+    },
+  }, { highWaterMark: 0 });
+  const respond = () => Promise.resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
+  const cut = new AiSdkModels(Object.assign(respond, { assertAllowed() {} }));
+  const endpoint = { kind: "openai", baseUrl: "https://models.test", apiKey: undefined, model: "m" } as const;
+  const step = cut.step(endpoint, REQUEST, { signal: new AbortController().signal });
+  assert.deepEqual((await step.next()).value, { kind: "text", text: "one " });
+  await assert.rejects(step.next(), (error) => {
+    assert.ok(error instanceof ModelError && error.usage?.isEstimated);
+    assert.deepEqual([error.code, error.isRetryable], ["stream_broken", true]);
+    return true;
+  });
+});
+
+Deno.test("usage that is missing or cannot be is estimated, and said to be", async () => {
+  await using server = new ModelServer();
+  for (const model of ["no-usage", "lies", "lies-nothing"]) {
+    const { usage } = (await run(server, model)).end;
+    assert.ok(usage.isEstimated, model);
+    assert.ok(usage.inputTokens > 0 && usage.inputTokens < 1000 && usage.outputTokens > 0, model);
+  }
+  // A response that is sent twice is what was sent.
+  const { parts, end } = await run(server, "repeats");
+  assert.equal(textOf(parts), WORDS.join("").repeat(2));
+  assert.equal(end.reason, "stop");
+});
+
+Deno.test("a provider that ignores the limit of tokens is cut off", async () => {
+  await using server = new ModelServer();
+  const { parts, end } = await run(server, "endless", { request: { maxOutputTokens: 10 } });
+  assert.ok(textOf(parts).length < 10_000);
+  assert.equal(end.reason, "length");
+  await until(() => server.calls[0]?.isAborted === true);
+});
+
+Deno.test("a step that takes too long ends, and its connection with it", async () => {
+  await using server = new ModelServer();
+  const cases: [string, Partial<ModelTimeLimits>][] = [
+    ["silent", { firstPartMs: 50 }],
+    ["stalls", { idleMs: 50 }],
+    ["stalls", { totalMs: 500 }],
+  ];
+  for (const [model, limits] of cases) {
+    const error = await failure(server, model, { limits });
+    assert.deepEqual([error.code, error.isRetryable], ["timed_out", true], model);
+    await until(() => server.calls.every(({ isAborted }) => isAborted));
+  }
+});
+
+Deno.test("cancelling ends a step and its connection, before the first part and after", async () => {
+  await using server = new ModelServer();
+  const before = new AbortController();
+  const silent = failure(server, "silent", { signal: before.signal });
+  await until(() => server.calls.length === 1);
+  before.abort();
+  assert.equal((await silent).code, "cancelled");
+  await until(() => server.calls[0]?.isAborted === true);
+  const during = new AbortController();
+  const error = await failure(server, "stalls", { signal: during.signal, onPart: () => during.abort() });
+  assert.equal(error.code, "cancelled");
+  assert.equal(error.usage?.isEstimated, true);
+  await until(() => server.calls[1]?.isAborted === true);
+  assert.equal((await failure(server, "speaks", { signal: AbortSignal.abort() })).code, "cancelled");
+  assert.equal(server.calls.length, 2);
+});
+
+Deno.test("a caller that stops reading ends the connection", async () => {
+  await using server = new ModelServer();
+  const endpoint = { kind: "openai", baseUrl: server.url, apiKey: undefined, model: "stalls", ...ALLOW } as const;
+  for await (const _part of models.step(endpoint, REQUEST, { signal: new AbortController().signal })) break;
+  await until(() => server.calls[0]?.isAborted === true);
+});
+
+Deno.test("a server that is not there or not allowed is unreachable", async () => {
+  const endpoint = { kind: "openai", baseUrl: "http://127.0.0.1:1/v1", apiKey: undefined, model: "m" } as const;
+  for (const [allowHosts, isRetryable] of [[["127.0.0.1"], true], [[], false]] as const) {
+    const step = models.step({ ...endpoint, allowHosts }, REQUEST, { signal: new AbortController().signal });
+    await assert.rejects(step.next(), (error) => {
+      assert.ok(error instanceof ModelError);
+      assert.deepEqual([error.code, error.isRetryable], ["unreachable", isRetryable]);
+      return true;
+    });
+  }
+});
+
+Deno.test("embeddings are one vector for each text, or fail", async () => {
+  await using server = new ModelServer();
+  const signal = new AbortController().signal;
+  const embed = (model: string, texts: readonly string[]) =>
+    models.embed({ kind: "openai", baseUrl: server.url, apiKey: "sk-test", model, ...ALLOW }, texts, { signal });
+  const texts = Array.from({ length: 100 }, (_, n) => "x".repeat(n + 1));
+  const { vectors, usage } = await embed("vectors", texts);
+  assert.deepEqual(vectors.map(([length]) => length), texts.map(({ length }) => length));
+  assert.deepEqual(usage, { inputTokens: 500, cachedTokens: 0, outputTokens: 0, isEstimated: false });
+  for (const model of ["too-few", "no-numbers"]) {
+    await assert.rejects(embed(model, ["a", "b"]), (error) => error instanceof ModelError && !/null/.test(`${error}`));
+  }
+  const anthropic = { kind: "anthropic", baseUrl: server.url, apiKey: "k", model: "m", ...ALLOW } as const;
+  await assert.rejects(models.embed(anthropic, ["a"], { signal }), { code: "request_refused" });
+});

@@ -1,0 +1,224 @@
+// A server of models: the name of the model says how it behaves. OpenAI's protocol, and the streams of Anthropic and Google.
+import { pause } from "./wait.ts";
+
+export type ModelCall = {
+  path: string;
+  model: string;
+  // deno-lint-ignore no-explicit-any -- tests look into bodies of every protocol
+  body: any;
+  headers: Headers;
+  /** Whether the client has left before the end. */
+  isAborted: boolean;
+};
+
+type Send = (data: unknown) => void;
+type Behavior = (call: ModelCall, send: Send) => unknown;
+
+/** Usage that the server reports. */
+export const USAGE = { input: 120, cached: 100, output: 20 };
+export const WORDS = ["one ", "two ", "three "];
+
+const problem = (status: number, message: string, headers: Record<string, string> = {}) =>
+  Response.json({ error: { message, type: "error" } }, { status, headers });
+
+/** Responses instead of a stream, by model. Their texts hold a key, which must not be passed on. */
+const REFUSALS: Readonly<Record<string, (number: number) => Response | undefined>> = {
+  "bad-key": () => problem(401, "Incorrect API key sk-SECRET"),
+  "busy": () => problem(429, "slow down sk-SECRET", { "retry-after": "7" }),
+  "busy-once": (number) => number === 1 ? problem(429, "slow down", { "retry-after-ms": "5" }) : undefined,
+  "down": () => new Response("oops sk-SECRET", { status: 500 }),
+  "down-once": (number) => number === 1 ? problem(503, "oops", { "retry-after-ms": "5" }) : undefined,
+  "too-long": () => problem(400, "This model's maximum context length is 8192 tokens"),
+  "refused": () => problem(400, "unsupported parameter"),
+  "redirect": () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/steal" } }),
+  "html": () => new Response("<html>gateway error</html>", { headers: { "content-type": "text/html" } }),
+};
+
+const delta = (model: string, content: unknown, finish: string | null = null) => ({
+  id: "c1",
+  object: "chat.completion.chunk",
+  created: 1,
+  model,
+  choices: [{ index: 0, delta: content, finish_reason: finish }],
+});
+const usage = (model: string, reported: { prompt: number; completion: number; cached?: number }) => ({
+  ...delta(model, {}),
+  choices: [],
+  usage: {
+    prompt_tokens: reported.prompt,
+    completion_tokens: reported.completion,
+    total_tokens: reported.prompt + reported.completion,
+    prompt_tokens_details: { cached_tokens: reported.cached ?? 0 },
+  },
+});
+const REPORTED = { prompt: USAGE.input, completion: USAGE.output, cached: USAGE.cached };
+
+/** What a model streams after the first frame, which has no text. */
+const BEHAVIORS: Readonly<Record<string, Behavior>> = {
+  "tool": ({ model }, send) => {
+    const call = (part: unknown) => send(delta(model, { tool_calls: [part] }));
+    call({ index: 0, id: "call_1", type: "function", function: { name: "weather", arguments: "" } });
+    for (const part of ['{"ci', 'ty":"', 'Oslo"}']) call({ index: 0, function: { arguments: part } });
+    send(delta(model, {}, "tool_calls"));
+    send(usage(model, REPORTED));
+  },
+  "tool-broken": ({ model }, send) => {
+    const call = { index: 0, id: "call_1", type: "function", function: { name: "weather", arguments: '{"city":' } };
+    send(delta(model, { tool_calls: [call] }));
+    send(delta(model, {}, "tool_calls"));
+  },
+  "reasoning": ({ model }, send) => {
+    send(delta(model, { reasoning_content: "hmm" }));
+    speak(model, send);
+  },
+  "pings": async ({ model }, send) => {
+    for (let n = 0; n < 3; n++) {
+      send(": ping");
+      await pause(1);
+    }
+    speak(model, send);
+  },
+  "ends-early": ({ model }, send) => {
+    for (const word of WORDS) send(delta(model, { content: word }));
+  },
+  "empty": () => {},
+  "error-frame": ({ model }, send) => {
+    send(delta(model, { content: "one " }));
+    send({ error: { message: "overloaded sk-SECRET", type: "server_error", code: 529 } });
+  },
+  "no-json": ({ model }, send) => {
+    send(delta(model, { content: "one " }));
+    send("data: {not json");
+    speak(model, send);
+  },
+  "stalls": async (call, send) => {
+    send(delta(call.model, { content: "one " }));
+    while (!call.isAborted) await pause(1);
+  },
+  "silent": async (call) => {
+    while (!call.isAborted) await pause(1);
+  },
+  "endless": async (call, send) => {
+    while (!call.isAborted) {
+      send(delta(call.model, { content: "again and again ".repeat(100) }));
+      await pause(0);
+    }
+  },
+  "no-usage": ({ model }, send) => speak(model, send, "stop", null),
+  "lies": ({ model }, send) => speak(model, send, "stop", { prompt: 1e12, completion: -5 }),
+  "lies-nothing": ({ model }, send) => speak(model, send, "stop", { prompt: 0, completion: 0 }),
+  "repeats": ({ model }, send) => {
+    speak(model, send);
+    speak(model, send);
+  },
+  "length": ({ model }, send) => speak(model, send, "length"),
+  "filtered": ({ model }, send) => speak(model, send, "content_filter"),
+  "unknown-reason": ({ model }, send) => speak(model, send, "surprise"),
+};
+
+function speak(model: string, send: Send, reason = "stop", reported: typeof REPORTED | null | object = REPORTED): void {
+  for (const word of WORDS) send(delta(model, { content: word }));
+  send(delta(model, {}, reason));
+  if (reported !== null) send(usage(model, reported as typeof REPORTED));
+}
+
+/** Streams of the other protocols. */
+const anthropic: Behavior = ({ model }, send) => {
+  const event = (type: string, data: object) => send(`event: ${type}\ndata: ${JSON.stringify({ type, ...data })}`);
+  const input = { input_tokens: USAGE.input - USAGE.cached, cache_read_input_tokens: USAGE.cached };
+  const message = { id: "m", type: "message", role: "assistant", model, content: [], stop_reason: null };
+  event("message_start", { message: { ...message, usage: { ...input, output_tokens: 1 } } });
+  event("content_block_start", { index: 0, content_block: { type: "text", text: "" } });
+  for (const text of WORDS) event("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
+  event("content_block_stop", { index: 0 });
+  event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: USAGE.output } });
+  event("message_stop", {});
+};
+const google: Behavior = (_call, send) => {
+  for (const text of WORDS) send({ candidates: [{ content: { role: "model", parts: [{ text }] } }] });
+  send({
+    candidates: [{ content: { role: "model", parts: [] }, finishReason: "STOP" }],
+    usageMetadata: {
+      promptTokenCount: USAGE.input,
+      cachedContentTokenCount: USAGE.cached,
+      candidatesTokenCount: USAGE.output,
+      totalTokenCount: USAGE.input + USAGE.output,
+    },
+  });
+};
+
+export class ModelServer {
+  readonly calls: ModelCall[] = [];
+  readonly #server: Deno.HttpServer;
+
+  constructor() {
+    this.#server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => this.#answer(request));
+  }
+
+  get port(): number {
+    return (this.#server.addr as Deno.NetAddr).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/v1`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.shutdown();
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const path = new URL(request.url).pathname;
+    const body = await request.json();
+    const model: string = body.model ?? /models\/([^:]+)/.exec(path)?.[1] ?? "";
+    const call: ModelCall = { path, model, body, headers: request.headers, isAborted: false };
+    request.signal.addEventListener("abort", () => call.isAborted = true);
+    this.calls.push(call);
+    if (path.endsWith("/embeddings")) return embeddings(call);
+    const refusal = REFUSALS[model]?.(this.calls.filter((other) => other.model === model).length);
+    if (refusal !== undefined) return refusal;
+    if (path.endsWith("/messages")) return streamOf(call, anthropic);
+    if (path.includes(":streamGenerateContent")) return streamOf(call, google);
+    return streamOf(call, async (_call, send) => {
+      send(delta(model, { role: "assistant", content: "" }));
+      await (BEHAVIORS[model] ?? (() => speak(model, send)))(call, send);
+      if (!["ends-early", "empty"].includes(model)) send("data: [DONE]");
+    });
+  }
+}
+
+function streamOf(call: ModelCall, behavior: Behavior): Response {
+  const encoder = new TextEncoder();
+  return new Response(
+    new ReadableStream({
+      async start(stream) {
+        const send: Send = (data) => {
+          const frame = typeof data === "string" ? data : `data: ${JSON.stringify(data)}`;
+          if (!call.isAborted) stream.enqueue(encoder.encode(`${frame}\n\n`));
+        };
+        try {
+          await behavior(call, send);
+          stream.close();
+        } catch {
+          // The client has left.
+        }
+      },
+      cancel() {
+        call.isAborted = true;
+      },
+    }),
+    { headers: { "content-type": "text/event-stream" } },
+  );
+}
+
+function embeddings({ model, body }: ModelCall): Response {
+  const texts: string[] = [body.input].flat();
+  const vectorOf = (text: string): unknown[] => model === "no-numbers" ? [null, 1] : [text.length, 1, 0.5];
+  const data = texts.map((text, index) => ({ object: "embedding", index, embedding: vectorOf(text) }));
+  return Response.json({
+    object: "list",
+    model,
+    data: model === "too-few" ? data.slice(1) : data,
+    usage: { prompt_tokens: texts.length * 5, total_tokens: texts.length * 5 },
+  });
+}
