@@ -8,6 +8,7 @@ import { readConfig } from "@/config.ts";
 import type { Clock } from "@/core/clock.ts";
 import { OpenApiContract } from "./openapi_contract.ts";
 import { EventContract } from "./event_contract.ts";
+import { ScriptedModels } from "./scripted_models.ts";
 
 // A service that reads around its own transaction fails here, see ports/store.ts.
 SqlStore.readsInsideWrites = "refuse";
@@ -160,7 +161,10 @@ export class Harness {
   }
 }
 
-/** Opens the app for one test: `await using gateway = await openGateway();`. Limits are off unless set here. */
+/**
+ * Opens the app for one test: `await using gateway = await openGateway();`. Limits are off unless set here, and models are
+ * scripted unless others are given.
+ */
 export async function openGateway(
   environment: Record<string, string> = {},
   extensions: Extensions = {},
@@ -180,7 +184,8 @@ export async function openGateway(
   // Where the data is changes nothing about the document.
   const { SVC_DATABASE_URL: _url, SVC_DATA_DIR: _folder, ...settings } = environment;
   const contract = extensions.modules === undefined ? { settings: JSON.stringify(settings) } : {};
-  return new Harness(await createApp(config, { clock }, extensions), clock, { folder, ...contract });
+  const app = await createApp(config, { clock }, { models: new ScriptedModels(), ...extensions });
+  return new Harness(app, clock, { folder, ...contract });
 }
 
 /** Most tests keep nothing in it, and then it was never made. */

@@ -121,6 +121,11 @@ export type Operation<Input extends z.ZodType = z.ZodType, Output extends z.ZodT
   isSecret?: true;
   /** Codes of this operation besides those of every operation. */
   faults?: readonly FaultCode[];
+  /**
+   * Waits for a service outside, with a time limit of its own. Its response cannot commit together with its effects, so it takes
+   * no Idempotency-Key.
+   */
+  callsOut?: true;
   /** Present while the feature is disabled: the fault that every call fails with after authentication. */
   disabled?: (() => Fault) | undefined;
   /** A valid input, for the documents and the tests; path and query values included. */

@@ -46,6 +46,8 @@ export type Route = {
   path: string;
   /** `stream`: the handler reads `request.body` itself and bounds it. Default `json`. */
   body?: "json" | "stream";
+  /** Longest JSON body in bytes, if it differs from the general limit. */
+  bodyMaxBytes?: number;
   /** For event streams and long transfers. */
   hasNoTimeout?: true;
   /** Codes of the handler besides those of every route. */

@@ -36,7 +36,7 @@ export type ModelConfig = {
 export type ModelMessage =
   | { role: "system"; text: string; /** Prompt caching may end a stable prefix here. */ isCacheable?: boolean }
   | { role: "user"; text: string }
-  | { role: "assistant"; text: string; toolCalls?: readonly ModelToolCall[] }
+  | { role: "assistant"; text: string; toolCalls?: readonly ModelToolCall[] | undefined }
   | { role: "tool"; callId: string; toolName: string; /** JSON or text that the model reads. */ result: string };
 
 export type ModelToolCall = {
@@ -56,11 +56,11 @@ export type ModelTool = {
 
 export type ModelRequest = {
   messages: readonly ModelMessage[];
-  tools?: readonly ModelTool[];
+  tools?: readonly ModelTool[] | undefined;
   maxOutputTokens: number;
-  temperature?: number;
+  temperature?: number | undefined;
   /** JSON Schema that the text must match, where the provider has an option for it. */
-  responseSchema?: Record<string, unknown>;
+  responseSchema?: Record<string, unknown> | undefined;
 };
 
 export type ModelPart =

@@ -64,6 +64,11 @@ const SMALL: ReadonlySet<string> = new Set([
   "transfer_import.create",
   "transfer_import.cancel",
   "transfer_export.create",
+  "provider.put",
+  "provider.delete",
+  "provider.test",
+  "completion.create",
+  "budget.put",
 ]);
 
 const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);

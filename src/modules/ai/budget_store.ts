@@ -89,10 +89,14 @@ export class BudgetStore {
     return Number(row.count);
   }
 
-  async windows(tenantId: string, keys: readonly WindowKey[]): Promise<BudgetWindowRow[]> {
-    if (keys.length === 0) return [];
-    return await this.#db.selectFrom("ai_budget_window").selectAll().where("tenant_id", "=", tenantId)
-      .where((row) => row.or(keys.map(({ budget, startsAt }) => row.and({ budget, starts_at: startsAt }))))
+  /** Windows that begin at one of these times, of all budgets or of one. */
+  async windows(tenantId: string, starts: readonly string[], budget?: string): Promise<BudgetWindowRow[]> {
+    if (starts.length === 0) return [];
+    const rows = this.#db.selectFrom("ai_budget_window").selectAll().where("tenant_id", "=", tenantId)
+      .where("starts_at", "in", starts);
+    return await (budget === undefined
+      ? rows.where("budget", "not like", "limit/%")
+      : rows.where("budget", "=", budget))
       .execute();
   }
 

@@ -4,9 +4,8 @@ import { Fault } from "@/core/fault.ts";
 import type { ModelConfig, ModelEndpoint } from "@/ports/model.ts";
 import type { Store } from "@/ports/store.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";
+import { OPERATOR } from "./schema.ts";
 
-/** The operator's provider in lists and in usage; tenants cannot use this id. */
-export const OPERATOR = "operator";
 /** Label in metrics of what tenants name. */
 const OTHER = "other";
 

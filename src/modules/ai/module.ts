@@ -4,11 +4,15 @@ import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
 import type { Store } from "@/ports/store.ts";
+import { aiApi } from "./api.ts";
+import { BudgetService } from "./budget_service.ts";
 import { BudgetStore } from "./budget_store.ts";
 import { Budgets, type TokenLimits } from "./budgets.ts";
 import { Catalog, type OperatorProvider } from "./catalog.ts";
+import { CompletionService } from "./completion_service.ts";
 import { migrations } from "./migrations.ts";
-import { AI_EVENTS } from "./schema.ts";
+import { ProviderService } from "./provider_service.ts";
+import { MESSAGES_MAX, OUTPUT_TOKENS_MAX, PROVIDERS_MAX, TOOLS_MAX } from "./schema.ts";
 import { AiService } from "./service.ts";
 import { UsageStore, type UsageTables } from "./usage_store.ts";
 
@@ -27,26 +31,36 @@ type Deps = {
 export type AiModule = Module & { ai: AiService };
 
 export function aiModule(
-  { store, clock, models, metrics }: Platform,
+  { store, clock, models, outbound, metrics }: Platform,
   { operator, allowHosts, limits, secrets }: Deps,
 ): AiModule {
   const encryptor = new Encryptor(secrets, "ai provider");
   const catalog = new Catalog({ store, encryptor, operator, allowHosts });
   const budgets = new Budgets({ store, clock, limits });
   const ai = new AiService({ store, clock, models, metrics, catalog, budgets });
+  const completions = new CompletionService(ai);
   return {
     name: "ai",
     migrations,
-    operations: [],
-    events: AI_EVENTS,
+    ...aiApi({
+      ai,
+      completions,
+      providers: new ProviderService({ store, clock, outbound, encryptor, catalog, ai, allowHosts }),
+      budgets: new BudgetService({ store, clock }),
+    }),
     maintenance: {
       aiBudgets: () => budgets.maintain(),
       aiUsage: () => forgetUsage(store, clock),
     },
     purgeRoom: (tenantId, roomId) =>
       store.write((tx) => new BudgetStore(tx.db).removeBudgets(tenantId, { scope: "room", subject_id: roomId })),
+    drain: () => completions.drain(),
     capability: () => ({
       hasOperatorProvider: operator !== undefined,
+      providers: PROVIDERS_MAX,
+      messages: MESSAGES_MAX,
+      tools: TOOLS_MAX,
+      outputTokens: OUTPUT_TOKENS_MAX,
     }),
     ai,
   };

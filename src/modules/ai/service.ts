@@ -30,6 +30,8 @@ const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, 
 /** The end of a step, with the model that was used and what it cost. */
 export type AiStepEnd = ModelStepEnd & { model: string; costMicros: number };
 
+export type Embedded = { vectors: number[][]; model: string; costMicros: number };
+
 /** What was used of one candidate. */
 type Use = { candidate: Candidate; usage: ModelUsage };
 
@@ -148,8 +150,18 @@ export class AiService {
     charge: AiCharge,
     { model, texts }: { model?: string | undefined; texts: readonly string[] },
     signal: AbortSignal,
-  ): Promise<{ vectors: number[][]; model: string; costMicros: number }> {
+  ): Promise<Embedded> {
     const candidates = await this.#deps.catalog.require(charge.tenantId, "embedding", model);
+    return await this.embedWith(charge, candidates, texts, signal);
+  }
+
+  /** The same with given candidates. */
+  async embedWith(
+    charge: AiCharge,
+    candidates: readonly Candidate[],
+    texts: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Embedded> {
     const inputTokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
     const reservation = await this.#reserve(charge, candidates, inputTokens, 0);
     let use: Use | undefined;

@@ -76,6 +76,7 @@ const PROBLEM_NAMES: Readonly<Record<number, string>> = {
   428: "PreconditionRequired",
   429: "TooManyRequests",
   500: "InternalServerError",
+  502: "BadGateway",
   503: "ServiceUnavailable",
 };
 

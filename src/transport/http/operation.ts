@@ -35,7 +35,7 @@ export function hasBody({ http }: Operation): boolean {
 
 /** Whether the operation supports `Idempotency-Key`. */
 export function supportsIdempotency(operation: Operation): boolean {
-  return !isReadOnly(operation);
+  return !isReadOnly(operation) && operation.callsOut !== true;
 }
 
 /** The endpoint of an operation. */
@@ -48,7 +48,7 @@ export function operationEndpoint(
   const readsBody = hasBody(operation);
   const isReading = isReadOnly(operation);
   const once = supportsIdempotency(operation) ? runOnce : undefined;
-  const isLongPoll = fieldsOf(operation.input).has("wait");
+  const isWaiting = operation.callsOut === true || fieldsOf(operation.input).has("wait");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
     assertAcceptsJson(context.request);
@@ -57,12 +57,12 @@ export function operationEndpoint(
     const account = cpu?.accountOf(actor);
     const delay = account?.beginCall(context.startedAt);
     if (delay !== undefined) await delay;
-    // Waiting for events uses almost no CPU time.
-    if (isLongPoll) account?.endCall();
+    // Waiting for events or another service uses almost no CPU time.
+    if (isWaiting) account?.endCall();
     try {
       return await execute(context, params, actor, account);
     } finally {
-      if (!isLongPoll) account?.endCall();
+      if (!isWaiting) account?.endCall();
     }
   }
 
@@ -78,7 +78,8 @@ export function operationEndpoint(
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
-    const body = readsBody ? await readBody(request, bodyMaxBytes, { text: textBody, account }) : undefined;
+    const reading = readsBody ? readBody(request, bodyMaxBytes, { text: textBody, account }) : undefined;
+    const body = isWaiting && reading !== undefined ? await timeouts.run(context, reading) : await reading;
     const input = readInput(context, params, body?.value);
     const call = new HttpCall(context, actor, input);
     const run = async (): Promise<ResponseData> => {
@@ -99,7 +100,7 @@ export function operationEndpoint(
   return {
     method,
     path,
-    handle: isLongPoll ? handle : (context, params) => timeouts.run(context, handle(context, params)),
+    handle: isWaiting ? handle : (context, params) => timeouts.run(context, handle(context, params)),
   };
 }
 

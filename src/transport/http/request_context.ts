@@ -96,8 +96,8 @@ export class RequestTimeouts {
     this.#queue = new TimeoutQueue(timeoutMs);
   }
 
-  /** The response of `work`; `unavailable` after the timeout. */
-  run(context: RequestContext, work: Promise<Response>): Promise<Response> {
+  /** The result of `work`; `unavailable` after the timeout. */
+  run<Result>(context: RequestContext, work: Promise<Result>): Promise<Result> {
     return this.#queue.run(work, () => {
       const fault = new Fault("unavailable", `The request took longer than ${Math.round(this.#timeoutMs / 1000)} s`);
       context.abort(fault);

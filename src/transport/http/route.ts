@@ -55,9 +55,11 @@ export function routeEndpoint(
     if (route.auth === "public" && route.rate !== undefined) {
       await consumeAddressRate(context, route.name, route.rate, deps.limits);
     }
-    const body = isJsonBody
-      ? (await readBody(request, deps.bodyMaxBytes, { account: currentAccount() })).value
+    const reading = isJsonBody
+      ? readBody(request, route.bodyMaxBytes ?? deps.bodyMaxBytes, { account: currentAccount() })
       : undefined;
+    const timed = reading !== undefined && route.hasNoTimeout ? deps.timeouts.run(context, reading) : reading;
+    const body = (await timed)?.value;
     const call = new HttpRouteCall(context, params, body, async (fingerprint, work) => {
       const key = actor === undefined ? undefined : idempotencyKeyOf(request);
       if (actor === undefined || key === undefined) return await work();
