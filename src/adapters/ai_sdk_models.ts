@@ -1,6 +1,7 @@
 // Models by the provider packages of the AI SDK. Each package is loaded with the first call of its protocol.
 import type { AnthropicProvider } from "@ai-sdk/anthropic";
 import { estimateTokens } from "@/core/tokens.ts";
+import { withoutTrailingSlashes } from "@/core/text.ts";
 import {
   type ModelEndpoint,
   ModelError,
@@ -157,7 +158,7 @@ export class AiSdkModels implements Models {
     const options = { allow: allowHosts, totalMs: LIMITS.totalMs, bodyMaxBytes: RESPONSE_MAX_BYTES };
     return {
       name: "provider",
-      baseURL: baseUrl.replace(/\/+$/, ""),
+      baseURL: withoutTrailingSlashes(baseUrl),
       // Without one, a package would look for it in the environment.
       apiKey: apiKey ?? "none",
       fetch: async (input, init) => {

@@ -74,6 +74,8 @@ async function runQueries(): Promise<void> {
   for (const question of ["a", "plain words", "東京 tower", "🇩🇪🇫🇷 flags", "👩‍💻 x 👍", '"a quoted text" -not']) {
     new Matcher(question);
   }
+  const { AnyWordMatcher } = await import("@/modules/search/any_word_matcher.ts");
+  for (const question of ["the release walking", "a b", "東京都庁 tower"]) AnyWordMatcher.of(question);
 }
 
 function findNonLinear({ location, source, flags }: Expression): string[] {

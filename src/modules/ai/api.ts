@@ -37,13 +37,7 @@ type Deps = {
 /** The API of AI. */
 export function aiApi({ ai, providers, completions, budgets }: Deps): ModuleApi {
   return {
-    tags: {
-      provider: "Providers of AI models that the tenant has configured, besides that of the gateway's operator.",
-      model: "AI models that the tenant can use.",
-      completion: "Responses of AI models, as a whole or as a stream.",
-      budget: "Limits of what AI may use, for the tenant, a room, an agent or a principal.",
-      ai_usage: "What AI has used, in tokens and cost.",
-    },
+    tags: { ai: "Models and their providers, completions, and what AI may use and has used." },
     events: AI_EVENTS,
     routes: [completionRoute(completions, `${AI_PATH}/completions/stream`)],
     operations: [

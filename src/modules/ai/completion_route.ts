@@ -48,7 +48,7 @@ export function completionRoute(completions: CompletionService, path: string): R
         required: true,
         content: {
           "application/json": {
-            schema: { type: "object", description: "The input of `completion.create`" },
+            schema: { $ref: "#/components/schemas/CompletionCreateRequest" },
             example: { messages: [{ role: "user", text: "Summarize: the release moved to Friday." }] },
           },
         },

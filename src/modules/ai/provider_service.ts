@@ -5,6 +5,7 @@ import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
+import { withoutTrailingSlashes } from "@/core/text.ts";
 import { ModelError, type ModelRequest } from "@/ports/model.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import type { Store } from "@/ports/store.ts";
@@ -116,7 +117,7 @@ export class ProviderService {
     if (url.search !== "" || url.hash !== "") {
       throw Fault.forField("/baseUrl", "invalid", "expected an address without a query");
     }
-    return url.href.replace(/\/+$/, "");
+    return withoutTrailingSlashes(url.href);
   }
 }
 

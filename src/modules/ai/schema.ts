@@ -41,7 +41,7 @@ export const Provider = z.object({
   kind: ProviderKind,
   baseUrl: z.string().describe("Address of its API"),
   hasKey: z.boolean().describe("Whether an API key is stored; the key itself is never returned"),
-  models: z.array(ProviderModel),
+  models: z.array(ProviderModel).describe("Models that it offers"),
   priority: z.int().describe("Of providers with the same model, the one with the lowest number is called first"),
   version: z.int(),
   createdAt: z.iso.datetime(),
@@ -81,7 +81,7 @@ export const ProviderTest = z.object({
 export const Model = z.object({
   ...ModelFields,
   kind: ModelKind,
-  contextTokens: z.int(),
+  contextTokens: z.int().describe("Tokens of a prompt and its response together"),
   isDefault: z.boolean().describe("Whether it is used where no model is chosen"),
   providers: z.array(z.string())
     .describe(
@@ -94,17 +94,22 @@ const ToolCall = z.strictObject({
   name: z.string().min(1).max(64).describe("Name of the tool"),
   input: z.string().max(100_000).describe("Arguments as JSON text, as the model wrote them: maybe not valid"),
 }).meta({ id: "AiToolCall" });
-const Text = z.string().max(400_000);
+const Text = z.string().max(400_000).describe("Text of the message");
+const roleOf = <Name extends string>(name: Name) => z.literal(name).describe("Role of the author");
 const CompletionMessage = z.discriminatedUnion("role", [
-  z.strictObject({ role: z.literal("system"), text: Text }),
-  z.strictObject({ role: z.literal("user"), text: Text }),
-  z.strictObject({ role: z.literal("assistant"), text: Text, toolCalls: z.array(ToolCall).max(TOOLS_MAX).optional() }),
+  z.strictObject({ role: roleOf("system"), text: Text }).meta({ id: "AiSystemMessage" }),
+  z.strictObject({ role: roleOf("user"), text: Text }).meta({ id: "AiUserMessage" }),
   z.strictObject({
-    role: z.literal("tool"),
-    callId: z.string().min(1).max(200),
-    toolName: z.string().min(1).max(64),
+    role: roleOf("assistant"),
+    text: Text,
+    toolCalls: z.array(ToolCall).max(TOOLS_MAX).optional().describe("Tools that the model called"),
+  }).meta({ id: "AiAssistantMessage" }),
+  z.strictObject({
+    role: roleOf("tool"),
+    callId: z.string().min(1).max(200).describe("Id of the call that this is the result of"),
+    toolName: z.string().min(1).max(64).describe("Name of the tool that was called"),
     result: Text.describe("JSON or text that the model reads"),
-  }),
+  }).meta({ id: "AiToolMessage" }),
 ]).meta({ id: "AiMessage" });
 const JsonSchema = z.record(z.string(), z.unknown());
 
@@ -113,8 +118,8 @@ export const CompletionCreate = z.strictObject({
   messages: z.array(CompletionMessage).min(1).max(MESSAGES_MAX).describe("The conversation, oldest message first"),
   tools: z.array(
     z.strictObject({
-      name: z.string().regex(/^[a-z_]{1,64}$/, "expected 1 to 64 characters of a-z _"),
-      description: z.string().max(2000),
+      name: z.string().regex(/^[a-z_]{1,64}$/, "expected 1 to 64 characters of a-z _").describe("Name of the tool"),
+      description: z.string().max(2000).describe("What the tool does, for the model"),
       inputSchema: JsonSchema.describe("JSON Schema of an object"),
     }).meta({ id: "AiTool" }),
   ).max(TOOLS_MAX).optional().describe("Tools that the model may call; the caller runs them"),
@@ -131,16 +136,16 @@ const CompletionEnd = {
   model: z.string().describe("Model that was used"),
   reason: Reason,
   usage: z.object({
-    inputTokens: z.int(),
+    inputTokens: z.int().describe("Tokens of the prompt"),
     cachedTokens: z.int().describe("Of the input tokens, those that the provider had cached"),
-    outputTokens: z.int(),
+    outputTokens: z.int().describe("Tokens of the response"),
     isEstimated: z.boolean().describe("Whether the provider reported no usage"),
-  }),
+  }).describe("Tokens that the call used"),
   costMicros: z.int().describe("Millionths of the currency of prices; 0 without prices"),
 };
 export const Completion = z.object({
-  text: z.string(),
-  toolCalls: z.array(ToolCall),
+  text: z.string().describe("Text of the response"),
+  toolCalls: z.array(ToolCall).describe("Tools that the model wants to call"),
   ...CompletionEnd,
 }).meta({ id: "AiCompletion" });
 export type Completion = z.output<typeof Completion>;
@@ -157,7 +162,9 @@ const TokenLimit = z.int().min(0).max(1_000_000_000_000).nullable()
   .describe("Most tokens of input and output in a period; null: unlimited");
 const CostLimit = z.int().min(0).max(1_000_000_000_000).nullable()
   .describe("Most cost in a period, in millionths of the currency of prices; null: unlimited");
-const Amount = z.object({ tokens: z.int(), costMicros: z.int() }).meta({ id: "AiAmount" });
+const CostMicros = z.int().describe("Cost in millionths of the currency of prices");
+const Amount = z.object({ tokens: z.int().describe("Tokens of input and output"), costMicros: CostMicros })
+  .meta({ id: "AiAmount" });
 
 export const Budget = z.object({
   scope: BudgetScopeField,
@@ -168,7 +175,7 @@ export const Budget = z.object({
   used: Amount.describe("Used in this period"),
   reserved: Amount.describe("Reserved by calls that are running"),
   endsAt: z.iso.datetime().describe("When the budget is reset"),
-  updatedBy: z.string(),
+  updatedBy: z.string().describe("Id of the principal that set it last"),
   updatedAt: z.iso.datetime(),
 }).meta({ id: "AiBudget" });
 export type Budget = z.output<typeof Budget>;
@@ -198,12 +205,12 @@ export type UsageRead = z.output<typeof UsageRead>;
 export const Usage = z.object({
   items: z.array(z.object({
     key: z.string().nullable().describe("The model, provider, principal, agent, room or day; null for none"),
-    calls: z.int(),
-    inputTokens: z.int(),
+    calls: z.int().describe("Calls of models"),
+    inputTokens: z.int().describe("Tokens of prompts"),
     cachedTokens: z.int().describe("Of the input tokens, those that providers had cached"),
-    outputTokens: z.int(),
+    outputTokens: z.int().describe("Tokens of responses"),
     estimatedTokens: z.int().describe("Of all tokens, those that no provider reported"),
-    costMicros: z.int(),
+    costMicros: CostMicros,
   })),
 }).meta({ id: "AiUsage" });
 export type Usage = z.output<typeof Usage>;
