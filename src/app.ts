@@ -22,8 +22,10 @@ import type { Config } from "@/config.ts";
 import { MaintenanceScheduler } from "@/core/maintenance.ts";
 import { type Clock, DAY_MS, HOUR_MS, iso, MINUTE_MS, type TimeSource } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
+import { type ConsumeRate, createDispatch } from "@/core/dispatch.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { createEventFilter } from "@/core/event_view.ts";
+import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import { Metrics } from "@/core/metrics.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
@@ -164,6 +166,7 @@ async function openPlatform(
   store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
   const modules: Module[] = [];
   const outbound = createOutbound({ allow: settings.SVC_OUTBOUND_ALLOW });
+  const cpu = new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor });
   return {
     store,
     clock,
@@ -175,10 +178,28 @@ async function openPlatform(
     outbound,
     models: models ?? new AiSdkModels(outbound),
     metrics,
-    cpu: new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor }),
+    cpu,
     writeBudget,
     modules,
+    dispatch: createDispatch({
+      metrics,
+      consumeRate: limits.isEnabled ? consumeRateOf(limiter) : undefined,
+      writeRate: limits.writes,
+      serviceFactor: limits.serviceFactor,
+      writeBudget,
+      cpu,
+    }),
     eventFilterOf: createEventFilter(() => modules.flatMap((module) => module.events ?? [])),
+  };
+}
+
+function consumeRateOf(limiter: Limiter): ConsumeRate {
+  return async (key, rate) => {
+    const result = await limiter.consume(key, rate);
+    if (result.isAllowed) return;
+    throw new Fault("rate_limited", "Rate limit of this operation exceeded for this principal and its agents", {
+      limit: result,
+    });
   };
 }
 

@@ -3,9 +3,7 @@ import manifest from "../deno.json" with { type: "json" };
 import type { IdempotencyStore } from "@/adapters/idempotency_store.ts";
 import type { Config } from "@/config.ts";
 import { withTimeout } from "@/core/clock.ts";
-import { createDispatch } from "@/core/dispatch.ts";
-import { Fault } from "@/core/fault.ts";
-import type { Operation, Rate } from "@/core/operation.ts";
+import type { Operation } from "@/core/operation.ts";
 import type { Limits } from "@/limits.ts";
 import type { NamedModules } from "@/modules.ts";
 import { collaborationRoute } from "@/modules/document/mod.ts";
@@ -49,24 +47,8 @@ export async function createTransports(
 ): Promise<Transports> {
   const { settings } = config;
   const isProduction = settings.SVC_ENV === "production";
-  const { store, bus, presence, clock, metrics, cpu, writeBudget, limiter, modules } = platform;
+  const { store, bus, presence, clock, metrics, cpu, limiter, modules, dispatch } = platform;
   const { authenticator } = identity;
-  const consumeRate = async (key: string, rate: Rate): Promise<void> => {
-    const result = await limiter.consume(key, rate);
-    if (!result.isAllowed) {
-      throw new Fault("rate_limited", "Rate limit of this operation exceeded for this principal and its agents", {
-        limit: result,
-      });
-    }
-  };
-  const dispatch = createDispatch({
-    metrics,
-    consumeRate: limits.isEnabled ? consumeRate : undefined,
-    writeRate: limits.writes,
-    serviceFactor: limits.serviceFactor,
-    writeBudget,
-    cpu,
-  });
   const hub = new Hub({
     bus,
     log: store.log,
