@@ -6,6 +6,7 @@ import type { Actor } from "@/core/actor.ts";
 import type { Limits } from "@/limits.ts";
 import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";
+import { commandModule } from "@/modules/command/mod.ts";
 import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
 import { fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
@@ -114,7 +115,7 @@ export function createModules(
     signer: new Signer(config.jwtSecrets, "file link"),
   }));
   const { files } = file;
-  const { messages } = add(messageModule(platform, {
+  const { messages, sender } = add(messageModule(platform, {
     roomAccess,
     tenants,
     identity,
@@ -125,6 +126,12 @@ export function createModules(
     files: file.attachments,
     unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
     rate: limits.messages,
+  }));
+  add(commandModule(platform, {
+    roomAccess,
+    identity,
+    sender,
+    readMessage: (context, id) => messages.read(context, id),
   }));
   add(aiModule(platform, {
     operator: config.ai,

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { Operation } from "@/core/operation.ts";
 import { type ApiResponse, type Caller, openGateway } from "./harness.ts";
+import { ScriptedCommands } from "./modules/command_fixture.ts";
 import { createCallers, ok } from "./modules/fixtures.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf } from "./operation_request.ts";
 
@@ -22,6 +23,7 @@ const REFERENCE_FIELDS: Record<string, string> = {
   roomIds: "room",
   threadId: "msg",
   replyToId: "msg",
+  threadRootId: "msg",
   sourceMessageId: "msg",
   around: "msg",
   before: "msg",
@@ -37,7 +39,9 @@ const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
 };
 
 Deno.test("every operation answers to what somebody may not see as to what is not there", async () => {
-  await using gateway = await openGateway();
+  const commands = new ScriptedCommands("toy", { name: "toy" });
+  commands.respond = () => ({ kind: "accepted" });
+  await using gateway = await openGateway({}, { modules: [() => commands.module()] });
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const boss = await gateway.as("boss", { role: "owner" });
   const stranger = await gateway.as("stranger", { tenant: "elsewhere", role: "owner" });
@@ -112,6 +116,7 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
     feed: (await post(`${BASE}/calendar/feeds`, { ...here, name: word })).id,
     imp: (await post(`${BASE}/calendar/import`, { ...here, text: calendar })).id,
     tok: (await post(`${BASE}/tokens`, { name: word, scopes: ["room.read"] })).id,
+    itx: (await post(`${BASE}/commands/run`, { ...here, text: `/toy ${word}` })).id,
     exp: (await post(`${BASE}/exports`, { kind: "room", ...here })).id,
   };
 }

@@ -12,6 +12,7 @@ const MODULE_ORDER = [
   "room",
   "file",
   "message",
+  "command",
   "ai",
   "search",
   "sync",

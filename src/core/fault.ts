@@ -47,6 +47,7 @@ export const FAULTS = {
   conflict: fault(409, "Conflict"),
   idempotency_in_flight: retryable(409, "Request with this Idempotency-Key in progress"),
   client_message_id_conflict: fault(409, "clientMessageId already used with different content"),
+  command_ambiguous: fault(409, "Several commands have this name"),
   room_archived: fault(409, "Room is archived"),
   slug_taken: fault(409, "Slug already taken"),
   handle_taken: fault(409, "Handle already taken"),
@@ -87,6 +88,7 @@ export const FAULTS = {
   quota_exceeded: fault(429, "Quota exceeded", "info"),
   budget_exceeded: fault(429, "AI budget exceeded", "info"),
   internal: { status: 500, title: "Internal error", retryable: true, level: "error" },
+  command_failed: fault(502, "Command failed", "info"),
   model_failed: fault(502, "Model call failed", "warn"),
   unavailable: retryable(503, "Temporarily unavailable", "warn"),
 } satisfies Record<string, FaultSpec>;

@@ -92,6 +92,11 @@ export class Metrics {
     ["provider", "model"],
   );
   readonly aiTokens = this.#counter("svc_ai_tokens_total", "AI provider tokens", ["provider", "model", "direction"]);
+  readonly interactions = this.#counter(
+    "svc_interactions_total",
+    "Commands run, by kind of their source and outcome: the kind of response, or the code of the failure",
+    ["source", "outcome"],
+  );
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

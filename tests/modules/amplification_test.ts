@@ -69,6 +69,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "provider.test",
   "completion.create",
   "budget.put",
+  "command.run",
+  "interaction.respond",
 ]);
 
 const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);

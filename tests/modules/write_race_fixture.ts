@@ -64,6 +64,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "message.send": { roomId, text: "Late" },
     "message.update": { id: message, text: "Late" },
     "message.delete": { id: message },
+    "command.run": { roomId, text: "/toy" },
     "task.create": { roomId, title: "Late" },
     "task.bulk": { ids: [one], patch: { status: "done" } },
     "task.update": { id: one, title: "Late" },

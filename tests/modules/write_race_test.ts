@@ -11,6 +11,7 @@ import { type ApiResponse, openGateway } from "../harness.ts";
 import { testOnPostgres } from "../engines.ts";
 import { callOperation } from "../operation_request.ts";
 import { eventually, until } from "../wait.ts";
+import { ScriptedCommands } from "./command_fixture.ts";
 import { openWriteRaceFixture, TOKEN_ID, type WriteRaceFixture } from "./write_race_fixture.ts";
 
 /** Writes that have nothing to do with a room that is there, or write nothing in it, and why. */
@@ -25,6 +26,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "transfer_export.create": "is of the caller's own; the download asks again",
   "document.share": "is of private documents",
   "document.unshare": "is of private documents",
+  "interaction.respond": "is of the caller's own; a message that it sends comes through the door of message.send",
   "meeting.record": "takes a media server; comes through the same door as all of a meeting",
   "meeting.stop_recording": "as meeting.record",
   "meeting.consent": "as meeting.record",
@@ -127,7 +129,8 @@ const STILL_ALLOWED: Readonly<Record<string, readonly string[]>> = {
 };
 
 testOnPostgres("nobody writes in a room after the commit that took the right away", async (environment) => {
-  await using gateway = await openGateway(environment);
+  const commands = new ScriptedCommands("toy", { name: "toy" });
+  await using gateway = await openGateway(environment, { modules: [() => commands.module()] });
   const world = await openWriteRaceFixture(gateway);
   const operations = [...gateway.app.operations.values()].filter((operation) =>
     !isReadOnly(operation) && !OUTSIDE.test(operation.name) && ELSEWHERE[operation.name] === undefined

@@ -21,5 +21,5 @@ export {
   TEXT_MAX_BYTES,
   TEXT_MAX_CODE_POINTS,
 } from "./schema.ts";
-export { fileOwner } from "./sender.ts";
+export { fileOwner, type MessageSender } from "./sender.ts";
 export { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";

@@ -36,7 +36,7 @@ type Deps = {
   rate: Rates;
 };
 
-export type MessageModule = Module & { messages: MessageService };
+export type MessageModule = Module & { messages: MessageService; sender: MessageSender };
 
 export function messageModule({ store, clock, cursors, metrics }: Platform, deps: Deps): MessageModule {
   const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate } = deps;
@@ -88,5 +88,6 @@ export function messageModule({ store, clock, cursors, metrics }: Platform, deps
     },
     maintenance: { messages: () => retention.enqueueDue() },
     messages,
+    sender,
   };
 }

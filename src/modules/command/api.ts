@@ -1,0 +1,85 @@
+// Operations on commands and their responses.
+import type { ModuleApi } from "@/core/module.ts";
+import { defineOperation, Outcome, type Rates } from "@/core/operation.ts";
+import type { Interactions } from "./interactions.ts";
+import {
+  CommandList,
+  CommandRun,
+  Commands,
+  INTERACTION_EVENTS,
+  InteractionRespond,
+  InteractionResult,
+  Response,
+} from "./schema.ts";
+import type { CommandService } from "./service.ts";
+
+const PATH = "/v1/collaboration/commands";
+const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const RUN_RATE: Rates = { human: { perSecond: 1, burst: 20 } };
+
+/** The API of commands. */
+export function commandApi(commands: CommandService, interactions: Interactions): ModuleApi {
+  return {
+    tags: {
+      commands: "Commands that plugins, webhooks and agents offer in rooms.",
+      interactions: "Responses to commands.",
+    },
+    events: INTERACTION_EVENTS,
+    operations: [
+      defineOperation({
+        name: "command.list",
+        summary: "List the commands that the caller can run in a room",
+        access: { scope: "command.read", room: "observer" },
+        http: { method: "GET", path: PATH, status: 200 },
+        input: CommandList,
+        output: Commands,
+        faults: ["not_found"],
+        example: { roomId: ROOM },
+        async run(context, { roomId }) {
+          return { items: await commands.list(context, roomId) };
+        },
+      }),
+      defineOperation({
+        name: "command.run",
+        summary: "Run a command in a room",
+        description:
+          "Waits up to 10 s for the response. `ephemeral` is for the caller alone, `message` was sent to the room. " +
+          "`accepted` (202): the response follows as the event `interaction.responded` of the caller.",
+        access: { scope: "command.write", room: "member" },
+        http: { method: "POST", path: `${PATH}/run`, status: 200, otherStatuses: [202] },
+        callsOut: true,
+        rate: RUN_RATE,
+        input: CommandRun,
+        output: InteractionResult,
+        faults: [
+          "not_found",
+          "room_archived",
+          "command_ambiguous",
+          "client_message_id_conflict",
+          "command_failed",
+          "unavailable",
+        ],
+        example: { roomId: ROOM, text: "/poll Where do we have lunch?" },
+        async run(context, input) {
+          const result = await commands.run(context, input);
+          return new Outcome(result, { status: result.response.kind === "accepted" ? 202 : 200 });
+        },
+      }),
+      defineOperation({
+        name: "interaction.respond",
+        summary: "Respond to a command that was accepted before",
+        description: "Only what the command belongs to may respond: once, within 15 minutes.",
+        access: { scope: "command.write" },
+        http: { method: "POST", path: "/v1/collaboration/interactions/:id/response", status: 200 },
+        input: InteractionRespond,
+        output: Response,
+        faults: ["not_found", "conflict", "gone", "room_archived"],
+        example: {
+          id: "itx_0190c5d2e7f07b1c9d0a1b2c3d4e5f60",
+          response: { kind: "ephemeral", text: "The poll is open." },
+        },
+        run: (context, input) => interactions.respond(context, input),
+      }),
+    ],
+  };
+}

@@ -1,0 +1,227 @@
+// Interactions: stored before something is asked to respond, until its response is delivered.
+import { createHash } from "node:crypto";
+import type { Actor } from "@/core/actor.ts";
+import { hasScope } from "@/core/actor.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Interaction, InteractionResponse, Responder } from "@/core/interaction.ts";
+import { canonicalJson } from "@/core/json.ts";
+import type { Context } from "@/core/operation.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { MessageSender } from "@/modules/message/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import {
+  type InteractionRespond,
+  type InteractionResult,
+  type Response,
+  RESPONSE_MINUTES,
+  type ResponseInput,
+} from "./schema.ts";
+import { type InteractionRow, InteractionStore, type InteractionTables } from "./store.ts";
+
+const REMOVE_BATCH = 500;
+/** Longest wait for what responds. What takes longer accepts first, and responds later. */
+export const CALL_MS = 10_000;
+
+type Tx = Transaction<InteractionTables>;
+type Deps = {
+  store: Store<InteractionTables>;
+  clock: Clock;
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  sender: MessageSender;
+};
+/** What begins: who is asked to respond, and what would be repeated. */
+export type Draft = {
+  roomId: string;
+  name: string;
+  responder: Responder;
+  threadRootId: string | undefined;
+  clientMessageId: string | undefined;
+  /** Equal for equal calls with one clientMessageId. */
+  content: unknown;
+};
+
+export class Interactions {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Stores an interaction, calls what responds and delivers the response; a repeated one returns what the first returned. */
+  async run(
+    context: Context,
+    draft: Draft,
+    call: (interaction: Interaction) => Promise<InteractionResponse>,
+  ): Promise<InteractionResult> {
+    const { actor } = context;
+    const { row, isNew } = await this.#begin(context, draft);
+    if (!isNew) return resultOf(row);
+    const interaction: Interaction = {
+      id: row.id,
+      tenantId: actor.tenantId,
+      roomId: draft.roomId,
+      callerId: actor.principalId,
+      callerName: actor.displayName,
+      threadRootId: row.thread_root_id,
+      expiresAt: row.expires_at,
+      signal: AbortSignal.any([AbortSignal.timeout(CALL_MS), ...context.signal === undefined ? [] : [context.signal]]),
+    };
+    try {
+      const given = await call(interaction);
+      return given.kind === "accepted" ? resultOf(row) : await this.#finish(row, draft.responder, given);
+    } catch (thrown) {
+      // Nothing was delivered, so it may be repeated with the same clientMessageId.
+      await this.#deps.store.write((tx) => new InteractionStore(tx.db).remove(actor.tenantId, row.id));
+      throw thrown;
+    }
+  }
+
+  /** Delivers the response to a call that is waited for. */
+  async #finish(
+    row: InteractionRow,
+    responder: Responder,
+    given: Exclude<InteractionResponse, { kind: "accepted" }>,
+  ): Promise<InteractionResult> {
+    try {
+      return await this.#deps.store.write(async (tx) => {
+        const interactions = new InteractionStore(tx.db);
+        if (!await interactions.finish(row.tenant_id, row.id)) {
+          // It responded by `interaction.respond` before it returned from its call.
+          return resultOf(await interactions.find(row.tenant_id, row.id) ?? row);
+        }
+        const response = await this.#deliver(tx, row, responder, { format: "markdown", ...given });
+        await interactions.setResponse(row.tenant_id, row.id, JSON.stringify(response));
+        return { id: row.id, response };
+      });
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+      // The rights that are missing are not the caller's.
+      throw new Fault("command_failed", `The response cannot be sent to the room: ${thrown.message}`, {
+        cause: thrown,
+      });
+    }
+  }
+
+  /** Delivers a response that follows a call. Only the responder of the interaction may, once, within its time. */
+  async respond({ actor }: Context, { id, response }: InteractionRespond): Promise<Response> {
+    const { store, clock } = this.#deps;
+    return await store.write(async (tx) => {
+      const interactions = new InteractionStore(tx.db);
+      const row = await interactions.find(actor.tenantId, id);
+      if (row === undefined || row.responder_id !== actor.principalId) throw notFound("interaction of the caller");
+      if (Date.parse(row.expires_at) <= clock.now()) {
+        throw new Fault("gone", `Responses are accepted for ${RESPONSE_MINUTES} minutes`);
+      }
+      if (!await interactions.finish(actor.tenantId, id)) {
+        throw new Fault("conflict", "The interaction has its response");
+      }
+      const responder = { principalId: actor.principalId, scopes: actor.scopes };
+      const delivered = await this.#deliver(tx, row, responder, response);
+      await interactions.setResponse(actor.tenantId, id, JSON.stringify(delivered));
+      await tx.emit({
+        tenantId: actor.tenantId,
+        stream: principalStream(row.caller_id),
+        type: "interaction.responded",
+        actor,
+        data: { id, roomId: row.room_id, name: row.name, response: delivered },
+      });
+      return delivered;
+    });
+  }
+
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#removeAll({ tenantId, roomId });
+  }
+
+  /** Deletes those that have ended a day ago: until then they can be repeated. */
+  async purgeExpired(): Promise<void> {
+    await this.#removeAll({ before: iso(this.#deps.clock.now() - 24 * 60 * MINUTE_MS) });
+  }
+
+  async #removeAll(of: Parameters<InteractionStore["removeSome"]>[0]): Promise<void> {
+    let removed: number;
+    do {
+      removed = await this.#deps.store.write((tx) => new InteractionStore(tx.db).removeSome(of, REMOVE_BATCH));
+    } while (removed === REMOVE_BATCH);
+  }
+
+  #begin(context: Context, draft: Draft): Promise<{ row: InteractionRow; isNew: boolean }> {
+    const { store, clock, roomAccess } = this.#deps;
+    const { actor } = context;
+    const now = clock.now();
+    const row: InteractionRow = {
+      tenant_id: actor.tenantId,
+      id: newId("itx"),
+      room_id: draft.roomId,
+      name: draft.name,
+      caller_id: actor.principalId,
+      responder_id: draft.responder.principalId,
+      client_message_id: draft.clientMessageId ?? null,
+      fingerprint: draft.clientMessageId === undefined ? null : fingerprintOf(draft.content),
+      thread_root_id: draft.threadRootId ?? null,
+      state: "pending",
+      response_json: null,
+      created_at: iso(now),
+      expires_at: iso(now + RESPONSE_MINUTES * MINUTE_MS),
+    };
+    return store.write(async (tx) => {
+      await roomAccess.require(context, draft.roomId, { tx });
+      const interactions = new InteractionStore(tx.db);
+      if (await interactions.add(row)) return { row, isNew: true };
+      const first = await interactions.findByClientId(row);
+      if (first === undefined) throw new Error("Expected the interaction with this clientMessageId, received none");
+      if (first.fingerprint !== row.fingerprint) {
+        throw new Fault(
+          "client_message_id_conflict",
+          `The clientMessageId is used by ${first.id}, which has other content`,
+        );
+      }
+      return { row: first, isNew: false };
+    });
+  }
+
+  async #deliver(tx: Tx, row: InteractionRow, responder: Responder, response: ResponseInput): Promise<Response> {
+    if (response.kind === "ephemeral") return response;
+    const subject = await this.#deps.identity.subject(row.tenant_id, responder.principalId, tx.db);
+    const actor: Actor = {
+      ...subject,
+      displayName: responder.principalId,
+      scopes: responder.scopes,
+      tokenId: undefined,
+      expiresAt: undefined,
+    };
+    const access = { scope: "message.write", room: "member" } as const;
+    if (!hasScope(actor, access.scope)) {
+      throw new Fault("scope_missing", `What responds lacks the scope ${access.scope}`);
+    }
+    const context = { actor, requestId: row.id, access, operation: "message.send", isReadOnly: false };
+    const { message } = await this.#deps.sender.send(context, {
+      roomId: row.room_id,
+      text: response.text,
+      format: response.format,
+      type: "text",
+      ...row.thread_root_id === null ? {} : { threadId: row.thread_root_id },
+      mentions: { principalIds: [], room: false },
+      clientMessageId: row.id,
+      metadata: {},
+    });
+    return { kind: "message", messageId: message.id };
+  }
+}
+
+/** What the caller of a stored interaction receives. */
+function resultOf({ id, response_json, expires_at }: InteractionRow): InteractionResult {
+  return {
+    id,
+    response: response_json === null ? { kind: "accepted", expiresAt: expires_at } : JSON.parse(response_json),
+  };
+}
+
+function fingerprintOf(content: unknown): string {
+  return createHash("sha256").update(canonicalJson(content)).digest("base64url");
+}

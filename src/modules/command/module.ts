@@ -1,0 +1,40 @@
+// The command module.
+import { FIELDS_MAX } from "@/core/form.ts";
+import type { Module } from "@/core/module.ts";
+import type { Context } from "@/core/operation.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Message, MessageSender } from "@/modules/message/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { commandApi } from "./api.ts";
+import { CommandCatalog } from "./catalog.ts";
+import { Interactions } from "./interactions.ts";
+import { migrations } from "./migrations.ts";
+import { COMMAND_TEXT_MAX, RESPONSE_MINUTES } from "./schema.ts";
+import { CommandService } from "./service.ts";
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  sender: MessageSender;
+  readMessage: (context: Context, id: string) => Promise<Message>;
+};
+
+export type CommandModule = Module & { interactions: Interactions };
+
+export function commandModule(
+  { store, clock, metrics, modules }: Platform,
+  { roomAccess, identity, sender, readMessage }: Deps,
+): CommandModule {
+  const interactions = new Interactions({ store, clock, roomAccess, identity, sender });
+  const catalog = new CommandCatalog(modules);
+  return {
+    name: "command",
+    migrations,
+    ...commandApi(new CommandService({ catalog, interactions, roomAccess, readMessage, metrics }), interactions),
+    purgeRoom: (tenantId, roomId) => interactions.purgeRoom(tenantId, roomId),
+    maintenance: { interactions: () => interactions.purgeExpired() },
+    capability: () => ({ textCharacters: COMMAND_TEXT_MAX, fields: FIELDS_MAX, responseMinutes: RESPONSE_MINUTES }),
+    interactions,
+  };
+}

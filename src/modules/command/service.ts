@@ -1,0 +1,100 @@
+// Runs commands: finds the one that is meant, checks what it is given, and calls its source.
+import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { checkValues } from "@/core/form.ts";
+import type { InteractionResponse } from "@/core/interaction.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { asReadOnly, type Context } from "@/core/operation.ts";
+import type { Message } from "@/modules/message/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import { type CommandCatalog, sourceOf } from "./catalog.ts";
+import type { Interactions } from "./interactions.ts";
+import { type Command, CommandName, type CommandRun, type InteractionResult } from "./schema.ts";
+
+type Deps = {
+  catalog: CommandCatalog;
+  interactions: Interactions;
+  roomAccess: RoomAccess;
+  readMessage: (context: Context, id: string) => Promise<Pick<Message, "roomId" | "threadId">>;
+  metrics: Metrics;
+};
+
+export class CommandService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async list(context: Context, roomId: string): Promise<Command[]> {
+    const { role } = await this.#deps.roomAccess.require(context, roomId);
+    return await this.#deps.catalog.list(context.actor.tenantId, roomId, role);
+  }
+
+  async run(context: Context, input: CommandRun): Promise<InteractionResult> {
+    const { catalog, interactions, roomAccess, metrics } = this.#deps;
+    const { tenantId } = context.actor;
+    const { role } = await roomAccess.require(context, input.roomId);
+    const { name, text } = input.text === undefined ? { name: input.name ?? "", text: "" } : parseText(input.text);
+    const found = await catalog.find(tenantId, input.roomId, role, { name, source: input.source });
+    const { source, command } = found;
+    // Typed commands have one text; their source reads it as it likes.
+    const args = input.name === undefined ? {} : checkValues(command.fields, input.args ?? {}, "/args");
+    if (input.threadRootId !== undefined) await this.#checkThread(context, input.roomId, input.threadRootId);
+    const draft = {
+      roomId: input.roomId,
+      name,
+      responder: command.responder,
+      threadRootId: input.threadRootId,
+      clientMessageId: input.clientMessageId,
+      content: { source: sourceOf(found), name, text, args, threadRootId: input.threadRootId },
+    };
+    const count = (outcome: string): void => metrics.interactions.inc({ source: source.kind, outcome });
+    try {
+      const result = await interactions.run(
+        context,
+        draft,
+        (interaction) => inTime(interaction.signal, source.run({ ...interaction, command, text, args })),
+      );
+      count(result.response.kind);
+      return result;
+    } catch (thrown) {
+      if (!(thrown instanceof RetryTransaction)) count(Fault.from(thrown).code);
+      throw thrown;
+    }
+  }
+
+  /** A response in a thread needs its root message, visible to the caller. */
+  async #checkThread(context: Context, roomId: string, threadRootId: string): Promise<void> {
+    const root = await this.#deps.readMessage(
+      { ...asReadOnly(context), access: { scope: null, room: "observer" } },
+      threadRootId,
+    );
+    if (root.roomId !== roomId || root.threadId !== null) {
+      throw Fault.forField("/threadRootId", "not_root", "expected the root message of a thread in the room");
+    }
+  }
+}
+
+/** What `run` responds; a fault when the caller stops waiting or the time is over. */
+function inTime(
+  signal: AbortSignal | undefined,
+  run: Promise<InteractionResponse>,
+): Promise<InteractionResponse> {
+  if (signal === undefined) return run;
+  const late = Promise.withResolvers<never>();
+  const onAbort = (): void => late.reject(new Fault("command_failed", "The command took too long"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  return Promise.race([run, late.promise]).finally(() => signal.removeEventListener("abort", onAbort));
+}
+
+/** `/name`, then a text. */
+function parseText(typed: string): { name: string; text: string } {
+  const trimmed = typed.trim();
+  const end = trimmed.search(/\s/);
+  const word = end < 0 ? trimmed : trimmed.slice(0, end);
+  const name = word.slice(1).toLowerCase();
+  if (!word.startsWith("/") || !CommandName.safeParse(name).success) {
+    throw Fault.forField("/text", "not_a_command", "expected /name, then a text");
+  }
+  return { name, text: end < 0 ? "" : trimmed.slice(end).trim() };
+}

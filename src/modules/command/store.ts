@@ -1,0 +1,76 @@
+// SQL of interactions.
+import type { Kysely } from "kysely";
+
+export type InteractionRow = {
+  tenant_id: string;
+  id: string;
+  room_id: string;
+  /** The command that was run. */
+  name: string;
+  caller_id: string;
+  /** The principal that may respond. */
+  responder_id: string;
+  client_message_id: string | null;
+  /** Hash of what was sent with the clientMessageId. */
+  fingerprint: string | null;
+  thread_root_id: string | null;
+  state: "pending" | "done";
+  response_json: string | null;
+  created_at: string;
+  expires_at: string;
+};
+export type InteractionTables = { interaction: InteractionRow };
+
+export class InteractionStore {
+  readonly #db: Kysely<InteractionTables>;
+
+  constructor(db: Kysely<InteractionTables>) {
+    this.#db = db;
+  }
+
+  /** Adds an interaction; false if the caller used its clientMessageId in the room before. */
+  async add(row: InteractionRow): Promise<boolean> {
+    const added = await this.#db.insertInto("interaction").values(row).onConflict((conflict) => conflict.doNothing())
+      .returning("id").execute();
+    return added.length > 0;
+  }
+
+  find(tenantId: string, id: string): Promise<InteractionRow | undefined> {
+    return this.#db.selectFrom("interaction").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  findByClientId(
+    { tenant_id, room_id, caller_id, client_message_id }: InteractionRow,
+  ): Promise<InteractionRow | undefined> {
+    return this.#db.selectFrom("interaction").selectAll().where("tenant_id", "=", tenant_id)
+      .where("room_id", "=", room_id).where("caller_id", "=", caller_id)
+      .where("client_message_id", "=", client_message_id).executeTakeFirst();
+  }
+
+  /** Ends a pending interaction; false if it has ended. */
+  async finish(tenantId: string, id: string): Promise<boolean> {
+    const ended = await this.#db.updateTable("interaction").set({ state: "done" })
+      .where("tenant_id", "=", tenantId).where("id", "=", id).where("state", "=", "pending").returning("id").execute();
+    return ended.length > 0;
+  }
+
+  async setResponse(tenantId: string, id: string, json: string): Promise<void> {
+    await this.#db.updateTable("interaction").set({ response_json: json }).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).execute();
+  }
+
+  async remove(tenantId: string, id: string): Promise<void> {
+    await this.#db.deleteFrom("interaction").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  /** Deletes some interactions of a room, or of all tenants that expired before a time; returns how many. */
+  async removeSome(of: { tenantId: string; roomId: string } | { before: string }, limit: number): Promise<number> {
+    let some = this.#db.selectFrom("interaction").select("id").limit(limit);
+    some = "before" in of
+      ? some.where("expires_at", "<", of.before)
+      : some.where("tenant_id", "=", of.tenantId).where("room_id", "=", of.roomId);
+    const removed = await this.#db.deleteFrom("interaction").where("id", "in", some).returning("id").execute();
+    return removed.length;
+  }
+}
