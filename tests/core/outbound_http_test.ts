@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createOutbound, type OutboundDeps } from "@/adapters/outbound_http.ts";
 import { isHost } from "@/adapters/host_list.ts";
 import { type Outbound, OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
-import { pause, until } from "../wait.ts";
+import { until } from "../wait.ts";
 import { CERTIFICATE, PRIVATE_KEY } from "./test_certificate.ts";
 
 const LOOPBACK = { allow: ["127.0.0.1"] };
@@ -26,6 +26,18 @@ async function assertRefused(call: Promise<unknown>, code: OutboundErrorCode, wh
     assert.equal(error.code, code, where);
     return true;
   });
+}
+
+/** Resolves once the caller has left. */
+function aborted({ signal }: Request): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
+}
+
+/** A response that begins and never ends. The caller has left once it is cancelled: also where the request's signal says nothing. */
+function neverEnding(onCancel: () => void): Response {
+  return new Response(
+    new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(10)), cancel: onCancel }),
+  );
 }
 
 /** A resolver that must not be asked. */
@@ -181,15 +193,16 @@ Deno.test("redirects are returned, not followed", async () => {
 
 Deno.test("a response that is too long is refused, with a length and without", async () => {
   let sent = 0;
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>();
   await using server = serve((request) => {
     if (new URL(request.url).pathname === "/known") return new Response("x".repeat(2000));
     return new Response(
       new ReadableStream({
-        async pull(controller) {
+        pull(controller) {
           sent++;
-          await pause(0);
           controller.enqueue(new Uint8Array(100));
         },
+        cancel: leave,
       }),
     );
   });
@@ -199,27 +212,21 @@ Deno.test("a response that is too long is refused, with a length and without", a
   const response = await outbound(`http://127.0.0.1:${server.port}/endless`, {}, options);
   await assertRefused(response.text(), "response_too_large");
   assert.ok(sent >= 10);
+  await left;
 });
 
 Deno.test("a server that says nothing, or not all, is left", async () => {
-  let [begun, aborted] = [0, 0];
+  let [begun, ended] = [0, 0];
   await using server = serve(async (request) => {
     begun++;
-    request.signal.addEventListener("abort", () => aborted++);
-    if (new URL(request.url).pathname === "/silent") await until(() => aborted > 0);
-    return new Response(
-      new ReadableStream({
-        start(controller) {
-          controller.enqueue(new Uint8Array(10));
-        },
-      }),
-    );
+    if (new URL(request.url).pathname === "/silent") await aborted(request);
+    return neverEnding(() => ended++);
   });
   const outbound = createOutbound(LOOPBACK);
   await assertRefused(outbound(`http://127.0.0.1:${server.port}/silent`, {}, { totalMs: 50 }), "timed_out");
   const read = async () => await (await outbound(`http://127.0.0.1:${server.port}/half`, {}, { totalMs: 200 })).text();
   await assertRefused(read(), "timed_out");
-  await until(() => aborted === begun);
+  await until(() => ended === begun);
 });
 
 Deno.test("the parts of a response arrive as they are sent", async () => {
@@ -241,11 +248,8 @@ Deno.test("a call that is aborted or whose body is cancelled ends the connection
   let [begun, ended] = [0, 0];
   await using server = serve(async (request) => {
     begun++;
-    const { promise: aborted, resolve } = Promise.withResolvers<void>();
-    request.signal.addEventListener("abort", () => resolve());
-    void aborted.then(() => ended++);
-    if (new URL(request.url).pathname === "/silent") await aborted;
-    return new Response(new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(10)) }));
+    if (new URL(request.url).pathname === "/silent") await aborted(request);
+    return neverEnding(() => ended++);
   });
   const outbound = createOutbound(LOOPBACK);
   const before = new AbortController();
