@@ -14,6 +14,7 @@ import { type IdentityModule, identityModule, type IdentityService } from "@/mod
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
 import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
+import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
 import { permissionModule } from "@/modules/permission/mod.ts";
 import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
 import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
@@ -25,7 +26,12 @@ import { usageModule } from "@/modules/usage/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 
 /** The modules that transports use by name: they authenticate, greet clients and serve live editors. */
-export type NamedModules = { tenant: TenantModule; identity: IdentityModule; document: DocumentModule };
+export type NamedModules = {
+  tenant: TenantModule;
+  identity: IdentityModule;
+  document: DocumentModule;
+  oauth: OauthModule;
+};
 
 /** What a module may use of the others, besides those that it names. */
 export type SharedServices = {
@@ -84,6 +90,14 @@ export function createModules(
     limits: limits.publicLimits,
   }));
   const { identity, authenticator, visibility, credentials } = identityAdded;
+  const oauth = add(oauthModule(platform, {
+    identity,
+    issuedTokens: identityAdded.issuedTokens,
+    secrets: config.jwtSecrets,
+    publicUrl: settings.SVC_PUBLIC_URL,
+    provider: settings.SVC_JWKS_URL === undefined ? undefined : settings.SVC_JWT_ISSUER,
+    refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
+  }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
       const entry = await roomAccess.find(who, roomId);
@@ -179,5 +193,5 @@ export function createModules(
   const search: SearchModule = add(
     searchModule(platform, { index: searchIndex, people, isEnabled: settings.SVC_SEARCH }),
   );
-  return { tenant, identity: identityAdded, document };
+  return { tenant, identity: identityAdded, document, oauth };
 }

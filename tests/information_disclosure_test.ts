@@ -81,7 +81,10 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   }
   assert.ok(asked > 400, `${asked} questions`);
   // All of it is there, for who may see it.
-  for (const operation of operations.filter(({ http }) => http.method === "GET")) {
+  // A request of an application is sealed within its id, which no example has.
+  for (
+    const operation of operations.filter(({ http, name }) => http.method === "GET" && name !== "oauth_request.read")
+  ) {
     const input = withOwnIds(exampleOf(operation), hiddenFrom(operation)) as Input;
     const answer = await callOperation(operation.access.tenant === "admin" ? boss : alice, operation, input);
     assert.ok(![401, 403, 404].includes(answer.status), `${operation.name}: ${JSON.stringify(answer.body)}`);

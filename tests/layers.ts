@@ -8,6 +8,7 @@ const MODULE_ORDER = [
   "tenant",
   "permission",
   "identity",
+  "oauth",
   "notification",
   "room",
   "file",

@@ -1,6 +1,14 @@
 // Encryption of stored secrets and signatures of tokens, with a key for each purpose, derived from the gateway's secrets.
 import { Buffer } from "node:buffer";
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+} from "node:crypto";
 
 const CIPHER = "aes-256-gcm";
 const NONCE_BYTES = 12;
@@ -73,6 +81,11 @@ export class Signer {
       return given.length === expected.length && timingSafeEqual(given, expected);
     });
   }
+}
+
+/** SHA-256 in hex; for secrets that are too random to be guessed. */
+export function hashText(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 function deriveKeys(secrets: readonly Uint8Array[], label: string): Uint8Array[] {

@@ -97,6 +97,9 @@ export class Metrics {
     "Commands run, by kind of their source and outcome: the kind of response, or the code of the failure",
     ["source", "outcome"],
   );
+  readonly oauthGrants = this.#counter("svc_oauth_grants_total", "Authorizations of applications, by outcome", [
+    "outcome",
+  ]);
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

@@ -71,6 +71,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "budget.put",
   "command.run",
   "interaction.respond",
+  "oauth_request.decide",
+  "oauth_application.revoke",
 ]);
 
 const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);

@@ -33,7 +33,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "meeting.transcribe": "as meeting.record",
 };
 /** Modules that write in no room. */
-const OUTSIDE = /^(tenant|me|principal|token|session|notification|search|transfer_import|provider|completion|budget)\./;
+const OUTSIDE =
+  /^(tenant|me|principal|token|session|notification|search|transfer_import|provider|completion|budget|oauth_request|oauth_application)\./;
 /** At the commit, and undone by the trigger. */
 const COMMITTED = 503;
 const COMMIT_LOCK_KEY = 424_242;

@@ -1,6 +1,7 @@
 // Identity: principals, tokens and authentication.
 export type { PrincipalVisibility } from "./principal_visibility.ts";
 export { type CredentialSnapshot } from "./authenticator.ts";
+export type { IssuedTokens } from "./issued_tokens.ts";
 export { type IdentityModule, identityModule } from "./module.ts";
 export { presentPrincipal, presentStatus } from "./presenter.ts";
 export {
@@ -13,7 +14,7 @@ export {
   Status,
 } from "./schema.ts";
 export type { IdentityService } from "./service.ts";
-export { resolvePrincipalId } from "./principal_rules.ts";
+export { coversScope, resolvePrincipalId } from "./principal_rules.ts";
 export type { CredentialGuard } from "./credential_guard.ts";
 export { type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
 export { prefsOf, sharesReadReceipts } from "./principal_settings.ts";

@@ -10,6 +10,7 @@ import { Authenticator } from "./authenticator.ts";
 import { CredentialGuard } from "./credential_guard.ts";
 import { RefreshTokenService } from "./refresh_tokens/service.ts";
 import { AccessTokenSigner } from "./refresh_tokens/signer.ts";
+import { IssuedTokens } from "./issued_tokens.ts";
 import { migrations } from "./migrations.ts";
 import { IdentityService } from "./service.ts";
 import { TokenVerifier } from "./verifier.ts";
@@ -38,6 +39,7 @@ export type IdentityModule = Module & {
   authenticator: Authenticator;
   visibility: PrincipalVisibility;
   credentials: CredentialGuard;
+  issuedTokens: IssuedTokens;
 };
 
 export function identityModule({ store, clock, cursors, bus, modules }: Platform, deps: Deps): IdentityModule {
@@ -71,5 +73,6 @@ export function identityModule({ store, clock, cursors, bus, modules }: Platform
     authenticator,
     visibility,
     credentials: new CredentialGuard({ store, clock }),
+    issuedTokens: new IssuedTokens({ store, clock, authenticator }),
   };
 }

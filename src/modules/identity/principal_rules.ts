@@ -8,6 +8,9 @@ import { IdentityStore, type IdentityTables, type PrincipalRow } from "./store.t
 
 type Tx = Transaction<IdentityTables>;
 
+/** Tokens of a principal, of every kind. */
+export const TOKENS_MAX = 50;
+
 /** A stream without events: its lock prevents two owners from being removed concurrently. */
 const OWNERS_LOCK = "tenant:owners";
 

@@ -34,6 +34,7 @@ import {
   coversScope,
   principalNotFound,
   resolvePrincipalId,
+  TOKENS_MAX,
 } from "./principal_rules.ts";
 import { lockCredential, principalLock, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
 import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
@@ -51,7 +52,6 @@ type Deps = {
 type Tx = Transaction<IdentityTables>;
 type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
 
-const TOKENS_MAX = 50;
 const YEAR_SECONDS = 31_536_000;
 /** Lifetime of access tokens of a family. */
 const ACCESS_SECONDS = { default: 900, max: DAY_SECONDS };

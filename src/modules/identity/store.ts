@@ -210,6 +210,17 @@ export class IdentityStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
+  /** Those of these tokens that expire after `at`. */
+  tokensByIds(tenantId: string, ids: readonly string[], at: string): Promise<TokenRow[]> {
+    return this.#db.selectFrom("api_token").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .where("expires_at", ">", at).execute();
+  }
+
+  async extendToken(tenantId: string, id: string, expiresAt: string): Promise<void> {
+    await this.#db.updateTable("api_token").set({ expires_at: expiresAt }).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).execute();
+  }
+
   /** The token row of a family and its role; `undefined` for other tokens. */
   family(tenantId: string, id: string): Promise<TokenRow & Pick<TokenFamilyRow, "role"> | undefined> {
     return this.#db.selectFrom("api_token").innerJoin("token_family", "token_id", "id").selectAll("api_token")
