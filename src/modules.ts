@@ -145,7 +145,7 @@ export function createModules(
     roomAccess,
     identity,
     sender,
-    readMessage: (context, id) => messages.read(context, id),
+    messages,
   }));
   add(aiModule(platform, {
     operator: config.ai,

@@ -154,6 +154,7 @@ type JsonSchema = z.core.JSONSchema.BaseSchema;
 /** Bytes of the longest JSON that fits: six for each unit of a text, one where it is of certain characters. */
 function longestOf(schema: JsonSchema | boolean = true): number {
   if (typeof schema === "boolean") return 0;
+  if (typeof schema["x-max-bytes"] === "number") return 6 * schema["x-max-bytes"];
   const { anyOf, oneOf, allOf, type, properties = {}, items, maxItems = Infinity, maxLength = Infinity } = schema;
   const forms = anyOf ?? oneOf;
   if (forms !== undefined) return Math.max(...forms.map(longestOf));

@@ -1,6 +1,7 @@
 // Interactions: a person runs a command or presses a button, and a plugin, a webhook or an agent responds. Modules register what
 // responds; the module `command` finds it, calls it and delivers the response.
 import type { RoomRole } from "./actor.ts";
+import type { Elements } from "./element.ts";
 import type { FormField, FormValues } from "./form.ts";
 
 /** The principal that responds: it sends the messages, and may respond later. `scopes` limit it; absent = all of its role. */
@@ -37,10 +38,25 @@ export type Interaction = {
 
 export type CommandCall = Interaction & { command: OfferedCommand; text: string; args: FormValues };
 
-/** `ephemeral`: only the caller sees it. `message`: the responder sends it to the room. `accepted`: the response follows. */
+export type ActionCall = Interaction & {
+  messageId: string;
+  elementId: string;
+  /** The value of the button, or what was selected. */
+  value: string | undefined;
+  /** The values of the form. */
+  values: FormValues;
+};
+
+type Format = "markdown" | "plain";
+
+/**
+ * `ephemeral`: only the caller sees it. `message`: the responder sends it to the room. `update`: the responder changes its message
+ * that has the pressed button. `accepted`: the response follows.
+ */
 export type InteractionResponse =
-  | { kind: "ephemeral"; text: string; format?: "markdown" | "plain" }
-  | { kind: "message"; text: string; format?: "markdown" | "plain" }
+  | { kind: "ephemeral"; text: string; format?: Format }
+  | { kind: "message"; text: string; format?: Format; elements?: Elements | undefined }
+  | { kind: "update"; text?: string | undefined; format?: Format | undefined; elements?: Elements | undefined }
   | { kind: "accepted" };
 
 /** Something that offers commands in rooms. */
@@ -51,4 +67,14 @@ export type CommandSource = {
   list(tenantId: string, roomId: string): Promise<readonly OfferedCommand[]>;
   /** Throws the Fault that the caller receives. */
   run(call: CommandCall): Promise<InteractionResponse>;
+};
+
+/** Something whose messages have buttons, selects and forms. Other senders receive the event `action.invoked`. */
+export type ActionTarget = {
+  /** For the metric, as the kind of a source. */
+  kind: string;
+  /** What responds for messages of this principal; `undefined` if that is not of this kind. */
+  find(tenantId: string, senderId: string): Promise<Responder | undefined>;
+  /** Throws the Fault that the caller receives. */
+  invoke(call: ActionCall): Promise<InteractionResponse>;
 };

@@ -4,7 +4,7 @@ import type { Actor } from "./actor.ts";
 import type { AnyArchiveSection } from "./archive.ts";
 import type { ChannelKind } from "./channel.ts";
 import type { EventType, StoredEvent } from "./event.ts";
-import type { CommandSource } from "./interaction.ts";
+import type { ActionTarget, CommandSource } from "./interaction.ts";
 import type { JobDraft, JobKind } from "./job.ts";
 import type { AnyDatabase, Migration } from "./migration.ts";
 import type { Operation } from "./operation.ts";
@@ -47,6 +47,8 @@ export type Module = ModuleApi & {
   archive?: AnyArchiveSection;
   /** Offers commands in rooms. */
   commands?: CommandSource;
+  /** Responds to the buttons, selects and forms of its messages. */
+  actions?: ActionTarget;
   /** By type of resource, as in notifications. */
   canRead?: Readonly<Record<string, CanRead>>;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */

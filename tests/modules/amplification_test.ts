@@ -70,6 +70,7 @@ const SMALL: ReadonlySet<string> = new Set([
   "completion.create",
   "budget.put",
   "command.run",
+  "action.invoke",
   "interaction.respond",
   "oauth_request.decide",
   "oauth_application.revoke",

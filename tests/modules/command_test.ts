@@ -159,7 +159,14 @@ testOnEngines(
     assertProblem(await robot.post(path, body), 409, "conflict");
     const [stored] = await gateway.app.store.log.readBackward("default", "principal:alice", 1e9, 1);
     assert.equal(stored?.type, "interaction.responded");
-    assert.deepEqual(JSON.parse(stored?.json ?? "").data, { id, roomId, name: "poll", response: delivered });
+    assert.deepEqual(JSON.parse(stored?.json ?? "").data, {
+      id,
+      kind: "command",
+      roomId,
+      name: "poll",
+      messageId: null,
+      response: delivered,
+    });
     assert.equal(ok(await alice.get(`/v1/messages/${delivered.messageId}`)).text, "Noodles");
     // Too late.
     const { id: other } = (await run({ text: "/poll Dinner?" })).body;

@@ -24,6 +24,11 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     make("calendar/events", { title, start: { date: "2026-04-01" }, attendees: [{ principalId: "bob" }] });
 
   const { id: message } = await sendMessage(bob, roomId, "Hello");
+  const elements = [{ kind: "button", id: "go", label: "Go" }];
+  const robot = await gateway.as("robot", { kind: "service" });
+  ok(await robot.get(`${API}/me`));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/robot`, { role: "member" }));
+  const { id: pressable } = await sendMessage(robot, roomId, "Go?", { elements });
   const { id: reacted } = await sendMessage(bob, roomId, "With a thumb");
   ok(await bob.put(`/v1/messages/${reacted}/reactions/👍`));
   ok(await bob.put(`/v1/messages/${reacted}/pin`));
@@ -64,6 +69,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "message.send": { roomId, text: "Late" },
     "message.update": { id: message, text: "Late" },
     "message.delete": { id: message },
+    "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
     "task.create": { roomId, title: "Late" },
     "task.bulk": { ids: [one], patch: { status: "done" } },

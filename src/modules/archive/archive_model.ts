@@ -60,6 +60,7 @@ export type SourceMessage = {
   reactions: { key: string; principalId: string; at: string }[];
   edits: { version: number; text: string | null; editorId: string; at: string }[];
   metadata: Record<string, unknown>;
+  elements?: unknown;
   clientMessageId: string | null;
   pinnedAt: string | null;
   editedAt: string | null;

@@ -316,6 +316,7 @@ function messageRecord(row: MessageRow, reactions: unknown[], edits: unknown[]):
     reactions,
     edits,
     metadata: JSON.parse(row.metadata_json),
+    ...row.elements_json === null ? {} : { elements: JSON.parse(row.elements_json) },
     clientMessageId: row.client_message_id,
     pinnedAt: row.pinned_at,
     editedAt: row.edited_at,

@@ -113,6 +113,7 @@ export class MessageBatch {
         client_message_id: this.#clientId(draft, taken),
         fingerprint: null,
         metadata_json: JSON.stringify(this.#report.limitMetadata(draft.metadata, draft.where)),
+        elements_json: this.#report.elementsJson(draft.elements, draft.where),
         files_json: JSON.stringify(this.#files.mapFileIds(draft.files)),
         pinned_at: draft.pinnedAt,
         edited_at: draft.editedAt,
@@ -267,7 +268,17 @@ export class MessageBatch {
 /** What is left of a message that was deleted. */
 function tombstone(draft: SourceMessage): SourceMessage {
   const mentions = { principalIds: [], room: false };
-  return { ...draft, text: null, mentions, files: [], reactions: [], edits: [], metadata: {}, pinnedAt: null };
+  return {
+    ...draft,
+    text: null,
+    mentions,
+    files: [],
+    reactions: [],
+    edits: [],
+    metadata: {},
+    elements: undefined,
+    pinnedAt: null,
+  };
 }
 
 function editRows({ draft, row }: NumberedMessage): TransferTables["message_edit"][] {

@@ -1,7 +1,7 @@
 // The lines of our own NDJSON export. What is not among their fields is of a later version, and left alone.
 import { z } from "@zod/zod";
 import { PRINCIPAL_KINDS, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
-import { JsonObject } from "@/core/json.ts";
+import { Json, JsonObject } from "@/core/json.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { Mentions, MESSAGE_TYPES, MessageFile, MessageId } from "@/modules/message/mod.ts";
 import {
@@ -76,6 +76,7 @@ export const MessageRecord = z.object({
   reactions: listOf(Reacted),
   edits: listOf(Edited),
   metadata: JsonObject,
+  elements: Json.optional(),
   clientMessageId: z.string().max(128).nullable(),
   pinnedAt: Time.nullable(),
   editedAt: Time.nullable(),

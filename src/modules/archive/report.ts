@@ -1,6 +1,7 @@
 // What an import says about itself: how far it is, what it added, what it left out and why.
 import type { z } from "@zod/zod";
 import type { AnyArchiveSection, ImportReport } from "@/core/archive.ts";
+import { Elements } from "@/core/element.ts";
 import { sanitizeName } from "@/core/name.ts";
 import { truncateCodePoints, truncateText } from "@/core/text.ts";
 import { Metadata } from "@/modules/room/mod.ts";
@@ -92,6 +93,14 @@ export class Report implements ImportReport {
     if (Metadata.safeParse(metadata).success) return metadata;
     this.skip("metadata_too_large", where);
     return {};
+  }
+
+  /** The elements of a message as stored; null where it has none, or none that can be. */
+  elementsJson(elements: unknown, where: string): string | null {
+    if (elements === undefined) return null;
+    const parsed = Elements.safeParse(elements);
+    if (!parsed.success) this.skip("elements_invalid", where);
+    return parsed.success ? JSON.stringify(parsed.data) : null;
   }
 
   progress(): Progress {

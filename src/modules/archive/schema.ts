@@ -77,6 +77,7 @@ export const CORE_SKIP_CODES: Readonly<Record<string, SkipReporting>> = {
   empty: "each_run",
   file_not_copied: "each_run",
   metadata_too_large: "once",
+  elements_invalid: "once",
   slug_taken: "once",
   handle_taken: "once",
   handle_invalid: "once",

@@ -1,8 +1,10 @@
 // Operations on commands and their responses.
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome, type Rates } from "@/core/operation.ts";
+import type { ActionService } from "./actions.ts";
 import type { Interactions } from "./interactions.ts";
 import {
+  ActionInvoke,
   CommandList,
   CommandRun,
   Commands,
@@ -17,12 +19,14 @@ const PATH = "/v1/collaboration/commands";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const RUN_RATE: Rates = { human: { perSecond: 1, burst: 20 } };
 
-/** The API of commands. */
-export function commandApi(commands: CommandService, interactions: Interactions): ModuleApi {
+type Deps = { commands: CommandService; actions: ActionService; interactions: Interactions };
+
+/** The API of commands and actions. */
+export function commandApi({ commands, actions, interactions }: Deps): ModuleApi {
   return {
     tags: {
       commands: "Commands that plugins, webhooks and agents offer in rooms.",
-      interactions: "Responses to commands.",
+      interactions: "Responses to commands and to elements of messages.",
     },
     events: INTERACTION_EVENTS,
     operations: [
@@ -66,9 +70,34 @@ export function commandApi(commands: CommandService, interactions: Interactions)
         },
       }),
       defineOperation({
+        name: "action.invoke",
+        summary: "Use a button, a select or a form of a message",
+        description:
+          "The sender of the message receives it, and responds as to a command. Other senders than plugins receive the " +
+          "event `action.invoked`.",
+        access: { scope: "command.write", room: "observer" },
+        http: {
+          method: "POST",
+          path: "/v1/messages/:id/elements/:elementId/action",
+          status: 200,
+          otherStatuses: [202],
+        },
+        callsOut: true,
+        rate: RUN_RATE,
+        input: ActionInvoke,
+        output: InteractionResult,
+        faults: ["not_found", "room_archived", "gone", "client_message_id_conflict", "command_failed", "unavailable"],
+        example: { id: "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", elementId: "vote-pizza" },
+        async run(context, input) {
+          const result = await actions.invoke(context, input);
+          return new Outcome(result, { status: result.response.kind === "accepted" ? 202 : 200 });
+        },
+      }),
+      defineOperation({
         name: "interaction.respond",
-        summary: "Respond to a command that was accepted before",
-        description: "Only what the command belongs to may respond: once, within 15 minutes.",
+        summary: "Respond to a command or an action that was accepted before",
+        description:
+          "Only what the command belongs to, or the sender of the message, may respond: once, within 15 minutes.",
         access: { scope: "command.write" },
         http: { method: "POST", path: "/v1/collaboration/interactions/:id/response", status: 200 },
         input: InteractionRespond,

@@ -6,26 +6,23 @@ import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
+import type { EventDraft } from "@/core/event.ts";
 import type { Interaction, InteractionResponse, Responder } from "@/core/interaction.ts";
 import { canonicalJson } from "@/core/json.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { MessageSender } from "@/modules/message/mod.ts";
+import type { MessageSender, MessageUpdate } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import {
-  type InteractionRespond,
-  type InteractionResult,
-  type Response,
-  RESPONSE_MINUTES,
-  type ResponseInput,
-} from "./schema.ts";
+import { type InteractionRespond, type InteractionResult, type Response, RESPONSE_MINUTES } from "./schema.ts";
 import { type InteractionRow, InteractionStore, type InteractionTables } from "./store.ts";
 
 const REMOVE_BATCH = 500;
 /** Longest wait for what responds. What takes longer accepts first, and responds later. */
 export const CALL_MS = 10_000;
 
+/** A response that can be delivered. */
+type Given = Exclude<InteractionResponse, { kind: "accepted" }>;
 type Tx = Transaction<InteractionTables>;
 type Deps = {
   store: Store<InteractionTables>;
@@ -33,16 +30,23 @@ type Deps = {
   roomAccess: RoomAccess;
   identity: IdentityService;
   sender: MessageSender;
+  updateMessage: (context: Context, input: MessageUpdate) => Promise<unknown>;
 };
 /** What begins: who is asked to respond, and what would be repeated. */
 export type Draft = {
   roomId: string;
+  kind: "command" | "action";
+  /** The command, or the element. */
   name: string;
+  /** The message of the element. */
+  messageId?: string;
   responder: Responder;
   threadRootId: string | undefined;
   clientMessageId: string | undefined;
   /** Equal for equal calls with one clientMessageId. */
   content: unknown;
+  /** An event of the same transaction, for a responder that is not called. */
+  event?: (interaction: Pick<Interaction, "id" | "expiresAt">) => EventDraft;
 };
 
 export class Interactions {
@@ -72,7 +76,7 @@ export class Interactions {
       signal: AbortSignal.any([AbortSignal.timeout(CALL_MS), ...context.signal === undefined ? [] : [context.signal]]),
     };
     try {
-      const given = await call(interaction);
+      const given = await inTime(interaction.signal, call(interaction));
       return given.kind === "accepted" ? resultOf(row) : await this.#finish(row, draft.responder, given);
     } catch (thrown) {
       // Nothing was delivered, so it may be repeated with the same clientMessageId.
@@ -85,7 +89,7 @@ export class Interactions {
   async #finish(
     row: InteractionRow,
     responder: Responder,
-    given: Exclude<InteractionResponse, { kind: "accepted" }>,
+    given: Given,
   ): Promise<InteractionResult> {
     try {
       return await this.#deps.store.write(async (tx) => {
@@ -94,7 +98,7 @@ export class Interactions {
           // It responded by `interaction.respond` before it returned from its call.
           return resultOf(await interactions.find(row.tenant_id, row.id) ?? row);
         }
-        const response = await this.#deliver(tx, row, responder, { format: "markdown", ...given });
+        const response = await this.#deliver(tx, row, responder, given);
         await interactions.setResponse(row.tenant_id, row.id, JSON.stringify(response));
         return { id: row.id, response };
       });
@@ -128,7 +132,14 @@ export class Interactions {
         stream: principalStream(row.caller_id),
         type: "interaction.responded",
         actor,
-        data: { id, roomId: row.room_id, name: row.name, response: delivered },
+        data: {
+          id,
+          kind: row.kind,
+          roomId: row.room_id,
+          name: row.name,
+          messageId: row.message_id,
+          response: delivered,
+        },
       });
       return delivered;
     });
@@ -158,7 +169,9 @@ export class Interactions {
       tenant_id: actor.tenantId,
       id: newId("itx"),
       room_id: draft.roomId,
+      kind: draft.kind,
       name: draft.name,
+      message_id: draft.messageId ?? null,
       caller_id: actor.principalId,
       responder_id: draft.responder.principalId,
       client_message_id: draft.clientMessageId ?? null,
@@ -172,7 +185,10 @@ export class Interactions {
     return store.write(async (tx) => {
       await roomAccess.require(context, draft.roomId, { tx });
       const interactions = new InteractionStore(tx.db);
-      if (await interactions.add(row)) return { row, isNew: true };
+      if (await interactions.add(row)) {
+        if (draft.event !== undefined) await tx.emit(draft.event({ id: row.id, expiresAt: row.expires_at }));
+        return { row, isNew: true };
+      }
       const first = await interactions.findByClientId(row);
       if (first === undefined) throw new Error("Expected the interaction with this clientMessageId, received none");
       if (first.fingerprint !== row.fingerprint) {
@@ -185,8 +201,8 @@ export class Interactions {
     });
   }
 
-  async #deliver(tx: Tx, row: InteractionRow, responder: Responder, response: ResponseInput): Promise<Response> {
-    if (response.kind === "ephemeral") return response;
+  async #deliver(tx: Tx, row: InteractionRow, responder: Responder, response: Given): Promise<Response> {
+    if (response.kind === "ephemeral") return { format: "markdown", ...response };
     const subject = await this.#deps.identity.subject(row.tenant_id, responder.principalId, tx.db);
     const actor: Actor = {
       ...subject,
@@ -200,15 +216,29 @@ export class Interactions {
       throw new Fault("scope_missing", `What responds lacks the scope ${access.scope}`);
     }
     const context = { actor, requestId: row.id, access, operation: "message.send", isReadOnly: false };
+    const { text, format, elements } = response;
+    if (response.kind === "update") {
+      if (row.message_id === null) {
+        throw new Fault("validation_failed", "/response: only an action can update a message");
+      }
+      await this.#deps.updateMessage({ ...context, operation: "message.update" }, {
+        id: row.message_id,
+        text,
+        format,
+        elements,
+      });
+      return { kind: "message", messageId: row.message_id };
+    }
     const { message } = await this.#deps.sender.send(context, {
       roomId: row.room_id,
       text: response.text,
-      format: response.format,
+      format: format ?? "markdown",
       type: "text",
       ...row.thread_root_id === null ? {} : { threadId: row.thread_root_id },
       mentions: { principalIds: [], room: false },
       clientMessageId: row.id,
       metadata: {},
+      ...elements === undefined ? {} : { elements },
     });
     return { kind: "message", messageId: message.id };
   }
@@ -224,4 +254,16 @@ function resultOf({ id, response_json, expires_at }: InteractionRow): Interactio
 
 function fingerprintOf(content: unknown): string {
   return createHash("sha256").update(canonicalJson(content)).digest("base64url");
+}
+
+/** What `run` responds; a fault when the caller stops waiting or the time is over. */
+function inTime(
+  signal: AbortSignal | undefined,
+  run: Promise<InteractionResponse>,
+): Promise<InteractionResponse> {
+  if (signal === undefined) return run;
+  const late = Promise.withResolvers<never>();
+  const onAbort = (): void => late.reject(new Fault("command_failed", "No response in time"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  return Promise.race([run, late.promise]).finally(() => signal.removeEventListener("abort", onAbort));
 }

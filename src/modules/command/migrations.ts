@@ -1,4 +1,4 @@
-// The table of interactions: commands that were run, and who may respond.
+// The table of interactions: commands and actions, and who may respond.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
 
@@ -9,7 +9,9 @@ const baseline: Migration = {
       tenant_id text not null,
       id text primary key,
       room_id text not null,
+      kind text not null,
       name text not null,
+      message_id text,
       caller_id text not null,
       responder_id text not null,
       client_message_id text,

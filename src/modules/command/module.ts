@@ -3,9 +3,10 @@ import { FIELDS_MAX } from "@/core/form.ts";
 import type { Module } from "@/core/module.ts";
 import type { Context } from "@/core/operation.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import type { Message, MessageSender } from "@/modules/message/mod.ts";
+import type { MessageSender, MessageService } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
+import { ActionService } from "./actions.ts";
 import { commandApi } from "./api.ts";
 import { CommandCatalog } from "./catalog.ts";
 import { Interactions } from "./interactions.ts";
@@ -17,21 +18,36 @@ type Deps = {
   roomAccess: RoomAccess;
   identity: IdentityService;
   sender: MessageSender;
-  readMessage: (context: Context, id: string) => Promise<Message>;
+  messages: Pick<MessageService, "read" | "update">;
 };
 
 export type CommandModule = Module & { interactions: Interactions };
 
 export function commandModule(
   { store, clock, metrics, modules }: Platform,
-  { roomAccess, identity, sender, readMessage }: Deps,
+  { roomAccess, identity, sender, messages }: Deps,
 ): CommandModule {
-  const interactions = new Interactions({ store, clock, roomAccess, identity, sender });
-  const catalog = new CommandCatalog(modules);
+  const interactions = new Interactions({
+    store,
+    clock,
+    roomAccess,
+    identity,
+    sender,
+    updateMessage: (context, input) => messages.update(context, input),
+  });
+  const readMessage = (context: Context, id: string) => messages.read(context, id);
+  const commands = new CommandService({
+    catalog: new CommandCatalog(modules),
+    interactions,
+    roomAccess,
+    readMessage,
+    metrics,
+  });
+  const actions = new ActionService({ modules, interactions, identity, readMessage, metrics });
   return {
     name: "command",
     migrations,
-    ...commandApi(new CommandService({ catalog, interactions, roomAccess, readMessage, metrics }), interactions),
+    ...commandApi({ commands, actions, interactions }),
     purgeRoom: (tenantId, roomId) => interactions.purgeRoom(tenantId, roomId),
     maintenance: { interactions: () => interactions.purgeExpired() },
     capability: () => ({ textCharacters: COMMAND_TEXT_MAX, fields: FIELDS_MAX, responseMinutes: RESPONSE_MINUTES }),

@@ -1,8 +1,10 @@
 // Commands and responses as clients see them.
 import { z } from "@zod/zod";
 import { RoomRole } from "@/core/actor.ts";
+import { ElementId, Elements } from "@/core/element.ts";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { FormField, FormValues } from "@/core/form.ts";
+import { PrincipalId } from "@/modules/identity/mod.ts";
 import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -21,6 +23,8 @@ export const InteractionId = z.string().regex(
   /^[A-Za-z0-9_-]{1,64}$/,
   "expected 1 to 64 characters of A-Z a-z 0-9 _ -",
 );
+
+const ClientId = z.string().min(1).max(128).optional();
 
 export const Command = z.object({
   name: CommandName.describe("Name of the command, without the slash"),
@@ -46,8 +50,8 @@ export const CommandRun = z.strictObject({
   args: FormValues.optional().describe("Values of the command's fields; with `name` only"),
   source: SourceId.optional().describe("Runs the command of this source; needed where two offer one name"),
   threadRootId: MessageId.optional().describe("Root message of the thread in which the command is run"),
-  clientMessageId: z.string().min(1).max(128).optional().describe(
-    "Client-generated id, unique per room and caller: a repeated run returns the first result",
+  clientMessageId: ClientId.describe(
+    "Client-generated id, unique per room and caller: a repeat returns the first result",
   ),
 }).superRefine(({ text, name, args }, context) => {
   if ((text === undefined) === (name === undefined)) {
@@ -70,10 +74,17 @@ export const ResponseInput = z.discriminatedUnion("kind", [
     format,
   }).meta({ id: "EphemeralResponseDraft" }),
   z.strictObject({
-    kind: z.literal("message").describe("The responder sends it to the room, in the thread of the command"),
+    kind: z.literal("message").describe("The responder sends it to the room, in the thread of the command or message"),
     text: responseText,
     format,
+    elements: Elements.optional().describe("Buttons, selects, links and forms below the text"),
   }).meta({ id: "MessageResponseDraft" }),
+  z.strictObject({
+    kind: z.literal("update").describe("Changes the message whose element was used; for actions only"),
+    text: responseText.optional(),
+    format: z.enum(["markdown", "plain"]).optional().describe("Format of the text"),
+    elements: Elements.optional().describe("Buttons, selects, links and forms below the text"),
+  }).meta({ id: "UpdateResponseDraft" }),
 ]).meta({ id: "InteractionResponseDraft" });
 export type ResponseInput = z.output<typeof ResponseInput>;
 
@@ -85,7 +96,7 @@ export const Response = z.discriminatedUnion("kind", [
     format: z.enum(["markdown", "plain"]).describe("Format of the text"),
   }).meta({ id: "EphemeralResponse" }),
   z.object({
-    kind: z.literal("message").describe("A message was sent to the room"),
+    kind: z.literal("message").describe("A message was sent to the room, or changed"),
     messageId: MessageId.describe("The message"),
   }).meta({ id: "MessageResponse" }),
   z.object({
@@ -107,14 +118,44 @@ export const InteractionRespond = z.strictObject({
 });
 export type InteractionRespond = z.output<typeof InteractionRespond>;
 
+export const ActionInvoke = z.strictObject({
+  id: MessageId,
+  elementId: ElementId.describe("Id of the button, select or form"),
+  value: z.string().max(80).optional().describe("The selected option; for a select only"),
+  values: FormValues.optional().describe("Values of the fields; for a form only"),
+  clientMessageId: ClientId.describe(
+    "Client-generated id, unique per room and caller: a repeat returns the first result",
+  ),
+});
+export type ActionInvoke = z.output<typeof ActionInvoke>;
+
+const Kind = z.enum(["command", "action"]).meta({ id: "InteractionKind" }).describe("What the caller did");
+
 export const INTERACTION_EVENTS: readonly EventType[] = eventTypes("command.read", [{
   type: "interaction.responded",
-  summary: "The response to a command that was accepted before; only the caller receives it",
+  summary: "The response to a command or an action that was accepted before; only the caller receives it",
+  streams: ["principal"],
+  data: z.object({
+    id: InteractionId,
+    kind: Kind,
+    roomId: RoomId,
+    name: z.string().describe("Name of the command, or id of the element"),
+    messageId: MessageId.nullable().describe("Message whose element was used; null for a command"),
+    response: Response,
+  }),
+}, {
+  type: "action.invoked",
+  summary:
+    "A button, select or form of a message was used; its sender receives it, and responds with `interaction.respond`",
   streams: ["principal"],
   data: z.object({
     id: InteractionId,
     roomId: RoomId,
-    name: z.string().describe("Name of the command"),
-    response: Response,
+    messageId: MessageId,
+    elementId: ElementId,
+    value: z.string().nullable().describe("Value of the button, or the selected option"),
+    values: FormValues,
+    callerId: PrincipalId.describe("Principal that used it"),
+    expiresAt: z.iso.datetime(),
   }),
 }]);

@@ -1,7 +1,6 @@
 // Runs commands: finds the one that is meant, checks what it is given, and calls its source.
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { checkValues } from "@/core/form.ts";
-import type { InteractionResponse } from "@/core/interaction.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Message } from "@/modules/message/mod.ts";
@@ -42,6 +41,7 @@ export class CommandService {
     if (input.threadRootId !== undefined) await this.#checkThread(context, input.roomId, input.threadRootId);
     const draft = {
       roomId: input.roomId,
+      kind: "command" as const,
       name,
       responder: command.responder,
       threadRootId: input.threadRootId,
@@ -53,7 +53,7 @@ export class CommandService {
       const result = await interactions.run(
         context,
         draft,
-        (interaction) => inTime(interaction.signal, source.run({ ...interaction, command, text, args })),
+        (interaction) => source.run({ ...interaction, command, text, args }),
       );
       count(result.response.kind);
       return result;
@@ -73,18 +73,6 @@ export class CommandService {
       throw Fault.forField("/threadRootId", "not_root", "expected the root message of a thread in the room");
     }
   }
-}
-
-/** What `run` responds; a fault when the caller stops waiting or the time is over. */
-function inTime(
-  signal: AbortSignal | undefined,
-  run: Promise<InteractionResponse>,
-): Promise<InteractionResponse> {
-  if (signal === undefined) return run;
-  const late = Promise.withResolvers<never>();
-  const onAbort = (): void => late.reject(new Fault("command_failed", "The command took too long"));
-  signal.addEventListener("abort", onAbort, { once: true });
-  return Promise.race([run, late.promise]).finally(() => signal.removeEventListener("abort", onAbort));
 }
 
 /** `/name`, then a text. */

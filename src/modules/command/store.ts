@@ -5,8 +5,11 @@ export type InteractionRow = {
   tenant_id: string;
   id: string;
   room_id: string;
-  /** The command that was run. */
+  kind: "command" | "action";
+  /** The command that was run, or the element that was used. */
   name: string;
+  /** The message of the element. */
+  message_id: string | null;
   caller_id: string;
   /** The principal that may respond. */
   responder_id: string;

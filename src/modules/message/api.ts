@@ -1,7 +1,9 @@
 // Operations on messages, their reactions and pins.
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
-import { RetryTransaction } from "@/core/fault.ts";
+import type { Actor } from "@/core/actor.ts";
+import { type Elements, isInteractive } from "@/core/element.ts";
+import { Fault, RetryTransaction } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
@@ -89,6 +91,7 @@ function messageOperations({ sender, messages, scheduled, metrics, rate }: Deps)
       rate,
       concurrent: true,
       async run(context, input) {
+        assertMaySend(context.actor, input.elements);
         if (input.sendAt !== undefined) return await schedule(scheduled, context, input);
         const startedAt = performance.now();
         const { message, isNew, json } = await sender.send(context, input).catch((thrown) => {
@@ -136,7 +139,10 @@ function messageOperations({ sender, messages, scheduled, metrics, rate }: Deps)
       example: { id: MESSAGE, text: "Hello, world!" },
       // Agents stream their responses as edits, so updates have the rate of sends.
       rate,
-      run: (context, input) => messages.update(context, input),
+      run(context, input) {
+        assertMaySend(context.actor, input.elements);
+        return messages.update(context, input);
+      },
     }),
     defineOperation({
       name: "message.delete",
@@ -231,6 +237,13 @@ function pinOperations(pins: PinService): Operation[] {
       run: (context, { id, include }) => pins.list(context, id, include),
     }),
   ];
+}
+
+/** People do not ask others for input in the name of a program: a form from a person would be a place to phish. */
+function assertMaySend({ kind }: Actor, elements: Elements | undefined): void {
+  if (kind === "human" && elements?.some(isInteractive) === true) {
+    throw new Fault("forbidden", "/elements: only agents and services send buttons, selects and forms");
+  }
 }
 
 async function schedule(

@@ -19,6 +19,7 @@ const baseline: Migration = {
       reply_to_id text,
       mentions_json text not null,
       files_json text not null,
+      elements_json text,
       reply_count integer not null,
       last_reply_at text,
       client_message_id text,

@@ -16,10 +16,12 @@ export {
   MessageFile,
   MessageId,
   MessageType,
+  type MessageUpdate,
   REACTION_KINDS_MAX,
   ReactionKey,
   TEXT_MAX_BYTES,
   TEXT_MAX_CODE_POINTS,
 } from "./schema.ts";
+export type { MessageService } from "./service.ts";
 export { fileOwner, type MessageSender } from "./sender.ts";
 export { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";

@@ -9,7 +9,7 @@ type Parts = Pick<Message, "mentions" | "files" | "metadata">;
 
 /** A message in a form that is the same for all readers. Callers that have the parsed `parts` pass them. */
 export function presentMessage(row: MessageRow, reactions: Reaction[] = [], parts = partsOf(row)): Message {
-  return {
+  const message: Message = {
     id: row.id,
     roomId: row.room_id,
     seq: row.seq,
@@ -34,6 +34,8 @@ export function presentMessage(row: MessageRow, reactions: Reaction[] = [], part
     version: row.version,
     createdAt: row.created_at,
   };
+  if (row.elements_json !== null) message.elements = JSON.parse(row.elements_json);
+  return message;
 }
 
 function partsOf(row: MessageRow): Parts {

@@ -5,6 +5,7 @@ import { Emoji } from "@/core/name.ts";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { REDACTED_TYPE } from "@/core/event_view.ts";
 import { changesSchema } from "@/core/event_data.ts";
+import { Element, Elements } from "@/core/element.ts";
 import { Json } from "@/core/json.ts";
 import { pageInput } from "@/core/page.ts";
 import { FileIds } from "@/modules/file/mod.ts";
@@ -91,6 +92,9 @@ export const Message = z.object({
   ),
   clientMessageId: z.string().nullable(),
   metadata: z.record(z.string(), Json),
+  elements: z.array(Element).optional().describe(
+    "Buttons, selects, links and forms below the text; absent if it has none",
+  ),
   editedAt: z.iso.datetime().nullable(),
   editCount: z.int().describe("Number of edits"),
   deletedAt: z.iso.datetime().nullable(),
@@ -103,6 +107,9 @@ const ParseMentions = z.boolean().optional().describe(
   `Also mention the members that the text names as \`@handle\`, at most ${MENTIONS_MAX}, and everybody for ` +
     "`@all` or `@here` if the caller may. Code and escaped @ are ignored; unknown names remain text",
 );
+
+const ELEMENTS = "Buttons, selects, links and forms below the text; only agents and services send others than links. " +
+  "At most 16 KiB of JSON. Clients without them show the text";
 
 export const MessageSend = z.strictObject({
   roomId: RoomId,
@@ -117,6 +124,7 @@ export const MessageSend = z.strictObject({
   clientMessageId: z.string().min(1).max(128).optional()
     .describe("Client-generated id, permanently unique per room and sender; a repeated send returns the first message"),
   metadata: Metadata.default({}),
+  elements: Elements.optional().describe(ELEMENTS),
   sendAt: z.iso.datetime().optional().describe("Time to send the message, at most one year ahead; returns 202"),
 }).superRefine(({ text, fileIds, type }, context) => {
   if (text === "" && fileIds === undefined) {
@@ -175,6 +183,7 @@ export const MessageUpdate = z.strictObject({
   mentions: Mentions.optional(),
   parseMentions: ParseMentions,
   metadata: Metadata.optional(),
+  elements: Elements.optional().describe(ELEMENTS),
   version: z.int().min(1).optional().describe(
     "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
       "If-Match)",

@@ -351,6 +351,7 @@ function rowOf({ item: { context, input }, fingerprint, files, mentions }: Draft
     fingerprint,
     metadata_json: JSON.stringify(input.metadata),
     files_json: files.length === 0 ? "[]" : JSON.stringify(files),
+    elements_json: input.elements === undefined ? null : JSON.stringify(input.elements),
     pinned_at: null,
     edited_at: null,
     edit_count: 0,

@@ -145,7 +145,7 @@ export class MessageService {
 
   update(
     context: Context,
-    { id, version, mentions: given, parseMentions, metadata, ...input }: MessageUpdate,
+    { id, version, mentions: given, parseMentions, metadata, elements, ...input }: MessageUpdate,
   ): Promise<Message> {
     const { actor } = context;
     return this.#deps.store.write(async (tx) => {
@@ -158,7 +158,7 @@ export class MessageService {
       const mentions = parseMentions === true
         ? await addHandleMentions(tx.db, roomAccess, actor, grant, content, given ?? { principalIds: [], room: false })
         : given;
-      const values = [input.text, input.format, mentions, metadata];
+      const values = [input.text, input.format, mentions, metadata, elements];
       if (values.every((value) => value === undefined)) {
         return (await this.present(actor, [row], tx.db))[0] ?? presentMessage(row);
       }
@@ -170,6 +170,7 @@ export class MessageService {
         format: input.format ?? row.format,
         mentions_json: mentions === undefined ? row.mentions_json : JSON.stringify(mentions),
         metadata_json: metadata === undefined ? row.metadata_json : JSON.stringify(metadata),
+        elements_json: elements === undefined ? row.elements_json : JSON.stringify(elements),
         edited_at: now,
         edit_count: row.edit_count + 1,
         version: row.version + 1,
@@ -190,7 +191,7 @@ export class MessageService {
         roomId: row.room_id,
         seq: row.seq,
         senderId: row.sender_id,
-        ...changesBetween(presentMessage(row), current, { alwaysIncluded: ["text"] }),
+        ...changesBetween(presentMessage(row), current, { alwaysIncluded: ["text", "elements"] }),
         mentions: current.mentions,
         previousMentions,
       }));
@@ -219,6 +220,7 @@ export class MessageService {
         mentions_json: JSON.stringify({ principalIds: [], room: false }),
         metadata_json: "{}",
         files_json: "[]",
+        elements_json: null,
         pinned_at: null,
         deleted_at: iso(this.#deps.clock.now()),
         version: row.version + 1,
@@ -294,10 +296,10 @@ export class MessageService {
     // deno-lint-ignore no-explicit-any -- data of a stored event
     const created = ({ message, ...data }: any): unknown =>
       // Events of other messages may have its id, as replies or in their metadata.
-      message?.id === id ? { ...data, message: { ...message, text: null, files: [], metadata: {} } } : undefined;
+      message?.id === id ? { ...data, message: redactContent(message) } : undefined;
     // deno-lint-ignore no-explicit-any -- as above
     const edited = ({ messageId, changes, ...data }: any): unknown =>
-      messageId === id ? { messageId, changes: redactChanges(changes), ...data } : created(data);
+      messageId === id ? { messageId, changes: redactContent(changes), ...data } : created(data);
     await redactEvents(tx.db, { ...range, type: "message.created", to: seq }, id, created);
     if (edited_at !== null) await redactEvents(tx.db, { ...range, type: "message.updated", to: edited_at }, id, edited);
   }
@@ -329,10 +331,10 @@ export class MessageService {
   }
 }
 
-/** Changes of a message without its content. */
-function redactChanges(changes: Record<string, unknown>): Record<string, unknown> {
-  const empty = { text: null, files: [], metadata: {} };
-  return { ...changes, ...Object.fromEntries(Object.entries(empty).filter(([field]) => field in changes)) };
+/** A message, or changes of one, without its content. */
+function redactContent(fields: Record<string, unknown>): Record<string, unknown> {
+  const empty = { text: null, files: [], metadata: {}, elements: [] };
+  return { ...fields, ...Object.fromEntries(Object.entries(empty).filter(([field]) => field in fields)) };
 }
 
 /** The current version as an entry of the history. */

@@ -29,6 +29,8 @@ export type MessageRow = {
   metadata_json: string;
   /** Attached files, as `MessageFile`s. */
   files_json: string;
+  /** Null for a message that never had any. */
+  elements_json: string | null;
   pinned_at: string | null;
   edited_at: string | null;
   edit_count: number;

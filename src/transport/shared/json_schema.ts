@@ -129,6 +129,8 @@ export class Schemas {
 
 /** Removes keywords without meaning for readers, and allows further fields in responses. */
 function normalize(json: JsonSchema, side: Side): void {
+  // Of elements, as their description says; strict validators know no such keyword.
+  delete json["x-max-bytes"];
   if (json["maximum"] === Number.MAX_SAFE_INTEGER) {
     delete json["maximum"];
     // Without it, client generators use 32 bits, too few for sizes and times.
