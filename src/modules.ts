@@ -12,6 +12,7 @@ import { fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
+import { memoryModule } from "@/modules/memory/mod.ts";
 import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
 import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
 import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
@@ -180,6 +181,7 @@ export function createModules(
     liveKit: config.liveKit,
   }));
   add(calendarModule(platform, { ...shared, revalidate, meetings: meeting.linked }));
+  add(memoryModule(platform, { roomAccess, identity, index, recall: () => search.recall }));
   for (const create of more) add(create(platform, shared));
   add(archiveModule(platform, {
     roomAccess,

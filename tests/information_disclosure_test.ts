@@ -120,6 +120,7 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
     imp: (await post(`${BASE}/calendar/import`, { ...here, text: calendar })).id,
     tok: (await post(`${BASE}/tokens`, { name: word, scopes: ["room.read"] })).id,
     itx: (await post(`${BASE}/commands/run`, { ...here, text: `/toy ${word}` })).id,
+    mem: (await post(`${BASE}/memory/items`, { scope: { type: "room", id: room }, text: word })).id,
     exp: (await post(`${BASE}/exports`, { kind: "room", ...here })).id,
   };
 }

@@ -21,6 +21,7 @@ const MODULE_ORDER = [
   "task",
   "calendar",
   "meeting",
+  "memory",
   "archive",
 ];
 const FILE_MAX_LINES = 400;

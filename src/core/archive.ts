@@ -36,6 +36,8 @@ export type ExportContext = {
   tenantId: string;
   /** Whether only one room is exported, so that nothing of other rooms may be named. */
   isRoomOnly: boolean;
+  /** In the export of a room: positions of its stream up to this one are hidden from who asked for it. */
+  hiddenUpTo: number;
   /** Whether earlier revisions are asked for. */
   withRevisions: boolean;
   /** Records of those of these principals that have none yet; to be written before they are named. */

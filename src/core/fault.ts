@@ -58,6 +58,7 @@ export const FAULTS = {
   limit_reached: fault(409, "Limit reached"),
   already_running: fault(409, "Already running"),
   already_claimed: fault(409, "Already claimed"),
+  already_superseded: fault(409, "Already superseded"),
   stale_revision: fault(409, "Stale revision"),
   time_conflict: fault(409, "Time conflict"),
   meeting_active: fault(409, "A meeting is active"),

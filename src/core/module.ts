@@ -53,6 +53,8 @@ export type Module = ModuleApi & {
   canRead?: Readonly<Record<string, CanRead>>;
   /** Deletes what the module stores for a room that is purged; safe to repeat. */
   purgeRoom?: (tenantId: string, roomId: string) => Promise<void>;
+  /** Called in the transaction that deletes messages of a room: to delete, or enqueue to delete, what was derived from them. */
+  eraseMessages?: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
   /** Receives the events of each commit of this node, in stream order. Must not throw or wait. */
   onCommit?: (events: readonly StoredEvent[]) => void;
   /** Called when another database server took over: what it lacks of the last one must not stay in memory. */

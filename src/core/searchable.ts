@@ -4,6 +4,9 @@ import type { Actor } from "./actor.ts";
 import type { AnyDatabase, SqlCondition } from "./migration.ts";
 import type { RowSelection } from "./page.ts";
 
+/** In `readerIds`: every member of the tenant, guests excluded. No principal has this id. */
+export const EVERYONE = "*";
+
 /** Searchable texts of one resource, by field name. */
 export type SearchFields = Readonly<Record<string, string>>;
 
@@ -79,6 +82,8 @@ export type Searchable = {
   kind: string;
   /** Scope for reading such resources, and so for finding them. */
   scope: string;
+  /** Whether entries may have `EVERYONE` as a reader. */
+  isTenantWide?: true;
   /** Schema of the item; a result has it under the name of the kind. */
   item: z.ZodType;
   /** Live rows by id, without deleted ones, and without those that this actor may not see although it sees the room. */

@@ -134,6 +134,13 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
     await alice.post(`${DOCUMENTS}/${document.id}/comments`, { text: large("comment").slice(0, 4000) }),
   );
   const meeting = ok(await alice.post("/v1/collaboration/meetings", { roomId, title: "Now" }));
+  const fact = ok(
+    await alice.post("/v1/collaboration/memory/items", {
+      scope: { type: "room", id: roomId },
+      text: large("fact").slice(0, 4000),
+      sourceMessageIds: [message.id],
+    }),
+  );
 
   const steps: Step[] = [
     { operation: "task.bulk", resources: 20, input: { ids: taskIds, patch: { priority: "high" } } },
@@ -169,6 +176,13 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
     { operation: "comment.update", resources: 13, input: { id: document.id, commentId: comment.id, resolved: true } },
     { operation: "meeting.join", resources: 1, input: { id: meeting.id, deviceId: "one" } },
     { operation: "meeting.update", resources: 1, input: { id: meeting.id, title: "Later" } },
+    {
+      operation: "memory.create",
+      resources: 1,
+      input: { scope: { type: "room", id: roomId }, text: large("f").slice(0, 4000) },
+    },
+    { operation: "memory.update", resources: 1, input: { id: fact.id, pinned: true } },
+    { operation: "memory.forget", resources: 1, input: { id: fact.id } },
     { operation: "room.delete", resources: 32, input: { id: roomId } },
     { operation: "room.restore", resources: 32, input: { id: roomId } },
   ];

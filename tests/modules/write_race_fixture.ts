@@ -2,6 +2,7 @@
 import type { ApiResponse, Caller, Harness } from "../harness.ts";
 import { upload } from "./file_harness.ts";
 import { createCallers, ok, sendMessage } from "./fixtures.ts";
+import { inRoom, remember } from "./memory_fixture.ts";
 
 const API = "/v1/collaboration";
 export const TOKEN_ID = "bobs-token";
@@ -41,6 +42,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   const [doc, gone] = [await page("Notes"), await page("Gone")];
   ok(await bob.delete(`${API}/documents/${gone}`));
   const comment = ok(await bob.post(`${API}/documents/${doc}/comments`, { text: "Why?" })).id;
+  const fact = (await remember(bob, inRoom(roomId), "Noted")).id;
   const { revision } = ok(
     await bob.patch(`${API}/documents/${doc}/content`, {
       baseRevision: 1,
@@ -102,6 +104,9 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "document.write": { id: doc, text: "Late", revision },
     "document.edit": { id: doc, baseRevision: revision, edits: [{ op: "append", text: "late" }] },
     "document.revert": { id: doc, revision: 1 },
+    "memory.create": { scope: { type: "room", id: roomId }, text: "Late" },
+    "memory.update": { id: fact, text: "Late" },
+    "memory.forget": { id: fact },
     "comment.create": { id: doc, text: "Late" },
     "comment.update": { id: doc, commentId: comment, text: "Late" },
     "comment.delete": { id: doc, commentId: comment },

@@ -126,6 +126,7 @@ const STILL_ALLOWED: Readonly<Record<string, readonly string[]>> = {
     "meeting.end",
     "meeting.leave",
     "meeting.remove_participant",
+    "memory.forget",
   ],
 };
 

@@ -221,6 +221,7 @@ export class Exporter {
     return {
       tenantId: this.#row.tenant_id,
       isRoomOnly: this.#row.kind === "room",
+      hiddenUpTo: Number(this.#row.hidden_up_to),
       withRevisions: this.#row.with_revisions === 1,
       principalRecords: (ids) => this.#principalRecords(ids),
       recordExported: (parts) => this.#recordExported(parts),

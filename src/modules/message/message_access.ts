@@ -4,7 +4,7 @@ import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
-import type { AnyTransaction, Store, Transaction } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 export type MessageGrant = { row: MessageRow; grant: RoomGrant };
@@ -31,11 +31,23 @@ export class MessageAccess {
 
   /** The texts of the messages that are not deleted and visible to the actor, by id. */
   async readTexts(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    const rows = await new MessageStore(this.#deps.store.db).findMany(actor.tenantId, ids);
-    const rooms = await this.#deps.roomAccess.findMany(actor, rows.map((row) => row.room_id));
+    const visible = await this.findVisible(actor, ids);
+    return new Map([...visible.values()].flatMap(({ id, text }) => text === null ? [] : [[id, text]]));
+  }
+
+  /** Those of the messages that are not deleted and visible to the actor, by id. */
+  async findVisible(
+    actor: Actor,
+    ids: readonly string[],
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<ReadonlyMap<string, MessageRow>> {
+    if (ids.length === 0) return new Map();
+    const rows = await new MessageStore(db).findMany(actor.tenantId, ids);
+    const rooms = await this.#deps.roomAccess.findMany(actor, rows.map((row) => row.room_id), db);
     return new Map(rows.flatMap((row) => {
       const visible = rooms.get(row.room_id);
-      return row.text === null || visible === undefined || row.seq <= hiddenUpTo(visible) ? [] : [[row.id, row.text]];
+      const isVisible = visible !== undefined && row.seq > hiddenUpTo(visible);
+      return row.deleted_at === null && isVisible ? [[row.id, row]] : [];
     }));
   }
 

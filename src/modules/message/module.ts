@@ -21,7 +21,7 @@ import { EXPIRE_JOB, type RetentionDeps, RetentionService } from "./retention.ts
 import { ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import { MessageSender } from "./sender.ts";
 import { MessageSearchable } from "./searchable.ts";
-import { MessageService } from "./service.ts";
+import { type EraseDerived, MessageService } from "./service.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -38,13 +38,16 @@ type Deps = {
 
 export type MessageModule = Module & { messages: MessageService; sender: MessageSender };
 
-export function messageModule({ store, clock, cursors, metrics }: Platform, deps: Deps): MessageModule {
+export function messageModule({ store, clock, cursors, metrics, modules }: Platform, deps: Deps): MessageModule {
   const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate } = deps;
   const isInTransaction = () => store.isInTransaction;
-  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people });
+  const eraseDerived: EraseDerived = async (tenantId, roomId, messageIds) => {
+    for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
+  };
+  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people, eraseDerived });
   const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
   const scheduled = new ScheduledService({ store, clock, cursors, sender, identity, notifications, files });
-  const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex });
+  const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex, eraseDerived });
   const notifier = new MessageNotifier({ store, clock, roomAccess, notifications });
   const reactions = new ReactionService({ store, clock, roomAccess });
   const pins = new PinService({ store, clock, roomAccess, people });

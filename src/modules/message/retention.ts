@@ -10,6 +10,7 @@ import type { Store } from "@/ports/store.ts";
 import type { ScheduledService } from "./scheduled/service.ts";
 import type { ScheduledTables } from "./scheduled/store.ts";
 import { fileOwner } from "./sender.ts";
+import type { EraseDerived } from "./service.ts";
 import { MessageStore } from "./store.ts";
 import { type RetentionRoom, RetentionStore } from "./retention_store.ts";
 
@@ -28,6 +29,7 @@ export type RetentionDeps = {
   scheduled: ScheduledService;
   /** Removes messages from the search index, within the current transaction. */
   unindex: (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
+  eraseDerived: EraseDerived;
 };
 
 /**
@@ -83,7 +85,7 @@ export class RetentionService {
   ): Promise<void> {
     const upToSeq = rows.at(-1)?.seq;
     if (upToSeq === undefined) return;
-    const { store, files, unindex } = this.#deps;
+    const { store, files, unindex, eraseDerived } = this.#deps;
     const stream = roomStream(roomId);
     const ids = rows.map((row) => row.id);
     const owners = rows.filter((row) => row.files_json !== "[]").map((row) => fileOwner(row.id));
@@ -93,6 +95,7 @@ export class RetentionService {
       if (await new MessageStore(tx.db).remove(tenantId, ids) === 0) return;
       await files.detach(tx, tenantId, ...owners);
       await unindex(tenantId, roomId, ids);
+      await eraseDerived(tenantId, roomId, ids);
       await tx.emit({
         tenantId,
         stream,

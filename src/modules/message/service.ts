@@ -44,7 +44,12 @@ type Deps = {
   tenants: TenantService;
   files: FileAttachments;
   people: RoomPeople;
+  /** Deletes what other modules derived from messages, in the transaction that deletes these. */
+  eraseDerived: EraseDerived;
 };
+
+/** Calls the hooks of modules for messages that are deleted. */
+export type EraseDerived = (tenantId: string, roomId: string, messageIds: readonly string[]) => Promise<void>;
 
 export class MessageService {
   readonly #deps: Deps;
@@ -231,6 +236,7 @@ export class MessageService {
       if (row.files_json !== "[]") await this.#deps.files.detach(tx, tenantId, fileOwner(id));
       await messages.update(tenantId, id, after);
       await this.#redactEvents(tx, row);
+      await this.#deps.eraseDerived(tenantId, row.room_id, [id]);
       await tx.emit(messageEvent(actor, after, "message.deleted", {
         message: presentMessage(after),
         previousMentions: Mentions.parse(JSON.parse(row.mentions_json)),

@@ -8,6 +8,7 @@ import { SearchIndexer } from "./indexer.ts";
 import { LongTextIndexer } from "./long_text.ts";
 
 import { migrations } from "./migrations.ts";
+import { createRecall, type Recall } from "./recall.ts";
 import { Reindexer } from "./reindexer.ts";
 import { kindsOf } from "./schema.ts";
 import type { SearchIndex } from "./search_index.ts";
@@ -18,6 +19,8 @@ type Deps = { index: SearchIndex; people: RoomPeople; isEnabled: boolean };
 export type SearchModule = Module & {
   /** Removes messages from the index, within the current transaction. */
   unindex(tenantId: string, roomId: string, messageIds: readonly string[]): Promise<void>;
+  /** Absent where search is disabled. */
+  recall: Recall | undefined;
 };
 
 /** Must be built after the modules with search sources. */
@@ -42,6 +45,7 @@ export function searchModule(
     start: () => isEnabled && indexer.start(),
     stop: () => indexer.stop(),
     capability: () => ({ enabled: isEnabled, modes: modesOf(isEnabled), types: kindsOf(sources) }),
+    recall: isEnabled ? createRecall(search, sources) : undefined,
     unindex: (tenantId, roomId, messageIds) => indexer.remove(tenantId, roomId, messageIds),
   };
 }

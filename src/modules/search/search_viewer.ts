@@ -1,5 +1,5 @@
 // The viewer of a search. Every search has one; there is no unrestricted search.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, isGuest } from "@/core/actor.ts";
 import { canBrowsePublic } from "@/modules/room/mod.ts";
 
 export class SearchViewer {
@@ -9,12 +9,14 @@ export class SearchViewer {
   readonly ownerId: string;
   /** Whether public rooms are visible without membership. */
   readonly canBrowsePublic: boolean;
+  readonly isGuest: boolean;
 
   private constructor(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind">) {
     this.tenantId = actor.tenantId;
     this.principalId = actor.principalId;
     this.ownerId = actor.ownerId ?? "";
     this.canBrowsePublic = canBrowsePublic(actor);
+    this.isGuest = isGuest(actor);
   }
 
   static of(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind">): SearchViewer {

@@ -97,7 +97,12 @@ export class SearchService {
   }
 
   /** Searches; `field` is the input field of the query, for faults. Throws `unavailable` after `TIMEOUT_MS`. */
-  async search({ actor }: Context, request: SearchRequest, field = "query"): Promise<SearchResponse> {
+  search({ actor }: Context, request: SearchRequest, field = "query"): Promise<SearchResponse> {
+    return this.find(actor, request, field);
+  }
+
+  /** The same for an actor that another module acts for. */
+  async find(actor: Actor, request: SearchRequest, field = "query"): Promise<SearchResponse> {
     const response = await withTimeout(this.#search(actor, request, field), TIMEOUT_MS);
     if (response === undefined) throw searchTimeout();
     return response;
@@ -211,6 +216,7 @@ export class SearchService {
     return {
       kinds: types,
       isOnlyStreamed: sources.every(({ stream }) => stream !== undefined),
+      isTenantWide: sources.some(({ isTenantWide }) => isTenantWide === true),
       roomIds,
       senderIds: resolve(senderIds),
       excludeSenderIds: resolve(excludeSenderIds),

@@ -1,7 +1,7 @@
 // SQL of search: candidates within the rooms that a viewer may read, and the progress of indexing.
 import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
-import type { StreamSource } from "@/core/searchable.ts";
+import { EVERYONE, type StreamSource } from "@/core/searchable.ts";
 import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
@@ -27,6 +27,8 @@ export type CandidateFilter = {
   propertyConditions?: ReadonlyMap<string, readonly Expression<SqlBool>[]> | undefined;
   /** Whether all kinds are indexed from streams: their documents are in rooms, and have no parts. */
   isOnlyStreamed: boolean;
+  /** Whether a kind has documents that all members of the tenant may find. */
+  isTenantWide?: boolean;
   from?: string | undefined;
   to?: string | undefined;
 };
@@ -268,7 +270,12 @@ export class SearchStore {
       query.where("d.room_id", "is", null)
         .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", viewer.principalId)]))
     );
-    return [...inRooms, ...own, ...shared];
+    if (viewer.isGuest || filter.isTenantWide !== true) return [...inRooms, ...own, ...shared];
+    const everyone = hashGrams(viewer.tenantId, [readerGram(EVERYONE)]);
+    const open = this.#filtered(viewer, { all: [...tokens.all, ...everyone], any: [] }, filter).map((query) =>
+      query.where("d.room_id", "is", null)
+    );
+    return [...inRooms, ...own, ...shared, ...open];
   }
 
   /** Documents with the tokens, and those whose parts have them. */

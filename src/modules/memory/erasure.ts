@@ -1,0 +1,136 @@
+// Erases facts whose sources, rooms or principals are erased, and those that have expired. All of it is safe to repeat.
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import type { JobDraft } from "@/core/job.ts";
+import type { SearchIndex } from "@/modules/search/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { lockOf } from "./access.ts";
+import { SEARCH_KIND } from "./searchable.ts";
+import { type Fact, type MemoryScope, MemoryStore, type MemoryTables } from "./store.ts";
+import type { MemoryWriter } from "./writer.ts";
+
+/** Erases facts of messages that were deleted. */
+export const ERASE_JOB = "memory.erase";
+/** Facts erased in one transaction. */
+const BATCH = 50;
+const TOMBSTONE_DAYS = 30;
+
+type Tx = Transaction<MemoryTables>;
+type Deps = {
+  store: Store<MemoryTables>;
+  clock: Clock;
+  writer: MemoryWriter;
+  /** Absent if search is off. */
+  index: Pick<SearchIndex, "remove"> | undefined;
+};
+
+export class MemoryErasure {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Nobody can read the facts any more, since their sources are deleted; a job erases what is stored of them. */
+  async eraseMessages(tenantId: string, messageIds: readonly string[]): Promise<void> {
+    await this.#deps.store.write(async (tx) => {
+      const counts = await new MemoryStore(tx.db).countBySource(tenantId, messageIds);
+      if (counts.size > 0) await tx.enqueue(eraseJob(tenantId, [...counts.keys()]));
+    });
+  }
+
+  /** Removes messages as sources, and erases the facts that have no other. */
+  async eraseSources(tenantId: string, messageIds: readonly string[]): Promise<void> {
+    const { store } = this.#deps;
+    const ids = await new MemoryStore(store.db).idsBySource(tenantId, messageIds);
+    for (let at = 0; at < ids.length; at += BATCH) {
+      await store.write(async (tx) => {
+        for (const fact of await this.#lock(tx, tenantId, ids.slice(at, at + BATCH))) {
+          await this.#removeSources(tx, fact, ({ message_id: id }) => messageIds.includes(id));
+        }
+      });
+    }
+  }
+
+  /** Deletes the facts of a room, and erases those that have sources in it only. */
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#deleteScope(tenantId, { type: "room", id: roomId });
+    const { store } = this.#deps;
+    for (let isMore = true; isMore;) {
+      isMore = await store.write(async (tx) => {
+        const ids = await new MemoryStore(tx.db).idsBySourceRoom(tenantId, roomId, BATCH);
+        for (const fact of await this.#lock(tx, tenantId, ids)) {
+          await this.#removeSources(tx, fact, ({ room_id: id }) => id === roomId);
+        }
+        return ids.length > 0;
+      });
+    }
+  }
+
+  /** Deletes the facts of a principal, and erases those that are about it, wherever they are. */
+  async erasePrincipal(tenantId: string, principalId: string): Promise<void> {
+    for (const type of ["principal", "agent"] as const) await this.#deleteScope(tenantId, { type, id: principalId });
+    const { store, writer } = this.#deps;
+    for (let isMore = true; isMore;) {
+      isMore = await store.write(async (tx) => {
+        const ids = await new MemoryStore(tx.db).idsAbout(tenantId, principalId, BATCH);
+        for (const fact of await this.#lock(tx, tenantId, ids)) await writer.erase(tx, undefined, fact);
+        return ids.length > 0;
+      });
+    }
+  }
+
+  /** Erases facts that have expired, and deletes what has been left of erased ones for long enough. */
+  async purgeExpired(): Promise<void> {
+    const { store, clock, writer } = this.#deps;
+    const now = iso(clock.now());
+    for (let isMore = true; isMore;) {
+      const expired = await new MemoryStore(store.db).expired(now, BATCH);
+      for (const [tenantId, rows] of Map.groupBy(expired, (row) => row.tenant_id)) {
+        await store.write(async (tx) => {
+          for (const fact of await this.#lock(tx, tenantId, rows.map(({ id }) => id))) {
+            if (fact.row.expires_at !== null && fact.row.expires_at <= now) await writer.erase(tx, undefined, fact);
+          }
+        });
+      }
+      isMore = expired.length > 0;
+    }
+    await store.write((tx) => new MemoryStore(tx.db).removeTombstones(iso(clock.now() - TOMBSTONE_DAYS * DAY_MS)));
+  }
+
+  async #deleteScope(tenantId: string, scope: MemoryScope): Promise<void> {
+    const { store, index } = this.#deps;
+    for (let isMore = true; isMore;) {
+      isMore = await store.write(async (tx) => {
+        const memories = new MemoryStore(tx.db);
+        const ids = await memories.idsOfScope(tenantId, scope, "", BATCH);
+        await index?.remove(tenantId, SEARCH_KIND, ids);
+        await memories.erase(tenantId, ids, { withRows: true });
+        return ids.length > 0;
+      });
+    }
+  }
+
+  async #removeSources(tx: Tx, fact: Fact, isErased: (source: Fact["sources"][number]) => boolean): Promise<void> {
+    const erased = fact.sources.filter(isErased);
+    if (erased.length === 0) return;
+    if (erased.length === fact.sources.length) return await this.#deps.writer.erase(tx, undefined, fact);
+    const { tenant_id: tenantId, id } = fact.row;
+    await new MemoryStore(tx.db).removeSources(tenantId, id, erased.map(({ message_id }) => message_id));
+    const sources = fact.sources.filter((source) => !erased.includes(source));
+    const position = Math.max(...sources.map(({ seq }) => Number(seq)));
+    await this.#deps.writer.saveSources(tx, { ...fact, sources, row: { ...fact.row, position } });
+  }
+
+  /** Facts that are not erased yet, read under the locks of their scopes. */
+  async #lock(tx: Tx, tenantId: string, ids: readonly string[]): Promise<Fact[]> {
+    const memories = new MemoryStore(tx.db);
+    const found = await memories.findMany(tenantId, ids);
+    const streams = found.map(({ row }) => lockOf({ type: row.scope_type, id: row.scope_id }));
+    await tx.reserveAll(tenantId, new Map(streams.map((stream) => [stream, 0])));
+    return (await memories.findMany(tenantId, ids)).filter(({ row }) => row.status !== "forgotten");
+  }
+}
+
+function eraseJob(tenantId: string, messageIds: readonly string[]): JobDraft {
+  return { tenantId, kind: ERASE_JOB, payload: { messageIds } };
+}

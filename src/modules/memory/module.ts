@@ -1,0 +1,71 @@
+// The memory module.
+import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import { MessageAccess } from "@/modules/message/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Recall, SearchIndex } from "@/modules/search/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { MemoryAccess } from "./access.ts";
+import { memoryApi } from "./api.ts";
+import { ERASE_JOB, MemoryErasure } from "./erasure.ts";
+import { migrations } from "./migrations.ts";
+import { MemoryReader } from "./reader.ts";
+import { FACTS_PER_OWNER_MAX, FACTS_PER_SCOPE_MAX, SOURCES_MAX, SUBJECTS_MAX, TEXT_MAX } from "./schema.ts";
+import { MemorySource } from "./searchable.ts";
+import { MemoryService } from "./service.ts";
+import { MemoryWriter } from "./writer.ts";
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  /** Absent if search is off. */
+  index: SearchIndex | undefined;
+  /** Of the search module, which is created later; absent if search is off. */
+  recall: () => Recall | undefined;
+};
+
+export type MemoryModule = Module & {
+  /** Erases what is stored about a principal; safe to repeat. */
+  erasePrincipal(tenantId: string, principalId: string): Promise<void>;
+};
+
+export function memoryModule(
+  { store, clock, cursors }: Platform,
+  { roomAccess, identity, index, recall }: Deps,
+): MemoryModule {
+  const messageAccess = new MessageAccess({ store, roomAccess });
+  const access = new MemoryAccess({ store, roomAccess, identity, messageAccess });
+  const writer = new MemoryWriter({ store, clock, identity, index });
+  const memories = new MemoryService({ store, clock, access, messageAccess, writer });
+  const reader = new MemoryReader({ store, clock, cursors, identity, access, recall });
+  const erasure = new MemoryErasure({ store, clock, writer, index });
+  return {
+    name: "memory",
+    migrations,
+    ...memoryApi({ memories, reader, isSearchEnabled: index !== undefined }),
+    jobs: [
+      defineJob({
+        kind: ERASE_JOB,
+        payload: z.strictObject({ messageIds: z.array(z.string()) }),
+        run: ({ tenantId, payload }) => erasure.eraseSources(tenantId, payload.messageIds),
+      }),
+    ],
+    search: new MemorySource({ store, clock, identity, access }),
+    canRead: { memory: (actor, ids, db) => reader.filterReadable(actor, ids, db) },
+    eraseMessages: (tenantId, _roomId, messageIds) => erasure.eraseMessages(tenantId, messageIds),
+    purgeRoom: (tenantId, roomId) => erasure.purgeRoom(tenantId, roomId),
+    maintenance: { memories: () => erasure.purgeExpired() },
+    capability: () => ({
+      limits: {
+        text: TEXT_MAX,
+        sources: SOURCES_MAX,
+        subjects: SUBJECTS_MAX,
+        perScope: FACTS_PER_SCOPE_MAX,
+        perPrincipal: FACTS_PER_OWNER_MAX,
+      },
+    }),
+    erasePrincipal: (tenantId, principalId) => erasure.erasePrincipal(tenantId, principalId),
+  };
+}

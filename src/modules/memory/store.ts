@@ -1,0 +1,330 @@
+// SQL of facts, their sources, subjects and versions.
+import { type Kysely, sql, type SqlBool } from "kysely";
+import { queryInChunks, type RowSelection } from "@/core/page.ts";
+import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
+import { containsText, inJsonList, selectRows } from "@/ports/sql_filters.ts";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import type { Memory, ScopeType } from "./schema.ts";
+
+export type MemoryRow = {
+  tenant_id: string;
+  id: string;
+  scope_type: ScopeType;
+  scope_id: string;
+  kind: Memory["kind"];
+  /** Null once forgotten. */
+  text: string | null;
+  /** Equal for texts that differ in spelling only; null once forgotten. */
+  text_key: string | null;
+  confidence: number;
+  valid_from: string | null;
+  valid_to: string | null;
+  expires_at: string | null;
+  pinned: number;
+  status: Memory["status"];
+  /** Of a room's fact: readers from whom this position is hidden do not see it. */
+  position: number;
+  supersedes: string | null;
+  superseded_by: string | null;
+  version: number;
+  created_by: string;
+  /** The principal that it is counted for: of an agent's fact the owner. */
+  owner_id: string;
+  created_at: string;
+  updated_at: string;
+};
+
+export type SourceRow = { tenant_id: string; memory_id: string; message_id: string; room_id: string; seq: number };
+export type SubjectRow = { tenant_id: string; principal_id: string; memory_id: string };
+export type VersionRow = {
+  tenant_id: string;
+  memory_id: string;
+  version: number;
+  text: string;
+  status: Memory["status"];
+  changed_by: string;
+  at: string;
+};
+
+export type MemoryTables = RoomTables & {
+  memory: MemoryRow;
+  memory_source: SourceRow;
+  memory_subject: SubjectRow;
+  memory_version: VersionRow;
+};
+
+/** A fact with its sources and subjects. */
+export type Fact = { row: MemoryRow; sources: readonly SourceRow[]; subjectIds: readonly string[] };
+
+export type MemoryScope = { type: ScopeType; id: string };
+
+export type FactFilter = {
+  /** Facts of these scopes. */
+  scopes?: readonly MemoryScope[] | undefined;
+  scopeType?: ScopeType | undefined;
+  status?: readonly MemoryRow["status"][] | undefined;
+  kind?: readonly MemoryRow["kind"][] | undefined;
+  subjectId?: string | undefined;
+  pinned?: boolean | undefined;
+  q?: string | undefined;
+  /** Without those that have expired by then. */
+  now: string;
+};
+
+/** Who reads a list that is not limited to a scope: a superset of what it may read. */
+export type FactReader = { reader: Reader; agentIds: readonly string[] };
+
+type Db = Kysely<MemoryTables>;
+
+const sourcesOf = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
+  db.selectFrom("memory_source").selectAll().where("tenant_id", "=", value("tenantId"))
+    .where(inJsonList(dialect, "memory_id", value("ids"))).orderBy("seq").orderBy("message_id")
+);
+const subjectsOf = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
+  db.selectFrom("memory_subject").selectAll().where("tenant_id", "=", value("tenantId"))
+    .where(inJsonList(dialect, "memory_id", value("ids"))).orderBy("principal_id")
+);
+const sourcedBy = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
+  db.selectFrom("memory_source").select(["memory_id", "message_id"]).where("tenant_id", "=", value("tenantId"))
+    .where(inJsonList(dialect, "message_id", value("ids"))).orderBy("memory_id")
+);
+
+export class MemoryStore {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  async find(tenantId: string, id: string): Promise<Fact | undefined> {
+    return (await this.findMany(tenantId, [id]))[0];
+  }
+
+  async findMany(tenantId: string, ids: readonly string[]): Promise<Fact[]> {
+    const rows = await queryInChunks([...new Set(ids)], (some) => this.rows(tenantId, { ids: some }));
+    return await this.withParts(tenantId, rows);
+  }
+
+  rows(tenantId: string, which: RowSelection): Promise<MemoryRow[]> {
+    return selectRows(this.#db.selectFrom("memory").selectAll(), tenantId, which);
+  }
+
+  /** Facts that search finds. */
+  activeRows(tenantId: string, which: RowSelection): Promise<MemoryRow[]> {
+    return selectRows(
+      this.#db.selectFrom("memory").selectAll().where("status", "=", "active"),
+      tenantId,
+      which,
+    );
+  }
+
+  async withParts(tenantId: string, rows: readonly MemoryRow[]): Promise<Fact[]> {
+    if (rows.length === 0) return [];
+    const ids = JSON.stringify(rows.map(({ id }) => id));
+    const sources = Map.groupBy(await sourcesOf.all(this.#db, { tenantId, ids }), (row) => row.memory_id);
+    const subjects = Map.groupBy(await subjectsOf.all(this.#db, { tenantId, ids }), (row) => row.memory_id);
+    return rows.map((row) => ({
+      row,
+      sources: sources.get(row.id) ?? [],
+      subjectIds: (subjects.get(row.id) ?? []).map(({ principal_id }) => principal_id),
+    }));
+  }
+
+  /** Facts before `before`, the newest first. */
+  async list(
+    tenantId: string,
+    filter: FactFilter,
+    reader: FactReader | undefined,
+    before: string | undefined,
+    limit: number,
+  ): Promise<Fact[]> {
+    const { scopes, scopeType, status, kind, subjectId, pinned, q, now } = filter;
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]));
+    if (scopes !== undefined) {
+      query = query.where(({ or, and }) => or(scopes.map(({ type, id }) => and({ scope_type: type, scope_id: id }))));
+    }
+    if (reader !== undefined) {
+      const own = [reader.reader.principalId, ...reader.agentIds];
+      query = query.where(({ eb, or, and }) =>
+        or([
+          and([
+            eb("scope_type", "=", "room"),
+            isInVisibleRoom(this.#db as unknown as Kysely<RoomTables>, tenantId, "memory.scope_id", reader.reader),
+          ]),
+          and([eb("scope_type", "in", ["principal", "agent"]), eb("scope_id", "in", own)]),
+          eb("scope_type", "=", "tenant"),
+          // What an agent knows about a person.
+          and([eb("scope_type", "=", "agent"), isAbout(tenantId, reader.reader.principalId)]),
+        ])
+      );
+    }
+    if (scopeType !== undefined) query = query.where("scope_type", "=", scopeType);
+    if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
+    if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
+    if (pinned !== undefined) query = query.where("pinned", "=", pinned ? 1 : 0);
+    if (q !== undefined) query = query.where(containsText("text", q));
+    if (subjectId !== undefined) query = query.where(isAbout(tenantId, subjectId));
+    if (before !== undefined) query = query.where("id", "<", before);
+    return await this.withParts(tenantId, await query.orderBy("id", "desc").limit(limit).execute());
+  }
+
+  /** Facts about a principal, and those of its own scope. */
+  async listAbout(
+    tenantId: string,
+    principalId: string,
+    { status, kind, now }: FactFilter,
+    before: string | undefined,
+    limit: number,
+  ): Promise<Fact[]> {
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
+      .where(({ eb, or, and }) =>
+        or([
+          and([eb("scope_type", "=", "principal"), eb("scope_id", "=", principalId)]),
+          isAbout(tenantId, principalId),
+        ])
+      );
+    if (status !== undefined && status.length > 0) query = query.where("status", "in", status);
+    if (kind !== undefined && kind.length > 0) query = query.where("kind", "in", kind);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return await this.withParts(tenantId, await query.orderBy("id", "desc").limit(limit).execute());
+  }
+
+  /** Active facts and proposals of a scope with the same text. */
+  async findByText(tenantId: string, { type, id }: MemoryScope, textKey: string): Promise<Fact[]> {
+    const rows = await this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+      .where("scope_type", "=", type).where("scope_id", "=", id).where("text_key", "=", textKey)
+      .where("status", "in", ["active", "proposed"]).orderBy("status").orderBy("id").limit(50).execute();
+    return await this.withParts(tenantId, rows);
+  }
+
+  /** Whether a scope has `max` facts that are not forgotten. */
+  async hasInScope(tenantId: string, { type, id }: MemoryScope, max: number): Promise<boolean> {
+    const found = await this.#db.selectFrom("memory").select("id").where("tenant_id", "=", tenantId)
+      .where("scope_type", "=", type).where("scope_id", "=", id)
+      .where("status", "in", ["proposed", "active", "superseded"]).limit(1).offset(max - 1).execute();
+    return found.length > 0;
+  }
+
+  /** Whether `max` facts are counted for a principal, tombstones included, which are deleted after a while. */
+  async hasOfOwner(tenantId: string, ownerId: string, max: number): Promise<boolean> {
+    const found = await this.#db.selectFrom("memory").select("id").where("tenant_id", "=", tenantId)
+      .where("owner_id", "=", ownerId).limit(1).offset(max - 1).execute();
+    return found.length > 0;
+  }
+
+  async countBySource(tenantId: string, messageIds: readonly string[]): Promise<Map<string, number>> {
+    const rows = await sourcedBy.all(this.#db, { tenantId, ids: JSON.stringify(messageIds) });
+    return new Map([...Map.groupBy(rows, (row) => row.message_id)].map(([id, group]) => [id, group.length]));
+  }
+
+  async add({ row, sources, subjectIds }: Fact): Promise<void> {
+    await this.#db.insertInto("memory").values(row).execute();
+    if (sources.length > 0) await this.#db.insertInto("memory_source").values([...sources]).execute();
+    await this.#addSubjects(row, subjectIds);
+  }
+
+  async update({ row, subjectIds }: Fact): Promise<void> {
+    const { tenant_id: tenantId, id, ...set } = row;
+    await this.#db.updateTable("memory").set(set).where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+    await this.#db.deleteFrom("memory_subject").where("tenant_id", "=", tenantId).where("memory_id", "=", id).execute();
+    await this.#addSubjects(row, subjectIds);
+  }
+
+  async #addSubjects({ tenant_id, id }: MemoryRow, subjectIds: readonly string[]): Promise<void> {
+    if (subjectIds.length === 0) return;
+    const rows = subjectIds.map((principal_id) => ({ tenant_id, principal_id, memory_id: id }));
+    await this.#db.insertInto("memory_subject").values(rows).execute();
+  }
+
+  async addVersion(row: VersionRow, keep: number): Promise<void> {
+    await this.#db.insertInto("memory_version").values(row).execute();
+    await this.#db.deleteFrom("memory_version").where("tenant_id", "=", row.tenant_id)
+      .where("memory_id", "=", row.memory_id).where("version", "<=", row.version - keep).execute();
+  }
+
+  /** Versions before `before`, the newest first. */
+  versions(tenantId: string, id: string, before: number | undefined, limit: number): Promise<VersionRow[]> {
+    let query = this.#db.selectFrom("memory_version").selectAll().where("tenant_id", "=", tenantId)
+      .where("memory_id", "=", id);
+    if (before !== undefined) query = query.where("version", "<", before);
+    return query.orderBy("version", "desc").limit(limit).execute();
+  }
+
+  /** Deletes what belongs to facts, and with `withRows` the facts themselves. */
+  async erase(tenantId: string, ids: readonly string[], { withRows = false } = {}): Promise<void> {
+    if (ids.length === 0) return;
+    for (const table of ["memory_source", "memory_subject", "memory_version"] as const) {
+      await this.#db.deleteFrom(table).where("tenant_id", "=", tenantId).where("memory_id", "in", ids).execute();
+    }
+    if (!withRows) return;
+    await this.#db.deleteFrom("memory").where("tenant_id", "=", tenantId).where("id", "in", ids).execute();
+  }
+
+  async removeSources(tenantId: string, id: string, messageIds: readonly string[]): Promise<void> {
+    await this.#db.deleteFrom("memory_source").where("tenant_id", "=", tenantId).where("memory_id", "=", id)
+      .where("message_id", "in", messageIds).execute();
+  }
+
+  /** Ids of facts with one of these messages as a source. */
+  async idsBySource(tenantId: string, messageIds: readonly string[]): Promise<string[]> {
+    const rows = await sourcedBy.all(this.#db, { tenantId, ids: JSON.stringify(messageIds) });
+    return [...new Set(rows.map(({ memory_id }) => memory_id))];
+  }
+
+  /** Ids of facts with a source in a room. */
+  async idsBySourceRoom(tenantId: string, roomId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("memory_source").select("memory_id").distinct()
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).orderBy("memory_id").limit(limit).execute();
+    return rows.map(({ memory_id }) => memory_id);
+  }
+
+  /** Ids of facts of a scope after `after`, forgotten ones included. */
+  async idsOfScope(tenantId: string, { type, id }: MemoryScope, after: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("memory").select("id").where("tenant_id", "=", tenantId)
+      .where("scope_type", "=", type).where("scope_id", "=", id).where("id", ">", after).orderBy("id").limit(limit)
+      .execute();
+    return rows.map((row) => row.id);
+  }
+
+  /** Ids of facts about a principal. */
+  async idsAbout(tenantId: string, principalId: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("memory_subject").select("memory_id").where("tenant_id", "=", tenantId)
+      .where("principal_id", "=", principalId).orderBy("memory_id").limit(limit).execute();
+    return rows.map(({ memory_id }) => memory_id);
+  }
+
+  /** Facts of a scope in archives: active and superseded ones, in the order of their ids. */
+  async exported(
+    tenantId: string,
+    scopeType: ScopeType,
+    scopeId: string | undefined,
+    after: string,
+    now: string,
+    limit: number,
+  ): Promise<Fact[]> {
+    let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
+      .where("scope_type", "=", scopeType).where("status", "in", ["active", "superseded", "proposed"])
+      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)])).where("id", ">", after);
+    if (scopeId !== undefined) query = query.where("scope_id", "=", scopeId);
+    return await this.withParts(tenantId, await query.orderBy("id").limit(limit).execute());
+  }
+
+  /** Facts of all tenants that have expired. */
+  expired(now: string, limit: number): Promise<Pick<MemoryRow, "tenant_id" | "id">[]> {
+    return this.#db.selectFrom("memory").select(["tenant_id", "id"]).where("expires_at", "<=", now)
+      .where("status", "<>", "forgotten").orderBy("expires_at").limit(limit).execute();
+  }
+
+  /** Deletes tombstones of all tenants that are older than `before`. */
+  async removeTombstones(before: string): Promise<void> {
+    await this.#db.deleteFrom("memory").where("status", "=", sql.lit("forgotten")).where("updated_at", "<", before)
+      .execute();
+  }
+}
+
+function isAbout(tenantId: string, principalId: string) {
+  return sql<SqlBool>`memory.id in (select s.memory_id from memory_subject as s
+    where s.tenant_id = ${tenantId} and s.principal_id = ${principalId})`;
+}
