@@ -53,6 +53,9 @@ export type HttpBinding = {
   ifMatch?: string;
   /** Longest body in bytes, if it differs from the general limit. */
   bodyMaxBytes?: number;
+  /** Nesting and number of values of a JSON body, if they differ from the general limits. */
+  bodyDepthMax?: number;
+  bodyValuesMax?: number;
   /** A body of this type is the text of this input field, unchanged; the other fields are then in the query. */
   textBody?: TextBody;
 };

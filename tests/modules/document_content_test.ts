@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
 import { testOnEngines } from "../engines.ts";
-import { writeSplices } from "@/modules/document/content/crdt.ts";
+import { recordChange, spliceText } from "@/modules/document/content/crdt.ts";
 import { applySplices, diffText } from "@/modules/document/content/text_edits.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
@@ -342,7 +342,7 @@ Deno.test("Yjs updates are read and merged, with text only", async () => {
   tree.getXmlFragment("default").insert(0, [new Y.XmlElement("p")]);
   assertProblem(await fixture.mergeUpdate(id, Y.encodeStateAsUpdate(tree)), 422, "validation_failed");
   const rich = new Y.Doc();
-  rich.getText("content").insert(0, "bold", { bold: true });
+  rich.getText("content").insertEmbed(0, { image: "https://example.org/a.png" });
   assertProblem(await fixture.mergeUpdate(id, Y.encodeStateAsUpdate(rich)), 422, "validation_failed");
   const ahead = new Y.Doc();
   ahead.getText("content").insert(0, "a");
@@ -417,7 +417,7 @@ Deno.test("text typed at the end of a word that is replaced concurrently follows
   ours.getText("content").insert(0, "a colour\n");
   Y.applyUpdate(theirs, Y.encodeStateAsUpdate(ours));
   theirs.getText("content").insert("a colour".length, "s");
-  const update = writeSplices(ours, "gateway", diffText("a colour\n", "a tint\n"));
+  const update = recordChange(ours, "gateway", () => spliceText(ours, diffText("a colour\n", "a tint\n")));
   Y.applyUpdate(theirs, update);
   Y.applyUpdate(ours, Y.encodeStateAsUpdate(theirs));
   assert.equal(ours.getText("content").toString(), "a tints\n");

@@ -28,8 +28,7 @@ for (const failing of ["document:", "room:"]) {
         verify: () => undefined,
       },
       document,
-      "acme",
-      "room_1",
+      { tenant_id: "acme", room_id: "room_1", kind: "text", fragment: null },
     );
     await assert.rejects(replica.load(), { code: "unavailable" });
     document.destroy();

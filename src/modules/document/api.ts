@@ -4,8 +4,10 @@ import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import type { CommentService } from "./comment_service.ts";
 import type { ContentService } from "./content/service.ts";
+import type { ContentWriter } from "./content/writer.ts";
 import type { DocumentUpdater } from "./updater.ts";
 import { DOCUMENT_PATH as PATH } from "./routes.ts";
+import { RICH_JSON_DEPTH_MAX, RICH_JSON_VALUES_MAX } from "./rich/node.ts";
 import {
   AccessPut,
   AccessRef,
@@ -15,11 +17,6 @@ import {
   CommentList,
   CommentRef,
   CommentUpdate,
-  Content,
-  ContentChange,
-  ContentPatch,
-  ContentPut,
-  ContentRead,
   Document,
   DocumentAccessEntry,
   DocumentCreate,
@@ -27,16 +24,29 @@ import {
   DocumentImport,
   DocumentList,
   DocumentUpdate,
+} from "./schema.ts";
+import {
+  Content,
+  ContentChange,
+  ContentPatch,
+  ContentPut,
+  ContentRead,
   RevisionInfo,
   RevisionList,
   RevisionRef,
   RevisionText,
-} from "./schema.ts";
+} from "./content/schema.ts";
 import type { DocumentService } from "./service.ts";
 
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const DOC = "doc_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const CMT = "cmt_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+/** Nodes nest deeper than other input, and are more values. */
+const contentBody = {
+  bodyMaxBytes: BODY_MAX_BYTES,
+  bodyDepthMax: RICH_JSON_DEPTH_MAX,
+  bodyValuesMax: RICH_JSON_VALUES_MAX,
+} as const;
 const byId = z.strictObject({ id: DocumentId });
 const read = { scope: "document.read", room: "observer" } as const;
 const write = { scope: "document.write", room: "member" } as const;
@@ -48,7 +58,7 @@ export function documentOperations(documents: DocumentService, updater: Document
       name: "document.create",
       summary: "Create a document, in a room or private",
       access: write,
-      http: { method: "POST", path: PATH, status: 201, bodyMaxBytes: BODY_MAX_BYTES },
+      http: { method: "POST", path: PATH, status: 201, ...contentBody },
       input: DocumentCreate,
       output: Document,
       faults: ["not_found", "room_archived", "limit_reached", "payload_too_large"],
@@ -62,7 +72,7 @@ export function documentOperations(documents: DocumentService, updater: Document
       name: "document.import",
       summary: "Create a document from a Markdown file",
       access: write,
-      http: { method: "POST", path: `${PATH}/import`, status: 201, bodyMaxBytes: BODY_MAX_BYTES },
+      http: { method: "POST", path: `${PATH}/import`, status: 201, ...contentBody },
       input: DocumentImport,
       output: Document,
       faults: ["not_found", "room_archived", "limit_reached", "payload_too_large"],
@@ -165,11 +175,13 @@ export function documentOperations(documents: DocumentService, updater: Document
 }
 
 /** Operations of content and revisions. */
-export function contentOperations(contents: ContentService): Operation[] {
+export function contentOperations(contents: ContentService, writer: ContentWriter): Operation[] {
   return [
     defineOperation({
       name: "document.content",
-      summary: "Get the content of a document as Markdown, as blocks, or as a Yjs update",
+      summary: "Get the content of a document as Markdown, HTML, text, nodes, blocks, or a Yjs update",
+      description: "Nodes are those of rich documents, as ProseMirror JSON. Markdown and HTML of these have what all " +
+        "editors know; a node or mark that they do not know keeps its text.",
       access: read,
       http: { method: "GET", path: `${PATH}/:id/content`, status: 200 },
       input: ContentRead,
@@ -180,7 +192,7 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.write",
-      summary: "Replace the whole text, based on a revision",
+      summary: "Replace the whole content, based on a revision",
       description:
         "Requires If-Match or `revision`. Live editors receive the difference between the old and the new text, " +
         "so cursors and comments in unchanged text stay in place.",
@@ -190,7 +202,7 @@ export function contentOperations(contents: ContentService): Operation[] {
         path: `${PATH}/:id/content`,
         status: 200,
         ifMatch: "revision",
-        bodyMaxBytes: BODY_MAX_BYTES,
+        ...contentBody,
       },
       input: ContentPut,
       output: ContentChange,
@@ -204,16 +216,17 @@ export function contentOperations(contents: ContentService): Operation[] {
         "payload_too_large",
       ],
       example: { id: DOC, text: "# Runbook\n\n1. Breathe.\n2. Look.\n", revision: 1 },
-      run: (context, input) => contents.put(context, input),
+      run: (context, input) => writer.put(context, input),
     }),
     defineOperation({
       name: "document.edit",
-      summary: "Apply edits to the text; all of them or none",
+      summary: "Apply edits to the content; all of them or none",
       description:
         "Each edit quotes the text it changes. With `onStale: rebase`, edits are applied to the current text if " +
-        "the quotes still match.",
+        "the quotes still match. In a rich document, a quote lies within one block; the blocks of `append`, `prepend` and " +
+        "the edits of blocks are Markdown or nodes. Edits of blocks count them, so they need the current revision.",
       access: write,
-      http: { method: "PATCH", path: `${PATH}/:id/content`, status: 200, bodyMaxBytes: BODY_MAX_BYTES },
+      http: { method: "PATCH", path: `${PATH}/:id/content`, status: 200, ...contentBody },
       input: ContentPatch,
       output: ContentChange,
       faults: [
@@ -227,7 +240,7 @@ export function contentOperations(contents: ContentService): Operation[] {
         "payload_too_large",
       ],
       example: { id: DOC, baseRevision: 1, edits: [{ op: "replace", find: "Breathe", with: "Breathe slowly" }] },
-      run: (context, input) => contents.patch(context, input),
+      run: (context, input) => writer.patch(context, input),
     }),
     defineOperation({
       name: "document.revisions",
@@ -245,7 +258,7 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.revision",
-      summary: "Get the text of a stored revision",
+      summary: "Get the content of a stored revision",
       access: read,
       http: { method: "GET", path: `${PATH}/:id/revisions/:revision`, status: 200 },
       input: RevisionRef,
@@ -256,14 +269,14 @@ export function contentOperations(contents: ContentService): Operation[] {
     }),
     defineOperation({
       name: "document.revert",
-      summary: "Restore the text of a stored revision as a new revision",
+      summary: "Restore the content of a stored revision as a new revision",
       access: write,
       http: { method: "POST", path: `${PATH}/:id/revisions/:revision/restore`, status: 201 },
       input: RevisionRef,
       output: ContentChange,
       faults: ["not_found", "room_archived", "conflict", "limit_reached"],
       example: { id: DOC, revision: 1 },
-      run: (context, input) => contents.restore(context, input),
+      run: (context, input) => writer.restore(context, input),
     }),
   ];
 }

@@ -7,8 +7,9 @@ import { DocumentHistoryArchive } from "./archive_history.ts";
 import { CommentStore } from "./comment_store.ts";
 import type { ContentLog } from "./content/log.ts";
 import { ContentStore } from "./content/store.ts";
-import { classifyUpdate, encode, textOf, updateFault } from "./content/crdt.ts";
-import { bytesOf } from "./content/text_edits.ts";
+import { classifyUpdate, encode, openDocument, updateFault } from "./content/crdt.ts";
+import { type Representation, representationOf, type Shape } from "./content/representation.ts";
+import { checkShape } from "./rich/update_shape.ts";
 import { presentAccess, ROOM_ROLE_OF } from "./updater.ts";
 import { presentDocument, presentRevision, publishDocumentCreated } from "./presenter.ts";
 import {
@@ -16,11 +17,10 @@ import {
   DEPTH_MAX,
   type Document,
   type DocumentAccessEntry,
-  type Origin,
   REVISIONS_MAX,
   STATE_MAX_BYTES,
-  TEXT_MAX_BYTES,
 } from "./schema.ts";
+import type { Origin } from "./content/schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
 import { openSnapshot } from "./content/merge_cost.ts";
@@ -40,7 +40,7 @@ export type ArchivedDocument = {
 };
 
 /** A content that was validated. */
-export type ArchivedContent = { text: string; snapshot: Uint8Array };
+export type ArchivedContent = Representation & { snapshot: Uint8Array };
 
 /** A document to import. Its room and parent were checked; its id is free. */
 export type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
@@ -96,7 +96,7 @@ export class DocumentArchive {
     return {
       document: presentDocument({ ...row, revision }),
       readers: row.room_id === null ? (await documents.readers(tenantId, id)).map(presentAccess) : [],
-      text: textOf(doc),
+      text: representationOf(doc, row).text,
       update: encode(doc),
       origin,
       revisions,
@@ -104,15 +104,16 @@ export class DocumentArchive {
     };
   }
 
-  /** What a CRDT from elsewhere holds, once it is known to be whole, to hold nothing but text, and not too much of it. */
-  inspect(update: Uint8Array): ArchivedContent | "corrupt" | "too_large" {
+  /** The content in a CRDT from elsewhere, if it is complete, has the shape of its kind of document, and is not too large. */
+  inspect(update: Uint8Array, shape: Shape): ArchivedContent | "corrupt" | "too_large" {
     if (update.length > STATE_MAX_BYTES) return "too_large";
-    if (updateFault(update) !== undefined) return "corrupt";
+    if (updateFault(update, shape.kind) !== undefined) return "corrupt";
     const doc = openSnapshot(update);
     if (doc === undefined) return "too_large";
     if (classifyUpdate(doc, update) !== "duplicate") return "corrupt";
-    const text = textOf(doc);
-    return bytesOf(text) > TEXT_MAX_BYTES ? "too_large" : { text, snapshot: encode(doc) };
+    if (shape.kind === "rich" && !hasShape(update, shape.fragment)) return "corrupt";
+    const content = representationOf(doc, shape);
+    return content.isTooLarge ? "too_large" : { ...content, snapshot: encode(doc) };
   }
 
   /**
@@ -120,7 +121,7 @@ export class DocumentArchive {
    * cannot be merged into this one. Resolves to the document; without its parent if it cannot be below that one.
    */
   async importDocument(tx: Transaction<DocumentTables>, tenantId: string, draft: DocumentDraft): Promise<Document> {
-    const { content: { text, snapshot }, readers } = draft;
+    const { content: { snapshot, ...content }, readers } = draft;
     const documents = new DocumentStore(tx.db);
     const row: DocumentRow = {
       tenant_id: tenantId,
@@ -128,11 +129,13 @@ export class DocumentArchive {
       room_id: draft.roomId,
       parent_id: await this.#canHaveParent(tx, tenantId, draft) ? draft.parentId : null,
       title: draft.title,
+      kind: draft.kind,
+      fragment: draft.fragment,
       state: draft.state,
       is_locked: Number(draft.locked),
       generation: newId("gen"),
       revision: draft.revision,
-      text_bytes: bytesOf(text),
+      text_bytes: content.bytes,
       pending_bytes: 0,
       state_bytes: snapshot.length,
       pending_since: null,
@@ -151,7 +154,7 @@ export class DocumentArchive {
       const reader = { document_id: row.id, principal_id: principalId, role: ROOM_ROLE_OF[role] };
       await documents.putReader({ tenant_id: tenantId, ...reader });
     }
-    await this.#deps.log.create(tx, row, text, snapshot, draft.origin);
+    await this.#deps.log.create(tx, row, content, snapshot, draft.origin);
     await publishDocumentCreated(tx, row);
     return presentDocument(row);
   }
@@ -192,5 +195,16 @@ export class DocumentArchive {
       id = above.parent_id;
     }
     return depth <= DEPTH_MAX;
+  }
+}
+
+/** Whether an update has nothing but nodes and data in their places. */
+function hasShape(update: Uint8Array, fragment: string | null): boolean {
+  try {
+    checkShape(openDocument([]), update, fragment);
+    return true;
+  } catch (thrown) {
+    if (thrown instanceof Fault) return false;
+    throw thrown;
   }
 }

@@ -4,13 +4,16 @@ import { lockDocument } from "./access.ts";
 import { CommentStore } from "./comment_store.ts";
 import { type ContentLog, revisionOf } from "./content/log.ts";
 import { ContentStore } from "./content/store.ts";
-import { normalizeAnchor, textOf } from "./content/crdt.ts";
+import { normalizeAnchor } from "./content/crdt.ts";
+import { anchoredTextOf } from "./content/representation.ts";
 import { presentComment, presentRevision, publishCommentEvent } from "./presenter.ts";
-import type { Comment, Origin } from "./schema.ts";
+import type { Origin } from "./content/schema.ts";
+import type { Comment } from "./schema.ts";
 import { DocumentStore } from "./store.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
 
-export type ArchivedRevision = Origin & { revision: number; text: string };
+/** `nodes`: those of a rich document, as JSON in a text, since records may not nest as deep. */
+export type ArchivedRevision = Origin & { revision: number; text: string; nodes: string | null };
 
 /** A comment; `start` and `end` of its anchor are places in the CRDT. */
 export type ArchivedComment = Omit<Comment, "documentId" | "anchor" | "resolved"> & {
@@ -41,7 +44,7 @@ export class DocumentHistoryArchive {
     const row = await new ContentStore(this.#deps.store.db).revision(tenantId, id, revision);
     if (row === undefined) return undefined;
     const { bytes: _bytes, ...info } = presentRevision(row);
-    return { ...info, text: row.text };
+    return { ...info, text: row.text, nodes: row.nodes_json };
   }
 
   /** Those of these comments that are still there, in the same order. */
@@ -71,7 +74,9 @@ export class DocumentHistoryArchive {
     if (revisions.some(({ revision }) => revision >= oldestRevision)) {
       throw new RangeError("not older than the stored revisions");
     }
-    const rows = revisions.map(({ revision, text, ...origin }) => revisionOf({ ...row, revision }, text, origin));
+    const rows = revisions.map(({ revision, text, nodes, ...origin }) =>
+      revisionOf({ ...row, revision }, { text, nodes: row.kind === "rich" ? nodes : null }, origin)
+    );
     await tx.insertMany("document_revision", rows);
   }
 
@@ -95,8 +100,8 @@ export class DocumentHistoryArchive {
     }
     await tx.insertMany("document_comment", rows);
     const { doc } = await this.#deps.log.open(tenantId, id, { db: tx.db });
-    const text = textOf(doc);
-    const presented = rows.map((one) => presentComment(one, doc, text));
+    const content = anchoredTextOf(doc, row);
+    const presented = rows.map((one) => presentComment(one, content));
     for (const comment of presented) {
       await publishCommentEvent(tx, row, "created", comment);
     }
@@ -123,8 +128,8 @@ function toArchived(row: CommentRow): ArchivedComment {
 /** The row of a comment; a reply is where its comment is, and resolved with it. */
 function rowOf(document: DocumentRow, comment: ArchivedComment, parent: CommentRow | undefined): CommentRow {
   const { anchor } = comment;
-  const start = anchor === null || parent !== undefined ? undefined : normalizeAnchor(anchor.start);
-  const end = anchor === null || parent !== undefined ? undefined : normalizeAnchor(anchor.end);
+  const start = anchor === null || parent !== undefined ? undefined : normalizeAnchor(anchor.start, document.kind);
+  const end = anchor === null || parent !== undefined ? undefined : normalizeAnchor(anchor.end, document.kind);
   const isAnchored = start !== undefined && end !== undefined;
   return {
     tenant_id: document.tenant_id,

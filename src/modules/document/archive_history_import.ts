@@ -73,8 +73,8 @@ export class DocumentHistoryImporter {
     this.#documentId = documentId;
   }
 
-  async #flushIfFull({ text }: { text: string }): Promise<void> {
-    this.#units += text.length;
+  async #flushIfFull({ text, nodes }: { text: string; nodes?: string | null }): Promise<void> {
+    this.#units += text.length + (nodes?.length ?? 0);
     const isFull = this.#revisions.length + this.#comments.length >= BATCH || this.#units >= PENDING_MAX_UNITS;
     if (isFull) await this.flush();
   }

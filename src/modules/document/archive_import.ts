@@ -14,6 +14,7 @@ import { candidateIds } from "@/core/archive_ids.ts";
 import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { ArchivedContent, DocumentArchive } from "./archive_document.ts";
+import type { Shape } from "./content/representation.ts";
 import { DocumentHistoryImporter } from "./archive_history_import.ts";
 import { CommentRecord, DocumentRecord, RevisionRecord } from "./archive_records.ts";
 import { type DocumentAccessEntry, READERS_MAX, STATE_MAX_BYTES, TITLE_MAX } from "./schema.ts";
@@ -69,7 +70,7 @@ export class DocumentImporter implements SectionImporter {
     }
     const roomId = record.roomId === null ? null : room?.id;
     if (roomId === undefined) return;
-    const snapshot = await this.#inspect(content(record.id));
+    const snapshot = await this.#inspect(content(record.id), record);
     this.#current.id = await this.#context.write((tx) => this.#import(tx, record, where, roomId, snapshot));
   }
 
@@ -120,7 +121,10 @@ export class DocumentImporter implements SectionImporter {
   }
 
   /** The content, or what is wrong with it. No more of it is read than a document may have. */
-  async #inspect(content: AsyncIterable<Uint8Array>): Promise<ArchivedContent | "corrupt" | "too_large"> {
+  async #inspect(
+    content: AsyncIterable<Uint8Array>,
+    shape: Shape,
+  ): Promise<ArchivedContent | "corrupt" | "too_large"> {
     const chunks: Uint8Array[] = [];
     let size = 0;
     try {
@@ -133,7 +137,7 @@ export class DocumentImporter implements SectionImporter {
       if (error instanceof CorruptContent) return "corrupt";
       throw error;
     }
-    return this.#archive.inspect(new Uint8Array(Buffer.concat(chunks)));
+    return this.#archive.inspect(new Uint8Array(Buffer.concat(chunks)), shape);
   }
 
   /** Readers of a private document. The importing principal owns it unless an owner exists here that is no agent. */

@@ -2,20 +2,37 @@
 import { z } from "@zod/zod";
 import { Counter, listOf, Time } from "@/core/archive_fields.ts";
 import { JsonObject } from "@/core/json.ts";
-import { isLongerThan } from "@/core/text.ts";
+import { hasMoreValuesThan, isDeeperThan, isLongerThan } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
+import { parseNodes, RICH_JSON_DEPTH_MAX, RICH_JSON_VALUES_MAX } from "./rich/node.ts";
 import {
   ACCESS_ROLES,
   AUTHORS_MAX,
   COMMENT_MAX,
   CommentId,
+  DOCUMENT_KINDS,
   DOCUMENT_STATES,
   DocumentId,
+  FragmentName,
   QUOTE_MAX,
   REVISION_KINDS,
   TEXT_MAX_BYTES,
 } from "./schema.ts";
+
+/** Whether a text is the JSON of nodes, within the limits of a document. */
+function isNodes(json: string): boolean {
+  const isTooLarge = isLongerThan(json, TEXT_MAX_BYTES) || isDeeperThan(json, RICH_JSON_DEPTH_MAX) ||
+    hasMoreValuesThan(json, RICH_JSON_VALUES_MAX);
+  if (isTooLarge) return false;
+  try {
+    parseNodes(JSON.parse(json), "");
+    return true;
+  } catch {
+    // Neither JSON nor nodes.
+    return false;
+  }
+}
 
 const origin = {
   kind: z.enum(REVISION_KINDS),
@@ -28,6 +45,9 @@ export const DocumentRecord = z.object({
   roomId: RoomId.nullable(),
   parentId: DocumentId.nullable(),
   title: z.string(),
+  // Archives of earlier versions have text documents only.
+  kind: z.enum(DOCUMENT_KINDS).default("text"),
+  fragment: FragmentName.nullable().default(null),
   state: z.enum(DOCUMENT_STATES),
   locked: z.boolean(),
   revision: Counter.min(1),
@@ -46,6 +66,7 @@ export const RevisionRecord = z.object({
   revision: Counter.min(1),
   ...origin,
   text: z.string().refine((text) => !isLongerThan(text, TEXT_MAX_BYTES), `More than ${TEXT_MAX_BYTES} bytes`),
+  nodes: z.string().refine(isNodes, "expected the nodes of a rich document as JSON").nullable().default(null),
 });
 const EncodedAnchor = z.string().max(100);
 export const CommentRecord = z.object({

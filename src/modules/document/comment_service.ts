@@ -6,10 +6,9 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { Store } from "@/ports/store.ts";
-import type * as Y from "yjs";
 import { type DocumentAccess, isModerator, type LockedDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
-import { encodeAnchor, textOf } from "./content/crdt.ts";
+import { type AnchoredText, anchoredTextOf } from "./content/representation.ts";
 import { findAnchor } from "./content/text_edits.ts";
 import { presentComment, publishCommentEvent, redactComments } from "./presenter.ts";
 import {
@@ -45,8 +44,8 @@ export class CommentService {
     const after = cursors.decode(cursor, bind);
     const rows = await new CommentStore(store.db).list(row.tenant_id, id, resolved, after, limit + 1);
     const { doc } = await log.open(row.tenant_id, id, { actor: context.actor });
-    const text = textOf(doc);
-    return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => presentComment(one, doc, text));
+    const content = log.measure(context.actor, () => anchoredTextOf(doc, row));
+    return cursors.page(rows, limit, bind, (one) => [one.created_at, one.id], (one) => presentComment(one, content));
   }
 
   create(context: Context, { id, text, anchor, parentId }: CommentCreate): Promise<Comment> {
@@ -64,7 +63,8 @@ export class CommentService {
         throw new Fault("validation_failed", "/anchor: a reply has the anchor of its comment");
       }
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
-      const range = anchor === undefined ? undefined : findAnchor(textOf(doc), anchor);
+      const content = anchoredTextOf(doc, row);
+      const range = anchor === undefined ? undefined : findAnchor(content.text, anchor);
       const now = iso(clock.now());
       const comment: CommentRow = {
         tenant_id: row.tenant_id,
@@ -75,8 +75,8 @@ export class CommentService {
         author_id: context.actor.principalId,
         text,
         quote: anchor?.text ?? null,
-        anchor_start: range === undefined ? null : encodeAnchor(doc, range.at, "next"),
-        anchor_end: range === undefined ? null : encodeAnchor(doc, range.at + range.remove, "previous"),
+        anchor_start: range === undefined ? null : content.encode(range.at, "next"),
+        anchor_end: range === undefined ? null : content.encode(range.at + range.remove, "previous"),
         resolved_by: parent?.resolved_by ?? null,
         resolved_at: parent?.resolved_at ?? null,
         version: 1,
@@ -84,7 +84,7 @@ export class CommentService {
         updated_at: now,
       };
       await comments.add(comment);
-      return await this.#publish(context, locked, comment, "created", doc);
+      return await this.#publish(context, locked, comment, "created", content);
     });
   }
 
@@ -143,9 +143,9 @@ export class CommentService {
     { tx, row }: LockedDocument,
     comment: CommentRow,
     action: "created" | "updated" | "resolved" | "reopened" | "deleted",
-    opened?: Y.Doc,
+    content?: AnchoredText,
   ): Promise<Comment> {
-    const presented = await this.#present(tx, row, comment, opened);
+    const presented = await this.#present(tx, row, comment, content);
     await publishCommentEvent(tx, row, action, presented, actor);
     return presented;
   }
@@ -154,10 +154,11 @@ export class CommentService {
     { db }: LockedDocument["tx"],
     row: DocumentRow,
     comment: CommentRow,
-    opened?: Y.Doc,
+    content?: AnchoredText,
   ): Promise<Comment> {
-    const doc = opened ?? (await this.#deps.log.open(row.tenant_id, row.id, { db })).doc;
-    return presentComment(comment, doc, textOf(doc));
+    const read = async (): Promise<AnchoredText> =>
+      anchoredTextOf((await this.#deps.log.open(row.tenant_id, row.id, { db })).doc, row);
+    return presentComment(comment, content ?? await read());
   }
 }
 

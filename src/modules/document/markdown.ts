@@ -1,8 +1,9 @@
 // Renders Markdown as safe HTML and as a list of blocks. The parser is loaded on first use.
 import { Fault } from "@/core/fault.ts";
 import { sanitizeName } from "@/core/name.ts";
+import { escapeHtml } from "./rich/html.ts";
 import { LINES_MAX, TEXT_MAX_BYTES } from "./limits.ts";
-import type { Block } from "./schema.ts";
+import type { Block } from "./content/schema.ts";
 
 const BLOCK_TYPES: Readonly<Record<string, string>> = {
   heading_open: "heading",
@@ -44,7 +45,11 @@ export async function toHtml(title: string, markdown: string): Promise<string> {
   const environment = {};
   const tokens = whole.parse(markdown, environment);
   checkAttributes(tokens);
-  const body = whole.renderer.render(tokens, whole.options, environment);
+  return htmlPage(title, whole.renderer.render(tokens, whole.options, environment));
+}
+
+/** A page with this body. */
+export function htmlPage(title: string, body: string): string {
   return `<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>${
     escapeHtml(title)
   }</title>\n</head>\n<body>\n${body}</body>\n</html>\n`;
@@ -109,8 +114,4 @@ function stripClosingHashes(heading: string): string {
 /** Removes the byte order mark and normalizes line endings. */
 export function normalizeMarkdown(markdown: string): string {
   return markdown.replace(/^\uFEFF/, "").replaceAll(/\r\n?/g, "\n");
-}
-
-function escapeHtml(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

@@ -13,6 +13,7 @@ import { commentOperations, contentOperations, documentOperations } from "./api.
 import { CommentService } from "./comment_service.ts";
 import { COMMIT_REVISION_JOB, ContentLog } from "./content/log.ts";
 import { ContentService } from "./content/service.ts";
+import { ContentWriter } from "./content/writer.ts";
 import { DocumentUpdater } from "./updater.ts";
 import { migrations } from "./migrations.ts";
 import { documentRoutes } from "./routes.ts";
@@ -20,17 +21,21 @@ import {
   BRANCH_MAX,
   COMMENT_MAX,
   COMMENTS_MAX,
+  CONTENT_FORMATS,
   DEPTH_MAX,
   DOCUMENT_EVENTS,
+  DOCUMENT_KINDS,
   EDITORS_MAX,
   EDITS_MAX,
   ITEMS_MAX,
   PLACES_MAX,
   REVISION_DAYS,
   REVISIONS_MAX,
+  RICH_DEPTH_MAX,
+  RICH_NODES_MAX,
   TEXT_MAX_BYTES,
   TITLE_MAX,
-  UPDATE_MAX_BYTES,
+  UPDATE_MAX_BYTES_OF,
 } from "./schema.ts";
 import { DocumentSource } from "./searchable.ts";
 import { DocumentService, PURGE_JOB } from "./service.ts";
@@ -59,6 +64,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   const documents = new DocumentService({ store, clock, cursors, documentAccess, log, index });
   const updater = new DocumentUpdater({ store, clock, documentAccess, log, identity, index });
   const contents = new ContentService({ store, cursors, documentAccess, log, cpu });
+  const writer = new ContentWriter({ store, documentAccess, log });
   const comments = new CommentService({ store, clock, cursors, documentAccess, log });
   const collaboration = new CollaborationService(
     { store, bus, clock, documentAccess, log, contents, cpu, bytes: writeBudget, authenticate, revalidate },
@@ -74,10 +80,10 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
     events: DOCUMENT_EVENTS,
     operations: [
       ...documentOperations(documents, updater),
-      ...contentOperations(contents),
+      ...contentOperations(contents, writer),
       ...commentOperations(comments),
     ],
-    routes: documentRoutes(documents, contents),
+    routes: documentRoutes(contents),
     jobs: [
       defineJob({ kind: PURGE_JOB, payload, run: (job) => documents.purge(job.tenantId, job.payload.documentId) }),
       defineJob({
@@ -89,11 +95,15 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
     purgeRoom: (tenantId, roomId) => documents.purgeRoom(tenantId, roomId),
     capability: () => ({
       enabled: true,
-      formats: ["markdown", "json", "yjs"],
+      kinds: DOCUMENT_KINDS,
+      formats: CONTENT_FORMATS,
       limits: {
         title: TITLE_MAX,
         textBytes: TEXT_MAX_BYTES,
-        updateBytes: UPDATE_MAX_BYTES,
+        updateBytes: UPDATE_MAX_BYTES_OF.text,
+        richUpdateBytes: UPDATE_MAX_BYTES_OF.rich,
+        richNodes: RICH_NODES_MAX,
+        richDepth: RICH_DEPTH_MAX,
         editors: EDITORS_MAX,
         parts: ITEMS_MAX,
         edits: EDITS_MAX,

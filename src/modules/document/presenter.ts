@@ -4,19 +4,11 @@ import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { redactEvents } from "@/ports/event_redaction.ts";
 import { changesBetween, shorten } from "@/core/event_data.ts";
 import type { Transaction } from "@/ports/store.ts";
-import type * as Y from "yjs";
-import { resolveAnchor } from "./content/crdt.ts";
-import {
-  ANCHORED_MAX,
-  type Comment,
-  type ContentChange,
-  type Document,
-  LONG_COMMENT_FIELDS,
-  LONG_FIELDS,
-  type RevisionInfo,
-} from "./schema.ts";
+import type { AnchoredText } from "./content/representation.ts";
+import { ANCHORED_MAX, type Comment, type Document, LONG_COMMENT_FIELDS, LONG_FIELDS } from "./schema.ts";
+import type { ContentChange, RevisionInfo } from "./content/schema.ts";
 import { DocumentStore } from "./store.ts";
-import type { CommentRow, DocumentRow, DocumentTables, RevisionRow } from "./tables.ts";
+import type { CommentRow, DocumentRow, DocumentTables, RevisionHead } from "./tables.ts";
 
 export function presentDocument(row: DocumentRow): Document {
   return {
@@ -24,6 +16,8 @@ export function presentDocument(row: DocumentRow): Document {
     roomId: row.room_id,
     parentId: row.parent_id,
     title: row.title,
+    kind: row.kind,
+    fragment: row.fragment,
     state: row.state,
     locked: row.is_locked === 1,
     revision: row.revision,
@@ -43,7 +37,7 @@ export function presentChange({ revision, generation }: DocumentRow, applied: nu
   return { revision, version: revision, generation, applied };
 }
 
-export function presentRevision(row: Omit<RevisionRow, "text">): RevisionInfo {
+export function presentRevision(row: RevisionHead): RevisionInfo {
   return {
     revision: row.revision,
     kind: row.kind,
@@ -54,15 +48,15 @@ export function presentRevision(row: Omit<RevisionRow, "text">): RevisionInfo {
   };
 }
 
-/** A comment with its current position in `doc`, whose text is `text`. */
-export function presentComment(row: CommentRow, doc: Y.Doc, text: string): Comment {
+/** A comment with its current position in the text of its document. */
+export function presentComment(row: CommentRow, content: AnchoredText): Comment {
   return {
     id: row.id,
     documentId: row.document_id,
     parentId: row.parent_id,
     authorId: row.author_id,
     text: row.text,
-    anchor: presentAnchor(row, doc, text),
+    anchor: presentAnchor(row, content),
     resolved: row.resolved_at !== null,
     resolvedBy: row.resolved_by,
     resolvedAt: row.resolved_at,
@@ -72,12 +66,12 @@ export function presentComment(row: CommentRow, doc: Y.Doc, text: string): Comme
   };
 }
 
-function presentAnchor({ quote, anchor_start, anchor_end }: CommentRow, doc: Y.Doc, text: string): Comment["anchor"] {
+function presentAnchor({ quote, anchor_start, anchor_end }: CommentRow, content: AnchoredText): Comment["anchor"] {
   if (quote === null || anchor_start === null || anchor_end === null) return null;
-  const [start, end] = [resolveAnchor(doc, anchor_start), resolveAnchor(doc, anchor_end)];
+  const [start, end] = [content.resolve(anchor_start), content.resolve(anchor_end)];
   if (start === undefined || end === undefined || end <= start) return { quote, text: null, start: null, end: null };
   const isShown = end - start <= ANCHORED_MAX;
-  return { quote, text: isShown ? text.slice(start, end).toWellFormed() : null, start, end };
+  return { quote, text: isShown ? content.text.slice(start, end).toWellFormed() : null, start, end };
 }
 
 /** Publishes to the room of a document, or to the readers of a private one. Jobs have no `actor`. */
@@ -120,6 +114,8 @@ export async function publishDocumentUpdated(
     // Live edits have changed these before this event, so the two rows may have the same values.
     const { revision, generation, editedBy, editedAt, updatedAt } = presentDocument(is);
     Object.assign(changes, { revision, generation, editedBy, editedAt, updatedAt });
+    // The first content of a rich document names its fragment.
+    if (is.fragment !== null) changes.fragment = is.fragment;
   }
   const data = { documentId: is.id, roomId: is.room_id, changes, omitted: [...omitted, ...besides], principalIds };
   await publishDocumentEvent(tx, is, "document.updated", data, actor);

@@ -6,9 +6,7 @@ import type { Context } from "@/core/operation.ts";
 import { contentDisposition, parseQuery, type Route } from "@/core/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, updateTooLarge } from "./content/service.ts";
-import { renderHtml } from "./rendering.ts";
-import { DocumentId, FRAME_MAX_BYTES, ITEMS_MAX, UPDATE_MAX_BYTES, VIEWS_MAX } from "./schema.ts";
-import type { DocumentService } from "./service.ts";
+import { DocumentId, FRAME_MAX_BYTES, ITEMS_MAX, UPDATE_MAX_BYTES_OF, VIEWS_MAX } from "./schema.ts";
 
 export const DOCUMENT_PATH = "/v1/collaboration/documents";
 const FILE_NAME_MAX_CHARS = 80;
@@ -26,11 +24,11 @@ const documentId = {
 };
 
 /** Routes of exports and Yjs updates. */
-export function documentRoutes(documents: DocumentService, contents: ContentService): Route[] {
+export function documentRoutes(contents: ContentService): Route[] {
   return [{
     name: "document.export",
     summary: "Download a document as Markdown or HTML",
-    description: "HTML tags in the Markdown source are escaped. Requires the scope `document.read`.",
+    description: "HTML tags in Markdown source are escaped. Requires the scope `document.read`.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/:documentId/export`,
@@ -58,10 +56,8 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
       }
       const context = callContext(actor, requestId, "document.export", "read");
       const id = idOf(params);
-      const { title } = await documents.read(context, id);
-      const content = await contents.read(context, { id, format: "markdown" });
-      const text = content.format === "markdown" ? content.text : "";
-      return new Response(format === "html" ? await renderHtml(title, text) : text, {
+      const { title, text } = await contents.export(context, id, format);
+      return new Response(text, {
         headers: {
           "Content-Type": `text/${format}; charset=utf-8`,
           "Content-Disposition": contentDisposition("attachment", fileNameOf(title, format === "html" ? "html" : "md")),
@@ -108,7 +104,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
     summary: "Merge a Yjs update into a document",
     description:
       "For copies that were edited offline. Merging overwrites nothing, so no base revision is needed. At most " +
-      "512 KiB. Requires the scope `document.write`.",
+      "512 KiB, or 2 MiB for a rich document. Requires the scope `document.write`.",
     tag: "document",
     method: "POST",
     path: `${DOCUMENT_PATH}/:documentId/yjs`,
@@ -141,7 +137,7 @@ export function documentRoutes(documents: DocumentService, contents: ContentServ
         throw new Fault("unsupported_media_type", "Expected Content-Type: application/octet-stream for a Yjs update");
       }
       const context = callContext(actor, requestId, "document.write_yjs", "write");
-      const update = await readBytes(request, UPDATE_MAX_BYTES, updateTooLarge);
+      const update = await readBytes(request, UPDATE_MAX_BYTES_OF.rich, () => updateTooLarge("rich"));
       return Response.json(await contents.merge(context, idOf(params), update));
     },
   }];
@@ -154,11 +150,18 @@ export function collaborationRoute(upgrade: (request: Request, ip: string) => Re
     summary: "Open a WebSocket connection for live editing",
     description:
       "Speaks the Hocuspocus protocol: use `@hocuspocus/provider` with the id of the document as `name` and an access " +
-      'token as `token`, and bind the editor to `ydoc.getText("content")`, which contains Markdown. Readers receive all ' +
-      "changes, but their own are rejected. With `generation` in the query, copies of another generation are rejected. " +
-      `An update may have at most ${UPDATE_MAX_BYTES / 1024} KiB, any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
+      'token as `token`. Bind a text editor to `ydoc.getText("content")`, which contains Markdown; formatting is stored, ' +
+      "but is not part of the text. Bind TipTap, BlockNote or another editor of ProseMirror to the XML fragment of a rich " +
+      "document: the first content names it, so their default names work. A node that the schema of an editor lacks is " +
+      "deleted by that editor. Readers receive all changes, but their own are rejected. With `generation` in the query, copies of another generation are rejected. " +
+      `An update may have at most ${UPDATE_MAX_BYTES_OF.text / 1024} KiB, or ${
+        UPDATE_MAX_BYTES_OF.rich / 1024
+      } KiB of a ` +
+      `rich document; any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
       'A rejected update is answered with a stateless message `{"type":"document.refused","code","detail"}` and remains ' +
-      `unsaved in the client. \`limit_reached\` rejects updates that no editor creates: more than ${ITEMS_MAX} CRDT items ` +
+      "unsaved in the client. If the document can never accept it, the editor is also disconnected, since what is typed " +
+      "after it would be lost: the provider emits `authenticationFailed` with the reason `content-refused`, and `close`. " +
+      ` \`limit_reached\` rejects updates that no editor creates: more than ${ITEMS_MAX} CRDT items ` +
       "in a document, or items inserted between neighbors that are far apart. The socket is closed with 1009 if a frame " +
       `is too long, with 4400 if it is malformed, and with 4429 if it has more than ${VIEWS_MAX} editors of one document, ` +
       "or if the updates of a member use more than a tenth of the gateway's CPU time, beyond a burst of a few seconds.",

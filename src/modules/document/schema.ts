@@ -1,60 +1,42 @@
 // Schemas of documents, their content, revisions and comments, and of their events.
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
-import { Json } from "@/core/json.ts";
+import { Json, JsonObject } from "@/core/json.ts";
 import { nameSchema } from "@/core/name.ts";
 import { pageInput } from "@/core/page.ts";
 import { changesSchema, OmittedFields, shortenedSchema, snapshotSchema } from "@/core/event_data.ts";
 import { PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
 import { Metadata, RoomId } from "@/modules/room/mod.ts";
-import { TEXT_MAX_BYTES } from "./limits.ts";
+import { ANCHORED_MAX, COMMENT_MAX, QUOTE_MAX, TITLE_MAX } from "./limits.ts";
 
-export { LINES_MAX, TEXT_MAX_BYTES } from "./limits.ts";
+export * from "./limits.ts";
 export const DOCUMENT_STATES = ["active", "archived"] as const;
 const DocumentState = z.enum(DOCUMENT_STATES).meta({ id: "DocumentState" });
+export const DOCUMENT_KINDS = ["text", "rich"] as const;
+const DocumentKind = z.enum(DOCUMENT_KINDS).meta({ id: "DocumentKind" });
 export const REVISION_KINDS = ["created", "written", "live", "restored"] as const;
-const RevisionKind = z.enum(REVISION_KINDS).meta({ id: "DocumentRevisionKind" });
+export const RevisionKind = z.enum(REVISION_KINDS).meta({ id: "DocumentRevisionKind" });
 export const ACCESS_ROLES = ["reader", "editor", "owner"] as const;
 export const AccessRole = z.enum(ACCESS_ROLES).meta({ id: "DocumentRole" });
 const SORTS = ["-updatedAt", "updatedAt", "title", "-createdAt", "createdAt"] as const;
 export type DocumentSort = (typeof SORTS)[number];
 
-export const TITLE_MAX = 200;
-/** A text of the maximal size as JSON, with every second byte escaped. */
-export const BODY_MAX_BYTES = 2 * TEXT_MAX_BYTES + 64 * 1024;
-export const COMMENT_MAX = 4000;
-export const COMMENTS_MAX = 2000;
-export const QUOTE_MAX = 1000;
-/** Commented text beyond this length is not included in the comment. */
-export const ANCHORED_MAX = 4000;
-export const EDITS_MAX = 100;
-/** Occurrences that the edits of one call may change. */
-export const PLACES_MAX = 5000;
-export const REVISIONS_MAX = 200;
-export const REVISION_DAYS = 90;
-/** Authors stored with a revision. */
-export const AUTHORS_MAX = 100;
-export const DEPTH_MAX = 20;
-/** Documents deleted or moved to another room in one transaction, for which others wait. */
-export const BRANCH_MAX = 2000;
-export const READERS_MAX = 200;
-/** Bytes of the CRDT, snapshot and updates together, including deleted text. */
-export const STATE_MAX_BYTES = 16 * 1024 * 1024;
-/** CRDT items of a document; each takes a few hundred bytes on every node that has it open. */
-export const ITEMS_MAX = 100_000;
-export const FRAME_MAX_BYTES = 64 * 1024;
-export const UPDATE_MAX_BYTES = 512 * 1024;
-export const EDITORS_MAX = 100;
-/** Editors of one document on one socket, so that one socket cannot use up `EDITORS_MAX`. */
-export const VIEWS_MAX = 8;
-
 export const DocumentId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 export const CommentId = DocumentId;
+export const FragmentName = z.string().regex(
+  /^[A-Za-z0-9_.:-]{1,100}$/,
+  "expected 1 to 100 characters of A-Z a-z 0-9 _ . : -",
+)
+  .refine((name) => name !== "__proto__", "reserved");
 const Title = nameSchema(TITLE_MAX).describe("Title of the document");
 /** Unbounded here: the services count its bytes and respond with 413, as for a body. */
-const Text = z.string();
-const Time = z.iso.datetime();
-const Revision = z.int().min(1);
+export const Text = z.string();
+/** Its nodes are checked by `parseDocument`. */
+export const RichDocument = JsonObject.meta({ id: "ProseMirrorDocument" });
+/** What content can be read as. */
+export const CONTENT_FORMATS = ["markdown", "json", "html", "text", "prosemirror", "yjs"] as const;
+export const Time = z.iso.datetime();
+export const Revision = z.int().min(1);
 const Version = z.int().min(1).optional()
   .describe(
     "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: " +
@@ -66,6 +48,13 @@ export const Document = z.object({
   roomId: RoomId.nullable().describe("null: a private document"),
   parentId: DocumentId.nullable().describe("Parent document; null at the top level"),
   title: z.string().describe("Title of the document"),
+  kind: DocumentKind.describe(
+    "text: Markdown in a Y.Text, for CodeMirror and other text editors; rich: nodes in an XML fragment, for TipTap, " +
+      "BlockNote and other editors of ProseMirror",
+  ),
+  fragment: z.string().nullable().describe(
+    "XML fragment of a rich document that editors bind to; null until its first content names it, and for text",
+  ),
   state: DocumentState,
   locked: z.boolean().describe(
     "Whether only moderators of the room, or owners of a private document, may change the content",
@@ -91,9 +80,28 @@ const placing = {
   metadata: Metadata.default({}),
 };
 
+const kindInput = {
+  kind: DocumentKind.default("text").describe("text: for text editors; rich: for TipTap, BlockNote and the like"),
+  fragment: FragmentName.optional().describe(
+    "XML fragment of a rich document, as its editors name it: `default` in TipTap, `document-store` in BlockNote. " +
+      "Default: that of the first content. It also decides which names Markdown gets as nodes: those of BlockNote for " +
+      "`document-store`, of prosemirror-markdown for `prosemirror`, otherwise of TipTap",
+  ),
+};
+
+/** Content in one of several formats. */
+export const contentInput = {
+  html: Text.optional().describe("Instead of `text`, for rich documents: HTML, without its scripts and styles"),
+  prosemirror: RichDocument.optional().describe(
+    "Instead of `text`, for rich documents: ProseMirror JSON of any schema",
+  ),
+};
+
 export const DocumentCreate = z.strictObject({
   title: Title,
-  text: Text.default("").describe("Markdown"),
+  ...kindInput,
+  text: Text.optional().describe("Content as Markdown. Default: empty"),
+  ...contentInput,
   ...placing,
 });
 export type DocumentCreate = z.output<typeof DocumentCreate>;
@@ -101,6 +109,7 @@ export type DocumentCreate = z.output<typeof DocumentCreate>;
 export const DocumentImport = z.strictObject({
   markdown: Text.describe("Markdown text"),
   title: Title.optional().describe("Default: the first heading, or else the first line"),
+  ...kindInput,
   ...placing,
 });
 export type DocumentImport = z.output<typeof DocumentImport>;
@@ -112,6 +121,7 @@ export const DocumentList = z.strictObject({
     "Only children of this document; `root`: documents without a parent",
   ),
   q: z.string().trim().min(1).max(100).optional().describe("Part of the title"),
+  kind: DocumentKind.optional().describe("Only documents of this kind"),
   state: z.enum([...DOCUMENT_STATES, "deleted"]).default("active"),
   sort: z.enum(SORTS).default("-updatedAt"),
 });
@@ -130,125 +140,6 @@ export const DocumentUpdate = z.strictObject({
   version: Version,
 });
 export type DocumentUpdate = z.output<typeof DocumentUpdate>;
-
-const content = {
-  documentId: DocumentId,
-  revision: z.int(),
-  version: z.int().describe("The revision; the ETag expected by If-Match is derived from it"),
-  generation: z.string(),
-};
-
-export const Block = z.object({
-  type: z.string().describe("heading, paragraph, list, quote, code, table, rule …"),
-  level: z.int().nullable().describe("Level of a heading"),
-  language: z.string().nullable().describe("Language of a code block"),
-  markdown: z.string().describe("Markdown of the block"),
-  firstLine: z.int().describe("First line, counted from 0"),
-  lastLine: z.int().describe("Line after the last one"),
-}).meta({ id: "DocumentBlock" });
-export type Block = z.output<typeof Block>;
-
-export const Content = z.discriminatedUnion("format", [
-  z.object({ ...content, format: z.literal("markdown"), text: z.string().describe("The whole text") }).meta({
-    id: "DocumentMarkdown",
-  }),
-  z.object({ ...content, format: z.literal("json"), blocks: z.array(Block).describe("Blocks of the text, in order") })
-    .meta({ id: "DocumentBlocks" }),
-  z.object({ ...content, format: z.literal("yjs"), update: z.string().describe("Yjs update (v1), base64") })
-    .meta({ id: "DocumentYjs" }),
-]).meta({ id: "DocumentContent" });
-export type Content = z.output<typeof Content>;
-
-export const ContentRead = z.strictObject({
-  id: DocumentId,
-  format: z.enum(["markdown", "json", "yjs"]).default("markdown"),
-  revision: Revision.optional().describe(
-    "A stored revision. Default: the current one; the only one available with format `yjs`",
-  ),
-});
-export type ContentRead = z.output<typeof ContentRead>;
-
-export const ContentPut = z.strictObject({
-  id: DocumentId,
-  text: Text.describe("New text; unchanged parts are preserved"),
-  revision: Revision.optional().describe("Required: revision the change is based on (HTTP: If-Match)"),
-});
-export type ContentPut = z.output<typeof ContentPut>;
-
-const Find = z.string().min(1).max(TEXT_MAX_BYTES).describe("Text to find, exactly as in the document");
-const Occurrence = z.enum(["only", "first", "all"]).default("only").describe(
-  "Which occurrence to edit; only: fail if there are several",
-);
-
-export const Edit = z.discriminatedUnion("op", [
-  z.strictObject({
-    op: z.literal("replace").describe("Kind of edit"),
-    find: Find,
-    with: Text.describe("Replacement text"),
-    occurrence: Occurrence,
-  })
-    .meta({ id: "DocumentEditReplace" }),
-  z.strictObject({
-    op: z.literal("insert_after").describe("Kind of edit"),
-    find: Find,
-    text: Text.describe("Markdown to insert after it"),
-    occurrence: Occurrence,
-  })
-    .meta({ id: "DocumentEditInsertAfter" }),
-  z.strictObject({
-    op: z.literal("append").describe("Kind of edit"),
-    text: Text.describe("Markdown to append"),
-  }).meta({
-    id: "DocumentEditAppend",
-  }),
-  z.strictObject({
-    op: z.literal("prepend").describe("Kind of edit"),
-    text: Text.describe("Markdown to prepend"),
-  }).meta({
-    id: "DocumentEditPrepend",
-  }),
-]).meta({ id: "DocumentEdit" });
-export type Edit = z.output<typeof Edit>;
-
-export const ContentPatch = z.strictObject({
-  id: DocumentId,
-  baseRevision: Revision.describe("Revision the edits are based on"),
-  edits: z.array(Edit).min(1).max(EDITS_MAX).describe("Edits, applied in order; all or none"),
-  onStale: z.enum(["reject", "rebase"]).default("reject")
-    .describe("If the document has a newer revision: fail, or apply the edits to that one"),
-});
-export type ContentPatch = z.output<typeof ContentPatch>;
-
-export const ContentChange = z.object({
-  revision: z.int(),
-  version: z.int().describe("The revision; the ETag is derived from it"),
-  generation: z.string(),
-  applied: z.int().describe("Edits that were applied"),
-}).meta({ id: "DocumentContentChange" });
-export type ContentChange = z.output<typeof ContentChange>;
-
-export const RevisionInfo = z.object({
-  revision: z.int(),
-  kind: RevisionKind.describe("live: a session of live editing"),
-  principalIds: z.array(PrincipalId).describe("Principals that edited"),
-  bytes: z.int().describe("Size of the text in bytes"),
-  startedAt: Time,
-  at: Time,
-}).meta({ id: "DocumentRevision" });
-export type RevisionInfo = z.output<typeof RevisionInfo>;
-
-/** Metadata of a revision without its number and size. */
-export type Origin = Omit<RevisionInfo, "revision" | "bytes">;
-
-export const RevisionText = RevisionInfo.extend({ text: z.string().describe("Text of the revision") }).meta({
-  id: "DocumentRevisionText",
-});
-export type RevisionText = z.output<typeof RevisionText>;
-
-export const RevisionList = z.strictObject({ ...pageInput, id: DocumentId });
-export type RevisionList = z.output<typeof RevisionList>;
-export const RevisionRef = z.strictObject({ id: DocumentId, revision: z.coerce.number().int().min(1) });
-export type RevisionRef = z.output<typeof RevisionRef>;
 
 export const Anchor = z.strictObject({
   text: z.string().min(1).max(QUOTE_MAX).describe("Commented text, exactly as in the document"),

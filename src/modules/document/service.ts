@@ -10,17 +10,15 @@ import { readerOf } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { type DocumentAccess, lockDocument } from "./access.ts";
 import type { ContentLog } from "./content/log.ts";
-import { encode, openDocument, writeSplices } from "./content/crdt.ts";
-import { bytesOf, textTooLong } from "./content/text_edits.ts";
+import { encode, openDocument, recordChange, spliceText } from "./content/crdt.ts";
+import { parseContent } from "./content/input.ts";
+import { DEFAULT_FRAGMENT, fragmentOf, representationOf } from "./content/representation.ts";
+import { dialectOf } from "./rich/dialect.ts";
+import { writeFragment } from "./rich/fragment_writer.ts";
+import { richTooLarge } from "./rich/node.ts";
 import { extractTitle, normalizeMarkdown } from "./markdown.ts";
 import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
-import {
-  type Document,
-  type DocumentCreate,
-  type DocumentImport,
-  type DocumentList,
-  TEXT_MAX_BYTES,
-} from "./schema.ts";
+import type { Document, DocumentCreate, DocumentImport, DocumentList } from "./schema.ts";
 import { type DocumentIndex, indexDocument } from "./searchable.ts";
 import { DocumentStore } from "./store.ts";
 import type { DocumentRow, DocumentTables } from "./tables.ts";
@@ -49,33 +47,48 @@ export class DocumentService {
     this.#deps = deps;
   }
 
-  create(context: Context, { title, text, parentId, metadata, ...location }: DocumentCreate): Promise<Document> {
+  async create(context: Context, input: DocumentCreate): Promise<Document> {
+    const { title, kind, text, html, prosemirror, parentId, metadata, ...location } = input;
     const { actor } = context;
     const { store, clock, documentAccess, log } = this.#deps;
     const roomId = location.roomId ?? null;
-    if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
-    return store.write(async (tx) => {
+    if (kind === "text" && location.fragment !== undefined) {
+      throw new Fault("validation_failed", "/fragment: for rich documents only");
+    }
+    const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
+    const dialect = dialectOf([], location.fragment ?? null);
+    const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialect);
+    const doc = openDocument([]);
+    const generation = newId("gen");
+    const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;
+    const fragment = location.fragment ?? (hasNodes ? DEFAULT_FRAGMENT : null);
+    const shape = { kind, fragment };
+    if (hasNodes) recordChange(doc, generation, () => writeFragment(fragmentOf(doc, shape), parsed.nodes));
+    else if ("text" in parsed && parsed.text !== "") {
+      recordChange(doc, generation, () => spliceText(doc, [{ at: 0, remove: 0, insert: parsed.text }]));
+    }
+    const content = representationOf(doc, shape);
+    if (content.isTooLarge) throw richTooLarge();
+    const snapshot = encode(doc);
+    return await store.write(async (tx) => {
       if (roomId !== null) await documentAccess.requireRoom(context, roomId, tx);
       else if (isGuest(actor)) {
         throw new Fault("forbidden", "Guests can create documents in rooms only");
       }
       const parent = await checkParent(tx, context, documentAccess, roomId, parentId);
       const now = iso(clock.now());
-      const doc = openDocument([]);
-      const generation = newId("gen");
-      if (text !== "") writeSplices(doc, generation, [{ at: 0, remove: 0, insert: text }]);
-      const snapshot = encode(doc);
       const row: DocumentRow = {
         tenant_id: actor.tenantId,
         id: newId("doc"),
         room_id: roomId,
         parent_id: parent?.id ?? null,
         title,
+        ...shape,
         state: "active",
         is_locked: 0,
         generation,
         revision: 1,
-        text_bytes: bytesOf(text),
+        text_bytes: content.bytes,
         pending_bytes: 0,
         state_bytes: snapshot.length,
         pending_since: null,
@@ -96,7 +109,7 @@ export class DocumentService {
           await documents.putReader({ tenant_id: row.tenant_id, document_id: row.id, principal_id: principalId, role });
         }
       }
-      await log.create(tx, row, text, snapshot);
+      await log.create(tx, row, content, snapshot);
       await publishDocumentCreated(tx, row, actor);
       return presentDocument(row);
     });

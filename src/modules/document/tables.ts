@@ -1,6 +1,6 @@
 // Rows of documents. Binary data is base64 text, which both engines store alike.
 import type { RoomTables } from "@/modules/room/mod.ts";
-import type { DOCUMENT_STATES, REVISION_KINDS } from "./schema.ts";
+import type { DOCUMENT_KINDS, DOCUMENT_STATES, REVISION_KINDS } from "./schema.ts";
 
 export type DocumentRow = {
   tenant_id: string;
@@ -9,12 +9,15 @@ export type DocumentRow = {
   room_id: string | null;
   parent_id: string | null;
   title: string;
+  kind: (typeof DOCUMENT_KINDS)[number];
+  /** Name of the XML fragment of a rich document; null until its first content names it, and for text. */
+  fragment: string | null;
   state: (typeof DOCUMENT_STATES)[number];
   is_locked: number;
   generation: string;
   /** Number of updates applied to the content. */
   revision: number;
-  /** Bytes of the text when it was last derived. */
+  /** Bytes of the text, or of the nodes of a rich document as JSON, when they were last derived. */
   text_bytes: number;
   /** Bytes of the updates since then, an upper bound of the growth of the text. */
   pending_bytes: number;
@@ -40,6 +43,7 @@ export type StateRow = {
   /** Yjs update with all changes up to `snapshot_revision`. */
   snapshot: string;
   snapshot_revision: number;
+  /** Markdown, or the plain text of a rich document. */
   text: string;
   text_revision: number;
 };
@@ -58,11 +62,16 @@ export type RevisionRow = {
   revision: number;
   kind: (typeof REVISION_KINDS)[number];
   text: string;
+  /** Nodes of a rich document; null for text, and for a document that has become too large. */
+  nodes_json: string | null;
   bytes: number;
   principal_ids_json: string;
   started_at: string;
   at: string;
 };
+
+/** A revision without its content. */
+export type RevisionHead = Omit<RevisionRow, "text" | "nodes_json">;
 
 /** Roles in a private document, as roles of rooms. */
 export type AccessRole = "observer" | "member" | "owner";

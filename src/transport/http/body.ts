@@ -16,6 +16,15 @@ import {
 /** A request body: its bytes for the fingerprint, its value for the operation (`undefined` if there is none). */
 export type Body = { bytes: Uint8Array; value: unknown };
 
+type BodyOptions = {
+  /** Alternative to JSON. */
+  text?: TextBody | undefined;
+  /** Charged for parsing. */
+  account?: CpuAccount | undefined;
+  depthMax?: number | undefined;
+  valuesMax?: number | undefined;
+};
+
 /** Parsing less takes a fraction of a millisecond, and is not charged separately. */
 const LARGE_BYTES = 32 * 1024;
 const EMPTY: Body = { bytes: new Uint8Array(), value: undefined };
@@ -27,11 +36,11 @@ export async function assertNoBody(request: Request): Promise<void> {
   await readBytes(request, 0, () => new Fault("bad_request", detail));
 }
 
-/** Reads a body of at most `maxBytes`; an empty one needs no content type. `text`: alternative to JSON; `account`: charged for parsing. */
+/** Reads a body of at most `maxBytes`; an empty one needs no content type. */
 export async function readBody(
   request: Request,
   maxBytes: number,
-  { text, account }: { text?: TextBody | undefined; account?: CpuAccount | undefined } = {},
+  { text, account, ...limits }: BodyOptions = {},
 ): Promise<Body> {
   if (!hasBody(request)) return EMPTY;
   const { headers } = request;
@@ -51,7 +60,7 @@ export async function readBody(
   );
   if (bytes.length === 0) return EMPTY;
   if (type === null) throw new Fault("unsupported_media_type", "Expected Content-Type: application/json");
-  const value = (): unknown => isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes);
+  const value = (): unknown => isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes, limits);
   if (account === undefined || bytes.length < LARGE_BYTES) return { bytes, value: value() };
   // Of several large bodies of one principal only one is parsed per tick.
   await account.waitForSlice();
@@ -75,16 +84,19 @@ function textOf(bytes: Uint8Array, field: string): string {
   return text;
 }
 
-function parseJson(bytes: Uint8Array): unknown {
+function parseJson(
+  bytes: Uint8Array,
+  { depthMax = JSON_DEPTH_MAX, valuesMax = JSON_VALUES_MAX }: Pick<BodyOptions, "depthMax" | "valuesMax">,
+): unknown {
   let raw: string;
   let value: unknown;
   try {
     raw = decoder.decode(bytes);
-    if (isDeeperThan(raw, JSON_DEPTH_MAX)) {
-      throw new Fault("invalid_json", `The request body is nested deeper than ${JSON_DEPTH_MAX} levels`);
+    if (isDeeperThan(raw, depthMax)) {
+      throw new Fault("invalid_json", `The request body is nested deeper than ${depthMax} levels`);
     }
-    if (hasMoreValuesThan(raw, JSON_VALUES_MAX)) {
-      throw new Fault("payload_too_large", `The request body has more than ${JSON_VALUES_MAX} values; split it`);
+    if (hasMoreValuesThan(raw, valuesMax)) {
+      throw new Fault("payload_too_large", `The request body has more than ${valuesMax} values; split it`);
     }
     value = JSON.parse(raw);
   } catch (error) {

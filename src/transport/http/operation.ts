@@ -43,7 +43,9 @@ export function operationEndpoint(
   operation: Operation,
   { authenticateRequest, dispatch, runOnce, timeouts, cpu, ...deps }: OperationDeps,
 ): Endpoint {
-  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes, textBody } = operation.http;
+  const { method, path, status, bodyMaxBytes = deps.bodyMaxBytes, bodyDepthMax, bodyValuesMax, textBody } =
+    operation.http;
+  const readOptions = { text: textBody, depthMax: bodyDepthMax, valuesMax: bodyValuesMax };
   const readInput = createReadInput(operation);
   const readsBody = hasBody(operation);
   const isReading = isReadOnly(operation);
@@ -78,7 +80,7 @@ export function operationEndpoint(
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
-    const reading = readsBody ? readBody(request, bodyMaxBytes, { text: textBody, account }) : undefined;
+    const reading = readsBody ? readBody(request, bodyMaxBytes, { ...readOptions, account }) : undefined;
     const body = isWaiting && reading !== undefined ? await timeouts.run(context, reading) : await reading;
     const input = readInput(context, params, body?.value);
     const call = new HttpCall(context, actor, input);

@@ -8,6 +8,8 @@ import { logOf } from "@/core/log.ts";
 import type { Bus, BusMessage, BusSubscription } from "@/ports/bus.ts";
 import { streamKey } from "@/ports/store.ts";
 import type { ContentLog } from "../content/log.ts";
+import type { DocumentKind } from "../content/update_scan.ts";
+import type { DocumentRow } from "../tables.ts";
 
 /** Signals within this time share one read of the log. */
 const DEBOUNCE_MS = 3;
@@ -37,6 +39,9 @@ export class DocumentReplica {
   readonly document: Document;
   readonly tenantId: string;
   readonly roomId: string | null;
+  readonly kind: DocumentKind;
+  /** Of a rich document; null until its first content names it. */
+  fragment: string | null;
   readonly #deps: Deps;
   readonly #subscriptions: readonly Promise<BusSubscription>[];
   /** All updates up to this revision are in the document. */
@@ -50,11 +55,14 @@ export class DocumentReplica {
   checkedAccess: ReadonlyMap<string, number | undefined> = new Map();
   #isClosed = false;
 
-  constructor(deps: Deps, document: Document, tenantId: string, roomId: string | null) {
+  constructor(deps: Deps, document: Document, row: Pick<DocumentRow, "tenant_id" | "room_id" | "kind" | "fragment">) {
+    const { tenant_id: tenantId, room_id: roomId } = row;
     this.#deps = deps;
     this.document = document;
     this.tenantId = tenantId;
     this.roomId = roomId;
+    this.kind = row.kind;
+    this.fragment = row.fragment;
     this.#subscriptions = [
       deps.bus.subscribe(this.#topic, this.#onAwareness),
       ...roomId === null ? [] : [deps.bus.subscribe(streamKey(tenantId, roomStream(roomId)), this.#onRoomMessage)],

@@ -3,8 +3,9 @@ import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Arra
 import { Fault } from "@/core/fault.ts";
 import { isDeeperThan } from "@/core/text.ts";
 import { updateTooLarge } from "../content/service.ts";
+import type { DocumentKind } from "../content/update_scan.ts";
 import { INVALID_UPDATE, isStateVector, updateFault } from "../content/crdt.ts";
-import { BODY_MAX_BYTES, FRAME_MAX_BYTES, UPDATE_MAX_BYTES } from "../schema.ts";
+import { BODY_MAX_BYTES, FRAME_MAX_BYTES, UPDATE_MAX_BYTES_OF } from "../schema.ts";
 
 /** Types that clients may send; the others are for servers. */
 const MESSAGE_TYPE = {
@@ -37,11 +38,14 @@ export type EditorFrame = {
 };
 type FrameFault = "malformed" | "too_large";
 
-/** Parses a frame. Of editors not in `requested`, and of updates before authentication, only the head is read. */
+/**
+ * Parses a frame. Of editors not in `requested`, and of updates of documents whose kind is not known before authentication,
+ * only the head is read.
+ */
 export function parseFrame(
   data: Uint8Array,
   requested: ReadonlySet<string>,
-  isAuthenticated: boolean,
+  kindOf: (name: string) => DocumentKind | undefined,
 ): EditorFrame | FrameFault {
   if (data.length > BODY_MAX_BYTES) return "too_large";
   // The only type without a document.
@@ -62,9 +66,10 @@ export function parseFrame(
         // Updates beyond their limit are rejected one by one: offline edits and pasted text arrive as one large update.
         if (step === STEP1 && payload.length > FRAME_MAX_BYTES) return "too_large";
         const kind = step === STEP1 ? "other" : step === STEP2 ? "first_sync" : "update";
-        if (!requested.has(name) || (!isAuthenticated && step !== STEP1)) return { name, kind };
+        if (!requested.has(name)) return { name, kind };
         if (step === STEP1) return isStateVector(payload) ? { name, kind } : "malformed";
-        return readUpdate({ name, kind }, payload);
+        const documentKind = kindOf(name);
+        return documentKind === undefined ? { name, kind } : readUpdate({ name, kind }, payload, documentKind);
       }
       case MESSAGE_TYPE.awareness:
         return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
@@ -91,9 +96,9 @@ export function parseFrame(
   }
 }
 
-function readUpdate(frame: EditorFrame, update: Uint8Array): EditorFrame | FrameFault {
-  if (update.length > UPDATE_MAX_BYTES) return { ...frame, rejection: updateTooLarge() };
-  const fault = updateFault(update);
+function readUpdate(frame: EditorFrame, update: Uint8Array, kind: DocumentKind): EditorFrame | FrameFault {
+  if (update.length > UPDATE_MAX_BYTES_OF[kind]) return { ...frame, rejection: updateTooLarge(kind) };
+  const fault = updateFault(update, kind);
   if (fault === undefined) return frame;
   return fault === INVALID_UPDATE
     ? "malformed"

@@ -2,6 +2,7 @@
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import type { CpuAccount } from "@/core/cpu_budget.ts";
 import type { Fault } from "@/core/fault.ts";
+import type { DocumentKind } from "../content/update_scan.ts";
 import { UPDATE_MAX_BYTES, VIEWS_MAX } from "../schema.ts";
 import { type EditorFrame, parseFrame } from "./editor_frame.ts";
 
@@ -10,6 +11,7 @@ export const CLOSE = {
   malformed: { code: 4400, reason: "malformed frame" },
   unauthorized: { code: 4401, reason: "token expired or revoked" },
   forbidden: { code: 4403, reason: "no longer allowed" },
+  refused: { code: 4422, reason: "content refused" },
   idle: { code: 4408, reason: "not authenticated in time" },
   rateLimited: { code: 4429, reason: "too many frames" },
   cpuLimit: { code: 4429, reason: "CPU limit exceeded" },
@@ -51,8 +53,10 @@ export class EditorSocket {
   readonly #deadline: ReturnType<typeof setTimeout>;
   /** Editors that requested their documents; the engine would only queue frames of others. */
   readonly #requested = new Set<string>();
-  /** Updates received before authentication: parsing them takes CPU time, which needs an account. */
-  readonly #earlyUpdates: Uint8Array[] = [];
+  /** Kinds of the documents that were opened. */
+  readonly #kinds = new Map<string, DocumentKind>();
+  /** Updates of documents that are not open yet: their kind decides what may be in them, and parsing needs an account. */
+  #earlyUpdates: { documentId: string; bytes: Uint8Array }[] = [];
   #engine: Engine | undefined;
   #isClosed = false;
 
@@ -78,7 +82,8 @@ export class EditorSocket {
   #handleFrame(bytes: Uint8Array): void {
     if (this.#isClosed) return;
     const account = this.account;
-    const read = (): ReturnType<typeof parseFrame> => parseFrame(bytes, this.#requested, account !== undefined);
+    const read = (): ReturnType<typeof parseFrame> =>
+      parseFrame(bytes, this.#requested, (name) => this.#kinds.get(documentIdOf(name)));
     const frame = account === undefined ? read() : account.measure(read);
     if (frame === "too_large") return this.close(CLOSE.tooLarge);
     if (frame === "malformed") return this.close(CLOSE.malformed);
@@ -88,20 +93,26 @@ export class EditorSocket {
       if (this.#hasTooManyEditors(documentIdOf(frame.name))) return this.close(CLOSE.tooMany);
     }
     if (!this.#requested.has(frame.name)) return;
-    if (account === undefined && (frame.kind === "update" || frame.kind === "first_sync")) {
-      return this.#queueEarlyUpdate(bytes);
+    const documentId = documentIdOf(frame.name);
+    if (!this.#kinds.has(documentId) && (frame.kind === "update" || frame.kind === "first_sync")) {
+      return this.#queueEarlyUpdate(documentId, bytes);
     }
     if (frame.rejection !== undefined) return this.#options.onRejected(this, frame, frame.rejection);
     this.#engine?.handleMessage(bytes);
     if (frame.kind === "close") this.#requested.delete(frame.name);
   }
 
-  /** Called when a token is accepted. */
-  markAuthenticated(principal: string, account: CpuAccount): void {
+  /** Called when a token is accepted for a document. */
+  markAuthenticated(principal: string, account: CpuAccount, { id, kind }: { id: string; kind: DocumentKind }): void {
     clearTimeout(this.#deadline);
     this.principal = principal;
     this.account = account;
-    for (const bytes of this.#earlyUpdates.splice(0)) this.#handleFrame(bytes);
+    this.#kinds.set(id, kind);
+    const queued = this.#earlyUpdates;
+    this.#earlyUpdates = queued.filter(({ documentId }) => documentId !== id);
+    for (const { documentId, bytes } of queued) {
+      if (documentId === id) this.#handleFrame(bytes);
+    }
     this.#hooks.onAuthenticated();
   }
 
@@ -130,9 +141,9 @@ export class EditorSocket {
     this.#options.onClosed(this);
   }
 
-  #queueEarlyUpdate(bytes: Uint8Array): void {
-    this.#earlyUpdates.push(bytes);
-    if (this.#earlyUpdates.reduce((sum, { length }) => sum + length, 0) > UPDATE_MAX_BYTES) {
+  #queueEarlyUpdate(documentId: string, bytes: Uint8Array): void {
+    this.#earlyUpdates.push({ documentId, bytes });
+    if (this.#earlyUpdates.reduce((sum, one) => sum + one.bytes.length, 0) > UPDATE_MAX_BYTES) {
       this.close(CLOSE.rateLimited);
     }
   }

@@ -14,7 +14,8 @@ import { principalChanged } from "@/modules/identity/mod.ts";
 import { contentChanged, type ContentLog } from "../content/log.ts";
 import { type ContentService, missingDependency } from "../content/service.ts";
 import { classifyUpdate, isEmptyUpdate, isIncludedIn } from "../content/crdt.ts";
-import { estimateEncodeMs, estimateMergeMs } from "../content/merge_cost.ts";
+import { estimateEncodeMs, estimateMergeMs, markAsRelay } from "../content/merge_cost.ts";
+import { checkShape } from "../rich/update_shape.ts";
 import { EDITORS_MAX, UPDATE_MAX_BYTES } from "../schema.ts";
 import { accessChanged } from "../service.ts";
 import { DocumentStore } from "../store.ts";
@@ -29,6 +30,7 @@ import {
 import { DocumentReplica } from "./document_replica.ts";
 import type { EditorFrame } from "./editor_frame.ts";
 import { EditorAccess, type EditorAccessDeps } from "./editor_access.ts";
+import { refuseUpdate } from "./update_refusal.ts";
 import { CLOSE, documentIdOf, EditorSocket, type SocketHooks } from "./editor_socket.ts";
 
 const TICK_MS = 1000;
@@ -204,7 +206,7 @@ export class CollaborationService {
       if ((instance.documents.get(documentName)?.getConnectionsCount() ?? 0) >= EDITORS_MAX) {
         throw new ConnectionRefused("too-many-editors");
       }
-      socket.markAuthenticated(principal, account);
+      socket.markAuthenticated(principal, account, access.row);
       connectionConfig.readOnly = !access.canWrite;
       return { actor, canWrite: access.canWrite, account };
     } catch (thrown) {
@@ -231,13 +233,13 @@ export class CollaborationService {
           verify: (one) => this.#editorAccess.verify(one),
         },
         document,
-        actor.tenantId,
-        row.room_id,
+        row,
       );
       this.#replicas.set(document.name, replica);
       document.on("destroy", () => {
         if (this.#replicas.get(document.name) === replica) this.#replicas.delete(document.name);
       });
+      markAsRelay(document);
       await replica.load();
       account.consume(estimateEncodeMs(document));
       this.#timeUpdates(document);
@@ -281,7 +283,7 @@ export class CollaborationService {
         logger.error("storing an update failed", { document: name, cause: String(thrown) });
         return context.socket.close(CLOSE.retry);
       }
-      sendRejection(connection, fault);
+      refuseUpdate(connection, fault, this.#send);
     }
   }
 
@@ -290,11 +292,9 @@ export class CollaborationService {
     const editors = this.#replicas.get(documentIdOf(address))?.document.getConnections() ?? [];
     const editor = editors.find((one) => one.context.socket === socket && one.messageAddress === address);
     if (editor === undefined) return;
-    if (editor.context.canWrite) {
-      if (kind === "first_sync") editor.context.hasSynced = true;
-      sendRejection(editor, rejection);
-    }
+    if (editor.context.canWrite && kind === "first_sync") editor.context.hasSynced = true;
     this.#send(editor, (message) => message.writeSyncStatus(false));
+    if (editor.context.canWrite) refuseUpdate(editor, rejection, this.#send);
   }
 
   async #append(connection: EditorConnection, name: string, update: Uint8Array): Promise<void> {
@@ -310,11 +310,21 @@ export class CollaborationService {
     }
     if (relation === "duplicate") return;
     if (relation === "missing_dependency") throw missingDependency();
+    if (replica.kind === "rich" && replica.fragment === null) {
+      // It may have been named through another node, or by a call.
+      replica.fragment = (await new DocumentStore(this.#deps.store.db).find(actor.tenantId, name))?.fragment ?? null;
+    }
+    const fragment = replica.kind === "text"
+      ? undefined
+      : account.measure(() => checkShape(document, update, replica.fragment));
     const ms = account.measure(() => estimateMergeMs(document, update));
     // Charged in advance until the actual time is known, so that no others start in the meantime.
     account.consume(ms);
     try {
-      replica.markApplied(await runAsCaller(actor, () => this.#deps.contents.acceptUpdate(actor, name, update)));
+      const write = () => this.#deps.contents.acceptUpdate(actor, name, update, fragment);
+      const row = await runAsCaller(actor, write);
+      replica.fragment = row.fragment;
+      replica.markApplied(row.revision);
       await this.#editorAccess.verify(replica)?.catch(() => this.#disconnectOthers(connection));
     } finally {
       account.consume(-ms);
@@ -380,9 +390,4 @@ export class CollaborationService {
 /** Whether a retry may succeed soon, as when the database is unavailable. */
 function isUnavailable(thrown: unknown): boolean {
   return Fault.from(thrown).code === "unavailable";
-}
-
-/** Sends the problem code of a rejected update, which is not saved. */
-function sendRejection(editor: EditorConnection, { code, message }: Fault): void {
-  editor.sendStateless(JSON.stringify({ type: "document.refused", code, detail: message }));
 }

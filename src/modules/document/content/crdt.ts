@@ -1,11 +1,13 @@
-// The representation of a document in Yjs: one `Y.Text` named `content`, which contains Markdown source.
+// The representation of a document in Yjs. A text has one `Y.Text` named `content`, which contains Markdown source; of a rich
+// document, `rich/` reads and writes the fragment.
 import { createHash } from "node:crypto";
-import { createDecoder, type Decoder, readUint8, readVarUint, readVarUint8Array } from "lib0/decoding";
+import { createDecoder } from "lib0/decoding";
 import * as Y from "yjs";
-import { isSafeText } from "@/core/text.ts";
+import { findUnsafeText, isSafeText } from "@/core/text.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Splice } from "./text_edits.ts";
 import { createBoundedDocument } from "./merge_cost.ts";
+import { type DocumentKind, hasOnlyContentsOf } from "./update_scan.ts";
 
 /** The name editors bind to: `ydoc.getText("content")`. */
 const TEXT_FIELD = "content";
@@ -15,10 +17,11 @@ const SERVER_CLIENT_MIN = 2 ** 32;
 const CLOCK_MAX = 2 ** 32;
 /** Fault of data that is not an update. */
 export const INVALID_UPDATE = "invalid Yjs update";
-const NOT_TEXT = `expected changes of plain text in the Y.Text "${TEXT_FIELD}" only`;
-/** Bits of the info byte of an item: the type of its content, and which fields follow. */
-const [CONTENT, HAS_SUB, HAS_RIGHT, HAS_LEFT] = [0x1f, 0x20, 0x40, 0x80];
-const [DELETED, STRING] = [1, 4];
+const REFUSED_CONTENT: Readonly<Record<DocumentKind, string>> = {
+  text: `expected changes of text in the Y.Text "${TEXT_FIELD}" only; for TipTap, BlockNote and other editors of ` +
+    "ProseMirror create a document of the kind rich",
+  rich: "expected elements, texts and JSON only",
+};
 
 /** Loads a document from updates; throws `limit_reached` if that is too expensive. */
 export function openDocument(updates: readonly Uint8Array[]): Y.Doc {
@@ -50,20 +53,23 @@ export function encode(doc: Y.Doc, vector?: Uint8Array): Uint8Array {
   return Y.encodeStateAsUpdate(doc, vector);
 }
 
-/** Applies splices in order, as one transaction, and returns the update with them. */
-export function writeSplices(doc: Y.Doc, writer: string, splices: readonly Splice[]): Uint8Array {
-  doc.clientID = serverClientId(writer);
+/** Applies splices to the text in order. */
+export function spliceText(doc: Y.Doc, splices: readonly Splice[]): void {
   const text = doc.getText(TEXT_FIELD);
+  for (const { at, remove, insert } of splices) {
+    // Inserts first, so that text typed concurrently after the old text follows the new one.
+    if (insert !== "") text.insert(at, insert);
+    if (remove > 0) text.delete(at + insert.length, remove);
+  }
+}
+
+/** Runs a change of the server as one transaction, and returns the update with it. */
+export function recordChange(doc: Y.Doc, writer: string, change: () => void): Uint8Array {
+  doc.clientID = serverClientId(writer);
   const updates: Uint8Array[] = [];
   const collect = (update: Uint8Array): number => updates.push(update);
   doc.on("update", collect);
-  doc.transact(() => {
-    for (const { at, remove, insert } of splices) {
-      // Inserts first, so that text typed concurrently after the old text follows the new one.
-      if (insert !== "") text.insert(at, insert);
-      if (remove > 0) text.delete(at + insert.length, remove);
-    }
-  });
+  doc.transact(change);
   doc.off("update", collect);
   return Y.mergeUpdates(updates);
 }
@@ -88,50 +94,23 @@ export function isStateVector(data: Uint8Array): boolean {
 }
 
 /**
- * Parses an update; a string is the reason why it is invalid. Yjs decodes updates with text only: other content expands to
- * hundreds of times its size, so that one frame would block the thread for seconds.
+ * Parses an update; a string is the reason why it is invalid. Yjs decodes only what documents of this kind contain: other content
+ * expands to hundreds of times its size, so that one frame would block the thread for seconds.
  */
-function parseUpdate(update: Uint8Array): ReturnType<typeof Y.decodeUpdate> | string {
+function parseUpdate(update: Uint8Array, kind: DocumentKind): ReturnType<typeof Y.decodeUpdate> | string {
   try {
-    return hasOnlyText(createDecoder(update)) ? Y.decodeUpdate(update) : NOT_TEXT;
+    return hasOnlyContentsOf(kind, createDecoder(update)) ? Y.decodeUpdate(update) : REFUSED_CONTENT[kind];
   } catch {
     return INVALID_UPDATE;
   }
 }
 
-/** Whether an update in the v1 encoding contains text items only. */
-function hasOnlyText(decoder: Decoder): boolean {
-  const skipId = (): void => {
-    readVarUint(decoder);
-    readVarUint(decoder);
-  };
-  for (let clients = readVarUint(decoder); clients > 0; clients--) {
-    let items = readVarUint(decoder);
-    skipId();
-    for (; items > 0; items--) {
-      const info = readUint8(decoder);
-      const content = info & CONTENT;
-      if (content !== STRING && content !== DELETED) return false;
-      if ((info & HAS_LEFT) !== 0) skipId();
-      if ((info & HAS_RIGHT) !== 0) skipId();
-      if ((info & (HAS_LEFT | HAS_RIGHT)) === 0) {
-        if (readVarUint(decoder) === 1) readVarUint8Array(decoder);
-        else skipId();
-        if ((info & HAS_SUB) !== 0) readVarUint8Array(decoder);
-      }
-      if (content === STRING) readVarUint8Array(decoder);
-      else readVarUint(decoder);
-    }
-  }
-  return true;
-}
-
 /**
- * Why an update of a text document is invalid; `undefined` if it is valid. Yjs does not validate updates, and a crafted one can
- * leave a document that cannot be opened again.
+ * Why an update is invalid; `undefined` if it is valid, apart from where its items lie in a rich document. Yjs does not validate
+ * updates, and a crafted one can leave a document that cannot be opened again.
  */
-export function updateFault(update: Uint8Array): string | undefined {
-  const parsed = parseUpdate(update);
+export function updateFault(update: Uint8Array, kind: DocumentKind): string | undefined {
+  const parsed = parseUpdate(update, kind);
   if (typeof parsed === "string") return parsed;
   const { structs, ds } = parsed;
   const ends = new Map<number, number>();
@@ -144,13 +123,12 @@ export function updateFault(update: Uint8Array): string | undefined {
     if (client === before ? ends.get(client) !== clock : ends.has(client)) return "items are not in order";
     ends.set(client, end);
     before = client;
-    if (!(struct instanceof Y.Item)) return NOT_TEXT;
-    const { parent, parentSub, content } = struct;
-    // Before integration, a top-level parent is its name; null: the parent of the neighbors.
-    const isOfText = parentSub === null && (parent === null || (parent as unknown) === TEXT_FIELD);
-    const isText = content instanceof Y.ContentString || content instanceof Y.ContentDeleted;
-    if (!isOfText || !isText) return NOT_TEXT;
-    if (content instanceof Y.ContentString && !isSafeText(content.str)) return "text with NUL or a lone surrogate";
+    if (kind === "text") {
+      // Before integration, a top-level parent is its name; null: the parent of the neighbors.
+      const { parent, parentSub } = struct as Y.Item; // others were refused as another kind of content
+      if (parentSub !== null || (parent !== null && (parent as unknown) !== TEXT_FIELD)) return REFUSED_CONTENT.text;
+    }
+    if (struct instanceof Y.Item && !isSafeContent(struct)) return "text with NUL or a lone surrogate";
   }
   for (const deleted of ds.clients.values()) {
     let end = 0;
@@ -162,6 +140,16 @@ export function updateFault(update: Uint8Array): string | undefined {
     }
   }
   return undefined;
+}
+
+/** Whether all texts in an item are well-formed. */
+function isSafeContent({ content, parentSub }: Y.Item): boolean {
+  if (parentSub !== null && !isSafeText(parentSub)) return false;
+  if (content instanceof Y.ContentString) return isSafeText(content.str);
+  if (content instanceof Y.ContentFormat) return isSafeText(content.key) && isSafeText(JSON.stringify(content.value));
+  if (content instanceof Y.ContentAny) return findUnsafeText("\\u", content.arr) === undefined;
+  return !(content instanceof Y.ContentType && content.type instanceof Y.XmlElement) ||
+    isSafeText(content.type.nodeName);
 }
 
 /** Whether an update has nothing new, can be applied, or depends on changes that are missing. */
@@ -180,7 +168,8 @@ export function classifyUpdate(doc: Y.Doc, update: Uint8Array): "duplicate" | "a
     end <= Math.max(Y.getState(doc.store, client), to.get(client) ?? 0);
   for (const struct of structs) {
     if (!(struct instanceof Y.Item)) continue;
-    for (const neighbor of [struct.origin, struct.rightOrigin]) {
+    const parent: unknown = struct.parent;
+    for (const neighbor of [struct.origin, struct.rightOrigin, parent instanceof Y.ID ? parent : null]) {
       if (neighbor === null) continue;
       const isOwn = neighbor.client === struct.id.client;
       if (isOwn ? neighbor.clock >= struct.id.clock : !exists(neighbor.client, neighbor.clock + 1)) {
@@ -214,19 +203,20 @@ export function encodeAnchor(doc: Y.Doc, index: number, side: "next" | "previous
   return Y.encodeRelativePosition(position).toBase64();
 }
 
-/** The canonical encoding of an imported anchor; `undefined` if it is not a position in the text. */
-export function normalizeAnchor(anchor: string): string | undefined {
+/** The canonical encoding of an imported anchor; `undefined` if it is not a position in a text. */
+export function normalizeAnchor(anchor: string, kind: DocumentKind): string | undefined {
   try {
     const position = Y.decodeRelativePosition(Uint8Array.fromBase64(anchor));
-    const isInText = position.item !== null || position.tname === TEXT_FIELD;
+    const isInText = position.item !== null ||
+      (kind === "text" ? position.tname === TEXT_FIELD : position.type !== null);
     return isInText ? Y.encodeRelativePosition(position).toBase64() : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** The current index of an anchor; `undefined` if it cannot be resolved. */
-export function resolveAnchor(doc: Y.Doc, anchor: string): number | undefined {
+/** The type and index of an anchor now; `undefined` if it cannot be resolved. */
+export function resolveAnchor(doc: Y.Doc, anchor: string): { type: unknown; index: number } | undefined {
   const position = Y.decodeRelativePosition(Uint8Array.fromBase64(anchor));
-  return Y.createAbsolutePositionFromRelativePosition(position, doc)?.index;
+  return Y.createAbsolutePositionFromRelativePosition(position, doc) ?? undefined;
 }

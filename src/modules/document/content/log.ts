@@ -7,10 +7,13 @@ import { defineSignal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type * as Y from "yjs";
-import { applyUpdate, encode, openDocument, textOf } from "./crdt.ts";
+import { type RichNode, richTooLarge } from "../rich/node.ts";
+import { applyUpdate, encode, openDocument } from "./crdt.ts";
+import { nodesOf, type Representation, representationOf } from "./representation.ts";
 import { bytesOf, textTooLong } from "./text_edits.ts";
 import { publishDocumentUpdated } from "../presenter.ts";
-import { AUTHORS_MAX, type Origin, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
+import type { Origin } from "./schema.ts";
+import { AUTHORS_MAX, REVISION_DAYS, REVISIONS_MAX, STATE_MAX_BYTES, TEXT_MAX_BYTES } from "../schema.ts";
 import { type DocumentIndex, indexDocument } from "../searchable.ts";
 import { DocumentStore } from "../store.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
@@ -43,7 +46,14 @@ export class ContentLog {
   }
 
   /** Stores the first state of a new document; `origin` if it was not written just now. */
-  async create(tx: Tx, row: DocumentRow, text: string, snapshot: Uint8Array, origin?: Origin): Promise<void> {
+  async create(
+    tx: Tx,
+    row: DocumentRow,
+    content: Representation,
+    snapshot: Uint8Array,
+    origin?: Origin,
+  ): Promise<void> {
+    const { text } = content;
     const contents = new ContentStore(tx.db);
     await contents.addState({
       tenant_id: row.tenant_id,
@@ -55,7 +65,7 @@ export class ContentLog {
     });
     const at = row.created_at;
     await contents.addRevision(
-      revisionOf(row, text, origin ?? { kind: "created", principalIds: [row.created_by], startedAt: at, at }),
+      revisionOf(row, content, origin ?? { kind: "created", principalIds: [row.created_by], startedAt: at, at }),
     );
     await indexDocument(tx, this.#deps.index, row, text);
   }
@@ -109,7 +119,24 @@ export class ContentLog {
     const state = await new ContentStore(options.db ?? this.#deps.store.db).state(row.tenant_id, row.id);
     if (state?.text_revision === row.revision) return { text: state.text, revision: row.revision };
     const { doc, revision } = await this.open(row.tenant_id, row.id, options);
-    return { text: textOf(doc), revision };
+    return { text: representationOf(doc, row).text, revision };
+  }
+
+  /** The current nodes of a rich document, without loading the CRDT if they are stored. */
+  async nodes(row: DocumentRow, options: ReadOptions = {}): Promise<{ nodes: RichNode[]; revision: number }> {
+    const stored = row.pending_since === null
+      ? await new ContentStore(options.db ?? this.#deps.store.db).revision(row.tenant_id, row.id, row.revision)
+      : undefined;
+    if (stored?.nodes_json !== undefined && stored.nodes_json !== null) {
+      return { nodes: JSON.parse(stored.nodes_json), revision: row.revision };
+    }
+    const { doc, revision } = await this.open(row.tenant_id, row.id, options);
+    return { nodes: this.measure(options.actor, () => nodesOf(doc, row)), revision };
+  }
+
+  /** Runs work that is charged to an actor. */
+  measure<T>(actor: Actor | undefined, work: () => T): T {
+    return actor === undefined ? work() : this.#deps.cpu.accountOf(actor).measure(work);
   }
 
   /** Appends an update as the next revision. The caller has locked the document, and writes the row. */
@@ -145,15 +172,15 @@ export class ContentLog {
     if (row.text_bytes + row.pending_bytes + update.length > TEXT_MAX_BYTES) {
       const { doc } = await this.open(row.tenant_id, row.id, { db: tx.db });
       applyUpdate(doc, update);
-      const textBytes = bytesOf(textOf(doc));
-      if (textBytes > TEXT_MAX_BYTES) throw textTooLong();
+      const { bytes, isTooLarge } = representationOf(doc, row);
+      if (isTooLarge) throw row.kind === "text" ? textTooLong() : richTooLarge();
       // `append` adds the update, which is already counted here.
-      row = { ...row, text_bytes: textBytes, pending_bytes: -update.length };
+      row = { ...row, text_bytes: bytes, pending_bytes: -update.length };
     }
     const appended = await this.append(tx, row, update, principalId);
-    const { revision, text_bytes, pending_bytes, state_bytes, edited_by, edited_at } = appended;
+    const { revision, fragment, text_bytes, pending_bytes, state_bytes, edited_by, edited_at } = appended;
     const pending_since = row.pending_since ?? iso(now);
-    const set = { revision, text_bytes, pending_bytes, state_bytes, edited_by, edited_at, pending_since };
+    const set = { revision, fragment, text_bytes, pending_bytes, state_bytes, edited_by, edited_at, pending_since };
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
     if (row.pending_since === null) await this.#scheduleCommit(tx, row, now + COMMIT_DELAY_MS);
     return { ...appended, pending_since };
@@ -171,16 +198,19 @@ export class ContentLog {
     const contents = new ContentStore(tx.db);
     const { tenant_id: tenantId, id } = row;
     const now = clock.now();
-    const text = textOf(doc);
+    const content = representationOf(doc, row);
+    const { text } = content;
     let next: DocumentRow = {
       ...row,
-      text_bytes: bytesOf(text),
+      text_bytes: content.bytes,
       pending_bytes: 0,
       pending_since: null,
       updated_at: iso(now),
     };
     await contents.setState(tenantId, id, { text, text_revision: row.revision });
     next = await this.#compact(tx, next, doc);
+    // Small updates may have a large result, as where one mark covers many texts. It is stored as text, and no more are accepted.
+    if (content.isTooLarge) next.state_bytes = STATE_MAX_BYTES;
 
     const last = kind === "live" ? await contents.lastRevision(tenantId, id) : undefined;
     // In both directions, because an imported revision may be from any time.
@@ -190,7 +220,7 @@ export class ContentLog {
     const authors = [...new Set([...earlier, ...principalIds])].slice(0, AUTHORS_MAX);
     const startedAt = isExtended ? last.started_at : row.pending_since ?? next.updated_at;
     await contents.addRevision(
-      revisionOf(next, text, { kind, principalIds: authors, startedAt, at: next.updated_at }),
+      revisionOf(next, content, { kind, principalIds: authors, startedAt, at: next.updated_at }),
     );
     await contents.trimRevisions(tenantId, id, REVISIONS_MAX, iso(now - REVISION_DAYS * DAY_MS));
     await new DocumentStore(tx.db).update(tenantId, [id], next);
@@ -246,10 +276,10 @@ export class ContentLog {
   }
 }
 
-/** The row of a document's current revision, with this text. */
+/** The row of a document's current revision, with this content. */
 export function revisionOf(
   row: Pick<DocumentRow, "tenant_id" | "id" | "revision">,
-  text: string,
+  { text, nodes }: Pick<Representation, "text" | "nodes">,
   { kind, principalIds, startedAt, at }: Origin,
 ): RevisionRow {
   return {
@@ -258,7 +288,8 @@ export function revisionOf(
     revision: row.revision,
     kind,
     text,
-    bytes: bytesOf(text),
+    nodes_json: nodes,
+    bytes: bytesOf(nodes ?? text),
     principal_ids_json: JSON.stringify(principalIds),
     started_at: startedAt,
     at,

@@ -23,9 +23,25 @@ const [STEPS_PER_MS, ITEMS_PER_MS] = [4000, 3000];
 const stepsTaken = new WeakMap<Y.Doc, number>();
 const stepLimits = new WeakMap<Y.Doc, number>();
 const integrate = Y.Item.prototype.integrate;
+const callObserver = Y.Text.prototype._callObserver;
 
-/** Makes Yjs count its steps in every document. */
+/** Documents whose formatting is not cleaned up. */
+const isRelay = new WeakSet<Y.Doc>();
+
+/**
+ * A document that applies changes of others only. After a change of formatting Yjs deletes marks that have no effect any longer:
+ * the document would have what the log has not, and a crafted text takes seconds. Editors do it themselves.
+ */
+export function markAsRelay(doc: Y.Doc): void {
+  isRelay.add(doc);
+}
+
+/** Makes Yjs count its steps in every document, and clean up formatting in those of editors only. */
 export function installStepCounter(): void {
+  Y.Text.prototype._callObserver = function (transaction, keys): void {
+    callObserver.call(this, transaction, keys);
+    if (isRelay.has(transaction.doc)) transaction._needFormattingCleanup = false;
+  };
   Y.Item.prototype.integrate = function (transaction, offset): void {
     const { doc } = transaction;
     const before = stepsOf(doc);
@@ -41,6 +57,7 @@ export function installStepCounter(): void {
 export function createBoundedDocument(limit = OPENING_STEPS_MAX): Y.Doc {
   const doc = new Y.Doc();
   stepLimits.set(doc, limit);
+  markAsRelay(doc);
   return doc;
 }
 
@@ -80,7 +97,9 @@ function estimateSteps(doc: Y.Doc, update: Uint8Array): number {
   const { structs, ds } = Y.decodeUpdate(update);
   const items = countItems(doc);
   const deletions = ds.clients.values().reduce((sum, { length }) => sum + length, 0);
-  const steps = structs.length * (items + structs.length);
+  // Of an attribute, all earlier values may be visited twice.
+  const isKeyed = structs.some((struct) => struct instanceof Y.Item && struct.parentSub !== null);
+  const steps = (isKeyed ? 2 : 1) * structs.length * (items + structs.length);
   // Each may split an existing item at both of its ends.
   const itemsAfter = items + 3 * structs.length + 2 * deletions;
   const isOneClient = structs.every(({ id }) => id.client === structs[0]?.id.client);
@@ -116,13 +135,16 @@ export function openSnapshot(snapshot: Uint8Array): Y.Doc | undefined {
 
 /** Counts the items that `Item.integrate` visits to find the position of an item, up to one beyond `max`. */
 function stepsTo(item: Y.Item, offset: number, { doc: { store } }: Y.Transaction, max: number): number {
-  const { id: { client, clock }, right, rightOrigin, parent } = item;
-  if (!(parent instanceof Y.AbstractType) || item.parentSub !== null) return 0;
+  const { id: { client, clock }, right, rightOrigin, parent, parentSub } = item;
+  if (!(parent instanceof Y.AbstractType)) return 0;
   // If its beginning exists already, only the rest is integrated, after that.
   const origin = offset === 0 ? item.origin : Y.createID(client, clock + offset - 1);
   const left = offset === 0 || origin === null ? item.left : Y.getItem(store, origin);
-  let at = left === null ? parent._start : left.right;
-  if (at === null || at === right) return 0;
+  let at = left === null ? parentSub === null ? parent._start : parent._map.get(parentSub) ?? null : left.right;
+  let steps = 0;
+  // Of an attribute, Yjs has the last value, and searches from the first one on.
+  while (left === null && parentSub !== null && at !== null && at.left !== null && steps++ <= max) at = at.left;
+  if (at === null || at === right) return steps;
   const visited = new Set<Y.Item>();
   for (; at !== null && at !== right && visited.size <= max; at = at.right) {
     visited.add(at);
@@ -131,7 +153,7 @@ function stepsTo(item: Y.Item, offset: number, { doc: { store } }: Y.Transaction
       : at.origin === null || !visited.has(Y.getItem(store, at.origin));
     if (isEnd) break;
   }
-  return visited.size;
+  return steps + visited.size;
 }
 
 function mergeTooCostly(): Fault {

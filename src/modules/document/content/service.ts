@@ -1,34 +1,33 @@
-// Reads and writes content: as a whole, by edits on a base revision, or as Yjs updates, always on the CRDT in the store.
-// Connected editors are notified by the signal that the log sends after the commit.
+// Reads content and its revisions, and accepts Yjs updates of it.
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Store } from "@/ports/store.ts";
-import { checkWritable, type DocumentAccess, editorContext, lockDocument, type LockedDocument } from "../access.ts";
-import { classifyUpdate, encode, textOf, updateFault, writeSplices } from "./crdt.ts";
-import { bytesOf, diffText, type EditPlan, planEdits, textTooLong } from "./text_edits.ts";
-import { renderBlocks } from "../rendering.ts";
-import { presentChange, presentRevision, publishDocumentUpdated } from "../presenter.ts";
-import {
-  type Content,
-  type ContentChange,
-  type ContentPatch,
-  type ContentPut,
-  type ContentRead,
-  type RevisionInfo,
-  type RevisionList,
-  type RevisionRef,
-  type RevisionText,
-  TEXT_MAX_BYTES,
-  UPDATE_MAX_BYTES,
-} from "../schema.ts";
-import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
+import { checkWritable, type DocumentAccess, editorContext, lockDocument } from "../access.ts";
+import { classifyUpdate, encode, updateFault } from "./crdt.ts";
+import { renderBlocks, renderFragment, renderHtml, renderNodes, renderNodesAsPage } from "../rendering.ts";
+import type { RichNode } from "../rich/node.ts";
+import { checkShape, wrongFragment } from "../rich/update_shape.ts";
+import { presentChange, presentRevision } from "../presenter.ts";
+import { UPDATE_MAX_BYTES_OF } from "../limits.ts";
+import type {
+  Content,
+  ContentChange,
+  ContentRead,
+  RevisionInfo,
+  RevisionList,
+  RevisionRef,
+  RevisionText,
+} from "./schema.ts";
+import type { DocumentRow, DocumentTables } from "../tables.ts";
 import { DocumentStore } from "../store.ts";
-import { assertItemLimit, countItems, estimateMergeMs } from "./merge_cost.ts";
+import { estimateMergeMs } from "./merge_cost.ts";
 import type { ContentLog } from "./log.ts";
 import { ContentStore } from "./store.ts";
+import type { DocumentKind } from "./update_scan.ts";
+import { storedNodes, storedRevision } from "./stored_revision.ts";
 
 type Deps = {
   store: Store<DocumentTables>;
@@ -56,13 +55,42 @@ export class ContentService {
       const { doc, revision } = await log.open(row.tenant_id, id, { actor: context.actor });
       return { documentId: id, revision, version: revision, generation, format, update: encode(doc).toBase64() };
     }
-    const { text, revision } = requested === undefined || requested === row.revision
-      ? await log.text(row, { actor: context.actor })
-      : await this.#storedRevision(row, requested);
+    const isStored = requested !== undefined && requested !== row.revision;
+    const stored = isStored ? await storedRevision(this.#deps.store.db, row, requested) : undefined;
+    if (row.kind === "rich" && format !== "text") {
+      const { nodes, revision } = stored === undefined
+        ? await log.nodes(row, { actor: context.actor })
+        : { nodes: storedNodes(stored), revision: stored.revision };
+      const common = { documentId: id, revision, version: revision, generation };
+      if (format === "prosemirror") return { ...common, format, prosemirror: documentOf(nodes) };
+      if (format === "html") return { ...common, format, html: await renderNodes("html", nodes) };
+      const text = await renderNodes("markdown", nodes);
+      return format === "markdown"
+        ? { ...common, format, text }
+        : { ...common, format, blocks: await renderBlocks(text) };
+    }
+    const { text, revision } = stored ?? await log.text(row, { actor: context.actor });
     const common = { documentId: id, revision, version: revision, generation };
-    return format === "markdown"
-      ? { ...common, format, text }
-      : { ...common, format, blocks: await renderBlocks(text) };
+    if (format === "prosemirror") {
+      throw new Fault("validation_failed", "/format: prosemirror is available for rich documents only");
+    }
+    if (format === "html") return { ...common, format, html: await renderFragment(text) };
+    return format === "json" ? { ...common, format, blocks: await renderBlocks(text) } : { ...common, format, text };
+  }
+
+  /** A document as a file. */
+  async export(context: Context, id: string, format: "markdown" | "html"): Promise<{ title: string; text: string }> {
+    const { row } = await this.#deps.documentAccess.require(context, id);
+    const { title } = row;
+    if (row.kind === "rich") {
+      const { nodes } = await this.#deps.log.nodes(row, { actor: context.actor });
+      return {
+        title,
+        text: format === "html" ? await renderNodesAsPage(title, nodes) : await renderNodes(format, nodes),
+      };
+    }
+    const { text } = await this.#deps.log.text(row, { actor: context.actor });
+    return { title, text: format === "html" ? await renderHtml(title, text) : text };
   }
 
   /** The changes missing in a copy with the state `vector`, as a Yjs update. */
@@ -81,68 +109,48 @@ export class ContentService {
     }
   }
 
-  put(context: Context, { id, text, revision: expected }: ContentPut): Promise<ContentChange> {
-    if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
-    const { store, documentAccess } = this.#deps;
-    return store.write(async (tx) => {
-      const locked = await documentAccess.requireForUpdate(tx, context, id);
-      const { row } = locked;
-      checkWritable(locked);
-      if (expected === undefined) {
-        throw new Fault("precondition_required", "Expected the base revision in If-Match or in revision");
-      }
-      if (expected !== row.revision) {
-        throw new Fault("version_mismatch", `The content is at revision ${row.revision}, expected ${expected}`);
-      }
-      const written = await this.#write(context, locked, "written", (before) => ({
-        splices: diffText(before, text),
-        text,
-      }));
-      return presentChange(written, written.revision === row.revision ? 0 : 1);
-    });
-  }
-
-  patch(context: Context, { id, baseRevision, edits, onStale }: ContentPatch): Promise<ContentChange> {
-    const { store, documentAccess } = this.#deps;
-    return store.write(async (tx) => {
-      const locked = await documentAccess.requireForUpdate(tx, context, id);
-      const { row } = locked;
-      checkWritable(locked);
-      const isAhead = baseRevision > row.revision;
-      if (isAhead || (onStale === "reject" && baseRevision !== row.revision)) {
-        throw new Fault("stale_revision", `The content is at revision ${row.revision}, expected ${baseRevision}`);
-      }
-      const written = await this.#write(context, locked, "written", (before) => planEdits(before, edits));
-      return presentChange(written, edits.length);
-    });
-  }
-
   /** Merges an update from another copy of the CRDT. */
-  merge(context: Context, id: string, update: Uint8Array): Promise<ContentChange> {
-    if (update.length > UPDATE_MAX_BYTES) throw updateTooLarge();
-    const fault = updateFault(update);
-    if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
+  async merge(context: Context, id: string, update: Uint8Array): Promise<ContentChange> {
     const { store, documentAccess, log, cpu } = this.#deps;
-    return store.write(async (tx) => {
+    const { row: { kind } } = await documentAccess.require(context, id);
+    if (update.length > UPDATE_MAX_BYTES_OF[kind]) throw updateTooLarge(kind);
+    const fault = log.measure(context.actor, () => updateFault(update, kind));
+    if (fault !== undefined) throw new Fault("validation_failed", `Refused: ${fault}`);
+    return await store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, context, id);
-      const { row } = locked;
       checkWritable(locked);
+      let { row } = locked;
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
       const relation = classifyUpdate(doc, update);
       if (relation === "duplicate") return presentChange(row, 0);
       if (relation === "missing_dependency") throw missingDependency();
-      cpu.accountOf(context.actor).measure(() => estimateMergeMs(doc, update));
+      cpu.accountOf(context.actor).measure(() => {
+        if (kind === "rich") row = { ...row, fragment: checkShape(doc, update, row.fragment) ?? row.fragment };
+        estimateMergeMs(doc, update);
+      });
       return presentChange(await log.appendLive(tx, row, update, context.actor.principalId), 1);
     });
   }
 
-  /** Stores an update of a connected editor; resolves to the new revision after the commit. */
-  acceptUpdate(actor: Actor, id: string, update: Uint8Array): Promise<number> {
+  /**
+   * Stores an update of a connected editor; resolves to the document after the commit. `fragment` is that of a rich document
+   * with the update, unless it has none yet.
+   */
+  acceptUpdate(actor: Actor, id: string, update: Uint8Array, fragment?: string): Promise<DocumentRow> {
     const { store, documentAccess, log } = this.#deps;
     return store.write(async (tx) => {
       const locked = await documentAccess.requireForUpdate(tx, editorContext(actor, "write"), id);
       checkWritable(locked);
-      return (await log.appendLive(tx, locked.row, update, actor.principalId)).revision;
+      const { row } = locked;
+      if (fragment !== undefined && row.fragment !== null && row.fragment !== fragment) {
+        throw wrongFragment(row.fragment);
+      }
+      return await log.appendLive(
+        tx,
+        { ...row, fragment: row.fragment ?? fragment ?? null },
+        update,
+        actor.principalId,
+      );
     });
   }
 
@@ -162,24 +170,9 @@ export class ContentService {
 
   async revision(context: Context, { id, revision }: RevisionRef): Promise<RevisionText> {
     const { row } = await this.#deps.documentAccess.require(context, id);
-    const stored = await this.#storedRevision(row, revision);
-    return { ...presentRevision(stored), text: stored.text };
-  }
-
-  /** Restores the text of a stored revision as a new revision. */
-  restore(context: Context, { id, revision }: RevisionRef): Promise<ContentChange> {
-    const { store, documentAccess } = this.#deps;
-    return store.write(async (tx) => {
-      const locked = await documentAccess.requireForUpdate(tx, context, id);
-      const { row } = locked;
-      checkWritable(locked);
-      const { text } = await this.#storedRevision(row, revision, tx.db);
-      const written = await this.#write(context, locked, "restored", (before) => ({
-        splices: diffText(before, text),
-        text,
-      }));
-      return presentChange(written, written.revision === row.revision ? 0 : 1);
-    });
+    const stored = await storedRevision(this.#deps.store.db, row, revision);
+    const prosemirror = stored.nodes_json === null ? null : documentOf(JSON.parse(stored.nodes_json));
+    return { ...presentRevision(stored), text: stored.text, prosemirror };
   }
 
   /** Job: commits live edits that are due to a revision. */
@@ -190,48 +183,18 @@ export class ContentService {
       if (row !== undefined) await this.#deps.log.commitDueEdits(tx, row);
     });
   }
-
-  async #write(
-    context: Context,
-    { tx, epoch, row: before }: LockedDocument,
-    kind: RevisionRow["kind"],
-    change: (text: string) => EditPlan,
-  ): Promise<DocumentRow> {
-    const { log } = this.#deps;
-    const { actor } = context;
-    const { doc } = await log.open(before.tenant_id, before.id, { actor, db: tx.db });
-    const text = textOf(doc);
-    const { splices, text: expected } = change(text);
-    if (bytesOf(expected) > TEXT_MAX_BYTES) throw textTooLong();
-    if (expected === text) return before;
-    const row = await log.commitPendingEdits(tx, before, doc);
-    const items = countItems(doc);
-    const update = writeSplices(doc, `${row.generation} ${epoch}`, splices);
-    // Compares the text that will be stored, so that a change is written completely or not at all.
-    if (textOf(doc) !== expected) throw new Error("Expected the written text, received a different one");
-    assertItemLimit(doc, items);
-    const appended = await log.append(tx, row, update, actor.principalId);
-    const committed = await log.commitRevision(tx, appended, doc, kind, [actor.principalId]);
-    await publishDocumentUpdated(tx, [row, committed], ["content"], [actor.principalId], actor);
-    return committed;
-  }
-
-  async #storedRevision(row: DocumentRow, revision: number, db = this.#deps.store.db): Promise<RevisionRow> {
-    // A number beyond the newest revision may be out of range for the database.
-    const stored = revision > row.revision
-      ? undefined
-      : await new ContentStore(db).revision(row.tenant_id, row.id, revision);
-    if (stored === undefined) {
-      throw new Fault("not_found", `Revision ${revision} is not stored; list the revisions to see which are`);
-    }
-    return stored;
-  }
 }
 
-export function updateTooLarge(): Fault {
-  return new Fault("payload_too_large", `An update may have at most ${UPDATE_MAX_BYTES} bytes`);
+/** The fault of an update with more bytes than a document of this kind accepts at once. */
+export function updateTooLarge(kind: DocumentKind): Fault {
+  return new Fault("payload_too_large", `An update may have at most ${UPDATE_MAX_BYTES_OF[kind]} bytes`);
 }
 
 export function missingDependency(): Fault {
   return new Fault("conflict", "The update depends on changes the document does not have; sync first");
+}
+
+function documentOf(nodes: RichNode[]): Extract<Content, { format: "prosemirror" }>["prosemirror"] {
+  // Attributes are JSON, which the type does not say.
+  return { type: "doc", content: nodes } as Extract<Content, { format: "prosemirror" }>["prosemirror"];
 }

@@ -1,7 +1,7 @@
 // SQL of contents: the CRDT as a snapshot and updates, and revisions as text.
 import type { Kysely } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import type { DocumentTables, RevisionRow, StateRow, UpdateRow } from "../tables.ts";
+import type { DocumentTables, RevisionHead, RevisionRow, StateRow, UpdateRow } from "../tables.ts";
 
 type Db = Kysely<DocumentTables>;
 type DocumentKey = { tenantId: string; id: string };
@@ -80,7 +80,7 @@ export class ContentStore {
       .where("document_id", "=", id).where("revision", "=", revision).executeTakeFirst();
   }
 
-  lastRevision(tenantId: string, id: string): Promise<Omit<RevisionRow, "text"> | undefined> {
+  lastRevision(tenantId: string, id: string): Promise<RevisionHead | undefined> {
     return this.revisions(tenantId, id, undefined, 1).then(([row]) => row);
   }
 
@@ -90,7 +90,7 @@ export class ContentStore {
     id: string,
     before: number | undefined,
     limit: number,
-  ): Promise<Omit<RevisionRow, "text">[]> {
+  ): Promise<RevisionHead[]> {
     let query = this.#db.selectFrom("document_revision")
       .select(["tenant_id", "document_id", "revision", "kind", "bytes", "principal_ids_json", "started_at", "at"])
       .where("tenant_id", "=", tenantId).where("document_id", "=", id);

@@ -1,7 +1,9 @@
 // Plans edits of plain text as splices, independent of the CRDT.
 import { diffArrays } from "diff";
 import { Fault } from "@/core/fault.ts";
-import { type Anchor, type Edit, PLACES_MAX, TEXT_MAX_BYTES } from "../schema.ts";
+import { PLACES_MAX, TEXT_MAX_BYTES } from "../limits.ts";
+import type { Anchor } from "../schema.ts";
+import type { Edit } from "./schema.ts";
 
 /** Replaces `remove` UTF-16 units at `at` by `insert`. */
 export type Splice = { at: number; remove: number; insert: string };
@@ -57,6 +59,9 @@ export function planEdits(before: string, edits: readonly Edit[]): EditPlan {
 function planEdit(text: string, edit: Edit, index: number): Splice[] {
   if (edit.op === "append") return [{ at: text.length, remove: 0, insert: edit.text }];
   if (edit.op === "prepend") return [{ at: 0, remove: 0, insert: edit.text }];
+  if (edit.op !== "replace" && edit.op !== "insert_after") {
+    throw Fault.forField(`/edits/${index}/op`, "invalid", "blocks can be edited in rich documents only");
+  }
   const { find, occurrence } = edit;
   const matches = findOccurrences(text, find, occurrence);
   const fault = (code: "edit_not_matched" | "edit_ambiguous", detail: string): Fault =>
@@ -76,7 +81,8 @@ function planEdit(text: string, edit: Edit, index: number): Splice[] {
   );
 }
 
-function findOccurrences(text: string, find: string, occurrence: "only" | "first" | "all"): number[] {
+/** Where a text occurs; for an occurrence that is not `all`, only the first place. */
+export function findOccurrences(text: string, find: string, occurrence: "only" | "first" | "all"): number[] {
   const matches: number[] = [];
   for (let at = indexOf(text, find, 0); at >= 0; at = indexOf(text, find, at + find.length)) {
     matches.push(at);
@@ -86,7 +92,7 @@ function findOccurrences(text: string, find: string, occurrence: "only" | "first
 }
 
 /** The index of `pattern` in `text` from `start` on, or -1, in linear time for all inputs. */
-function indexOf(text: string, pattern: string, start: number): number {
+export function indexOf(text: string, pattern: string, start: number): number {
   if (pattern.length <= NATIVE_SEARCH_MAX) return text.indexOf(pattern, start);
   // Knuth-Morris-Pratt; the length of the longest border of each prefix.
   const borders = new Int32Array(pattern.length);

@@ -1,0 +1,117 @@
+// Scans an update before Yjs decodes it: some contents expand to hundreds of times their size, so that one frame would block the
+// thread for seconds.
+import {
+  type Decoder,
+  readUint8,
+  readVarInt,
+  readVarString,
+  readVarUint,
+  readVarUint8Array,
+  skip8,
+} from "lib0/decoding";
+import { isDeeperThan } from "@/core/text.ts";
+
+export type DocumentKind = "text" | "rich";
+
+/** Bits of the info byte of an item: the kind of its content, and which fields follow. */
+const [CONTENT, HAS_SUB, HAS_RIGHT, HAS_LEFT] = [0x1f, 0x20, 0x40, 0x80];
+/** Kinds of content. */
+const [COLLECTED, DELETED, STRING, FORMAT, TYPE, ANY] = [0, 1, 4, 6, 7, 8];
+const ALLOWED: Readonly<Record<DocumentKind, ReadonlySet<number>>> = {
+  text: new Set([DELETED, STRING, FORMAT]),
+  rich: new Set([COLLECTED, DELETED, STRING, FORMAT, TYPE, ANY]),
+};
+/** Types that begin with a name; a hook is one that no editor uses. */
+const [XML_ELEMENT, XML_HOOK, TYPES] = [3, 5, 7];
+const VALUE_DEPTH_MAX = 32;
+
+/** Whether an update in the v1 encoding contains only what documents of this kind have. */
+export function hasOnlyContentsOf(kind: DocumentKind, decoder: Decoder): boolean {
+  const allowed = ALLOWED[kind];
+  for (let clients = readVarUint(decoder); clients > 0; clients--) {
+    let items = readVarUint(decoder);
+    skipId(decoder);
+    for (; items > 0; items--) {
+      const info = readUint8(decoder);
+      const content = info & CONTENT;
+      if (!allowed.has(content)) return false;
+      if (content === COLLECTED) {
+        readVarUint(decoder);
+        continue;
+      }
+      if ((info & HAS_LEFT) !== 0) skipId(decoder);
+      if ((info & HAS_RIGHT) !== 0) skipId(decoder);
+      if ((info & (HAS_LEFT | HAS_RIGHT)) === 0) {
+        if (readVarUint(decoder) === 1) readVarUint8Array(decoder);
+        else skipId(decoder);
+        if ((info & HAS_SUB) !== 0) readVarUint8Array(decoder);
+      }
+      if (!skipContent(content, decoder)) return false;
+    }
+  }
+  return true;
+}
+
+function skipId(decoder: Decoder): void {
+  readVarUint(decoder);
+  readVarUint(decoder);
+}
+
+/** Whether a content could be skipped; false for one that no document has. */
+function skipContent(content: number, decoder: Decoder): boolean {
+  if (content === DELETED) readVarUint(decoder);
+  else if (content === STRING) readVarUint8Array(decoder);
+  else if (content === FORMAT) {
+    readVarUint8Array(decoder);
+    return !isDeeperThan(readVarString(decoder), VALUE_DEPTH_MAX);
+  } else if (content === TYPE) {
+    const type = readVarUint(decoder);
+    if (type === XML_ELEMENT) readVarUint8Array(decoder);
+    return type !== XML_HOOK && type < TYPES;
+  } else {
+    for (let values = readVarUint(decoder); values > 0; values--) {
+      if (!skipValue(decoder, 1)) return false;
+    }
+  }
+  return true;
+}
+
+/** Skips a value of lib0's encoding; false for one that is not JSON, and one that nests too deep. */
+function skipValue(decoder: Decoder, depth: number): boolean {
+  if (depth > VALUE_DEPTH_MAX) return false;
+  switch (readUint8(decoder)) {
+    case 127: // undefined
+    case 126: // null
+    case 121: // true
+    case 120: // false
+      return true;
+    case 125:
+      readVarInt(decoder);
+      return true;
+    case 124:
+      return skipBytes(decoder, 4);
+    case 123:
+      return skipBytes(decoder, 8);
+    case 119:
+      readVarUint8Array(decoder);
+      return true;
+    case 118:
+      for (let fields = readVarUint(decoder); fields > 0; fields--) {
+        readVarUint8Array(decoder);
+        if (!skipValue(decoder, depth + 1)) return false;
+      }
+      return true;
+    case 117:
+      for (let values = readVarUint(decoder); values > 0; values--) {
+        if (!skipValue(decoder, depth + 1)) return false;
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+function skipBytes(decoder: Decoder, count: number): boolean {
+  for (let left = count; left > 0; left--) skip8(decoder);
+  return true;
+}

@@ -1,0 +1,172 @@
+// Writes content: as a whole, by edits on a base revision, or from a stored revision, always on the CRDT in the store. Connected
+// editors are notified by the signal that the log sends after the commit.
+import type * as Y from "yjs";
+import { Fault } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Store } from "@/ports/store.ts";
+import { checkWritable, type DocumentAccess, type LockedDocument } from "../access.ts";
+import { presentChange, publishDocumentUpdated } from "../presenter.ts";
+import { readNodes } from "../rendering.ts";
+import { blocksOf, dialectOf } from "../rich/dialect.ts";
+import { applyRichEdits, isBlockEdit, type PreparedEdit } from "../rich/edits.ts";
+import { isWritten, writeFragment } from "../rich/fragment_writer.ts";
+import { parseNodes, type RichNode } from "../rich/node.ts";
+import { TEXT_MAX_BYTES } from "../schema.ts";
+import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
+import { recordChange, spliceText, textOf } from "./crdt.ts";
+import { type ContentInput, parseContent, type ParsedContent } from "./input.ts";
+import type { ContentLog } from "./log.ts";
+import { assertItemLimit, countItems } from "./merge_cost.ts";
+import { fragmentOf, nodesOf } from "./representation.ts";
+import type { ContentChange, ContentPatch, ContentPut, Edit, RevisionRef } from "./schema.ts";
+import { storedNodes, storedRevision } from "./stored_revision.ts";
+import { bytesOf, diffText, type EditPlan, planEdits, textTooLong } from "./text_edits.ts";
+
+type Deps = { store: Store<DocumentTables>; documentAccess: DocumentAccess; log: ContentLog };
+/** A change of a document: how it is written, and whether it was. */
+type Plan = { write: () => void; isDone: () => boolean };
+
+export class ContentWriter {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async put(context: Context, { id, revision: expected, ...input }: ContentPut): Promise<ContentChange> {
+    const content = await this.#parse(context, id, input);
+    return await this.#deps.store.write(async (tx) => {
+      const locked = await this.#deps.documentAccess.requireForUpdate(tx, context, id);
+      const { row } = locked;
+      checkWritable(locked);
+      if (expected === undefined) {
+        throw new Fault("precondition_required", "Expected the base revision in If-Match or in revision");
+      }
+      if (expected !== row.revision) {
+        throw new Fault("version_mismatch", `The content is at revision ${row.revision}, expected ${expected}`);
+      }
+      const written = await this.#write(context, locked, "written", (doc) => planWhole(doc, row, content));
+      return presentChange(written, written.revision === row.revision ? 0 : 1);
+    });
+  }
+
+  async patch(context: Context, { id, baseRevision, edits, onStale }: ContentPatch): Promise<ContentChange> {
+    const prepared = await this.#prepare(context, id, edits);
+    return await this.#deps.store.write(async (tx) => {
+      const locked = await this.#deps.documentAccess.requireForUpdate(tx, context, id);
+      const { row } = locked;
+      checkWritable(locked);
+      const isAhead = baseRevision > row.revision;
+      // Blocks are counted, so edits of them cannot be applied to another revision.
+      const isStale = baseRevision !== row.revision && (onStale === "reject" || edits.some(isBlockEdit));
+      if (isAhead || isStale) {
+        throw new Fault("stale_revision", `The content is at revision ${row.revision}, expected ${baseRevision}`);
+      }
+      const written = await this.#write(
+        context,
+        locked,
+        "written",
+        (doc) =>
+          row.kind === "text"
+            ? planText(doc, (before) => planEdits(before, edits))
+            : planNodes(doc, row, (before) => applyRichEdits(before, prepared, dialectOf(before, row.fragment))),
+      );
+      return presentChange(written, edits.length);
+    });
+  }
+
+  /** Restores the content of a stored revision as a new revision. */
+  restore(context: Context, { id, revision }: RevisionRef): Promise<ContentChange> {
+    const { store, documentAccess } = this.#deps;
+    return store.write(async (tx) => {
+      const locked = await documentAccess.requireForUpdate(tx, context, id);
+      const { row } = locked;
+      checkWritable(locked);
+      const stored = await storedRevision(tx.db, row, revision);
+      const content: ParsedContent = row.kind === "text" ? { text: stored.text } : { nodes: storedNodes(stored) };
+      const written = await this.#write(context, locked, "restored", (doc) => planWhole(doc, row, content));
+      return presentChange(written, written.revision === row.revision ? 0 : 1);
+    });
+  }
+
+  async #write(
+    context: Context,
+    { tx, epoch, row: before }: LockedDocument,
+    kind: RevisionRow["kind"],
+    change: (doc: Y.Doc) => Plan | undefined,
+  ): Promise<DocumentRow> {
+    const { log } = this.#deps;
+    const { actor } = context;
+    const { doc } = await log.open(before.tenant_id, before.id, { actor, db: tx.db });
+    const plan = log.measure(actor, () => change(doc));
+    if (plan === undefined) return before;
+    const row = await log.commitPendingEdits(tx, before, doc);
+    const items = countItems(doc);
+    const update = log.measure(actor, () => recordChange(doc, `${row.generation} ${epoch}`, plan.write));
+    // Compares what will be stored, so that a change is written completely or not at all.
+    if (!plan.isDone()) throw new Error("Expected the written content, received a different one");
+    assertItemLimit(doc, items);
+    const appended = await log.append(tx, row, update, actor.principalId);
+    const committed = await log.commitRevision(tx, appended, doc, kind, [actor.principalId]);
+    await publishDocumentUpdated(tx, [row, committed], ["content"], [actor.principalId], actor);
+    return committed;
+  }
+
+  /** Parses new content before the transaction: conversions may take long. Text needs none. */
+  async #parse(context: Context, id: string, input: ContentInput): Promise<ParsedContent> {
+    const { row } = await this.#deps.documentAccess.require(context, id);
+    const isParsed = row.kind === "rich" && input.prosemirror === undefined;
+    const nodes = isParsed ? (await this.#deps.log.nodes(row, { actor: context.actor })).nodes : [];
+    return await parseContent(input, row.kind, dialectOf(nodes, row.fragment));
+  }
+
+  /** The edits of a rich document with the blocks of their Markdown. */
+  async #prepare(context: Context, id: string, edits: readonly Edit[]): Promise<PreparedEdit[]> {
+    const { row } = await this.#deps.documentAccess.require(context, id);
+    if (row.kind === "text") return [];
+    const { nodes } = await this.#deps.log.nodes(row, { actor: context.actor });
+    const dialect = dialectOf(nodes, row.fragment);
+    const prepared: PreparedEdit[] = [];
+    for (const [index, edit] of edits.entries()) {
+      const isParsed = edit.op !== "replace" && edit.op !== "insert_after" && edit.op !== "delete_block";
+      const { text = undefined, nodes: given = undefined } = isParsed && "nodes" in edit
+        ? edit
+        : isParsed
+        ? { text: edit.text }
+        : {};
+      if (isParsed && (text === undefined) === (given === undefined)) {
+        throw Fault.forField(`/edits/${index}/text`, "invalid", "expected either text or nodes");
+      }
+      const blocks = given !== undefined
+        ? parseNodes(given, `/edits/${index}/nodes`)
+        : text !== undefined
+        ? blocksOf(await readNodes({ markdown: text }, dialect))
+        : [];
+      prepared.push({ edit, blocks });
+    }
+    return prepared;
+  }
+}
+
+function planWhole(doc: Y.Doc, row: DocumentRow, content: ParsedContent): Plan | undefined {
+  if ("nodes" in content) return planNodes(doc, row, () => content.nodes);
+  return planText(doc, (before) => ({ splices: diffText(before, content.text), text: content.text }));
+}
+
+function planText(doc: Y.Doc, change: (text: string) => EditPlan): Plan | undefined {
+  const before = textOf(doc);
+  const { splices, text } = change(before);
+  if (bytesOf(text) > TEXT_MAX_BYTES) throw textTooLong();
+  if (text === before) return undefined;
+  return { write: () => spliceText(doc, splices), isDone: () => textOf(doc) === text };
+}
+
+function planNodes(doc: Y.Doc, row: DocumentRow, change: (nodes: RichNode[]) => RichNode[]): Plan | undefined {
+  const before = nodesOf(doc, row);
+  const nodes = parseNodes(change(before), "");
+  if (isWritten(before, nodes)) return undefined;
+  return {
+    write: () => writeFragment(fragmentOf(doc, row), nodes),
+    isDone: () => isWritten(nodesOf(doc, row), nodes),
+  };
+}
