@@ -181,7 +181,14 @@ export function createModules(
     liveKit: config.liveKit,
   }));
   add(calendarModule(platform, { ...shared, revalidate, meetings: meeting.linked }));
-  add(memoryModule(platform, { roomAccess, identity, index, recall: () => search.recall }));
+  add(memoryModule(platform, {
+    roomAccess,
+    identity,
+    people,
+    listMessages: (context, page) => messages.list(context, page),
+    index,
+    recall: () => search.recall,
+  }));
   for (const create of more) add(create(platform, shared));
   add(archiveModule(platform, {
     roomAccess,

@@ -4,11 +4,14 @@ import { defineJob } from "@/core/job.ts";
 import type { Module } from "@/core/module.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { MessageAccess } from "@/modules/message/mod.ts";
-import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { RoomAccess, RoomPeople } from "@/modules/room/mod.ts";
 import type { Recall, SearchIndex } from "@/modules/search/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { MemoryAccess } from "./access.ts";
 import { memoryApi } from "./api.ts";
+import { contextOperations } from "./context/api.ts";
+import { ContextAssembler, type ListMessages } from "./context/assembler.ts";
+import { BUDGET } from "./context/schema.ts";
 import { ERASE_JOB, MemoryErasure } from "./erasure.ts";
 import { migrations } from "./migrations.ts";
 import { MemoryReader } from "./reader.ts";
@@ -20,6 +23,8 @@ import { MemoryWriter } from "./writer.ts";
 type Deps = {
   roomAccess: RoomAccess;
   identity: IdentityService;
+  people: RoomPeople;
+  listMessages: ListMessages;
   /** Absent if search is off. */
   index: SearchIndex | undefined;
   /** Of the search module, which is created later; absent if search is off. */
@@ -29,11 +34,13 @@ type Deps = {
 export type MemoryModule = Module & {
   /** Erases what is stored about a principal; safe to repeat. */
   erasePrincipal(tenantId: string, principalId: string): Promise<void>;
+  /** For modules that call models. */
+  contexts: ContextAssembler;
 };
 
 export function memoryModule(
-  { store, clock, cursors }: Platform,
-  { roomAccess, identity, index, recall }: Deps,
+  { store, clock, cursors, modules }: Platform,
+  { roomAccess, identity, people, listMessages, index, recall }: Deps,
 ): MemoryModule {
   const messageAccess = new MessageAccess({ store, roomAccess });
   const access = new MemoryAccess({ store, roomAccess, identity, messageAccess });
@@ -41,10 +48,24 @@ export function memoryModule(
   const memories = new MemoryService({ store, clock, access, messageAccess, writer });
   const reader = new MemoryReader({ store, clock, cursors, identity, access, recall });
   const erasure = new MemoryErasure({ store, clock, writer, index });
+  const contexts = new ContextAssembler({
+    store,
+    roomAccess,
+    identity,
+    people,
+    messageAccess,
+    listMessages,
+    reader,
+    recall,
+    searchKinds: () => modules.flatMap(({ search }) => search?.kind ?? []),
+  });
+  const api = memoryApi({ memories, reader, isSearchEnabled: index !== undefined });
   return {
     name: "memory",
     migrations,
-    ...memoryApi({ memories, reader, isSearchEnabled: index !== undefined }),
+    ...api,
+    operations: [...api.operations, ...contextOperations(contexts)],
+    tags: { ...api.tags, context: "What a model reads before it responds." },
     jobs: [
       defineJob({
         kind: ERASE_JOB,
@@ -64,8 +85,10 @@ export function memoryModule(
         subjects: SUBJECTS_MAX,
         perScope: FACTS_PER_SCOPE_MAX,
         perPrincipal: FACTS_PER_OWNER_MAX,
+        contextTokens: BUDGET.max,
       },
     }),
+    contexts,
     erasePrincipal: (tenantId, principalId) => erasure.erasePrincipal(tenantId, principalId),
   };
 }
