@@ -63,6 +63,8 @@ export type App = {
   store: AnyStore;
   jobs: JobRunner;
   hub: Hub;
+  /** A code that signs in the first owner of a development gateway, once. */
+  createOwnerCode(): Promise<string>;
   /** Runs the hourly maintenance now. */
   runMaintenance(): Promise<void>;
   /** Makes readiness fail, so that load balancers send no more traffic; requests are still served. */
@@ -120,6 +122,7 @@ export async function createApp(
     store,
     jobs,
     hub,
+    createOwnerCode: () => named.invitation.invitations.createOwnerCode(),
     runMaintenance: maintenance.run,
     markDraining() {
       probes.isLeaving = true;

@@ -10,6 +10,7 @@ import { commandModule } from "@/modules/command/mod.ts";
 import { type DocumentModule, documentModule } from "@/modules/document/mod.ts";
 import { fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
+import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { memoryModule } from "@/modules/memory/mod.ts";
@@ -32,6 +33,7 @@ export type NamedModules = {
   identity: IdentityModule;
   document: DocumentModule;
   oauth: OauthModule;
+  invitation: InvitationModule;
 };
 
 /** What a module may use of the others, besides those that it names. */
@@ -98,6 +100,11 @@ export function createModules(
     publicUrl: settings.SVC_PUBLIC_URL,
     provider: settings.SVC_JWKS_URL === undefined ? undefined : settings.SVC_JWT_ISSUER,
     refreshDays: settings.SVC_LIMIT_REFRESH_TOKEN_DAYS,
+  }));
+  const invitation = add(invitationModule(platform, {
+    identity,
+    admission: identityAdded.admission,
+    joinRate: limits.refreshes,
   }));
   add(permissionModule(platform, {
     async lookUpRoomRole(who, roomId) {
@@ -202,5 +209,5 @@ export function createModules(
   const search: SearchModule = add(
     searchModule(platform, { index: searchIndex, people, isEnabled: settings.SVC_SEARCH }),
   );
-  return { tenant, identity: identityAdded, document, oauth };
+  return { tenant, identity: identityAdded, document, oauth, invitation };
 }

@@ -49,6 +49,7 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   const hidden = await createResources(alice, SECRET);
   hidden["ntf"] = ok(await alice.get(`${BASE}/notifications`)).items[0].id;
   const imported = ok(await boss.post(`${BASE}/imports`, { kind: "slack" })).id;
+  hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
   await gateway.runJobs();
   const operations = [...gateway.app.operations.values()];
   const hiddenFrom = (operation: Operation): ResourceIds =>

@@ -9,6 +9,7 @@ const MODULE_ORDER = [
   "permission",
   "identity",
   "oauth",
+  "invitation",
   "notification",
   "room",
   "file",
@@ -33,6 +34,8 @@ const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   adapters: ["adapters", "ports", "core", "runtime"],
   modules: ["modules", "ports", "core", "runtime"],
   transport: ["transport", "core", "runtime"],
+  // Runs in browsers: it has nothing of the server but its API.
+  web: ["web"],
 };
 
 const SQL_FILE = /^(?:(?:\w+_)?store|migrations?)\.ts$/;

@@ -27,6 +27,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "token.create",
   "token.revoke",
   "session.end",
+  "invite.create",
+  "invite.revoke",
   "notification.update",
   "notification.read_all",
   "ban.remove",

@@ -50,6 +50,7 @@ Deno.test("the document has every operation and every route, each with its own o
   const builtIn = [
     "ws.connect",
     "home.get",
+    "client.asset",
     "health.get",
     "metrics.get",
     "readiness.get",

@@ -1,4 +1,5 @@
 // Identity: principals, tokens and authentication.
+export { Admission } from "./admission.ts";
 export type { PrincipalVisibility } from "./principal_visibility.ts";
 export { type CredentialSnapshot } from "./authenticator.ts";
 export type { IssuedTokens } from "./issued_tokens.ts";
@@ -7,6 +8,7 @@ export { presentPrincipal, presentStatus } from "./presenter.ts";
 export {
   Claims,
   MENTION_ALL_HANDLES,
+  NewToken,
   NotificationPrefs,
   Principal,
   PrincipalId,

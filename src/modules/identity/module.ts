@@ -5,6 +5,7 @@ import type { Rate } from "@/core/operation.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { PrincipalVisibility, type PrincipalVisibilityDeps } from "./principal_visibility.ts";
+import { Admission } from "./admission.ts";
 import { identityApi } from "./api.ts";
 import { Authenticator } from "./authenticator.ts";
 import { CredentialGuard } from "./credential_guard.ts";
@@ -40,6 +41,7 @@ export type IdentityModule = Module & {
   visibility: PrincipalVisibility;
   credentials: CredentialGuard;
   issuedTokens: IssuedTokens;
+  admission: Admission;
 };
 
 export function identityModule({ store, clock, cursors, bus, modules }: Platform, deps: Deps): IdentityModule {
@@ -74,5 +76,6 @@ export function identityModule({ store, clock, cursors, bus, modules }: Platform
     visibility,
     credentials: new CredentialGuard({ store, clock }),
     issuedTokens: new IssuedTokens({ store, clock, authenticator }),
+    admission: new Admission({ store, clock, tenants }),
   };
 }

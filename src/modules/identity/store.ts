@@ -158,6 +158,13 @@ export class IdentityStore {
     return query.orderBy("id").limit(limit).execute();
   }
 
+  /** Those of these handles that principals have. */
+  async takenHandles(tenantId: string, handles: readonly string[]): Promise<string[]> {
+    const rows = await this.#db.selectFrom("principal").select("handle").where("tenant_id", "=", tenantId)
+      .where("handle", "in", handles).execute();
+    return rows.flatMap(({ handle }) => handle ?? []);
+  }
+
   /** Number of enabled owners of the tenant except one principal; owned agents do not count. */
   async countOtherOwners(tenantId: string, id: string): Promise<number> {
     const row = await this.#db.selectFrom("principal").select(({ fn }) => fn.countAll<number>().as("n"))

@@ -103,7 +103,7 @@ export const docsRedirect: Endpoint = {
 };
 
 function assetOf(type: string, load: () => string | Promise<string>): StaticAsset {
-  return new StaticAsset(type, load, { "Content-Security-Policy": POLICY });
+  return new StaticAsset(type, load, { headers: { "Content-Security-Policy": POLICY } });
 }
 
 function fileResponse(description: string, ...types: string[]): Record<string, unknown> {

@@ -1,9 +1,13 @@
-// `/`: redirects browsers to the documentation; other clients get the entry points.
+// `/`: the client for browsers; other clients get the entry points.
 import type { Route } from "@/core/route.ts";
 import { parseAcceptHeader } from "../shared/static_asset.ts";
 
 /** All addresses are relative, so that they also work behind a path prefix. */
-export function homeRoute(version: string, documents: readonly string[]): Route {
+export function homeRoute(
+  version: string,
+  documents: readonly string[],
+  respondWithPage: (request: Request) => Promise<Response>,
+): Route {
   const index = {
     name: "Collaboration Gateway",
     version,
@@ -15,7 +19,7 @@ export function homeRoute(version: string, documents: readonly string[]): Route 
   return {
     name: "home.get",
     summary: "Get the API entry points",
-    description: "Redirects browsers to `/docs`; other clients get the relative addresses of the API's entry points.",
+    description: "Browsers get the client; other clients get the relative addresses of the API's entry points.",
     tag: "operation",
     method: "GET",
     path: "/",
@@ -24,16 +28,18 @@ export function homeRoute(version: string, documents: readonly string[]): Route 
       responses: {
         200: {
           description: "Entry points of the API",
-          content: { "application/json": { schema: SCHEMA, example: index } },
+          content: {
+            "application/json": { schema: SCHEMA, example: index },
+            "text/html": { schema: { type: "string", description: "The browser client" } },
+          },
         },
-        302: { description: "Redirect to the documentation, for browsers" },
+        304: { description: "Not modified" },
       },
     },
-    handle({ headers }) {
-      const vary = { Vary: "Accept" };
-      return parseAcceptHeader(headers.get("Accept") ?? "").get("text/html") === true
-        ? new Response(null, { status: 302, headers: { ...vary, Location: "docs" } })
-        : Response.json(index, { headers: vary });
+    async handle(request) {
+      return parseAcceptHeader(request.headers.get("Accept") ?? "").get("text/html") === true
+        ? await respondWithPage(request)
+        : Response.json(index, { headers: { Vary: "Accept" } });
     },
   };
 }

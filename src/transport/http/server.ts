@@ -17,6 +17,7 @@ import type { Route } from "@/core/route.ts";
 import { nameSpan } from "@/runtime/spans.ts";
 import { type Authenticate, consumeAuthFailureRate, createRequestAuthenticator, type HttpLimits } from "./auth.ts";
 import { createClientResolver } from "../shared/client_address.ts";
+import { WebClient } from "../web/page.ts";
 import { type CorsRules, createCors } from "./cors.ts";
 import { docsRedirect, docsRoutes } from "./docs.ts";
 import { BODY_MAX_BYTES, type Endpoint } from "./endpoint.ts";
@@ -228,7 +229,9 @@ function withBuiltInRoutes(deps: HttpDeps): Route[] {
   const documents = ["/openapi.json", "/asyncapi.json"]
     .filter((path) => path === "/openapi.json" || routes.some((route) => route.path === path));
   const pages = ["/docs/events"].filter((path) => routes.some((route) => route.path === path));
-  routes.push(homeRoute(deps.version, documents), ...docsRoutes([...documents, ...pages]));
+  const client = new WebClient();
+  routes.push(homeRoute(deps.version, documents, (request) => client.respond(request)), client.route);
+  routes.push(...docsRoutes([...documents, ...pages]));
   routes.push(openapiRoute({ operations: deps.operations, routes, tags: deps.tags ?? {}, version: deps.version }));
   return routes;
 }

@@ -32,7 +32,7 @@ const POLICY = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; img-src 's
 /** The route that serves the page, generated at first use. */
 export function eventsPageRoute(source: AsyncDocumentSource): Route {
   const asset = new StaticAsset("text/html; charset=utf-8", () => eventsPage(JSON.parse(asyncapiDocument(source))), {
-    "Content-Security-Policy": POLICY,
+    headers: { "Content-Security-Policy": POLICY },
   });
   return {
     name: "docs.events",

@@ -1,0 +1,115 @@
+// Admission to a tenant without a token: a principal, new or known, and its first API token.
+import type { TenantRole } from "@/core/actor.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId, newSecret } from "@/core/id.ts";
+import type { TenantService } from "@/modules/tenant/mod.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { API_TOKEN_PREFIX, effectiveTenantRole, hashToken } from "./authenticator.ts";
+import { lockCredential, publishTokenRevoked, tokenLock } from "./credential_guard.ts";
+import { presentPrincipal, presentToken } from "./presenter.ts";
+import { roleSetAt } from "./principal_change.ts";
+import { nameSetByApi } from "./principal_settings.ts";
+import type { NewToken, Principal } from "./schema.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, type PrincipalRow } from "./store.ts";
+
+type Tx = Transaction<IdentityTables>;
+type Deps = { store: Store<IdentityTables>; clock: Clock; tenants: TenantService };
+type Candidate = {
+  tenantId: string;
+  /** A principal with this id, created if there is none; null: a new one. */
+  principalId: string | null;
+  role: TenantRole;
+  displayName: string;
+};
+
+const SESSION_DAYS = 30;
+/** Sessions of one principal that are started by codes; the oldest ends when there is one more. */
+const SESSIONS_MAX = 20;
+const TOKENS_MAX = 100;
+const TOKEN_NAME = "browser";
+const HANDLE_MAX = 32;
+/** Handles that are tried before a principal is left without. */
+const HANDLES_TRIED = 5;
+
+export class Admission {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Admits a candidate; part of the caller's transaction. Throws `token_revoked` if the principal is disabled. */
+  async admit(tx: Tx, candidate: Candidate): Promise<NewToken & { principal: Principal }> {
+    const { clock, tenants } = this.#deps;
+    await tenants.ensure(tx, candidate.tenantId);
+    const identities = new IdentityStore(tx.db);
+    const id = candidate.principalId ?? newId("prn");
+    await tx.reserve(candidate.tenantId, principalStream(id), 0);
+    const known = await identities.principal(candidate.tenantId, id);
+    const principal = known ?? await this.#create(tx, candidate, id);
+    await effectiveTenantRole(identities, principal);
+    await this.#endOldest(tx, principal);
+    const now = clock.now();
+    const secret = `${API_TOKEN_PREFIX}${newSecret()}`;
+    const row = {
+      tenant_id: principal.tenant_id,
+      id: newId("tok"),
+      principal_id: id,
+      name: TOKEN_NAME,
+      hash: hashToken(secret),
+      scopes: "*",
+      created_by: id,
+      created_at: iso(now),
+      expires_at: iso(now + SESSION_DAYS * DAY_MS),
+      last_used_at: null,
+    };
+    await identities.addToken(row);
+    return {
+      ...presentToken({ ...row, access_expires_at: null }),
+      token: secret,
+      principal: presentPrincipal(principal, now),
+    };
+  }
+
+  async #create(tx: Tx, { tenantId, role, displayName }: Candidate, id: string): Promise<PrincipalRow> {
+    const identities = new IdentityStore(tx.db);
+    const row = newPrincipal(iso(this.#deps.clock.now()), {
+      tenant_id: tenantId,
+      id,
+      kind: "human",
+      handle: await freeHandle(identities, tenantId, displayName),
+      role,
+      role_set_at: roleSetAt(this.#deps.clock),
+      ...nameSetByApi({ prefs_json: "{}" }, displayName),
+      display_name: displayName,
+    });
+    if (!await identities.addPrincipal(row)) throw new Fault("handle_taken", "Handle already taken; retry");
+    return row;
+  }
+
+  /** Codes can be used again and again, so sessions they started must not pile up. */
+  async #endOldest(tx: Tx, { tenant_id, id }: PrincipalRow): Promise<void> {
+    const identities = new IdentityStore(tx.db);
+    const now = iso(this.#deps.clock.now());
+    const sessions = (await identities.tokens(tenant_id, id, now, undefined, TOKENS_MAX))
+      .filter(({ name }) => name === TOKEN_NAME);
+    const [oldest] = sessions;
+    if (oldest === undefined || sessions.length < SESSIONS_MAX) return;
+    await lockCredential(tx, this.#deps.store, tokenLock(tenant_id, oldest.id));
+    await identities.removeToken(tenant_id, oldest.id);
+    await publishTokenRevoked(tx, { tenantId: tenant_id, principalId: id, tokenId: oldest.id });
+  }
+}
+
+/** A handle for mentions like the name, such as `ada-lovelace`; null if all that were tried are taken. */
+async function freeHandle(identities: IdentityStore, tenantId: string, name: string): Promise<string | null> {
+  const base = name.normalize("NFKD").toLowerCase().replaceAll(/[^a-z0-9]+/g, " ").trim().replaceAll(" ", "-")
+    .slice(0, HANDLE_MAX);
+  if (base === "") return null;
+  const tried = Array.from({ length: HANDLES_TRIED }, (_, at) => at === 0 ? base : `${base}-${at + 1}`)
+    .filter((handle) => !["me", "all", "here"].includes(handle));
+  const taken = await identities.takenHandles(tenantId, tried);
+  return tried.find((handle) => !taken.includes(handle)) ?? null;
+}

@@ -1,0 +1,64 @@
+// The endpoint that exchanges a code for a session. A route, since operations require a bearer token.
+import { z } from "@zod/zod";
+import { parse } from "@/core/dispatch.ts";
+import type { Rate } from "@/core/operation.ts";
+import type { Route } from "@/core/route.ts";
+import { Join, Joined } from "./schema.ts";
+import type { InvitationService } from "./service.ts";
+
+/** `POST /v1/collaboration/auth/join`, at this rate for one address. */
+export function joinRoute(invitations: InvitationService, rate: Rate): Route {
+  return {
+    name: "invite.join",
+    summary: "Join a tenant: exchange the code of an invitation for a principal and a token",
+    description:
+      "Requires no bearer token. In development, the gateway logs an address with a code for the first owner when it " +
+      "starts; that code can be exchanged here, too, without a name.",
+    tag: "auth",
+    method: "POST",
+    path: "/v1/collaboration/auth/join",
+    auth: "public",
+    rate,
+    faults: [
+      "bad_request",
+      "invalid_json",
+      "unauthenticated",
+      "token_revoked",
+      "handle_taken",
+      "origin_not_allowed",
+      "payload_too_large",
+      "unsupported_media_type",
+      "validation_failed",
+      "unknown_field",
+      "rate_limited",
+    ],
+    document: {
+      requestBody: { required: true, content: { "application/json": { schema: schemaOf(Join) } } },
+      responses: {
+        "201": {
+          description: "The principal and its new token",
+          content: { "application/json": { schema: JOINED } },
+        },
+      },
+    },
+    async handle(_request, call) {
+      const joined = await invitations.join(parse(Join, call.body), (tenantId) => call.assertOrigin(tenantId));
+      return Response.json(joined, { status: 201 });
+    },
+  };
+}
+
+/** The document already has a schema of principals. */
+const JOINED = {
+  allOf: [schemaOf(Joined.omit({ principal: true })), {
+    type: "object",
+    required: ["principal"],
+    properties: { principal: { $ref: "#/components/schemas/Principal" } },
+  }],
+};
+
+/** The input form for responses, too, so that it allows additional fields: responses may grow. */
+function schemaOf(schema: z.ZodType): Record<string, unknown> {
+  const { $schema: _dialect, $defs: _named, ...rest } = z.toJSONSchema(schema, { io: "input" });
+  return rest;
+}

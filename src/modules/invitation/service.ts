@@ -1,0 +1,156 @@
+// Invitations: codes that create a principal and a token for the people who have them. Only hashes of codes are stored.
+import { createHash } from "node:crypto";
+import { type Actor, outranks, TENANT_ROLES } from "@/core/actor.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import { newId, newSecret } from "@/core/id.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import type { Admission, IdentityService, IdentityTables } from "@/modules/identity/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import type { Invitation, InvitationCreate, Join, Joined, NewInvitation } from "./schema.ts";
+import { type InvitationRow, InvitationStore, type InvitationTables } from "./store.ts";
+
+type Deps = {
+  store: Store<InvitationTables & IdentityTables>;
+  clock: Clock;
+  cursors: Cursors;
+  identity: IdentityService;
+  admission: Admission;
+};
+
+const INVITATIONS_MAX = 200;
+const OWNER_CODE_MS = 15 * MINUTE_MS;
+/** The first owner of a development gateway. */
+const OWNER = { tenantId: "default", id: "owner", name: "Owner" };
+
+export class InvitationService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async create(actor: Actor, { name, role, uses, expiresInSeconds }: InvitationCreate): Promise<NewInvitation> {
+    if (!outranks(TENANT_ROLES, actor.role, role)) {
+      throw new Fault("forbidden", `A ${actor.role} cannot grant the role ${role}`);
+    }
+    const { store, clock } = this.#deps;
+    const code = newSecret();
+    const now = clock.now();
+    const row: InvitationRow = {
+      tenant_id: actor.tenantId,
+      id: newId("inv"),
+      hash: hashOf(code),
+      name,
+      role,
+      principal_id: null,
+      uses_left: uses,
+      created_by: actor.principalId,
+      created_at: iso(now),
+      expires_at: iso(now + expiresInSeconds * 1000),
+    };
+    await store.write(async (tx) => {
+      const invitations = new InvitationStore(tx.db);
+      // A stream without events: its lock serializes creations, which must not exceed the limit together.
+      await tx.reserve(actor.tenantId, "invitations", 0);
+      const existing = await invitations.list(actor.tenantId, iso(now), "", INVITATIONS_MAX);
+      if (existing.length >= INVITATIONS_MAX) {
+        throw new Fault("limit_reached", `A tenant has at most ${INVITATIONS_MAX} invitations`);
+      }
+      await invitations.add(row);
+    });
+    return { ...present(row), code, path: `#invite=${code}` };
+  }
+
+  async list(
+    actor: Actor,
+    { limit, cursor }: { limit: number; cursor?: string | undefined },
+  ): Promise<Page<Invitation>> {
+    const { store, clock, cursors } = this.#deps;
+    const bind = ["invite.list", actor.tenantId];
+    const after = cursors.decode(cursor, bind)?.[0]?.toString() ?? "";
+    const rows = await new InvitationStore(store.db).list(actor.tenantId, iso(clock.now()), after, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+  }
+
+  async revoke(actor: Actor, id: string): Promise<void> {
+    const isRemoved = await this.#deps.store.write((tx) => new InvitationStore(tx.db).remove(actor.tenantId, id));
+    if (!isRemoved) throw notFound("invitation");
+  }
+
+  /** Starts a session with a code; `assertOrigin` throws unless the tenant allows the request's origin. */
+  async join({ code, displayName }: Join, assertOrigin: (tenantId: string) => void): Promise<Joined> {
+    const { store, clock, identity, admission } = this.#deps;
+    const hash = hashOf(code);
+    const known = await new InvitationStore(store.db).byHash(hash);
+    if (known === undefined) throw invalidCode();
+    assertOrigin(known.tenant_id);
+    if (known.principal_id === null && displayName === undefined) {
+      throw Fault.forField("/displayName", "required", "expected the name of the new principal");
+    }
+    return await store.write(async (tx) => {
+      const row = await new InvitationStore(tx.db).use(hash, iso(clock.now()));
+      if (row === undefined) throw invalidCode();
+      if (row.created_by !== null) {
+        const inviter = (await identity.findEnabled(row.tenant_id, [row.created_by], tx.db)).get(row.created_by);
+        if (inviter === undefined || !outranks(TENANT_ROLES, inviter.role, row.role)) throw invalidCode();
+      }
+      return await admission.admit(tx, {
+        tenantId: row.tenant_id,
+        principalId: row.principal_id,
+        role: row.role,
+        displayName: displayName ?? OWNER.name,
+      });
+    });
+  }
+
+  /** A code that signs in the first owner once. Earlier ones end. */
+  async createOwnerCode(): Promise<string> {
+    const { store, clock } = this.#deps;
+    const code = newSecret(16);
+    const now = clock.now();
+    await store.write(async (tx) => {
+      const invitations = new InvitationStore(tx.db);
+      await invitations.removeSignIns(OWNER.tenantId, OWNER.id);
+      await invitations.add({
+        tenant_id: OWNER.tenantId,
+        id: newId("inv"),
+        hash: hashOf(code),
+        name: "Sign-in address",
+        role: "owner",
+        principal_id: OWNER.id,
+        uses_left: 1,
+        created_by: null,
+        created_at: iso(now),
+        expires_at: iso(now + OWNER_CODE_MS),
+      });
+    });
+    return code;
+  }
+
+  async purge(): Promise<void> {
+    const now = iso(this.#deps.clock.now());
+    await this.#deps.store.write((tx) => new InvitationStore(tx.db).removeUnusable(now));
+  }
+}
+
+function present({ id, name, role, uses_left, created_by, created_at, expires_at }: InvitationRow): Invitation {
+  return {
+    id,
+    name,
+    role,
+    usesLeft: uses_left,
+    createdBy: created_by ?? "",
+    createdAt: created_at,
+    expiresAt: expires_at,
+  };
+}
+
+/** Codes are random, so a plain hash is as good as a slow one. */
+function hashOf(code: string): string {
+  return createHash("sha256").update(code).digest("hex");
+}
+
+function invalidCode(): Fault {
+  return new Fault("unauthenticated", "The code is unknown, expired or already used");
+}

@@ -1,0 +1,37 @@
+// Scripts for the browser: types and comments are removed, and imports name files of the same folder.
+import * as nodeModule from "node:module";
+
+// Deno has this function of Node.js, its types do not.
+const { stripTypeScriptTypes } = nodeModule as unknown as { stripTypeScriptTypes(source: string): string };
+
+const IMPORT = /\b(from|import)([\s(]*)(["'])([^"'\s]{1,100})\3/g;
+
+/** The browser's form of a module; `locate` returns the file of an imported name, or nothing if it is not ours. */
+export function toBrowserScript(
+  source: string,
+  { isTypeScript, locate }: { isTypeScript: boolean; locate: (specifier: string) => string | undefined },
+): string {
+  const script = withoutComments(isTypeScript ? stripTypeScriptTypes(source) : source);
+  return script.replaceAll(IMPORT, (all, word: string, gap: string, quote: string, specifier: string) => {
+    const file = locate(specifier);
+    return file === undefined ? all : `${word}${gap}${quote}./${file}${quote}`;
+  });
+}
+
+/** Names that a script imports when it is loaded, without those that it may load later. */
+export function staticImportsOf(script: string): string[] {
+  return [...script.matchAll(IMPORT)].filter(([, , gap = ""]) => !gap.includes("(")).map(([, , , , name = ""]) => name);
+}
+
+/** Removes comments that fill lines of their own; they are about half of what libraries contain. */
+function withoutComments(script: string): string {
+  const lines: string[] = [];
+  let isInside = false;
+  for (const line of script.split("\n")) {
+    const text = line.trim();
+    if (isInside) isInside = !text.endsWith("*/");
+    else if (text.startsWith("/*") && (!text.includes("*/") || text.endsWith("*/"))) isInside = !text.includes("*/");
+    else if (text !== "" && !text.startsWith("//")) lines.push(line.trimEnd());
+  }
+  return lines.join("\n");
+}

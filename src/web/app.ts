@@ -1,0 +1,65 @@
+// The whole page: signing in, or the workspace.
+import type { VNode } from "preact";
+import { useEffect } from "preact/hooks";
+import { get } from "./core/api.ts";
+import { classes, html } from "./core/html.ts";
+import { connect, disconnect, generation } from "./core/live.ts";
+import { attempt } from "./core/notice.ts";
+import { addPeople } from "./core/people.ts";
+import { route } from "./core/route.ts";
+import type { Me } from "./core/resources.ts";
+import { me, token } from "./core/session.ts";
+import { readNotifications } from "./notification/inbox_state.ts";
+import { ConnectionBanner, Notices } from "./part/banner.ts";
+import { DialogHost } from "./part/dialog.ts";
+import { Lazy } from "./part/lazy.ts";
+import { RoomPage } from "./room/page.ts";
+import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
+import { Sidebar, useShortcuts } from "./room/sidebar.ts";
+import { Welcome } from "./room/welcome.ts";
+import { SignIn } from "./sign_in.ts";
+
+export function App(): VNode {
+  return html`
+    ${token.value === "" ? html`<${SignIn} />` : html`<${Workspace} key=${token.value} />`}
+    <${DialogHost} />
+    <${Notices} />
+  `;
+}
+
+function Workspace(): VNode {
+  useShortcuts();
+  useEffect(() => {
+    void attempt(async () => {
+      me.value = await get<Me>("v1/collaboration/me");
+      addPeople([me.value.principal]);
+      await readNotifications();
+    });
+    connect(setRooms);
+    return disconnect;
+  }, []);
+  // Events were missed for good: everything is read again.
+  useEffect(() => {
+    if (generation.value > 0) connect(setRooms);
+  }, [generation.value]);
+  useEffect(() => {
+    const place = openRoom.value === undefined ? "Collaboration Gateway" : roomName(openRoom.value);
+    document.title = unreadTotal.value > 0 ? `(${unreadTotal.value}) ${place}` : place;
+  }, [openRoom.value, unreadTotal.value]);
+
+  const [place, id] = route.value.path;
+  return html`
+    <div class=${classes("workspace", place === undefined && "at-home")}>
+      <${Sidebar} />
+      <div class="place"><${ConnectionBanner} />${place === undefined
+        ? html`<${Welcome} />`
+        : place === "rooms" && id !== undefined
+        ? html`<${RoomPage} key=${id} id=${id} />`
+        : html`
+          <main class="page">
+            <${Lazy} name=${place} />
+          </main>
+        `}</div>
+    </div>
+  `;
+}

@@ -1,0 +1,111 @@
+// Calls of the public HTTP API with the session's token.
+import { endSession, token } from "./session.ts";
+
+/** A problem of RFC 9457, or a network that is not there (status 0). */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly errors: readonly { pointer: string; detail: string }[];
+
+  constructor(status: number, code: string, detail: string, errors: ApiError["errors"] = []) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+    this.errors = errors;
+  }
+
+  /** Whether the same call may succeed later. */
+  get isTemporary(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+}
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+
+const RETRIES = 3;
+const RETRY_MAX_MS = 10_000;
+/** After these the token never works again. */
+const ENDED = ["unauthenticated", "token_expired", "token_revoked"];
+
+/** The address of a path, also behind a path prefix. */
+export function addressOf(path: string): string {
+  return new URL(path.replace(/^\//, ""), document.baseURI).href;
+}
+
+/** A path with these parameters; arrays are repeated. */
+export function withQuery(path: string, query: Query): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) params.append(name, String(one));
+  }
+  const text = params.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+/** Calls an endpoint; `body` is sent as JSON, or as it is if it is a file. */
+export async function call<Result>(method: Method, path: string, body?: unknown): Promise<Result> {
+  for (let attempt = 0;; attempt++) {
+    const response = await send(method, path, body);
+    if (response.ok) return response.status === 204 ? undefined as Result : await read<Result>(response);
+    const waitMs = Number(response.headers.get("Retry-After") ?? NaN) * 1000;
+    // A call over the rate limit was not executed.
+    if (response.status === 429 && attempt < RETRIES && waitMs <= RETRY_MAX_MS) {
+      await new Promise((resolve) => setTimeout(resolve, Math.max(waitMs, 500)));
+      continue;
+    }
+    throw await problemOf(response);
+  }
+}
+
+/** All items of a list, page by page. */
+export async function listAll<Item>(path: string, query: Query = {}, most = 1000): Promise<Item[]> {
+  const items: Item[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await get<{ items: Item[]; nextCursor?: string | null }>(path, { limit: 200, ...query, cursor });
+    items.push(...page.items);
+    cursor = page.nextCursor ?? undefined;
+  } while (cursor !== undefined && items.length < most);
+  return items;
+}
+
+export function get<Result>(path: string, query: Query = {}): Promise<Result> {
+  return call<Result>("GET", withQuery(path, query));
+}
+
+export function post<Result>(path: string, body: unknown = {}): Promise<Result> {
+  return call<Result>("POST", path, body);
+}
+
+async function send(method: Method, path: string, body: unknown): Promise<Response> {
+  const isFile = body instanceof Blob;
+  try {
+    return await fetch(addressOf(path), {
+      method,
+      headers: {
+        Accept: "application/json",
+        ...token.value === "" ? {} : { Authorization: `Bearer ${token.value}` },
+        ...body === undefined || isFile ? {} : { "Content-Type": "application/json" },
+        ...isFile ? { "Content-Type": body.type === "" ? "application/octet-stream" : body.type } : {},
+      },
+      ...body === undefined ? {} : { body: isFile ? body : JSON.stringify(body) },
+    });
+  } catch {
+    // The browser says no more than that nothing was received.
+    throw new ApiError(0, "offline", "The gateway cannot be reached");
+  }
+}
+
+async function read<Result>(response: Response): Promise<Result> {
+  const isJson = response.headers.get("Content-Type")?.includes("json") === true;
+  return await (isJson ? response.json() : response.text()) as Result;
+}
+
+async function problemOf(response: Response): Promise<ApiError> {
+  // A proxy may respond with a page instead.
+  const problem = await response.json().catch(() => ({}));
+  const { code = `http_${response.status}`, detail = response.statusText, errors = [] } = problem;
+  if (response.status === 401 && ENDED.includes(code)) endSession("Your session has ended. Please sign in again.");
+  return new ApiError(response.status, code, detail, errors);
+}

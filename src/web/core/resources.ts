@@ -1,0 +1,174 @@
+// Resources of the API, as far as the client reads them. `/openapi.json` describes them in full.
+
+export type Page<Item> = { items: Item[]; nextCursor: string | null; hasMore: boolean };
+export type PrincipalKind = "human" | "agent" | "service";
+export type TenantRole = "guest" | "member" | "admin" | "owner";
+export type Status = { text: string | null; emoji: string | null; until: string | null };
+
+export type Person = {
+  id: string;
+  kind: PrincipalKind;
+  handle: string | null;
+  displayName: string;
+  avatarFileId: string | null;
+  status: Status | null;
+};
+export type Principal = Person & {
+  role: TenantRole;
+  ownerId: string | null;
+  timezone: string | null;
+  disabled: boolean;
+  version: number;
+  createdAt: string;
+};
+export type NotificationPrefs = Record<
+  "mentions" | "directMessages" | "replies" | "invitations" | "reminders",
+  boolean
+>;
+export type Me = {
+  principal: Principal;
+  tenant: { id: string; name: string; version: number };
+  roles: TenantRole[];
+  scopes: string[] | null;
+  notificationPrefs: NotificationPrefs;
+  readReceipts: boolean;
+  limits: Record<string, number>;
+  tokenExpiresAt: string | null;
+};
+
+export type RoomRole = "observer" | "member" | "moderator" | "owner";
+export type RoomSettings = {
+  level: "all" | "mentions" | "none";
+  mutedUntil: string | null;
+  favoriteOrder: number | null;
+};
+export type LastMessage = {
+  id: string;
+  seq: number;
+  senderId: string;
+  senderName: string;
+  preview: string | null;
+  hasFiles: boolean;
+  createdAt: string;
+  deletedAt: string | null;
+};
+export type Room = {
+  id: string;
+  name: string;
+  topic: string | null;
+  description: string | null;
+  kind: "channel" | "direct" | "task" | "meeting";
+  visibility: "public" | "private";
+  state: "active" | "archived" | "deleted";
+  memberCount: number;
+  lastSeq: number;
+  epoch: string;
+  lastMessageAt: string | null;
+  unreadCount: number;
+  mentionCount: number;
+  lastReadSeq: number;
+  mySettings: RoomSettings | null;
+  myRole: RoomRole | null;
+  version: number;
+  direct?: { name: string; principals: Person[] };
+  lastMessage?: LastMessage | null;
+};
+export type Member = {
+  principalId: string;
+  kind: PrincipalKind;
+  displayName: string;
+  avatarFileId: string | null;
+  status: Status | null;
+  role: RoomRole;
+  lastReadSeq: number | null;
+};
+
+export type Reaction = { key: string; count: number; me?: boolean; principalIds?: string[] };
+export type MessageFile = {
+  id: string;
+  name: string;
+  contentType: string;
+  size: number;
+  width: number | null;
+  height: number | null;
+};
+export type Mentions = { principalIds: string[]; room: boolean };
+export type Message = {
+  id: string;
+  roomId: string;
+  seq: number;
+  senderId: string;
+  senderKind: PrincipalKind;
+  type: "text" | "notice" | "system" | "file" | "custom";
+  text: string | null;
+  format: "markdown" | "plain";
+  threadId: string | null;
+  replyToId: string | null;
+  mentions: Mentions;
+  files: MessageFile[];
+  reactions: Reaction[];
+  pinned: boolean;
+  replyCount: number;
+  lastReplyAt: string | null;
+  clientMessageId: string | null;
+  metadata: Record<string, unknown>;
+  editedAt: string | null;
+  deletedAt: string | null;
+  version: number;
+  createdAt: string;
+};
+export type Messages = {
+  items: Message[];
+  hasBefore: boolean;
+  hasAfter: boolean;
+  lastSeq: number;
+  epoch: string;
+  senders?: Person[];
+};
+export type ScheduledMessage = {
+  id: string;
+  roomId: string;
+  sendAt: string;
+  state: "scheduled" | "failed";
+  failure: { code: string; detail: string } | null;
+  message: { text: string; fileIds: string[] };
+};
+export type Unread = {
+  roomId: string;
+  lastReadSeq: number;
+  unreadCount: number;
+  mentionCount: number;
+  lastSeq: number;
+};
+
+export type Notification = {
+  id: string;
+  kind: string;
+  actor: { id: string; kind: PrincipalKind } | null;
+  roomId: string | null;
+  messageId: string | null;
+  resource: { type: string; id: string } | null;
+  title: string | null;
+  preview?: string | null;
+  readAt: string | null;
+  version: number;
+  createdAt: string;
+};
+
+export type StreamPosition = { channel: string; epoch: string; offset: number };
+export type Sync = {
+  rooms: Room[];
+  unreadNotificationCount: number;
+  presence: { principalId: string }[];
+  positions: StreamPosition[];
+};
+
+/** An event of a stream, or a publication that is not stored. */
+export type LiveEvent = {
+  id?: string;
+  type: string;
+  at: string;
+  actor: { id: string; kind: PrincipalKind } | null;
+  // deno-lint-ignore no-explicit-any -- its shape depends on the type, which every listener checks first
+  data: any;
+};

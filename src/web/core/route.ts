@@ -1,0 +1,39 @@
+// The address of what is shown, after the `#`: it can be bookmarked, and the browser's back button works.
+import { signal } from "@preact/signals";
+
+export type Route = { path: readonly string[]; query: URLSearchParams };
+
+export const route = signal(parse(location.hash));
+
+addEventListener("hashchange", () => {
+  route.value = parse(location.hash);
+});
+
+/** The address of a path such as `rooms/room_1`; segments are encoded. */
+export function hrefOf(path: readonly string[], query: Readonly<Record<string, string>> = {}): string {
+  const text = new URLSearchParams(query).toString();
+  return `#/${path.map(encodeURIComponent).join("/")}${text === "" ? "" : `?${text}`}`;
+}
+
+export function go(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
+  location.hash = hrefOf(path, query);
+}
+
+/** The same without a trace in the history. */
+export function replaceRoute(path: readonly string[], query: Readonly<Record<string, string>> = {}): void {
+  history.replaceState(null, "", hrefOf(path, query));
+  route.value = parse(location.hash);
+}
+
+function parse(hash: string): Route {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  return { path: path.split("/").filter((part) => part !== "").map(decode), query: new URLSearchParams(query) };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,11 @@
+// The entry of the browser client.
+import { render } from "preact";
+import { App } from "./app.ts";
+import { html } from "./core/html.ts";
+import { endSession } from "./core/session.ts";
+import { code } from "./sign_in.ts";
+
+const root = document.getElementById("app");
+// A sign-in address replaces the session of this tab.
+if (code !== undefined) endSession();
+if (root !== null) render(html`<${App} />`, root);

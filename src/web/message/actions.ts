@@ -1,0 +1,92 @@
+// What can be done with a message.
+import { call, post } from "../core/api.ts";
+import { attempt, notify } from "../core/notice.ts";
+import { addressOf } from "../core/api.ts";
+import { hrefOf } from "../core/route.ts";
+import type { Message, Reaction, Room } from "../core/resources.ts";
+import { isAdmin, myId } from "../core/session.ts";
+import { canModerate, canWrite } from "../room/rooms.ts";
+import { confirmThen } from "../part/dialog.ts";
+import type { MenuItem } from "../part/menu.ts";
+import { editedId } from "./editing.ts";
+import { patchMessage } from "./timeline.ts";
+
+const TITLE_MAX = 120;
+
+/** Adds the caller's reaction, or removes it. It is shown at once, and again as it was if the call fails. */
+export function toggleReaction(message: Message, key: string): void {
+  const mine = message.reactions.find((one) => one.key === key)?.me === true;
+  const path = `v1/messages/${message.id}/reactions/${encodeURIComponent(key)}`;
+  patchMessage(message.id, ({ reactions }) => ({ reactions: toggled(reactions, key, !mine) }));
+  void attempt(async () => {
+    try {
+      await call(mine ? "DELETE" : "PUT", path);
+    } catch (error) {
+      patchMessage(message.id, () => ({ reactions: message.reactions }));
+      throw error;
+    }
+  });
+}
+
+function toggled(reactions: readonly Reaction[], key: string, isAdded: boolean): Reaction[] {
+  const others = reactions.filter((one) => one.key !== key);
+  const before = reactions.find((one) => one.key === key);
+  const count = (before?.count ?? 0) + (isAdded ? 1 : -1);
+  if (count <= 0) return others;
+  const changed = { key, count, me: isAdded };
+  return before === undefined ? [...others, changed] : reactions.map((one) => one.key === key ? changed : one);
+}
+
+/** The menu of a message, as far as the caller may. */
+export function messageMenu(message: Message, room: Room): MenuItem[] {
+  const isOwn = message.senderId === myId();
+  const items: MenuItem[] = [];
+  if (canWrite(room)) {
+    items.push({
+      label: message.pinned ? "Unpin" : "Pin",
+      icon: "pin",
+      onSelect: () => void attempt(() => call(message.pinned ? "DELETE" : "PUT", `v1/messages/${message.id}/pin`)),
+    });
+    items.push({ label: "Create a task", icon: "task", onSelect: () => void attempt(() => createTask(message)) });
+  }
+  items.push({ label: "Copy link", icon: "link", onSelect: () => void copyLink(message) });
+  if (isOwn && canWrite(room)) {
+    items.push({ label: "Edit", icon: "edit", onSelect: () => (editedId.value = message.id) });
+  }
+  if (isOwn || canModerate(room) || isAdmin()) {
+    items.push({
+      label: "Delete",
+      icon: "trash",
+      isDanger: true,
+      onSelect: () => confirmDelete(message),
+    });
+  }
+  return items;
+}
+
+function confirmDelete(message: Message): void {
+  confirmThen(
+    "Delete this message?",
+    "Its text and files are removed for everybody.",
+    "Delete",
+    () => call("DELETE", `v1/messages/${message.id}`),
+  );
+}
+
+async function createTask(message: Message): Promise<void> {
+  const [line = ""] = (message.text ?? "").split("\n");
+  const title = line.slice(0, TITLE_MAX).trim();
+  const task = await post<{ key: string }>("v1/collaboration/tasks", {
+    roomId: message.roomId,
+    title: title === "" ? "Task from a message" : title,
+    sourceMessageId: message.id,
+  });
+  notify(`Created ${task.key}`);
+}
+
+async function copyLink({ roomId, id }: Message): Promise<void> {
+  await attempt(async () => {
+    await navigator.clipboard.writeText(addressOf(hrefOf(["rooms", roomId], { message: id })));
+    notify("Link copied");
+  });
+}

@@ -1,0 +1,159 @@
+// Where messages are written: Enter sends, @ completes names, files are dropped or pasted, and a message can be scheduled.
+import type { VNode } from "preact";
+import { signal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { html } from "../core/html.ts";
+import { publishEphemeral } from "../core/live.ts";
+import type { MessageFile, Room } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
+import { canWrite, joinRoom, roomName } from "../room/rooms.ts";
+import { attempt } from "../core/notice.ts";
+import { Icon } from "../part/icon.ts";
+import { Menu } from "../part/menu.ts";
+import { Completion, completionKey } from "./completion.ts";
+import { editedId, replyTo, setReply } from "./editing.ts";
+import { EmojiPicker } from "./emoji.ts";
+import { sendMessage } from "./outbox.ts";
+import { openSchedule, openScheduledList } from "./schedule.ts";
+import { timelineOf } from "./timeline.ts";
+import { Attachments, upload, uploads } from "./uploads.ts";
+
+const TYPING_MS = 3000;
+const LINES_MAX_PX = 220;
+
+/** Texts that are not sent yet, by room or thread. */
+const drafts = signal<ReadonlyMap<string, string>>(new Map());
+
+export function Composer({ room, threadId }: { room: Room; threadId?: string }): VNode {
+  const key = threadId ?? room.id;
+  const text = drafts.value.get(key) ?? "";
+  const box = useRef<HTMLTextAreaElement>(null);
+  const typedAt = useRef(0);
+  const picker = useRef<HTMLInputElement>(null);
+  const reply = threadId === undefined ? replyTo.value.get(room.id) : undefined;
+  const files = uploads.value.get(key) ?? [];
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    element.style.height = "auto";
+    element.style.height = `${Math.min(LINES_MAX_PX, element.scrollHeight)}px`;
+  }, [text, key]);
+  useEffect(() => {
+    if (matchMedia("(pointer: fine)").matches) box.current?.focus();
+  }, [key, reply]);
+
+  if (room.myRole === null) return html`<${JoinBar} room=${room} />`;
+  if (!canWrite(room)) {
+    return html`<p class="composer-note">${
+      room.state === "archived" ? "This room is archived." : "You can read this room, but not write in it."
+    }</p>`;
+  }
+
+  function setText(value: string): void {
+    drafts.value = new Map(drafts.value).set(key, value);
+  }
+
+  function onInput(event: InputEvent): void {
+    setText((event.target as HTMLTextAreaElement).value);
+    if (Date.now() - typedAt.current < TYPING_MS) return;
+    typedAt.current = Date.now();
+    publishEphemeral(`room:${room.id}`, "typing", { isTyping: true, ...threadId === undefined ? {} : { threadId } });
+  }
+
+  function take(): { text: string; files: MessageFile[] } | undefined {
+    const ready = files.flatMap(({ file }) => file ?? []);
+    if (text.trim() === "" && ready.length === 0 || files.some(({ state }) => state === "uploading")) return undefined;
+    setText("");
+    uploads.value = new Map(uploads.value).set(key, []);
+    setReply(room.id, undefined);
+    typedAt.current = 0;
+    return { text: text.trim(), files: ready };
+  }
+
+  function send(): void {
+    const taken = take();
+    if (taken === undefined) return;
+    sendMessage({
+      roomId: room.id,
+      ...taken,
+      ...threadId === undefined ? {} : { threadId },
+      ...reply === undefined ? {} : { replyToId: reply },
+    });
+    box.current?.focus();
+  }
+
+  function onKey(event: KeyboardEvent): void {
+    if (completionKey(event)) return;
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      send();
+    } else if (event.key === "ArrowUp" && text === "") editLast(event, room, threadId);
+    else if (event.key === "Escape" && reply !== undefined) setReply(room.id, undefined);
+  }
+
+  function insert(part: string): void {
+    const at = box.current?.selectionStart ?? text.length;
+    setText(text.slice(0, at) + part + text.slice(box.current?.selectionEnd ?? at));
+    box.current?.focus();
+  }
+
+  const addFiles = (list: FileList | null | undefined): void => upload(key, room.id, [...list ?? []]);
+  return html`
+    <form class="composer" onSubmit=${(event: SubmitEvent) => {
+      event.preventDefault();
+      send();
+    }}>
+      ${reply === undefined ? null : html`<${ReplyBar} room=${room} id=${reply} />`}
+      <${Attachments} target=${key} />
+      <${Completion} room=${room} text=${text} box=${box} onPick=${setText} />
+      <div class="composer-row">
+        <button type="button" class="plain" aria-label="Attach files" title="Attach files"
+          onClick=${() => picker.current?.click()}><${Icon} name="clip" /></button>
+        <input ref=${picker} type="file" multiple hidden tabindex="-1" onChange=${(event: Event) => {
+          const input = event.target as HTMLInputElement;
+          addFiles(input.files);
+          input.value = "";
+        }} />
+        <textarea ref=${box} rows="1" dir="auto" value=${text} aria-label=${`Message ${roomName(room)}`}
+          placeholder=${threadId === undefined
+            ? `Message ${room.kind === "direct" ? "" : "#"}${roomName(room)}`
+            : "Reply…"}
+          onInput=${onInput} onKeyDown=${onKey} onPaste=${(event: ClipboardEvent) => {
+            if ((event.clipboardData?.files.length ?? 0) === 0) return;
+            event.preventDefault();
+            addFiles(event.clipboardData?.files);
+          }}></textarea>
+        <${EmojiPicker} label="Insert an emoji" onPick=${insert} />
+        ${threadId !== undefined ? null : html`<${Menu} label="Send later" icon="clock" items=${[
+          { label: "Send later…", icon: "clock", onSelect: () => openSchedule(room, take) },
+          { label: "Scheduled messages", icon: "calendar", onSelect: () => openScheduledList(room.id) },
+        ]} />`}
+        <button class="primary send" aria-label="Send" title="Send"><${Icon} name="send" /></button>
+      </div>
+    </form>
+  `;
+}
+
+function JoinBar({ room }: { room: Room }): VNode {
+  return html`<p class="composer-note">You are not a member of this room.
+    <button type="button" class="primary" onClick=${() => void attempt(() => joinRoom(room.id))}>Join</button></p>`;
+}
+
+function ReplyBar({ room, id }: { room: Room; id: string }): VNode {
+  const message = timelineOf(room.id).state.value.items.find((one) => one.id === id);
+  return html`
+    <div class="reply-bar"><${Icon} name="reply" /><span dir="auto">${message?.text ?? "a message"}</span>
+      <button type="button" class="plain" aria-label="Do not reply" onClick=${() =>
+        setReply(room.id, undefined)}><${Icon} name="close" /></button>
+    </div>
+  `;
+}
+
+function editLast(event: KeyboardEvent, room: Room, threadId: string | undefined): void {
+  const last = timelineOf(room.id, threadId).state.value.items
+    .findLast(({ senderId, deletedAt }) => senderId === myId() && deletedAt === null);
+  if (last === undefined) return;
+  event.preventDefault();
+  editedId.value = last.id;
+}

@@ -1,0 +1,189 @@
+// The list of messages: a window on the timeline. It stays at the end while one is there, and in place while older ones are added.
+import type { VNode } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { dayOf, isSameDay } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { generation } from "../core/live.ts";
+import type { Message, Room } from "../core/resources.ts";
+import { me } from "../core/session.ts";
+import { markRead } from "../room/rooms.ts";
+import { Icon } from "../part/icon.ts";
+import { editedId } from "./editing.ts";
+import { unsent } from "./outbox.ts";
+import { MessageRow, openThread } from "./row.ts";
+import { timelineOf } from "./timeline.ts";
+import { UnsentRow } from "./unsent_row.ts";
+
+const NEAR_END_PX = 80;
+const READ_AHEAD_PX = 800;
+const SAME_SENDER_MS = 5 * 60_000;
+
+export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?: string; jumpTo?: string }): VNode {
+  const timeline = timelineOf(room.id, threadId);
+  const { items, hasBefore, hasAfter, state } = timeline.state.value;
+  const box = useRef<HTMLDivElement>(null);
+  const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
+  // Where the unread messages start; it stays there while the room is open.
+  const [readSeq] = useState(room.unreadCount > 0 ? room.lastReadSeq : Infinity);
+  const [isAway, setAway] = useState(false);
+  const waiting = unsent.value.filter((one) => one.roomId === room.id && one.threadId === threadId);
+
+  useEffect(() => {
+    if (jumpTo === undefined) void timeline.open();
+    else if (!items.some(({ id }) => id === jumpTo)) void timeline.jump(jumpTo);
+  }, [timeline, jumpTo, generation.value]);
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const { anchor, top, isAtEnd, jumped } = place.current;
+    if (jumpTo !== undefined && jumped !== jumpTo) {
+      const target = rowOf(element, jumpTo);
+      if (target === null) return;
+      place.current.jumped = jumpTo;
+      place.current.isAtEnd = false;
+      target.scrollIntoView({ block: "center" });
+      target.focus({ preventScroll: true });
+    } else if (isAtEnd && !hasAfter) element.scrollTop = element.scrollHeight;
+    else {
+      const row = rowOf(element, anchor);
+      if (row !== null) element.scrollTop += row.offsetTop - element.scrollTop - top;
+    }
+    remember();
+  });
+
+  // Pictures and fonts change heights after the first layout.
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const observer = new ResizeObserver(() => {
+      if (place.current.isAtEnd) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(element);
+    if (element.firstElementChild !== null) observer.observe(element.firstElementChild);
+    return () => observer.disconnect();
+  }, []);
+
+  const last = items.at(-1);
+  useEffect(() => {
+    const read = (): void => {
+      if (last !== undefined && !hasAfter && place.current.isAtEnd && document.hasFocus()) markRead(room.id, last.seq);
+    };
+    read();
+    addEventListener("focus", read);
+    return () => removeEventListener("focus", read);
+  }, [last?.id, hasAfter, isAway]);
+
+  /** The first visible row and its place: what must not move when rows are added above. */
+  function remember(): void {
+    const element = box.current;
+    if (element === null) return;
+    const distance = element.scrollHeight - element.scrollTop - element.clientHeight;
+    place.current.isAtEnd = distance < NEAR_END_PX && !timeline.state.value.hasAfter;
+    for (const row of element.querySelectorAll<HTMLElement>("article[data-id]")) {
+      if (row.offsetTop + row.offsetHeight <= element.scrollTop) continue;
+      place.current.anchor = row.dataset["id"] ?? "";
+      place.current.top = row.offsetTop - element.scrollTop;
+      break;
+    }
+  }
+
+  function onScroll(): void {
+    const element = box.current;
+    if (element === null) return;
+    remember();
+    setAway(!place.current.isAtEnd);
+    if (element.scrollTop < READ_AHEAD_PX) void timeline.older();
+    if (element.scrollHeight - element.scrollTop - element.clientHeight < READ_AHEAD_PX) void timeline.newer();
+  }
+
+  function toEnd(): void {
+    place.current.isAtEnd = true;
+    setAway(false);
+    if (hasAfter) void timeline.jump();
+    else if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }
+
+  return html`
+    <div class="messages-frame">
+      <div class="messages" ref=${box} onScroll=${onScroll} role="log" aria-label="Messages" tabindex="0"
+        onKeyDown=${(event: KeyboardEvent) => onKey(event, items)}>
+        <div>
+          ${state === "failed"
+            ? html`<p class="empty">The messages could not be read.
+            <button type="button" onClick=${() => void timeline.jump()}>Try again</button></p>`
+            : null}
+          ${items.length === 0 && state === "loading" ? html`<p class="empty">Loading…</p>` : null}
+          ${!hasBefore && state === "ready" && threadId === undefined
+            ? html`<${Beginning} room=${room} isEmpty=${items.length === 0 && waiting.length === 0} />`
+            : null}
+          ${items.map((message, at) =>
+            html`
+              <${Entry} key=${message.id} message=${message} before=${items[at - 1]} room=${room}
+                isInThread=${threadId !== undefined} readSeq=${readSeq} isMarked=${message.id === jumpTo} />
+            `
+          )}
+          ${waiting.map((one) => html`<${UnsentRow} key=${one.clientMessageId} message=${one} />`)}
+        </div>
+      </div>
+      ${isAway
+        ? html`<button type="button" class="to-end" onClick=${toEnd}><${Icon} name="down" />Latest</button>`
+        : null}
+    </div>
+  `;
+}
+
+function Entry({ message, before, room, isInThread, readSeq, isMarked }: {
+  message: Message;
+  before: Message | undefined;
+  room: Room;
+  isInThread: boolean;
+  readSeq: number;
+  isMarked: boolean;
+}): VNode {
+  const isNewDay = before === undefined || !isSameDay(before.createdAt, message.createdAt);
+  const isFirstUnread = message.seq > readSeq && (before?.seq ?? 0) <= readSeq &&
+    message.senderId !== me.value?.principal.id;
+  const isContinued = !isNewDay && !isFirstUnread && before?.senderId === message.senderId &&
+    message.replyToId === null &&
+    before.deletedAt === null && Date.parse(message.createdAt) - Date.parse(before.createdAt) < SAME_SENDER_MS;
+  return html`
+    ${isNewDay && !isInThread ? html`<div class="day"><span>${dayOf(message.createdAt)}</span></div>` : null}
+    ${isFirstUnread && !isInThread ? html`<div class="unread-line"><span>New</span></div>` : null}
+    <${MessageRow} message=${message} room=${room} isContinued=${isContinued} isInThread=${isInThread} isMarked=${isMarked} />
+  `;
+}
+
+function Beginning({ room, isEmpty }: { room: Room; isEmpty: boolean }): VNode {
+  return html`
+    <div class="beginning">
+      <h2>${room.kind === "direct" ? (room.direct?.name ?? room.name) : `# ${room.name}`}</h2>
+      <p class="dim">${isEmpty ? "Nothing here yet. Write the first message below." : "This is the beginning."}
+      ${room.description === null ? null : html`
+        ${room.description}
+      `}</p>
+    </div>
+  `;
+}
+
+/** Up and down move between messages, Enter opens a thread, E edits an own message. */
+function onKey(event: KeyboardEvent, items: readonly Message[]): void {
+  const target = event.target as HTMLElement;
+  const list = event.currentTarget as HTMLElement;
+  const row = target.closest<HTMLElement>("article[data-id]");
+  const isRow = target === row || target === list;
+  if (!isRow || event.ctrlKey || event.metaKey || event.altKey) return;
+  const rows = [...list.querySelectorAll<HTMLElement>("article[data-id]")];
+  const message = items.find(({ id }) => id === row?.dataset["id"]);
+  if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    const at = row === null ? rows.length : rows.indexOf(row);
+    rows[at + (event.key === "ArrowUp" ? -1 : 1)]?.focus();
+  } else if (event.key === "Enter" && message !== undefined && message.threadId === null) openThread(message);
+  else if (event.key === "e" && message?.senderId === me.value?.principal.id) editedId.value = message?.id ?? "";
+  else return;
+  event.preventDefault();
+}
+
+function rowOf(element: HTMLElement, id: string): HTMLElement | null {
+  return id === "" ? null : element.querySelector<HTMLElement>(`#message-${CSS.escape(id)}`);
+}

@@ -1,0 +1,190 @@
+// One message: who, when, text, files, reactions, thread, and what can be done with it.
+import type { VNode } from "preact";
+import { memo } from "./memo.ts";
+import { useMemo, useRef } from "preact/hooks";
+import { call } from "../core/api.ts";
+import { count, fullTimeOf, shortTimeOf, timeOf } from "../core/format.ts";
+import { classes, html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf, personOf } from "../core/people.ts";
+import type { Message, Room } from "../core/resources.ts";
+import { go, route } from "../core/route.ts";
+import { myId } from "../core/session.ts";
+import { canWrite } from "../room/rooms.ts";
+import { Avatar } from "../part/avatar.ts";
+import { Icon } from "../part/icon.ts";
+import { Menu } from "../part/menu.ts";
+import { messageMenu, toggleReaction } from "./actions.ts";
+import { editedId, setReply } from "./editing.ts";
+import { EmojiPicker, recentEmoji } from "./emoji.ts";
+import { Files } from "./files.ts";
+import { markdown } from "./markdown.ts";
+
+type Props = { message: Message; room: Room; isContinued: boolean; isInThread: boolean; isMarked: boolean };
+
+/** Rendered again only if its message changes. */
+export const MessageRow = memo(
+  Row,
+  (a: Props, b: Props) =>
+    a.message === b.message && a.isContinued === b.isContinued && a.isMarked === b.isMarked &&
+    a.room.myRole === b.room.myRole && a.room.state === b.room.state,
+);
+
+function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode {
+  const isDeleted = message.deletedAt !== null;
+  const isMention = message.mentions.room || message.mentions.principalIds.includes(myId());
+  return html`
+    <article id=${`message-${message.id}`} tabindex="-1" data-id=${message.id} data-seq=${message.seq}
+      class=${classes(
+        "message",
+        isContinued && "continued",
+        isMarked && "marked",
+        isMention && !isDeleted && "mentions-me",
+      )}
+      aria-label=${`${nameOf(message.senderId)}, ${timeOf(message.createdAt)}`}>
+      <div class="gutter">${isContinued
+        ? html`<time datetime=${message.createdAt} title=${fullTimeOf(message.createdAt)}>${
+          timeOf(message.createdAt)
+        }</time>`
+        : html`<${Avatar} id=${message.senderId} hasPresence />`}</div>
+      <div class="content">
+        ${isContinued ? null : html`<${Head} message=${message} />`}
+        ${message.replyToId === null ? null : html`<${ReplyLine} message=${message} />`}
+        ${isDeleted
+          ? html`<p class="dim">This message was deleted.</p>`
+          : editedId.value === message.id
+          ? html`<${Editor} message=${message} />`
+          : html`<${Body} message=${message} />`}
+        ${isDeleted ? null : html`<${Files} files=${message.files} />`}
+        <${Reactions} message=${message} isAllowed=${canWrite(room)} />
+        ${isInThread || message.replyCount === 0 ? null : html`<${ThreadLine} message=${message} />`}
+      </div>
+      ${isDeleted ? null : html`<${Toolbar} message=${message} room=${room} isInThread=${isInThread} />`}
+    </article>
+  `;
+}
+
+function Head({ message }: { message: Message }): VNode {
+  const person = personOf(message.senderId);
+  return html`
+    <header>
+      <a class="name" href=${`#/people/${encodeURIComponent(message.senderId)}`} dir="auto">${nameOf(
+        message.senderId,
+      )}</a>
+      ${message.senderKind === "human" ? null : html`<span class="tag">${message.senderKind}</span>`}
+      ${(person?.status ?? null) === null
+        ? null
+        : html`<span title=${person?.status?.text ?? ""}>${person?.status?.emoji}</span>`}
+      <time datetime=${message.createdAt} title=${fullTimeOf(message.createdAt)}>${timeOf(message.createdAt)}</time>
+      ${message.pinned ? html`<span class="tag"><${Icon} name="pin" />pinned</span>` : null}
+    </header>
+  `;
+}
+
+function Body({ message }: { message: Message }): VNode {
+  const { text, format } = message;
+  const nodes = useMemo(
+    () =>
+      text === null || text === ""
+        ? null
+        : format === "plain"
+        ? html`<p class="plain-text">${text}</p>`
+        : markdown(text),
+    [
+      text,
+      format,
+    ],
+  );
+  return html`<div class="text" dir="auto">${nodes}${
+    message.editedAt === null
+      ? null
+      : html`<small class="dim" title=${`Edited ${fullTimeOf(message.editedAt)}`}> (edited)</small>`
+  }</div>`;
+}
+
+function ReplyLine({ message }: { message: Message }): VNode {
+  const open = (): void => go(["rooms", message.roomId], { message: message.replyToId ?? "" });
+  return html`
+    <button type="button" class="plain reply-line"
+      onClick=${open}><${Icon} name="reply" />in reply to a message</button>
+  `;
+}
+
+function Reactions({ message, isAllowed }: { message: Message; isAllowed: boolean }): VNode | null {
+  if (message.reactions.length === 0) return null;
+  return html`
+    <div class="reactions">${message.reactions.map(({ key, count: n, me }) =>
+      html`
+        <button type="button" key=${key} class=${me ? "mine" : ""} aria-pressed=${me === true} disabled=${!isAllowed}
+          aria-label=${`${key}, ${count(n, "reaction")}`} onClick=${() =>
+            toggleReaction(message, key)}>${key} <b>${n}</b></button>
+      `
+    )}</div>
+  `;
+}
+
+function ThreadLine({ message }: { message: Message }): VNode {
+  return html`
+    <button type="button" class="plain thread-line" onClick=${() => openThread(message)}>
+      <${Icon} name="thread" />${count(message.replyCount, "reply", "replies")}
+      ${message.lastReplyAt === null ? null : html`<span class="dim">last ${shortTimeOf(message.lastReplyAt)}</span>`}
+    </button>
+  `;
+}
+
+/** Shown for the message under the pointer or with the focus. */
+function Toolbar({ message, room, isInThread }: { message: Message; room: Room; isInThread: boolean }): VNode {
+  const react = (emoji: string): void => toggleReaction(message, emoji);
+  return html`
+    <nav class="toolbar" aria-label="Message">
+      ${canWrite(room)
+        ? html`
+          ${recentEmoji().map((emoji) =>
+            html`<button type="button" class="plain quick" aria-label=${`React with ${emoji}`} onClick=${() =>
+              react(emoji)}>${emoji}</button>`
+          )}
+          <${EmojiPicker} label="Add a reaction" onPick=${react} />
+          ${isInThread ? null : html`
+            <button type="button" class="plain" aria-label="Reply in thread" title="Reply in thread"
+              onClick=${() => openThread(message)}><${Icon} name="thread" /></button>
+            <button type="button" class="plain" aria-label="Reply" title="Reply"
+              onClick=${() => setReply(message.roomId, message.id)}><${Icon} name="reply" /></button>
+          `}
+        `
+        : null}
+      <${Menu} label="More" items=${messageMenu(message, room)} />
+    </nav>
+  `;
+}
+
+function Editor({ message }: { message: Message }): VNode {
+  const box = useRef<HTMLTextAreaElement>(null);
+  const close = (): void => void (editedId.value = "");
+  const save = (): void => {
+    const text = box.current?.value.trim() ?? "";
+    if (text === message.text) return close();
+    void attempt(async () => {
+      await call("PATCH", `v1/messages/${message.id}`, { text, parseMentions: true, version: message.version });
+      close();
+    });
+  };
+  return html`
+    <div class="edit">
+      <textarea ref=${box} rows=${Math.min(12, (message.text ?? "").split("\n").length + 1)} aria-label="Edit message"
+        autofocus onKeyDown=${(event: KeyboardEvent) => {
+          if (event.key === "Escape") close();
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          save();
+        }} defaultValue=${message.text ?? ""}></textarea>
+      <button type="button" class="primary" onClick=${save}>Save</button>
+      <button type="button" onClick=${close}>Cancel</button>
+    </div>
+  `;
+}
+
+export function openThread({ roomId, id, threadId }: Message): void {
+  const query = Object.fromEntries(route.value.query);
+  delete query["message"];
+  go(["rooms", roomId], { ...query, thread: threadId ?? id });
+}

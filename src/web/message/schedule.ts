@@ -1,0 +1,73 @@
+// Messages that are sent at a later time.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, get, post } from "../core/api.ts";
+import { fullTimeOf, localInputOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt, notify } from "../core/notice.ts";
+import type { MessageFile, Page, Room, ScheduledMessage } from "../core/resources.ts";
+import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Asks for a time; `take` returns what is to be sent and empties the composer. */
+export function openSchedule(room: Room, take: () => { text: string; files: MessageFile[] } | undefined): void {
+  const initial = localInputOf(new Date(Date.now() + HOUR_MS));
+  openDialog(() =>
+    html`
+      <${DialogForm} title="Send later" action="Schedule"
+        onSubmit=${async (fields: FormData) => {
+          const sendAt = new Date(String(fields.get("at"))).toISOString();
+          if (Date.parse(sendAt) <= Date.now()) throw new Error("Choose a time in the future");
+          const taken = take();
+          if (taken === undefined) throw new Error("Write the message first");
+          const fileIds = taken.files.map(({ id }) => id);
+          const body = {
+            roomId: room.id,
+            text: taken.text,
+            sendAt,
+            parseMentions: true,
+            clientMessageId: crypto.randomUUID(),
+          };
+          await post("v1/messages", fileIds.length === 0 ? body : { ...body, fileIds });
+          notify(`Scheduled for ${fullTimeOf(sendAt)}`);
+        }}><label>Time <input type="datetime-local" name="at" required value=${initial} /></label><//>
+    `
+  );
+}
+
+export function openScheduledList(roomId: string): void {
+  openDialog(() => html`<${ScheduledList} roomId=${roomId} />`);
+}
+
+function ScheduledList({ roomId }: { roomId: string }): VNode {
+  const [items, setItems] = useState<ScheduledMessage[]>();
+  const read = (): void =>
+    void attempt(async () => setItems((await get<Page<ScheduledMessage>>("v1/messages/scheduled", { roomId })).items));
+  useEffect(read, [roomId]);
+  const cancel = (id: string): void =>
+    void attempt(async () => {
+      await call("DELETE", `v1/messages/scheduled/${id}`);
+      read();
+    });
+  return html`
+    <div>
+      <${Heading} title="Scheduled messages" onClose=${closeDialog} />
+      ${items === undefined
+        ? html`<p class="dim">Loading…</p>`
+        : items.length === 0
+        ? html`<p class="dim">None are scheduled here.</p>`
+        : html`
+          <ul class="rows">${items.map(({ id, sendAt, state, failure, message }) =>
+            html`
+              <li
+                key=${id}><div><p dir="auto">${message.text}</p><small class="dim">${state === "failed"
+                  ? `Not sent: ${failure?.detail}`
+                  : fullTimeOf(sendAt)}</small></div><button type="button" onClick=${() =>
+                  cancel(id)}>Cancel</button></li>
+            `
+          )}</ul>
+        `}
+    </div>
+  `;
+}

@@ -1,0 +1,44 @@
+// A thread beside the room: the message it is about, and the replies.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../core/api.ts";
+import { count } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { addPeople } from "../core/people.ts";
+import { go, route } from "../core/route.ts";
+import type { Message, Person, Room } from "../core/resources.ts";
+import { Heading } from "../part/dialog.ts";
+import { Composer } from "./composer.ts";
+import { MessageList } from "./list.ts";
+import { MessageRow } from "./row.ts";
+import { timelineOf } from "./timeline.ts";
+
+export function ThreadPane({ room, threadId }: { room: Room; threadId: string }): VNode {
+  const [read, setRead] = useState<Message>();
+  const shown = timelineOf(room.id).state.value.items.find(({ id }) => id === threadId);
+  const root = shown ?? (read?.id === threadId ? read : undefined);
+  useEffect(() => {
+    if (shown !== undefined) return;
+    void attempt(async () => {
+      const message = await get<Message & { senders?: Person[] }>(`v1/messages/${threadId}`, { include: ["senders"] });
+      addPeople(message.senders ?? []);
+      setRead(message);
+    });
+  }, [threadId]);
+  return html`
+    <aside class="pane" aria-label="Thread">
+      <${Heading} title="Thread" onClose=${() => go(["rooms", room.id])}>
+        <span class="dim">${root === undefined ? "" : count(root.replyCount, "reply", "replies")}</span>
+      <//>
+      ${root === undefined ? null : html`
+        <div class="thread-root">
+          <${MessageRow} message=${root} room=${room} isContinued=${false} isInThread isMarked=${false} />
+        </div>
+      `}
+      <${MessageList} key=${threadId} room=${room} threadId=${threadId} jumpTo=${route.value.query.get("reply") ??
+        undefined} />
+      <${Composer} room=${room} threadId=${threadId} />
+    </aside>
+  `;
+}

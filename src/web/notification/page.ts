@@ -1,0 +1,77 @@
+// The inbox: mentions, replies, invitations and reminders.
+import type { VNode } from "preact";
+import { useEffect } from "preact/hooks";
+import { shortTimeOf } from "../core/format.ts";
+import { classes, html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import type { Notification } from "../core/resources.ts";
+import { Avatar } from "../part/avatar.ts";
+import { PlaceHead } from "../part/place.ts";
+import { roomName, rooms } from "../room/rooms.ts";
+import {
+  markAllNotifications,
+  markNotification,
+  notifications,
+  readNotifications,
+  unreadCount,
+} from "./inbox_state.ts";
+
+const WORDS: Readonly<Record<string, string>> = {
+  mention: "mentioned you",
+  reply: "replied in a thread",
+  direct_message: "wrote to you",
+  invitation: "invited you",
+  task_assigned: "assigned a task to you",
+  task_due: "A task is due",
+  reminder: "Reminder",
+  missed_call: "called you",
+  scheduled_message_failed: "A scheduled message was not sent",
+};
+
+export default function InboxPage(): VNode {
+  useEffect(() => void attempt(readNotifications), []);
+  const items = notifications.value;
+  return html`
+    <${PlaceHead} title="Inbox">
+      ${unreadCount.value === 0
+        ? null
+        : html`<button type="button" onClick=${() => void attempt(markAllNotifications)}>Mark all as read</button>`}
+    <//>
+    <div class="body"><div class="narrow">
+      ${items.length === 0
+        ? html`<p class="empty">Nothing here. Mentions, replies and reminders arrive in this list.</p>`
+        : null}
+      <ul class="rows">${items.map((one) => html`<${Entry} key=${one.id} notification=${one} />`)}</ul>
+    </div></div>
+  `;
+}
+
+function Entry({ notification }: { notification: Notification }): VNode {
+  const { kind, actor, roomId, title, preview, readAt, createdAt } = notification;
+  const room = roomId === null ? undefined : rooms.value.get(roomId);
+  return html`
+    <li class=${classes("notification", readAt === null && "unread")}>
+      ${actor === null ? null : html`<${Avatar} id=${actor.id} />`}
+      <div>
+        <a href=${hrefOf(notification)} onClick=${() => void attempt(() => markNotification(notification))}>
+          ${actor === null ? null : html`<b dir="auto">${nameOf(actor.id)}</b>`} ${WORDS[kind] ??
+            kind.replaceAll("_", " ")}
+          ${room === undefined ? null : html`
+            in <b dir="auto">${roomName(room)}</b>
+          `}</a>
+        ${preview ?? title ? html`<p class="dim clip" dir="auto">${preview ?? title}</p>` : null}
+      </div>
+      <time datetime=${createdAt}>${shortTimeOf(createdAt)}</time>
+    </li>
+  `;
+}
+
+function hrefOf({ roomId, messageId, resource, kind }: Notification): string {
+  if (resource?.type === "task") return `#/tasks/${resource.id}`;
+  if (resource?.type === "document") return `#/documents/${resource.id}`;
+  if (resource?.type === "event" || kind === "reminder") return "#/calendar";
+  if (resource?.type === "meeting" && roomId !== null) return `#/rooms/${roomId}/call`;
+  if (roomId === null) return "#/inbox";
+  return messageId === null ? `#/rooms/${roomId}` : `#/rooms/${roomId}?message=${messageId}`;
+}

@@ -1,0 +1,94 @@
+// Dialogs: the browser's own element, so that focus, Escape and screen readers work as everywhere.
+import type { ComponentChildren, VNode } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { Icon } from "./icon.ts";
+
+/** The dialog that is open. */
+export const dialog = signal<(() => VNode) | undefined>(undefined);
+
+export function openDialog(view: () => VNode): void {
+  dialog.value = view;
+}
+
+export function closeDialog(): void {
+  dialog.value = undefined;
+}
+
+/** Where the open dialog is rendered. */
+export function DialogHost(): VNode | null {
+  const view = dialog.value;
+  return view === undefined ? null : html`<${Modal} view=${view} />`;
+}
+
+function Modal({ view }: { view: () => VNode }): VNode {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    element.current?.showModal();
+    return () => before instanceof HTMLElement && before.focus();
+  }, []);
+  return html`
+    <dialog ref=${element} onClose=${closeDialog} onCancel=${closeDialog}
+      onMouseDown=${(event: MouseEvent) => event.target === element.current && closeDialog()}>
+      <div class="dialog">${view()}</div>
+    </dialog>
+  `;
+}
+
+/** The head of a dialog or a side pane. */
+export function Heading({ title, onClose, children }: {
+  title: string;
+  onClose: () => void;
+  children?: ComponentChildren;
+}): VNode {
+  return html`
+    <header class="heading-bar"><h2>${title}</h2>${children}
+      <button type="button" class="plain" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
+    </header>
+  `;
+}
+
+/** A form in a dialog that closes when it succeeds. */
+export function DialogForm({ title, action, isDanger = false, onSubmit, children }: {
+  title: string;
+  action: string;
+  isDanger?: boolean;
+  onSubmit: (fields: FormData) => Promise<unknown>;
+  children?: ComponentChildren;
+}): VNode {
+  async function submit(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const button = form.querySelector<HTMLButtonElement>("button.primary, button.danger");
+    if (button !== null) button.disabled = true;
+    const current = dialog.value;
+    const isDone = await attempt(() => onSubmit(new FormData(form)));
+    if (button !== null) button.disabled = false;
+    // Unless the form has opened another dialog.
+    if (isDone && dialog.value === current) closeDialog();
+  }
+  return html`
+    <form class="fields" onSubmit=${submit}>
+      <${Heading} title=${title} onClose=${closeDialog} />
+      ${children}
+      <footer>
+        <button type="button" onClick=${closeDialog}>Cancel</button>
+        <button class=${isDanger ? "danger" : "primary"}>${action}</button>
+      </footer>
+    </form>
+  `;
+}
+
+/** Asks before something that cannot be undone. */
+export function confirmThen(title: string, text: string, action: string, work: () => Promise<unknown>): void {
+  openDialog(() =>
+    html`
+      <${DialogForm} title=${title} action=${action} isDanger onSubmit=${work}>
+        <p>${text}</p>
+        <//>
+    `
+  );
+}

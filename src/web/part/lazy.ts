@@ -1,0 +1,36 @@
+// Views that are loaded when they are first opened: the first page stays small.
+import { type ComponentType, h, type VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { html } from "../core/html.ts";
+import type { Room } from "../core/resources.ts";
+
+export type ViewProps = { room?: Room | undefined };
+type Load = () => Promise<{ default: ComponentType<ViewProps> }>;
+
+const VIEWS: Readonly<Record<string, Load>> = {
+  search: () => import("../search/page.ts"),
+  inbox: () => import("../notification/page.ts"),
+  people: () => import("../people/page.ts"),
+  profile: () => import("../people/profile.ts"),
+};
+
+export function isView(name: string): boolean {
+  return Object.hasOwn(VIEWS, name);
+}
+
+/** The view of this name. */
+export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
+  const [view, setView] = useState<{ name: string; component: ComponentType<ViewProps> }>();
+  const [isFailed, setFailed] = useState(false);
+  useEffect(() => {
+    setFailed(false);
+    // After an upgrade of the gateway its files have other addresses.
+    VIEWS[name]?.().then(({ default: component }) => setView({ name, component }), () => setFailed(true));
+  }, [name]);
+  if (!isView(name)) return html`<p class="empty">This page does not exist.</p>`;
+  if (isFailed) {
+    return html`<p class="empty">This page could not be loaded. <button type="button" onClick=${() =>
+      location.reload()}>Reload</button></p>`;
+  }
+  return view?.name === name ? h(view.component, { room, key: room?.id }) : html`<p class="empty">Loading…</p>`;
+}

@@ -1,0 +1,151 @@
+// The caller's own profile, notifications, sessions, and signing out.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, get, listAll, post, withQuery } from "../core/api.ts";
+import { fullTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt, notify } from "../core/notice.ts";
+import { addPeople } from "../core/people.ts";
+import type { Me, NotificationPrefs } from "../core/resources.ts";
+import { endSession, me, myId } from "../core/session.ts";
+import { Avatar } from "../part/avatar.ts";
+import { PlaceHead } from "../part/place.ts";
+
+type Token = {
+  id: string;
+  name: string;
+  scopes: string[];
+  createdAt: string;
+  lastUsedAt: string | null;
+  expiresAt: string | null;
+};
+
+const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
+  ["mentions", "Mentions"],
+  ["directMessages", "Direct messages"],
+  ["replies", "Replies in my threads"],
+  ["invitations", "Invitations"],
+  ["reminders", "Reminders of events and tasks"],
+];
+
+export default function ProfilePage(): VNode {
+  const current = me.value;
+  return html`
+    <${PlaceHead} title="Profile"><button type="button" onClick=${() => void attempt(signOut)}>Sign out</button><//>
+    <div class="body"><div class="narrow">${current === undefined ? null : html`
+      <${Profile} me=${current} />
+      <${Preferences} me=${current} />
+      <${Sessions} />
+    `}</div></div>
+  `;
+}
+
+/** Revokes the token, so that it is worthless wherever it was copied to. */
+async function signOut(): Promise<void> {
+  try {
+    await post("v1/collaboration/auth/logout");
+  } finally {
+    endSession("You are signed out.");
+  }
+}
+
+async function save(change: Record<string, unknown>): Promise<void> {
+  await call("PATCH", "v1/collaboration/me", change);
+  me.value = await get<Me>("v1/collaboration/me");
+  addPeople([me.value.principal]);
+  notify("Saved");
+}
+
+function Profile({ me: { principal } }: { me: Me }): VNode {
+  const { displayName, handle, status, timezone } = principal;
+  async function submit(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget as HTMLFormElement);
+    const text = (name: string): string => String(fields.get(name) ?? "").trim();
+    const [statusText, emoji] = [text("status"), text("emoji")];
+    await attempt(() =>
+      save({
+        displayName: text("displayName"),
+        handle: text("handle") === "" ? null : text("handle"),
+        timezone: text("timezone") === "" ? null : text("timezone"),
+        status: statusText === "" && emoji === "" ? null : {
+          ...statusText === "" ? {} : { text: statusText },
+          ...emoji === "" ? {} : { emoji },
+        },
+      })
+    );
+  }
+  async function setPicture(file: File | undefined): Promise<void> {
+    if (file === undefined) return;
+    await attempt(async () => {
+      const { id } = await call<{ id: string }>("POST", withQuery("v1/collaboration/files", { name: file.name }), file);
+      await save({ avatarFileId: id });
+    });
+  }
+  return html`
+    <form class="card fields" key=${principal.version} onSubmit=${(event: SubmitEvent) => void submit(event)}>
+      <div class="row"><span class="large-avatar"><${Avatar} id=${myId()} /></span>
+        <label class="button">Change picture<input type="file" accept="image/*" class="hidden-input"
+          onChange=${(event: Event) => void setPicture((event.target as HTMLInputElement).files?.[0])} /></label></div>
+      <label>Name <input name="displayName" required maxlength="100" defaultValue=${displayName} /></label>
+      <label>Handle for mentions <input name="handle" maxlength="64" pattern="[a-z0-9._\\-]+" defaultValue=${handle ??
+        ""} placeholder="ada" /></label>
+      <div
+        class="pair"><label>Status <input name="status" maxlength="100" defaultValue=${status?.text ??
+          ""} placeholder="At lunch" /></label>
+        <label class="short">Emoji <input name="emoji" maxlength="20" defaultValue=${status?.emoji ??
+          ""} placeholder="🥪" /></label></div>
+      <label>Time zone <input name="timezone" maxlength="64" defaultValue=${timezone ?? ""} placeholder=${Intl
+        .DateTimeFormat().resolvedOptions().timeZone} /></label>
+      <footer><button class="primary">Save</button></footer>
+    </form>
+  `;
+}
+
+function Preferences({ me: { notificationPrefs, readReceipts } }: { me: Me }): VNode {
+  return html`
+    <section class="card">
+      <h2>Notify me about</h2>
+      ${PREFS.map(([name, label]) =>
+        html`<label class="check" key=${name}><input type="checkbox" checked=${notificationPrefs[name]}
+        onChange=${(event: Event) =>
+          void attempt(() =>
+            save({ notificationPrefs: { [name]: (event.target as HTMLInputElement).checked } })
+          )} /> ${label}</label>`
+      )}
+      <label class="check"><input type="checkbox" checked=${readReceipts}
+        onChange=${(event: Event) =>
+          void attempt(() =>
+            save({ readReceipts: (event.target as HTMLInputElement).checked })
+          )} /> Show others how far I have read</label>
+    </section>
+  `;
+}
+
+function Sessions(): VNode {
+  const [tokens, setTokens] = useState<readonly Token[]>([]);
+  const read = (): void => void attempt(async () => setTokens(await listAll<Token>("v1/collaboration/tokens")));
+  useEffect(read, []);
+  const revoke = (id: string): void =>
+    void attempt(async () => {
+      await call("DELETE", `v1/collaboration/tokens/${id}`);
+      read();
+    });
+  return html`
+    <section class="card">
+      <h2>Sessions and tokens</h2>
+      ${tokens.length === 0 ? html`<p class="dim">None that the gateway has issued.</p>` : null}
+      <ul class="rows">${tokens.map(({ id, name, createdAt, lastUsedAt }) =>
+        html`
+          <li
+            key=${id}><div><b dir="auto">${name}</b><small class="dim">Created ${fullTimeOf(
+              createdAt,
+            )}${lastUsedAt === null
+              ? ""
+              : `, last used ${fullTimeOf(lastUsedAt)}`}</small></div><button type="button" onClick=${() =>
+              revoke(id)}>Revoke</button></li>
+        `
+      )}</ul>
+    </section>
+  `;
+}

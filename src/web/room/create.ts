@@ -1,0 +1,130 @@
+// Creating rooms and joining public ones.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get, post } from "../core/api.ts";
+import { count } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { go } from "../core/route.ts";
+import type { Page, Principal, Room } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
+import { Avatar } from "../part/avatar.ts";
+import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { joinRoom, readRoom, rooms } from "./rooms.ts";
+
+export function openCreate(): void {
+  openDialog(() =>
+    html`
+      <${DialogForm} title="New room" action="Create" onSubmit=${async (fields: FormData) => {
+        const topic = String(fields.get("topic")).trim();
+        await createRoom(String(fields.get("name")), fields.get("isPrivate") === null ? "public" : "private", topic);
+      }}>
+        <label>Name <input name="name" required maxlength="120" autofocus placeholder="plans" /></label>
+        <label>Topic <input name="topic" maxlength="500" placeholder="What it is about" /></label>
+        <label class="check"><input type="checkbox" name="isPrivate" /> Private: only members see it</label>
+        <//>
+    `
+  );
+}
+
+export async function createRoom(name: string, visibility: Room["visibility"], topic = ""): Promise<void> {
+  const room = await post<Room>("v1/rooms", { name: name.trim(), visibility, ...topic === "" ? {} : { topic } });
+  await readRoom(room.id);
+  go(["rooms", room.id]);
+}
+
+export function openDirect(): void {
+  openDialog(() => html`<${DirectPicker} />`);
+}
+
+/** Opens the direct room with a principal; it is created if there is none. */
+export async function openDirectWith(id: string): Promise<void> {
+  const room = await post<Room>("v1/rooms", { kind: "direct", memberIds: [id] });
+  if (!rooms.value.has(room.id)) await readRoom(room.id);
+  go(["rooms", room.id]);
+}
+
+function DirectPicker(): VNode {
+  const people = usePrincipals();
+  const [q, setQ, items] = people;
+  return html`
+    <div>
+      <${Heading} title="New direct message" onClose=${closeDialog} />
+      <input type="search" placeholder="Name" aria-label="Name" autofocus value=${q}
+        onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+      <ul class="rows">${items.filter(({ id, disabled }) => id !== myId() && !disabled).map((
+        { id, displayName, handle },
+      ) =>
+        html`
+          <li
+            key=${id}><button type="button" class="plain wide" onClick=${() =>
+              void attempt(async () => {
+                await openDirectWith(id);
+                closeDialog();
+              })}><${Avatar} id=${id} isSmall hasPresence /><b dir="auto">${displayName}</b>${handle === null
+              ? null
+              : html`<span class="dim">@${handle}</span>`}</button></li>
+        `
+      )}</ul>
+    </div>
+  `;
+}
+
+/** Principals by part of a name, as it is typed. */
+export function usePrincipals(): [q: string, setQ: (q: string) => void, items: readonly Principal[]] {
+  const [q, setQ] = useState("");
+  const [items, setItems] = useState<readonly Principal[]>([]);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      void attempt(async () =>
+        setItems(
+          (await get<Page<Principal>>("v1/collaboration/principals", { limit: 30, ...q === "" ? {} : { q } })).items,
+        )
+      );
+    }, q === "" ? 0 : 200);
+    return () => clearTimeout(timer);
+  }, [q]);
+  return [q, setQ, items];
+}
+
+export function openBrowse(): void {
+  openDialog(() => html`<${Browser} />`);
+}
+
+function Browser(): VNode {
+  const [q, setQ] = useState("");
+  const [items, setItems] = useState<readonly Room[]>();
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      const query = { visibility: "public", state: "active", sort: "name", limit: 50, ...q === "" ? {} : { q } };
+      void attempt(async () => setItems((await get<Page<Room>>("v1/rooms", query)).items));
+    }, 200);
+    return () => clearTimeout(timer);
+  }, [q]);
+  return html`
+    <div>
+      <${Heading} title="Public rooms" onClose=${closeDialog} />
+      <input type="search" placeholder="Find a room" aria-label="Find a room" autofocus value=${q}
+        onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+      ${items?.length === 0 ? html`<p class="dim">No public room has this name.</p>` : null}
+      <ul class="rows">${(items ?? []).map((room) =>
+        html`
+          <li
+            key=${room.id}><div><b dir="auto"># ${room.name}</b><small class="dim">${count(
+              room.memberCount,
+              "member",
+            )}${room.topic === null
+              ? ""
+              : ` · ${room.topic}`}</small></div><button type="button" class=${room.myRole === null
+              ? "primary"
+              : ""} onClick=${() =>
+              void attempt(async () => {
+                if (room.myRole === null) await joinRoom(room.id);
+                else go(["rooms", room.id]);
+                closeDialog();
+              })}>${room.myRole === null ? "Join" : "Open"}</button></li>
+        `
+      )}</ul>
+    </div>
+  `;
+}

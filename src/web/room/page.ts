@@ -1,0 +1,167 @@
+// A room: its head, the conversation, and a pane beside it.
+import type { ComponentChildren, VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { classes, html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { follow, presentIn } from "../core/live.ts";
+import { setOnline } from "../core/people.ts";
+import { go, route } from "../core/route.ts";
+import type { Room } from "../core/resources.ts";
+import { Composer } from "../message/composer.ts";
+import { MessageList } from "../message/list.ts";
+import { ThreadPane } from "../message/thread.ts";
+import { Typing } from "../message/typing.ts";
+import { upload } from "../message/uploads.ts";
+import { Icon, type IconName } from "../part/icon.ts";
+import { isView, Lazy } from "../part/lazy.ts";
+import { Menu, type MenuItem } from "../part/menu.ts";
+import { MembersPane } from "./members.ts";
+import { PinsPane } from "./pins.ts";
+import { openRoomSettings } from "./settings.ts";
+import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
+import { RoomIcon } from "./sidebar.ts";
+import { confirmThen } from "../part/dialog.ts";
+
+const TABS = [["", "Chat", "chat"], ["tasks", "Tasks", "task"], ["documents", "Documents", "document"], [
+  "calendar",
+  "Calendar",
+  "calendar",
+]] as const satisfies readonly (readonly [string, string, IconName])[];
+
+export function RoomPage({ id }: { id: string }): VNode {
+  const known = rooms.value.get(id);
+  const [read, setRead] = useState<Room>();
+  const room = known ?? (read?.id === id ? read : undefined);
+  useEffect(() => {
+    if (known !== undefined || !areRoomsRead.value) return;
+    void attempt(async () => setRead(await readRoom(id)));
+  }, [id, areRoomsRead.value]);
+  useEffect(() => {
+    if (known === undefined) return;
+    follow({ channel: `room:${id}` });
+    // Shown without a presence until the next join.
+    presentIn(`room:${id}`).then((ids) => ids.forEach((one) => setOnline(one, true))).catch(() => undefined);
+  }, [id, known === undefined]);
+  if (room === undefined) {
+    return html`
+      <main class="page">
+        <p class="empty">${areRoomsRead.value ? "This room is not available." : "Loading…"}</p>
+      </main>
+    `;
+  }
+
+  const [, , tab = ""] = route.value.path;
+  return html`
+    <main class="page" key=${id}>
+      <${RoomHead} room=${room} tab=${tab} />
+      ${tab === "" ? html`<${Chat} room=${room} />` : html`<${Tab} room=${room} tab=${tab} />`}
+    </main>
+  `;
+}
+
+function RoomHead({ room, tab }: { room: Room; tab: string }): VNode {
+  const pane = route.value.query.get("pane");
+  const toggle = (name: string) => () => go(["rooms", room.id], pane === name ? {} : { pane: name });
+  return html`
+    <header class="page-head">
+      <a class="back" href="#/" aria-label="All rooms"><${Icon} name="back" /></a>
+      <div class="title"><h1><${RoomIcon} room=${room} /><span dir="auto">${roomName(room)}</span></h1>
+        ${room.topic === null || room.topic === ""
+          ? null
+          : html`<p class="dim" dir="auto" title=${room.topic}>${room.topic}</p>`}</div>
+      <nav class="tabs" aria-label="Room">${TABS.filter(([name]) => name === "" || isView(name)).map((
+        [name, label, icon],
+      ) =>
+        html`
+          <a href=${`#/rooms/${room.id}${name === "" ? "" : `/${name}`}`} class=${classes(tab === name && "open")}
+            aria-current=${tab === name
+              ? "page"
+              : undefined} title=${label}><${Icon} name=${icon} /><span>${label}</span></a>
+        `
+      )}</nav>
+      ${isView("call")
+        ? html`<a class="button plain" href=${`#/rooms/${room.id}/call`} aria-label="Call" title="Call"><${Icon} name="phone" /></a>`
+        : null}
+      <button type="button" class="plain" aria-label="Members" title="Members" aria-pressed=${pane ===
+        "members"} onClick=${toggle("members")}>
+        <${Icon} name="people" /><span class="dim">${room.memberCount}</span></button>
+      <${Menu} label="Room menu" items=${menuOf(room)} />
+    </header>
+  `;
+}
+
+function menuOf(room: Room): MenuItem[] {
+  const isFavorite = (room.mySettings?.favoriteOrder ?? null) !== null;
+  const items: MenuItem[] = [
+    { label: "Pinned messages", icon: "pin", onSelect: () => go(["rooms", room.id], { pane: "pins" }) },
+    { label: "Search in this room", icon: "search", onSelect: () => go(["search"], { room: room.id }) },
+  ];
+  if (room.myRole === null) return items;
+  items.push({
+    label: isFavorite ? "Remove from favorites" : "Add to favorites",
+    icon: "star",
+    onSelect: () => void attempt(() => updateSettings(room.id, { favoriteOrder: isFavorite ? null : Date.now() })),
+  }, {
+    label: isMuted(room) ? "Unmute" : "Mute",
+    icon: "bell",
+    onSelect: () =>
+      void attempt(() => updateSettings(room.id, { level: isMuted(room) ? "all" : "none", mutedUntil: null })),
+  });
+  if (room.kind !== "direct") {
+    items.push(
+      { label: "Room settings", icon: "gear", onSelect: () => openRoomSettings(room) },
+      {
+        label: "Leave room",
+        icon: "exit",
+        isDanger: true,
+        onSelect: () =>
+          confirmThen(
+            "Leave this room?",
+            "You can join public rooms again at any time.",
+            "Leave",
+            () => leaveRoom(room.id),
+          ),
+      },
+    );
+  }
+  return items;
+}
+
+function Chat({ room }: { room: Room }): VNode {
+  const { query } = route.value;
+  const [isOver, setOver] = useState(false);
+  const pane = query.get("pane");
+  const threadId = query.get("thread") ?? undefined;
+  const beside: ComponentChildren = threadId !== undefined
+    ? html`<${ThreadPane} key=${threadId} room=${room} threadId=${threadId} />`
+    : pane === "members"
+    ? html`<${MembersPane} room=${room} />`
+    : pane === "pins"
+    ? html`<${PinsPane} room=${room} />`
+    : null;
+  return html`
+    <div class=${classes("columns", beside !== null && "has-pane")}>
+      <section class=${classes("chat", isOver && "drop")} aria-label="Conversation"
+        onDragOver=${(event: DragEvent) => {
+          if (event.dataTransfer?.types.includes("Files") !== true) return;
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave=${() => setOver(false)}
+        onDrop=${(event: DragEvent) => {
+          event.preventDefault();
+          setOver(false);
+          upload(room.id, room.id, [...event.dataTransfer?.files ?? []]);
+        }}>
+        <${MessageList} key=${room.id} room=${room} jumpTo=${query.get("message") ?? undefined} />
+        <${Typing} roomId=${room.id} />
+        <${Composer} room=${room} />
+      </section>
+      ${beside}
+    </div>
+  `;
+}
+
+function Tab({ room, tab }: { room: Room; tab: string }): VNode {
+  return html`<${Lazy} name=${tab} room=${room} />`;
+}

@@ -1,0 +1,42 @@
+// Pinned messages of a room.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../core/api.ts";
+import { shortTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { onEvent } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
+import { addPeople, nameOf } from "../core/people.ts";
+import { go } from "../core/route.ts";
+import type { Message, Person, Room } from "../core/resources.ts";
+import { markdown } from "../message/markdown.ts";
+import { Heading } from "../part/dialog.ts";
+
+export function PinsPane({ room }: { room: Room }): VNode {
+  const [items, setItems] = useState<readonly Message[]>();
+  const read = (): void =>
+    void attempt(async () => {
+      const pins = await get<{ items: Message[]; senders?: Person[] }>(`v1/rooms/${room.id}/pins`, {
+        include: ["senders"],
+      });
+      addPeople(pins.senders ?? []);
+      setItems(pins.items);
+    });
+  useEffect(() => {
+    read();
+    return onEvent(({ type }, channel) => {
+      if (/^message\.(?:un)?pinned$/.test(type) && channel === `room:${room.id}`) read();
+    });
+  }, [room.id]);
+  return html`
+    <aside class="pane" aria-label="Pinned messages">
+      <${Heading} title="Pinned" onClose=${() => go(["rooms", room.id])} />
+      ${items?.length === 0 ? html`<p class="empty">Nothing is pinned. Pin a message from its menu.</p>` : null}
+      <ul class="cards scroll">${(items ?? []).map((message) =>
+        html`<li key=${message.id}><a href=${`#/rooms/${room.id}?pane=pins&message=${message.id}`}>
+        <small class="dim"><b dir="auto">${nameOf(message.senderId)}</b> ${shortTimeOf(message.createdAt)}</small></a>
+        <div class="text" dir="auto">${markdown(message.text ?? "")}</div></li>`
+      )}</ul>
+    </aside>
+  `;
+}

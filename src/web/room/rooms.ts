@@ -1,0 +1,186 @@
+// The caller's rooms with their unread counts, updated by events.
+import { computed, signal } from "@preact/signals";
+import { addPeople, nameOf, setOnline } from "../core/people.ts";
+import { call, get } from "../core/api.ts";
+import { follow, onEvent, presentIn, unfollow } from "../core/live.ts";
+import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
+import { go, route } from "../core/route.ts";
+
+const READ_DELAY_MS = 800;
+const PREVIEW_MAX = 160;
+
+export const rooms = signal<ReadonlyMap<string, Room>>(new Map());
+export const areRoomsRead = signal(false);
+/** Newest first. */
+export const roomList = computed(() =>
+  [...rooms.value.values()].filter(({ state }) => state !== "deleted").toSorted(byActivity)
+);
+export const openRoomId = computed(() => route.value.path[0] === "rooms" ? route.value.path[1] ?? "" : "");
+export const openRoom = computed(() => rooms.value.get(openRoomId.value));
+/** Unread rooms and mentions, for the title of the page. */
+export const unreadTotal = computed(() =>
+  roomList.value.reduce((sum, room) => sum + (isMuted(room) ? 0 : badgeOf(room)), 0)
+);
+
+const reading = new Map<string, ReturnType<typeof setTimeout>>();
+
+/** Takes over the state that a connection started from. */
+export function setRooms(sync: Sync): void {
+  rooms.value = new Map(sync.rooms.map((room) => [room.id, room]));
+  for (const room of sync.rooms) addPeople(room.direct?.principals ?? []);
+  for (const { principalId } of sync.presence) setOnline(principalId, true);
+  areRoomsRead.value = true;
+}
+
+export function roomName(room: Room): string {
+  return room.direct?.name ?? room.name;
+}
+
+export function isMuted({ mySettings }: Room): boolean {
+  return mySettings?.level === "none" ||
+    Date.parse(mySettings?.mutedUntil ?? "") > Date.now();
+}
+
+/** What counts as unread: every message of a direct room, mentions elsewhere. */
+export function badgeOf(room: Room): number {
+  return room.kind === "direct" ? room.unreadCount : room.mentionCount;
+}
+
+export function canWrite(room: Room): boolean {
+  return room.state === "active" && room.myRole !== null && room.myRole !== "observer";
+}
+
+export function canModerate(room: Room): boolean {
+  return room.myRole === "owner" || room.myRole === "moderator";
+}
+
+/** Reads a room again, or for the first time. */
+export async function readRoom(id: string): Promise<Room> {
+  const room = await get<Room>(`v1/rooms/${encodeURIComponent(id)}`, { include: ["lastMessage"] });
+  addPeople(room.direct?.principals ?? []);
+  if (room.myRole !== null) {
+    putRoom(room);
+    follow({ channel: `room:${id}`, epoch: room.epoch, offset: room.lastSeq });
+  }
+  return room;
+}
+
+export async function joinRoom(id: string): Promise<void> {
+  await call("PUT", `v1/rooms/${encodeURIComponent(id)}/members/me`, {});
+  await readRoom(id);
+  go(["rooms", id]);
+}
+
+export async function leaveRoom(id: string): Promise<void> {
+  await call("DELETE", `v1/rooms/${encodeURIComponent(id)}/members/me`);
+  removeRoom(id);
+}
+
+export async function updateSettings(id: string, change: Partial<RoomSettings>): Promise<void> {
+  const mySettings = await call<RoomSettings>("PATCH", `v1/rooms/${encodeURIComponent(id)}/settings`, change);
+  patchRoom(id, { mySettings });
+}
+
+/** Marks a room as read, soon: several messages in a row are one call. */
+export function markRead(id: string, seq: number): void {
+  const room = rooms.value.get(id);
+  if (room === undefined || seq <= room.lastReadSeq) return;
+  clearTimeout(reading.get(id));
+  patchRoom(id, { unreadCount: 0, mentionCount: 0 });
+  reading.set(
+    id,
+    setTimeout(() => {
+      call<Unread>("PUT", `v1/rooms/${encodeURIComponent(id)}/read`, { seq }).then(setUnread).catch(() => {
+        // The position moves with the next message that is read.
+      });
+    }, READ_DELAY_MS),
+  );
+}
+
+export function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount }: Unread): void {
+  patchRoom(roomId, { lastReadSeq, unreadCount, mentionCount });
+}
+
+export function patchRoom(id: string, change: Partial<Room>): void {
+  const room = rooms.value.get(id);
+  if (room !== undefined) putRoom({ ...room, ...change });
+}
+
+function putRoom(room: Room): void {
+  rooms.value = new Map(rooms.value).set(room.id, room);
+}
+
+function removeRoom(id: string): void {
+  const next = new Map(rooms.value);
+  if (!next.delete(id)) return;
+  rooms.value = next;
+  unfollow(`room:${id}`);
+  if (openRoomId.value === id) go([]);
+}
+
+function byActivity(a: Room, b: Room): number {
+  return (b.lastMessageAt ?? "").localeCompare(a.lastMessageAt ?? "") || a.name.localeCompare(b.name);
+}
+
+function messageCreated(message: Message): void {
+  const room = rooms.value.get(message.roomId);
+  if (room === undefined || message.seq <= room.lastSeq) return;
+  const isOwn = message.senderId === myId();
+  const isMention = message.mentions.room || message.mentions.principalIds.includes(myId());
+  putRoom({
+    ...room,
+    lastSeq: message.seq,
+    lastMessageAt: message.createdAt,
+    unreadCount: room.unreadCount + (isOwn ? 0 : 1),
+    mentionCount: room.mentionCount + (!isOwn && isMention ? 1 : 0),
+    lastMessage: {
+      id: message.id,
+      seq: message.seq,
+      senderId: message.senderId,
+      senderName: nameOf(message.senderId),
+      preview: message.text?.slice(0, PREVIEW_MAX) ?? null,
+      hasFiles: message.files.length > 0,
+      createdAt: message.createdAt,
+      deletedAt: null,
+    },
+  });
+}
+
+async function left(channel: string, principalId: string): Promise<void> {
+  try {
+    if (!(await presentIn(channel)).includes(principalId)) setOnline(principalId, false);
+  } catch {
+    // Without a connection nobody's presence is known.
+  }
+}
+
+onEvent((event: LiveEvent, channel: string) => {
+  const { type, data } = event;
+  if (type === "message.created") return messageCreated(data.message);
+  if (type === "message.deleted" || type === "message.updated") {
+    const id = data.message?.id ?? data.messageId;
+    const roomId = data.message?.roomId ?? data.roomId;
+    const last = rooms.value.get(roomId)?.lastMessage;
+    if (last?.id === id) {
+      const preview = type === "message.deleted" ? null : data.changes.text ?? last?.preview ?? null;
+      const deletedAt = type === "message.deleted" ? event.at : null;
+      if (last) patchRoom(roomId, { lastMessage: { ...last, preview, deletedAt } });
+    }
+    return;
+  }
+  if (type === "read.updated") return setUnread(data);
+  if (type === "room_settings.updated") return patchRoom(data.roomId, { mySettings: data.settings });
+  if (type === "room.updated" || type === "room.archived") return patchRoom(data.roomId, data.changes);
+  if (type === "room.deleted") return removeRoom(data.roomId);
+  if (type === "member.joined" || type === "member.left" || type === "member.updated") {
+    const isMe = data.principalId === myId();
+    patchRoom(data.roomId, { memberCount: data.memberCount });
+    if (isMe && type === "member.left") removeRoom(data.roomId);
+    else if (isMe && !rooms.value.has(data.roomId)) readRoom(data.roomId).catch(() => undefined); // read with the next event
+    else if (isMe) patchRoom(data.roomId, { myRole: data.role });
+    return;
+  }
+  if (type === "presence.join") return setOnline(data.principalId, true);
+  if (type === "presence.leave") void left(channel, data.principalId);
+});

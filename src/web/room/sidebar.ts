@@ -1,0 +1,141 @@
+// The left column: places, rooms with their unread counts, and the caller.
+import type { VNode } from "preact";
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { classes, html } from "../core/html.ts";
+import { connection } from "../core/live.ts";
+import { route } from "../core/route.ts";
+import { online } from "../core/people.ts";
+import type { Room } from "../core/resources.ts";
+import { isAdmin, me, myId } from "../core/session.ts";
+import { unreadCount } from "../notification/inbox_state.ts";
+import { Avatar } from "../part/avatar.ts";
+import { Icon, type IconName } from "../part/icon.ts";
+import { isView } from "../part/lazy.ts";
+import { Menu } from "../part/menu.ts";
+import { openBrowse, openCreate, openDirect } from "./create.ts";
+import { areRoomsRead, badgeOf, isMuted, openRoomId, roomList, roomName } from "./rooms.ts";
+
+/** More rooms than this are filtered by name instead of scrolled. */
+const FILTER_FROM = 15;
+
+const filter = signal("");
+
+export function Sidebar(): VNode {
+  const all = roomList.value.filter(({ state }) => state === "active");
+  const wanted = filter.value.trim().toLowerCase();
+  const shown = wanted === "" ? all : all.filter((room) => roomName(room).toLowerCase().includes(wanted));
+  const favorites = shown.filter(({ mySettings }) => (mySettings?.favoriteOrder ?? null) !== null)
+    .toSorted((a, b) => (a.mySettings?.favoriteOrder ?? 0) - (b.mySettings?.favoriteOrder ?? 0));
+  const others = shown.filter((room) => !favorites.includes(room));
+  return html`
+    <nav class="sidebar" aria-label="Rooms and places">
+      <header>
+        <h1 title=${me.value?.tenant.name ?? ""}>${me.value?.tenant.name ?? ""}</h1>
+        <span class=${classes(
+          "link-state",
+          connection.value,
+        )} title=${`Connection: ${connection.value}`} role="img" aria-label=${connection.value}></span>
+        <${Menu} label="New" icon="add" items=${[
+          { label: "New room", icon: "hash", onSelect: openCreate },
+          { label: "New direct message", icon: "user", onSelect: openDirect },
+          { label: "Browse public rooms", icon: "search", onSelect: openBrowse },
+        ]} />
+      </header>
+      <div class="places">
+        <${Place} to="search" icon="search" label="Search" />
+        <${Place} to="inbox" icon="bell" label="Inbox" badge=${unreadCount.value} />
+        <${Place} to="tasks" icon="task" label="Tasks" />
+        <${Place} to="documents" icon="document" label="Documents" />
+        <${Place} to="calendar" icon="calendar" label="Calendar" />
+        <${Place} to="people" icon="people" label="People" />
+        ${isAdmin() ? html`<${Place} to="admin" icon="shield" label="Admin" />` : null}
+      </div>
+      ${all.length > FILTER_FROM
+        ? html`
+          <input type="search" class="filter" placeholder="Find a room" aria-label="Find a room"
+            value=${filter.value} onInput=${(
+              event: InputEvent,
+            ) => (filter.value = (event.target as HTMLInputElement).value)} />
+        `
+        : null}
+      <div class="rooms">
+        <${Section} title="Favorites" rooms=${favorites} />
+        <${Section} title="Rooms" rooms=${others.filter(({ kind }) => kind !== "direct")} />
+        <${Section} title="Direct messages" rooms=${others.filter(({ kind }) => kind === "direct")} />
+        ${areRoomsRead.value && all.length === 0
+          ? html`<p class="dim hint">No rooms yet.${" "}
+          <button type="button" class="link" onClick=${openCreate}>Create one</button> or
+          <button type="button" class="link" onClick=${openBrowse}>browse</button>.</p>`
+          : null}
+      </div>
+      <footer>
+        <a href="#/profile" class=${classes(
+          "me",
+          route.value.path[0] === "profile" && "open",
+        )}><${Avatar} id=${myId()} isSmall />
+          <span dir="auto">${me.value?.principal.displayName ?? ""}</span></a>
+      </footer>
+    </nav>
+  `;
+}
+
+function Place(
+  { to, icon, label, badge = 0 }: { to: string; icon: IconName; label: string; badge?: number },
+): VNode | null {
+  const isOpen = route.value.path[0] === to;
+  if (!isView(to)) return null;
+  return html`<a href=${`#/${to}`} class=${classes(isOpen && "open")} aria-current=${isOpen ? "page" : undefined}>
+    <${Icon} name=${icon} /><span>${label}</span>${badge > 0 ? html`<b class="badge">${badge}</b>` : null}</a>`;
+}
+
+function Section({ title, rooms }: { title: string; rooms: readonly Room[] }): VNode | null {
+  if (rooms.length === 0) return null;
+  return html`<h2>${title}</h2>${rooms.map((room) => html`<${RoomLink} key=${room.id} room=${room} />`)}`;
+}
+
+function RoomLink({ room }: { room: Room }): VNode {
+  const isOpen = room.id === openRoomId.value;
+  const badge = badgeOf(room);
+  const isUnread = room.unreadCount > 0 && !isMuted(room);
+  return html`
+    <a href=${`#/rooms/${room.id}`} class=${classes(
+      "room",
+      isOpen && "open",
+      isUnread && "unread",
+      isMuted(room) && "muted",
+    )}
+      aria-current=${isOpen ? "page" : undefined}>
+      <${RoomIcon} room=${room} /><span dir="auto">${roomName(room)}</span>
+      ${badge > 0 && !isMuted(room)
+        ? html`<b class="badge" aria-label=${`${badge} unread`}>${badge > 99 ? "99+" : badge}</b>`
+        : isUnread
+        ? html`<i class="dot" aria-label="unread"></i>`
+        : null}
+    </a>
+  `;
+}
+
+export function RoomIcon({ room }: { room: Room }): VNode {
+  const [other] = room.direct?.principals.filter(({ id }) => id !== myId()) ?? [];
+  if (room.kind === "direct" && other !== undefined) {
+    return html`<span class=${
+      classes("person", online.value.has(other.id) && "online")
+    }><${Avatar} id=${other.id} isSmall hasPresence /></span>`;
+  }
+  return html`<${Icon} name=${room.visibility === "public" ? "hash" : "lock"} />`;
+}
+
+/** Ctrl+K opens the search, wherever the focus is. */
+export function useShortcuts(): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+        event.preventDefault();
+        location.hash = "#/search";
+      }
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+}

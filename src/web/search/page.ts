@@ -1,0 +1,160 @@
+// Search over messages, documents, tasks and events, with a link to the place of each result.
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get } from "../core/api.ts";
+import { shortTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { addPeople, nameOf } from "../core/people.ts";
+import { replaceRoute, route } from "../core/route.ts";
+import type { Message, Person } from "../core/resources.ts";
+import { Icon, type IconName } from "../part/icon.ts";
+import { PlaceHead } from "../part/place.ts";
+import { roomName, rooms } from "../room/rooms.ts";
+
+type Highlight = { field: string; ranges: readonly (readonly [number, number])[] };
+type Titled = { id: string; title: string | null; roomId: string | null; key?: string; description?: string | null };
+type Result = {
+  kind: "message" | "document" | "task" | "event";
+  highlights: readonly Highlight[];
+  message?: Message;
+  document?: Titled & { editedAt: string };
+  task?: Titled & { createdAt: string };
+  event?: Titled & { startAt: string };
+};
+type Answer = { items: Result[]; nextCursor: string | null; totalEstimate: number; senders?: Person[] };
+
+const DELAY_MS = 250;
+const SNIPPET = { before: 60, length: 260 };
+const TYPES = ["message", "document", "task", "event"] as const;
+
+export default function SearchPage(): VNode {
+  const { query } = route.value;
+  const q = query.get("q") ?? "";
+  const roomId = query.get("room") ?? undefined;
+  const box = useRef<HTMLInputElement>(null);
+  const [answer, setAnswer] = useState<Answer>();
+  useEffect(() => box.current?.focus(), []);
+  useEffect(() => {
+    if (q.trim() === "") return setAnswer(undefined);
+    let isCurrent = true;
+    const timer = setTimeout(() => {
+      void attempt(async () => {
+        const found = await search(q, roomId);
+        if (isCurrent) setAnswer(found);
+      });
+    }, DELAY_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [q, roomId]);
+
+  const set = (fields: { q?: string; room?: string | undefined }): void => {
+    const next = { q, room: roomId, ...fields };
+    replaceRoute(["search"], {
+      ...next.q === "" ? {} : { q: next.q },
+      ...next.room === undefined ? {} : { room: next.room },
+    });
+  };
+  async function more(): Promise<void> {
+    if ((answer?.nextCursor ?? null) === null) return;
+    const next = await search(q, roomId, answer?.nextCursor ?? undefined);
+    setAnswer({ ...next, items: [...answer?.items ?? [], ...next.items] });
+  }
+  const room = roomId === undefined ? undefined : rooms.value.get(roomId);
+  return html`
+    <${PlaceHead} title="Search" />
+    <div class="body">
+      <div class="narrow">
+      <form class="search-form" role="search" onSubmit=${(event: Event) => event.preventDefault()}>
+        <${Icon} name="search" />
+        <input ref=${box} type="search" value=${q} maxlength="500" placeholder="Words of a message, document, task or event"
+          aria-label="Search" onInput=${(event: InputEvent) => set({ q: (event.target as HTMLInputElement).value })} />
+      </form>
+      ${room === undefined ? null : html`<p class="row"><span class="tag">in ${roomName(room)}</span>
+        <button type="button" class="link" onClick=${() => set({ room: undefined })}>Search everywhere</button></p>`}
+      ${answer === undefined
+        ? html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`
+        : answer.items.length === 0
+        ? html`<p class="empty">Nothing was found.</p>`
+        : html`<ul class="cards">${
+          answer.items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)
+        }</ul>
+      ${
+          answer.nextCursor === null
+            ? null
+            : html`<button type="button" onClick=${() => void attempt(more)}>Show more</button>`
+        }`}
+      </div>
+    </div>
+  `;
+}
+
+function ResultCard({ result }: { result: Result }): VNode {
+  const { message, highlights } = result;
+  if (message !== undefined) {
+    const thread = message.threadId === null ? {} : { thread: message.threadId, reply: message.id };
+    const target = new URLSearchParams(message.threadId === null ? { message: message.id } : thread);
+    return html`
+      <li><a href=${`#/rooms/${message.roomId}?${target}`}>
+        <small class="dim"><${Icon} name="chat" /> <b dir="auto">${nameOf(message.senderId)}</b> in ${placeOf(
+          message.roomId,
+        )} · ${shortTimeOf(message.createdAt)}</small>
+        <p dir="auto">${marked(message.text ?? "", highlights.find(({ field }) => field === "text"))}</p></a></li>
+    `;
+  }
+  const { item, icon, href, at } = titledOf(result);
+  return html`
+    <li><a href=${href}>
+      <small class="dim"><${Icon} name=${icon} /> ${item.key ?? result.kind} in ${placeOf(item.roomId)} · ${shortTimeOf(
+        at,
+      )}</small>
+      <p dir="auto"><b>${marked(item.title ?? "", highlights.find(({ field }) => field === "title"))}</b></p></a></li>
+  `;
+}
+
+function titledOf({ document, task, event }: Result): { item: Titled; icon: IconName; href: string; at: string } {
+  if (document !== undefined) {
+    return { item: document, icon: "document", href: `#/documents/${document.id}`, at: document.editedAt };
+  }
+  if (task !== undefined) return { item: task, icon: "task", href: `#/tasks/${task.id}`, at: task.createdAt };
+  const item = event ?? { id: "", title: "", roomId: null, startAt: new Date().toISOString() };
+  return { item, icon: "calendar", href: `#/calendar?at=${item.startAt.slice(0, 10)}`, at: item.startAt };
+}
+
+async function search(q: string, roomId: string | undefined, cursor?: string): Promise<Answer> {
+  const answer = await get<Answer>("v1/search", {
+    q,
+    roomId: roomId === undefined ? undefined : [roomId],
+    types: TYPES,
+    include: ["senders"],
+    cursor,
+  });
+  addPeople(answer.senders ?? []);
+  return answer;
+}
+
+/** A part of a text around the first match, with the matches marked. */
+function marked(text: string, highlight: Highlight | undefined): (string | VNode)[] {
+  const ranges = highlight?.ranges ?? [];
+  const start = Math.max(0, (ranges[0]?.[0] ?? 0) - SNIPPET.before);
+  const end = start + SNIPPET.length;
+  const parts: (string | VNode)[] = start > 0 ? ["…"] : [];
+  let at = start;
+  for (const [from, to] of ranges) {
+    if (from < at || to > end) continue;
+    parts.push(text.slice(at, from), html`<mark>${text.slice(from, to)}</mark>`);
+    at = to;
+  }
+  return [...parts, text.slice(at, end), end < text.length ? "…" : ""];
+}
+
+function placeOf(roomId: string | null): string {
+  const room = roomId === null ? undefined : rooms.value.get(roomId);
+  return room === undefined ? "your own" : roomName(room);
+}
+
+function keyOf({ message, document, task, event }: Result): string {
+  return message?.id ?? document?.id ?? task?.id ?? `${event?.id} ${event?.startAt}`;
+}

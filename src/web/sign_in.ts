@@ -1,0 +1,88 @@
+// Signing in: by a one-time address, by an invitation, or with an access token.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { post } from "./core/api.ts";
+import { html } from "./core/html.ts";
+import { messageOf } from "./core/notice.ts";
+import { replaceRoute } from "./core/route.ts";
+import { signedOutReason, startSession } from "./core/session.ts";
+
+type Joined = { token: string };
+
+/** A code after the `#` is removed from the address at once: it must not be bookmarked or shared. */
+export const code = takeCode();
+
+export function SignIn(): VNode {
+  const [failure, setFailure] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const [current, setCurrent] = useState(code);
+
+  async function join(displayName?: string): Promise<void> {
+    setBusy(true);
+    try {
+      const body = { code: current?.code, ...displayName === undefined ? {} : { displayName } };
+      startSession((await post<Joined>("v1/collaboration/auth/join", body)).token);
+    } catch (error) {
+      setFailure(messageOf(error));
+      setCurrent(undefined);
+    }
+    setBusy(false);
+  }
+  useEffect(() => {
+    if (current?.kind === "code") void join();
+  }, []);
+
+  return html`
+    <main class="sign-in">
+      <div class="card">
+        <h1>Collaboration Gateway</h1>
+        ${signedOutReason.value === "" ? null : html`<p role="status">${signedOutReason.value}</p>`}
+        ${failure === "" ? null : html`<p class="problem-text" role="alert">${failure}</p>`}
+        ${current?.kind === "code"
+          ? html`<p class="dim">Signing in…</p>`
+          : current?.kind === "invite"
+          ? html`<${JoinForm} isBusy=${isBusy} onJoin=${join} />`
+          : html`<${TokenForm} />`}
+        <p class="links"><a href="docs">API documentation</a></p>
+      </div>
+    </main>
+  `;
+}
+
+function JoinForm({ isBusy, onJoin }: { isBusy: boolean; onJoin: (name: string) => Promise<void> }): VNode {
+  return html`
+    <form class="fields" onSubmit=${(event: SubmitEvent) => {
+      event.preventDefault();
+      void onJoin(String(new FormData(event.currentTarget as HTMLFormElement).get("name")).trim());
+    }}>
+      <p>You have been invited. What is your name?</p>
+      <label>Name <input name="name" required maxlength="120" autofocus autocomplete="name" /></label>
+      <button class="primary" disabled=${isBusy}>Join</button>
+    </form>
+  `;
+}
+
+function TokenForm(): VNode {
+  return html`
+    <form class="fields" onSubmit=${(event: SubmitEvent) => {
+      event.preventDefault();
+      startSession(String(new FormData(event.currentTarget as HTMLFormElement).get("token")).trim());
+    }}>
+      <p>Open the address of an invitation, or paste an access token.</p>
+      <label>Access token <textarea name="token" rows="4" required autofocus spellcheck="false" autocomplete="off"></textarea></label>
+      <button class="primary">Sign in</button>
+      <p class="dim">In the gateway's folder, <code>deno task token --sub alice</code> prints one.</p>
+    </form>
+  `;
+}
+
+function takeCode(): { kind: "code" | "invite"; code: string } | undefined {
+  const params = new URLSearchParams(location.hash.slice(1));
+  for (const kind of ["code", "invite"] as const) {
+    const value = params.get(kind);
+    if (value === null) continue;
+    replaceRoute([]);
+    return { kind, code: value };
+  }
+  return undefined;
+}

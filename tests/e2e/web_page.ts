@@ -1,0 +1,61 @@
+// What the tests of the browser client share: a person at a browser, who sees the screen and nothing else.
+import assert from "node:assert/strict";
+import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import { openPage } from "../browser.ts";
+import { eventually, until } from "../wait.ts";
+import type { Target } from "./target.ts";
+
+/** A page that fails its test if it reports anything: an error, or a breach of the content security policy. */
+export async function openClient(browser: Browser, url: string, size = { width: 1280, height: 800 }): Promise<Page> {
+  const page = await openPage(browser, { viewport: size });
+  page.on("console", (message) => {
+    const text = message.text();
+    // A network that is cut, and calls that are refused on purpose, are logged by the browser itself.
+    if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(text)) assert.fail(text);
+  });
+  await page.addInitScript(() => {
+    const reports: string[] = [];
+    Object.assign(globalThis, { reports });
+    addEventListener("securitypolicyviolation", (event) => {
+      const { violatedDirective, blockedURI } = event as Event & { violatedDirective: string; blockedURI: string };
+      reports.push(`${violatedDirective} ${blockedURI}`);
+    });
+  });
+  await page.goto(url);
+  return page;
+}
+
+/** The address that a development gateway logs when it starts. */
+export async function signInAddress({ process }: Target): Promise<string> {
+  const find = (): string | undefined => /"url":"([^"]+#code=[\w-]+)"/.exec(process?.log ?? "")?.[1];
+  await until(() => find() !== undefined);
+  return (find() ?? "").replace("localhost", "127.0.0.1");
+}
+
+/** Signs in with an access token, as a person would paste it. */
+export async function signIn(browser: Browser, target: Target, token: string): Promise<Page> {
+  const page = await openClient(browser, target.baseUrl);
+  await page.getByLabel("Access token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.locator(".link-state.connected").waitFor();
+  return page;
+}
+
+export async function write(page: Page, text: string, within = ".chat"): Promise<void> {
+  const box = page.locator(`${within} .composer textarea`);
+  await box.fill(text);
+  await box.press("Enter");
+}
+
+/** Texts of the messages on the screen, in order. */
+export function messagesOn(page: Page, within = ".chat"): Promise<string[]> {
+  return page.locator(`${within} .messages .message .text`).allInnerTexts();
+}
+
+export async function sees(page: Page, text: string, within = ".chat"): Promise<void> {
+  await eventually(async () => assert.ok((await messagesOn(page, within)).some((one) => one.includes(text)), text));
+}
+
+export async function assertNoReports(page: Page): Promise<void> {
+  assert.deepEqual(await page.evaluate("globalThis.reports"), []);
+}

@@ -1,0 +1,109 @@
+// The browser client as it is served: every file, small, cached, under a policy that runs nothing else.
+import assert from "node:assert/strict";
+import { SCRIPTS, STYLES } from "@/transport/web/sources.ts";
+import { PACKAGES } from "@/transport/web/packages.ts";
+import { staticImportsOf, toBrowserScript } from "@/transport/web/script.ts";
+import { createSampleGateway } from "./http_sample.ts";
+
+const WEB = new URL("../../src/web/", import.meta.url);
+const FIRST_LOAD_MAX_BYTES = 130_000;
+const HTML = { token: null, headers: { accept: "text/html" } };
+
+async function filesOf(folder: URL, prefix = ""): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    if (isDirectory) found.push(...await filesOf(new URL(`${name}/`, folder), `${prefix}${name}/`));
+    else found.push(prefix + name);
+  }
+  return found.toSorted();
+}
+
+Deno.test("the program contains every file of the client", async () => {
+  const files = await filesOf(WEB);
+  assert.deepEqual(Object.keys(SCRIPTS).toSorted(), files.filter((name) => name.endsWith(".ts")));
+  const styles = files.filter((name) => name.endsWith(".css")).map((name) => name.replace(/^.*\//, ""));
+  assert.deepEqual(Object.keys(STYLES).toSorted(), styles.toSorted());
+});
+
+Deno.test("/ is the client for browsers, and lists entry points for everybody else", async () => {
+  const { call } = createSampleGateway();
+  const page = await call("/", { token: null, headers: { accept: "text/html,application/xhtml+xml,*/*;q=0.8" } });
+  assert.equal(page.status, 200);
+  assert.match(page.headers.get("Content-Type") ?? "", /^text\/html/);
+  const policy = page.headers.get("Content-Security-Policy") ?? "";
+  for (const part of ["default-src 'none'", "script-src 'self'", "trusted-types 'none'", "frame-ancestors 'none'"]) {
+    assert.ok(policy.includes(part), part);
+  }
+  assert.doesNotMatch(policy, /unsafe|\*|https?:/);
+  const html = await page.text();
+  assert.doesNotMatch(html, /https?:\/\//, "nothing is loaded from elsewhere");
+  assert.doesNotMatch(
+    html,
+    /<style|style=|<script>|onload=|(?:href|src)="\//,
+    "nothing inline, all addresses relative",
+  );
+  const index = await (await call("/", { token: null })).json();
+  assert.equal(index.docs, "docs");
+});
+
+Deno.test("files of the client are cached permanently, compressed and found by their digest only", async () => {
+  const { call } = createSampleGateway();
+  const html = await (await call("/", HTML)).text();
+  const paths = [...html.matchAll(/(?:href|src)="(app\/[^"]+)"/g)].map(([, path = ""]) => path);
+  let bytes = html.length;
+  for (const path of new Set(paths)) {
+    const response = await call(`/${path}`, { token: null, headers: { "accept-encoding": "gzip" } });
+    assert.equal(response.status, 200, path);
+    assert.equal(response.headers.get("Cache-Control"), "public, max-age=31536000, immutable");
+    assert.match(response.headers.get("Content-Type") ?? "", /^text\/(javascript|css)/);
+    bytes += (await response.bytes()).length;
+  }
+  assert.ok(bytes <= FIRST_LOAD_MAX_BYTES, `the first load takes ${bytes} bytes`);
+  const [path = ""] = paths;
+  const smaller = await call(`/${path}`, { token: null, headers: { "accept-encoding": "br, gzip" } });
+  assert.equal(smaller.headers.get("Content-Encoding"), "br");
+  await smaller.body?.cancel();
+  for (const wrong of [path.replace(/app\/[^/]+/, "app/old"), path.replace(/[^/]+$/, "nope.ts"), "app/x/__proto__"]) {
+    assert.equal((await call(`/${wrong}`, { token: null })).status, 404, wrong);
+  }
+});
+
+Deno.test("every import of the client and of its packages is a file of the client", async () => {
+  const { call } = createSampleGateway();
+  const html = await (await call("/", HTML)).text();
+  const [folder = ""] = /app\/[^/"]+/.exec(html) ?? [];
+  const queue = ["main.ts"];
+  const seen = new Set(queue);
+  for (const file of queue) {
+    const response = await call(`/${folder}/${file}`, { token: null });
+    assert.equal(response.status, 200, file);
+    const script = await response.text();
+    const later = [...script.matchAll(/\bimport\("\.\/([^"]+)"\)/g)].map(([, name = ""]) => `./${name}`);
+    for (const name of [...staticImportsOf(script), ...later]) {
+      // Libraries mention imports in texts and examples, too.
+      if (!name.startsWith("./")) continue;
+      if (!seen.has(name.slice(2))) queue.push(name.slice(2));
+      seen.add(name.slice(2));
+    }
+  }
+  assert.ok(seen.size >= PACKAGES.size + Object.keys(SCRIPTS).length - 1, `${seen.size} files are reached`);
+});
+
+Deno.test("types and comments are removed from scripts, and names of imports become files", () => {
+  const source = [
+    "// A comment.",
+    'import { type A, b } from "preact";',
+    'import c from "./c.ts";',
+    "/** Says what. */",
+    "export const text: string = `// stays` as string; // also stays",
+    'export const later = () => import("./c.ts");',
+  ].join("\n");
+  const locate = (name: string) => ({ preact: "preact.js", "./c.ts": "x-c.ts" })[name];
+  const script = toBrowserScript(source, { isTypeScript: true, locate });
+  assert.doesNotMatch(script, /A comment|Says what|: string|type A/);
+  assert.match(script, /from "\.\/preact\.js"/);
+  assert.match(script, /from "\.\/x-c\.ts"/);
+  assert.match(script, /import\("\.\/x-c\.ts"\)/);
+  assert.match(script, /`\/\/ stays`/);
+  assert.deepEqual(staticImportsOf(script), ["./preact.js", "./x-c.ts"]);
+});
