@@ -4,6 +4,7 @@ import type { Module } from "@/core/module.ts";
 import { Signer } from "@/core/crypto.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Limits } from "@/limits.ts";
+import { type AgentModule, agentModule } from "@/modules/agent/mod.ts";
 import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";
 import { commandModule } from "@/modules/command/mod.ts";
@@ -147,6 +148,7 @@ export function createModules(
     unreads,
     files: file.attachments,
     unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
+    triggerAgents: (tx, trigger): Promise<void> => agents.triggerAgents(tx, trigger),
     rate: limits.messages,
   }));
   add(commandModule(platform, {
@@ -155,11 +157,18 @@ export function createModules(
     sender,
     messages,
   }));
-  add(aiModule(platform, {
+  const { ai } = add(aiModule(platform, {
     operator: config.ai,
     allowHosts: settings.SVC_AI_ALLOW_HOSTS,
     limits: limits.aiTokens,
     secrets: config.jwtSecrets,
+  }));
+  const agents: AgentModule = add(agentModule(platform, {
+    roomAccess,
+    identity,
+    ai,
+    files: file.writer,
+    findMessage: (tx, context, id) => messages.find(tx, context, id),
   }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
   const document = add(documentModule(platform, {

@@ -16,6 +16,7 @@ const MODULE_ORDER = [
   "message",
   "command",
   "ai",
+  "agent",
   "search",
   "sync",
   "document",

@@ -13,6 +13,14 @@ export const PRINCIPAL_KINDS = ["human", "agent", "service"] as const;
 export const PrincipalKind = z.enum(PRINCIPAL_KINDS).meta({ id: "PrincipalKind" });
 export type PrincipalKind = z.output<typeof PrincipalKind>;
 
+/** The rooms that a caller may touch at most, when it acts on behalf of others who will read what it says. */
+export interface RoomBounds {
+  /** The highest role in a room and its history start; `undefined`: not this room. */
+  boundIn(roomId: string): { role: RoomRole; joinedSeq: number } | undefined;
+  /** All of them, for lists across rooms. */
+  roomIds(): readonly string[];
+}
+
 /** The verified caller of one request or connection. */
 export type Actor = {
   tenantId: string;
@@ -29,6 +37,8 @@ export type Actor = {
   tokenId: string | undefined;
   /** Expiry of the token, ms since the epoch. */
   expiresAt: number | undefined;
+  /** Of an agent that acts on behalf of others. What belongs to no room is not accessible to it at all. */
+  bounds?: RoomBounds | undefined;
 };
 
 /**

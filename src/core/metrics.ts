@@ -100,6 +100,8 @@ export class Metrics {
   readonly oauthGrants = this.#counter("svc_oauth_grants_total", "Authorizations of applications, by outcome", [
     "outcome",
   ]);
+  readonly aiRuns = this.#counter("svc_ai_runs_total", "Runs of agents that ended, by outcome", ["outcome"]);
+  readonly aiRunsActive = this.#gauge("svc_ai_runs_active", "Runs of agents that have not ended, by state", ["state"]);
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

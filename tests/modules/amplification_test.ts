@@ -76,6 +76,10 @@ const SMALL: ReadonlySet<string> = new Set([
   "interaction.respond",
   "oauth_request.decide",
   "oauth_application.revoke",
+  "agent.delete",
+  "run.create",
+  "run.cancel",
+  "run.reply",
 ]);
 
 const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);
@@ -143,6 +147,7 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
       sourceMessageIds: [message.id],
     }),
   );
+  const agent = ok(await alice.post("/v1/collaboration/agents", { displayName: "Helper", instructions: large("do") }));
 
   const steps: Step[] = [
     { operation: "task.bulk", resources: 20, input: { ids: taskIds, patch: { priority: "high" } } },
@@ -185,6 +190,8 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
     },
     { operation: "memory.update", resources: 1, input: { id: fact.id, pinned: true } },
     { operation: "memory.forget", resources: 1, input: { id: fact.id } },
+    { operation: "agent.create", resources: 2, input: { displayName: "A", instructions: large("agent") } },
+    { operation: "agent.update", resources: 2, input: { id: agent.id, instructions: large("agent"), paused: true } },
     { operation: "room.delete", resources: 32, input: { id: roomId } },
     { operation: "room.restore", resources: 32, input: { id: roomId } },
   ];

@@ -54,6 +54,11 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   const own = ok(await bob.post(`${API}/meetings/${meeting}/join`, {})).participant.id;
   const theirs = ok(await carol.post(`${API}/meetings/${meeting}/join`, {})).participant.id;
   ok(await alice.delete(`/v1/rooms/${roomId}/members/dora?ban=true`));
+  const { id: agentId } = ok(await bob.post(`${API}/agents`, { displayName: "Helper" }));
+  const outside = await gateway.as("robo", { kind: "agent", owner: "bob" });
+  ok(await outside.get(`${API}/me`));
+  for (const agent of [agentId, "robo"]) ok(await bob.put(`/v1/rooms/${roomId}/members/${agent}`));
+  const run = ok(await outside.post(`${API}/ai/runs`, { roomId })).id;
   const scheduled = { scheduledFor: "2026-03-05T09:00:00Z" };
   const ics = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//EN\r\nEND:VCALENDAR\r\n";
 
@@ -88,6 +93,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "event.rsvp": { id: date, status: "accepted" },
     "import.create": { roomId, text: ics },
     "feed.create": { roomId },
+    "run.create": { agentId, roomId, input: "Late" },
+    "run.cancel": { id: run },
     "meeting.start": { roomId, ...scheduled },
     "meeting.update": { id: meeting, locked: true },
     "meeting.end": { id: meeting },

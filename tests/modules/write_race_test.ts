@@ -27,6 +27,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "document.share": "is of private documents",
   "document.unshare": "is of private documents",
   "interaction.respond": "is of the caller's own; a message that it sends comes through the door of message.send",
+  "run.reply": "as run.cancel, of a run that a model has asked in",
   "meeting.record": "takes a media server; comes through the same door as all of a meeting",
   "meeting.stop_recording": "as meeting.record",
   "meeting.consent": "as meeting.record",
@@ -34,7 +35,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 };
 /** Modules that write in no room. */
 const OUTSIDE =
-  /^(tenant|me|principal|token|session|invite|notification|search|transfer_import|provider|completion|budget|oauth_request|oauth_application)\./;
+  /^(tenant|me|principal|token|session|invite|notification|search|transfer_import|provider|completion|budget|oauth_request|oauth_application|agent)\./;
 /** At the commit, and undone by the trigger. */
 const COMMITTED = 503;
 const COMMIT_LOCK_KEY = 424_242;
@@ -127,6 +128,7 @@ const STILL_ALLOWED: Readonly<Record<string, readonly string[]>> = {
     "meeting.leave",
     "meeting.remove_participant",
     "memory.forget",
+    "run.cancel",
   ],
 };
 

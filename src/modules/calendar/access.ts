@@ -11,12 +11,13 @@ import {
   type RoomViewer,
   type ViewedRoom,
   viewerOf,
+  withinBounds,
 } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import { type AttendeeRow, CalendarStore, type CalendarTables, type EventAggregate, type EventRow } from "./store.ts";
 
 export type AccessLevel = "full" | "busy";
-type Viewer = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+type Viewer = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind" | "bounds">;
 type EventWithAttendees = { row: EventRow; attendees: readonly AttendeeRow[] };
 
 export class CalendarAccess {
@@ -46,7 +47,10 @@ export class CalendarAccess {
   ): Promise<(event: EventWithAttendees) => AccessLevel | undefined> {
     const ids = new Set(events.flatMap(({ row }) => row.room_id ?? []));
     const visible = await new RoomStore(db).findManyForViewer(viewerOf(viewer), [...ids]);
-    const rooms = new Map(visible.flatMap((room) => room.state === "deleted" ? [] : [[room.id, room]]));
+    const rooms = new Map(visible.flatMap((found) => {
+      const room = found.state === "deleted" ? undefined : withinBounds(viewer, found);
+      return room === undefined ? [] : [[room.id, room]];
+    }));
     return (event) => levelOf(viewer, event, event.row.room_id === null ? null : rooms.get(event.row.room_id));
   }
 
@@ -114,7 +118,7 @@ export class CalendarAccess {
 /** The room as seen by the viewer; `undefined` if it is deleted. */
 async function roomAs(viewer: Viewer, roomId: string, db: AnyDatabase): Promise<ViewedRoom | undefined> {
   const room = await new RoomStore(db).findForViewer(viewerOf(viewer), roomId);
-  return room?.state === "deleted" ? undefined : room;
+  return room === undefined || room.state === "deleted" ? undefined : withinBounds(viewer, room);
 }
 
 /** `room` is null for an event without a room, `undefined` if the room is not accessible. */
@@ -126,6 +130,11 @@ function levelOf(
   const { row } = event;
   if (room === undefined) return undefined;
   const role = room === null ? undefined : effectiveRole(viewer, room);
+  if (viewer.bounds !== undefined) {
+    // Others read what it says: an event that only participants see is not for them.
+    if (role === undefined || row.visibility === "private") return undefined;
+    return row.visibility === "room" ? "full" : "busy";
+  }
   if (isParticipant(viewer.principalId, event)) {
     if (viewer.ownerId === null) return "full";
     // An agent sees no more than its owner, besides the events of its own calendar.

@@ -130,6 +130,7 @@ export class DocumentAccess {
 
   async #role(actor: Actor, row: DocumentRow, db: AnyDatabase): Promise<RoomRole | null | undefined> {
     if (row.room_id !== null) return (await this.#roomAccess.find(actor, row.room_id, db))?.role;
+    if (actor.bounds !== undefined) return undefined;
     const documents = new DocumentStore(db);
     const own = (await documents.roleOf(row.tenant_id, row.id, actor.principalId))?.role;
     if (own === undefined || actor.ownerId === null) return own;

@@ -26,7 +26,7 @@ export class DocumentSource implements Searchable {
   }
 
   async load(
-    { tenantId, principalId, ownerId }: Actor,
+    { tenantId, principalId, ownerId, bounds }: Actor,
     ids: readonly string[],
   ): Promise<ReadonlyMap<string, LoadedResource>> {
     const documents = new DocumentStore(this.#store.db);
@@ -35,6 +35,7 @@ export class DocumentSource implements Searchable {
     for (const row of await documents.findUndeleted(tenantId, { ids })) {
       // Search checks rooms; readers of private documents are checked here.
       const readers = row.room_id === null ? [principalId, ...ownerId === null ? [] : [ownerId]] : [];
+      if (row.room_id === null && bounds !== undefined) continue;
       const roles = await Promise.all(readers.map((id) => documents.roleOf(tenantId, row.id, id)));
       if (roles.includes(undefined)) continue;
       found.set(row.id, {

@@ -1,5 +1,5 @@
 // SQL of documents, their tree, and the readers of private ones.
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type SqlBool } from "kysely";
 import { containsText, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
@@ -66,6 +66,7 @@ export class DocumentStore {
         or([
           and([
             eb("document.room_id", "is", null),
+            ...reader.roomIds === undefined ? [] : [sql<SqlBool>`1 = 0`],
             eb(roleOf(reader.principalId), "is not", null),
             ...reader.isOwned ? [eb(roleOf(reader.ownerId), "is not", null)] : [],
           ]),

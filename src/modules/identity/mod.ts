@@ -7,6 +7,8 @@ export { type IdentityModule, identityModule } from "./module.ts";
 export { presentPrincipal, presentStatus } from "./presenter.ts";
 export {
   Claims,
+  DisplayName,
+  Handle,
   MENTION_ALL_HANDLES,
   NewToken,
   NotificationPrefs,
@@ -16,7 +18,7 @@ export {
   Status,
 } from "./schema.ts";
 export type { IdentityService } from "./service.ts";
-export { coversScope, resolvePrincipalId } from "./principal_rules.ts";
+export { canManage, coversScope, resolvePrincipalId } from "./principal_rules.ts";
 export type { CredentialGuard } from "./credential_guard.ts";
 export { type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
 export { prefsOf, sharesReadReceipts } from "./principal_settings.ts";

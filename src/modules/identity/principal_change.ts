@@ -1,8 +1,24 @@
 // Computes changes of a principal's row.
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import type { MeUpdate } from "./schema.ts";
+import { nameSetByApi } from "./principal_settings.ts";
+import type { MeUpdate, PrincipalUpdate } from "./schema.ts";
 import type { PrincipalRow } from "./store.ts";
+
+/** What its owner may change of an agent. */
+export type AgentPrincipalUpdate = Pick<PrincipalUpdate, "displayName" | "handle" | "disabled">;
+
+/** The columns of a change through the API. */
+export function updatedColumns(
+  row: PrincipalRow,
+  { displayName, handle, disabled }: AgentPrincipalUpdate,
+): Partial<PrincipalRow> {
+  return {
+    ...nameSetByApi(row, displayName),
+    ...(handle === undefined ? {} : { handle }),
+    ...(disabled === undefined ? {} : { is_disabled: disabled ? 1 : 0 }),
+  };
+}
 
 /** Whether the row already has these values. */
 export function isUnchanged(row: PrincipalRow, set: Partial<PrincipalRow>): boolean {

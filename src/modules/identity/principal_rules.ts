@@ -15,7 +15,7 @@ export const TOKENS_MAX = 50;
 const OWNERS_LOCK = "tenant:owners";
 
 /** Whether the caller is a principal, its owner, or an admin above it. */
-export function canManage(actor: Actor, target: PrincipalRow): boolean {
+export function canManage(actor: Actor, target: Pick<PrincipalRow, "id" | "owner_id" | "role">): boolean {
   if (target.id === actor.principalId || target.owner_id === actor.principalId) return true;
   return isAtLeast(TENANT_ROLES, actor.role, "admin") && outranks(TENANT_ROLES, actor.role, target.role);
 }

@@ -29,11 +29,11 @@ const TenantId = z.string().regex(
   new RegExp(`^(?!${RESERVED_ID})[A-Za-z0-9._-]{1,64}$`),
   `expected 1 to 64 characters of A-Z a-z 0-9 . _ -, ${RESERVED_ID_MESSAGE}`,
 );
-const Handle = z.string().regex(
+export const Handle = z.string().regex(
   new RegExp(`^(?!me$|all$|here$|${RESERVED_ID})[a-z0-9._-]{1,64}$`),
   `expected 1 to 64 characters of a-z 0-9 . _ -, ${RESERVED_ID_MESSAGE}, and not \`me\`, \`all\` or \`here\``,
 ).describe("Short name, unique within the tenant, as in @alice");
-const DisplayName = nameSchema(100);
+export const DisplayName = nameSchema(100);
 const STATUS_MAX = 100;
 const TimeZone = z.string().max(64).refine(isTimeZone, "expected an IANA time zone such as Europe/Vienna").describe(
   "IANA time zone such as Europe/Vienna",

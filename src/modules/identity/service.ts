@@ -24,7 +24,7 @@ import type {
   Token,
   TokenCreate,
 } from "./schema.ts";
-import { hasProfileChanged, isUnchanged, roleSetAt, statusColumns } from "./principal_change.ts";
+import { hasProfileChanged, isUnchanged, roleSetAt, statusColumns, updatedColumns } from "./principal_change.ts";
 import { nameSetByApi, preferencesOf, withPreferences } from "./principal_settings.ts";
 import {
   assertCanChange,
@@ -191,12 +191,18 @@ export class IdentityService {
         await assertMayOwnAgent(tx, row.tenant_id, row.owner_id, this.#deps.agentsPerOwner);
       }
       return {
-        ...nameSetByApi(row, input.displayName),
-        ...(input.handle === undefined ? {} : { handle: input.handle }),
+        ...updatedColumns(row, input),
         ...(input.role === undefined ? {} : { role: input.role, role_set_at: roleSetAt(this.#deps.clock) }),
-        ...(input.disabled === undefined ? {} : { is_disabled: input.disabled ? 1 : 0 }),
       };
     }, input.disabled === true || input.role !== undefined);
+  }
+
+  /** Changes an agent for its owner or an admin. */
+  updateAgent(actor: Actor, id: string, set: Parameters<typeof updatedColumns>[1]): Promise<Principal> {
+    return this.#updatePrincipal(actor.tenantId, id, undefined, actor, (row) => {
+      if (row.kind !== "agent" || !canManage(actor, row)) throw principalNotFound(id);
+      return updatedColumns(row, set);
+    }, set.disabled === true);
   }
 
   async createToken(actor: Actor, input: TokenCreate): Promise<NewToken> {

@@ -7,7 +7,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
-import { type RoomAccess, type RoomGrant, RoomStore } from "@/modules/room/mod.ts";
+import { readerOf, type RoomAccess, type RoomGrant, RoomStore } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { INITIAL_STATE, type LockedMeeting } from "./locked_meeting.ts";
 import type { MeetingManager } from "./meeting_manager.ts";
@@ -94,7 +94,7 @@ export class MeetingService {
     const meetings = new MeetingStore(store.db);
     const rows = await meetings.list(
       actor.tenantId,
-      { principalId: actor.principalId, ownerId: actor.ownerId ?? "", isOwned: actor.ownerId !== null },
+      readerOf(actor),
       filter,
       before,
       limit + 1,

@@ -1,13 +1,11 @@
 // SQL of meetings, their participants, consents and transcripts.
 import { type Kysely, sql } from "kysely";
+import type { Reader } from "@/modules/room/mod.ts";
 import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
 
 type Db = Kysely<MeetingTables>;
-
-/** The caller of a list; `isOwned` restricts an agent to what its owner may see. */
-type Reader = { principalId: string; ownerId: string; isOwned: boolean };
 
 const byId = prepared((db: Db, value: Param<{ tenantId: string; id: string }>) =>
   db.selectFrom("meeting").selectAll().where("tenant_id", "=", value("tenantId")).where("id", "=", value("id"))
@@ -80,6 +78,7 @@ export class MeetingStore {
           )
         );
       }
+      if (reader.roomIds !== undefined) query = query.where("meeting.room_id", "in", [...reader.roomIds, ""]);
     } else query = query.where("meeting.room_id", "=", filter.roomId);
     if (filter.state !== undefined && filter.state.length > 0) query = query.where("meeting.state", "in", filter.state);
     if (before !== undefined) query = query.where("meeting.id", "<", before);

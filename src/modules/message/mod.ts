@@ -2,6 +2,7 @@
 export { MessageAccess } from "./message_access.ts";
 export { createLastMessageReader } from "./last_message_store.ts";
 export { messageModule } from "./module.ts";
+export type { AgentTrigger, TriggerAgents } from "./notifier.ts";
 export { mentionRows, presentMessage } from "./presenter.ts";
 
 export { UnreadCounter } from "./read_state/unread_counts.ts";

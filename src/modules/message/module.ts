@@ -12,7 +12,7 @@ import type { Platform } from "@/ports/platform.ts";
 import { countCommitted, messageApi } from "./api.ts";
 
 import { migrations } from "./migrations.ts";
-import { MessageNotifier, NOTIFY_JOB, NotifyPayload } from "./notifier.ts";
+import { MessageNotifier, NOTIFY_JOB, NotifyPayload, type TriggerAgents } from "./notifier.ts";
 import { PinService } from "./pins.ts";
 import { ReactionService } from "./reactions.ts";
 import type { UnreadCounter } from "./read_state/unread_counts.ts";
@@ -33,6 +33,7 @@ type Deps = {
   unreads: UnreadCounter;
   files: FileAttachments;
   unindex: RetentionDeps["unindex"];
+  triggerAgents: TriggerAgents;
   rate: Rates;
 };
 
@@ -48,7 +49,7 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
   const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
   const scheduled = new ScheduledService({ store, clock, cursors, sender, identity, notifications, files });
   const retention = new RetentionService({ store, clock, notifications, files, scheduled, unindex, eraseDerived });
-  const notifier = new MessageNotifier({ store, clock, roomAccess, notifications });
+  const notifier = new MessageNotifier({ store, clock, roomAccess, notifications, triggerAgents: deps.triggerAgents });
   const reactions = new ReactionService({ store, clock, roomAccess });
   const pins = new PinService({ store, clock, roomAccess, people });
   const readState = new ReadStateService({ store, clock, roomAccess, notifications, unreads });

@@ -14,8 +14,8 @@ import {
   type RoomViewer,
   wantsNotification,
 } from "@/modules/room/mod.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
-import { Mentions } from "./schema.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
+import { Mentions, type Message } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
 export const NOTIFY_JOB = "message.notify";
@@ -36,7 +36,7 @@ type NotifyPayload = z.output<typeof NotifyPayload>;
 export function needsNotification(row: MessageRow, roomKind: string | undefined): boolean {
   if (row.type === "notice" || row.type === "system") return false;
   return row.thread_id !== null || row.reply_to_id !== null || roomKind === "direct" ||
-    row.mentions_json !== NO_MENTIONS_JSON;
+    row.mentions_json !== NO_MENTIONS_JSON || row.text?.startsWith("/") === true;
 }
 
 /** The job that notifies of a new message; `undefined` if there is nobody to notify. */
@@ -56,8 +56,27 @@ export function mentionJob(row: MessageRow, before: Mentions, after: Mentions): 
   return { tenantId: row.tenant_id, kind: NOTIFY_JOB, payload: { messageId: row.id, mentioned } };
 }
 
-type Deps = { store: Store<MessageTables>; clock: Clock; roomAccess: RoomAccess; notifications: NotificationService };
 type Kind = "mention" | "reply" | "direct_message";
+
+/** A message that notifies agents, each with the reason. */
+export type AgentTrigger = {
+  tenantId: string;
+  message: Pick<Message, "id" | "roomId" | "seq" | "threadId" | "senderId" | "senderKind"> & {
+    mentionedIds: readonly string[];
+  };
+  agents: readonly { id: string; reason: Kind | "command" }[];
+};
+
+/** Starts what agents do about a message; part of the transaction that notifies them, and safe to repeat. */
+export type TriggerAgents = (tx: AnyTransaction, trigger: AgentTrigger) => Promise<void>;
+
+type Deps = {
+  store: Store<MessageTables>;
+  clock: Clock;
+  roomAccess: RoomAccess;
+  notifications: NotificationService;
+  triggerAgents: TriggerAgents;
+};
 
 export class MessageNotifier {
   readonly #deps: Deps;
@@ -117,7 +136,23 @@ export class MessageNotifier {
     const target = row.reply_to_id === null ? undefined : await messages.find(row.tenant_id, row.reply_to_id);
     if (target !== undefined) kinds.set(target.sender_id, "reply");
     for (const id of Mentions.parse(JSON.parse(row.mentions_json)).principalIds) kinds.set(id, "mention");
+    const commanded = room === undefined ? undefined : await this.#commandedAgent(room, row, this.#deps.store.db);
+    if (commanded !== undefined) kinds.set(commanded, "mention");
     return kinds;
+  }
+
+  /** The agent whose handle begins the text, as in `/helper what is open?`. */
+  async #commandedAgent(
+    room: RoomRow,
+    { tenant_id: tenantId, text }: MessageRow,
+    db: AnyDatabase,
+  ): Promise<string | undefined> {
+    const handle = commandOf(text);
+    if (handle === undefined) return undefined;
+    const { roomAccess } = this.#deps;
+    const found = await roomAccess.membersByHandle({ tenantId }, room, [handle], db);
+    const viewers = await roomAccess.filterViewers(room, [...found.values()], db);
+    return [...viewers.values()].find(({ kind }) => kind === "agent")?.id;
   }
 
   /**
@@ -135,13 +170,14 @@ export class MessageNotifier {
       const isVisible = ({ my_joined_seq, owner_joined_seq }: RoomViewer): boolean =>
         row.seq > hiddenUpTo({ room: { ...room, my_joined_seq, owner_joined_seq } });
       const kindOf = (viewer: RoomViewer): Kind => kinds.get(viewer.id) ?? "mention";
-      const recipients: RoomViewer[] = [];
+      const notified: RoomViewer[] = [];
       for (const viewer of viewers.values()) {
-        if (!isNew(viewer) || !isVisible(viewer)) continue;
-        if (!wantsNotification(viewer, kindOf(viewer) === "mention", now)) continue;
+        if (!isVisible(viewer) || !wantsNotification(viewer, kindOf(viewer) === "mention", now)) continue;
         if (!triggersAgent(viewer, room, kindOf(viewer), row.sender_kind)) continue;
-        if (!await this.#agentTurnLimitReached(tx.db, viewer, room, row)) recipients.push(viewer);
+        if (!await this.#agentTurnLimitReached(tx.db, viewer, room, row)) notified.push(viewer);
       }
+      await this.#triggerAgents(tx, room, row, notified, kindOf);
+      const recipients = notified.filter(isNew);
       const byKind = Map.groupBy(recipients, kindOf);
       await notifications.notify(...[...byKind].map(([kind, ofKind]): NotificationDraft => ({
         tenantId: row.tenant_id,
@@ -152,6 +188,36 @@ export class MessageNotifier {
         message: { id: row.id, seq: row.seq },
         source: `${kind === "mention" ? kind : "message"}:${row.id}`,
       })));
+    });
+  }
+
+  /** Agents react to a message also if they have read on meanwhile. */
+  async #triggerAgents(
+    tx: AnyTransaction,
+    room: RoomRow,
+    row: MessageRow,
+    viewers: readonly RoomViewer[],
+    kindOf: (viewer: RoomViewer) => Kind,
+  ): Promise<void> {
+    const agents = viewers.filter(({ id, kind }) => kind === "agent" && id !== row.sender_id);
+    if (agents.length === 0) return;
+    const commanded = await this.#commandedAgent(room, row, tx.db);
+    const mentionedIds = Mentions.parse(JSON.parse(row.mentions_json)).principalIds;
+    await this.#deps.triggerAgents(tx, {
+      tenantId: row.tenant_id,
+      message: {
+        id: row.id,
+        roomId: row.room_id,
+        seq: row.seq,
+        threadId: row.thread_id,
+        senderId: row.sender_id,
+        senderKind: row.sender_kind,
+        mentionedIds,
+      },
+      agents: agents.map((viewer) => ({
+        id: viewer.id,
+        reason: viewer.id === commanded ? "command" : kindOf(viewer),
+      })),
     });
   }
 
@@ -176,6 +242,11 @@ export class MessageNotifier {
     const first = turns.at(-1) ?? Number.MAX_SAFE_INTEGER;
     return !await new MessageStore(db).hasMessageAfter(tenantId, roomId, "human", first);
   }
+}
+
+/** The handle in a text that begins with a command. */
+function commandOf(text: string | null): string | undefined {
+  return /^\/([a-z0-9._-]{1,64})(?:\s|$)/.exec(text?.slice(0, 80) ?? "")?.[1];
 }
 
 /** Whether a message notifies an agent: messages of agents only with a mention, unless the room's policy is `all`. */

@@ -12,7 +12,9 @@ export {
   type RoomGrant,
   type SendGrant,
   viewerOf,
+  withinBounds,
 } from "./room_access.ts";
+export { Audience } from "./audience.ts";
 export { roomModule } from "./module.ts";
 export { profileJob } from "./profile_sync.ts";
 export { ownershipTransferJob } from "./ownership_transfer.ts";

@@ -19,7 +19,7 @@ import {
 
 /** `tx`: the write that the access is for. `least`: a room role instead of the one that the operation declares. */
 type AccessOptions = { tx?: AnyTransaction; least?: RoomRole };
-type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind">;
+type Subject = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId" | "kind" | "bounds">;
 
 /** Granted access to a room. `role` is null for a caller that browses a public room without being a member. */
 export type RoomGrant = { room: ViewedRoom; role: RoomRole | null };
@@ -191,13 +191,33 @@ export class RoomAccess {
   }
 }
 
-type AccessFields = Pick<ViewedRoom, "kind" | "state" | "visibility" | "my_role" | "owner_role" | "agent_policy_json">;
+type AccessFields = Pick<
+  ViewedRoom,
+  "id" | "kind" | "state" | "visibility" | "my_role" | "owner_role" | "owner_joined_seq" | "agent_policy_json"
+>;
 type Grant<Room> = { room: Room; role: RoomRole | null };
 
-function grantFor<Room extends AccessFields>(subject: Subject, room: Room | undefined): Grant<Room> | undefined {
-  if (room === undefined || room.state === "deleted") return undefined;
+function grantFor<Room extends AccessFields>(subject: Subject, found: Room | undefined): Grant<Room> | undefined {
+  if (found === undefined || found.state === "deleted") return undefined;
+  const room = withinBounds(subject, found);
+  if (room === undefined) return undefined;
   const role = effectiveRole(subject, room);
   return role === undefined ? undefined : { room, role };
+}
+
+/** The room as seen by an agent on behalf of others: with the lowest of their roles, and the latest of their history starts. */
+export function withinBounds<Room extends Pick<ViewedRoom, "id" | "my_role" | "owner_joined_seq">>(
+  { bounds }: Pick<Subject, "bounds">,
+  room: Room,
+): Room | undefined {
+  if (bounds === undefined) return room;
+  const bound = bounds.boundIn(room.id);
+  if (bound === undefined || room.my_role === null) return undefined;
+  return {
+    ...room,
+    my_role: lowerOf(ROOM_ROLES, room.my_role, bound.role),
+    owner_joined_seq: Math.max(room.owner_joined_seq ?? 0, bound.joinedSeq),
+  };
 }
 
 /** Throws unless the grant suffices for the running operation. */

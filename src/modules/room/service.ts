@@ -151,7 +151,7 @@ export class RoomService {
     const bind = ["room.list", actor.tenantId, actor.principalId, member, filter];
     const withPublic = member === "any" && canBrowsePublic(actor);
     const rows = await new RoomStore(store.db).list(
-      { ...viewerOf(actor), isOwned: actor.ownerId !== null },
+      { ...viewerOf(actor), isOwned: actor.ownerId !== null, roomIds: actor.bounds?.roomIds() },
       { ...filter, updatedSince, withPublic },
       cursors.decode(cursor, bind),
       limit + 1,

@@ -58,8 +58,14 @@ export function viewedRooms(db: Kysely<RoomTables>, me: string, owner: string) {
 }
 
 export function readerOf(actor: Actor): Reader {
-  const { principalId, ownerId } = actor;
-  return { principalId, ownerId: ownerId ?? "", isOwned: ownerId !== null, withPublic: canBrowsePublic(actor) };
+  const { principalId, ownerId, bounds } = actor;
+  return {
+    principalId,
+    ownerId: ownerId ?? "",
+    isOwned: ownerId !== null,
+    withPublic: canBrowsePublic(actor),
+    roomIds: bounds?.roomIds(),
+  };
 }
 
 /** Whether the actor can see public rooms without being a member. */
@@ -68,11 +74,17 @@ export function canBrowsePublic({ role, kind }: Pick<Actor, "role" | "kind">): b
 }
 
 /** Within `roomsForViewer`: whether the reader can see the room. */
-function isVisibleTo({ isOwned, withPublic }: Pick<Reader, "isOwned" | "withPublic">): RawBuilder<SqlBool> {
+function isVisibleTo({ isOwned, withPublic, roomIds }: Omit<Reader, "principalId" | "ownerId">): RawBuilder<SqlBool> {
   const isMember = isOwned
     ? sql<SqlBool>`me.role is not null and owner.role is not null`
     : sql<SqlBool>`me.role is not null`;
+  if (roomIds !== undefined) return sql<SqlBool>`(${isMember} and ${isOneOf("room.id", roomIds)})`;
   return withPublic ? sql<SqlBool>`(${isMember} or room.visibility = 'public')` : isMember;
+}
+
+/** Whether a column has one of these values; there may be none. */
+function isOneOf(column: string, values: readonly string[]): RawBuilder<SqlBool> {
+  return values.length === 0 ? sql<SqlBool>`1 = 0` : sql<SqlBool>`${sql.ref(column)} in (${sql.join(values)})`;
 }
 
 /** Whether the reader can see the room whose id is in `column`: the condition of every list of resources in rooms. */
@@ -146,14 +158,14 @@ export class RoomStore {
   }
 
   list(
-    viewer: Viewer & { isOwned: boolean },
+    viewer: Viewer & Pick<Reader, "isOwned" | "roomIds">,
     filter: RoomListFilter,
     after: readonly (string | number)[] | undefined,
     limit: number,
   ): Promise<ViewedRoom[]> {
     let query = viewedRooms(this.#db, viewer.principalId, viewer.ownerId).where("room.tenant_id", "=", viewer.tenantId)
       .where("room.state", "<>", "deleted");
-    query = query.where(isVisibleTo({ isOwned: viewer.isOwned, withPublic: filter.withPublic }));
+    query = query.where(isVisibleTo({ ...viewer, withPublic: filter.withPublic }));
     if (filter.q !== undefined) query = query.where(containsText("room.name", filter.q));
     if (filter.kind !== undefined) query = query.where("room.kind", "=", filter.kind);
     if (filter.visibility !== undefined) query = query.where("room.visibility", "=", filter.visibility);

@@ -150,5 +150,14 @@ export function slugOf({ slug }: Pick<RoomRow, "slug">): string | null {
 /** The principal that a query is for; `ownerId` is empty unless it is an owned agent. */
 export type Viewer = { tenantId: string; principalId: string; ownerId: string };
 
-/** The reader of a list across rooms: `isOwned` bounds an agent by its owner, `withPublic` adds rooms that it may browse. */
-export type Reader = { principalId: string; ownerId: string; isOwned: boolean; withPublic: boolean };
+/**
+ * The reader of a list across rooms: `isOwned` bounds an agent by its owner, `withPublic` adds rooms that it may browse, and
+ * `roomIds` are all rooms that an agent on behalf of others may read.
+ */
+export type Reader = {
+  principalId: string;
+  ownerId: string;
+  isOwned: boolean;
+  withPublic: boolean;
+  roomIds?: readonly string[] | undefined;
+};

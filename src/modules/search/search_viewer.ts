@@ -10,16 +10,19 @@ export class SearchViewer {
   /** Whether public rooms are visible without membership. */
   readonly canBrowsePublic: boolean;
   readonly isGuest: boolean;
+  /** All rooms that an agent on behalf of others may read; `undefined` for other viewers. */
+  readonly roomIds: readonly string[] | undefined;
 
-  private constructor(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind">) {
+  private constructor(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind" | "bounds">) {
     this.tenantId = actor.tenantId;
     this.principalId = actor.principalId;
     this.ownerId = actor.ownerId ?? "";
     this.canBrowsePublic = canBrowsePublic(actor);
     this.isGuest = isGuest(actor);
+    this.roomIds = actor.bounds?.roomIds();
   }
 
-  static of(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind">): SearchViewer {
+  static of(actor: Pick<Actor, "tenantId" | "principalId" | "ownerId" | "role" | "kind" | "bounds">): SearchViewer {
     if (actor.tenantId === "" || actor.principalId === "") {
       throw new TypeError("Expected a tenant and a principal to search as, received none");
     }

@@ -315,6 +315,10 @@ function isVisibleTo(viewer: SearchViewer): Expression<SqlBool> {
   const isMember = viewer.ownerId === ""
     ? sql<SqlBool>`me.principal_id is not null`
     : sql<SqlBool>`me.principal_id is not null and owner.principal_id is not null`;
+  if (viewer.roomIds !== undefined) {
+    const isAllowed = viewer.roomIds.length === 0 ? sql`1 = 0` : sql`room.id in (${sql.join(viewer.roomIds)})`;
+    return sql<SqlBool>`(${isMember} and ${isAllowed})`;
+  }
   if (!viewer.canBrowsePublic) return sql<SqlBool>`(${isMember})`;
   return sql<SqlBool>`(${isMember} or room.visibility = 'public' and ${isNotBanned(viewer.principalId)})`;
 }

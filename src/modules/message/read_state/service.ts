@@ -8,11 +8,11 @@ import type { NotificationService } from "@/modules/notification/mod.ts";
 import {
   badgeCount,
   NO_UNREAD,
+  readerOf,
   readPositions,
   type RoomAccess,
   type RoomReadState,
   type UnreadCounts,
-  viewerOf,
 } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import type { MessageTables } from "../store.ts";
@@ -61,7 +61,7 @@ export class ReadStateService {
   /** Moves the caller's read positions to the end of all rooms, `READ_BATCH` rooms per transaction. */
   async markAllRead(actor: Actor): Promise<AllRead> {
     const { store } = this.#deps;
-    const viewer = { ...viewerOf(actor), isOwned: actor.ownerId !== null };
+    const viewer = { ...readerOf(actor), tenantId: actor.tenantId };
     const rooms = await new ReadStateStore(store.db, store.dialect).memberRooms(viewer);
     const unread = rooms.filter(({ head, my_last_read_seq }) => (head ?? 0) > (my_last_read_seq ?? 0));
     const unreadIds = unread.map(({ id }) => id);
@@ -102,7 +102,7 @@ export class ReadStateService {
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<Unread[]> {
     if (roomIds?.length === 0) return [];
-    const viewer = { ...viewerOf(actor), isOwned: actor.ownerId !== null };
+    const viewer = { ...readerOf(actor), tenantId: actor.tenantId };
     const { store, unreads } = this.#deps;
     const rooms = await new ReadStateStore(db, store.dialect).memberRooms(viewer, roomIds);
     const counts = await unreads.count(actor.tenantId, actor.principalId, rooms.flatMap(readPositions), db);

@@ -1,0 +1,122 @@
+// SQL of approvals and grants.
+import type { Kysely } from "kysely";
+import type { AgentTables, ApprovalRow, GrantRow } from "../tables.ts";
+
+export class ApprovalStore {
+  readonly #db: Kysely<AgentTables>;
+
+  constructor(db: Kysely<AgentTables>) {
+    this.#db = db;
+  }
+
+  async add(row: ApprovalRow): Promise<void> {
+    await this.#db.insertInto("agent_approval").values(row).execute();
+  }
+
+  find(tenantId: string, id: string): Promise<ApprovalRow | undefined> {
+    return this.#db.selectFrom("agent_approval").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  ofRun(tenantId: string, runId: string): Promise<ApprovalRow[]> {
+    return this.#db.selectFrom("agent_approval").selectAll().where("tenant_id", "=", tenantId)
+      .where("run_id", "=", runId).orderBy("id").execute();
+  }
+
+  list(
+    tenantId: string,
+    filter: {
+      roomId: string;
+      status?: ApprovalRow["status"] | undefined;
+      runId?: string | undefined;
+      hiddenUpTo: number;
+    },
+    before: string | undefined,
+    limit: number,
+  ): Promise<ApprovalRow[]> {
+    let query = this.#db.selectFrom("agent_approval").selectAll().where("tenant_id", "=", tenantId)
+      .where("room_id", "=", filter.roomId).where("seq", ">", filter.hiddenUpTo);
+    if (filter.status !== undefined) query = query.where("status", "=", filter.status);
+    if (filter.runId !== undefined) query = query.where("run_id", "=", filter.runId);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Decides a pending approval; false if it was decided before. */
+  async decide(
+    tenantId: string,
+    id: string,
+    set: Pick<ApprovalRow, "status" | "decided_by" | "decided_at" | "comment">,
+  ): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db.updateTable("agent_approval").set(set).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).where("status", "=", "pending").executeTakeFirst();
+    return numUpdatedRows === 1n;
+  }
+
+  /** Pending approvals of a run no longer count; returns their ids. */
+  async voidPending(tenantId: string, runId: string): Promise<string[]> {
+    const rows = await this.#db.updateTable("agent_approval").set({ status: "void" }).where("tenant_id", "=", tenantId)
+      .where("run_id", "=", runId).where("status", "=", "pending").returning("id").execute();
+    return rows.map(({ id }) => id);
+  }
+
+  /** Adds a grant, or replaces the one for the same agent, tool and rooms. */
+  async putGrant(row: GrantRow): Promise<void> {
+    const { effect, created_by, created_at, expires_at } = row;
+    await this.#db.insertInto("agent_grant").values(row)
+      .onConflict((conflict) =>
+        conflict.columns(["tenant_id", "agent_id", "tool", "room_id", "target_room_id", "run_id"])
+          .doUpdateSet({ effect, created_by, created_at, expires_at })
+      ).execute();
+  }
+
+  /** Grants that apply to a call. */
+  grantsFor(
+    tenantId: string,
+    { agentId, tool, roomId, targetRoomId, runId }: {
+      agentId: string;
+      tool: string;
+      roomId: string;
+      targetRoomId: string;
+      runId: string;
+    },
+    now: string,
+  ): Promise<GrantRow[]> {
+    return this.#db.selectFrom("agent_grant").selectAll().where("tenant_id", "=", tenantId)
+      .where("agent_id", "=", agentId).where("tool", "=", tool).where("room_id", "=", roomId)
+      .where("target_room_id", "=", targetRoomId).where("run_id", "in", ["", runId]).where("expires_at", ">", now)
+      .execute();
+  }
+
+  findGrant(tenantId: string, id: string): Promise<GrantRow | undefined> {
+    return this.#db.selectFrom("agent_grant").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  listGrants(
+    tenantId: string,
+    filter: { roomId: string; agentId?: string | undefined; now: string },
+    after: string | undefined,
+    limit: number,
+  ): Promise<GrantRow[]> {
+    let query = this.#db.selectFrom("agent_grant").selectAll().where("tenant_id", "=", tenantId)
+      .where("room_id", "=", filter.roomId).where("expires_at", ">", filter.now);
+    if (filter.agentId !== undefined) query = query.where("agent_id", "=", filter.agentId);
+    if (after !== undefined) query = query.where("id", ">", after);
+    return query.orderBy("id").limit(limit).execute();
+  }
+
+  async removeGrants(tenantId: string, of: { id: string } | { agentId: string } | { roomId: string }): Promise<void> {
+    const query = this.#db.deleteFrom("agent_grant").where("tenant_id", "=", tenantId);
+    if ("id" in of) await query.where("id", "=", of.id).execute();
+    else if ("agentId" in of) await query.where("agent_id", "=", of.agentId).execute();
+    else {
+      await query.where((row) => row.or([row("room_id", "=", of.roomId), row("target_room_id", "=", of.roomId)]))
+        .execute();
+    }
+  }
+
+  async removeExpiredGrants(now: string): Promise<void> {
+    await this.#db.deleteFrom("agent_grant").where("expires_at", "<=", now).execute();
+  }
+}

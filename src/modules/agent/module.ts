@@ -1,0 +1,140 @@
+// The agent module.
+import { DAY_MS, iso } from "@/core/clock.ts";
+import { type Module, operationsOf } from "@/core/module.ts";
+import type { AiService } from "@/modules/ai/mod.ts";
+import type { FileWriter } from "@/modules/file/mod.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { TriggerAgents } from "@/modules/message/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { agentOperations } from "./api.ts";
+import { ApprovalGate } from "./approval/gate.ts";
+import { APPROVAL_EVENTS } from "./approval/schema.ts";
+import { ApprovalStore } from "./approval/store.ts";
+import { migrations } from "./migrations.ts";
+import { RunAccess } from "./run/access.ts";
+import { runOperations } from "./run/api.ts";
+import { runChannel } from "./run/channel.ts";
+import { type AssembleContext, type CallOperation, plainContext } from "./run/context.ts";
+import { RunEnding } from "./run/ending.ts";
+import { RunExecutor } from "./run/executor.ts";
+import { RunLifecycle } from "./run/lifecycle.ts";
+import { ModelStep } from "./run/model_step.ts";
+import { RunPublisher } from "./run/publisher.ts";
+import { RunActors } from "./run/run_actor.ts";
+import { Runner } from "./run/runner.ts";
+import { RUN_EVENTS } from "./run/schema.ts";
+import { type FindMessage, RunService } from "./run/service.ts";
+import { RunSignals } from "./run/signals.ts";
+import { RunStore } from "./run/store.ts";
+import { ToolStep } from "./run/tool_step.ts";
+import { RunTriggers } from "./run/triggers.ts";
+import { RunWaiter } from "./run/waiter.ts";
+import { AGENT_EVENTS, OUTPUT_TOKENS_MAX, STEPS_MAX, TOOLS_MAX } from "./schema.ts";
+import { AgentService } from "./service.ts";
+import type { ToolSource } from "./tool/tool.ts";
+
+/** How long runs stay readable after their end, and messages are known to be theirs. */
+const RUN_DAYS = 90;
+const BATCH = 200;
+
+type Deps = {
+  roomAccess: RoomAccess;
+  identity: IdentityService;
+  ai: AiService;
+  files: Pick<FileWriter, "write">;
+  findMessage: FindMessage;
+  /** What the model reads; default: instructions and the latest messages. */
+  assembleContext?: (call: CallOperation) => AssembleContext;
+  /** Tools besides the operations of the gateway. */
+  toolSources?: readonly ToolSource[];
+};
+
+export type AgentModule = Module & { triggerAgents: TriggerAgents };
+
+export function agentModule(platform: Platform, deps: Deps): AgentModule {
+  const { store, clock, cursors, bus, cpu, metrics, modules, dispatch } = platform;
+  const { roomAccess, identity, ai, files, findMessage, toolSources = [] } = deps;
+  let known: ReturnType<typeof operationsOf> | undefined;
+  const operations = () => known ??= operationsOf(modules);
+  const callOperation: CallOperation = async (actor, name, input, requestId) => {
+    const operation = operations().get(name);
+    if (operation === undefined) throw new TypeError(`Expected an operation, received ${name}`);
+    return (await dispatch(operation, { actor, input, requestId, via: "run", isCpuAccounted: true })).output;
+  };
+  const signals = new RunSignals(bus);
+  const lifecycle = new RunLifecycle({ clock, ai, metrics });
+  const publisher = new RunPublisher({ bus, clock });
+  const actors = new RunActors({ store, identity, roomAccess });
+  const gate = new ApprovalGate(clock);
+  const ending = new RunEnding({ store, clock, actors, lifecycle, files, callOperation });
+  const executor = new RunExecutor({
+    store,
+    clock,
+    cpu,
+    ai,
+    actors,
+    lifecycle,
+    publisher,
+    ending,
+    operations,
+    toolSources,
+    modelStep: new ModelStep({ store, clock, ai, publisher }),
+    toolStep: new ToolStep({ store, clock, cpu, actors, gate, lifecycle, publisher, callOperation }),
+    assembleContext: (deps.assembleContext ?? plainContext)(callOperation),
+  });
+  const runner = new Runner({ store, clock, executor, signals });
+  const access = new RunAccess({ store, roomAccess });
+  const waiter = new RunWaiter({ store, signals });
+  const triggers = new RunTriggers({ clock, identity, lifecycle });
+  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle });
+  const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
+  return {
+    name: "agent",
+    migrations,
+    tags: {
+      agents: "Agents: principals that respond with a language model.",
+      run: "Runs of agents: what they do about a message or a request.",
+    },
+    events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],
+    operations: [...agentOperations(agents), ...runOperations(runs)],
+    channels: [runChannel(access)],
+    gauges: [{
+      gauge: metrics.aiRunsActive,
+      async collect(gauge) {
+        gauge.reset();
+        for (const { status, count } of await new RunStore(store.db).countByStatus()) {
+          gauge.set({ state: status }, count);
+        }
+      },
+    }],
+    maintenance: {
+      async agentRuns() {
+        const before = iso(clock.now() - RUN_DAYS * DAY_MS);
+        while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, BATCH)) === BATCH);
+        await store.write(async (tx) => {
+          await new RunStore(tx.db).forgetMessagesBefore(before);
+          await new ApprovalStore(tx.db).removeExpiredGrants(iso(clock.now()));
+        });
+      },
+    },
+    async purgeRoom(tenantId, roomId) {
+      await store.write((tx) => new ApprovalStore(tx.db).removeGrants(tenantId, { roomId }));
+      while (await store.write((tx) => new RunStore(tx.db).removeOfRoom(tenantId, roomId, BATCH)) === BATCH);
+    },
+    start() {
+      signals.start();
+      runner.start();
+    },
+    async drain() {
+      waiter.drain();
+      await runner.drain();
+    },
+    async stop() {
+      await runner.drain();
+      await signals.stop();
+    },
+    capability: () => ({ tools: TOOLS_MAX, steps: STEPS_MAX, outputTokens: OUTPUT_TOKENS_MAX }),
+    triggerAgents: (tx, trigger) => triggers.onMessage(tx, trigger),
+  };
+}

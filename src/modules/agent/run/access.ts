@@ -1,0 +1,58 @@
+// Access to runs: those who can see the room of a run, and its trigger, can see the run.
+import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import type { Actor } from "@/core/actor.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import { askersOf } from "./presenter.ts";
+import { RunStore } from "./store.ts";
+
+type Deps = { store: Store<AgentTables>; roomAccess: RoomAccess };
+
+export class RunAccess {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** A run that the actor can see; throws `not_found`. */
+  async find(actor: Actor, id: string): Promise<RunRow> {
+    const { store, roomAccess } = this.#deps;
+    const run = await new RunStore(store.db).find(actor.tenantId, id);
+    const grant = run === undefined ? undefined : await roomAccess.find(actor, run.room_id);
+    if (run === undefined || !isVisible(run, grant)) throw notVisible("run");
+    return run;
+  }
+
+  /** The same for a change, with the room locked until the commit. */
+  async requireForUpdate(
+    tx: AnyTransaction,
+    context: Context,
+    id: string,
+  ): Promise<{ run: RunRow; grant: RoomGrant }> {
+    const { roomAccess } = this.#deps;
+    const { actor } = context;
+    const runs = new RunStore(tx.db);
+    const found = await runs.find(actor.tenantId, id);
+    const visible = found === undefined ? undefined : await roomAccess.find(actor, found.room_id, tx.db);
+    if (found === undefined || !isVisible(found, visible)) throw notVisible("run");
+    const grant = await roomAccess.requireForUpdate(tx, context, found.room_id);
+    const run = await runs.find(actor.tenantId, id);
+    if (run === undefined || !isVisible(run, grant)) throw notVisible("run");
+    return { run, grant };
+  }
+
+  /** Throws unless the caller asked for the run, is its agent, or moderates the room. */
+  assertMayStop({ principalId }: Actor, run: RunRow, { role }: RoomGrant): void {
+    const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
+    if (isModerator || run.agent_id === principalId || askersOf(run).includes(principalId)) return;
+    throw new Fault("forbidden", "Only who asked for a run, its agent and moderators of the room may cancel it");
+  }
+}
+
+function isVisible(run: RunRow, grant: RoomGrant | undefined): boolean {
+  return grant !== undefined && Number(run.seq) > hiddenUpTo(grant);
+}

@@ -1,0 +1,82 @@
+// Operations on runs.
+import { defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
+import { pageSchema } from "@/core/page.ts";
+import { Run, RunCreate, RunDetail, RunList, RunRead, RunRef, RunReply } from "./schema.ts";
+import { AGENT } from "../api.ts";
+import type { RunService } from "./service.ts";
+
+export const RUN_PATH = "/v1/collaboration/ai/runs";
+export const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+export const RUN = "run_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const CREATE_RATE: Rates = { human: { perSecond: 0.5, burst: 30 } };
+
+export function runOperations(runs: RunService): Operation[] {
+  return [
+    defineOperation({
+      name: "run.create",
+      summary: "Start a run of an agent in a room",
+      description:
+        "Mentions, direct messages, replies and commands start runs, too. An agent outside starts a run of its own " +
+        "to report it with `run.append` and `run.finish`.",
+      access: { scope: "run.write", room: "member" },
+      http: { method: "POST", path: RUN_PATH, status: 202 },
+      rate: CREATE_RATE,
+      input: RunCreate,
+      output: Run,
+      faults: ["not_found", "room_archived", "agent_paused", "limit_reached", "conflict"],
+      example: { agentId: AGENT, roomId: ROOM, input: "Summarize what is open." },
+      async run(context, input) {
+        const run = await runs.create(context, input);
+        return new Outcome(run, { location: `${RUN_PATH}/${run.id}` });
+      },
+    }),
+    defineOperation({
+      name: "run.list",
+      summary: "List the runs in a room, newest first",
+      access: { scope: "run.read", room: "observer" },
+      http: { method: "GET", path: RUN_PATH, status: 200 },
+      input: RunList,
+      output: pageSchema(Run),
+      faults: ["not_found", "invalid_cursor"],
+      example: { roomId: ROOM },
+      run: (context, input) => runs.list(context, input),
+    }),
+    defineOperation({
+      name: "run.read",
+      summary: "Get a run with its steps",
+      description:
+        "To follow its text, subscribe to `run:<id>` on `/ws`, then get it, and apply the deltas that continue its " +
+        "text; or read `run.stream`.",
+      access: { scope: "run.read", room: "observer" },
+      http: { method: "GET", path: `${RUN_PATH}/:id`, status: 200 },
+      input: RunRead,
+      output: RunDetail,
+      faults: ["not_found"],
+      example: { id: RUN },
+      run: (context, { id, wait }) => runs.read(context, id, wait),
+    }),
+    defineOperation({
+      name: "run.cancel",
+      summary: "Cancel a run",
+      description: "It ends at once, and its approvals are void. For who asked, its agent, and moderators of the room.",
+      access: { scope: "run.write", room: "observer", archived: true },
+      http: { method: "POST", path: `${RUN_PATH}/:id/cancel`, status: 202 },
+      input: RunRef,
+      output: Run,
+      faults: ["not_found", "run_finished"],
+      example: { id: RUN },
+      run: (context, { id }) => runs.cancel(context, id),
+    }),
+    defineOperation({
+      name: "run.reply",
+      summary: "Reply to the question of a run, which then continues",
+      access: { scope: "run.write", room: "member" },
+      http: { method: "POST", path: `${RUN_PATH}/:id/reply`, status: 202 },
+      input: RunReply,
+      output: Run,
+      faults: ["not_found", "room_archived", "run_finished", "conflict"],
+      example: { id: RUN, text: "The second one." },
+      run: (context, input) => runs.reply(context, input),
+    }),
+  ];
+}

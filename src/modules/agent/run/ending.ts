@@ -1,0 +1,168 @@
+// How a run ends: its last step, its message and its status are one transaction. No message exists before.
+import type { RunActor } from "./run_actor.ts";
+import { type Clock, delay, iso } from "@/core/clock.ts";
+import { Fault, RetryTransaction } from "@/core/fault.ts";
+import { truncateCodePoints } from "@/core/text.ts";
+import type { FileWriter } from "@/modules/file/mod.ts";
+import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { AgentTables, RunRow, StepRow } from "../tables.ts";
+import type { CallOperation } from "./context.ts";
+import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
+import type { RunActors } from "./run_actor.ts";
+import { RunStore } from "./store.ts";
+
+/** Failures that are not posted in the room. */
+const QUIET: ReadonlySet<string> = new Set(["loop_stopped", "agent_paused", "not_found"]);
+const RETRIES = 5;
+const RETRY_MS = 1000;
+const RETRY_MAX_MS = 5000;
+const CUT_NOTE = "\n\n… (the whole text is in the file)";
+
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  actors: RunActors;
+  lifecycle: RunLifecycle;
+  files: Pick<FileWriter, "write">;
+  callOperation: CallOperation;
+};
+
+export class RunEnding {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Posts the text and ends the run, with its last step. An empty text ends it without a message. Throws `LeaseLost`. */
+  async succeed(
+    run: RunRow,
+    text: string,
+    lastStep: StepRow,
+    set: Partial<RunRow>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const content = await this.#contentOf(run, text.trim());
+    for (let retry = 0;; retry++) {
+      try {
+        return await this.#succeed(run, content, text, lastStep, set);
+      } catch (thrown) {
+        // The response is paid for; what may pass, such as a rate limit, is waited for.
+        if (!(thrown instanceof Fault) || !thrown.spec.retryable || retry === RETRIES || signal.aborted) throw thrown;
+        await delay(Math.min(thrown.retryAfterMs ?? RETRY_MS, RETRY_MAX_MS), signal);
+      }
+    }
+  }
+
+  async #succeed(
+    run: RunRow,
+    content: Content,
+    text: string,
+    lastStep: StepRow,
+    set: Partial<RunRow>,
+  ): Promise<void> {
+    const { store, lifecycle } = this.#deps;
+    await store.enclose(async (tx) => {
+      const ended = await this.#post(run, content);
+      await new RunStore(tx.db).putStep(lastStep);
+      if (ended instanceof Fault) {
+        const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
+        // The text stays readable in the run.
+        await lifecycle.end(tx, run, "failed", { error, set: { ...set, text } });
+      } else await lifecycle.end(tx, run, "succeeded", { outputMessageId: ended ?? null, set: { ...set, text: "" } });
+    });
+  }
+
+  /** Ends the run with an error, and posts it in the room if a person waits for the run. Throws `LeaseLost`. */
+  async fail(run: RunRow, error: RunFailure, set: Partial<RunRow> = {}): Promise<void> {
+    const { store, lifecycle } = this.#deps;
+    await store.enclose(async (tx) => {
+      const isAsked = run.trigger_message_id !== null && run.chain_depth === 1 && !QUIET.has(error.code);
+      const text = `I could not finish this: ${error.detail}`;
+      const posted = isAsked ? await this.#post(run, { text, type: "notice" }) : undefined;
+      const outputMessageId = typeof posted === "string" ? posted : null;
+      await lifecycle.end(tx, run, "failed", { error, outputMessageId, set });
+    });
+  }
+
+  /** Ends a run of an agent outside, whose text is posted however it ended; part of the transaction. */
+  async endExternal(
+    tx: AnyTransaction,
+    run: RunRow,
+    actor: RunActor | undefined,
+    status: "succeeded" | "failed" | "expired",
+    { text, error }: { text: string; error?: RunFailure },
+  ): Promise<RunRow | undefined> {
+    const content = { text: cut(text.trim()) };
+    const posted = actor === undefined ? undefined : await this.#post(run, content, actor);
+    if (posted instanceof Fault && status === "succeeded") throw posted;
+    const outputMessageId = typeof posted === "string" ? posted : null;
+    const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
+    return await this.#deps.lifecycle.stop(tx, run, status, options);
+  }
+
+  /** Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted. */
+  async #post(
+    run: RunRow,
+    content: Content,
+    external?: RunActor,
+  ): Promise<string | Fault | undefined> {
+    if (content.text === "") return undefined;
+    const { store, actors, callOperation, clock } = this.#deps;
+    try {
+      return await store.enclose(async (inner) => {
+        const actor = external ?? await actors.of(run, inner.db);
+        const isInThread = run.thread_id !== "";
+        const message = await callOperation(actor, "message.send", {
+          roomId: run.room_id,
+          ...content,
+          parseMentions: content.type !== "notice",
+          ...isInThread ? { threadId: run.thread_id } : {},
+          ...!isInThread && run.trigger_message_id !== null && run.trigger_kind !== "direct"
+            ? { replyToId: run.trigger_message_id }
+            : {},
+          metadata: { runId: run.id },
+        }, run.id);
+        await new RunStore(inner.db).addSent({
+          tenant_id: run.tenant_id,
+          message_id: message.id,
+          run_id: run.id,
+          chain_depth: run.chain_depth,
+          created_at: iso(clock.now()),
+        });
+        return message.id as string;
+      });
+    } catch (thrown) {
+      if (thrown instanceof RetryTransaction || !(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+      return thrown;
+    }
+  }
+
+  /** The message; of a text that is too long for one, its beginning and a file with all of it. */
+  async #contentOf(run: RunRow, text: string): Promise<Content> {
+    const short = cut(text);
+    if (short === text) return { text };
+    const { actors, files } = this.#deps;
+    const actor = await actors.of(run);
+    const draft = { name: "answer.md", contentType: "text/markdown", roomId: run.room_id };
+    const file = await files.write(actor, draft, singleChunk(text));
+    return { text: short, fileIds: [file.id] };
+  }
+}
+
+type Content = { text: string; fileIds?: string[]; type?: "notice" };
+
+function cut(text: string): string {
+  const max = TEXT_MAX_CODE_POINTS - CUT_NOTE.length;
+  const isShort = truncateCodePoints(text, TEXT_MAX_CODE_POINTS) === text &&
+    new TextEncoder().encode(text).length <= TEXT_MAX_BYTES;
+  // No character has more than four bytes.
+  return isShort
+    ? text
+    : `${truncateCodePoints(text, Math.min(max, (TEXT_MAX_BYTES - CUT_NOTE.length * 4) / 4))}${CUT_NOTE}`;
+}
+
+async function* singleChunk(text: string): AsyncGenerator<Uint8Array> {
+  yield new TextEncoder().encode(text);
+}

@@ -1,0 +1,253 @@
+// Executes a run: a response of the model, the tools that it calls, the next response, until it calls none. Each step is stored when
+// it is complete, so that any node can continue after it.
+import { chargedId } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import type { Operation } from "@/core/operation.ts";
+import type { AiService } from "@/modules/ai/mod.ts";
+import { ModelError, type ModelMessage, type ModelToolCall } from "@/ports/model.ts";
+import type { Store } from "@/ports/store.ts";
+import { AgentStore, type NamedAgentRow } from "../store.ts";
+import type { AgentTables, RunRow, StepRow } from "../tables.ts";
+import { Toolbox } from "../tool/toolbox.ts";
+import type { ToolSource } from "../tool/tool.ts";
+import type { AssembleContext } from "./context.ts";
+import type { RunEnding } from "./ending.ts";
+import { LeaseLost, type RunFailure, type RunLifecycle } from "./lifecycle.ts";
+import type { ModelStep, ModelStepResult } from "./model_step.ts";
+import { askersOf } from "./presenter.ts";
+import type { RunPublisher } from "./publisher.ts";
+import type { RunActors } from "./run_actor.ts";
+import { RunStore } from "./store.ts";
+import { readRoomsOf, type ToolStep } from "./tool_step.ts";
+
+export const ACTIVE_MAX_MS = 300_000;
+/** A run whose node ended so often may be the cause. */
+const ATTEMPTS_MAX = 6;
+/** Share of a model's context for what it reads at first; the rest is for tools and responses. */
+const CONTEXT_SHARE = 0.5;
+const CONTEXT_MAX_TOKENS = 32_000;
+const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
+
+export type ExecutorDeps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  cpu: CpuBudget;
+  ai: Pick<AiService, "requireModel">;
+  actors: RunActors;
+  lifecycle: RunLifecycle;
+  modelStep: ModelStep;
+  toolStep: ToolStep;
+  ending: RunEnding;
+  publisher: RunPublisher;
+  assembleContext: AssembleContext;
+  operations: () => ReadonlyMap<string, Operation>;
+  toolSources: readonly ToolSource[];
+};
+
+export class RunExecutor {
+  readonly #deps: ExecutorDeps;
+
+  constructor(deps: ExecutorDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Executes a claimed run until it ends or waits. Throws when the signal aborts, and when the store does not answer: then the run
+   * continues elsewhere.
+   */
+  async execute(run: RunRow, signal: AbortSignal): Promise<void> {
+    const tooLong = new AbortController();
+    const timer = setTimeout(() => tooLong.abort(), Math.max(1, ACTIVE_MAX_MS - Number(run.active_ms)));
+    try {
+      await this.#execute(run, AbortSignal.any([signal, tooLong.signal]));
+    } catch (thrown) {
+      if (thrown instanceof LeaseLost || signal.aborted) throw thrown;
+      const failure = tooLong.signal.aborted
+        ? { code: "timed_out", detail: `It took longer than ${ACTIVE_MAX_MS / 1000} seconds` }
+        : failureFrom(thrown);
+      if (failure === undefined) throw thrown;
+      await this.#deps.ending.fail(run, failure);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #execute(claimed: RunRow, signal: AbortSignal): Promise<void> {
+    const { store, cpu, actors, publisher, ending } = this.#deps;
+    if (claimed.attempt > ATTEMPTS_MAX) {
+      return await ending.fail(claimed, { code: "interrupted", detail: "The gateway stopped several times meanwhile" });
+    }
+    // What was shown of a step that did not complete does not count.
+    if (claimed.text !== "") publisher.reset(claimed, claimed.step);
+    const agent = await this.#requireAgent(claimed);
+    let run = claimed.started_at === null ? await this.#start(claimed) : claimed;
+    const account = cpu.accountOf(await actors.of(run));
+    await account.run(async () => {
+      while (run.status === "running") {
+        if (signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
+        const startedAt = performance.now();
+        const steps = await new RunStore(store.db).steps(run.tenant_id, run.id);
+        const next = await this.#next(run, agent, steps, signal);
+        run = { ...next, active_ms: Number(next.active_ms) + Math.round(performance.now() - startedAt) };
+      }
+    });
+  }
+
+  async #requireAgent({ tenant_id, agent_id }: RunRow): Promise<NamedAgentRow> {
+    const agent = await new AgentStore(this.#deps.store.db).find(tenant_id, agent_id);
+    if (agent === undefined) throw new Fault("not_found", "The agent was deleted");
+    if (agent.is_paused === 1) throw new Fault("agent_paused", "The agent is paused");
+    return agent;
+  }
+
+  async #start(run: RunRow): Promise<RunRow> {
+    const { store, lifecycle } = this.#deps;
+    const { head } = await store.log.position(run.tenant_id, roomStream(run.room_id));
+    return await store.write((tx) => lifecycle.start(tx, run, head));
+  }
+
+  /** The next step; resolves to the run after it. */
+  async #next(run: RunRow, agent: NamedAgentRow, steps: readonly StepRow[], signal: AbortSignal): Promise<RunRow> {
+    const { toolStep, operations, toolSources } = this.#deps;
+    const toolbox = await Toolbox.of(agent, operations(), toolSources);
+    const response = steps.findLast(({ kind }) => kind === "model");
+    for (const call of callsOf(response)) {
+      const begun = steps.find(({ call_id }) => call_id === call.callId);
+      if (begun !== undefined && begun.ended_at !== null) continue;
+      return await toolStep.run({ run, n: begun?.n ?? steps.length, call, begun, toolbox, signal });
+    }
+    return await this.#respond(run, agent, steps, toolbox, signal);
+  }
+
+  async #respond(
+    run: RunRow,
+    agent: NamedAgentRow,
+    steps: readonly StepRow[],
+    toolbox: Toolbox,
+    signal: AbortSignal,
+  ): Promise<RunRow> {
+    const { actors, ai, modelStep, ending, assembleContext, store, clock } = this.#deps;
+    if (steps.filter(({ kind }) => kind === "model").length >= agent.max_steps) {
+      throw new StepsExceeded(`The agent may respond ${agent.max_steps} times in a run`);
+    }
+    const actor = await actors.of(run);
+    const { contextTokens, id } = await ai.requireModel(run.tenant_id, agent.model ?? undefined);
+    const budgetTokens = Math.floor(Math.min(CONTEXT_MAX_TOKENS, contextTokens * CONTEXT_SHARE));
+    const context = await assembleContext({ actor, agent, run, budgetTokens });
+    const n = steps.length;
+    const [asker] = askersOf(run);
+    const charge = {
+      tenantId: run.tenant_id,
+      principalId: asker ?? chargedId(actor),
+      agentId: run.agent_id,
+      roomId: run.room_id,
+      runId: run.id,
+      reservation: `${run.id}.${n}`,
+    };
+    const startedAt = iso(clock.now());
+    const result = await modelStep.run(run, n, {
+      charge,
+      model: id,
+      messages: [...context, ...repliesOf(steps)],
+      tools: toolbox.modelTools,
+      maxOutputTokens: Math.min(agent.max_output_tokens, Math.max(1, contextTokens - budgetTokens)),
+    }, signal);
+    const row = stepRowOf(run, n, result, { startedAt, endedAt: iso(clock.now()) });
+    const read = JSON.stringify([...new Set([...readRoomsOf(run), ...actor.bounds.touched])]);
+    const set = { ...usageAfter(run, result), step: n, read_rooms_json: read };
+    if (result.calls.length === 0 && result.end.reason !== "length") {
+      await ending.succeed(run, textBefore(steps) + result.text, row, set, signal);
+      return { ...run, ...set, status: "succeeded" };
+    }
+    await store.write(async (tx) => {
+      const runs = new RunStore(tx.db);
+      const isMine = await runs.update(run.tenant_id, run.id, { ...set, text: "" }, {
+        status: ["running"],
+        leaseOwner: run.lease_owner ?? "",
+      });
+      if (!isMine) throw new LeaseLost();
+      await runs.putStep(row);
+    });
+    return { ...run, ...set, text: "" };
+  }
+}
+
+class StepsExceeded extends Error {}
+
+function failureFrom(thrown: unknown): RunFailure | undefined {
+  if (thrown instanceof StepsExceeded) return { code: "steps_exceeded", detail: thrown.message };
+  if (thrown instanceof ModelError) return { code: "model_failed", detail: `The model failed (${thrown.code})` };
+  if (!(thrown instanceof Fault) || thrown.spec.retryable) return undefined;
+  return { code: thrown.code, detail: thrown.message };
+}
+
+function callsOf(step: StepRow | undefined): ModelToolCall[] {
+  return step?.calls_json === null || step === undefined ? [] : JSON.parse(step.calls_json);
+}
+
+/** The steps so far as the model sees them. */
+function repliesOf(steps: readonly StepRow[]): ModelMessage[] {
+  return steps.flatMap((step): ModelMessage[] => {
+    if (step.kind === "tool") {
+      const call = steps.flatMap(callsOf).find(({ callId }) => callId === step.call_id);
+      return [{
+        role: "tool",
+        callId: step.call_id ?? "",
+        toolName: call?.name ?? step.tool ?? "",
+        result: step.result ?? "",
+      }];
+    }
+    const calls = callsOf(step);
+    const said: ModelMessage = {
+      role: "assistant",
+      text: step.text ?? "",
+      ...calls.length === 0 ? {} : { toolCalls: calls },
+    };
+    return step.reason === "length" && calls.length === 0 ? [said, { role: "user", text: CONTINUE }] : [said];
+  });
+}
+
+/** The text of the responses that the next one continues. */
+function textBefore(steps: readonly StepRow[]): string {
+  const last = steps.findLastIndex(({ reason }) => reason !== "length");
+  return steps.slice(last + 1).map(({ text }) => text ?? "").join("");
+}
+
+function stepRowOf(
+  { tenant_id, id }: RunRow,
+  n: number,
+  { text, calls, end }: ModelStepResult,
+  { startedAt, endedAt }: { startedAt: string; endedAt: string },
+): StepRow {
+  return {
+    tenant_id,
+    run_id: id,
+    n,
+    kind: "model",
+    status: "succeeded",
+    text,
+    reason: end.reason,
+    calls_json: calls.length === 0 ? null : JSON.stringify(calls),
+    tool: null,
+    call_id: null,
+    input: null,
+    result: null,
+    started_at: startedAt,
+    ended_at: endedAt,
+  };
+}
+
+function usageAfter(run: RunRow, { end }: ModelStepResult): Partial<RunRow> & Pick<RunRow, "active_ms"> {
+  const { inputTokens, cachedTokens, outputTokens } = end.usage;
+  return {
+    active_ms: Number(run.active_ms),
+    model: end.model,
+    input_tokens: Number(run.input_tokens) + inputTokens,
+    cached_tokens: Number(run.cached_tokens) + cachedTokens,
+    output_tokens: Number(run.output_tokens) + outputTokens,
+    cost: Number(run.cost) + end.costMicros,
+  };
+}

@@ -1,0 +1,152 @@
+// How runs start, wait and end: each change with its event in one transaction.
+import { type Clock, iso } from "@/core/clock.ts";
+import { type EventDraft, roomStream } from "@/core/event.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { truncateText } from "@/core/text.ts";
+import type { AiService } from "@/modules/ai/mod.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
+import { ApprovalStore } from "../approval/store.ts";
+import type { RunRow } from "../tables.ts";
+import { presentRun } from "./presenter.ts";
+import { runChanged } from "./signals.ts";
+import { RunStore, UNFINISHED } from "./store.ts";
+
+const DETAIL_MAX = 300;
+
+export type RunFailure = { code: string; detail: string };
+
+/** Another node has the run, or it ended: what this one wanted to write does not count. */
+export class LeaseLost extends Error {
+  override readonly name = "LeaseLost";
+}
+
+type Ended = "succeeded" | "failed" | "cancelled" | "expired";
+type EndOptions = { outputMessageId?: string | null; error?: RunFailure; set?: Partial<RunRow> };
+type Deps = { clock: Clock; ai: Pick<AiService, "releaseRun">; metrics: Pick<Metrics, "aiRuns"> };
+
+export class RunLifecycle {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** The first node begins with it. Throws `LeaseLost`. */
+  async start(tx: AnyTransaction, run: RunRow, contextSeq: number): Promise<RunRow> {
+    const now = this.#now();
+    return await this.#change(tx, run, { started_at: now, context_seq: contextSeq }, "run.started");
+  }
+
+  /** Waits without a node, until it is queued again. Throws `LeaseLost`. */
+  async wait(
+    tx: AnyTransaction,
+    run: RunRow,
+    status: "waiting_approval" | "waiting_input",
+    question: string | null,
+  ): Promise<RunRow> {
+    const set = { status, question, text: "", lease_owner: null, lease_until: null, heartbeat_at: this.#now() };
+    return await this.#change(tx, run, set, "run.waiting");
+  }
+
+  /** Continues a run that waited; false if it does not wait. */
+  async resume(tx: AnyTransaction, run: RunRow): Promise<boolean> {
+    const now = this.#now();
+    const set = { status: "queued", question: null, queued_at: now, heartbeat_at: now } as const;
+    const status = ["waiting_approval", "waiting_input"] as const;
+    if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, { status })) return false;
+    tx.signal(runChanged.create(run.tenant_id, run.id));
+    return true;
+  }
+
+  /** The node that executes it ends it. Throws `LeaseLost`. */
+  async end(tx: AnyTransaction, run: RunRow, status: Ended, options: EndOptions = {}): Promise<RunRow> {
+    const ended = await this.#change(tx, run, this.#ending(status, options), "run.finished");
+    await this.#clean(tx, ended);
+    return ended;
+  }
+
+  /** Ends a run from outside, whatever it does; `undefined` if it has ended before. */
+  async stop(
+    tx: AnyTransaction,
+    run: RunRow,
+    status: Ended,
+    options: EndOptions = {},
+  ): Promise<RunRow | undefined> {
+    const runs = new RunStore(tx.db);
+    const set = this.#ending(status, options);
+    if (!await runs.update(run.tenant_id, run.id, set, { status: UNFINISHED })) return undefined;
+    const ended = { ...run, ...set };
+    await tx.emit(runEvent(ended, "run.finished"));
+    tx.signal(runChanged.create(run.tenant_id, run.id));
+    await this.#clean(tx, ended);
+    return ended;
+  }
+
+  async #change(tx: AnyTransaction, run: RunRow, set: Partial<RunRow>, event: string): Promise<RunRow> {
+    const fence = { status: ["running"], ...run.lease_owner === null ? {} : { leaseOwner: run.lease_owner } } as const;
+    if (!await new RunStore(tx.db).update(run.tenant_id, run.id, set, fence)) throw new LeaseLost();
+    const changed = { ...run, ...set };
+    await tx.emit(runEvent(changed, event));
+    tx.signal(runChanged.create(run.tenant_id, run.id));
+    return changed;
+  }
+
+  #ending(status: Ended, { outputMessageId, error, set }: EndOptions): Partial<RunRow> {
+    const now = this.#now();
+    return {
+      ...set,
+      status,
+      question: null,
+      queue_key: null,
+      lease_owner: null,
+      lease_until: null,
+      finished_at: now,
+      heartbeat_at: now,
+      output_message_id: outputMessageId ?? null,
+      error_code: error?.code ?? null,
+      error_detail: error === undefined ? null : truncateText(error.detail, DETAIL_MAX),
+    };
+  }
+
+  /** Nothing of an ended run stays open: neither approvals nor reservations. */
+  async #clean(tx: AnyTransaction, run: RunRow): Promise<void> {
+    const voided = await new ApprovalStore(tx.db).voidPending(run.tenant_id, run.id);
+    if (voided.length > 0) {
+      await tx.emit(...voided.map((id): EventDraft => ({
+        ...eventBase(run),
+        type: "approval.decided",
+        data: {
+          approvalId: id,
+          runId: run.id,
+          agentId: run.agent_id,
+          roomId: run.room_id,
+          status: "void",
+          decidedBy: null,
+        },
+      })));
+    }
+    if (run.status !== "succeeded") await this.#deps.ai.releaseRun(tx, run.tenant_id, run.id);
+    this.#deps.metrics.aiRuns.inc({ outcome: run.status });
+  }
+
+  #now(): string {
+    return iso(this.#deps.clock.now());
+  }
+}
+
+/** An event about a run. Readers from whom its trigger is hidden receive it without content. */
+export function eventBase(
+  { tenant_id, room_id, agent_id, seq }: RunRow,
+): Pick<EventDraft, "tenantId" | "stream" | "actor" | "effect"> {
+  return {
+    tenantId: tenant_id,
+    stream: roomStream(room_id),
+    actor: { principalId: agent_id, kind: "agent" },
+    effect: { kind: "concerns", seq: Number(seq) },
+  };
+}
+
+function runEvent(run: RunRow, type: string): EventDraft {
+  const { text: _text, ...head } = presentRun(run);
+  return { ...eventBase(run), type, data: { run: head } };
+}

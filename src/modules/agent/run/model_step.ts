@@ -1,0 +1,153 @@
+// One response of the model: streamed to watchers, saved as it grows, and tried again from its start if it breaks.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { isSafeText, truncateText } from "@/core/text.ts";
+import type { AiCharge, AiService, AiStepEnd } from "@/modules/ai/mod.ts";
+import { ModelError, type ModelMessage, type ModelTool, type ModelToolCall } from "@/ports/model.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import type { Store } from "@/ports/store.ts";
+import { LeaseLost } from "./lifecycle.ts";
+import { DeltaStream, type RunPublisher } from "./publisher.ts";
+import { RunStore } from "./store.ts";
+
+const SAVE_MS = 1000;
+const SAVE_CHARS = 4096;
+/** How often a response that broke off is tried again. */
+const BROKEN_RETRIES = 2;
+/** A response longer than any that was asked for is cut. */
+const CHARS_PER_TOKEN_MAX = 32;
+const CALLS_MAX = 16;
+
+export type ModelStepRequest = {
+  charge: AiCharge;
+  model: string | undefined;
+  messages: readonly ModelMessage[];
+  tools: readonly ModelTool[];
+  maxOutputTokens: number;
+};
+
+export type ModelStepResult = { text: string; calls: readonly ModelToolCall[]; end: AiStepEnd };
+
+type Deps = { store: Store<AgentTables>; clock: Clock; ai: Pick<AiService, "step">; publisher: RunPublisher };
+
+export class ModelStep {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Throws Faults, `ModelError` and `LeaseLost`. */
+  async run(run: RunRow, n: number, request: ModelStepRequest, signal: AbortSignal): Promise<ModelStepResult> {
+    const { publisher } = this.#deps;
+    publisher.step(run, { step: n, kind: "model", status: "started" });
+    for (let retry = 0;; retry++) {
+      try {
+        return await this.#attempt(run, n, request, signal);
+      } catch (thrown) {
+        const isBroken = thrown instanceof ModelError && thrown.isRetryable && thrown.usage !== undefined;
+        if (!isBroken || retry === BROKEN_RETRIES || signal.aborted) throw thrown;
+        publisher.reset(run, n);
+        await this.#save(run, n, "");
+      }
+    }
+  }
+
+  async #attempt(
+    run: RunRow,
+    n: number,
+    { charge, ...request }: ModelStepRequest,
+    signal: AbortSignal,
+  ): Promise<ModelStepResult> {
+    const { ai, publisher } = this.#deps;
+    using deltas = new DeltaStream((offset, text) => publisher.delta(run, n, offset, text));
+    const lost = new AbortController();
+    const saver = new TextSaver((text) => this.#save(run, n, text), () => lost.abort());
+    const textMax = request.maxOutputTokens * CHARS_PER_TOKEN_MAX;
+    const calls: ModelToolCall[] = [];
+    let unsafe = "";
+    const step = ai.step(charge, request, AbortSignal.any([signal, lost.signal]));
+    try {
+      let result = await step.next();
+      while (!result.done) {
+        const part = result.value;
+        if (part.kind === "tool" && calls.length < CALLS_MAX) {
+          // The ids of models are not unique.
+          calls.push({ ...part, callId: `call_${n}_${calls.length}` });
+        } else if (part.kind === "text") {
+          // Half a character waits for its other half.
+          unsafe += part.text;
+          const ready = truncateText(unsafe, unsafe.length);
+          unsafe = unsafe.slice(ready.length);
+          if (ready !== "") deltas.add(storable(ready));
+          saver.offer(deltas.text);
+        }
+        if (deltas.text.length > textMax) {
+          throw new Fault("model_failed", "The model wrote more than it was asked for");
+        }
+        result = await step.next();
+      }
+      deltas.flush();
+      return {
+        text: deltas.text,
+        calls: calls.map(({ callId, name, input }) => ({ callId, name, input })),
+        end: result.value,
+      };
+    } catch (thrown) {
+      throw lost.signal.aborted ? new LeaseLost() : thrown;
+    } finally {
+      // Also when the text became too long: ends the call of the provider.
+      await step.return({} as AiStepEnd);
+      await saver.end();
+    }
+  }
+
+  async #save(run: RunRow, n: number, text: string): Promise<void> {
+    const { store, clock } = this.#deps;
+    const isSaved = await store.write((tx) =>
+      new RunStore(tx.db).update(
+        run.tenant_id,
+        run.id,
+        { step: n, text, heartbeat_at: iso(clock.now()) },
+        { status: ["running"], leaseOwner: run.lease_owner ?? "" },
+      )
+    );
+    if (!isSaved) throw new LeaseLost();
+  }
+}
+
+/** Saves a growing text, after each second or 4 KiB, one save at a time. */
+class TextSaver {
+  readonly #save: (text: string) => Promise<void>;
+  readonly #onLost: () => void;
+  #savedAt = performance.now();
+  #savedLength = 0;
+  #saving: Promise<void> | undefined;
+
+  constructor(save: (text: string) => Promise<void>, onLost: () => void) {
+    this.#save = save;
+    this.#onLost = onLost;
+  }
+
+  offer(text: string): void {
+    if (this.#saving !== undefined) return;
+    if (text.length - this.#savedLength < SAVE_CHARS && performance.now() - this.#savedAt < SAVE_MS) return;
+    this.#savedLength = text.length;
+    this.#saving = this.#save(text).catch((thrown) => {
+      // Anything else is a database that does not answer now; the next save tries again.
+      if (thrown instanceof LeaseLost) this.#onLost();
+    }).finally(() => {
+      this.#savedAt = performance.now();
+      this.#saving = undefined;
+    });
+  }
+
+  async end(): Promise<void> {
+    await this.#saving;
+  }
+}
+
+/** The text without what no store accepts. */
+function storable(text: string): string {
+  return isSafeText(text) ? text : text.replaceAll("\0", "").toWellFormed();
+}

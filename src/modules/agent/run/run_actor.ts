@@ -1,0 +1,48 @@
+// The actor of a run: the agent with its own rights, those of its owner and those of all who asked; read again for each call.
+import { type Actor, lowerOf, TENANT_ROLES } from "@/core/actor.ts";
+import { notVisible } from "@/core/fault.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import { Audience, type RoomAccess } from "@/modules/room/mod.ts";
+import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import { askersOf } from "./presenter.ts";
+
+export type RunActor = Actor & { bounds: Audience };
+
+type Deps = { store: Store<AgentTables>; identity: IdentityService; roomAccess: RoomAccess };
+
+export class RunActors {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * As everything is in the state that `db` sees. Throws `not_found` if the agent or one of those who asked is disabled, or can no
+   * longer see the room of the run.
+   */
+  async of(run: RunRow, db: AnyDatabase = this.#deps.store.db): Promise<RunActor> {
+    const { identity, roomAccess } = this.#deps;
+    const { tenant_id: tenantId, agent_id: agentId, room_id: roomId } = run;
+    const askerIds = askersOf(run);
+    const agent = await identity.subject(tenantId, agentId, db);
+    let { role } = agent;
+    for (const askerId of askerIds) {
+      const asker = await identity.subject(tenantId, askerId, db);
+      if (await roomAccess.find(asker, roomId, db) === undefined) throw notVisible("room");
+      role = lowerOf(TENANT_ROLES, role, asker.role);
+    }
+    const bounds = await Audience.of(db, { tenantId, roomId, agentId, askerIds });
+    const row = (await identity.findEnabled(tenantId, [agentId], db)).get(agentId);
+    return {
+      ...agent,
+      role,
+      displayName: row?.display_name ?? agentId,
+      scopes: undefined,
+      tokenId: undefined,
+      expiresAt: undefined,
+      bounds,
+    };
+  }
+}

@@ -1,0 +1,177 @@
+// Runs as callers of the API start, read, cancel and answer them.
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { Message } from "@/modules/message/mod.ts";
+import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { AgentStore } from "../store.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import type { RunAccess } from "./access.ts";
+import type { RunLifecycle } from "./lifecycle.ts";
+import { askersOf, presentRun, presentStep } from "./presenter.ts";
+import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
+import { runChanged } from "./signals.ts";
+import { RunStore } from "./store.ts";
+import { newRun, QUEUED_MAX } from "./triggers.ts";
+import type { RunWaiter } from "./waiter.ts";
+
+export type FindMessage = (tx: AnyTransaction, context: Context, id: string) => Promise<Message>;
+
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  cursors: Cursors;
+  identity: IdentityService;
+  roomAccess: RoomAccess;
+  access: RunAccess;
+  lifecycle: RunLifecycle;
+  waiter: RunWaiter;
+  findMessage: FindMessage;
+};
+
+export class RunService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Starts a run of an agent of the gateway; or notes one of the caller, an agent outside. */
+  async create(context: Context, { agentId, wait, ...input }: RunCreate): Promise<Run> {
+    const { actor } = context;
+    const { store, waiter } = this.#deps;
+    const isOwn = agentId === undefined || agentId === actor.principalId;
+    if (isOwn && actor.kind !== "agent") {
+      throw Fault.forField("/agentId", "required", "only agents start runs of their own");
+    }
+    const run = await store.write((tx) => this.#create(tx, context, agentId ?? actor.principalId, input, isOwn));
+    return presentRun(await waiter.settled(run, isOwn ? 0 : wait, context.signal));
+  }
+
+  async #create(
+    tx: AnyTransaction,
+    context: Context,
+    agentId: string,
+    { roomId, threadId, triggerMessageId, input }: Omit<RunCreate, "agentId" | "wait">,
+    isOwn: boolean,
+  ): Promise<RunRow> {
+    const { actor } = context;
+    const { clock, identity, roomAccess } = this.#deps;
+    const runs = new RunStore(tx.db);
+    const { room } = await roomAccess.require(context, roomId, { tx });
+    if (threadId !== undefined) {
+      const root = await this.#messageIn(tx, context, roomId, threadId, "/threadId");
+      if (root.threadId !== null) throw Fault.forField("/threadId", "not_root", `the root message is ${root.threadId}`);
+    }
+    const trigger = triggerMessageId === undefined
+      ? undefined
+      : await this.#messageIn(tx, context, roomId, triggerMessageId, "/triggerMessageId");
+    const now = iso(clock.now());
+    const agent = await new AgentStore(tx.db).find(actor.tenantId, agentId);
+    if (isOwn && agent !== undefined) {
+      throw new Fault("conflict", "The gateway runs this agent; it does not report runs of its own");
+    }
+    if (!isOwn) {
+      if (agent === undefined) throw notVisible("agent");
+      const subject = await identity.subject(actor.tenantId, agentId, tx.db);
+      if (await roomAccess.find(subject, roomId, tx.db) === undefined) {
+        throw Fault.forField("/agentId", "not_found", "the agent is not a member of the room");
+      }
+      if (agent.is_paused === 1) throw new Fault("agent_paused", "The agent is paused");
+      if (await runs.countQueued(actor.tenantId, agentId) >= QUEUED_MAX) {
+        throw new Fault("limit_reached", `An agent has at most ${QUEUED_MAX} runs that have not started`);
+      }
+    }
+    const askers = actor.ownerId === null ? [actor.principalId] : [actor.principalId, actor.ownerId];
+    const row = newRun(now, {
+      tenant_id: actor.tenantId,
+      agent_id: agentId,
+      room_id: roomId,
+      thread_id: threadId ?? trigger?.threadId ?? "",
+      // Readers who may not see the newest position by now joined later.
+      seq: trigger?.seq ?? Math.max(1, room.head ?? 1),
+      trigger_kind: "call",
+      trigger_message_id: triggerMessageId ?? null,
+      asker_ids_json: JSON.stringify(isOwn ? [] : askers),
+      chain_depth: actor.kind === "agent" && !isOwn ? 2 : 1,
+      input: input ?? null,
+      ...isOwn ? { is_external: 1, status: "running", attempt: 1 } as const : {},
+    });
+    await runs.add(row);
+    tx.signal(runChanged.create(row.tenant_id, row.id));
+    return isOwn ? await this.#deps.lifecycle.start(tx, row, room.head ?? 0) : row;
+  }
+
+  async #messageIn(
+    tx: AnyTransaction,
+    context: Context,
+    roomId: string,
+    id: string,
+    pointer: string,
+  ): Promise<Message> {
+    try {
+      const message = await this.#deps.findMessage(tx, { ...context, isReadOnly: true }, id);
+      if (message.roomId === roomId && message.deletedAt === null) return message;
+    } catch (thrown) {
+      if (!(thrown instanceof Fault) || thrown.spec.retryable) throw thrown;
+    }
+    throw Fault.forField(pointer, "not_found", "no such message in the room");
+  }
+
+  /** Runs in a room, newest first. */
+  async list(context: Context, { roomId, agentId, status, limit, cursor }: RunList): Promise<Page<Run>> {
+    const { actor } = context;
+    const { store, cursors, roomAccess } = this.#deps;
+    const grant = await roomAccess.require(context, roomId);
+    const bind = ["run.list", actor.tenantId, actor.principalId, roomId, agentId ?? null, status ?? null];
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const filter = { roomId, agentId, status, hiddenUpTo: hiddenUpTo(grant) };
+    const rows = await new RunStore(store.db).list(actor.tenantId, filter, before, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], presentRun);
+  }
+
+  async read({ actor, signal }: Context, id: string, wait: number): Promise<RunDetail> {
+    const { store, access, waiter } = this.#deps;
+    const run = await waiter.settled(await access.find(actor, id), wait, signal);
+    // A right may have ended meanwhile.
+    if (wait > 0) await access.find(actor, id);
+    const steps = await new RunStore(store.db).steps(actor.tenantId, id);
+    return { ...presentRun(run), steps: steps.map(presentStep) };
+  }
+
+  /** Ends a run at once, with its approvals and reservations. Cancelling a cancelled one changes nothing. */
+  async cancel(context: Context, id: string): Promise<Run> {
+    const { store, access, lifecycle } = this.#deps;
+    return await store.write(async (tx) => {
+      const { run, grant } = await access.requireForUpdate(tx, context, id);
+      access.assertMayStop(context.actor, run, grant);
+      if (run.status === "cancelled") return presentRun(run);
+      const stopped = await lifecycle.stop(tx, run, "cancelled");
+      if (stopped === undefined) throw new Fault("run_finished", "The run has finished");
+      return presentRun(stopped);
+    });
+  }
+
+  /** Replies to the question of a run, which then continues. */
+  async reply(context: Context, { id, text }: RunReply): Promise<Run> {
+    const { store, clock, access, lifecycle } = this.#deps;
+    return await store.write(async (tx) => {
+      const { run } = await access.requireForUpdate(tx, context, id);
+      if (!askersOf(run).includes(context.actor.principalId)) {
+        throw new Fault("forbidden", "Only who asked for a run may reply to its questions");
+      }
+      const runs = new RunStore(tx.db);
+      const step = (await runs.steps(run.tenant_id, id)).find(({ status }) => status === "waiting");
+      if (run.status !== "waiting_input" || step === undefined || !await lifecycle.resume(tx, run)) {
+        const isOver = run.finished_at !== null;
+        throw new Fault(isOver ? "run_finished" : "conflict", isOver ? "The run has finished" : "The run asks nothing");
+      }
+      await runs.putStep({ ...step, status: "succeeded", result: text, ended_at: iso(clock.now()) });
+      const after = await runs.find(run.tenant_id, id);
+      return presentRun(after ?? run);
+    });
+  }
+}

@@ -1,0 +1,224 @@
+// SQL of runs and their steps.
+import { type Kysely, sql } from "kysely";
+import type { AgentTables, RunRow, SentRow, StepRow } from "../tables.ts";
+import type { RunStatus } from "./schema.ts";
+
+export const UNFINISHED = ["queued", "running", "waiting_approval", "waiting_input"] as const satisfies RunStatus[];
+
+/** A run that a node may execute. */
+export type ClaimableRun = Pick<RunRow, "tenant_id" | "id" | "agent_id" | "room_id" | "thread_id" | "status">;
+
+export class RunStore {
+  readonly #db: Kysely<AgentTables>;
+
+  constructor(db: Kysely<AgentTables>) {
+    this.#db = db;
+  }
+
+  find(tenantId: string, id: string): Promise<RunRow | undefined> {
+    return this.#db.selectFrom("agent_run").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  list(
+    tenantId: string,
+    filter: {
+      roomId: string;
+      agentId?: string | undefined;
+      status?: readonly RunStatus[] | undefined;
+      hiddenUpTo: number;
+    },
+    before: string | undefined,
+    limit: number,
+  ): Promise<RunRow[]> {
+    let query = this.#db.selectFrom("agent_run").selectAll().where("tenant_id", "=", tenantId)
+      .where("room_id", "=", filter.roomId).where("seq", ">", filter.hiddenUpTo);
+    if (filter.agentId !== undefined) query = query.where("agent_id", "=", filter.agentId);
+    if (filter.status !== undefined && filter.status.length > 0) query = query.where("status", "in", filter.status);
+    if (before !== undefined) query = query.where("id", "<", before);
+    return query.orderBy("id", "desc").limit(limit).execute();
+  }
+
+  /** Adds a run; false if another one with its queue key takes triggers. */
+  async add(row: RunRow): Promise<boolean> {
+    const { numInsertedOrUpdatedRows } = await this.#db.insertInto("agent_run").values(row)
+      .onConflict((conflict) => conflict.columns(["tenant_id", "queue_key"]).doNothing()).executeTakeFirst();
+    return numInsertedOrUpdatedRows === 1n;
+  }
+
+  /** The run with a queue key, which has not started. */
+  findQueued(tenantId: string, queueKey: string): Promise<RunRow | undefined> {
+    return this.#db.selectFrom("agent_run").selectAll().where("tenant_id", "=", tenantId)
+      .where("queue_key", "=", queueKey).executeTakeFirst();
+  }
+
+  /** Changes a run that has a status; false if it has another one. */
+  async update(
+    tenantId: string,
+    id: string,
+    set: Partial<RunRow>,
+    ifIn: { status?: readonly RunStatus[]; leaseOwner?: string; queueKey?: string } = {},
+  ): Promise<boolean> {
+    let query = this.#db.updateTable("agent_run").set(set).where("tenant_id", "=", tenantId).where("id", "=", id);
+    if (ifIn.status !== undefined) query = query.where("status", "in", ifIn.status);
+    if (ifIn.leaseOwner !== undefined) query = query.where("lease_owner", "=", ifIn.leaseOwner);
+    if (ifIn.queueKey !== undefined) query = query.where("queue_key", "=", ifIn.queueKey);
+    return (await query.executeTakeFirst()).numUpdatedRows === 1n;
+  }
+
+  countQueued(tenantId: string, agentId: string): Promise<number> {
+    return this.#count(tenantId, agentId, ["queued"]);
+  }
+
+  async #count(tenantId: string, agentId: string, status: readonly RunStatus[]): Promise<number> {
+    const { count } = await this.#db.selectFrom("agent_run").select(({ fn }) => fn.countAll<number>().as("count"))
+      .where("status", "in", status).where("tenant_id", "=", tenantId).where("agent_id", "=", agentId)
+      .executeTakeFirstOrThrow();
+    return Number(count);
+  }
+
+  /** Unfinished runs of an agent, or in a room. */
+  unfinished(tenantId: string, of: { agentId: string } | { roomId: string }): Promise<RunRow[]> {
+    const query = this.#db.selectFrom("agent_run").selectAll().where("status", "in", UNFINISHED)
+      .where("tenant_id", "=", tenantId);
+    return ("agentId" in of ? query.where("agent_id", "=", of.agentId) : query.where("room_id", "=", of.roomId))
+      .execute();
+  }
+
+  /** Runs that nodes execute now, and whose lease has not run out. */
+  running(now: string): Promise<ClaimableRun[]> {
+    return this.#db.selectFrom("agent_run").select(["tenant_id", "id", "agent_id", "room_id", "thread_id", "status"])
+      .where("status", "=", "running").where("is_external", "=", 0).where("lease_until", ">=", now).execute();
+  }
+
+  /** Runs that may start or continue, oldest first; of the others, those whose agent or tenant is at its limit are left out. */
+  claimable(
+    now: string,
+    busy: { tenantIds: readonly string[]; agentIds: readonly string[] },
+    limit: number,
+  ): Promise<ClaimableRun[]> {
+    let query = this.#db.selectFrom("agent_run as run")
+      .select(["run.tenant_id", "run.id", "run.agent_id", "run.room_id", "run.thread_id", "run.status"])
+      .where("run.is_external", "=", 0).where("run.status", "in", ["queued", "running"])
+      .where((row) =>
+        row.or([
+          row("run.status", "=", "queued"),
+          row.and([row("run.status", "=", "running"), row("run.lease_until", "<", now)]),
+        ])
+      )
+      // One at a time in a thread; one that waits for an approval does not count.
+      .where(({ not, exists, selectFrom }) =>
+        not(exists(
+          selectFrom("agent_run as other").select("other.id").where("other.status", "=", "running")
+            .where("other.lease_until", ">=", now).where("other.is_external", "=", 0)
+            .whereRef("other.tenant_id", "=", "run.tenant_id").whereRef("other.agent_id", "=", "run.agent_id")
+            .whereRef("other.room_id", "=", "run.room_id").whereRef("other.thread_id", "=", "run.thread_id"),
+        ))
+      );
+    if (busy.tenantIds.length > 0) query = query.where("run.tenant_id", "not in", busy.tenantIds);
+    if (busy.agentIds.length > 0) {
+      query = query.where(sql<string>`run.tenant_id || '/' || run.agent_id`, "not in", busy.agentIds);
+    }
+    return query.orderBy("run.queued_at").orderBy("run.id").limit(limit).execute();
+  }
+
+  /** Claims a run for a node; `undefined` if another one was faster. */
+  claim(
+    { tenant_id, id, status }: ClaimableRun,
+    { owner, until, now }: { owner: string; until: string; now: string },
+  ): Promise<RunRow | undefined> {
+    return this.#db.updateTable("agent_run").set((run) => ({
+      status: "running",
+      queue_key: null,
+      lease_owner: owner,
+      lease_until: until,
+      heartbeat_at: now,
+      attempt: run("attempt", "+", 1),
+    })).where("tenant_id", "=", tenant_id).where("id", "=", id).where("status", "=", status)
+      .where((run) => run.or([run("status", "=", "queued"), run("lease_until", "<", now)]))
+      .returningAll().executeTakeFirst();
+  }
+
+  /** Renews the leases of a node's runs; resolves to the ids of those that it still has. */
+  async renew(leases: readonly { id: string; owner: string }[], until: string): Promise<string[]> {
+    const renewed: string[] = [];
+    for (const { id, owner } of leases) {
+      const { numUpdatedRows } = await this.#db.updateTable("agent_run").set({ lease_until: until })
+        .where("id", "=", id).where("lease_owner", "=", owner).executeTakeFirst();
+      if (numUpdatedRows === 1n) renewed.push(id);
+    }
+    return renewed;
+  }
+
+  /** Ends all leases: no other node executes runs of this database. */
+  async expireLeases(at: string): Promise<void> {
+    await this.#db.updateTable("agent_run").set({ lease_until: at }).where("status", "=", "running")
+      .where("is_external", "=", 0).where("lease_until", ">=", at).execute();
+  }
+
+  async countByStatus(): Promise<{ status: RunStatus; count: number }[]> {
+    const rows = await this.#db.selectFrom("agent_run").select("status")
+      .select(({ fn }) => fn.countAll<number>().as("count")).where("status", "in", UNFINISHED).groupBy("status")
+      .execute();
+    return rows.map(({ status, count }) => ({ status, count: Number(count) }));
+  }
+
+  steps(tenantId: string, runId: string): Promise<StepRow[]> {
+    return this.#db.selectFrom("agent_step").selectAll().where("tenant_id", "=", tenantId)
+      .where("run_id", "=", runId).orderBy("n").execute();
+  }
+
+  /** Adds a step, or replaces the one with its number. */
+  async putStep(row: StepRow): Promise<void> {
+    const { tenant_id: _tenant, run_id: _run, n: _n, started_at: _started, ...set } = row;
+    await this.#db.insertInto("agent_step").values(row)
+      .onConflict((conflict) => conflict.columns(["run_id", "n"]).doUpdateSet(set)).execute();
+  }
+
+  async addSent(row: SentRow): Promise<void> {
+    await this.#db.insertInto("agent_sent").values(row)
+      .onConflict((conflict) => conflict.columns(["tenant_id", "message_id"]).doNothing()).execute();
+  }
+
+  findSent(tenantId: string, messageId: string): Promise<SentRow | undefined> {
+    return this.#db.selectFrom("agent_sent").selectAll().where("tenant_id", "=", tenantId)
+      .where("message_id", "=", messageId).executeTakeFirst();
+  }
+
+  /** Notes that a message triggers an agent; false if it did before. */
+  async addTrigger(row: AgentTables["agent_trigger"]): Promise<boolean> {
+    const { numInsertedOrUpdatedRows } = await this.#db.insertInto("agent_trigger").values(row)
+      .onConflict((conflict) => conflict.columns(["tenant_id", "message_id", "agent_id"]).doNothing())
+      .executeTakeFirst();
+    return numInsertedOrUpdatedRows === 1n;
+  }
+
+  /** Deletes a batch of old runs with their steps; resolves to how many. */
+  async removeFinishedBefore(at: string, limit: number): Promise<number> {
+    const rows = await this.#db.selectFrom("agent_run").select("id").where("finished_at", "is not", null)
+      .where("finished_at", "<", at).limit(limit).execute();
+    await this.#remove(rows.map(({ id }) => id));
+    return rows.length;
+  }
+
+  /** Deletes a batch of the runs of a room. */
+  async removeOfRoom(tenantId: string, roomId: string, limit: number): Promise<number> {
+    const rows = await this.#db.selectFrom("agent_run").select("id").where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId).limit(limit).execute();
+    await this.#remove(rows.map(({ id }) => id));
+    return rows.length;
+  }
+
+  /** Forgets which messages runs sent, and which triggered them. */
+  async forgetMessagesBefore(at: string): Promise<void> {
+    await this.#db.deleteFrom("agent_sent").where("created_at", "<", at).execute();
+    await this.#db.deleteFrom("agent_trigger").where("created_at", "<", at).execute();
+  }
+
+  async #remove(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await this.#db.deleteFrom("agent_step").where("run_id", "in", ids).execute();
+    await this.#db.deleteFrom("agent_approval").where("run_id", "in", ids).execute();
+    await this.#db.deleteFrom("agent_run").where("id", "in", ids).execute();
+  }
+}

@@ -1,0 +1,175 @@
+// What messages start: a run for each agent that they notify. While one has not started, further messages of its thread join it.
+import { type Clock, iso } from "@/core/clock.ts";
+import { newId } from "@/core/id.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { AgentTrigger } from "@/modules/message/mod.ts";
+import type { AnyTransaction } from "@/ports/store.ts";
+import { AgentStore, type NamedAgentRow } from "../store.ts";
+import type { RunRow } from "../tables.ts";
+import type { RunLifecycle } from "./lifecycle.ts";
+import { askersOf } from "./presenter.ts";
+import type { RunTrigger } from "./schema.ts";
+import { runChanged } from "./signals.ts";
+import { RunStore } from "./store.ts";
+
+/** A person starts at 1; each run that another one started is one further. */
+export const CHAIN_MAX = 3;
+export const QUEUED_MAX = 10;
+const ASKERS_MAX = 20;
+
+type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle };
+type Origin = { askerIds: readonly string[]; chainDepth: number };
+
+export class RunTriggers {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Part of the transaction that notifies; safe to repeat. */
+  async onMessage(tx: AnyTransaction, trigger: AgentTrigger): Promise<void> {
+    const { tenantId, message } = trigger;
+    const agents = await new AgentStore(tx.db).findMany(tenantId, trigger.agents.map(({ id }) => id));
+    const runs = new RunStore(tx.db);
+    const created_at = iso(this.#deps.clock.now());
+    for (const agent of agents) {
+      const kind = kindOf(trigger, agent);
+      if (kind === undefined || agent.is_paused === 1) continue;
+      const isNew = await runs.addTrigger({
+        tenant_id: tenantId,
+        message_id: message.id,
+        agent_id: agent.id,
+        created_at,
+      });
+      if (isNew) await this.#trigger(tx, trigger, agent, kind);
+    }
+  }
+
+  async #trigger(
+    tx: AnyTransaction,
+    { tenantId, message }: AgentTrigger,
+    agent: NamedAgentRow,
+    kind: RunTrigger,
+  ): Promise<void> {
+    const { lifecycle } = this.#deps;
+    const runs = new RunStore(tx.db);
+    const { askerIds, chainDepth } = await this.#originOf(tx, tenantId, message);
+    const threadId = message.threadId ?? "";
+    const queueKey = `${agent.id}/${message.roomId}/${threadId}`;
+    const queued = await runs.findQueued(tenantId, queueKey);
+    if (queued !== undefined && chainDepth <= CHAIN_MAX) {
+      const askers = [...new Set([...askersOf(queued), ...askerIds])];
+      const joined = {
+        trigger_kind: kind,
+        trigger_message_id: message.id,
+        asker_ids_json: JSON.stringify(askers),
+        chain_depth: Math.max(queued.chain_depth, chainDepth),
+      };
+      // Not if it started meanwhile.
+      if (askers.length <= ASKERS_MAX && await runs.update(tenantId, queued.id, joined, { queueKey })) return;
+    }
+    const row = newRun(iso(this.#deps.clock.now()), {
+      tenant_id: tenantId,
+      agent_id: agent.id,
+      room_id: message.roomId,
+      thread_id: threadId,
+      seq: message.seq,
+      trigger_kind: kind,
+      trigger_message_id: message.id,
+      asker_ids_json: JSON.stringify(askerIds.slice(0, ASKERS_MAX)),
+      chain_depth: chainDepth,
+    });
+    const isLoop = chainDepth > CHAIN_MAX;
+    const isFull = await runs.countQueued(tenantId, agent.id) >= QUEUED_MAX;
+    // Another transaction may have added one with the key: then this one has no key, and takes no more messages.
+    const isAdded = await runs.add({ ...row, queue_key: queueKey });
+    if (!isAdded) await runs.add(row);
+    if (isLoop) {
+      const detail = `Agents may start each other ${CHAIN_MAX} times before a person writes`;
+      await lifecycle.stop(tx, row, "failed", { error: { code: "loop_stopped", detail } });
+    } else if (isFull) {
+      const detail = `The agent has ${QUEUED_MAX} runs that have not started`;
+      await lifecycle.stop(tx, row, "failed", { error: { code: "limit_reached", detail } });
+    } else tx.signal(runChanged.create(tenantId, row.id));
+  }
+
+  /** On whose behalf a message speaks: a person for itself, an agent for those who asked it. */
+  async #originOf(
+    tx: AnyTransaction,
+    tenantId: string,
+    { id, senderId, senderKind }: AgentTrigger["message"],
+  ): Promise<Origin> {
+    if (senderKind !== "agent") return { askerIds: [senderId], chainDepth: 1 };
+    const runs = new RunStore(tx.db);
+    const sent = await runs.findSent(tenantId, id);
+    const run = sent === undefined ? undefined : await runs.find(tenantId, sent.run_id);
+    if (sent !== undefined && run !== undefined) return { askerIds: askersOf(run), chainDepth: sent.chain_depth + 1 };
+    const owner = (await this.#deps.identity.findEnabled(tenantId, [senderId], tx.db)).get(senderId)?.owner_id;
+    return { askerIds: owner === null || owner === undefined ? [senderId] : [senderId, owner], chainDepth: 2 };
+  }
+}
+
+/** A run that waits for a node. */
+export function newRun(
+  now: string,
+  given:
+    & Pick<
+      RunRow,
+      | "tenant_id"
+      | "agent_id"
+      | "room_id"
+      | "thread_id"
+      | "seq"
+      | "trigger_kind"
+      | "trigger_message_id"
+      | "asker_ids_json"
+      | "chain_depth"
+    >
+    & Partial<RunRow>,
+): RunRow {
+  return {
+    id: newId("run"),
+    input: null,
+    status: "queued",
+    is_external: 0,
+    queue_key: null,
+    context_seq: null,
+    lease_owner: null,
+    lease_until: null,
+    attempt: 0,
+    step: 0,
+    text: "",
+    active_ms: 0,
+    read_rooms_json: "[]",
+    model: null,
+    input_tokens: 0,
+    cached_tokens: 0,
+    output_tokens: 0,
+    cost: 0,
+    question: null,
+    output_message_id: null,
+    error_code: null,
+    error_detail: null,
+    heartbeat_at: now,
+    created_at: now,
+    queued_at: now,
+    started_at: null,
+    finished_at: null,
+    ...given,
+  };
+}
+
+/** Why a message starts a run of an agent; `undefined` if it does not. */
+function kindOf({ agents, message }: AgentTrigger, agent: NamedAgentRow): RunTrigger | undefined {
+  const reason = agents.find(({ id }) => id === agent.id)?.reason;
+  const allowed: string[] = JSON.parse(agent.triggers_json);
+  const isMentioned = message.mentionedIds.includes(agent.id);
+  const kind = reason === "command" ? "command" : isMentioned ? "mention" : reason === "direct_message"
+    ? "direct"
+    // A reply that names others is for them; so is one that mentions everybody.
+    : reason === "reply" && message.mentionedIds.length === 0
+    ? "reply"
+    : undefined;
+  return kind !== undefined && allowed.includes(kind) ? kind : undefined;
+}

@@ -1,0 +1,104 @@
+// Agents in the API: configuration and events.
+import { z } from "@zod/zod";
+import { type EventType, eventTypes } from "@/core/event.ts";
+import { pageInput } from "@/core/page.ts";
+import { patchSchema } from "@/core/patch.ts";
+import { DisplayName, Handle, PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
+
+export const TOOLS_MAX = 32;
+export const STEPS_MAX = 25;
+export const OUTPUT_TOKENS_MAX = 4000;
+const INSTRUCTIONS_MAX = 32_768;
+
+export const AgentId = PrincipalId.describe("Id of the agent, which is that of its principal");
+
+export const AGENT_TRIGGERS = ["mention", "direct", "reply", "command"] as const;
+const AgentTrigger = z.enum(AGENT_TRIGGERS).meta({ id: "AgentTrigger" });
+const ToolName = z.string().regex(
+  /^([a-z_]{1,40}\.)?([a-z0-9_-]{1,64}|\*)$/,
+  "expected a name such as task.create or task.*",
+);
+const ModelId = z.string().regex(/^[\w./:@-]{1,100}$/, "expected 1 to 100 characters of A-Z a-z 0-9 _ . / : @ -");
+
+const Fields = {
+  model: ModelId.nullable().default(null).describe("Id of the model; null: the default of `model.list`"),
+  instructions: z.string().max(INSTRUCTIONS_MAX).default("").describe(
+    "What the agent is and how it works, at most 32 KiB; visible to its owner and admins only",
+  ),
+  tools: z.array(ToolName).max(TOOLS_MAX).default([]).describe(
+    "Operations that it may call, by name such as `task.create` or all of a kind such as `task.*`; and names of other tools",
+  ),
+  askFirst: z.array(ToolName).max(TOOLS_MAX).default([]).describe(
+    "Those of its tools that need an approval for each call. Deleting always does",
+  ),
+  memoryScopes: z.array(z.enum(["room", "principal", "agent", "tenant"])).max(4).default(["room", "principal", "agent"])
+    .describe("Whose facts it may use"),
+  triggers: z.array(AgentTrigger).max(AGENT_TRIGGERS.length).default([...AGENT_TRIGGERS]).describe(
+    "What starts a run: a mention, a message in a direct room, a reply to the agent, a message that begins with /handle",
+  ),
+  maxSteps: z.int().min(1).max(STEPS_MAX).default(STEPS_MAX).describe("Responses of the model in one run"),
+  maxOutputTokens: z.int().min(1).max(OUTPUT_TOKENS_MAX).default(OUTPUT_TOKENS_MAX).describe(
+    "Longest response of the model, in tokens; a longer answer takes several",
+  ),
+  paused: z.boolean().default(false).describe(
+    "Whether it starts no runs; pausing cancels those that have not finished",
+  ),
+};
+
+export const Agent = z.object({
+  id: AgentId,
+  handle: z.string().nullable().describe("Unique within the tenant; used for mentions as `@handle`"),
+  displayName: z.string().describe("Name of the agent"),
+  ownerId: PrincipalId.nullable().describe("Owner: the agent never has more permissions"),
+  model: z.string().nullable().describe("Id of the model; null: the default of `model.list`"),
+  instructions: z.string().nullable().describe("null for callers that may not change the agent"),
+  tools: z.array(z.string()).describe("Operations and other tools that it may call"),
+  askFirst: z.array(z.string()).describe("Tools that need an approval for each call"),
+  memoryScopes: z.array(z.string()).describe("Whose facts it may use"),
+  triggers: z.array(AgentTrigger).describe("What starts a run"),
+  maxSteps: z.int().describe("Responses of the model in one run"),
+  maxOutputTokens: z.int().describe("Longest response of the model, in tokens"),
+  paused: z.boolean().describe("Whether it starts no runs"),
+  version: z.int(),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+}).meta({ id: "Agent" });
+export type Agent = z.output<typeof Agent>;
+
+export const AgentRef = z.strictObject({ id: AgentId });
+
+export const AgentCreate = z.strictObject({
+  handle: Handle.optional(),
+  displayName: DisplayName.describe("Name of the agent"),
+  ownerId: PrincipalRef.optional().describe("Owner of the agent; others than the caller need the tenant role admin"),
+  ...Fields,
+});
+export type AgentCreate = z.output<typeof AgentCreate>;
+
+export const AgentUpdate = z.strictObject({
+  id: AgentId,
+  handle: Handle.nullable().optional(),
+  displayName: DisplayName.optional().describe("Name of the agent"),
+  ...patchSchema(z.strictObject(Fields)).shape,
+  version: z.int().min(1).optional().describe(
+    "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
+  ),
+});
+export type AgentUpdate = z.output<typeof AgentUpdate>;
+
+export const AgentList = z.strictObject({
+  ...pageInput,
+  ownerId: PrincipalRef.optional().describe("Only agents of this owner"),
+});
+export type AgentList = z.output<typeof AgentList>;
+
+export const AGENT_EVENTS: readonly EventType[] = eventTypes("agent.read", [{
+  type: "agent.updated",
+  summary: "The configuration of an agent changed, or it was deleted",
+  streams: ["principal"],
+  data: z.object({
+    agentId: AgentId,
+    version: z.int().nullable().describe("New version; null if it was deleted"),
+    paused: z.boolean().describe("Whether it starts no runs"),
+  }),
+}]);

@@ -1,0 +1,204 @@
+// The configuration of agents. An agent is a principal that its owner or an admin configures.
+import { type Actor, isGuest } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { assertVersion } from "@/core/patch.ts";
+import { canManage, type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
+import type { AiService } from "@/modules/ai/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { ApprovalStore } from "./approval/store.ts";
+import type { RunLifecycle } from "./run/lifecycle.ts";
+import { RunStore } from "./run/store.ts";
+import type { Agent, AgentCreate, AgentList, AgentUpdate } from "./schema.ts";
+import { AgentStore, type NamedAgentRow } from "./store.ts";
+import type { AgentRow, AgentTables } from "./tables.ts";
+
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  cursors: Cursors;
+  identity: IdentityService;
+  ai: Pick<AiService, "requireModel">;
+  lifecycle: RunLifecycle;
+};
+type Tx = AnyTransaction;
+
+export class AgentService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async create(context: Context, { handle, displayName, ownerId, ...config }: AgentCreate): Promise<Agent> {
+    const { actor } = context;
+    const { store, clock, identity } = this.#deps;
+    await this.#assertModel(actor, config.model);
+    return await store.write(async (tx) => {
+      const principal = await identity.create(actor, {
+        kind: "agent",
+        displayName,
+        role: "member",
+        ...handle === undefined ? {} : { handle },
+        ...ownerId === undefined ? {} : { ownerId },
+      });
+      const now = iso(clock.now());
+      const row: AgentRow = {
+        tenant_id: actor.tenantId,
+        id: principal.id,
+        ...columnsOf(config) as AgentColumns, // of a whole configuration
+        version: 1,
+        created_by: actor.principalId,
+        created_at: now,
+        updated_at: now,
+      };
+      const agents = new AgentStore(tx.db);
+      await agents.add(row);
+      await this.#publish(tx, actor, { ...row, owner_id: principal.ownerId });
+      return this.#present(actor, await agents.find(actor.tenantId, row.id));
+    });
+  }
+
+  /** A page of the tenant's agents. */
+  async list({ actor }: Context, { limit, cursor, ownerId }: AgentList): Promise<Page<Agent>> {
+    if (isGuest(actor)) throw new Fault("forbidden", "Guests of the tenant cannot list agents");
+    const { cursors, store } = this.#deps;
+    const bind = ["agent.list", actor.tenantId, actor.principalId, ownerId ?? null];
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const owner = ownerId === undefined ? undefined : resolvePrincipalId(actor, ownerId);
+    const rows = await new AgentStore(store.db).list(actor.tenantId, { ownerId: owner }, after, limit + 1);
+    const page = cursors.page(rows, limit, bind, (row) => [row.id], (row) => row);
+    return { ...page, items: page.items.map((row) => this.#present(actor, row)) };
+  }
+
+  async read({ actor }: Context, id: string): Promise<Agent> {
+    // A principal that the caller cannot see is no agent for it.
+    await this.#deps.identity.read(actor, id);
+    return this.#present(actor, await new AgentStore(this.#deps.store.db).find(actor.tenantId, id));
+  }
+
+  async update({ actor }: Context, { id, version, handle, displayName, ...config }: AgentUpdate): Promise<Agent> {
+    const { store, clock, identity } = this.#deps;
+    await identity.read(actor, id);
+    await this.#assertModel(actor, config.model);
+    return await store.write(async (tx) => {
+      const agents = new AgentStore(tx.db);
+      const before = await this.#requireForUpdate(tx, actor, id);
+      assertVersion("agent", before.version, version);
+      if (handle !== undefined || displayName !== undefined) {
+        await identity.updateAgent(actor, id, { displayName, handle });
+      }
+      const set = { ...columnsOf(config), version: before.version + 1, updated_at: iso(clock.now()) };
+      await agents.update(actor.tenantId, id, set);
+      const after = { ...before, ...set };
+      if (after.is_paused === 1 && before.is_paused === 0) {
+        await this.#stopRuns(tx, id, actor, "agent_paused", "paused");
+      }
+      await this.#publish(tx, actor, after);
+      return this.#present(actor, await agents.find(actor.tenantId, id));
+    });
+  }
+
+  /** Disables the principal; what it wrote stays. */
+  async delete({ actor }: Context, id: string): Promise<void> {
+    const { store, identity } = this.#deps;
+    await identity.read(actor, id);
+    await store.write(async (tx) => {
+      const row = await this.#requireForUpdate(tx, actor, id);
+      await this.#stopRuns(tx, id, actor, "not_found", "deleted");
+      await new AgentStore(tx.db).remove(actor.tenantId, id);
+      await new ApprovalStore(tx.db).removeGrants(actor.tenantId, { agentId: id });
+      await this.#publish(tx, actor, row, true);
+      await identity.updateAgent(actor, id, { disabled: true });
+    });
+  }
+
+  /** The agent, for its owner or an admin; locked until the commit. */
+  async #requireForUpdate(tx: Tx, actor: Actor, id: string): Promise<NamedAgentRow> {
+    const agents = new AgentStore(tx.db);
+    if (await agents.find(actor.tenantId, id) === undefined) throw notVisible("agent");
+    await tx.reserve(actor.tenantId, principalStream(id), 0);
+    const row = await agents.find(actor.tenantId, id);
+    if (row === undefined) throw notVisible("agent");
+    if (!canManage(actor, row)) throw new Fault("forbidden", "Only the owner of an agent and admins may change it");
+    return row;
+  }
+
+  async #stopRuns(tx: Tx, agentId: string, { tenantId }: Actor, code: string, how: string): Promise<void> {
+    for (const run of await new RunStore(tx.db).unfinished(tenantId, { agentId })) {
+      await this.#deps.lifecycle.stop(tx, run, "cancelled", { error: { code, detail: `The agent was ${how}` } });
+    }
+  }
+
+  async #assertModel({ tenantId }: Actor, model: string | null | undefined): Promise<void> {
+    if (typeof model === "string") await this.#deps.ai.requireModel(tenantId, model);
+  }
+
+  /** On the streams of the agent and of its owner. */
+  async #publish(
+    tx: Tx,
+    actor: Actor,
+    row: AgentRow & { owner_id: string | null },
+    isDeleted = false,
+  ): Promise<void> {
+    const data = { agentId: row.id, version: isDeleted ? null : row.version, paused: row.is_paused === 1 };
+    const ids = [...new Set([row.id, row.owner_id ?? row.id])];
+    await tx.emit(...ids.map((id) => ({
+      tenantId: row.tenant_id,
+      stream: principalStream(id),
+      type: "agent.updated",
+      actor,
+      data,
+    })));
+  }
+
+  #present(actor: Actor, row: NamedAgentRow | undefined): Agent {
+    if (row === undefined) throw notVisible("agent");
+    return {
+      id: row.id,
+      handle: row.handle,
+      displayName: row.display_name,
+      ownerId: row.owner_id,
+      model: row.model,
+      instructions: canManage(actor, row) ? row.instructions : null,
+      tools: JSON.parse(row.tools_json),
+      askFirst: JSON.parse(row.ask_first_json),
+      memoryScopes: JSON.parse(row.memory_scopes_json),
+      triggers: JSON.parse(row.triggers_json),
+      maxSteps: row.max_steps,
+      maxOutputTokens: row.max_output_tokens,
+      paused: row.is_paused === 1,
+      version: row.version,
+      createdAt: row.created_at,
+      updatedAt: row.updated_at,
+    };
+  }
+}
+
+type Config = Omit<AgentCreate, "handle" | "displayName" | "ownerId">;
+
+type AgentColumns = Omit<AgentRow, "tenant_id" | "id" | "version" | "created_by" | "created_at" | "updated_at">;
+
+/** The columns of those fields that are given. */
+function columnsOf(config: { [Field in keyof Config]?: Config[Field] | undefined }): Partial<AgentColumns> {
+  const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = config;
+  const columns = {
+    model,
+    instructions,
+    tools_json: json(tools),
+    ask_first_json: json(askFirst),
+    memory_scopes_json: json(memoryScopes),
+    triggers_json: json(triggers),
+    max_steps: maxSteps,
+    max_output_tokens: maxOutputTokens,
+    is_paused: paused === undefined ? undefined : paused ? 1 : 0,
+  };
+  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));
+}
+
+function json(value: unknown): string | undefined {
+  return value === undefined ? undefined : JSON.stringify(value);
+}

@@ -1,0 +1,32 @@
+// Tools of agents from elsewhere: plugins, servers of tools, skills. Operations of the gateway are tools by themselves.
+
+/** One call. `key` is the same when a call is repeated, and no other call has it. */
+export type ToolCall = {
+  tenantId: string;
+  agentId: string;
+  roomId: string;
+  runId: string;
+  key: string;
+  input: Record<string, unknown>;
+  signal: AbortSignal;
+};
+
+export type AgentTool = {
+  /** `^[a-z_]{1,64}$`, unique among the tools of an agent. */
+  name: string;
+  description: string;
+  /** JSON Schema of an object. */
+  inputSchema: Record<string, unknown>;
+  /** Whether a call whose outcome is unknown may be repeated. */
+  isIdempotent: boolean;
+  /** Whether each call needs an approval, unless it was granted; default true, since what it is given leaves the gateway. */
+  needsApproval?: boolean;
+  /** Returns what the model reads. The model reads a Fault; of another error, it learns that there was one. */
+  call(call: ToolCall): Promise<string>;
+};
+
+/** Offers tools to agents that have them in their configuration. */
+export type ToolSource = {
+  /** Those of these names that it has, in this tenant. */
+  toolsOf(tenantId: string, agentId: string, names: readonly string[]): Promise<readonly AgentTool[]>;
+};

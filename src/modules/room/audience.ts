@@ -1,0 +1,68 @@
+// The audience of an agent: who will read what it says bounds what it may read.
+import { lowerOf, ROOM_ROLES, type RoomBounds, type RoomRole } from "@/core/actor.ts";
+import type { AnyDatabase } from "@/ports/store.ts";
+import { AudienceStore } from "./audience_store.ts";
+
+type Bound = { role: RoomRole; joinedSeq: number };
+
+/**
+ * The rooms that all members of a room can see. An agent that speaks there may read these only, each with the lowest role of those
+ * who asked it. It notes which of them were touched.
+ */
+export class Audience implements RoomBounds {
+  readonly touched = new Set<string>();
+  readonly #bounds: ReadonlyMap<string, Bound>;
+
+  private constructor(bounds: ReadonlyMap<string, Bound>) {
+    this.#bounds = bounds;
+  }
+
+  /** As it is in the state that `db` sees. */
+  static async of(
+    db: AnyDatabase,
+    { tenantId, roomId, agentId, askerIds }: {
+      tenantId: string;
+      roomId: string;
+      agentId: string;
+      askerIds: readonly string[];
+    },
+  ): Promise<Audience> {
+    const store = new AudienceStore(db);
+    const rooms = await store.seenByAll(tenantId, roomId, agentId);
+    const roles = new Map<string, RoomRole>();
+    for (const row of await store.roles(tenantId, rooms.map(({ id }) => id), askerIds)) {
+      roles.set(`${row.room_id} ${row.principal_id}`, row.role);
+    }
+    const bounds = new Map<string, Bound>();
+    for (const { id, history_visibility } of rooms) {
+      const own = askerIds.map((askerId) => roles.get(`${id} ${askerId}`));
+      // In the room itself only a member asks; elsewhere, who browses a public room may read it.
+      if (id === roomId && own.includes(undefined)) continue;
+      const role = own.reduce<RoomRole>((lowest, one) => lowerOf(ROOM_ROLES, lowest, one ?? "observer"), "owner");
+      const joinedSeq = history_visibility === "shared" ? 0 : await store.latestJoin(tenantId, roomId, id);
+      bounds.set(id, { role, joinedSeq });
+    }
+    return new Audience(bounds);
+  }
+
+  /** Whether every member of a room can see all of these rooms. */
+  static async canRead(
+    db: AnyDatabase,
+    { tenantId, roomId, roomIds }: { tenantId: string; roomId: string; roomIds: readonly string[] },
+  ): Promise<boolean> {
+    const others = [...new Set(roomIds)].filter((id) => id !== roomId);
+    return (await new AudienceStore(db).filterSeenByAll(tenantId, roomId, others)).length === others.length;
+  }
+
+  boundIn(roomId: string): Bound | undefined {
+    const bound = this.#bounds.get(roomId);
+    if (bound !== undefined) this.touched.add(roomId);
+    return bound;
+  }
+
+  /** A list across rooms may return something of each of them. */
+  roomIds(): readonly string[] {
+    for (const id of this.#bounds.keys()) this.touched.add(id);
+    return [...this.#bounds.keys()];
+  }
+}

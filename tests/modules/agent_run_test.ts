@@ -1,0 +1,219 @@
+// Runs of agents: what starts them, what they say, and how they end.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
+import { eventually, until } from "../wait.ts";
+import { AgentFixture } from "./agent_fixture.ts";
+import { assertProblem, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+
+testOnEngines("a mention is answered in one message, with three events", async (environment) => {
+  await using fixture = await AgentFixture.open(() => ({ parts: ["It is ", "Friday."] }), { environment });
+  const asked = await fixture.mention(fixture.bob, "When is the release?");
+  const run = await fixture.settled();
+  assert.equal(run.trigger, "mention");
+  assert.equal(run.triggerMessageId, asked.id);
+  assert.deepEqual(run.askerIds, ["bob"]);
+  assert.deepEqual(run.usage, { inputTokens: 10, cachedTokens: 0, outputTokens: 5, costMicros: 30 });
+  const [, answer] = await fixture.messages();
+  assert.equal(answer.text, "It is Friday.");
+  assert.equal(answer.id, run.outputMessageId);
+  assert.equal(answer.replyToId, asked.id);
+  assert.equal(answer.senderId, fixture.agentId);
+  assert.equal(answer.editCount, 0);
+  const events = await readRoomEvents(fixture.alice, fixture.roomId, asked.seq);
+  assert.deepEqual(events.map(({ type }) => type), ["run.started", "message.created", "run.finished"]);
+  const [call] = fixture.models.calls;
+  assert.match(JSON.stringify(call?.request.messages), /\[bob\] When is the release/);
+});
+
+Deno.test("a message without a mention starts nothing; a direct message, a reply and a command do", async () => {
+  await using fixture = await AgentFixture.open();
+  const { alice, bob, agentId, roomId, gateway } = fixture;
+  await sendMessage(bob, roomId, "Good morning");
+  await sendMessage(bob, roomId, "@all good morning", { mentions: { principalIds: [], room: true } });
+  await gateway.runJobs();
+  assert.deepEqual(await fixture.runs(), []);
+  await sendMessage(bob, roomId, "/helper what is open?");
+  await gateway.runJobs();
+  assert.equal((await fixture.settled()).trigger, "command");
+  const [, , , answer] = await fixture.messages();
+  await sendMessage(bob, roomId, "Thanks", { replyToId: answer.id });
+  await gateway.runJobs();
+  assert.equal((await fixture.settled("succeeded", 2)).trigger, "reply");
+  const direct = ok(await alice.post("/v1/rooms", { kind: "direct", memberIds: [agentId] })).id;
+  await sendMessage(alice, direct, "Hi");
+  await gateway.runJobs();
+  assert.equal((await fixture.settled("succeeded", 1, direct)).trigger, "direct");
+});
+
+Deno.test("an answer to a message in a thread is in the thread", async () => {
+  await using fixture = await AgentFixture.open();
+  const { bob, roomId } = fixture;
+  const root = await sendMessage(bob, roomId, "The plan");
+  await fixture.mention(bob, "Is it good?", { threadId: root.id });
+  const run = await fixture.settled();
+  assert.equal(run.threadId, root.id);
+  assert.equal((await fixture.messages()).at(-1).threadId, root.id);
+  assert.match(JSON.stringify(fixture.models.calls[0]?.request.messages), /The plan.*Is it good/);
+});
+
+testOnEngines("messages while the agent is busy share one further run", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "Done"] }), { environment });
+  await fixture.mention(fixture.bob, "One");
+  await fixture.settled("running");
+  await fixture.mention(fixture.bob, "Two");
+  await fixture.mention(fixture.alice, "Three");
+  const [, queued] = await fixture.runs();
+  assert.equal((await fixture.runs()).length, 2);
+  assert.deepEqual(queued.askerIds, ["bob", "alice"]);
+  gate.resolve();
+  await fixture.settled("succeeded", 2);
+  assert.equal((await fixture.texts()).filter((text) => text === "Done").length, 2);
+  assert.match(JSON.stringify(fixture.models.calls[1]?.request.messages), /Two.*Three/);
+});
+
+testOnEngines("a cancelled run ends at once, says nothing, and the next mention is answered", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Well", () => gate.promise, "no"] }), { environment });
+  await fixture.mention(fixture.bob, "One");
+  const { id } = await fixture.settled("running");
+  await until(() => fixture.models.calls.length === 1);
+  const path = `/v1/collaboration/ai/runs/${id}/cancel`;
+  assert.equal(ok(await fixture.bob.post(path)).status, "cancelled");
+  assert.equal(ok(await fixture.bob.post(path)).status, "cancelled");
+  gate.resolve();
+  fixture.answer(() => "Here");
+  await fixture.mention(fixture.bob, "Two");
+  await fixture.settled("succeeded", 2);
+  assert.deepEqual(await fixture.texts(), ["One", "Two", "Here"]);
+  assertProblem(
+    await fixture.bob.post(`/v1/collaboration/ai/runs/${(await fixture.runs())[1].id}/cancel`),
+    409,
+    "run_finished",
+  );
+});
+
+Deno.test("an empty answer is no message", async () => {
+  await using fixture = await AgentFixture.open(() => "  \n");
+  await fixture.mention(fixture.bob, "Just so you know");
+  assert.equal((await fixture.settled()).outputMessageId, null);
+  assert.equal((await fixture.texts()).length, 1);
+});
+
+Deno.test("an answer that is cut by the model's limit continues, as one message", async () => {
+  await using fixture = await AgentFixture.open(({ number }) => ({
+    parts: [`part ${number} `],
+    reason: number < 3 ? "length" : "stop",
+  }));
+  await fixture.mention(fixture.bob, "Tell me all");
+  await fixture.settled();
+  assert.deepEqual(await fixture.texts(), ["Tell me all", "part 1 part 2 part 3"]);
+});
+
+Deno.test("an answer longer than a message is its beginning, and a file with all of it", async () => {
+  const long = "word ".repeat(16_000).trim();
+  await using fixture = await AgentFixture.open(() => ({ parts: [long] }));
+  const asked = await fixture.mention(fixture.bob, "Tell me all");
+  await fixture.settled();
+  const [, answer] = await fixture.messages();
+  assert.match(answer.text, /^word word .*the whole text is in the file/s);
+  const content = ok(await fixture.bob.get(`/v1/collaboration/files/${answer.files[0].id}/content`));
+  assert.equal(content, long);
+  const events = await readRoomEvents(fixture.alice, fixture.roomId, asked.seq);
+  assert.deepEqual(events.map(({ type }) => type), ["run.started", "message.created", "run.finished"]);
+});
+
+Deno.test("a response that breaks off starts again, and is not spliced", async () => {
+  await using fixture = await AgentFixture.open(({ number }) =>
+    number === 1 ? { parts: ["The wrong"], error: "stream_broken" } : "The right"
+  );
+  await fixture.mention(fixture.bob, "Well?");
+  await fixture.settled();
+  assert.deepEqual(await fixture.texts(), ["Well?", "The right"]);
+});
+
+Deno.test("a model that fails is told to who asked, with the code in the run", async () => {
+  await using fixture = await AgentFixture.open(() => ({ error: "bad_key" }));
+  await fixture.mention(fixture.bob, "Well?");
+  const run = await fixture.settled("failed");
+  assert.equal(run.error.code, "model_failed");
+  const [, notice] = await fixture.messages();
+  assert.equal(notice.type, "notice");
+  assert.match(notice.text, /could not finish/);
+});
+
+testOnEngines("agents that mention each other stop after three turns, also across rooms", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment });
+  const { alice, roomId, gateway } = fixture;
+  const { id } = ok(await alice.post("/v1/collaboration/agents", { handle: "other", displayName: "Other" }));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));
+  fixture.answer(({ messages }) => JSON.stringify(messages[0]).includes("You are Helper") ? "@other go" : "@helper go");
+  await fixture.mention(fixture.bob, "Start");
+  await eventually(async () => {
+    await gateway.runJobs();
+    assert.deepEqual((await fixture.runs()).map(({ status }) => status), [
+      "succeeded",
+      "succeeded",
+      "succeeded",
+      "failed",
+    ]);
+  });
+  const runs = await fixture.runs();
+  assert.deepEqual(runs.map(({ chainDepth }) => chainDepth), [1, 2, 3, 4]);
+  assert.equal(runs[3].error.code, "loop_stopped");
+  assert.deepEqual(runs[2].askerIds, ["bob"]);
+  await fixture.mention(fixture.bob, "Again");
+  await eventually(async () => {
+    await gateway.runJobs();
+    assert.ok((await fixture.runs()).length > 4);
+  });
+});
+
+Deno.test("a paused agent starts nothing, and what it was doing is cancelled", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "late"] }));
+  const { alice, agentId, roomId, bob } = fixture;
+  await fixture.mention(bob, "One");
+  await fixture.settled("running");
+  const path = `/v1/collaboration/agents/${agentId}`;
+  assertProblem(await bob.patch(path, { paused: true }), 403, "forbidden");
+  ok(await alice.patch(path, { paused: true }));
+  assert.equal((await fixture.settled("cancelled")).error.code, "agent_paused");
+  gate.resolve();
+  await fixture.mention(bob, "Two");
+  assert.equal((await fixture.runs()).length, 1);
+  assertProblem(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId }), 409, "agent_paused");
+  ok(await alice.patch(path, { paused: false }));
+  fixture.answer(() => "Back");
+  const run = ok(await bob.post("/v1/collaboration/ai/runs", { agentId, roomId, input: "Hi", wait: 30 }));
+  assert.equal(run.status, "succeeded");
+});
+
+Deno.test("runs of one agent are two at a time, of a tenant eight", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: [() => gate.promise, "ok"] }));
+  const { alice, bob, roomId, agentId } = fixture;
+  for (let n = 0; n < 4; n++) {
+    const root = await sendMessage(bob, roomId, `Thread ${n}`);
+    ok(await alice.post("/v1/collaboration/ai/runs", { agentId, roomId, threadId: root.id }));
+  }
+  await until(() => fixture.models.calls.length === 2);
+  assert.equal((await fixture.runs()).filter(({ status }) => status === "running").length, 2);
+  gate.resolve();
+  await eventually(async () => assert.ok((await fixture.runs()).every(({ status }) => status === "succeeded")));
+});
+
+Deno.test("outsiders and those who joined later do not see a run", async () => {
+  await using fixture = await AgentFixture.open();
+  const { alice, gateway, roomId } = fixture;
+  ok(await alice.patch(`/v1/rooms/${roomId}`, { historyVisibility: "joined" }));
+  await fixture.mention(fixture.bob, "Secret?");
+  const { id } = await fixture.settled();
+  const carol = await gateway.as("carol");
+  ok(await carol.get("/v1/collaboration/me"));
+  assertProblem(await carol.get(`/v1/collaboration/ai/runs/${id}`), 404, "not_found");
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`));
+  assertProblem(await carol.get(`/v1/collaboration/ai/runs/${id}`), 404, "not_found");
+  assert.deepEqual(ok(await carol.get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items, []);
+  assert.doesNotMatch(JSON.stringify(await readRoomEvents(carol, roomId)), /Secret|run_/);
+});
