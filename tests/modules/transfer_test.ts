@@ -198,6 +198,7 @@ Deno.test("lines and items that do not fit are left out and named, the others co
       activities: 0,
       relations: 0,
       events: 0,
+      facts: 0,
       meetings: 0,
       participants: 0,
       segments: 0,

@@ -9,6 +9,7 @@ import type { Recall, SearchIndex } from "@/modules/search/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { MemoryAccess } from "./access.ts";
 import { memoryApi } from "./api.ts";
+import { memoryArchive } from "./archive.ts";
 import { contextOperations } from "./context/api.ts";
 import { ContextAssembler, type ListMessages } from "./context/assembler.ts";
 import { BUDGET } from "./context/schema.ts";
@@ -74,6 +75,7 @@ export function memoryModule(
       }),
     ],
     search: new MemorySource({ store, clock, identity, access }),
+    archive: memoryArchive({ store, clock, writer }),
     canRead: { memory: (actor, ids, db) => reader.filterReadable(actor, ids, db) },
     eraseMessages: (tenantId, _roomId, messageIds) => erasure.eraseMessages(tenantId, messageIds),
     purgeRoom: (tenantId, roomId) => erasure.purgeRoom(tenantId, roomId),

@@ -2,6 +2,7 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
 import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
+import type { MessageTables } from "@/modules/message/mod.ts";
 import { containsText, inJsonList, selectRows } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Memory, ScopeType } from "./schema.ts";
@@ -46,7 +47,7 @@ export type VersionRow = {
   at: string;
 };
 
-export type MemoryTables = RoomTables & {
+export type MemoryTables = RoomTables & Pick<MessageTables, "message"> & {
   memory: MemoryRow;
   memory_source: SourceRow;
   memory_subject: SubjectRow;
@@ -87,6 +88,10 @@ const subjectsOf = prepared((db: Db, value: Param<{ tenantId: string; ids: strin
 const sourcedBy = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
   db.selectFrom("memory_source").select(["memory_id", "message_id"]).where("tenant_id", "=", value("tenantId"))
     .where(inJsonList(dialect, "message_id", value("ids"))).orderBy("memory_id")
+);
+const messagesById = prepared((db: Db, value: Param<{ tenantId: string; ids: string }>, dialect) =>
+  db.selectFrom("message").select(["id as message_id", "room_id", "seq"]).where("tenant_id", "=", value("tenantId"))
+    .where("deleted_at", "is", null).where(inJsonList(dialect, "id", value("ids")))
 );
 
 export class MemoryStore {
@@ -295,20 +300,33 @@ export class MemoryStore {
     return rows.map(({ memory_id }) => memory_id);
   }
 
-  /** Facts of a scope in archives: active and superseded ones, in the order of their ids. */
+  /** Facts in archives, by id: without erased ones, and without those whose sources were all deleted. */
   async exported(
     tenantId: string,
-    scopeType: ScopeType,
-    scopeId: string | undefined,
+    { type, id }: { type: ScopeType; id: string | undefined },
     after: string,
     now: string,
     limit: number,
   ): Promise<Fact[]> {
     let query = this.#db.selectFrom("memory").selectAll().where("tenant_id", "=", tenantId)
-      .where("scope_type", "=", scopeType).where("status", "in", ["active", "superseded", "proposed"])
-      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)])).where("id", ">", after);
-    if (scopeId !== undefined) query = query.where("scope_id", "=", scopeId);
+      .where("scope_type", "=", type).where("status", "in", ["active", "superseded", "proposed"])
+      .where(({ eb, or }) => or([eb("expires_at", "is", null), eb("expires_at", ">", now)])).where("id", ">", after)
+      .where(sql<SqlBool>`(not exists (select 1 from memory_source as s where s.tenant_id = memory.tenant_id
+          and s.memory_id = memory.id)
+        or exists (select 1 from memory_source as s
+          join message as m on m.tenant_id = s.tenant_id and m.id = s.message_id
+          where s.tenant_id = memory.tenant_id and s.memory_id = memory.id and m.deleted_at is null))`);
+    if (id !== undefined) query = query.where("scope_id", "=", id);
     return await this.withParts(tenantId, await query.orderBy("id").limit(limit).execute());
+  }
+
+  /** Of these messages, those that exist and are not deleted, as sources. */
+  async sourceMessages(
+    tenantId: string,
+    ids: readonly string[],
+  ): Promise<Map<string, Pick<SourceRow, "message_id" | "room_id" | "seq">>> {
+    const rows = await messagesById.all(this.#db, { tenantId, ids: JSON.stringify(ids) });
+    return new Map(rows.map((row) => [row.message_id, { ...row, seq: Number(row.seq) }]));
   }
 
   /** Facts of all tenants that have expired. */

@@ -50,13 +50,23 @@ export class MemoryWriter {
     if (await memories.hasOfOwner(tenantId, ownerId, FACTS_PER_OWNER_MAX)) {
       throw new Fault("limit_reached", `A principal creates at most ${FACTS_PER_OWNER_MAX} facts; forget some first`);
     }
+    return await this.#insert(tx, actor, fact);
+  }
+
+  async #insert(tx: Tx, actor: ChangedBy | undefined, fact: Fact): Promise<Fact> {
+    const memories = new MemoryStore(tx.db);
     const [event] = await this.#emit(tx, actor, fact, "created");
     const row = fact.sources.length > 0 ? fact.row : { ...fact.row, position: event?.seq ?? 0 };
     const added = { ...fact, row };
     await memories.add(added);
-    await this.#recordVersion(memories, actor, row);
+    await this.#recordVersion(memories, actor ?? { principalId: row.created_by }, row);
     await this.#index(tx, added);
     return added;
+  }
+
+  /** Adds a fact of an archive; who may add it, and how many, is checked by the import. */
+  async addImported(tx: Tx, fact: Fact): Promise<Fact> {
+    return await this.#insert(tx, undefined, fact);
   }
 
   /** Writes the next version of a fact; `more` is what its event has besides. */
@@ -98,7 +108,11 @@ export class MemoryWriter {
     return { ...rest, row: { ...row, version: row.version + 1, updated_at: iso(this.#deps.clock.now()) } };
   }
 
-  async #recordVersion(memories: MemoryStore, { principalId }: ChangedBy, row: MemoryRow): Promise<void> {
+  async #recordVersion(
+    memories: MemoryStore,
+    { principalId }: Pick<ChangedBy, "principalId">,
+    row: MemoryRow,
+  ): Promise<void> {
     await memories.addVersion({
       tenant_id: row.tenant_id,
       memory_id: row.id,
