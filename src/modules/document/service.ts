@@ -14,7 +14,7 @@ import { encode, openDocument, recordChange, spliceText } from "./content/crdt.t
 import { parseContent } from "./content/input.ts";
 import { DEFAULT_FRAGMENT, fragmentOf, representationOf } from "./content/representation.ts";
 import { dialectOf } from "./rich/dialect.ts";
-import { writeFragment } from "./rich/fragment_writer.ts";
+import { completeIds, writeFragment } from "./rich/fragment_writer.ts";
 import { richTooLarge } from "./rich/node.ts";
 import { extractTitle, normalizeMarkdown } from "./markdown.ts";
 import { presentDocument, publishDocumentCreated, publishDocumentEvent, publishDocumentUpdated } from "./presenter.ts";
@@ -63,7 +63,7 @@ export class DocumentService {
     const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;
     const fragment = location.fragment ?? (hasNodes ? DEFAULT_FRAGMENT : null);
     const shape = { kind, fragment };
-    if (hasNodes) recordChange(doc, generation, () => writeFragment(fragmentOf(doc, shape), parsed.nodes));
+    if (hasNodes) recordChange(doc, generation, () => writeFragment(fragmentOf(doc, shape), completeIds(parsed.nodes)));
     else if ("text" in parsed && parsed.text !== "") {
       recordChange(doc, generation, () => spliceText(doc, [{ at: 0, remove: 0, insert: parsed.text }]));
     }

@@ -9,7 +9,7 @@ import { presentChange, publishDocumentUpdated } from "../presenter.ts";
 import { readNodes } from "../rendering.ts";
 import { blocksOf, dialectOf } from "../rich/dialect.ts";
 import { applyRichEdits, isBlockEdit, type PreparedEdit } from "../rich/edits.ts";
-import { isWritten, writeFragment } from "../rich/fragment_writer.ts";
+import { completeIds, isWritten, writeFragment } from "../rich/fragment_writer.ts";
 import { parseNodes, type RichNode } from "../rich/node.ts";
 import { TEXT_MAX_BYTES } from "../schema.ts";
 import type { DocumentRow, DocumentTables, RevisionRow } from "../tables.ts";
@@ -163,7 +163,7 @@ function planText(doc: Y.Doc, change: (text: string) => EditPlan): Plan | undefi
 
 function planNodes(doc: Y.Doc, row: DocumentRow, change: (nodes: RichNode[]) => RichNode[]): Plan | undefined {
   const before = nodesOf(doc, row);
-  const nodes = parseNodes(change(before), "");
+  const nodes = completeIds(parseNodes(change(before), ""));
   if (isWritten(before, nodes)) return undefined;
   return {
     write: () => writeFragment(fragmentOf(doc, row), nodes),

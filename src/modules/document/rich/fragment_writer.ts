@@ -34,6 +34,17 @@ export function isWritten(written: readonly RichNode[], nodes: readonly RichNode
   return canonicalJson(normalForm(written, withIds)) === canonicalJson(normalForm(nodes, withIds));
 }
 
+/** Nodes with an id in each block of BlockNote, if any of them has one; otherwise `writeFragment` leaves or creates them. */
+export function completeIds(nodes: readonly RichNode[]): readonly RichNode[] {
+  const complete = (node: RichNode): RichNode => {
+    const { type, attrs, content } = node;
+    const completed = content === undefined ? node : { ...node, content: content.map(complete) };
+    if (type !== ID_NODE || attrs?.id !== undefined) return completed;
+    return { ...completed, attrs: { ...attrs, id: crypto.randomUUID() } };
+  };
+  return hasIds(nodes) ? nodes.map(complete) : nodes;
+}
+
 function hasIds(nodes: readonly RichNode[]): boolean {
   return nodes.some(({ attrs, content }) => attrs?.id !== undefined || (content !== undefined && hasIds(content)));
 }

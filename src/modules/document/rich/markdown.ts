@@ -1,5 +1,5 @@
 // Markdown to nodes and back, in the names of TipTap. The packages are loaded on first use. Markdown has no color or underline, and
-// in tables no blocks: these are lost in Markdown, and HTML in Markdown is read as text.
+// in tables no blocks: these are lost in Markdown, and HTML in Markdown is read as code.
 import type { List, ListItem, Nodes, Parents, PhrasingContent, RootContent, TableRow } from "mdast";
 import { Fault } from "@/core/fault.ts";
 import { TEXT_MAX_BYTES } from "../limits.ts";
@@ -93,16 +93,13 @@ class MarkdownReader {
         case "list":
           return this.#list(node);
         case "code":
-          return [withContent(
-            { type: "codeBlock", ...node.lang ? { attrs: { language: node.lang } } : {} },
-            node.value === "" ? [] : [{ type: "text", text: node.value }],
-          )];
+          return [{ ...codeBlock(node.value), ...node.lang ? { attrs: { language: node.lang } } : {} }];
         case "thematicBreak":
           return [{ type: "horizontalRule" }];
         case "table":
           return [{ type: "table", content: node.children.map((row, at) => this.#row(row, at === 0)) }];
         case "html":
-          return [withContent({ type: "paragraph" }, node.value === "" ? [] : [{ type: "text", text: node.value }])];
+          return [{ ...codeBlock(node.value), attrs: { language: "html" } }];
         case "definition":
           return [];
         default:
@@ -173,7 +170,7 @@ class MarkdownReader {
         case "inlineCode":
           return text(node.value, { type: "code" });
         case "html":
-          return text(node.value);
+          return text(node.value.replaceAll("\n", " "));
         case "strong":
           return within(node, { type: "bold" });
         case "emphasis":
@@ -209,6 +206,10 @@ class MarkdownReader {
     }
     return safeUrl(url);
   }
+}
+
+function codeBlock(text: string): RichNode {
+  return withContent({ type: "codeBlock" }, text === "" ? [] : [{ type: "text", text }]);
 }
 
 function withContent(node: RichNode, content: RichNode[]): RichNode {
@@ -273,47 +274,70 @@ function toRow({ content = [] }: RichNode): TableRow {
   };
 }
 
-/** Texts in nested marks, each around as many of them as have it. */
-function toInline(nodes: readonly RichNode[], level = 0): PhrasingContent[] {
-  const name = MARKS[level];
-  if (name === undefined) {
-    return nodes.flatMap((node): PhrasingContent[] => {
-      if (node.type === "hardBreak") return [{ type: "break" }];
-      if (node.type === "image") {
-        const { src = "", alt = "" } = node.attrs ?? {};
-        return [{ type: "image", url: safeUrl(String(src)) ?? "", alt: String(alt) }];
-      }
-      const value = node.text ?? (plainTextOf(node.content ?? []) || labelOf(node));
-      return value === "" ? [] : [{ type: "text", value }];
-    });
-  }
+/** Texts in nested marks: the outer one of two is that which covers more of them. */
+function toInline(nodes: readonly RichNode[]): PhrasingContent[] {
   const children: PhrasingContent[] = [];
-  for (const { mark, group } of groupByMark(nodes, name)) {
-    if (mark === undefined) children.push(...toInline(group, level + 1));
-    else if (name === "code") children.push({ type: "inlineCode", value: plainTextOf(group) });
-    else if (name === "link") {
-      const url = safeUrl(String(mark.attrs?.href ?? ""));
-      const inner = toInline(group, level + 1);
-      children.push(...url === undefined ? inner : [{ type: "link", url, children: inner } as PhrasingContent]);
-    } else {
-      const type = name === "bold" ? "strong" : name === "italic" ? "emphasis" : "delete";
-      children.push({ type, children: toInline(group, level + 1) });
+  for (let at = 0; at < nodes.length;) {
+    const { mark, length } = longestMark(nodes, at);
+    const group = nodes.slice(at, at + length);
+    if (mark === undefined) children.push(...group.flatMap(toLeaf));
+    else if (mark.type === "code") children.push({ type: "inlineCode", value: plainTextOf(group) });
+    else {
+      const inner = toInline(group.map((node) => ({ ...node, marks: withoutMark(node, mark.type) })));
+      if (mark.type === "link") {
+        const url = safeUrl(String(mark.attrs?.href ?? ""));
+        children.push(...url === undefined ? inner : [{ type: "link", url, children: inner } as PhrasingContent]);
+      } else {
+        const type = mark.type === "bold" ? "strong" : mark.type === "italic" ? "emphasis" : "delete";
+        children.push({ type, children: inner });
+      }
     }
+    at += length;
   }
   return children;
 }
 
-function groupByMark(nodes: readonly RichNode[], name: string): { mark: RichMark | undefined; group: RichNode[] }[] {
-  const groups: { mark: RichMark | undefined; group: RichNode[] }[] = [];
-  for (const node of nodes) {
-    const mark = node.marks?.find(({ type }) => type === name);
-    const last = groups.at(-1);
-    const isSame = last !== undefined && (last.mark === undefined) === (mark === undefined) &&
-      last.mark?.attrs?.href === mark?.attrs?.href;
-    if (isSame) last.group.push(node);
-    else groups.push({ mark, group: [node] });
+/** The mark of a node that most of the following nodes have as well. Code contains no other marks. */
+function longestMark(nodes: readonly RichNode[], at: number): { mark: RichMark | undefined; length: number } {
+  let longest: { mark: RichMark | undefined; length: number } = { mark: undefined, length: 1 };
+  for (const name of MARKS) {
+    const mark = findMark(nodes[at], name);
+    if (mark === undefined || (name === "code" && longest.mark !== undefined)) continue;
+    let length = 1;
+    for (
+      let other = findMark(nodes[at + length], name);
+      other !== undefined;
+      other = findMark(nodes[at + length], name)
+    ) {
+      const isOnlyCode = name !== "code" ||
+        MARKS.every((one) => one === "code" || findMark(nodes[at + length], one) === undefined);
+      if (other.attrs?.href !== mark.attrs?.href || !isOnlyCode) break;
+      length++;
+    }
+    if (longest.mark === undefined || length > longest.length) longest = { mark, length };
   }
-  return groups;
+  return longest;
+}
+
+function findMark(node: RichNode | undefined, name: string): RichMark | undefined {
+  return node?.marks?.find(({ type }) => type === name);
+}
+
+function withoutMark({ marks = [] }: RichNode, name: string): RichMark[] {
+  return marks.filter(({ type }) => type !== name);
+}
+
+function toLeaf(node: RichNode): PhrasingContent[] {
+  if (node.type === "hardBreak") return [{ type: "break" }];
+  if (node.type === "image") {
+    const { src = "", alt = "" } = node.attrs ?? {};
+    return [{ type: "image", url: safeUrl(String(src)) ?? "", alt: String(alt) }];
+  }
+  const value = node.text ?? (plainTextOf(node.content ?? []) || labelOf(node));
+  const lines = value.split("\n").flatMap((
+    line,
+  ): PhrasingContent[] => [{ type: "break" }, { type: "text", value: line }]);
+  return lines.slice(1).filter((line) => line.type === "break" || (line.type === "text" && line.value !== ""));
 }
 
 function isInline(nodes: readonly RichNode[]): boolean {

@@ -45,7 +45,7 @@ export function parseDocument(value: unknown, pointer: string): RichNode[] {
   return parseNodes(root.content ?? [], `${pointer}/content`);
 }
 
-/** Nodes in ProseMirror JSON, without what Yjs does not store: attributes that are null, and empty texts. */
+/** Nodes in ProseMirror JSON, without what Yjs does not store: attributes that are null, empty texts, marks of other nodes. */
 export function parseNodes(value: unknown, pointer: string): RichNode[] {
   const nodes = readNodes(value, pointer, 1, new NodeCounter());
   if (new TextEncoder().encode(JSON.stringify(nodes)).length > TEXT_MAX_BYTES) throw richTooLarge();
@@ -69,7 +69,8 @@ function readNode(value: unknown, pointer: string, depth: number, counter: NodeC
       if (!Array.isArray(marks)) throw invalid(`${pointer}/marks`, "expected an array of marks");
       counter.add(marks.length);
       const read = marks.map((mark, at) => readMark(mark, `${pointer}/marks/${at}`));
-      if (read.length > 0) node.marks = read;
+      // A text has no mark twice.
+      if (read.length > 0) node.marks = [...new Map(read.map((mark) => [canonicalJson(mark), mark])).values()];
     }
     return node;
   }

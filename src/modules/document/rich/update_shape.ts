@@ -81,17 +81,15 @@ class ShapeCheck {
     const open: Struct[] = [item];
     const isOpen = new Set<Struct>(open);
     for (let last = open.at(-1); last !== undefined; last = open.at(-1)) {
-      const needed = this.#places.has(last) ? [] : this.#neededFor(last).filter((one) => !this.#places.has(one));
-      if (needed.length === 0) {
+      const needed = this.#places.has(last) ? undefined : this.#neededFor(last).find((one) => !this.#places.has(one));
+      if (needed === undefined) {
         if (!this.#places.has(last)) this.#places.set(last, this.#derivePlace(last));
         isOpen.delete(last);
         open.pop();
-        continue;
-      }
-      for (const one of needed) {
-        if (isOpen.has(one)) throw refused("circular dependency between items");
-        isOpen.add(one);
-        open.push(one);
+      } else {
+        if (isOpen.has(needed)) throw refused("circular dependency between items");
+        isOpen.add(needed);
+        open.push(needed);
       }
     }
     return this.#places.get(item) ?? GONE;
