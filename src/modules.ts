@@ -26,6 +26,7 @@ import { taskModule } from "@/modules/task/mod.ts";
 import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
 import { archiveModule } from "@/modules/archive/mod.ts";
 import { usageModule } from "@/modules/usage/mod.ts";
+import { webhookModule } from "@/modules/webhook/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 
 /** The modules that transports use by name: they authenticate, greet clients and serve live editors. */
@@ -204,6 +205,12 @@ export function createModules(
     listMessages: (context, page) => messages.list(context, page),
     index,
     recall: () => search.recall,
+  }));
+  add(webhookModule(platform, {
+    roomAccess,
+    notify,
+    revalidate: (credential) => authenticator.revalidate(credential),
+    secrets: config.jwtSecrets,
   }));
   for (const create of more) add(create(platform, shared));
   add(archiveModule(platform, {

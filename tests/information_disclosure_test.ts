@@ -4,6 +4,7 @@ import type { Operation } from "@/core/operation.ts";
 import { type ApiResponse, type Caller, openGateway } from "./harness.ts";
 import { ScriptedCommands } from "./modules/command_fixture.ts";
 import { createCallers, ok } from "./modules/fixtures.ts";
+import { until } from "./wait.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf } from "./operation_request.ts";
 
 type Input = Record<string, unknown>;
@@ -41,7 +42,8 @@ const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
 Deno.test("every operation answers to what somebody may not see as to what is not there", async () => {
   const commands = new ScriptedCommands("toy", { name: "toy" });
   commands.respond = () => ({ kind: "accepted" });
-  await using gateway = await openGateway({}, { modules: [() => commands.module()] });
+  const settings = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
+  await using gateway = await openGateway(settings, { modules: [() => commands.module()] });
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const boss = await gateway.as("boss", { role: "owner" });
   const stranger = await gateway.as("stranger", { tenant: "elsewhere", role: "owner" });
@@ -99,6 +101,9 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
   const room = (await post("/v1/rooms", { name: word, topic: word, metadata: { word } })).id;
   const here = { roomId: room };
   const upload = { "content-type": "text/plain", "content-length": String(word.length + 2) };
+  // Nobody answers there, so that an attempt is listed.
+  const endpoint = { url: `http://127.0.0.1:9/${word}`, roomIds: [room], description: word };
+  const webhook = (await post(`${BASE}/webhooks`, endpoint)).id;
   const file = ok(await caller.call("POST", `${BASE}/files?name=${word}`, JSON.stringify(word), upload)).id;
   const msg = (await post("/v1/messages", { ...here, text: word, fileIds: [file], metadata: { word } })).id;
   const task = await post(`${BASE}/tasks`, { ...here, title: word, description: word, labels: [word] });
@@ -110,8 +115,12 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
   const prn = (await post(`${BASE}/agents`, agent)).id;
   ok(await caller.put(`/v1/rooms/${room}/members/${prn}`));
   const calendar = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n";
+  const attempts = async () => ok(await caller.get(`${BASE}/webhooks/${webhook}/deliveries`)).items;
+  await until(async () => (await attempts()).length > 0);
   return {
     room,
+    webhook,
+    dlv: (await attempts())[0].id,
     file,
     msg,
     task: task.id,

@@ -24,6 +24,7 @@ const MODULE_ORDER = [
   "calendar",
   "meeting",
   "memory",
+  "webhook",
   "archive",
 ];
 const FILE_MAX_LINES = 400;

@@ -102,6 +102,15 @@ export class Metrics {
   ]);
   readonly aiRuns = this.#counter("svc_ai_runs_total", "Runs of agents that ended, by outcome", ["outcome"]);
   readonly aiRunsActive = this.#gauge("svc_ai_runs_active", "Runs of agents that have not ended, by state", ["state"]);
+  readonly webhookDeliveries = this.#counter(
+    "svc_webhook_deliveries_total",
+    "Attempts to deliver events to webhooks, by outcome; parked: events refused too often",
+    ["outcome"],
+  );
+  readonly webhookLag = this.#gauge(
+    "svc_webhook_lag_seconds",
+    "Age of the oldest event that waits for delivery to a webhook",
+  );
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

@@ -80,6 +80,14 @@ const SMALL: ReadonlySet<string> = new Set([
   "run.create",
   "run.cancel",
   "run.reply",
+  "webhook.create",
+  "webhook.update",
+  "webhook.delete",
+  "webhook.rotate",
+  "webhook.test",
+  "delivery.replay",
+  "parked_event.replay",
+  "webhook_cursor.put",
 ]);
 
 const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);

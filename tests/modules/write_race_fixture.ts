@@ -78,6 +78,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "message.delete": { id: message },
     "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
+    "webhook.create": { url: "https://hooks.example.com/", roomIds: [roomId] },
     "task.create": { roomId, title: "Late" },
     "task.bulk": { ids: [one], patch: { status: "done" } },
     "task.update": { id: one, title: "Late" },

@@ -32,10 +32,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "meeting.stop_recording": "as meeting.record",
   "meeting.consent": "as meeting.record",
   "meeting.transcribe": "as meeting.record",
+  "webhook.update": "is of the caller's own; rooms that it names are checked as by webhook.create",
+  "webhook.delete": "is of the caller's own",
+  "webhook.rotate": "is of the caller's own",
+  "webhook.test": "writes nothing",
 };
 /** Modules that write in no room. */
 const OUTSIDE =
-  /^(tenant|me|principal|token|session|invite|notification|search|transfer_import|provider|completion|budget|oauth_request|oauth_application|agent)\./;
+  /^(tenant|me|principal|token|session|invite|notification|search|transfer_import|provider|completion|budget|oauth_request|oauth_application|agent|delivery|parked_event|webhook_cursor)\./;
 /** At the commit, and undone by the trigger. */
 const COMMITTED = 503;
 const COMMIT_LOCK_KEY = 424_242;

@@ -1,0 +1,91 @@
+// The tables of outgoing webhooks: the log of events is their queue, so a row stores a position, not an event.
+import { sql } from "kysely";
+import type { Migration } from "@/core/migration.ts";
+
+const baseline: Migration = {
+  name: "0001_baseline",
+  async up(db) {
+    await sql`create table webhook (
+      tenant_id text not null,
+      id text not null,
+      creator_id text not null,
+      creator_role text not null,
+      scopes text,
+      charged_id text not null,
+      url text not null,
+      description text,
+      events_json text not null,
+      room_ids_json text,
+      is_enabled integer not null,
+      disabled_reason text,
+      secret_encrypted text not null,
+      previous_secret_encrypted text,
+      previous_until text,
+      failures integer not null,
+      failing_since text,
+      next_attempt_at text,
+      last_error text,
+      lease_owner text,
+      lease_until text,
+      delivery_count bigint not null,
+      version integer not null,
+      created_at text not null,
+      updated_at text not null,
+      constraint webhook_pk primary key (tenant_id, id)
+    )`.execute(db);
+    await sql`create index webhook_lease on webhook (lease_until) where lease_until is not null`.execute(db);
+    await sql`create index webhook_attempt on webhook (next_attempt_at) where next_attempt_at is not null`.execute(db);
+
+    await sql`create table webhook_cursor (
+      tenant_id text not null,
+      webhook_id text not null,
+      stream text not null,
+      epoch text not null,
+      seq bigint not null,
+      moved_at text not null,
+      paused_until text,
+      constraint webhook_cursor_pk primary key (tenant_id, webhook_id, stream)
+    )`.execute(db);
+    await sql`create index webhook_cursor_stream on webhook_cursor (tenant_id, stream)`.execute(db);
+
+    await sql`create table webhook_parked (
+      tenant_id text not null,
+      webhook_id text not null,
+      id text not null,
+      stream text not null,
+      epoch text not null,
+      seq bigint not null,
+      type text not null,
+      state text not null,
+      http_status integer,
+      error text,
+      parked_at text not null,
+      constraint webhook_parked_pk primary key (tenant_id, webhook_id, id),
+      constraint webhook_parked_event unique (tenant_id, webhook_id, stream, epoch, seq)
+    )`.execute(db);
+
+    // A ring of the newest attempts: a slot is overwritten, nothing is deleted.
+    await sql`create table webhook_delivery (
+      tenant_id text not null,
+      webhook_id text not null,
+      slot integer not null,
+      id text not null,
+      event_id text not null,
+      stream text not null,
+      epoch text not null,
+      seq bigint not null,
+      type text not null,
+      attempt integer not null,
+      outcome text not null,
+      http_status integer,
+      error text,
+      duration_ms integer not null,
+      at text not null,
+      next_attempt_at text,
+      constraint webhook_delivery_pk primary key (tenant_id, webhook_id, slot)
+    )`.execute(db);
+  },
+};
+
+/** Append only. */
+export const migrations: readonly Migration[] = [baseline];

@@ -1,0 +1,2 @@
+// Webhooks: events of rooms delivered to other systems, in order and at least once.
+export { webhookModule } from "./module.ts";

@@ -1,0 +1,39 @@
+// Secrets of webhooks: stored encrypted, and returned only when they are created.
+import type { Encryptor } from "@/core/crypto.ts";
+import { newSigningSecret } from "./signature.ts";
+import type { WebhookRow } from "./tables.ts";
+
+type SecretColumns = Pick<
+  WebhookRow,
+  "tenant_id" | "id" | "secret_encrypted" | "previous_secret_encrypted" | "previous_until"
+>;
+
+export class Secrets {
+  readonly #encryptor: Encryptor;
+
+  constructor(encryptor: Encryptor) {
+    this.#encryptor = encryptor;
+  }
+
+  /** A new secret, and the column that stores it. */
+  create({ tenant_id, id }: Pick<WebhookRow, "tenant_id" | "id">): { secret: string; encrypted: string } {
+    const secret = newSigningSecret();
+    return { secret, encrypted: this.#encryptor.encrypt(secret, contextOf({ tenant_id, id })) };
+  }
+
+  /** The secrets that sign now, the newest first; `undefined` if they cannot be read: the gateway's own secret was replaced. */
+  of(row: SecretColumns, now: number): string[] | undefined {
+    const context = contextOf(row);
+    const secret = this.#encryptor.decrypt(row.secret_encrypted, context);
+    if (secret === undefined) return undefined;
+    const isOverlapping = row.previous_until !== null && Date.parse(row.previous_until) > now;
+    const previous = isOverlapping && row.previous_secret_encrypted !== null
+      ? this.#encryptor.decrypt(row.previous_secret_encrypted, context)
+      : undefined;
+    return previous === undefined ? [secret] : [secret, previous];
+  }
+}
+
+function contextOf({ tenant_id, id }: Pick<WebhookRow, "tenant_id" | "id">): string {
+  return `${tenant_id}/${id}`;
+}

@@ -1,0 +1,299 @@
+// Webhooks of a tenant: created, changed, rotated and deleted.
+import { chargedId } from "@/core/actor.ts";
+import { type Clock, HOUR_MS, iso } from "@/core/clock.ts";
+import { principalStream, roomStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { assertVersion } from "@/core/patch.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import { assertMayFollow, assertOwn, assertVisible, isTenantAdmin } from "./access.ts";
+import { DeliveryStore } from "./delivery_store.ts";
+import { matchesPattern } from "./event_patterns.ts";
+import { presentWebhook } from "./presenter.ts";
+import {
+  type NewWebhook,
+  OVERLAP_HOURS,
+  type Webhook,
+  type WebhookCreate,
+  type WebhookList,
+  WEBHOOKS_PER_ROOM,
+  WEBHOOKS_PER_TENANT,
+  type WebhookUpdate,
+} from "./schema.ts";
+import type { Secrets } from "./secrets.ts";
+import { WebhookStore } from "./store.ts";
+import type { WebhookRow, WebhookTables } from "./tables.ts";
+
+/** A stream without events: its lock serializes changes of the webhooks of a tenant, so that limits hold. */
+const CHANGES_LOCK = "webhook:changes";
+
+type Tx = Transaction<WebhookTables>;
+type Deps = {
+  store: Store<WebhookTables>;
+  clock: Clock;
+  cursors: Cursors;
+  outbound: Outbound;
+  roomAccess: RoomAccess;
+  secrets: Secrets;
+  /** Types of events of rooms, complete once everything is built. */
+  eventTypes: () => readonly string[];
+  /** Called when a webhook may have events to deliver. */
+  wake: (key: { tenant_id: string; id: string }) => void;
+};
+
+export class WebhookService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Creates a webhook, which delivers what happens from now on. Its secret is returned only here. */
+  async create(context: Context, input: WebhookCreate): Promise<NewWebhook> {
+    const { store, clock, roomAccess, secrets } = this.#deps;
+    const { actor } = context;
+    this.#assertAddress(input.url);
+    this.#assertKnown(input.events);
+    const roomIds = distinct(input.roomIds);
+    return await store.write(async (tx) => {
+      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      await assertMayFollow(tx, roomAccess, context, roomIds);
+      await assertWithinLimits(tx, actor.tenantId, roomIds, undefined);
+      const now = iso(clock.now());
+      const id = newId("webhook");
+      const { secret, encrypted } = secrets.create({ tenant_id: actor.tenantId, id });
+      const row: WebhookRow = {
+        tenant_id: actor.tenantId,
+        id,
+        creator_id: actor.principalId,
+        creator_role: actor.role,
+        scopes: actor.scopes === undefined ? null : [...actor.scopes].join(" "),
+        charged_id: chargedId(actor),
+        url: input.url,
+        description: input.description,
+        events_json: JSON.stringify(input.events),
+        room_ids_json: roomIds === null ? null : JSON.stringify(roomIds),
+        is_enabled: input.enabled ? 1 : 0,
+        disabled_reason: input.enabled ? null : "requested",
+        secret_encrypted: encrypted,
+        previous_secret_encrypted: null,
+        previous_until: null,
+        failures: 0,
+        failing_since: null,
+        next_attempt_at: null,
+        last_error: null,
+        lease_owner: null,
+        lease_until: null,
+        delivery_count: 0,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+      };
+      await new WebhookStore(tx.db).add(row);
+      await this.#follow(tx, row, roomIds);
+      const webhook = await this.#publish(tx, context, row, "webhook.created");
+      return { ...webhook, secret };
+    });
+  }
+
+  /** The caller's webhooks, for an admin all of the tenant. */
+  async list(context: Context, { limit, cursor }: WebhookList): Promise<Page<Webhook>> {
+    const { store, cursors } = this.#deps;
+    const { tenantId, principalId } = context.actor;
+    const bind = ["webhook.list", tenantId, principalId];
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const creatorId = isTenantAdmin(context.actor) ? undefined : principalId;
+    const rows = await new WebhookStore(store.db).list(tenantId, creatorId, after, limit + 1);
+    const present = await this.#presenter(context, rows, store.db);
+    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+  }
+
+  async read(context: Context, id: string): Promise<Webhook> {
+    const { store } = this.#deps;
+    const row = assertVisible(context.actor, await new WebhookStore(store.db).find(context.actor.tenantId, id));
+    return (await this.#presenter(context, [row], store.db))(row);
+  }
+
+  /** Changes a webhook; an admin may only enable or disable those of others. */
+  async update(context: Context, { id, version, ...input }: WebhookUpdate): Promise<Webhook> {
+    const { store, clock, roomAccess } = this.#deps;
+    const { actor } = context;
+    if (input.url !== undefined) this.#assertAddress(input.url);
+    if (input.events !== undefined) this.#assertKnown(input.events);
+    const webhook = await store.write(async (tx) => {
+      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      const webhooks = new WebhookStore(tx.db);
+      const found = await webhooks.find(actor.tenantId, id);
+      const onlyDisables = input.enabled === false && Object.keys(input).length === 1;
+      const row = onlyDisables ? assertVisible(actor, found) : assertOwn(actor, found);
+      assertVersion("webhook", row.version, version);
+      const before: string[] | null = row.room_ids_json === null ? null : JSON.parse(row.room_ids_json);
+      const roomIds = input.roomIds === undefined ? before : distinct(input.roomIds);
+      if (input.roomIds !== undefined) {
+        await assertMayFollow(tx, roomAccess, context, roomIds);
+        await assertWithinLimits(tx, actor.tenantId, roomIds, id);
+      }
+      const after: WebhookRow = {
+        ...row,
+        url: input.url ?? row.url,
+        events_json: input.events === undefined ? row.events_json : JSON.stringify(input.events),
+        room_ids_json: roomIds === null ? null : JSON.stringify(roomIds),
+        description: input.description === undefined ? row.description : input.description,
+        ...enabledColumns(input.enabled, input.url !== undefined && input.url !== row.url),
+        version: row.version + 1,
+        updated_at: iso(clock.now()),
+      };
+      await webhooks.update(actor.tenantId, id, changedColumns(row, after));
+      if (input.roomIds !== undefined) {
+        if (roomIds !== null) await webhooks.removeOtherCursors(actor.tenantId, id, roomIds.map(roomStream));
+        await this.#follow(tx, after, roomIds);
+      }
+      return await this.#publish(tx, context, after, "webhook.updated");
+    });
+    this.#deps.wake({ tenant_id: actor.tenantId, id });
+    return webhook;
+  }
+
+  async delete(context: Context, id: string): Promise<void> {
+    const { actor } = context;
+    await this.#deps.store.write(async (tx) => {
+      const webhooks = new WebhookStore(tx.db);
+      const row = assertVisible(actor, await webhooks.find(actor.tenantId, id));
+      await webhooks.remove(actor.tenantId, id);
+      await tx.emit({
+        tenantId: actor.tenantId,
+        stream: principalStream(row.creator_id),
+        type: "webhook.deleted",
+        actor,
+        data: { webhookId: id },
+      });
+    });
+  }
+
+  /** Replaces the secret. The one before signs as well for 24 hours. */
+  async rotate(context: Context, id: string): Promise<NewWebhook> {
+    const { store, clock, secrets } = this.#deps;
+    const { actor } = context;
+    return await store.write(async (tx) => {
+      await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
+      const webhooks = new WebhookStore(tx.db);
+      const row = assertOwn(actor, await webhooks.find(actor.tenantId, id));
+      const { secret, encrypted } = secrets.create(row);
+      const after: WebhookRow = {
+        ...row,
+        secret_encrypted: encrypted,
+        previous_secret_encrypted: row.secret_encrypted,
+        previous_until: iso(clock.now() + OVERLAP_HOURS * HOUR_MS),
+        version: row.version + 1,
+        updated_at: iso(clock.now()),
+      };
+      await webhooks.update(actor.tenantId, id, changedColumns(row, after));
+      return { ...await this.#publish(tx, context, after, "webhook.updated"), secret };
+    });
+  }
+
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#deps.store.write((tx) => new WebhookStore(tx.db).removeStream(tenantId, roomStream(roomId)));
+  }
+
+  #follow(tx: Tx, row: WebhookRow, roomIds: readonly string[] | null): Promise<void> {
+    const now = iso(this.#deps.clock.now());
+    return roomIds === null
+      ? new DeliveryStore(tx.db).followRoomsFromNow(row, now)
+      : new WebhookStore(tx.db).addCursors(row, roomIds.map(roomStream), now);
+  }
+
+  /** Publishes a change to the creator; returns the webhook as the caller sees it. */
+  async #publish(tx: Tx, context: Context, row: WebhookRow, type: string): Promise<Webhook> {
+    const { tenantId } = context.actor;
+    const parkedCount = (await new WebhookStore(tx.db).countParked(tenantId, [row.id])).get(row.id) ?? 0;
+    await tx.emit({
+      tenantId,
+      stream: principalStream(row.creator_id),
+      type,
+      actor: context.actor,
+      data: { webhook: presentWebhook(row, { parkedCount, now: this.#deps.clock.now() }) },
+    });
+    return (await this.#presenter(context, [row], tx.db))(row);
+  }
+
+  /** Shows of the webhooks of others only the rooms that the caller sees itself. */
+  async #presenter(
+    { actor }: Context,
+    rows: readonly WebhookRow[],
+    db: Tx["db"],
+  ): Promise<(row: WebhookRow) => Webhook> {
+    const parked = await new WebhookStore(db).countParked(actor.tenantId, rows.map(({ id }) => id));
+    const others = rows.filter((row) => row.creator_id !== actor.principalId);
+    const rooms = others.flatMap((row): string[] => row.room_ids_json === null ? [] : JSON.parse(row.room_ids_json));
+    const visible = rooms.length === 0
+      ? new Set<string>()
+      : new Set((await this.#deps.roomAccess.findMany(actor, rooms, db)).keys());
+    const now = this.#deps.clock.now();
+    return (row) =>
+      presentWebhook(row, {
+        parkedCount: parked.get(row.id) ?? 0,
+        now,
+        ...(row.creator_id === actor.principalId ? {} : { roomIds: visible }),
+      });
+  }
+
+  /** The address as it is written. Its name is resolved, and its addresses are checked, at each attempt. */
+  #assertAddress(url: string): void {
+    try {
+      this.#deps.outbound.assertAllowed(url);
+    } catch (error) {
+      if (!(error instanceof OutboundError)) throw error;
+      throw Fault.forField("/url", error.code, error.message, "address_not_allowed");
+    }
+  }
+
+  #assertKnown(patterns: readonly string[]): void {
+    const types = this.#deps.eventTypes();
+    for (const [at, pattern] of patterns.entries()) {
+      if (types.some((type) => matchesPattern(pattern, type))) continue;
+      throw Fault.forField(`/events/${at}`, "unknown_event", "no event of rooms has this type");
+    }
+  }
+}
+
+async function assertWithinLimits(
+  tx: Tx,
+  tenantId: string,
+  roomIds: readonly string[] | null,
+  exceptId: string | undefined,
+): Promise<void> {
+  const all = await new WebhookStore(tx.db).list(tenantId, undefined, undefined, WEBHOOKS_PER_TENANT + 1);
+  const others = all.filter(({ id }) => id !== exceptId);
+  if (others.length >= WEBHOOKS_PER_TENANT) {
+    throw new Fault("limit_reached", `A tenant has at most ${WEBHOOKS_PER_TENANT} webhooks`);
+  }
+  for (const roomId of roomIds ?? []) {
+    const count = others.filter(({ room_ids_json: json }) => json !== null && JSON.parse(json).includes(roomId)).length;
+    if (count >= WEBHOOKS_PER_ROOM) {
+      throw new Fault("limit_reached", `A room has at most ${WEBHOOKS_PER_ROOM} webhooks that name it`);
+    }
+  }
+}
+
+/** A webhook that is enabled, or gets another address, is tried at once. */
+function enabledColumns(enabled: boolean | undefined, isMoved: boolean): Partial<WebhookRow> {
+  if (enabled === false) return { is_enabled: 0, disabled_reason: "requested", next_attempt_at: null };
+  const fresh = { failures: 0, failing_since: null, next_attempt_at: null, last_error: null };
+  if (enabled === true) return { ...fresh, is_enabled: 1, disabled_reason: null };
+  return isMoved ? fresh : {};
+}
+
+/** Only these are written: a run may change others meanwhile. */
+function changedColumns(before: WebhookRow, after: WebhookRow): Partial<WebhookRow> {
+  const changed = Object.entries(after).filter(([name, value]) => value !== before[name as keyof WebhookRow]); // a column of both
+  return Object.fromEntries(changed);
+}
+
+function distinct(roomIds: readonly string[] | null): string[] | null {
+  return roomIds === null ? null : [...new Set(roomIds)];
+}

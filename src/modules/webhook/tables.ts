@@ -1,0 +1,93 @@
+// The tables of outgoing webhooks, and those of other modules that their queries join.
+import type { TenantRole } from "@/core/actor.ts";
+import type { OUTCOMES, Webhook } from "./schema.ts";
+
+export type WebhookRow = {
+  tenant_id: string;
+  id: string;
+  creator_id: string;
+  /** Role and scopes of the token that created it: it never receives more than that token could. */
+  creator_role: TenantRole;
+  /** Separated by spaces; null: every scope. */
+  scopes: string | null;
+  /** Whom delivery is charged to: the creator, or the owner of the agent that created it. */
+  charged_id: string;
+  url: string;
+  description: string | null;
+  events_json: string;
+  room_ids_json: string | null;
+  is_enabled: number;
+  disabled_reason: Webhook["disabledReason"];
+  secret_encrypted: string;
+  previous_secret_encrypted: string | null;
+  previous_until: string | null;
+  /** Failed attempts since the last delivery. */
+  failures: number;
+  failing_since: string | null;
+  next_attempt_at: string | null;
+  last_error: string | null;
+  /** The run that delivers it now, on some node. */
+  lease_owner: string | null;
+  lease_until: string | null;
+  /** Attempts so far; the last ones are in `webhook_delivery`. */
+  delivery_count: number;
+  version: number;
+  created_at: string;
+  updated_at: string;
+};
+
+export type CursorRow = {
+  tenant_id: string;
+  webhook_id: string;
+  stream: string;
+  epoch: string;
+  /** The last event that was handled. */
+  seq: number;
+  /** Streams that waited longest are next. */
+  moved_at: string;
+  /** Set where the creator may not read the room. */
+  paused_until: string | null;
+};
+
+export type ParkedRow = {
+  tenant_id: string;
+  webhook_id: string;
+  id: string;
+  stream: string;
+  epoch: string;
+  seq: number;
+  type: string;
+  state: "parked" | "waiting";
+  http_status: number | null;
+  error: string | null;
+  parked_at: string;
+};
+
+export type DeliveryRow = {
+  tenant_id: string;
+  webhook_id: string;
+  slot: number;
+  id: string;
+  event_id: string;
+  stream: string;
+  epoch: string;
+  seq: number;
+  type: string;
+  attempt: number;
+  outcome: typeof OUTCOMES[number];
+  http_status: number | null;
+  error: string | null;
+  duration_ms: number;
+  at: string;
+  next_attempt_at: string | null;
+};
+
+export type WebhookTables = {
+  webhook: WebhookRow;
+  webhook_cursor: CursorRow;
+  webhook_parked: ParkedRow;
+  webhook_delivery: DeliveryRow;
+  stream: { tenant_id: string; name: string; epoch: string; head: number; floor: number };
+  member: { tenant_id: string; room_id: string; principal_id: string; joined_seq: number };
+  event: { tenant_id: string; stream: string; seq: number; at: string };
+};
