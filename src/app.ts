@@ -110,7 +110,7 @@ export async function createApp(
   });
   const maintenance = startMaintenance(config, platform, idempotency, stack);
   const transports = await createTransports(config, limits, { ...named, platform, operations, idempotency }, stack);
-  const { hub, memoryGuard, probes } = transports;
+  const { hub, memoryGuard, probes, mcp } = transports;
   // Before the transports end, so that what their clients wait for ends first.
   stack.defer(() => drainAll(modules));
   const owned = stack.move();
@@ -129,6 +129,7 @@ export async function createApp(
     },
     async drain() {
       probes.isLeaving = true;
+      mcp.close();
       await Promise.all([hub.drain(), drainAll(modules)]);
       // Stopping the server would drop sockets that have not read their close frame yet.
       const until = performance.now() + CLOSE_TIMEOUT_MS;

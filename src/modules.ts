@@ -86,6 +86,7 @@ export function createModules(
     secrets: config.jwtSecrets,
     issuer: settings.SVC_JWT_ISSUER,
     audience: settings.SVC_JWT_AUDIENCE,
+    reservedAudience: settings.SVC_PUBLIC_URL && `${settings.SVC_PUBLIC_URL.replace(/\/$/, "")}/mcp`,
     jwksUrl: settings.SVC_JWKS_URL,
     requiresExpiry: settings.SVC_ENV !== "development",
     lifetimeMaxHours: settings.SVC_LIMIT_TOKEN_HOURS,

@@ -21,8 +21,10 @@ import { eventsPageRoute } from "@/transport/ws/events_page.ts";
 import { createCollaborationUpgrade } from "@/transport/collaboration/server.ts";
 import { Hub } from "@/transport/ws/hub.ts";
 import { MemoryGuard } from "@/transport/shared/memory_guard.ts";
+import { McpEndpoint } from "@/transport/mcp/server.ts";
 import { createWebSocketUpgrade, webSocketRoute } from "@/transport/ws/server.ts";
 
+const MCP_TAG = "Tools, resources and prompts for language models, by the Model Context Protocol.";
 const READINESS_TIMEOUT_MS = 3000;
 
 /** What the composition root needs of the transports. Once `probes.isLeaving` is set, readiness fails. */
@@ -31,6 +33,7 @@ export type Transports = {
   hub: Hub;
   memoryGuard: MemoryGuard;
   probes: { isLeaving: boolean };
+  mcp: McpEndpoint;
 };
 type TransportDeps = NamedModules & {
   platform: Platform & { limiter: Limiter };
@@ -42,7 +45,7 @@ type TransportDeps = NamedModules & {
 export async function createTransports(
   config: Config,
   limits: Limits,
-  { platform, operations, idempotency, tenant, identity, document }: TransportDeps,
+  { platform, operations, idempotency, tenant, identity, document, oauth }: TransportDeps,
   stack: AsyncDisposableStack,
 ): Promise<Transports> {
   const { settings } = config;
@@ -72,7 +75,6 @@ export async function createTransports(
   });
   stack.defer(() => hub.drain());
   metrics.onScrape(metrics.roomsActive, (gauge) => gauge.set(hub.stats().channels.room ?? 0));
-  await subscribeToSignals(bus, hub, { tenant, identity });
 
   // The gateway's own pages are allowed whatever tenants list; behind a proxy the Host header may not show the public origin.
   const own = settings.SVC_PUBLIC_URL === undefined ? [] : [new URL(settings.SVC_PUBLIC_URL).origin];
@@ -85,6 +87,26 @@ export async function createTransports(
   stack.defer(() => memoryGuard.close());
   metrics.onScrape(metrics.memoryGrowth, (gauge) => gauge.set(memoryGuard.grownBytes()));
   const origins = { isOriginAllowed, tenantOrigins: tenant.origins, refusedOrigins };
+  const { isApplicationToken, authenticate: authenticateApplication, issuer } = oauth.oauth;
+  const mcp = new McpEndpoint({
+    operations,
+    dispatch,
+    async authenticate(token, request) {
+      const resource = issuer.resourceOf(request);
+      return isApplicationToken(token)
+        ? await authenticateApplication(token, resource)
+        : await authenticator.authenticate(token, resource);
+    },
+    revalidate: (actor) => authenticator.revalidate(actor),
+    challenge: (request) => issuer.challengeOf(request),
+    origins,
+    bus,
+    clock,
+    metrics,
+    version: manifest.version,
+  });
+  stack.defer(() => mcp.close());
+  await subscribeToSignals(bus, { hub, mcp }, { tenant, identity });
   const upgrade = createWebSocketUpgrade({
     ...origins,
     hub,
@@ -119,13 +141,14 @@ export async function createTransports(
   const asyncDocument = { modules, version: manifest.version, limits: limits.ws };
   const http = createHttpHandler({
     operations: [...operations.values()],
-    tags: Object.assign({}, ...modules.map((module) => module.tags)),
+    tags: Object.assign({ mcp: MCP_TAG }, ...modules.map((module) => module.tags)),
     routes: [
       ...modules.flatMap((module) => module.routes ?? []),
       webSocketRoute(upgrade),
       collaborationRoute(syncUpgrade),
       asyncapiRoute(asyncDocument),
       eventsPageRoute(asyncDocument),
+      mcp.route,
     ],
     dispatch,
     authenticate: async (token) => await authenticator.authenticate(token),
@@ -157,11 +180,15 @@ export async function createTransports(
     bodyMaxBytes: settings.SVC_LIMIT_BODY_BYTES,
     cpu,
   });
-  return { http, hub, memoryGuard, probes };
+  return { http, hub, memoryGuard, probes, mcp };
 }
 
 /** Applies changes of rights and origins made on any node; after an outage of the bus they are read again. */
-async function subscribeToSignals(bus: Bus, hub: Hub, { tenant, identity }: Pick<NamedModules, "tenant" | "identity">) {
+async function subscribeToSignals(
+  bus: Bus,
+  { hub, mcp }: { hub: Hub; mcp: McpEndpoint },
+  { tenant, identity }: Pick<NamedModules, "tenant" | "identity">,
+) {
   const { origins } = tenant;
   const { authenticator } = identity;
   await bus.subscribe(CONTROL_TOPIC, (message) => {
@@ -172,6 +199,7 @@ async function subscribeToSignals(bus: Bus, hub: Hub, { tenant, identity }: Pick
     if (!principalChanged.matches(signal)) return;
     authenticator.invalidate(tenantId, id);
     hub.revalidatePrincipal(tenantId, id);
+    mcp.revalidatePrincipal(tenantId, id);
   });
   const { onRecovered } = bus;
   bus.onRecovered = () => {

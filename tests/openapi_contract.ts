@@ -32,7 +32,7 @@ export class OpenApiContract {
   }
 
   /** Throws when the document does not describe this answer. */
-  assertMatches(request: Request, { status, body }: ApiResponse): void {
+  assertMatches(request: Request, { status, body, headers }: ApiResponse): void {
     const { pathname } = new URL(request.url);
     const method = request.method === "HEAD" ? "GET" : request.method;
     const route = this.#routes.find((candidate) => candidate.method === method && candidate.pattern.test(pathname));
@@ -40,8 +40,9 @@ export class OpenApiContract {
       if (status === 404 || status === 405) return;
       throw new Error(`${method} ${pathname} answered ${status} but is not in /openapi.json`);
     }
-    const key = `${method} ${route.path} ${status}`;
-    const validate = this.#validators.get(key) ?? this.#compile(route.path, method, status);
+    const type = headers.get("content-type")?.split(";")[0] ?? "";
+    const key = `${method} ${route.path} ${status} ${type}`;
+    const validate = this.#validators.get(key) ?? this.#compile(route.path, method, status, type);
     this.#validators.set(key, validate);
     if (!validate(body)) {
       const faults = validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`).join("; ");
@@ -49,7 +50,7 @@ export class OpenApiContract {
     }
   }
 
-  #compile(path: string, method: string, status: number): ValidateFunction {
+  #compile(path: string, method: string, status: number, sent: string): ValidateFunction {
     const pointer = (parts: string[]): string =>
       parts.map((part) => `/${part.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
     const base = ["paths", path, method.toLowerCase(), "responses", String(status)];
@@ -62,7 +63,8 @@ export class OpenApiContract {
       at = response.$ref.slice(2).split("/");
       response = at.reduce<unknown>((node, part) => (node as Record<string, unknown>)[part], this.#document) as never;
     }
-    const type = Object.keys(response?.content ?? {}).find((name) => name.includes("json"));
+    const types = Object.keys(response?.content ?? {}).filter((name) => name.includes("json"));
+    const type = types.includes(sent) ? sent : types[0];
     if (type === undefined) throw new Error(`${method} ${path} ${status}: /openapi.json describes no JSON body`);
     return this.#ajv.compile({
       $ref: `openapi#${

@@ -50,6 +50,11 @@ export class Metrics {
     "svc_commands_refused_total",
     "WebSocket commands rejected with error 111, too many requests",
   );
+  readonly mcpRequests = this.#counter("svc_mcp_requests_total", "Requests of the Model Context Protocol", [
+    "method",
+    "status",
+  ]);
+  readonly mcpListeners = this.#gauge("svc_mcp_listeners", "Open requests of MCP clients that listen to resources");
   readonly messagesReceived = this.#counter("svc_messages_received_total", "Chat messages received");
   readonly messagesSent = this.#counter("svc_messages_sent_total", "Chat messages committed and published");
   readonly messagesByType = this.#counter("svc_messages_by_type", "Chat messages committed, by type", ["type"]);

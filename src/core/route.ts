@@ -65,7 +65,14 @@ type RouteHandler =
   }
   | {
     auth: "bearer";
-    scope: string;
+    /** Scope that the token needs; null: any token will do. */
+    scope: string | null;
+    /** Authenticates instead of the API, where other tokens are valid as well. */
+    authenticate?: (token: string, request: Request) => Promise<Actor>;
+    /** `WWW-Authenticate` of a 401, where it says more than that of the API. */
+    challenge?: (request: Request) => string | undefined;
+    /** Who counts writes against the rate of the caller; default the route, by its method. */
+    countsWrites?: "itself";
     handle(request: Request, call: RouteCall & { actor: Actor }): Promise<Response> | Response;
   };
 

@@ -64,21 +64,25 @@ export class Authenticator {
     this.#deps = deps;
   }
 
-  /** The actor behind a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
-  authenticate(token: string): Actor | Promise<Actor> {
+  /**
+   * The actor behind a token; throws `unauthenticated`, `token_expired` or `token_revoked`. `resource`: the endpoint, if tokens
+   * may be for it alone.
+   */
+  authenticate(token: string, resource?: string): Actor | Promise<Actor> {
     const now = this.#deps.clock.now();
-    const cached = this.#cache.get(token);
+    const key = resource === undefined ? token : `${resource} ${token}`;
+    const cached = this.#cache.get(key);
     if (cached !== undefined && now - cached.checkedAt < this.#recheckMs()) {
       if (cached.actor.expiresAt !== undefined && cached.actor.expiresAt <= now) {
-        this.#cache.delete(token);
+        this.#cache.delete(key);
         throw new Fault("token_expired", "The token has expired");
       }
       return cached.actor;
     }
-    const running = this.#running.get(token);
+    const running = this.#running.get(key);
     if (running !== undefined) return running;
-    const started = runAsSystem(() => this.#resolve(token)).finally(() => this.#running.delete(token));
-    this.#running.set(token, started);
+    const started = runAsSystem(() => this.#resolve(token, resource, key)).finally(() => this.#running.delete(key));
+    this.#running.set(key, started);
     return started;
   }
 
@@ -104,9 +108,9 @@ export class Authenticator {
   invalidate(tenantId: string, principalId: string): void {
     this.#invalidations++;
     this.#running.clear();
-    for (const [token, { actor }] of this.#cache) {
+    for (const [key, { actor }] of this.#cache) {
       const concerns = actor.principalId === principalId || actor.ownerId === principalId;
-      if (actor.tenantId === tenantId && concerns) this.#cache.delete(token);
+      if (actor.tenantId === tenantId && concerns) this.#cache.delete(key);
     }
   }
 
@@ -121,10 +125,12 @@ export class Authenticator {
     return this.#deps.bus.isHealthy ? RECHECK_MS : RECHECK_UNHEALTHY_MS;
   }
 
-  async #resolve(token: string): Promise<Actor> {
+  async #resolve(token: string, resource: string | undefined, key: string): Promise<Actor> {
     const before = this.#invalidations;
-    const actor = token.startsWith(API_TOKEN_PREFIX) ? await this.#byApiToken(token) : await this.#byJwt(token);
-    if (before === this.#invalidations) this.#cache.set(token, { actor, checkedAt: this.#deps.clock.now() });
+    const actor = token.startsWith(API_TOKEN_PREFIX)
+      ? await this.#byApiToken(token)
+      : await this.#byJwt(token, resource);
+    if (before === this.#invalidations) this.#cache.set(key, { actor, checkedAt: this.#deps.clock.now() });
     return actor;
   }
 
@@ -145,9 +151,9 @@ export class Authenticator {
     });
   }
 
-  async #byJwt(token: string): Promise<Actor> {
+  async #byJwt(token: string, resource: string | undefined): Promise<Actor> {
     const { store, verifier } = this.#deps;
-    const claims = await verifier.verify(token);
+    const claims = await verifier.verify(token, resource);
     const tenantId = claims.tenant ?? claims.tid ?? "default";
     const familyId = familyIdOf(claims.jti);
     if (familyId !== undefined) return await this.#byFamilyToken(tenantId, familyId, claims);

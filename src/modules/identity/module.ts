@@ -24,6 +24,8 @@ type Deps = {
   secrets: readonly Uint8Array[];
   issuer: string | undefined;
   audience: string | undefined;
+  /** Audience of tokens that are for one endpoint only. */
+  reservedAudience: string | undefined;
   jwksUrl: string | undefined;
   requiresExpiry: boolean;
   lifetimeMaxHours: number | undefined;
@@ -56,7 +58,7 @@ export function identityModule({ store, clock, cursors, bus, modules }: Platform
   });
   const visibility = new PrincipalVisibility({ store, filterSharingRoom: deps.filterSharingRoom });
   const identity = new IdentityService({ store, clock, cursors, refreshTokens, visibility, agentsPerOwner, jobsOf });
-  const { jwksUrl, requiresExpiry, lifetimeMaxHours } = deps;
+  const { jwksUrl, reservedAudience, requiresExpiry, lifetimeMaxHours } = deps;
   const authenticator = new Authenticator({
     store,
     clock,
@@ -64,7 +66,16 @@ export function identityModule({ store, clock, cursors, bus, modules }: Platform
     agentsPerOwner,
     jobsOnRename: (tenantId, principalId) => jobsOf("profile", tenantId, principalId),
     bus,
-    verifier: new TokenVerifier({ clock, secrets, jwksUrl, issuer, audience, requiresExpiry, lifetimeMaxHours }),
+    verifier: new TokenVerifier({
+      clock,
+      secrets,
+      jwksUrl,
+      issuer,
+      audience,
+      reservedAudience,
+      requiresExpiry,
+      lifetimeMaxHours,
+    }),
   });
   return {
     name: "identity",

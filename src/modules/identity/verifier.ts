@@ -20,6 +20,8 @@ type VerifierDeps = {
   jwksUrl?: string | undefined;
   issuer?: string | undefined;
   audience?: string | undefined;
+  /** Audience of tokens that are for one endpoint only; all others refuse them. */
+  reservedAudience?: string | undefined;
   /** Whether tokens without `exp` are rejected. */
   requiresExpiry: boolean;
   /** Tokens that are valid for longer are rejected, regardless of their issuer. */
@@ -37,8 +39,11 @@ export class TokenVerifier {
     this.#jwks = deps.jwksUrl === undefined ? undefined : createRemoteJWKSet(new URL(deps.jwksUrl));
   }
 
-  /** The claims of a valid token; throws `unauthenticated` or `token_expired`. */
-  async verify(token: string): Promise<Claims> {
+  /**
+   * The claims of a valid token; throws `unauthenticated` or `token_expired`. `resource`: the endpoint, if tokens may be for it
+   * alone.
+   */
+  async verify(token: string, resource?: string): Promise<Claims> {
     if (token.length > TOKEN_MAX_BYTES) throw new Fault("unauthenticated", "The token is longer than 8 KiB");
     const { payload, isOwn } = await this.#verifySignature(token);
     let json: unknown;
@@ -55,7 +60,7 @@ export class TokenVerifier {
     }
     rejectClaimAliases(claims.data, isOwn);
     this.#checkTime(claims.data);
-    this.#checkAudience(claims.data);
+    this.#checkAudience(claims.data, resource);
     return claims.data;
   }
 
@@ -102,12 +107,16 @@ export class TokenVerifier {
     throw new Fault("unauthenticated", detail);
   }
 
-  #checkAudience({ iss, aud }: Claims): void {
-    const { issuer, audience } = this.#deps;
+  #checkAudience({ iss, aud }: Claims, resource: string | undefined): void {
+    const { issuer, audience, reservedAudience } = this.#deps;
     if (issuer !== undefined && iss !== issuer) {
       throw new Fault("unauthenticated", "The iss of the token is not accepted");
     }
-    if (audience !== undefined && !(Array.isArray(aud) ? aud : [aud]).includes(audience)) {
+    const audiences = Array.isArray(aud) ? aud : [aud];
+    if (audience !== undefined && audiences.includes(audience)) return;
+    if (resource !== undefined && resource === reservedAudience && audiences.includes(resource)) return;
+    const isReserved = reservedAudience !== undefined && audiences.includes(reservedAudience);
+    if (audience !== undefined || isReserved) {
       throw new Fault("unauthenticated", "The aud of the token is not accepted");
     }
   }

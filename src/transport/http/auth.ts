@@ -9,7 +9,7 @@ import type { RequestContext } from "./request_context.ts";
 import { limitHeaders } from "./response.ts";
 
 /** Verifies a token; throws `unauthenticated`, `token_expired` or `token_revoked`. */
-export type Authenticate = (token: string) => Promise<Actor>;
+export type Authenticate = (token: string, request: Request) => Promise<Actor>;
 
 /** The general rates. */
 export type HttpLimits = {
@@ -35,7 +35,10 @@ export function createRequestAuthenticator(
   limits: HttpLimits | undefined,
 ): RequestAuthenticator {
   return async function authenticateRequest(context) {
-    const actor = await authenticate(parseBearerToken(context.request.headers.get("Authorization")));
+    const actor = await authenticate(
+      parseBearerToken(context.request.headers.get("Authorization")),
+      context.request,
+    );
     context.assertOrigin(actor.tenantId);
     if (limits === undefined) return actor;
     const rate = rateFor(actor, { human: limits.requests }, limits.serviceFactor ?? 1);
@@ -65,14 +68,15 @@ export async function consumeWriteRate(actor: Actor, limits: HttpLimits | undefi
   if (!limit.isAllowed) throw rateLimited("Write rate limit of this principal and its agents exceeded", limit);
 }
 
-/** Counts a failed authentication under `/v1`; beyond the rate the response is 429 instead of 401. */
+/** Counts a failed authentication under `/v1` or at `/mcp`; beyond the rate the response is 429 instead of 401. */
 export async function consumeAuthFailureRate(
   context: RequestContext,
   fault: Fault,
   limits: HttpLimits | undefined,
 ): Promise<Fault> {
   // The path of the route: the requested one may be percent-encoded.
-  const isCounted = fault.spec.status === 401 && context.meter?.path.startsWith("/v1/") === true;
+  const path = context.meter?.path ?? "";
+  const isCounted = fault.spec.status === 401 && (path.startsWith("/v1/") || path === "/mcp");
   if (limits === undefined || !isCounted) return fault;
   const limit = await limits.consumeRate(`unauthenticated:${addressLimitKey(context.ip)}`, limits.unauthenticated);
   return limit.isAllowed ? fault : rateLimited("Too many failed authentication attempts from this address", limit);

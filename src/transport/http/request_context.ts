@@ -22,6 +22,8 @@ export class RequestContext {
   readonly headers: Record<string, string>;
   /** The meter of the route; set once the route is known. */
   meter: Meter | undefined;
+  /** `WWW-Authenticate` of a 401, if it is not the general one. */
+  challenge: string | undefined;
   /** Throws if the tenant does not allow the web origin; set for origins that only some tenants allow. */
   assertOrigin: (tenantId: string) => void = allowAnyTenant;
   #controller: AbortController | undefined;

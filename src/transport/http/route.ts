@@ -6,7 +6,13 @@ import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
 import { isSafeText } from "@/core/text.ts";
-import { consumeAddressRate, consumeWriteRate, type HttpLimits, type RequestAuthenticator } from "./auth.ts";
+import {
+  consumeAddressRate,
+  consumeWriteRate,
+  createRequestAuthenticator,
+  type HttpLimits,
+  type RequestAuthenticator,
+} from "./auth.ts";
 import { readBody } from "./body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
@@ -25,10 +31,14 @@ export function routeEndpoint(
   },
 ): Endpoint {
   const { method, path } = route;
+  const authenticateRequest = route.auth === "bearer" && route.authenticate !== undefined
+    ? createRequestAuthenticator(route.authenticate, deps.limits)
+    : deps.authenticateRequest;
   const isJsonBody = route.body !== "stream" && (method === "POST" || method === "PUT" || method === "PATCH");
 
   async function handle(context: RequestContext, params: Record<string, string>): Promise<Response> {
-    const actor = route.auth === "bearer" ? await deps.authenticateRequest(context) : undefined;
+    if (route.auth === "bearer") context.challenge = route.challenge?.(context.request);
+    const actor = route.auth === "bearer" ? await authenticateRequest(context) : undefined;
     const account = actor === undefined ? undefined : deps.cpu?.accountOf(actor);
     if (account === undefined) return await execute(context, params, actor);
     const delay = account.beginCall(context.startedAt);
@@ -51,7 +61,8 @@ export function routeEndpoint(
     if (actor !== undefined && !Object.values(params).every(isSafeText)) {
       throw new Fault("not_found", "No resource has this id");
     }
-    if (actor !== undefined && method !== "GET") await consumeWriteRate(actor, deps.limits);
+    const isWrite = method !== "GET" && route.auth === "bearer" && route.countsWrites !== "itself";
+    if (actor !== undefined && isWrite) await consumeWriteRate(actor, deps.limits);
     if (route.auth === "public" && route.rate !== undefined) {
       await consumeAddressRate(context, route.name, route.rate, deps.limits);
     }

@@ -1,0 +1,143 @@
+// Listens to resources for one `subscriptions/listen` request: the bus that the SDK reads, which has only what this caller may
+// see. Its rights are checked again before each notification, and it ends with the token or when it may read nothing any longer.
+import type { ServerEvent, ServerEventBus } from "@modelcontextprotocol/server";
+import type { Actor } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
+import type { StoredEvent } from "@/core/event.ts";
+import { failureOf, logOf } from "@/core/log.ts";
+import type { Bus, BusSubscription } from "@/ports/bus.ts";
+import { streamKey } from "@/ports/store.ts";
+
+/** Changes within this time are one notification. */
+const COALESCE_MS = 250;
+/** In case the signal of a change was lost. */
+const RECHECK_MS = 30_000;
+/** Notifications that a client may leave unread. */
+const UNREAD_MAX = 200;
+
+/** A resource, and the events that change it. */
+export type Target = { uri: string; streams: readonly string[]; matches: (event: StoredEvent) => boolean };
+
+type Deps = {
+  bus: Bus;
+  clock: Clock;
+  /** The actor with its current rights, if it still has any. */
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
+  /** Whether the actor may read the resource now. */
+  canRead: (actor: Actor, uri: string) => Promise<boolean>;
+  /** Called once, when nothing is to be expected any longer. */
+  onEnd: () => void;
+};
+
+const log = logOf("mcp");
+
+export class ResourceListener implements ServerEventBus {
+  readonly #deps: Deps;
+  #actor: Actor;
+  readonly #targets = new Map<string, { target: Target; subscriptions: BusSubscription[] }>();
+  readonly #changed = new Set<string>();
+  #notify: ((event: ServerEvent) => void) | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #recheck: ReturnType<typeof setInterval> | undefined;
+  #checking: Promise<void> = Promise.resolve();
+  #unread = 0;
+  #hasEnded = false;
+
+  constructor(actor: Actor, deps: Deps) {
+    this.#actor = actor;
+    this.#deps = deps;
+  }
+
+  get actor(): Actor {
+    return this.#actor;
+  }
+
+  /** Begins to listen. What changes from now on is noted, so rights are to be checked after this. */
+  async add(target: Target): Promise<void> {
+    const entry = { target, subscriptions: [] as BusSubscription[] };
+    this.#targets.set(target.uri, entry);
+    for (const stream of target.streams) {
+      const subscription = await this.#deps.bus.subscribe(streamKey(this.#actor.tenantId, stream), (message) => {
+        if (message.kind !== "events" || !message.events.some((event) => target.matches(event))) return;
+        this.#changed.add(target.uri);
+        this.check(COALESCE_MS);
+      });
+      if (this.#hasEnded) subscription.close();
+      else entry.subscriptions.push(subscription);
+    }
+  }
+
+  /** Starts the periodic check; the token ends at its expiry. */
+  start(): void {
+    this.#recheck = setInterval(() => this.check(0), RECHECK_MS);
+    Deno.unrefTimer(this.#recheck as unknown as number);
+  }
+
+  /** Part of the SDK's interface: nothing is published by way of it. */
+  publish(): void {}
+
+  subscribe(listener: (event: ServerEvent) => void): () => void {
+    this.#notify = listener;
+    this.check(0);
+    return () => this.end();
+  }
+
+  /** Checks the rights soon, then notifies of what changed. */
+  check(delayMs: number): void {
+    if (this.#hasEnded || this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#checking = this.#checking.then(() => this.#run());
+    }, delayMs);
+  }
+
+  /** A notification has been read by the client. */
+  markRead(): void {
+    this.#unread = Math.max(0, this.#unread - 1);
+  }
+
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    clearTimeout(this.#timer);
+    clearInterval(this.#recheck);
+    for (const uri of [...this.#targets.keys()]) this.#remove(uri);
+    this.#deps.onEnd();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      await this.#checkRights();
+    } catch (cause) {
+      // The store is unavailable: nothing is sent until the rights can be read.
+      log.warn("checking the rights of a listener failed", failureOf(cause));
+      this.check(RECHECK_MS);
+    }
+  }
+
+  async #checkRights(): Promise<void> {
+    if (this.#hasEnded || this.#notify === undefined) return;
+    const { clock, revalidate, canRead } = this.#deps;
+    const { expiresAt = Infinity } = this.#actor;
+    const actor = expiresAt <= clock.now() ? undefined : await revalidate(this.#actor);
+    if (actor === undefined) return this.end();
+    this.#actor = actor;
+    for (const uri of [...this.#targets.keys()]) {
+      const hasChanged = this.#changed.delete(uri);
+      if (!await canRead(actor, uri)) this.#remove(uri);
+      else if (hasChanged && !this.#hasEnded) this.#send(uri);
+    }
+    if (this.#targets.size === 0) this.end();
+  }
+
+  #send(uri: string): void {
+    // A client that does not read must not fill the memory.
+    if (++this.#unread > UNREAD_MAX) return this.end();
+    this.#notify?.({ kind: "resource_updated", uri });
+  }
+
+  #remove(uri: string): void {
+    for (const subscription of this.#targets.get(uri)?.subscriptions ?? []) subscription.close();
+    this.#targets.delete(uri);
+  }
+}

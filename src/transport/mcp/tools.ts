@@ -1,0 +1,231 @@
+// Tools: which operations a caller is offered, and how calls of them are answered. What they do, and who may, is decided by
+// `dispatch`, as over HTTP.
+import type { CallToolResult, Tool } from "@modelcontextprotocol/server";
+import { type Actor, hasScope, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
+import { withTimeout } from "@/core/clock.ts";
+import type { Dispatch } from "@/core/dispatch.ts";
+import { Fault } from "@/core/fault.ts";
+import { isReadOnly, type Operation } from "@/core/operation.ts";
+import { type Json, renderJson } from "./render.ts";
+import { type ToolSchema, toolSchema } from "./tool_schema.ts";
+import { type Verb, VERBS } from "./verbs.ts";
+
+/** Longest text of a result; the rest is returned from an offset. */
+export const RESULT_MAX_CHARS = 24_000;
+const CALL_TIMEOUT_MS = 30_000;
+const DESCRIPTION_MAX_CHARS = 240;
+const NAMES_MAX = 5;
+const QUERY_MAX_CHARS = 100;
+const ERRORS_MAX = 10;
+
+/** One request: who asks, for what, until when. */
+export type ToolContext = {
+  actor: Actor;
+  requestId: string;
+  signal: AbortSignal;
+  /** Only what changes nothing. */
+  isReadOnly: boolean;
+  toolsets: ReadonlySet<string>;
+};
+
+type Entry = { verb: Verb; operation: Operation; tool: Tool };
+type Deps = { operations: ReadonlyMap<string, Operation>; dispatch: Dispatch };
+
+const OFFSET = { type: "integer", minimum: 0, description: "Continue a cut result from this character" };
+
+const SEARCH_TOOL: Tool = {
+  name: "operation_search",
+  description: "Find operations beyond these tools by words of their names and summaries; with names, get their inputs",
+  inputSchema: {
+    type: "object",
+    properties: {
+      query: { type: "string", maxLength: QUERY_MAX_CHARS, description: "Words; absent: all operations" },
+      names: { type: "array", maxItems: NAMES_MAX, items: { type: "string" } },
+    },
+  },
+  annotations: { readOnlyHint: true },
+};
+const CALL_TOOL: Tool = {
+  name: "operation_call",
+  description: "Call an operation found by operation_search",
+  inputSchema: {
+    type: "object",
+    properties: { name: { type: "string" }, input: { type: "object" }, offset: OFFSET },
+    required: ["name"],
+  },
+};
+
+export class Tools {
+  readonly #operations: ReadonlyMap<string, Operation>;
+  readonly #dispatch: Dispatch;
+  readonly #entries = new Map<string, Entry>();
+  readonly #schemas = new Map<Operation, ToolSchema>();
+
+  constructor({ operations, dispatch }: Deps) {
+    this.#operations = operations;
+    this.#dispatch = dispatch;
+    for (const [name, verb] of Object.entries(VERBS)) {
+      const operation = operations.get(verb.operation);
+      // A module may be absent.
+      if (operation !== undefined) this.#entries.set(name, { verb, operation, tool: toolOf(name, verb, operation) });
+    }
+  }
+
+  /** The tools that this caller can use. */
+  list(context: ToolContext): Tool[] {
+    const entries = [...this.#entries.values()].filter(({ verb, operation }) =>
+      context.toolsets.has(verb.toolset) && isOffered(operation, context)
+    );
+    return [...entries.map(({ tool }) => tool), SEARCH_TOOL, CALL_TOOL];
+  }
+
+  async call(context: ToolContext, name: string, input: Json): Promise<CallToolResult> {
+    try {
+      return textResult(await this.#run(context, name, input));
+    } catch (thrown) {
+      return { ...textResult(describeFault(Fault.from(thrown))), isError: true };
+    }
+  }
+
+  /** The whole result of an operation as text; throws its faults. */
+  async read(
+    context: ToolContext,
+    operation: string,
+    input: Json,
+    render: (output: Json) => string = renderJson,
+  ): Promise<string> {
+    return render(await this.output(context, operation, input));
+  }
+
+  /** The result of an operation; throws its faults. */
+  async output(context: ToolContext, name: string, input: Json): Promise<Json> {
+    const operation = this.#operations.get(name);
+    if (operation === undefined || !isOffered(operation, context)) throw unknownOperation(name);
+    const { actor, requestId } = context;
+    const controller = new AbortController();
+    const signal = AbortSignal.any([context.signal, controller.signal]);
+    const outcome = await withTimeout(
+      this.#dispatch(operation, { actor, input, requestId, via: "mcp", signal }),
+      CALL_TIMEOUT_MS,
+    );
+    if (outcome === undefined) {
+      const fault = new Fault("unavailable", `The call took longer than ${CALL_TIMEOUT_MS / 1000} s`);
+      controller.abort(fault);
+      throw fault;
+    }
+    return (outcome.output ?? {}) as Json;
+  }
+
+  async #run(context: ToolContext, name: string, { offset = 0, ...input }: Json): Promise<string> {
+    if (typeof offset !== "number" || !Number.isSafeInteger(offset) || offset < 0) {
+      throw Fault.forField("/offset", "invalid", "expected a number of characters");
+    }
+    if (name === SEARCH_TOOL.name) return cut(this.#search(context, input), offset, false);
+    const entry = this.#entries.get(name);
+    if (name === CALL_TOOL.name) {
+      const operation = String(input["name"]);
+      const text = await this.read(context, operation, (input["input"] ?? {}) as Json);
+      return cut(text, offset, this.#repeats(operation));
+    }
+    if (entry === undefined) throw unknownOperation(name);
+    const { verb, operation } = entry;
+    const excess = verb.omit?.find((field) => Object.hasOwn(input, field));
+    if (excess !== undefined) {
+      throw Fault.forField(
+        `/${excess}`,
+        "unknown_field",
+        "not a field of this tool; operation_call has it",
+        "unknown_field",
+      );
+    }
+    // A model has no id of its own to send again with; each call is one message.
+    const own = operation.name === "message.send" ? { clientMessageId: crypto.randomUUID() } : {};
+    const text = await this.read(context, operation.name, { ...verb.defaults, ...input, ...own }, verb.render);
+    return cut(text, offset, isReadOnly(operation));
+  }
+
+  #repeats(name: string): boolean {
+    const operation = this.#operations.get(name);
+    return operation !== undefined && isReadOnly(operation);
+  }
+
+  #search(context: ToolContext, { query = "", names }: Json): string {
+    const offered = [...this.#operations.values()].filter((operation) => isOffered(operation, context));
+    if (Array.isArray(names) && names.length > 0) {
+      const wanted = new Set(names.slice(0, NAMES_MAX));
+      const found = offered.filter(({ name }) => wanted.has(name));
+      if (found.length === 0) return "nothing found";
+      return found.map((operation) => `${describe(operation)}\n${JSON.stringify(this.#schemaOf(operation))}`).join(
+        "\n\n",
+      );
+    }
+    const words = String(query).slice(0, QUERY_MAX_CHARS).toLowerCase().split(/[^a-z]/).filter(Boolean);
+    const found = offered.filter(({ name, summary }) => {
+      const text = `${name} ${summary}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    return found.length === 0 ? "nothing found" : found.map(describe).join("\n");
+  }
+
+  #schemaOf(operation: Operation): ToolSchema {
+    const known = this.#schemas.get(operation) ?? toolSchema(operation);
+    this.#schemas.set(operation, known);
+    return known;
+  }
+}
+
+/** Whether the operation exists for this caller here. What returns secrets is not offered: a model's context is no place for them. */
+function isOffered(operation: Operation, { actor, isReadOnly: onlyReads }: ToolContext): boolean {
+  const { scope, tenant = "guest" } = operation.access;
+  return operation.isSecret !== true && operation.disabled === undefined && hasScope(actor, scope) &&
+    isAtLeast(TENANT_ROLES, actor.role, tenant) && (!onlyReads || isReadOnly(operation));
+}
+
+function toolOf(name: string, { omit, defaults }: Verb, operation: Operation): Tool {
+  const isReading = isReadOnly(operation);
+  const schema = toolSchema(operation, omit);
+  const properties = { ...schema.properties };
+  for (const field of Object.keys(defaults ?? {})) {
+    if (properties[field] !== undefined) properties[field] = { ...properties[field], default: defaults?.[field] };
+  }
+  if (isReading) properties["offset"] = OFFSET;
+  return {
+    name,
+    description: describeShort(operation),
+    inputSchema: { ...schema, properties } as Tool["inputSchema"],
+    annotations: isReading ? { readOnlyHint: true } : { destructiveHint: false },
+  };
+}
+
+function describeShort({ summary, description }: Operation): string {
+  const more = description === undefined ? "" : `. ${description.replaceAll(/\s+/g, " ")}`;
+  const text = `${summary}${more}`;
+  const end = text.lastIndexOf(". ", DESCRIPTION_MAX_CHARS);
+  return text.length <= DESCRIPTION_MAX_CHARS || end < 0 ? text.slice(0, DESCRIPTION_MAX_CHARS) : text.slice(0, end);
+}
+
+function describe({ name, summary }: Operation): string {
+  return `${name}: ${summary}`;
+}
+
+function textResult(text: string): CallToolResult {
+  return { content: [{ type: "text", text }] };
+}
+
+/** The part of a text from `offset`, with where to continue. */
+function cut(text: string, offset: number, canContinue: boolean): string {
+  if (text.length <= offset + RESULT_MAX_CHARS) return text.slice(offset).toWellFormed();
+  const end = offset + RESULT_MAX_CHARS;
+  const rest = canContinue ? `continue with offset=${end}` : "ask for less";
+  return `${text.slice(offset, end).toWellFormed()}\n… cut at character ${end} of ${text.length}: ${rest}`;
+}
+
+function describeFault({ code, message, errors, retryAfterMs }: Fault): string {
+  const details = errors.slice(0, ERRORS_MAX).map(({ pointer, detail }) => `${pointer}: ${detail}`);
+  const wait = retryAfterMs === undefined ? [] : [`retry after ${Math.ceil(retryAfterMs / 1000)} s`];
+  return [`${code}: ${message}`, ...errors.length > 1 ? details : [], ...wait].join("\n");
+}
+
+function unknownOperation(name: string): Fault {
+  return new Fault("not_found", `No such tool or operation for this token: ${name.slice(0, 80)}`);
+}
