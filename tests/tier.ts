@@ -5,6 +5,9 @@ export const isQuick = Deno.env.get("TEST_TIER") === "quick";
 /** A PostgreSQL server, as a superuser; tests make databases of their own there. */
 export const postgresUrl = isQuick ? undefined : Deno.env.get("TEST_POSTGRES_URL");
 
+/** A PostgreSQL server with the extension pgvector, as a superuser. */
+export const pgvectorUrl = isQuick ? undefined : Deno.env.get("TEST_PGVECTOR_URL");
+
 export const redisUrl = isQuick ? undefined : Deno.env.get("TEST_REDIS_URL");
 
 /** Whether `redis-server` can be run here. */

@@ -10,6 +10,7 @@ import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
+import type { VectorEngines } from "@/ports/vectors.ts";
 import type { S3Options } from "./blob_s3.ts";
 import type { NodeLock } from "./job_takeover.ts";
 import { findMisconfiguration } from "./postgres_errors.ts";
@@ -145,6 +146,19 @@ export async function openBlobs(s3: S3Options | undefined, directory: string): P
   }
   const { S3Blobs } = await import("./blob_s3.ts");
   return new S3Blobs(s3);
+}
+
+/** Opens what stores and compares vectors: the database where it can, and the gateway within so many bytes of memory. */
+export async function openVectors(url: string, store: AnyStore, memoryBytes: number): Promise<VectorEngines> {
+  const { ScanVectors } = await import("./vector_scan.ts");
+  const scan = new ScanVectors(store, { memoryBytes });
+  if (store.dialect === "sqlite") return [scan];
+  const [{ openPgvector }, { runStatementAlone }] = await Promise.all([
+    import("./vector_pgvector.ts"),
+    import("./postgres_connection.ts"),
+  ]);
+  const pgvector = await openPgvector(store, { runAlone: (statement) => runStatementAlone(url, statement) });
+  return pgvector === undefined ? [scan] : [pgvector, scan];
 }
 
 /** Opens what nodes share: over Redis when there is a URL, else within this process. */

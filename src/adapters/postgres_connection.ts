@@ -25,6 +25,7 @@ const BEGIN = "begin isolation level read committed read write";
 const ENSURE_DURABLE_COMMIT =
   `select set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)`;
 const CLOSE_TIMEOUT_SECONDS = 5;
+const ALONE_CONNECT_TIMEOUT_MS = 5000;
 /** So long a read is tried again that found no connection, and with pauses of up to so much. */
 const READ_RETRY_MAX_MS = 1000;
 const READ_RETRY_PAUSE_MS = 100;
@@ -83,6 +84,17 @@ export function connect(
       ...settings,
     },
   });
+}
+
+/** Runs a statement over a connection of its own: one that takes long, such as building an index, or that no transaction may contain. */
+export async function runStatementAlone(url: string, statement: string): Promise<void> {
+  const settings = { statement_timeout: 0, lock_timeout: 0, default_transaction_read_only: 0 };
+  const connection = connect({ url, connectTimeoutMs: ALONE_CONNECT_TIMEOUT_MS }, 1, () => {}, settings);
+  try {
+    await connection.unsafe(statement);
+  } finally {
+    await connection.end({ timeout: CLOSE_TIMEOUT_SECONDS });
+  }
 }
 
 /**
