@@ -15,6 +15,7 @@ import {
   openNode,
   openSharedServices,
   openStore,
+  openVectors,
   readDatabaseTime,
 } from "@/adapters/open.ts";
 import { createOutbound } from "@/adapters/outbound_http.ts";
@@ -181,6 +182,7 @@ async function openPlatform(
     blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`),
     outbound,
     models: models ?? new AiSdkModels(outbound),
+    vectors: await openVectors(settings.SVC_DATABASE_URL, store, settings.SVC_LIMIT_VECTOR_MEMORY_BYTES),
     metrics,
     cpu,
     writeBudget,

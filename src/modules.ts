@@ -26,6 +26,7 @@ import { taskModule } from "@/modules/task/mod.ts";
 import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
 import { archiveModule } from "@/modules/archive/mod.ts";
 import { usageModule } from "@/modules/usage/mod.ts";
+import { type VectorModule, vectorModule } from "@/modules/vector/mod.ts";
 import { webhookModule } from "@/modules/webhook/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 
@@ -163,6 +164,7 @@ export function createModules(
     operator: config.ai,
     allowHosts: settings.SVC_AI_ALLOW_HOSTS,
     limits: limits.aiTokens,
+    onModelsChanged: (tx, tenantId): Promise<void> => vector.onModelsChanged(tx, tenantId),
     secrets: config.jwtSecrets,
   }));
   const agents: AgentModule = add(agentModule(platform, {
@@ -223,8 +225,19 @@ export function createModules(
     },
     membersMax,
   }));
+  const vector: VectorModule = add(vectorModule(platform, {
+    ai,
+    hasModel: config.ai?.models.some(({ kind }) => kind === "embedding") ?? false,
+    isEnabled: settings.SVC_SEARCH,
+  }));
+  searchIndex.follow(vector.tracker);
   const search: SearchModule = add(
-    searchModule(platform, { index: searchIndex, people, isEnabled: settings.SVC_SEARCH }),
+    searchModule(platform, {
+      index: searchIndex,
+      vectors: vector.vectors,
+      people,
+      isEnabled: settings.SVC_SEARCH,
+    }),
   );
   return { tenant, identity: identityAdded, document, oauth, invitation };
 }

@@ -16,6 +16,7 @@ const MODULE_ORDER = [
   "message",
   "command",
   "ai",
+  "vector",
   "agent",
   "search",
   "sync",

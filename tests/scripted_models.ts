@@ -20,6 +20,7 @@ export type ScriptedStep = {
 };
 
 type Call = { endpoint: ModelEndpoint; request: ModelRequest };
+type Embed = (text: string, endpoint: ModelEndpoint) => number[] | Promise<number[]>;
 type Script = (call: Call & { number: number }) => ScriptedStep | Promise<ScriptedStep>;
 
 const RETRYABLE: ReadonlySet<ModelErrorCode> = new Set([
@@ -35,9 +36,10 @@ export class ScriptedModels implements Models {
   readonly embedded: string[][] = [];
   /** Replace it to change what is said. */
   script: Script;
-  embedder: (text: string) => number[];
+  /** May throw. */
+  embedder: Embed;
 
-  constructor(script: Script = () => ({ parts: ["Hello"] }), embedder = (text: string) => [text.length, 1]) {
+  constructor(script: Script = () => ({ parts: ["Hello"] }), embedder: Embed = (text) => [text.length, 1]) {
     this.script = script;
     this.embedder = embedder;
   }
@@ -74,12 +76,10 @@ export class ScriptedModels implements Models {
     return { reason: reason ?? (calls ? "tool" : "stop"), usage };
   }
 
-  embed(_endpoint: ModelEndpoint, texts: readonly string[]): ReturnType<Models["embed"]> {
+  async embed(endpoint: ModelEndpoint, texts: readonly string[]): ReturnType<Models["embed"]> {
     this.embedded.push([...texts]);
     const inputTokens = texts.reduce((sum, text) => sum + text.length, 0);
-    return Promise.resolve({
-      vectors: texts.map(this.embedder),
-      usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: false },
-    });
+    const vectors = await Promise.all(texts.map((text) => this.embedder(text, endpoint)));
+    return { vectors, usage: { inputTokens, cachedTokens: 0, outputTokens: 0, isEstimated: false } };
   }
 }

@@ -116,6 +116,16 @@ export class Metrics {
     "svc_webhook_lag_seconds",
     "Age of the oldest event that waits for delivery to a webhook",
   );
+  readonly vectorsStored = this.#gauge("svc_vectors_stored", "Vectors of all tenants in the database");
+  readonly vectorsPending = this.#gauge("svc_vectors_pending", "Items of all tenants that wait for their vectors");
+  readonly vectorFailures = this.#counter("svc_vector_embed_failures_total", "Failures of embedding, by code", [
+    "code",
+  ]);
+  readonly vectorSearch = this.#histogram(
+    "svc_vector_search_seconds",
+    "Time to find the nearest vectors, without embedding the query",
+    SECONDS,
+  );
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

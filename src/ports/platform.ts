@@ -13,6 +13,7 @@ import type { Models } from "./model.ts";
 import type { Outbound } from "./outbound.ts";
 import type { Presence } from "./presence.ts";
 import type { Store } from "./store.ts";
+import type { VectorEngines } from "./vectors.ts";
 
 export type Platform = {
   // Each module sees the store through its own tables.
@@ -25,6 +26,7 @@ export type Platform = {
   blobs: Blobs;
   outbound: Outbound;
   models: Models;
+  vectors: VectorEngines;
   metrics: Metrics;
   cpu: CpuBudget;
   writeBudget: WriteBudget;

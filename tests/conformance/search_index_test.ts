@@ -77,6 +77,10 @@ function registerNotes(gateway: Harness): {
     indexer: new SearchIndexer({ store, index, stream: messageStream }),
     sources: [notes],
     people: { sendersOf: () => Promise.resolve([]) },
+    vectors: {
+      open: () => Promise.resolve({ find: undefined, reason: "no_embedding_model" }),
+      isAvailable: () => Promise.resolve(false),
+    },
   });
   return {
     notes,

@@ -39,6 +39,7 @@ const SMALL: ReadonlySet<string> = new Set([
   "scheduled_message.cancel",
   "message.delete",
   "search.reindex",
+  "vector.reindex",
   "task.release",
   "event.delete",
   "event.rsvp",

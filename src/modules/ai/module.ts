@@ -3,7 +3,7 @@ import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
 import type { Platform } from "@/ports/platform.ts";
-import type { Store } from "@/ports/store.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { aiApi } from "./api.ts";
 import { BudgetService } from "./budget_service.ts";
 import { BudgetStore } from "./budget_store.ts";
@@ -24,6 +24,8 @@ type Deps = {
   /** Private hosts that tenants may use as providers. */
   allowHosts: readonly string[];
   limits: TokenLimits;
+  /** Models of a tenant were changed in this transaction. */
+  onModelsChanged: (tx: AnyTransaction, tenantId: string) => Promise<void>;
   /** The gateway's secrets: keys of tenants are encrypted with the first one. */
   secrets: readonly Uint8Array[];
 };
@@ -32,7 +34,7 @@ export type AiModule = Module & { ai: AiService };
 
 export function aiModule(
   { store, clock, models, outbound, metrics }: Platform,
-  { operator, allowHosts, limits, secrets }: Deps,
+  { operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
 ): AiModule {
   const encryptor = new Encryptor(secrets, "ai provider");
   const catalog = new Catalog({ store, encryptor, operator, allowHosts });
@@ -45,7 +47,7 @@ export function aiModule(
     ...aiApi({
       ai,
       completions,
-      providers: new ProviderService({ store, clock, outbound, encryptor, catalog, ai, allowHosts }),
+      providers: new ProviderService({ store, clock, outbound, encryptor, catalog, ai, allowHosts, onModelsChanged }),
       budgets: new BudgetService({ store, clock }),
     }),
     maintenance: {

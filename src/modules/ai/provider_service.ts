@@ -8,7 +8,7 @@ import { assertVersion } from "@/core/patch.ts";
 import { withoutTrailingSlashes } from "@/core/text.ts";
 import { ModelError, type ModelRequest } from "@/ports/model.ts";
 import { type Outbound, OutboundError } from "@/ports/outbound.ts";
-import type { Store } from "@/ports/store.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type Candidate, type Catalog, keyContext } from "./catalog.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";
 import { type Provider, type ProviderPut, PROVIDERS_MAX } from "./schema.ts";
@@ -28,6 +28,8 @@ type Deps = {
   ai: AiService;
   /** Private hosts that providers may have. */
   allowHosts: readonly string[];
+  /** The models of a tenant were changed in this transaction. */
+  onModelsChanged: (tx: AnyTransaction, tenantId: string) => Promise<void>;
 };
 type TestResult = { ok: boolean; model: string; code: string | null; milliseconds: number };
 
@@ -74,14 +76,17 @@ export class ProviderService {
         updated_at: now,
       };
       await providers.put(row);
+      await this.#deps.onModelsChanged(tx, tenantId);
       return { provider: present(row), isNew: before === undefined };
     });
   }
 
   async delete({ actor }: Context, id: string): Promise<void> {
-    const { store } = this.#deps;
-    const isDeleted = await store.write((tx) => new ProviderStore(tx.db).remove(actor.tenantId, id));
-    if (!isDeleted) throw notFound("provider");
+    const { store, onModelsChanged } = this.#deps;
+    await store.write(async (tx) => {
+      if (!await new ProviderStore(tx.db).remove(actor.tenantId, id)) throw notFound("provider");
+      await onModelsChanged(tx, actor.tenantId);
+    });
   }
 
   /** Calls the first model of a provider. Throws only what is not about the provider. */

@@ -35,9 +35,9 @@ type Deps = {
   isEnabled: boolean;
 };
 
-/** The supported search modes. */
+/** The supported search modes; semantic and hybrid need an embedding model of the tenant. */
 export function modesOf(isEnabled: boolean): SearchStatus["modes"] {
-  return isEnabled ? ["keyword"] : [];
+  return isEnabled ? ["keyword", "semantic", "hybrid"] : [];
 }
 
 /** The public API of search. */
@@ -89,7 +89,9 @@ export function searchApi({ search, reindexer, sources, isEnabled }: Deps): Modu
         output: SearchStatus,
         example: {},
         async run({ actor }) {
-          return { enabled: isEnabled, modes: modesOf(isEnabled), ...await search.status(actor) };
+          const { hasModel, ...status } = await search.status(actor);
+          const modes = modesOf(isEnabled).filter((mode) => mode === "keyword" || hasModel);
+          return { enabled: isEnabled, modes, ...status };
         },
       }),
       defineOperation({

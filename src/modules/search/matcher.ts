@@ -31,6 +31,8 @@ type Phrase = { runs: readonly string[]; pattern: RegExp };
 export class Matcher {
   readonly #phrases: readonly Phrase[];
   readonly #excluded: readonly Phrase[];
+  /** Whether the query has quotes or exclusions. */
+  readonly isExact: boolean;
   /** Number of words of the query, including excluded ones. */
   readonly termCount: number;
   /** Grams that every matching text has. */
@@ -44,6 +46,7 @@ export class Matcher {
   constructor(query: string) {
     const pieces = parseQuery(query);
     const phrases = (isExcluded: boolean) => phrasesOf(pieces.filter((piece) => piece.isExcluded === isExcluded));
+    this.isExact = pieces.some(({ isExcluded, isQuoted }) => isExcluded || isQuoted);
     this.#phrases = phrases(false);
     this.#excluded = phrases(true);
     this.termCount = pieces.reduce((sum, { runs }) => sum + runs.length, 0);
@@ -65,10 +68,15 @@ export class Matcher {
     return this.hasExclusions && this.#phrases.length === 0;
   }
 
+  /** Whether the fields have something that the query excludes. */
+  excludes(fields: SearchFields): boolean {
+    return this.hasExclusions && Object.values(fields).map(normalizeText).some((text) => this.#isExcluded(text));
+  }
+
   /** The relevance of the fields, above 0; `undefined` if they do not match. */
   score(fields: SearchFields): number | undefined {
     const texts = Object.entries(fields).map(([field, text]) => ({ field, text: normalizeText(text) }));
-    if (texts.some(({ text }) => this.#excluded.some(({ pattern }) => text.search(pattern) >= 0))) return undefined;
+    if (texts.some(({ text }) => this.#isExcluded(text))) return undefined;
     let sum = 0;
     for (const { pattern } of this.#phrases) {
       const best = bestScore(texts, pattern);
@@ -80,6 +88,10 @@ export class Matcher {
 
   highlights(fields: SearchFields): Highlight[] {
     return findHighlights(fields, this.#phrases.map(({ pattern }) => pattern));
+  }
+
+  #isExcluded(text: string): boolean {
+    return this.#excluded.some(({ pattern }) => text.search(pattern) >= 0);
   }
 }
 

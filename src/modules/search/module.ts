@@ -2,6 +2,7 @@
 import type { Module } from "@/core/module.ts";
 
 import type { RoomPeople } from "@/modules/room/mod.ts";
+import type { VectorSearch } from "@/modules/vector/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { modesOf, searchApi } from "./api.ts";
 import { SearchIndexer } from "./indexer.ts";
@@ -14,7 +15,7 @@ import { kindsOf } from "./schema.ts";
 import type { SearchIndex } from "./search_index.ts";
 import { SearchService } from "./service.ts";
 
-type Deps = { index: SearchIndex; people: RoomPeople; isEnabled: boolean };
+type Deps = { index: SearchIndex; vectors: VectorSearch; people: RoomPeople; isEnabled: boolean };
 
 export type SearchModule = Module & {
   /** Removes messages from the index, within the current transaction. */
@@ -26,7 +27,7 @@ export type SearchModule = Module & {
 /** Must be built after the modules with search sources. */
 export function searchModule(
   { store, clock, cursors, modules }: Platform,
-  { index, people, isEnabled }: Deps,
+  { index, vectors, people, isEnabled }: Deps,
 ): SearchModule {
   const sources = modules.flatMap((module) => module.search ?? []);
   const [stream, second] = sources.flatMap((source) => source.stream ?? []);
@@ -34,7 +35,7 @@ export function searchModule(
   const indexer = new SearchIndexer({ store, index, stream });
   const reindexer = new Reindexer({ store, clock, index, sources });
   const longTexts = new LongTextIndexer({ store, sources });
-  const search = new SearchService({ store, clock, cursors, indexer, people, sources });
+  const search = new SearchService({ store, clock, cursors, indexer, people, sources, vectors });
   return {
     name: "search",
     migrations,

@@ -5,6 +5,7 @@ import { pageInput } from "@/core/page.ts";
 import { PrincipalRef } from "@/modules/identity/mod.ts";
 import { IncludeSenders, MessageId, MessageType } from "@/modules/message/mod.ts";
 import { type Person, RoomId, Senders } from "@/modules/room/mod.ts";
+import { DEGRADED_REASONS } from "@/modules/vector/mod.ts";
 import type { Searchable } from "@/core/searchable.ts";
 
 const QUERY_MAX = 500;
@@ -16,6 +17,8 @@ export const EXCLUDING_ROUNDS_MAX = 5;
 const MODES = ["keyword", "semantic", "hybrid"] as const;
 export const SearchMode = z.enum(MODES).meta({ id: "SearchMode" });
 const RequestedMode = z.enum(["auto", ...MODES]).meta({ id: "RequestedSearchMode" });
+const REASONS = [...DEGRADED_REASONS, "index_incomplete"] as const;
+const DegradedReason = z.enum(REASONS).meta({ id: "SearchDegradedReason" });
 /** Values of the filter `has`. */
 const MARKS = ["link", "file", "reaction"] as const;
 export const SearchMark = z.enum(MARKS).meta({ id: "SearchMark" });
@@ -37,8 +40,9 @@ const Principals = list(PrincipalRef);
 
 const sharedFields = {
   mode: RequestedMode.default("auto").describe(
-    "keyword: results contain all words. auto: ranked by how many of the words they contain, rare words first, so that a " +
-      "question in plain words finds what it asks for. Without an embedding model, semantic and hybrid do the same and set `degraded`",
+    "keyword: results contain all words. semantic: results are similar in meaning. hybrid: both are combined, words by how many of " +
+      "them a result contains, rare words first, so that a question in plain words finds what it asks for. auto: hybrid where the " +
+      "tenant has an embedding model, else by words. Without a model, semantic and hybrid search by words and set `degraded`",
   ),
   sort: z.enum(["relevance", "recent"]).default("relevance")
     .describe(`relevance ranks the newest ${RANKED_MAX} matches; recent is not limited`),
@@ -121,8 +125,9 @@ export function searchResponseSchema(sources: readonly Searchable[]) {
     totalEstimate: z.int().describe(`Approximate number of results; ${RANKED_MAX} means that many or more`),
     mode: SearchMode.describe("Mode that was used"),
     degraded: z.boolean().describe(
-      "Whether the requested mode is unavailable, or the newest messages and long texts are not completely indexed",
+      "Whether the requested mode is unavailable, or the newest messages, long texts or vectors are not completely indexed",
     ),
+    degradedReason: DegradedReason.optional().describe("Why; absent unless `degraded`"),
     tookMs: z.int().describe("Duration of the search in milliseconds"),
     senders: Senders,
   }).meta({ id: "SearchAnswer" });
@@ -147,6 +152,7 @@ export type SearchResponse = {
   totalEstimate: number;
   mode: (typeof MODES)[number];
   degraded: boolean;
+  degradedReason?: (typeof REASONS)[number];
   tookMs: number;
   senders?: Person[];
 };

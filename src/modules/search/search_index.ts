@@ -4,7 +4,7 @@ import { flagGram, readerGram, roomGram, tokenize } from "./tokenize.ts";
 import { documentsById, documentsOfRoom, indexEngineOf, type SearchTables, SLOTS_PER_MS } from "./index_store.ts";
 import type { SearchEntry } from "@/core/searchable.ts";
 import type { IndexedDocument, IndexEngine } from "./index_store.ts";
-import type { Store } from "@/ports/store.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
 
 /** Maximum UTF-16 units of text that are indexed in one transaction. */
 export const UNITS_MAX = 16_000;
@@ -15,6 +15,12 @@ export const LONG_TEXT_JOB = "search.long_text";
 const PURGE_BATCH = 500;
 /** Imports may have any year; times are clamped to this range, so that both engines store `n` exactly. */
 const [FIRST_MS, LAST_MS] = [Date.UTC(1700), Date.UTC(2240)];
+
+/** Learns of every change of the index, in its transaction. */
+export type IndexFollower = {
+  put(tx: AnyTransaction, tenantId: string, entries: readonly SearchEntry[]): Promise<void>;
+  remove(tx: AnyTransaction, tenantId: string, refs: readonly { kind: string; id: string }[]): Promise<void>;
+};
 
 /**
  * How a module makes its resources searchable:
@@ -30,10 +36,16 @@ const [FIRST_MS, LAST_MS] = [Date.UTC(1700), Date.UTC(2240)];
 export class SearchIndex {
   readonly #store: Store<SearchTables>;
   readonly #engine: IndexEngine;
+  #follower: IndexFollower | undefined;
 
   constructor(store: Store<SearchTables>) {
     this.#store = store;
     this.#engine = indexEngineOf(store.dialect);
+  }
+
+  /** Sets what follows the index, before anything is written. */
+  follow(follower: IndexFollower): void {
+    this.#follower = follower;
   }
 
   /** Adds entries, or replaces older versions of them. */
@@ -50,6 +62,7 @@ export class SearchIndex {
           payload: { kind, id },
           key: `${kind}/${id}`,
         })));
+        await this.#follower?.put(tx, tenantId, [...latest.values()]);
       }
     });
   }
@@ -59,6 +72,7 @@ export class SearchIndex {
     if (ids.length === 0) return;
     await this.#store.write(async (tx) => {
       await this.#engine.remove(tx, tenantId, await documentsById(tx.db, tenantId, kind, ids));
+      await this.#follower?.remove(tx, tenantId, ids.map((id) => ({ kind, id })));
     });
   }
 
@@ -69,6 +83,7 @@ export class SearchIndex {
       removed = await this.#store.write(async (tx) => {
         const rows = await documentsOfRoom(tx.db, tenantId, roomId, PURGE_BATCH);
         await this.#engine.remove(tx, tenantId, rows);
+        await this.#follower?.remove(tx, tenantId, rows);
         return rows.length;
       });
     } while (removed > 0);

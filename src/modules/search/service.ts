@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { CursorKey, Cursors } from "@/core/page.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
+import type { VectorSearch, VectorSearchResult } from "@/modules/vector/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
 import type { SearchTables, Tokens } from "./index_store.ts";
@@ -14,6 +15,7 @@ import { AnyWordMatcher } from "./any_word_matcher.ts";
 import { findByAnyWord } from "./any_word_search.ts";
 import { CandidateLoader, type Hit } from "./candidate_loader.ts";
 import { Matcher } from "./matcher.ts";
+import { findNear, fuseRankings } from "./near_search.ts";
 import {
   EXCLUDING_ROUNDS_MAX,
   RANKED_MAX,
@@ -26,6 +28,7 @@ import {
 } from "./schema.ts";
 import { SearchViewer } from "./search_viewer.ts";
 import type { Searchable } from "@/core/searchable.ts";
+import { byRelevance, byTime, hitsAfter } from "./ranking.ts";
 import { LONG_TEXT_JOB } from "./search_index.ts";
 import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
 
@@ -43,6 +46,7 @@ type SearchExecution = {
   actor: Actor;
   viewer: SearchViewer;
   filter: CandidateFilter;
+  keywords: Matcher;
   matcher: Matcher | AnyWordMatcher;
   loader: CandidateLoader;
   after: CursorKey | undefined;
@@ -59,6 +63,7 @@ type Deps = {
   cursors: Cursors;
   indexer: SearchIndexer;
   sources: readonly Searchable[];
+  vectors: Pick<VectorSearch, "open" | "isAvailable">;
   people: Pick<RoomPeople, "sendersOf">;
 };
 
@@ -109,7 +114,7 @@ export class SearchService {
   }
 
   /** The state of a tenant's index. */
-  async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes">> {
+  async status({ tenantId }: Actor): Promise<Omit<SearchStatus, "enabled" | "modes"> & { hasModel: boolean }> {
     const search = this.#store;
     const { rooms, oldest } = await search.lag(tenantId, this.#deps.indexer.eventPrefix);
     return {
@@ -118,6 +123,7 @@ export class SearchService {
       pendingRooms: rooms,
       lagMs: oldest === null ? 0 : Math.max(1, this.#deps.clock.now() - Date.parse(oldest)),
       lastError: this.#deps.indexer.lastError,
+      hasModel: await this.#deps.vectors.isAvailable(tenantId),
     };
   }
 
@@ -138,6 +144,9 @@ export class SearchService {
     assertTerms(keywords, field);
     const isPlain = request.mode !== "keyword" && request.sort === "relevance";
     const matcher = isPlain ? AnyWordMatcher.of(request.query) ?? keywords : keywords;
+    const vectors = usesVectors(request, keywords) ? this.#deps.vectors.open(actor, request.query) : undefined;
+    // Awaited below, unless something else fails before.
+    vectors?.catch(() => {});
     const { limit, cursor, include, ...conditions } = request;
     const { cursors } = this.#deps;
     const bind = ["search", actor.tenantId, actor.principalId, conditions];
@@ -154,12 +163,17 @@ export class SearchService {
       !await this.#store.hasPendingJob(actor.tenantId, LONG_TEXT_JOB);
     const tokens = keywords.termCount === 0 ? undefined : await this.#tokens(viewer, matcher, request);
     const loader = new CandidateLoader(actor, this.#sources, checkTime);
-    const execution = { actor, viewer, filter, matcher, loader, after, checkTime };
+    const execution = { actor, viewer, filter, keywords, matcher, loader, after, checkTime };
+    const { find, reason } = await vectors ?? {};
     const { hits, total, isComplete: isWhole = true }: Found = tokens === undefined
       ? { hits: [], total: 0 }
+      : find !== undefined
+      ? await this.#near(execution, tokens, request, find)
       : request.sort === "recent"
       ? await this.#recent(execution, tokens, limit + 1)
       : await this.#relevant(execution, tokens);
+    const isIndexed = isCaughtUp && isComplete && isWhole && lagging.length < LAGGING_MAX;
+    const degradedReason = reasonFor(request.mode, reason) ?? (isIndexed ? undefined : "index_incomplete");
 
     const key = (hit: Hit) => request.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
     const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
@@ -169,8 +183,9 @@ export class SearchService {
       nextCursor: page.nextCursor,
       hasMore: page.hasMore,
       totalEstimate: Math.max(total, items.length),
-      mode: "keyword",
-      degraded: isSemantic(request.mode) || !isCaughtUp || !isComplete || !isWhole || lagging.length === LAGGING_MAX,
+      mode: find === undefined ? "keyword" : request.mode === "semantic" ? "semantic" : "hybrid",
+      degraded: degradedReason !== undefined,
+      ...degradedReason === undefined ? {} : { degradedReason },
       ...include.includes("senders")
         ? { senders: await this.#deps.people.sendersOf(actor, this.#authorsOf(items)) }
         : {},
@@ -269,16 +284,37 @@ export class SearchService {
 
   /** Candidates by relevance, after those of earlier pages. */
   async #relevant(execution: SearchExecution, tokens: Tokens): Promise<Found> {
-    const { matcher, after } = execution;
-    const { hits, ...found } = matcher instanceof Matcher
+    const found = await this.#withWords(execution, tokens);
+    return { ...found, hits: hitsAfter(found.hits, execution.after) };
+  }
+
+  /** What is similar, alone or combined with what has the words. */
+  async #near(
+    execution: SearchExecution,
+    tokens: Tokens,
+    { mode, sort, filters }: SearchRequest,
+    find: NonNullable<VectorSearchResult["find"]>,
+  ): Promise<Found> {
+    const { viewer, filter, keywords, loader, after } = execution;
+    const flags = hashGrams(viewer.tenantId, (filters.has ?? []).filter(isIndexed).map(flagGram));
+    const near = await findNear({ store: this.#store, viewer, filter, flags, keywords, loader, find });
+    const words = mode === "semantic" ? undefined : await this.#withWords(execution, tokens);
+    const hits = words === undefined ? near : fuseRankings(words.hits, near);
+    const found = { ...words, total: hits.length };
+    if (sort === "relevance") return { ...found, hits: hitsAfter(hits.sort(byRelevance), after) };
+    const last = after === undefined ? undefined : { score: 0, n: Number(after[0]), id: String(after[1]) };
+    const rest = last === undefined ? hits : hits.filter((hit) => byTime(last, hit) < 0);
+    return { ...found, hits: rest.sort(byTime) };
+  }
+
+  /** What has the words, by relevance. */
+  async #withWords(execution: SearchExecution, tokens: Tokens): Promise<Found> {
+    const { matcher } = execution;
+    const found = matcher instanceof Matcher
       ? await this.#withAllWords(execution, matcher, tokens)
       : await this.#withAnyWord(execution, matcher, tokens);
-    hits.sort(byRelevance);
-    if (after === undefined) return { ...found, hits };
-    const last = { score: Number(after[0]), n: Number(after[1]), id: String(after[2]) };
-    // Scores of any words change a little with the documents, so the last result is found by its id.
-    const at = hits.findIndex(({ n, id }) => n === last.n && id === last.id);
-    return { ...found, hits: at < 0 ? hits.filter((hit) => byRelevance(last, hit) < 0) : hits.slice(at + 1) };
+    found.hits.sort(byRelevance);
+    return found;
   }
 
   /** Of the newest `RANKED_MAX` candidates; of more, if the query has exclusions. */
@@ -317,15 +353,19 @@ export class SearchService {
   }
 }
 
-type Ranked = Pick<Hit, "score" | "n" | "id">;
-
-function byRelevance(a: Ranked, b: Ranked): number {
-  return b.score - a.score || b.n - a.n || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
-}
-
 /** Modes that need an embedding model. */
 function isSemantic(mode: SearchRequest["mode"]): boolean {
   return mode === "semantic" || mode === "hybrid";
+}
+
+/** Without a mode that asks for it, a query with quotes or exclusions asks for exact words, and the newest results for no ranking. */
+function usesVectors({ mode, sort }: SearchRequest, keywords: Matcher): boolean {
+  return isSemantic(mode) || mode === "auto" && sort === "relevance" && !keywords.isExact;
+}
+
+/** What the caller should know: a tenant without vectors has asked for none with `auto`. */
+function reasonFor(mode: SearchRequest["mode"], reason: VectorSearchResult["reason"]): VectorSearchResult["reason"] {
+  return isSemantic(mode) || reason === "model_unavailable" || reason === "budget_exceeded" ? reason : undefined;
 }
 
 /** Reactions change without the message, so they are queried; other properties are indexed with the text. */

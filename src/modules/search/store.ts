@@ -2,7 +2,7 @@
 import { type Expression, type Kysely, sql, type SqlBool } from "kysely";
 import { roomStream } from "@/core/event.ts";
 import { EVERYONE, type StreamSource } from "@/core/searchable.ts";
-import { tenantIsUnindexed } from "@/ports/sql_filters.ts";
+import { inJsonList, tenantIsUnindexed } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import { isNotBanned } from "@/modules/room/mod.ts";
 import type { Dialect } from "@/ports/store.ts";
@@ -105,6 +105,21 @@ export class SearchStore {
     // A long document may be found by its first part and by all of its parts.
     const distinct = new Map(found.flat().map((candidate) => [`${candidate.kind} ${candidate.id}`, candidate]));
     return [...distinct.values()].sort((a, b) => b.n - a.n || (a.id < b.id ? 1 : -1)).slice(0, limit);
+  }
+
+  /** Those of the documents that the viewer may read now and that match the filter. */
+  async readable(
+    viewer: SearchViewer,
+    flags: readonly number[],
+    filter: CandidateFilter,
+    ids: readonly string[],
+  ): Promise<Candidate[]> {
+    const found = await Promise.all(
+      this.#matching(viewer, { all: flags, any: [] }, filter, ids).map((query) =>
+        query.select(["d.n", "d.kind", "d.id", "d.room_id", "d.seq"]).execute()
+      ),
+    );
+    return found.flat();
   }
 
   /** The approximate number of candidates, counted up to `max`. */
@@ -259,27 +274,33 @@ export class SearchStore {
    * Documents that the viewer may read: those in visible rooms, and for kinds that are not always in rooms the viewer's own
    * outside of rooms and those shared with the viewer. Separate queries, because with one `or` PostgreSQL would check permissions row by row.
    */
-  #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
-    const inRooms = this.#filtered(viewer, tokens, filter).map((query) => query.where(isReadableBy(viewer)));
+  #matching(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): DocumentQuery[] {
+    const inRooms = this.#filtered(viewer, tokens, filter, ids).map((query) => query.where(isReadableBy(viewer)));
     if (filter.isOnlyStreamed) return inRooms;
-    const own = this.#filtered(viewer, { ...tokens, any: [] }, filter).map((query) =>
+    const own = this.#filtered(viewer, { ...tokens, any: [] }, filter, ids).map((query) =>
       query.where("d.room_id", "is", null).where("d.principal_id", "=", viewer.principalId)
     );
     const reader = hashGrams(viewer.tenantId, [readerGram(viewer.principalId)]);
-    const shared = this.#filtered(viewer, { all: [...tokens.all, ...reader], any: [] }, filter).map((query) =>
+    const shared = this.#filtered(viewer, { all: [...tokens.all, ...reader], any: [] }, filter, ids).map((query) =>
       query.where("d.room_id", "is", null)
         .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", viewer.principalId)]))
     );
     if (viewer.isGuest || filter.isTenantWide !== true) return [...inRooms, ...own, ...shared];
     const everyone = hashGrams(viewer.tenantId, [readerGram(EVERYONE)]);
-    const open = this.#filtered(viewer, { all: [...tokens.all, ...everyone], any: [] }, filter).map((query) =>
+    const open = this.#filtered(viewer, { all: [...tokens.all, ...everyone], any: [] }, filter, ids).map((query) =>
       query.where("d.room_id", "is", null)
     );
     return [...inRooms, ...own, ...shared, ...open];
   }
 
-  /** Documents with the tokens, and those whose parts have them. */
-  #filtered(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter): DocumentQuery[] {
+  /** Documents with the tokens, and those whose parts have them; or of these ids, which need no tokens. */
+  #filtered(viewer: SearchViewer, tokens: Tokens, filter: CandidateFilter, ids?: readonly string[]): DocumentQuery[] {
+    if (ids !== undefined) {
+      const named = tokens.all.length === 0
+        ? this.#db.selectFrom("search_document as d").where(tenantIsUnindexed(viewer.tenantId, "d.tenant_id"))
+        : this.#engine.matching(this.#db, viewer.tenantId, tokens);
+      return [narrowed(named as DocumentQuery, filter).where(inJsonList(this.#dialect, "d.id", JSON.stringify(ids)))];
+    }
     const whole = this.#engine.matching(this.#db, viewer.tenantId, tokens);
     if (filter.isOnlyStreamed) return [narrowed(whole, filter)];
     const inParts = this.#engine.matchingInParts(this.#db, viewer.tenantId, tokens);

@@ -1,0 +1,168 @@
+// SQL of the resources that have vectors in a space, or wait for them.
+import type { Kysely } from "kysely";
+import { type Param, prepared } from "@/ports/prepared.ts";
+import { inJsonList } from "@/ports/sql_filters.ts";
+import type { Dialect } from "@/ports/store.ts";
+import type { VectorRef } from "@/ports/vectors.ts";
+
+export type ItemRow = {
+  tenant_id: string;
+  space: string;
+  kind: string;
+  id: string;
+  /** Of its texts and its scopes. */
+  hash: string;
+  /** failed: the model refuses its text. */
+  state: "pending" | "stored" | "failed";
+  revision: number;
+  claimed_until: string | null;
+  at: string;
+};
+
+export type ItemTables = { vector_item: ItemRow };
+/** A resource that this process embeds, at the revision it had. */
+export type Claim = VectorRef & { revision: number };
+export type ItemCounts = Record<ItemRow["state"], number>;
+
+type Db = Kysely<ItemTables>;
+type InSpace = { tenantId: string; space: string };
+
+const CLEAR_ROWS = 1000;
+/** Rows of one statement. */
+const PUT_ROWS = 100;
+
+const hashes = prepared((db: Db, value: Param<InSpace & { kind: string; ids: string }>, dialect) =>
+  db.selectFrom("vector_item").select(["id", "hash"]).where("tenant_id", "=", value("tenantId"))
+    .where("space", "=", value("space")).where("kind", "=", value("kind"))
+    .where(inJsonList(dialect, "id", value("ids")))
+);
+const remove = prepared((db: Db, value: Param<{ tenantId: string; kind: string; ids: string }>, dialect) =>
+  db.deleteFrom("vector_item").where("tenant_id", "=", value("tenantId")).where("kind", "=", value("kind"))
+    .where(inJsonList(dialect, "id", value("ids"))).returning(["space", "id"])
+);
+const finish = prepared((
+  db: Db,
+  value: Param<InSpace & { kind: string; id: string; revision: number; state: ItemRow["state"]; hash: string }>,
+) =>
+  db.updateTable("vector_item").set({ state: value("state"), hash: value("hash"), claimed_until: null })
+    .where("tenant_id", "=", value("tenantId")).where("space", "=", value("space")).where("kind", "=", value("kind"))
+    .where("id", "=", value("id")).where("revision", "=", value("revision"))
+);
+
+export class ItemStore {
+  readonly #db: Db;
+  readonly #dialect: Dialect;
+
+  constructor(db: Db, dialect: Dialect) {
+    this.#db = db;
+    this.#dialect = dialect;
+  }
+
+  /** The hashes of resources by their ids. */
+  async hashes(tenantId: string, space: string, kind: string, ids: readonly string[]): Promise<Map<string, string>> {
+    const rows = await hashes.all(this.#db, { tenantId, space, kind, ids: JSON.stringify(ids) });
+    return new Map(rows.map(({ id, hash }) => [id, hash]));
+  }
+
+  /** These resources wait for their vectors; all are distinct. */
+  async put(rows: readonly Omit<ItemRow, "state" | "revision" | "claimed_until">[]): Promise<void> {
+    for (let at = 0; at < rows.length; at += PUT_ROWS) {
+      const values = rows.slice(at, at + PUT_ROWS).map((row) => ({
+        ...row,
+        state: "pending" as const,
+        revision: 1,
+        claimed_until: null,
+      }));
+      await this.#db.insertInto("vector_item").values(values).onConflict((conflict) =>
+        conflict.columns(["tenant_id", "space", "id", "kind"]).doUpdateSet((eb) => ({
+          hash: eb.ref("excluded.hash"),
+          at: eb.ref("excluded.at"),
+          state: eb.ref("excluded.state"),
+          revision: eb("vector_item.revision", "+", 1),
+          claimed_until: null,
+        }))
+      ).execute();
+    }
+  }
+
+  /** Removes resources from all spaces; resolves to where they were. */
+  remove(tenantId: string, kind: string, ids: readonly string[]): Promise<Pick<ItemRow, "space" | "id">[]> {
+    return remove.all(this.#db, { tenantId, kind, ids: JSON.stringify(ids) });
+  }
+
+  /** Claims the resources that have waited longest, unless another process has. */
+  async claim(
+    { tenantId, space }: InSpace,
+    { now, until, limit }: { now: string; until: string; limit: number },
+  ): Promise<Claim[]> {
+    const waiting = await this.#db.selectFrom("vector_item").select(["kind", "id", "revision"])
+      .where("tenant_id", "=", tenantId).where("space", "=", space).where("state", "=", "pending")
+      .where(({ eb, or }) => or([eb("claimed_until", "is", null), eb("claimed_until", "<", now)]))
+      .orderBy("at").orderBy("id").limit(limit)
+      .$if(this.#dialect === "postgres", (query) => query.forUpdate().skipLocked()).execute();
+    await this.#setClaim({ tenantId, space }, waiting, until);
+    return waiting;
+  }
+
+  /** Others, and this process later, may claim them. */
+  async release(inSpace: InSpace, claims: readonly Claim[]): Promise<void> {
+    await this.#setClaim(inSpace, claims, null);
+  }
+
+  /** Ends a claim; false if the resource has changed or was removed meanwhile. The row is locked until the commit. */
+  async finish(
+    inSpace: InSpace,
+    { kind, id, revision }: Claim,
+    state: "stored" | "failed",
+    hash: string,
+  ): Promise<boolean> {
+    return await finish.run(this.#db, { ...inSpace, kind, id, revision, state, hash }) > 0;
+  }
+
+  /** Removes a resource that no longer exists, if it has not changed since. */
+  async drop({ tenantId, space }: InSpace, { kind, id, revision }: Claim): Promise<void> {
+    await this.#db.deleteFrom("vector_item").where("tenant_id", "=", tenantId).where("space", "=", space)
+      .where("kind", "=", kind).where("id", "=", id).where("revision", "=", revision).execute();
+  }
+
+  async counts({ tenantId, space }: InSpace): Promise<ItemCounts> {
+    const rows = await this.#db.selectFrom("vector_item").select(({ fn }) => ["state", fn.countAll<number>().as("n")])
+      .where("tenant_id", "=", tenantId).where("space", "=", space).groupBy("state").execute();
+    const counts: ItemCounts = { pending: 0, stored: 0, failed: 0 };
+    for (const { state, n } of rows) counts[state] = Number(n);
+    return counts;
+  }
+
+  /** When the first claim of another process ends; `undefined` if nothing waits. */
+  async nextClaim({ tenantId, space }: InSpace): Promise<string | null | undefined> {
+    const row = await this.#db.selectFrom("vector_item").select("claimed_until").where("tenant_id", "=", tenantId)
+      .where("space", "=", space).where("state", "=", "pending").orderBy("claimed_until").limit(1).executeTakeFirst();
+    return row?.claimed_until;
+  }
+
+  /** Whether something waits that no process has claimed. */
+  async hasUnclaimed({ tenantId, space }: InSpace, now: string): Promise<boolean> {
+    const row = await this.#db.selectFrom("vector_item").select("id").where("tenant_id", "=", tenantId)
+      .where("space", "=", space).where("state", "=", "pending")
+      .where(({ eb, or }) => or([eb("claimed_until", "is", null), eb("claimed_until", "<", now)]))
+      .limit(1).executeTakeFirst();
+    return row !== undefined;
+  }
+
+  /** Removes some resources of a space; resolves to whether there may be more. */
+  async clear({ tenantId, space }: InSpace): Promise<boolean> {
+    const rows = await this.#db.selectFrom("vector_item").select("id").where("tenant_id", "=", tenantId)
+      .where("space", "=", space).limit(CLEAR_ROWS).execute();
+    await this.#db.deleteFrom("vector_item").where("tenant_id", "=", tenantId).where("space", "=", space)
+      .where(inJsonList(this.#dialect, "id", JSON.stringify(rows.map(({ id }) => id)))).execute();
+    return rows.length === CLEAR_ROWS;
+  }
+
+  async #setClaim({ tenantId, space }: InSpace, claims: readonly VectorRef[], until: string | null): Promise<void> {
+    for (const [kind, group] of Map.groupBy(claims, (claim) => claim.kind)) {
+      await this.#db.updateTable("vector_item").set({ claimed_until: until }).where("tenant_id", "=", tenantId)
+        .where("space", "=", space).where("kind", "=", kind).where("state", "=", "pending")
+        .where(inJsonList(this.#dialect, "id", JSON.stringify(group.map(({ id }) => id)))).execute();
+    }
+  }
+}
