@@ -1,7 +1,7 @@
 // The browser client as it is served: every file, small, cached, under a policy that runs nothing else.
 import assert from "node:assert/strict";
 import { SCRIPTS, STYLES } from "@/transport/web/sources.ts";
-import { PACKAGES } from "@/transport/web/packages.ts";
+import { packageFile, PACKAGES } from "@/transport/web/packages.ts";
 import { staticImportsOf, toBrowserScript } from "@/transport/web/script.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
@@ -78,6 +78,7 @@ Deno.test("every import of the client and of its packages is a file of the clien
     const response = await call(`/${folder}/${file}`, { token: null });
     assert.equal(response.status, 200, file);
     const script = await response.text();
+    assert.doesNotMatch(script, /^(?:import|export)\b[^\n]*\bfrom\s*["'](?!\.\/)/m, `${file} imports what is no file`);
     const later = [...script.matchAll(/\bimport\("\.\/([^"]+)"\)/g)].map(([, name = ""]) => `./${name}`);
     for (const name of [...staticImportsOf(script), ...later]) {
       // Libraries mention imports in texts and examples, too.
@@ -86,7 +87,8 @@ Deno.test("every import of the client and of its packages is a file of the clien
       seen.add(name.slice(2));
     }
   }
-  assert.ok(seen.size >= PACKAGES.size + Object.keys(SCRIPTS).length - 1, `${seen.size} files are reached`);
+  const unused = [...PACKAGES.keys()].filter((name) => !seen.has(packageFile(name)));
+  assert.deepEqual(unused, [], "are in the program for nothing");
 });
 
 Deno.test("types and comments are removed from scripts, and names of imports become files", () => {

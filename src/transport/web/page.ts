@@ -115,15 +115,17 @@ async function textsOf(sources: typeof SCRIPTS): Promise<[string, string][]> {
 /** Loaded when first requested, except what the page itself needs. */
 async function packageScript(name: string): Promise<string> {
   const source = (await PACKAGES.get(name)?.())?.default ?? "";
-  return toBrowserScript(source, { isTypeScript: false, locate: (specifier) => locate(specifier) });
+  return toBrowserScript(source, { isTypeScript: false, locate: (specifier) => locate(specifier, name) });
 }
 
-/** The file of an import; `from` is the path of an own script. */
-function locate(specifier: string, from = ""): string | undefined {
+/** The file of an import; `from` is the path of an own script, or the name of a package's module. */
+function locate(specifier: string, from: string): string | undefined {
   if (PACKAGES.has(specifier)) return packageFile(specifier);
   if (!specifier.startsWith(".")) return undefined;
   const path = new URL(specifier, `file:///${from}`).pathname.slice(1);
-  return Object.hasOwn(SCRIPTS, path) ? ownFile(path) : undefined;
+  if (Object.hasOwn(SCRIPTS, path)) return ownFile(path);
+  const module = path.replace(/\.js$/, "");
+  return PACKAGES.has(module) ? packageFile(module) : undefined;
 }
 
 /** All files are in one folder. */

@@ -5,6 +5,11 @@ type Sources = Readonly<Record<string, () => Promise<{ default: string }>>>;
 /** By path in `src/web`. */
 export const SCRIPTS: Sources = {
   "app.ts": () => import("@/web/app.ts", { with: { type: "text" } }),
+  "calendar/event.ts": () => import("@/web/calendar/event.ts", { with: { type: "text" } }),
+  "calendar/events.ts": () => import("@/web/calendar/events.ts", { with: { type: "text" } }),
+  "calendar/form.ts": () => import("@/web/calendar/form.ts", { with: { type: "text" } }),
+  "calendar/page.ts": () => import("@/web/calendar/page.ts", { with: { type: "text" } }),
+  "calendar/week.ts": () => import("@/web/calendar/week.ts", { with: { type: "text" } }),
   "core/api.ts": () => import("@/web/core/api.ts", { with: { type: "text" } }),
   "core/format.ts": () => import("@/web/core/format.ts", { with: { type: "text" } }),
   "core/html.ts": () => import("@/web/core/html.ts", { with: { type: "text" } }),
@@ -14,6 +19,14 @@ export const SCRIPTS: Sources = {
   "core/resources.ts": () => import("@/web/core/resources.ts", { with: { type: "text" } }),
   "core/route.ts": () => import("@/web/core/route.ts", { with: { type: "text" } }),
   "core/session.ts": () => import("@/web/core/session.ts", { with: { type: "text" } }),
+  "document/binding.ts": () => import("@/web/document/binding.ts", { with: { type: "text" } }),
+  "document/comments.ts": () => import("@/web/document/comments.ts", { with: { type: "text" } }),
+  "document/documents.ts": () => import("@/web/document/documents.ts", { with: { type: "text" } }),
+  "document/editor.ts": () => import("@/web/document/editor.ts", { with: { type: "text" } }),
+  "document/page.ts": () => import("@/web/document/page.ts", { with: { type: "text" } }),
+  "document/revisions.ts": () => import("@/web/document/revisions.ts", { with: { type: "text" } }),
+  "document/sharing.ts": () => import("@/web/document/sharing.ts", { with: { type: "text" } }),
+  "document/view.ts": () => import("@/web/document/view.ts", { with: { type: "text" } }),
   "main.ts": () => import("@/web/main.ts", { with: { type: "text" } }),
   "message/actions.ts": () => import("@/web/message/actions.ts", { with: { type: "text" } }),
   "message/completion.ts": () => import("@/web/message/completion.ts", { with: { type: "text" } }),
@@ -54,6 +67,10 @@ export const SCRIPTS: Sources = {
   "room/welcome.ts": () => import("@/web/room/welcome.ts", { with: { type: "text" } }),
   "search/page.ts": () => import("@/web/search/page.ts", { with: { type: "text" } }),
   "sign_in.ts": () => import("@/web/sign_in.ts", { with: { type: "text" } }),
+  "task/board.ts": () => import("@/web/task/board.ts", { with: { type: "text" } }),
+  "task/detail.ts": () => import("@/web/task/detail.ts", { with: { type: "text" } }),
+  "task/page.ts": () => import("@/web/task/page.ts", { with: { type: "text" } }),
+  "task/tasks.ts": () => import("@/web/task/tasks.ts", { with: { type: "text" } }),
 };
 
 /** In the order in which they apply. */
@@ -62,4 +79,7 @@ export const STYLES: Sources = {
   "workspace.css": () => import("@/web/style/workspace.css", { with: { type: "text" } }),
   "chat.css": () => import("@/web/style/chat.css", { with: { type: "text" } }),
   "views.css": () => import("@/web/style/views.css", { with: { type: "text" } }),
+  "calendar.css": () => import("@/web/style/calendar.css", { with: { type: "text" } }),
+  "document.css": () => import("@/web/style/document.css", { with: { type: "text" } }),
+  "task.css": () => import("@/web/style/task.css", { with: { type: "text" } }),
 };

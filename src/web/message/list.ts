@@ -20,7 +20,9 @@ const SAME_SENDER_MS = 5 * 60_000;
 
 export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?: string; jumpTo?: string }): VNode {
   const timeline = timelineOf(room.id, threadId);
-  const { items, hasBefore, hasAfter, state } = timeline.state.value;
+  const { items: all, hasBefore, hasAfter, state } = timeline.state.value;
+  // Replies are in their threads.
+  const items = threadId === undefined ? all.filter((message) => message.threadId === null) : all;
   const box = useRef<HTMLDivElement>(null);
   const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
   // Where the unread messages start; it stays there while the room is open.
@@ -64,10 +66,18 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     return () => observer.disconnect();
   }, []);
 
-  const last = items.at(-1);
+  // What is read may be less than a screen, and then there is nothing to scroll.
+  useEffect(() => {
+    const element = box.current;
+    if (element !== null && element.scrollHeight <= element.clientHeight + NEAR_END_PX) void timeline.older();
+  }, [all]);
+
+  const last = all.at(-1);
   useEffect(() => {
     const read = (): void => {
-      if (last !== undefined && !hasAfter && place.current.isAtEnd && document.hasFocus()) markRead(room.id, last.seq);
+      if (last !== undefined && threadId === undefined && !hasAfter && place.current.isAtEnd && document.hasFocus()) {
+        markRead(room.id, last.seq);
+      }
     };
     read();
     addEventListener("focus", read);

@@ -12,6 +12,9 @@ const VIEWS: Readonly<Record<string, Load>> = {
   inbox: () => import("../notification/page.ts"),
   people: () => import("../people/page.ts"),
   profile: () => import("../people/profile.ts"),
+  tasks: () => import("../task/page.ts"),
+  documents: () => import("../document/page.ts"),
+  calendar: () => import("../calendar/page.ts"),
 };
 
 export function isView(name: string): boolean {

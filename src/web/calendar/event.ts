@@ -1,0 +1,105 @@
+// One event: when, where, who, and the caller's response.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, get, withQuery } from "../core/api.ts";
+import { dateOf, fullTimeOf, timeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import { isAdmin, myId } from "../core/session.ts";
+import { markdown } from "../message/markdown.ts";
+import { Avatar } from "../part/avatar.ts";
+import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
+import { canModerate, roomName, rooms } from "../room/rooms.ts";
+import { type EventDetail, eventPath, type Rsvp } from "./events.ts";
+import { openEditEvent } from "./form.ts";
+
+const RESPONSES: readonly (readonly [Rsvp, string])[] = [["accepted", "Yes"], ["tentative", "Maybe"], [
+  "declined",
+  "No",
+]];
+const STATUS_WORDS: Readonly<Record<string, string>> = {
+  accepted: "yes",
+  tentative: "maybe",
+  declined: "no",
+  needs_action: "not yet",
+};
+
+/** Opens an event, or one occurrence of a series; `onChange` is called after a change. */
+export function openEvent(id: string, occurrence: string | undefined, onChange: () => void): void {
+  openDialog(() => html`<${Detail} id=${id} occurrence=${occurrence} onChange=${onChange} />`);
+}
+
+function Detail(
+  { id, occurrence, onChange }: { id: string; occurrence: string | undefined; onChange: () => void },
+): VNode {
+  const [event, setEvent] = useState<EventDetail>();
+  const query = occurrence === undefined ? {} : { occurrence };
+  useEffect(() => void attempt(async () => setEvent(await get<EventDetail>(eventPath(id), query))), [id, occurrence]);
+  if (event === undefined) return html`<p class="empty">Loading…</p>`;
+  const room = event.roomId === null ? undefined : rooms.value.get(event.roomId);
+  const mayEdit = !event.busyOnly &&
+    (event.createdBy === myId() || isAdmin() || room !== undefined && canModerate(room));
+  const respond = (status: Rsvp): void =>
+    void attempt(async () => {
+      setEvent(await call<EventDetail>("PUT", `${eventPath(id)}/rsvp`, { status, ...query }));
+      onChange();
+    });
+  const remove = (scope: "this" | "all"): void =>
+    confirmThen("Delete this event?", event.title ?? "", "Delete", async () => {
+      await call("DELETE", withQuery(eventPath(id), scope === "this" ? { scope, ...query } : {}));
+      onChange();
+    });
+  const isSeries = event.rrule !== null || occurrence !== undefined;
+  return html`
+    <${Heading} title=${event.title ?? "Busy"} onClose=${closeDialog} />
+    <p>${whenOf(event)}${isSeries
+      ? html`
+        <span class="tag">series</span>
+      `
+      : null}</p>
+    ${event.location === null ? null : html`<p dir="auto">${event.location}</p>`}
+    ${room === undefined
+      ? null
+      : html`<p class="dim">In <a href=${`#/rooms/${room.id}/calendar`} onClick=${closeDialog}>${roomName(room)}</a>
+      ${
+        event.meetingId === null ? null : html`
+          · <a href=${`#/rooms/${room.id}/call?meeting=${event.meetingId}`} onClick=${closeDialog}>Join the call</a>
+        `
+      }</p>`}
+    ${event.description === null ? null : html`<div class="text" dir="auto">${markdown(event.description)}</div>`}
+    ${event.myStatus === null ? null : html`
+      <div class="row" role="group" aria-label="Your response">${RESPONSES.map(([status, label]) =>
+        html`
+          <button type="button" key=${status} class=${event.myStatus === status
+            ? "primary"
+            : ""} aria-pressed=${event.myStatus === status}
+            onClick=${() => respond(status)}>${label}</button>
+        `
+      )}</div>
+    `}
+    <ul class="rows">${event.attendees.map(({ principalId, email, status }) =>
+      html`<li key=${principalId ?? email}>${
+        principalId === null ? null : html`<${Avatar} id=${principalId} isSmall />`
+      }<span class="person-link">${principalId === null ? email : nameOf(principalId)}</span>
+        <small class="dim">${STATUS_WORDS[status] ?? status}</small></li>`
+    )}</ul>
+    ${mayEdit
+      ? html`<p class="row">
+      <button type="button" onClick=${() => openEditEvent(event, occurrence, onChange)}>Edit</button>
+      ${
+        isSeries && occurrence !== undefined
+          ? html`<button type="button" class="danger-text" onClick=${() => remove("this")}>Delete this one</button>`
+          : null
+      }
+      <button type="button" class="danger-text" onClick=${() => remove("all")}>${
+        isSeries ? "Delete the series" : "Delete"
+      }</button></p>`
+      : null}
+  `;
+}
+
+function whenOf({ startAt, endAt, allDay, start }: EventDetail): string {
+  if (allDay && "date" in start) return `${dateOf(`${start.date}T12:00:00`)}, all day`;
+  return `${fullTimeOf(startAt)} – ${timeOf(endAt)}`;
+}

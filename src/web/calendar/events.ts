@@ -1,0 +1,68 @@
+// Events of the calendar.
+import { listAll } from "../core/api.ts";
+
+export type EventTime = { dateTime: string; timeZone: string } | { date: string };
+export type Rsvp = "accepted" | "tentative" | "declined";
+export type Entry = {
+  id: string;
+  roomId: string | null;
+  busyOnly: boolean;
+  title: string | null;
+  location: string | null;
+  start: EventTime;
+  end: EventTime;
+  startAt: string;
+  endAt: string;
+  allDay: boolean;
+  rrule: string | null;
+  occurrence: string | null;
+  myStatus: Rsvp | "needs_action" | null;
+  meetingId: string | null;
+  version: number;
+  createdBy: string | null;
+};
+export type EventDetail = Entry & {
+  description: string | null;
+  attendees: {
+    principalId: string | null;
+    email: string | null;
+    role: string;
+    status: string;
+    comment: string | null;
+  }[];
+};
+
+const PATH = "v1/collaboration/calendar/events";
+
+/** Occurrences between two times. */
+export function readEntries(from: Date, to: Date, roomId: string | undefined): Promise<Entry[]> {
+  return listAll<Entry>(PATH, {
+    from: from.toISOString(),
+    to: to.toISOString(),
+    expand: true,
+    ...roomId === undefined ? {} : { roomId },
+  });
+}
+
+export function eventPath(id: string): string {
+  return `${PATH}/${encodeURIComponent(id)}`;
+}
+
+/** Monday of the week of a day. */
+export function weekOf(day: Date): Date {
+  const monday = new Date(day);
+  monday.setHours(0, 0, 0, 0);
+  monday.setDate(monday.getDate() - (monday.getDay() + 6) % 7);
+  return monday;
+}
+
+export function addDays(day: Date, days: number): Date {
+  const next = new Date(day);
+  next.setDate(next.getDate() + days);
+  return next;
+}
+
+/** A local date as `2026-03-01`. */
+export function dateText(day: Date): string {
+  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, "0")).join("-");
+}

@@ -1,0 +1,128 @@
+// The grid of a week: a column a day, events beside each other where they overlap.
+import type { VNode } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { timeOf } from "../core/format.ts";
+import { classes, html } from "../core/html.ts";
+import { colorOf } from "../core/format.ts";
+import { roomName, rooms } from "../room/rooms.ts";
+import { addDays, dateText, type Entry } from "./events.ts";
+
+type Placed = { entry: Entry; top: number; height: number; lane: number; lanes: number };
+
+const HOUR_PX = 46;
+const HEAD_PX = 38;
+const ALL_DAY_PX = 24;
+const FIRST_HOUR_SHOWN = 7;
+const MINUTES_MIN = 30;
+const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
+const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
+
+export function Week({ monday, entries, onOpen, onCreate }: {
+  monday: Date;
+  entries: readonly Entry[];
+  onOpen: (entry: Entry) => void;
+  onCreate: (start: Date) => void;
+}): VNode {
+  const grid = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (grid.current !== null) grid.current.scrollTop = FIRST_HOUR_SHOWN * HOUR_PX;
+  }, []);
+  const days = Array.from({ length: 7 }, (_, at) => addDays(monday, at));
+  const today = dateText(new Date());
+  // Heads are equally high, or the hours of a day would not be beside those of the next.
+  const allDayMax = Math.max(0, ...days.map((day) => entries.filter((one) => one.allDay && overlaps(one, day)).length));
+  const head = { minHeight: `${HEAD_PX + allDayMax * ALL_DAY_PX}px` };
+  return html`
+    <div class="week" ref=${grid} tabindex="0" aria-label="Week">
+      <div class="hours" aria-hidden="true"><div class="day-head" style=${head}></div>${HOURS.map((hour) =>
+        html`<span key=${hour} style=${{ height: `${HOUR_PX}px` }}>${hour === 0 ? "" : `${hour}:00`}</span>`
+      )}</div>
+      ${days.map((day) => {
+        const key = dateText(day);
+        const own = entries.filter((entry) => overlaps(entry, day));
+        return html`
+          <section key=${key} class=${classes("day-column", key === today && "today")} aria-label=${dayName.format(
+            day,
+          )}>
+            <div class="day-head" style=${head}><h3>${dayName.format(day)}</h3>${own.filter(({ allDay }) => allDay).map(
+              (entry) =>
+                html`<button type="button" key=${entry.id} class=${
+                  classes("event all-day", colorOf(entry.roomId ?? "own"))
+                } onClick=${() => onOpen(entry)}>${entry.title ?? "Busy"}</button>`,
+            )}</div>
+            <div class="day-grid" style=${{ height: `${24 * HOUR_PX}px` }} onDblClick=${(event: MouseEvent) => {
+              if (event.target !== event.currentTarget) return;
+              const start = new Date(day);
+              start.setMinutes(Math.floor(event.offsetY / HOUR_PX * 2) * 30);
+              onCreate(start);
+            }}>${place(own.filter(({ allDay }) => !allDay), day).map((placed) =>
+              html`<${EventBox} key=${`${placed.entry.id} ${placed.entry.startAt}`} placed=${placed} onOpen=${onOpen} />`
+            )}</div>
+          </section>
+        `;
+      })}
+    </div>
+  `;
+}
+
+function EventBox({ placed, onOpen }: { placed: Placed; onOpen: (entry: Entry) => void }): VNode {
+  const { entry, top, height, lane, lanes } = placed;
+  const room = entry.roomId === null ? undefined : rooms.value.get(entry.roomId);
+  const width = 100 / lanes;
+  return html`
+    <button type="button" class=${classes(
+      "event",
+      colorOf(entry.roomId ?? "own"),
+      entry.myStatus === "declined" && "declined",
+      entry.myStatus === "needs_action" && "open-invitation",
+    )}
+      style=${{
+        top: `${top}px`,
+        height: `${height}px`,
+        insetInlineStart: `${lane * width}%`,
+        width: `calc(${width}% - 3px)`,
+      }}
+      onClick=${() => onOpen(entry)} title=${entry.title ?? "Busy"}>
+      <b dir="auto">${entry.title ?? "Busy"}</b><span>${timeOf(entry.startAt)}${room === undefined
+        ? ""
+        : ` · ${roomName(room)}`}</span>
+    </button>
+  `;
+}
+
+function overlaps({ startAt, endAt, allDay, start, end }: Entry, day: Date): boolean {
+  if (allDay && "date" in start && "date" in end) {
+    const key = dateText(day);
+    return start.date <= key && (key < end.date || start.date === key);
+  }
+  const next = addDays(day, 1);
+  return Date.parse(startAt) < next.getTime() && Date.parse(endAt) > day.getTime();
+}
+
+/** Events that overlap share the width of the day. */
+function place(entries: readonly Entry[], day: Date): Placed[] {
+  const minutesOf = (at: string): number => (Date.parse(at) - day.getTime()) / 60_000;
+  const sorted = entries.map((entry) => ({
+    entry,
+    from: Math.max(0, minutesOf(entry.startAt)),
+    to: Math.min(24 * 60, Math.max(minutesOf(entry.endAt), minutesOf(entry.startAt) + MINUTES_MIN)),
+  })).toSorted((a, b) => a.from - b.from || b.to - a.to);
+  const placed: Placed[] = [];
+  let group: { to: number; lane: number }[] = [];
+  let members: Placed[] = [];
+  for (const { entry, from, to } of sorted) {
+    if (group.every((one) => one.to <= from)) {
+      group = [];
+      members = [];
+    }
+    let lane = 0;
+    while (group.some((one) => one.lane === lane && one.to > from)) lane++;
+    group.push({ to, lane });
+    const box = { entry, top: from / 60 * HOUR_PX, height: (to - from) / 60 * HOUR_PX - 2, lane, lanes: 1 };
+    members.push(box);
+    placed.push(box);
+    const lanes = Math.max(...group.map((one) => one.lane)) + 1;
+    for (const one of members) one.lanes = lanes;
+  }
+  return placed;
+}

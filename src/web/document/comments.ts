@@ -1,0 +1,129 @@
+// Comments on a document, on a passage or on all of it.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, listAll, post } from "../core/api.ts";
+import { shortTimeOf } from "../core/format.ts";
+import { classes, html } from "../core/html.ts";
+import { onEvent } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import { myId } from "../core/session.ts";
+import { markdown } from "../message/markdown.ts";
+import { Avatar } from "../part/avatar.ts";
+import { Heading } from "../part/dialog.ts";
+
+type Comment = {
+  id: string;
+  parentId: string | null;
+  authorId: string;
+  text: string;
+  anchor: { quote: string; text: string | null } | null;
+  resolved: boolean;
+  createdAt: string;
+};
+
+const QUOTE_MAX = 500;
+
+export function CommentsPane(
+  { id, selection, onClose }: { id: string; selection: () => string; onClose: () => void },
+): VNode {
+  const [comments, setComments] = useState<readonly Comment[]>();
+  const [showsResolved, setShowsResolved] = useState(false);
+  const path = `v1/collaboration/documents/${encodeURIComponent(id)}/comments`;
+  const read = (): void => void attempt(async () => setComments(await listAll<Comment>(path)));
+  useEffect(() => {
+    read();
+    return onEvent(({ type, data }) => {
+      if (type === "document.commented" && data.documentId === id) read();
+    });
+  }, [id]);
+  async function add(text: string, parentId?: string): Promise<void> {
+    const quote = parentId === undefined ? selection().trim().slice(0, QUOTE_MAX) : "";
+    await post(path, {
+      text,
+      ...parentId === undefined ? {} : { parentId },
+      ...quote === "" ? {} : { anchor: { text: quote } },
+    });
+    read();
+  }
+  const roots = (comments ?? []).filter(({ parentId, resolved }) => parentId === null && (showsResolved || !resolved));
+  const resolvedCount = (comments ?? []).filter(({ parentId, resolved }) => parentId === null && resolved).length;
+  return html`
+    <aside class="pane" aria-label="Comments">
+      <${Heading} title="Comments" onClose=${onClose}>
+        ${resolvedCount === 0 ? null : html`
+          <button type="button" class="plain" aria-pressed=${showsResolved}
+            onClick=${() => setShowsResolved(!showsResolved)}>${resolvedCount} resolved</button>
+        `}
+      <//>
+      <ul class="cards scroll">
+        ${comments !== undefined && roots.length === 0
+          ? html`<li class="empty">Select a passage and write a comment below.</li>`
+          : null}
+        ${roots.map((root) =>
+          html`
+            <${Thread} key=${root.id} root=${root} replies=${(comments ?? []).filter(({ parentId }) =>
+              parentId === root.id
+            )} path=${path} onReply=${(text: string) => add(text, root.id)}
+              onChange=${read} />
+          `
+        )}
+      </ul>
+      <${Writer} label="Comment" onWrite=${(text: string) => add(text)} />
+    </aside>
+  `;
+}
+
+function Thread({ root, replies, path, onReply, onChange }: {
+  root: Comment;
+  replies: readonly Comment[];
+  path: string;
+  onReply: (text: string) => Promise<void>;
+  onChange: () => void;
+}): VNode {
+  const act = (work: Promise<unknown>): void => void attempt(async () => void (await work, onChange()));
+  return html`
+    <li class=${classes(root.resolved && "resolved")}>
+      ${root.anchor === null
+        ? null
+        : html`<blockquote class="dim clip" dir="auto">${root.anchor.text ?? root.anchor.quote}</blockquote>`}
+      ${[root, ...replies].map((one) =>
+        html`
+          <div class="comment" key=${one.id}>
+            <small
+              class="row"><${Avatar} id=${one.authorId} isSmall /><b dir="auto">${nameOf(
+                one.authorId,
+              )}</b> <span class="dim">${shortTimeOf(one.createdAt)}</span>
+              ${one.authorId === myId()
+                ? html`<button type="button" class="link" onClick=${() =>
+                  act(call("DELETE", `${path}/${one.id}`))}>delete</button>`
+                : null}</small>
+            <div class="text" dir="auto">${markdown(one.text)}</div>
+          </div>
+        `
+      )}
+      <p class="row"><button type="button" class="link" onClick=${() =>
+        act(call("PATCH", `${path}/${root.id}`, { resolved: !root.resolved }))}>${root.resolved
+        ? "Reopen"
+        : "Resolve"}</button></p>
+      <${Writer} label="Reply" onWrite=${onReply} />
+    </li>
+  `;
+}
+
+function Writer({ label, onWrite }: { label: string; onWrite: (text: string) => Promise<void> }): VNode {
+  function submit(event: SubmitEvent): void {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const text = String(new FormData(form).get("text")).trim();
+    if (text === "") return;
+    void attempt(async () => {
+      await onWrite(text);
+      form.reset();
+    });
+  }
+  return html`
+    <form class="writer"
+      onSubmit=${submit}><input name="text" placeholder=${label} aria-label=${label} maxlength="4000" autocomplete="off" /><button>${label}</button></form>
+  `;
+}

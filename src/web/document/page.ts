@@ -1,0 +1,86 @@
+// Documents: the list, and the one that is open.
+import type { VNode } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { shortTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import { go, route } from "../core/route.ts";
+import { DialogForm, openDialog } from "../part/dialog.ts";
+import { Icon } from "../part/icon.ts";
+import type { ViewProps } from "../part/lazy.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
+import { canWrite, roomName, rooms } from "../room/rooms.ts";
+import { createDocument, type Document, openDocuments } from "./documents.ts";
+import { DocumentView } from "./view.ts";
+
+export default function DocumentsPage({ room }: ViewProps): VNode {
+  const id = room === undefined ? route.value.path[1] : undefined;
+  if (id !== undefined) return html`<${DocumentView} key=${id} id=${id} />`;
+  const list = html`<${List} key=${room?.id} roomId=${room?.id} isEditable=${room === undefined || canWrite(room)} />`;
+  return room === undefined ? html`<${PlaceHead} title="Documents" />${list}` : list;
+}
+
+function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: boolean }): VNode {
+  const list = useMemo(() => openDocuments(roomId), [roomId]);
+  useEffect(() => {
+    void attempt(() => list.read());
+    return list.close;
+  }, [list]);
+  const all = list.documents.value;
+  const known = new Set(all?.map(({ id }) => id));
+  const roots = (all ?? []).filter(({ parentId }) => parentId === null || !known.has(parentId));
+  return html`
+    <div class="body">
+      <div class="narrow">
+      ${isEditable
+        ? html`
+          <p
+            class="row"><button type="button" class="primary" onClick=${() =>
+              openNew(roomId)}><${Icon} name="add" />New document</button></p>
+        `
+        : null}
+      <${Placeholder} items=${all} text="No documents yet." />
+      <ul class="rows">${roots.map((one) =>
+        html`<${Branch} key=${one.id} document=${one} all=${all ?? []} depth=${0} hasRoom=${roomId === undefined} />`
+      )}</ul>
+      </div>
+    </div>
+  `;
+}
+
+function Branch(
+  { document, all, depth, hasRoom }: { document: Document; all: readonly Document[]; depth: number; hasRoom: boolean },
+): VNode {
+  const { id, title, roomId, editedBy, editedAt, locked } = document;
+  const room = roomId === null ? undefined : rooms.value.get(roomId);
+  return html`
+    <li style=${{ paddingInlineStart: `${depth * 22}px` }}>
+      <a class="person-link" href=${`#/documents/${id}`}><${Icon} name="document" /><span dir="auto">${title}</span></a>
+      ${locked ? html`<span class="tag"><${Icon} name="lock" />locked</span>` : null}
+      ${hasRoom
+        ? html`<small class="dim">${roomId === null ? "private" : room === undefined ? "" : roomName(room)}</small>`
+        : null}
+      <small class="dim narrow-hidden">${nameOf(editedBy)}, ${shortTimeOf(editedAt)}</small>
+    </li>
+    ${all.filter(({ parentId }) => parentId === id).map((child) =>
+      html`<${Branch} key=${child.id} document=${child} all=${all} depth=${depth + 1} hasRoom=${hasRoom} />`
+    )}
+  `;
+}
+
+function openNew(roomId: string | undefined): void {
+  openDialog(() =>
+    html`
+      <${DialogForm} title="New document" action="Create"
+        onSubmit=${async (fields: FormData) => {
+          const { id } = await createDocument({
+            title: String(fields.get("title")).trim(),
+            ...roomId === undefined ? {} : { roomId },
+          });
+          go(["documents", id]);
+        }}><label>Title <input name="title" required maxlength="255" autofocus /></label>
+            ${roomId === undefined ? html`<p class="dim">Only you see it, until you share it.</p>` : null}<//>
+    `
+  );
+}

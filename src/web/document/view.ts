@@ -1,0 +1,191 @@
+// One document: the live editor, comments, revisions, and what can be done with it.
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { call, get, post } from "../core/api.ts";
+import { classes, html } from "../core/html.ts";
+import { onEvent } from "../core/live.ts";
+import { attempt, notify } from "../core/notice.ts";
+import { go } from "../core/route.ts";
+import { token } from "../core/session.ts";
+import { addressOf } from "../core/api.ts";
+import { markdown } from "../message/markdown.ts";
+import { confirmThen, openDialog } from "../part/dialog.ts";
+import { Icon } from "../part/icon.ts";
+import { Menu, type MenuItem } from "../part/menu.ts";
+import { roomName, rooms } from "../room/rooms.ts";
+import { CommentsPane } from "./comments.ts";
+import type { Document } from "./documents.ts";
+import type { Editor, EditorStatus } from "./editor.ts";
+import { RevisionsPane } from "./revisions.ts";
+import { Sharing } from "./sharing.ts";
+
+type Pane = "comments" | "revisions" | undefined;
+
+const INITIAL: EditorStatus = { isSaved: false, isConnected: false, names: [], failure: "" };
+
+export function DocumentView({ id }: { id: string }): VNode {
+  const [document, setDocument] = useState<Document>();
+  const [status, setStatus] = useState(INITIAL);
+  const [pane, setPane] = useState<Pane>();
+  const [preview, setPreview] = useState<string>();
+  const editor = useRef<Editor | undefined>(undefined);
+  const path = `v1/collaboration/documents/${encodeURIComponent(id)}`;
+  const read = (): void => void attempt(async () => setDocument(await get<Document>(path)));
+  useEffect(() => {
+    read();
+    return onEvent(({ type, data }) => {
+      if (type === "document.updated" && data.documentId === id) read();
+      if (type === "document.deleted" && data.documentId === id) go(["documents"]);
+    });
+  }, [id]);
+  const isRich = document?.kind === "rich";
+  async function showPreview(): Promise<void> {
+    if (preview !== undefined) return setPreview(undefined);
+    setPreview(editor.current?.text() ?? await readText(path));
+  }
+  useEffect(() => {
+    if (isRich) void attempt(async () => setPreview(await readText(path)));
+  }, [isRich, document?.revision]);
+  if (document === undefined) return html`<p class="empty">Loading…</p>`;
+
+  const rename = (title: string): void =>
+    void attempt(async () =>
+      setDocument(await call<Document>("PATCH", path, { title: title.trim(), version: document.version }))
+    );
+  const room = document.roomId === null ? undefined : rooms.value.get(document.roomId);
+  const back = room === undefined ? "#/documents" : `#/rooms/${room.id}/documents`;
+  return html`
+    <header class="page-head">
+      <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
+      <div class="title"><input class="title-input" aria-label="Title" dir="auto" maxlength="255" value=${document
+        .title}
+        onChange=${(event: Event) => rename((event.target as HTMLInputElement).value)} /></div>
+      <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
+      ${isRich ? null : html`<${Status} status=${status} />`}
+      ${isRich
+        ? null
+        : html`<button type="button" class="plain" aria-pressed=${preview !== undefined} onClick=${() =>
+          void attempt(showPreview)}>Preview</button>`}
+      <button type="button" class="plain" aria-pressed=${pane === "comments"} onClick=${() =>
+        setPane(
+          pane === "comments" ? undefined : "comments",
+        )}><${Icon} name="chat" /><span class="narrow-hidden">Comments</span></button>
+      <${Menu} label="Document menu" items=${menuOf(document, path, () => setPane("revisions"))} />
+    </header>
+    <div class=${classes("columns", pane !== undefined && "has-pane")}>
+      <section class="chat document" aria-label="Document">
+        ${isRich
+          ? html`<p class="banner">This document is edited in rich editors; here you can read it and comment on it.</p>`
+          : null}
+        ${preview === undefined ? null : html`
+          <div class="preview">
+            <div class="text" dir="auto">${markdown(preview)}</div>
+          </div>
+        `}
+        ${isRich ? null : html`
+          <div class=${classes("editor-frame", preview !== undefined && "hidden")}>
+            <${EditorFrame} id=${id} isReadOnly=${document.locked} editor=${editor} onStatus=${setStatus} />
+          </div>
+        `}
+      </section>
+      ${pane === "comments"
+        ? html`<${CommentsPane} id=${id} selection=${() => editor.current?.selection() ?? ""} onClose=${() =>
+          setPane(undefined)} />`
+        : null}
+      ${pane === "revisions" ? html`<${RevisionsPane} path=${path} onClose=${() => setPane(undefined)} />` : null}
+    </div>
+  `;
+}
+
+/** Loaded with its libraries when the first document is opened. */
+function EditorFrame({ id, isReadOnly, editor, onStatus }: {
+  id: string;
+  isReadOnly: boolean;
+  editor: { current: Editor | undefined };
+  onStatus: (status: EditorStatus) => void;
+}): VNode {
+  const parent = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    let isOpen = true;
+    void attempt(async () => {
+      const { openEditor } = await import("./editor.ts");
+      if (isOpen && parent.current !== null) {
+        editor.current = openEditor({ id, parent: parent.current, isReadOnly, onStatus });
+      }
+    });
+    return () => {
+      isOpen = false;
+      editor.current?.close();
+      editor.current = undefined;
+    };
+  }, [id, isReadOnly]);
+  return html`<div class="editor" ref=${parent}></div>`;
+}
+
+function Status({ status }: { status: EditorStatus }): VNode {
+  const { isSaved, isConnected, names, failure } = status;
+  const text = failure !== "" ? failure : !isConnected ? "Offline" : isSaved ? "Saved" : "Saving…";
+  return html`
+    <span class=${classes("dim", failure !== "" && "danger-text")} role="status">${text}</span>
+    ${names.length > 1 ? html`<span class="tag" title=${names.join(", ")}>${names.length} here</span>` : null}
+  `;
+}
+
+async function readText(path: string): Promise<string> {
+  return (await get<{ text: string }>(`${path}/content`, { format: "markdown" })).text;
+}
+
+function menuOf(document: Document, path: string, showRevisions: () => void): MenuItem[] {
+  const change = (fields: Record<string, unknown>) => (): void => void attempt(() => call("PATCH", path, fields));
+  return [
+    { label: "Revisions", icon: "clock", onSelect: showRevisions },
+    ...document.roomId === null
+      ? [
+        {
+          label: "Share",
+          icon: "people",
+          onSelect: () => openDialog(() => html`<${Sharing} path=${path} />`),
+        } as MenuItem,
+      ]
+      : [],
+    { label: "Download as Markdown", icon: "down", onSelect: () => void attempt(() => download(document)) },
+    {
+      label: "New page inside",
+      icon: "add",
+      onSelect: () =>
+        void attempt(async () => {
+          const { id, roomId } = document;
+          const child = await post<Document>("v1/collaboration/documents", {
+            title: "Untitled",
+            parentId: id,
+            ...roomId === null ? {} : { roomId },
+          });
+          go(["documents", child.id]);
+        }),
+    },
+    { label: document.locked ? "Unlock" : "Lock", icon: "lock", onSelect: change({ locked: !document.locked }) },
+    {
+      label: "Delete",
+      icon: "trash",
+      isDanger: true,
+      onSelect: () =>
+        confirmThen("Delete this document?", document.title, "Delete", async () => {
+          await call("DELETE", path);
+          notify("Deleted");
+          go(["documents"]);
+        }),
+    },
+  ];
+}
+
+async function download({ id, title }: Document): Promise<void> {
+  const response = await fetch(addressOf(`v1/collaboration/documents/${id}/export?format=markdown`), {
+    headers: { Authorization: `Bearer ${token.value}` },
+  });
+  if (!response.ok) throw new Error("The document could not be downloaded");
+  const link = globalThis.document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = `${title}.md`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

@@ -1,0 +1,160 @@
+// One task: its fields, its activity, and what it came from.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get, listAll } from "../core/api.ts";
+import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { onEvent } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import type { Member } from "../core/resources.ts";
+import { Avatar } from "../part/avatar.ts";
+import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
+import { roomName, rooms } from "../room/rooms.ts";
+import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
+
+type Detail = Task & { subtaskCount: number };
+type Activity = { id: string; type: string; actorId: string; at: string; changes: { field: string }[] };
+
+export function openTask(id: string): void {
+  openDialog(() =>
+    html`
+      <div class="wide-dialog">
+        <${TaskDetail} key=${id} id=${id} />
+      </div>
+    `
+  );
+}
+
+function TaskDetail({ id }: { id: string }): VNode {
+  const [task, setTask] = useState<Detail>();
+  const [members, setMembers] = useState<readonly Member[]>([]);
+  const [activity, setActivity] = useState<readonly Activity[]>([]);
+  const [subtasks, setSubtasks] = useState<readonly Task[]>([]);
+  async function read(): Promise<void> {
+    const path = `v1/collaboration/tasks/${encodeURIComponent(id)}`;
+    const read = await get<Detail>(path);
+    setTask(read);
+    setActivity((await get<{ items: Activity[] }>(`${path}/activity`, { limit: 20 })).items);
+    setSubtasks(read.subtaskCount === 0 ? [] : await listAll<Task>("v1/collaboration/tasks", { parentId: read.id }));
+  }
+  useEffect(() => {
+    void attempt(read);
+    return onEvent(({ type, data }) => {
+      if (type.startsWith("task.") && (data.taskId === id || data.task?.parentId === id)) void attempt(read);
+    });
+  }, [id]);
+  useEffect(() => {
+    if (task !== undefined) {
+      void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${task.roomId}/members`)));
+    }
+  }, [task?.roomId]);
+  if (task === undefined) return html`<p class="empty">Loading…</p>`;
+
+  const save = (change: Record<string, unknown>): void =>
+    void attempt(async () => setTask({ ...task, ...await updateTask(task, change, {}) }));
+  const room = rooms.value.get(task.roomId);
+  return html`
+    <${Heading} title=${task.key} onClose=${closeDialog}>
+      <button type="button" class="danger-text" onClick=${() =>
+        confirmThen("Delete this task?", task.title, "Delete", () => deleteTask(task))}>Delete</button>
+      <//>
+      <div class="task-detail">
+        <div class="fields">
+          <input class="title-input" aria-label="Title" dir="auto" maxlength="255" value=${task.title} onChange=${(
+            event: Event,
+          ) => save({ title: (event.target as HTMLInputElement).value })} />
+          <textarea aria-label="Description" dir="auto" rows="6" placeholder="Description, in Markdown" value=${task
+            .description ?? ""}
+            onChange=${(event: Event) => save({ description: (event.target as HTMLTextAreaElement).value })}></textarea>
+          <${Subtasks} task=${task} subtasks=${subtasks} onChange=${() => void attempt(read)} />
+          <h3>Activity</h3>
+          <ul class="activity">${activity.map((one) =>
+            html`<li key=${one.id}><b dir="auto">${nameOf(one.actorId)}</b> ${one.type}${
+              one.changes.length === 0 ? "" : ` ${one.changes.map(({ field }) => field).join(", ")}`
+            } <time title=${fullTimeOf(one.at)}>${shortTimeOf(one.at)}</time></li>`
+          )}</ul>
+        </div>
+        <div class="fields side">
+          <label>Status <select value=${task.status} onChange=${(event: Event) =>
+            save({ status: (event.target as HTMLSelectElement).value })}>
+          ${STATUSES.map(([value, title]) =>
+            html`<option key=${value} value=${value}>${title}</option>`
+          )}<option value="cancelled">Cancelled</option></select></label>
+          <label>Priority <select value=${task.priority} onChange=${(event: Event) =>
+            save({ priority: (event.target as HTMLSelectElement).value })}>
+          ${PRIORITIES.map((value) => html`<option key=${value}>${value}</option>`)}</select></label>
+          <label>Due <input type="datetime-local" value=${task.dueAt === null ? "" : localInputOf(new Date(task.dueAt))}
+          onChange=${(event: Event) => {
+            const { value } = event.target as HTMLInputElement;
+            save({ dueAt: value === "" ? null : new Date(value).toISOString() });
+          }} /></label>
+          <label>Labels <input value=${task.labels.join(", ")} placeholder="bug, design" onChange=${(event: Event) =>
+            save({
+              labels: (event.target as HTMLInputElement).value.split(",").map((one) => one.trim()).filter((one) =>
+                one !== ""
+              ),
+            })} /></label>
+          <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) => save({ assigneeIds })} />
+          <p class="dim">In <a href=${`#/rooms/${task.roomId}/tasks`} onClick=${closeDialog}>${room === undefined
+            ? "a room"
+            : roomName(room)}</a>${task.sourceMessageId === null
+            ? null
+            : html`, from <a href=${`#/rooms/${task.roomId}?message=${task.sourceMessageId}`} onClick=${closeDialog}>a message</a>`}</p>
+        </div>
+      </div>
+  `;
+}
+
+function Assignees({ task, members, onChange }: {
+  task: Task;
+  members: readonly Member[];
+  onChange: (ids: string[]) => void;
+}): VNode {
+  const others = members.filter(({ principalId }) => !task.assigneeIds.includes(principalId));
+  return html`
+    <div class="fields"><span class="label dim">Assignees</span>
+      ${task.assigneeIds.map((id) =>
+        html`<span class="row" key=${id}><${Avatar} id=${id} isSmall /> <span dir="auto">${nameOf(id)}</span>
+        <button type="button" class="link" onClick=${() =>
+          onChange(task.assigneeIds.filter((one) => one !== id))}>remove</button></span>`
+      )}
+      <select aria-label="Add an assignee" value="" onChange=${(event: Event) => {
+        const { value } = event.target as HTMLSelectElement;
+        if (value !== "") onChange([...task.assigneeIds, value]);
+      }}><option value="">Add…</option>${others.map(({ principalId, displayName }) =>
+        html`<option key=${principalId} value=${principalId}>${displayName}</option>`
+      )}</select>
+    </div>
+  `;
+}
+
+function Subtasks(
+  { task, subtasks, onChange }: { task: Task; subtasks: readonly Task[]; onChange: () => void },
+): VNode {
+  const done = (one: Task): void =>
+    void attempt(async () => {
+      await updateTask(one, { status: one.status === "done" ? "todo" : "done" });
+      onChange();
+    });
+  return html`
+    <h3>Subtasks</h3>
+    ${subtasks.map((one) =>
+      html`<label class="check" key=${one.id}><input type="checkbox" checked=${one.status === "done"} onChange=${() =>
+        done(one)} />
+      <span dir="auto">${one.title}</span></label>`
+    )}
+    <form
+      onSubmit=${(event: SubmitEvent) => {
+        event.preventDefault();
+        const form = event.currentTarget as HTMLFormElement;
+        const title = String(new FormData(form).get("title")).trim();
+        if (title === "") return;
+        form.reset();
+        void attempt(async () => {
+          await createTask({ roomId: task.roomId, parentId: task.id, title });
+          onChange();
+        });
+      }}><input name="title" maxlength="255" placeholder="Add a subtask" aria-label="Add a subtask" autocomplete="off" /></form>
+  `;
+}

@@ -1,0 +1,76 @@
+// The tasks of a room as a board, or the caller's own.
+import type { VNode } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { replaceRoute, route } from "../core/route.ts";
+import type { Room } from "../core/resources.ts";
+import { PlaceHead, Placeholder } from "../part/place.ts";
+import type { ViewProps } from "../part/lazy.ts";
+import { canWrite } from "../room/rooms.ts";
+import { Board } from "./board.ts";
+import { openTask } from "./detail.ts";
+import { createTask, openTasks, type Scope } from "./tasks.ts";
+
+export default function TasksPage({ room }: ViewProps): VNode {
+  const opened = room === undefined ? route.value.path[1] : route.value.query.get("task") ?? undefined;
+  useEffect(() => {
+    if (opened === undefined) return;
+    replaceRoute(room === undefined ? ["tasks"] : ["rooms", room.id, "tasks"]);
+    openTask(opened);
+  }, [opened]);
+  if (room !== undefined) return html`<${TaskBoard} room=${room} scope=${{ roomId: room.id }} />`;
+  return html`
+    <${PlaceHead} title="My tasks" />
+    <${TaskBoard} scope=${{ assigneeId: "me" }} />
+  `;
+}
+
+function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
+  const list = useMemo(() => openTasks(scope), [room?.id]);
+  const [label, setLabel] = useState("");
+  useEffect(() => {
+    void attempt(() => list.read());
+    return list.close;
+  }, [list]);
+  const tasks = list.tasks.value;
+  const labels = [...new Set((tasks ?? []).flatMap((task) => task.labels))].toSorted();
+  const shown = (tasks ?? []).filter((task) => label === "" || task.labels.includes(label));
+  return html`
+    <div class="board-page">
+      <div class="board-bar">
+        ${room !== undefined && canWrite(room) ? html`<${NewTask} room=${room} />` : html`<span></span>`}
+        ${labels.length === 0 ? null : html`
+          <select aria-label="Label" value=${label}
+            onChange=${(event: Event) => setLabel((event.target as HTMLSelectElement).value)}>
+                    <option value="">All labels</option>${labels.map((one) =>
+                      html`<option key=${one}>${one}</option>`
+                    )}</select>
+        `}
+      </div>
+      <${Placeholder} items=${tasks} text=${room === undefined
+        ? "No task is assigned to you."
+        : "No tasks yet. Write the first one above."} />
+      ${tasks === undefined || tasks.length === 0
+        ? null
+        : html`<${Board} tasks=${shown} isEditable=${room === undefined || canWrite(room)} />`}
+    </div>
+  `;
+}
+
+function NewTask({ room }: { room: Room }): VNode {
+  function submit(event: SubmitEvent): void {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const title = String(new FormData(form).get("title")).trim();
+    if (title === "") return;
+    form.reset();
+    void attempt(() => createTask({ roomId: room.id, title, status: "todo" }));
+  }
+  return html`
+    <form class="new-task" onSubmit=${submit}>
+      <input name="title" maxlength="255" placeholder="New task" aria-label="New task" autocomplete="off" />
+      <button class="primary">Add</button>
+    </form>
+  `;
+}
