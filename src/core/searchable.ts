@@ -88,6 +88,11 @@ export type Searchable = {
   item: z.ZodType;
   /** Live rows by id, without deleted ones, and without those that this actor may not see although it sees the room. */
   load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>>;
+  /**
+   * Those of the resources that `load` returns to the actor. Present if there may be others among those that the index finds for
+   * an actor: they are left out before anything is counted and ranked, since counts and scores would disclose them.
+   */
+  filterVisible?(actor: Actor, ids: readonly string[]): Promise<ReadonlySet<string>>;
   /** Entries of live rows; reindexing reads all of them by id, page by page through the transaction that indexes them. */
   entries(tenantId: string, selection: RowSelection, db?: AnyDatabase): Promise<readonly SearchEntry[]>;
   /** Conditions on a document `d` of the index, for properties that these resources have; without it, none has them. */

@@ -294,3 +294,29 @@ Deno.test("scopes and owners have a limited number of facts, and a message is th
   await gateway.runJobs();
   assert.deepEqual(await store.db.selectFrom("memory_source").selectAll().execute(), []);
 });
+
+testOnEngines("neither scores nor counts of a search disclose facts that the caller may not read", async (engine) => {
+  await using gateway = await openGateway(engine);
+  const { bob } = await createCallers(gateway, "bob");
+  const boss = await gateway.as("boss", { role: "admin" });
+  ok(await boss.get("/v1/collaboration/me"));
+  const secret = await createRoom(boss, []);
+  const { id: source } = await sendMessage(boss, secret, "source");
+  const own = { type: "principal" } as const;
+  for (let n = 0; n < 60; n++) await remember(bob, own, `Pelican number ${n} eats fish`);
+  const ask = async (): Promise<unknown[]> => {
+    const paths = ["sort=recent&limit=5", "sort=relevance&limit=5", "mode=keyword&limit=5"];
+    const answers = await Promise.all(paths.map((more) => bob.get(`/v1/search?types=memory&q=pelican+merger&${more}`)));
+    const plain = await bob.get("/v1/search?types=memory&q=pelican&sort=recent&limit=5");
+    return [...answers, plain].map((answer) => {
+      const { items, totalEstimate, hasMore } = ok(answer);
+      return [items.map(({ score }: { score: number }) => score), totalEstimate, hasMore];
+    });
+  };
+  const before = await ask();
+  await remember(boss, { type: "tenant" }, "The pelican merger is secret", { sourceMessageIds: [source] });
+  for (let n = 0; n < 60; n++) {
+    await remember(boss, { type: "tenant" }, `Pelican merger ${n}`, { sourceMessageIds: [source] });
+  }
+  assert.deepEqual(await ask(), before);
+});

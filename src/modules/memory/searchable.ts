@@ -6,7 +6,7 @@ import { EVERYONE, type LoadedResource, type Searchable, type SearchEntry } from
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import type { MemoryAccess } from "./access.ts";
-import { isValidAt, presentMemory } from "./presenter.ts";
+import { isValidAt, presentMemory, type ReadableFact } from "./presenter.ts";
 import { Memory } from "./schema.ts";
 import { type Fact, MemoryStore, type MemoryTables } from "./store.ts";
 
@@ -26,16 +26,22 @@ export class MemorySource implements Searchable {
   }
 
   async load(actor: Actor, ids: readonly string[]): Promise<ReadonlyMap<string, LoadedResource>> {
-    const { store, clock, access } = this.#deps;
-    const now = iso(clock.now());
-    const facts = (await new MemoryStore(store.db).findMany(actor.tenantId, ids)).filter((fact) =>
-      isValidAt(fact, now, now)
-    );
-    const readable = await access.filterReadable(actor, facts);
+    const readable = await this.#readable(actor, ids);
     return new Map(readable.map((fact) => [
       fact.row.id,
       { fields: { text: fact.row.text ?? "" }, item: presentMemory(fact) },
     ]));
+  }
+
+  async filterVisible(actor: Actor, ids: readonly string[]): Promise<ReadonlySet<string>> {
+    return new Set((await this.#readable(actor, ids)).map(({ row }) => row.id));
+  }
+
+  async #readable(actor: Actor, ids: readonly string[]): Promise<ReadableFact[]> {
+    const { store, clock, access } = this.#deps;
+    const now = iso(clock.now());
+    const facts = await new MemoryStore(store.db).findMany(actor.tenantId, ids);
+    return await access.filterReadable(actor, facts.filter((fact) => isValidAt(fact, now, now)));
   }
 
   async entries(

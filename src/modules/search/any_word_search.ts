@@ -1,5 +1,6 @@
 // Candidates for a question in plain words: each word is looked up by itself, and rare words count more than frequent ones.
 import type { AnyWordMatcher, Term } from "./any_word_matcher.ts";
+import type { CandidateLoader } from "./candidate_loader.ts";
 import type { Tokens } from "./index_store.ts";
 import type { Candidate, CandidateFilter, SearchStore } from "./store.ts";
 import type { SearchViewer } from "./search_viewer.ts";
@@ -22,6 +23,7 @@ type Lookup = {
   matcher: AnyWordMatcher;
   /** What every candidate has: room, properties, quoted words. */
   tokens: Tokens;
+  loader: CandidateLoader;
   checkTime: () => void;
 };
 
@@ -30,7 +32,7 @@ type Lookup = {
  * may read. `isComplete` is false if time ended the lookups.
  */
 export async function findByAnyWord(
-  { store, viewer, filter, matcher, tokens, checkTime }: Lookup,
+  { store, viewer, filter, matcher, tokens, loader, checkTime }: Lookup,
   limit: number,
 ): Promise<{ candidates: Candidate[]; isComplete: boolean }> {
   const startedAt = performance.now();
@@ -40,7 +42,9 @@ export async function findByAnyWord(
     checkTime();
     const own = hashGrams(viewer.tenantId, terms.flatMap(({ grams }) => grams));
     const all = { ...tokens, all: [...own, ...tokens.all] };
-    const candidates = await store.candidates(viewer, all, filter, undefined, LIST_MAX);
+    const candidates = await loader.filterVisible(
+      await store.candidates(viewer, all, filter, undefined, LIST_MAX),
+    );
     for (const candidate of candidates) {
       const key = `${candidate.kind} ${candidate.id}`;
       const known = found.get(key)?.terms ?? [];

@@ -20,6 +20,21 @@ export class CandidateLoader {
     this.#checkTime = checkTime;
   }
 
+  /** Whether the index may find resources of these kinds that the actor may not see. */
+  hides(kinds: readonly string[]): boolean {
+    return kinds.some((kind) => this.#sources.get(kind)?.filterVisible !== undefined);
+  }
+
+  /** The candidates without those that their source hides from the actor: neither counts nor scores may depend on them. */
+  async filterVisible(candidates: readonly Candidate[]): Promise<Candidate[]> {
+    const hidden = new Set<Candidate>();
+    for (const [kind, group] of Map.groupBy(candidates, (candidate) => candidate.kind)) {
+      const visible = await this.#sources.get(kind)?.filterVisible?.(this.#actor, group.map(({ id }) => id));
+      for (const candidate of group) if (visible?.has(candidate.id) === false) hidden.add(candidate);
+    }
+    return candidates.filter((candidate) => !hidden.has(candidate));
+  }
+
   /** Those candidates whose current text has a score. */
   async match(
     candidates: readonly Candidate[],

@@ -274,10 +274,12 @@ export class SearchService {
     while (isMore && hits.length < wanted) {
       checkTime();
       const candidates = await this.#store.candidates(viewer, tokens, filter, from, step);
-      hits.push(...await loader.match(candidates, (fields) => matcher.score(fields)));
+      hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);
       isMore = candidates.length === step;
     }
+    // How many were read for these depends on hidden ones.
+    if (loader.hides(filter.kinds)) return { hits, total: Math.min(hits.length, wanted) };
     const isAll = after === undefined && !isMore;
     return { hits, total: isAll ? hits.length : await this.#store.count(viewer, tokens, filter, RANKED_MAX) };
   }
@@ -332,11 +334,12 @@ export class SearchService {
       left--
     ) {
       const candidates = await this.#store.candidates(viewer, tokens, filter, from, RANKED_MAX);
-      hits.push(...await loader.match(candidates, (fields) => matcher.score(fields)));
+      hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
       from = candidates.at(-1);
       isMore = candidates.length === RANKED_MAX;
     }
-    return { hits, total: isMore && !matcher.hasExclusions ? RANKED_MAX : Math.min(hits.length, RANKED_MAX) };
+    const isMany = isMore && !matcher.hasExclusions && !loader.hides(filter.kinds);
+    return { hits, total: isMany ? RANKED_MAX : Math.min(hits.length, RANKED_MAX) };
   }
 
   async #withAnyWord(
@@ -344,7 +347,7 @@ export class SearchService {
     matcher: AnyWordMatcher,
     tokens: Tokens,
   ): Promise<Found> {
-    const lookup = { store: this.#store, viewer, filter, matcher, tokens, checkTime };
+    const lookup = { store: this.#store, viewer, filter, matcher, tokens, loader, checkTime };
     const { candidates, isComplete } = await findByAnyWord(lookup, RANKED_MAX);
     const hits = await loader.match(candidates, (fields) => matcher.score(fields));
     const best = Math.max(0, ...hits.map(({ score }) => score));
