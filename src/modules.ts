@@ -14,7 +14,7 @@ import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
-import { memoryModule } from "@/modules/memory/mod.ts";
+import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mod.ts";
 import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
 import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
 import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
@@ -173,6 +173,7 @@ export function createModules(
     ai,
     files: file.writer,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
+    assembleContext: () => runContext(() => memory.contexts),
   }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
   const document = add(documentModule(platform, {
@@ -201,7 +202,7 @@ export function createModules(
     liveKit: config.liveKit,
   }));
   add(calendarModule(platform, { ...shared, revalidate, meetings: meeting.linked }));
-  add(memoryModule(platform, {
+  const memory: MemoryModule = add(memoryModule(platform, {
     roomAccess,
     identity,
     people,

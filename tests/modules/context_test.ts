@@ -76,11 +76,11 @@ testOnEngines("context.assemble puts the stable prefix first, then thread, room,
   assert.deepEqual([pinned?.role, pinned?.reason], ["system", "pinned fact of the room"]);
   assert.deepEqual(
     context.items.filter(({ section }) => section === "thread").map(({ role, text }) => [role, text]),
-    [["user", "[bob, 2026-03-01 12:00] Who brings the balloons to the launch?"], ["assistant", "I look it up"]],
+    [["user", "[bob] Who brings the balloons to the launch?"], ["assistant", "I look it up"]],
   );
   assert.deepEqual(textsOf(context, "room"), [
     '[Background] This is the room "Launch".\nTopic: The launch in May',
-    "[alice, 2026-03-01 12:00] Good morning",
+    "[alice] Good morning",
   ]);
   const memory = context.items.filter(({ section }) => section === "memory");
   assert.match(memory[0]?.text ?? "", /confidence 0.8.*\] Balloons are brought by Nina/);

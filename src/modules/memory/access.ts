@@ -77,7 +77,9 @@ export class MemoryAccess {
       // What the tenant or an agent knows about a person, that person may see.
       const isSubject = actor.kind === "human" && audience === undefined && subjectIds.includes(actor.principalId);
       if (type === "agent") return isSubject || id === actor.principalId || agents.has(id);
-      return isSubject || !isGuest(actor) && audience?.hasGuest !== true;
+      // Readers of what an agent says in a room may be guests, unless the audience is known.
+      const mayHaveGuest = audience === undefined ? actor.bounds !== undefined : audience.hasGuest;
+      return isSubject || !isGuest(actor) && !mayHaveGuest;
     };
     return facts.flatMap((fact) => {
       const visibleSources = fact.sources.filter(isVisible);

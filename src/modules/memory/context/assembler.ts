@@ -6,11 +6,12 @@ import type { Context as CallContext } from "@/core/operation.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { Message, MessageAccess } from "@/modules/message/mod.ts";
 import { presentMessage } from "@/modules/message/mod.ts";
-import type { RoomAccess, RoomGrant, RoomPeople } from "@/modules/room/mod.ts";
+import { Audience as RoomAudience, type RoomAccess, type RoomGrant, type RoomPeople } from "@/modules/room/mod.ts";
 import type { Recall, RecallHit } from "@/modules/search/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import type { ReadableFact } from "../presenter.ts";
 import type { MemoryReader } from "../reader.ts";
+import type { ScopeType } from "../schema.ts";
 import { SEARCH_KIND } from "../searchable.ts";
 import type { MemoryScope, MemoryTables } from "../store.ts";
 import { ReaderAudience } from "./audience.ts";
@@ -30,7 +31,7 @@ const SHARES = { pinned: 0.15, thread: 0.4, room: 0.15, memory: 0.15, search: 0.
 /** A page of messages in ascending order, as the caller of the context may see them. */
 export type ListMessages = (
   context: CallContext,
-  page: { roomId: string; threadId?: string | undefined; limit: number; include: [] },
+  page: { roomId: string; threadId?: string | undefined; before: number | undefined; limit: number; include: [] },
 ) => Promise<{ items: Message[] }>;
 
 type Deps = {
@@ -46,11 +47,19 @@ type Deps = {
   searchKinds: () => readonly string[];
 };
 
+/** What other modules may limit besides. */
+export type AssembleInput = ContextAssemble & {
+  /** Position in the room: later messages are not part of the context. */
+  upToSeq?: number | undefined;
+  /** Scopes whose facts are used; default all. */
+  scopeTypes?: readonly ScopeType[] | undefined;
+};
+
 /** What one context is assembled for. */
 type Request = {
   actor: Actor;
   context: CallContext;
-  input: ContextAssemble;
+  input: AssembleInput;
   home: RoomGrant | undefined;
   /** The last position of the room that is hidden from one of the readers. */
   homeFloor: number;
@@ -68,7 +77,7 @@ export class ContextAssembler {
     this.#deps = deps;
   }
 
-  async assemble(context: CallContext, input: ContextAssemble): Promise<Context> {
+  async assemble(context: CallContext, input: AssembleInput): Promise<Context> {
     const request = await this.#prepare(context, input);
     const { actor, includes } = request;
     const conversation = await this.#conversation(request);
@@ -89,6 +98,10 @@ export class ContextAssembler {
       { name: "search", share: SHARES.search, candidates: found.candidates },
     ] satisfies Section[];
     const { items, usedTokens, omitted } = fillBudget(input.budgetTokens, sections);
+    // What a run has read bounds where it may write without an approval.
+    for (const { source } of items) {
+      if (typeof source?.roomId === "string") context.actor.bounds?.boundIn(source.roomId);
+    }
     return {
       items,
       prefixItems: items.filter(({ section }) => PREFIX.has(section)).length,
@@ -99,10 +112,11 @@ export class ContextAssembler {
     };
   }
 
-  async #prepare(context: CallContext, input: ContextAssemble): Promise<Request> {
-    const { actor } = context;
+  async #prepare(given: CallContext, input: AssembleInput): Promise<Request> {
     const { roomAccess } = this.#deps;
-    const home = input.roomId === undefined ? undefined : await roomAccess.require(context, input.roomId);
+    const home = input.roomId === undefined ? undefined : await roomAccess.require(given, input.roomId);
+    const context = await this.#bound(given, home);
+    const { actor } = context;
     const audience = await ReaderAudience.of(this.#deps, actor, home, input.audienceIds ?? []);
     const floors = home === undefined ? undefined : await audience?.floors([home]);
     // Readers who do not see the room at all may read nothing of it.
@@ -113,9 +127,19 @@ export class ContextAssembler {
     return { actor, context, input, home, homeFloor, audience, agentId, includes: (name) => wanted.has(name) };
   }
 
+  /** An agent in a room reads what all of its members may read. */
+  async #bound(context: CallContext, home: RoomGrant | undefined): Promise<CallContext> {
+    const { actor } = context;
+    if (home === undefined || actor.kind !== "agent") return context;
+    const { tenantId, principalId: agentId } = actor;
+    const { db } = this.#deps.store;
+    const bounds = await RoomAudience.of(db, { tenantId, roomId: home.room.id, agentId, askerIds: [] });
+    return { ...context, actor: { ...actor, bounds } };
+  }
+
   /** The messages of the thread, and of the room outside of it. */
   async #conversation(request: Request): Promise<Conversation> {
-    const { actor, context, home, input: { threadId }, homeFloor, includes } = request;
+    const { actor, context, home, input: { threadId, upToSeq }, homeFloor, includes } = request;
     if (home === undefined || !hasScope(actor, "message.read")) {
       if (threadId !== undefined) throw notVisible("thread");
       return { thread: [], room: [], names: new Map() };
@@ -126,7 +150,8 @@ export class ContextAssembler {
       ? undefined
       : (await messageAccess.findVisible(actor, [threadId])).get(threadId);
     if (threadId !== undefined && (root?.room_id !== roomId || root.thread_id !== null)) throw notVisible("thread");
-    const page = { roomId, limit: MESSAGES_MAX, include: [] as [] };
+    const before = upToSeq === undefined ? undefined : upToSeq + 1;
+    const page = { roomId, before, limit: MESSAGES_MAX, include: [] as [] };
     const replies = root === undefined || !includes("thread")
       ? []
       : [presentMessage(root), ...(await listMessages(context, { ...page, threadId })).items];
@@ -142,14 +167,18 @@ export class ContextAssembler {
 
   /** Facts that answer the query, then the newest ones about the room and the agent. */
   async #memory(
-    { actor, audience }: Request,
+    { actor, audience, input: { scopeTypes } }: Request,
     scopes: readonly MemoryScope[],
     query: string | undefined,
   ): Promise<typeof NOTHING_RECALLED> {
     const { reader, recall } = this.#deps;
     const { facts, isDegraded } = query === undefined || recall() === undefined
       ? { facts: [], isDegraded: false }
-      : await reader.recall(actor, query, { limit: RECALLED_MAX, audience });
+      : await reader.recall(actor, query, {
+        limit: RECALLED_MAX,
+        audience,
+        matches: ({ row }) => scopeTypes?.includes(row.scope_type) !== false,
+      });
     const recent = await reader.listValid(actor, scopes, { pinned: false, limit: RECENT_MAX, audience });
     const known = new Set(facts.map(({ fact }) => fact.row.id));
     return {
@@ -167,7 +196,7 @@ export class ContextAssembler {
 
   /** Resources besides facts that match the query, without messages that are part of the context already. */
   async #search(
-    { actor, audience }: Request,
+    { actor, audience, home, input: { upToSeq = Infinity } }: Request,
     query: string,
     shown: ReadonlySet<string>,
   ): Promise<typeof NOTHING_FOUND> {
@@ -181,6 +210,8 @@ export class ContextAssembler {
     const rooms = await roomAccess.findMany(actor, roomIds);
     const floors = await audience?.floors([...rooms.values()]);
     const isReadable = (hit: RecallHit): boolean => {
+      const isLater = roomIdOf(hit) === home?.room.id && hit.kind === "message" && (hit.item as Message).seq > upToSeq;
+      if (isLater) return false;
       if (floors === undefined) return true;
       const floor = floors.get(roomIdOf(hit) ?? "");
       return floor !== undefined && (hit.kind !== "message" || (hit.item as Message).seq > floor);
@@ -199,13 +230,14 @@ const NOTHING_FOUND: { candidates: Candidate[]; isDegraded: boolean } = { candid
 const PREFIX: ReadonlySet<string> = new Set(["instructions", "tools", "pinned"]);
 
 /** Scopes whose pinned and recent facts are of use without being asked for. What the actor may not read of them is left out. */
-function scopesOf({ actor, home, agentId }: Request): MemoryScope[] {
-  return [
+function scopesOf({ actor, home, agentId, input: { scopeTypes } }: Request): MemoryScope[] {
+  const scopes: MemoryScope[] = [
     { type: "tenant", id: actor.tenantId },
     ...agentId === undefined ? [] : [{ type: "agent" as const, id: agentId }],
     { type: "principal", id: actor.ownerId ?? actor.principalId },
     ...home === undefined ? [] : [{ type: "room" as const, id: home.room.id }],
   ];
+  return scopes.filter(({ type }) => scopeTypes?.includes(type) !== false);
 }
 
 /** Changes seldom, and is in an order that never changes. */

@@ -5,49 +5,47 @@ import { hiddenUpTo, type RoomAccess, type RoomGrant, RoomStore, type RoomTables
 import type { Store } from "@/ports/store.ts";
 import type { Audience } from "../access.ts";
 
-/** With more members, only their own room is read: to look up all of them in many rooms takes too long. */
-const MEMBERS_MAX = 200;
-
 type Deps = { store: Store<RoomTables>; roomAccess: RoomAccess; identity: IdentityService };
 
 export class ReaderAudience implements Audience {
   readonly ids: ReadonlySet<string>;
   readonly hasGuest: boolean;
   readonly #roomAccess: RoomAccess;
-  readonly #homeId: string | undefined;
+  /** Those that do not bound the rooms of the actor already. */
+  readonly #givenIds: readonly string[];
   /** By room; `undefined` where not all of them see it. */
   readonly #floors = new Map<string, number | undefined>();
 
   private constructor(
     roomAccess: RoomAccess,
-    { ids, hasGuest, homeId }: { ids: ReadonlySet<string>; hasGuest: boolean; homeId: string | undefined },
+    { ids, hasGuest, givenIds }: { ids: ReadonlySet<string>; hasGuest: boolean; givenIds: readonly string[] },
   ) {
     this.#roomAccess = roomAccess;
     this.ids = ids;
     this.hasGuest = hasGuest;
-    this.#homeId = homeId;
+    this.#givenIds = givenIds;
   }
 
   /**
-   * The given principals and, for an agent in a room, all of its members; `undefined` if nobody but the actor reads it. Unknown
-   * principals may read nothing.
+   * The given principals and, for an agent in a room, all of its members, whose rooms are the bounds of the actor; `undefined` if
+   * nobody but the actor reads it. Unknown principals may read nothing.
    */
   static async of(
     { store, roomAccess, identity }: Deps,
     actor: Actor,
     home: RoomGrant | undefined,
-    ids: readonly string[],
+    givenIds: readonly string[],
   ): Promise<ReaderAudience | undefined> {
-    const known = await identity.findEnabledFor(actor, ids);
+    const known = await identity.findEnabledFor(actor, givenIds);
     const roles = new Map([...known.values()].map(({ id, role }) => [id, role]));
     if (home !== undefined && actor.kind === "agent") {
       const memberIds = await new RoomStore(store.db).memberIds(actor.tenantId, home.room.id);
       for (const { id, role } of (await roomAccess.filterViewers(home.room, memberIds)).values()) roles.set(id, role);
     }
-    const all = new Set([...ids, ...roles.keys()]);
-    if ([...all].every((id) => id === actor.principalId)) return undefined;
-    const hasGuest = [...all].some((id) => isGuest({ role: roles.get(id) ?? "guest" }));
-    return new ReaderAudience(roomAccess, { ids: all, hasGuest, homeId: home?.room.id });
+    const ids = new Set([...givenIds, ...roles.keys()]);
+    if ([...ids].every((id) => id === actor.principalId)) return undefined;
+    const hasGuest = [...ids].some((id) => isGuest({ role: roles.get(id) ?? "guest" }));
+    return new ReaderAudience(roomAccess, { ids, hasGuest, givenIds: [...new Set(givenIds)] });
   }
 
   async floors(rooms: readonly RoomGrant[]): Promise<ReadonlyMap<string, number>> {
@@ -63,9 +61,9 @@ export class ReaderAudience implements Audience {
   }
 
   async #floorOf(room: RoomGrant["room"]): Promise<number | undefined> {
-    if (this.ids.size > MEMBERS_MAX && room.id !== this.#homeId) return undefined;
-    const viewers = await this.#roomAccess.filterViewers(room, [...this.ids]);
-    if (viewers.size < this.ids.size) return undefined;
+    if (this.#givenIds.length === 0) return 0;
+    const viewers = await this.#roomAccess.filterViewers(room, this.#givenIds);
+    if (viewers.size < this.#givenIds.length) return undefined;
     return Math.max(...[...viewers.values()].map((viewer) => hiddenUpTo({ room: { ...room, ...viewer } })));
   }
 }

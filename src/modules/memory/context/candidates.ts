@@ -37,7 +37,7 @@ export function messageCandidate(
   const isOwn = message.senderId === agentId;
   const files = message.files.map(({ name }) => `(file: ${name})`);
   const text = [message.text ?? "", ...files].filter((part) => part !== "").join("\n");
-  const label = `[${names.get(message.senderId) ?? message.senderId}, ${minuteOf(message.createdAt)}]`;
+  const label = `[${names.get(message.senderId) ?? message.senderId}]`;
   return {
     role: isOwn ? "assistant" : "user",
     text: isOwn ? text : `${label} ${text}`,
@@ -85,8 +85,4 @@ export function hitCandidate({ kind, id, score, item, excerpt }: RecallHit, room
 
 function dayOf(time: string): string {
   return time.slice(0, 10);
-}
-
-function minuteOf(time: string): string {
-  return time.slice(0, 16).replace("T", " ");
 }

@@ -1,0 +1,67 @@
+// The context of a run: what the model of an agent reads before it responds, with facts and search results as background.
+import { estimateTokens } from "@/core/tokens.ts";
+import { type AssembleContext, systemText } from "@/modules/agent/mod.ts";
+import type { ModelMessage } from "@/ports/model.ts";
+import type { ScopeType } from "../schema.ts";
+import type { ContextAssembler } from "./assembler.ts";
+import { ITEM_TOKENS } from "./budget.ts";
+import { BUDGET, type ContextItem, type SectionName } from "./schema.ts";
+
+/** Tokens for what separates the parts of a message. */
+const MARGIN = 16;
+const PREFIX: ReadonlySet<SectionName> = new Set(["instructions", "tools", "pinned"]);
+
+/**
+ * The stable prefix as one message for prompt caching, then the conversation, the background right before its last message: so
+ * what comes before stays the same from run to run, and the model responds to the last message.
+ */
+export function runContext(contexts: () => ContextAssembler): AssembleContext {
+  return async ({ actor, agent, run, budgetTokens }) => {
+    const input: ModelMessage[] = run.input === null ? [] : [{ role: "user", text: run.input }];
+    const inputTokens = run.input === null ? 0 : estimateTokens(run.input) + ITEM_TOKENS;
+    const isInThread = run.thread_id !== "";
+    const { items } = await contexts().assemble({
+      actor,
+      requestId: run.id,
+      access: { scope: "memory.read", room: "observer" },
+      operation: "context.assemble",
+      isReadOnly: true,
+    }, {
+      roomId: run.room_id,
+      agentId: run.agent_id,
+      instructions: systemText(agent),
+      include: ["pinned", "thread", "room", "memory", "search"],
+      budgetTokens: Math.min(BUDGET.max, Math.max(BUDGET.min, budgetTokens - inputTokens - MARGIN)),
+      scopeTypes: JSON.parse(agent.memory_scopes_json) as ScopeType[], // as its schema stores them
+      ...isInThread ? { threadId: run.thread_id } : {},
+      ...run.input === null ? {} : { query: run.input },
+      ...run.context_seq === null ? {} : { upToSeq: Number(run.context_seq) },
+    });
+    const isConversation = ({ section, source }: ContextItem): boolean =>
+      section === "thread" || !isInThread && section === "room" && source?.type === "message";
+    const prefix = items.filter(({ section }) => PREFIX.has(section)).map(({ text }) => text);
+    const conversation = items.filter(isConversation).map(({ role, text }): ModelMessage => ({ role, text }));
+    const background = items.filter((item) => !PREFIX.has(item.section) && !isConversation(item));
+    const asked = [...conversation, ...input];
+    return [
+      { role: "system", text: prefix.join("\n\n"), isCacheable: true },
+      ...merged([
+        ...asked.slice(0, -1),
+        ...background.map(({ text }): ModelMessage => ({ role: "user", text })),
+        ...asked.slice(-1),
+      ]),
+    ];
+  };
+}
+
+/** Messages of one role after another as one: some models accept no others. */
+function merged(messages: readonly ModelMessage[]): ModelMessage[] {
+  const result: ModelMessage[] = [];
+  for (const message of messages) {
+    const last = result.at(-1);
+    const isSame = last?.role === message.role && last.role !== "tool" && message.role !== "tool";
+    if (isSame) result[result.length - 1] = { role: message.role, text: `${last.text}\n\n${message.text}` };
+    else result.push(message);
+  }
+  return result;
+}
