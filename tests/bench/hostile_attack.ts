@@ -25,6 +25,12 @@ const FRAGMENT = new Uint8Array(64 * 1024);
 const LONG = "x".repeat(900_000);
 /** A megabyte in which hardly any two neighbors come twice: each two are a token of the search index. */
 const CHINESE = Array.from({ length: 340_000 }, han(1)).join("");
+/** Made once: to make them for each call would keep the generator busy, which shares its core with the honest clients. */
+const LARGE_METADATA = metadataOf(100_000);
+/** As much as a body may have. */
+const METADATA = metadataOf(12_000);
+const UNKNOWN_FIELDS = JSON.stringify(Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`field${at}`, 0])));
+const DEEP = `${"[".repeat(400_000)}${"]".repeat(400_000)}`;
 const CONCURRENCY = 4;
 
 class AttackContext {
@@ -136,18 +142,10 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
   "aborted upgrades": abortedUpgrade,
   "silent sockets": silent,
   "long headers": header,
-  "large metadata": (world) =>
-    world.call("POST", "/v1/rooms", {
-      name: "m",
-      metadata: Object.fromEntries(LONG.match(/.{9}/g)?.map((x, i) => [x + i, 1]) ?? []),
-    }),
-  "unknown fields": (world) =>
-    world.call(
-      "POST",
-      "/v1/messages",
-      Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`field${at}`, 0])),
-    ),
-  "deep JSON": (world) => world.call("POST", "/v1/messages", `${"[".repeat(400_000)}${"]".repeat(400_000)}`),
+  "large metadata": (world) => world.call("POST", "/v1/rooms", LARGE_METADATA),
+  "metadata": (world) => world.call("POST", "/v1/rooms", METADATA),
+  "unknown fields": (world) => world.call("POST", "/v1/messages", UNKNOWN_FIELDS),
+  "deep JSON": (world) => world.call("POST", "/v1/messages", DEEP),
   "zone of a calendar": (world) =>
     world.call("POST", "/v1/collaboration/calendar/import", { text: calendar(" ".repeat(200_000) + "x", "") }),
   "calendar of series": (world) =>
@@ -192,6 +190,12 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
     return "held";
   },
 };
+
+/** A room with so many fields of metadata. */
+function metadataOf(fields: number): string {
+  const metadata = Object.fromEntries(Array.from({ length: fields }, (_, at) => [`xxxxxxxxx${at}`, 1]));
+  return JSON.stringify({ name: "m", metadata });
+}
 
 /** Chinese characters at random, the same ones each time. */
 function han(state: number): () => string {
