@@ -14,6 +14,14 @@ import { LruMap } from "./lru_map.ts";
 const BURST_MS = 500;
 /** Debt at which a socket is closed, since it cannot wait. Enough to catch up after a day offline. */
 const SOCKET_DEBT_MAX_MS = 3500;
+/**
+ * Use at the full share that an account may have in store, and the part of the share that remains after it. One import takes its
+ * share; work that lasts minutes takes less, so that its slices delay few calls of others.
+ */
+const SUSTAINED_MS = 5000;
+const SUSTAINED_FACTOR = 0.4;
+/** How far the store may be overdrawn: what was used at once counts once, as debt. */
+const SUSTAINED_DEBT_MAX_MS = 1000;
 /** What a running call counts for until its time is known. */
 const CALL_RESERVE_MS = 10;
 /** Calls of one principal that may wait, and the longest wait of a call before it is rejected. */
@@ -105,6 +113,7 @@ export class CpuAccount {
   readonly #budget: CpuBudget;
   readonly #share: number;
   #remainingMs = BURST_MS;
+  #sustainedMs = SUSTAINED_MS;
   #filledAt: number;
   readonly #waiting: { resolve: () => void; until: number }[] = [];
   #inFlight = 0;
@@ -127,7 +136,9 @@ export class CpuAccount {
     const now = this.#budget.now();
     this.#fill(now);
     if (this.#remainingMs > 0 || !this.#budget.isContended(this, now)) return 0;
-    return Math.ceil(1 - this.#remainingMs / this.#share);
+    const reducedShare = this.#share * SUSTAINED_FACTOR;
+    const reducedMs = Math.min(-this.#remainingMs, Math.max(0, -this.#sustainedMs)) / reducedShare;
+    return Math.ceil(1 + reducedMs - (this.#remainingMs + reducedMs * reducedShare) / this.#share);
   }
 
   /**
@@ -146,8 +157,10 @@ export class CpuAccount {
     if (this.#share === Infinity) return;
     this.#fill(now);
     // Time that no other account needs is free: it causes no debt.
-    const least = this.#budget.isContended(this, now) ? -DEBT_MAX_MS : Math.min(this.#remainingMs, 0);
+    const isContended = this.#budget.isContended(this, now);
+    const least = isContended ? -DEBT_MAX_MS : Math.min(this.#remainingMs, 0);
     this.#remainingMs = Math.max(least, this.#remainingMs - ms);
+    if (isContended) this.#sustainedMs = Math.max(-SUSTAINED_DEBT_MAX_MS, this.#sustainedMs - ms);
   }
 
   /** Runs the work and charges its time. */
@@ -259,7 +272,11 @@ export class CpuAccount {
   }
 
   #fill(now: number): void {
-    this.#remainingMs = Math.min(BURST_MS, this.#remainingMs + Math.max(0, now - this.#filledAt) * this.#share);
+    const elapsedMs = Math.max(0, now - this.#filledAt);
+    const reducedShare = this.#share * SUSTAINED_FACTOR;
+    const share = this.#sustainedMs > 0 ? this.#share : reducedShare;
+    this.#remainingMs = Math.min(BURST_MS, this.#remainingMs + elapsedMs * share);
+    this.#sustainedMs = Math.min(SUSTAINED_MS, this.#sustainedMs + elapsedMs * reducedShare);
     this.#filledAt = now;
   }
 }

@@ -132,9 +132,32 @@ Deno.test("debts end: whoever took very long at once is served again after some 
   runsImmediately(alice, time.now);
   runsImmediately(bob, time.now);
   alice.consume(600_000);
-  assert.equal(alice.waitMs, 40_001);
+  assert.equal(alice.waitMs, 55_001);
   assert.throws(() => alice.assertAvailable(), Fault);
   assert.ok(alice.isOverdrawn());
+});
+
+Deno.test("an account that uses its share for minutes gets less of it, and all of it again after a rest", () => {
+  const { budget, time } = budgetOf();
+  const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
+  /** What alice gets of so many seconds, who always asks for more. */
+  const usedIn = (seconds: number): number => {
+    const before = alice.consumedMs;
+    for (const end = time.now + seconds * 1000; time.now < end; time.now += 10) {
+      runsImmediately(bob, time.now);
+      if (alice.waitMs === 0) alice.consume(4, time.now);
+    }
+    return alice.consumedMs - before;
+  };
+  usedIn(10);
+  const atFirst = usedIn(30);
+  assert.ok(atFirst > 2900 && atFirst < 3200, `${atFirst}`);
+  usedIn(120);
+  const later = usedIn(100);
+  assert.ok(later > 3900 && later < 4200, `${later}`);
+  time.now += 130_000;
+  const afterRest = usedIn(30);
+  assert.ok(afterRest > 3300 && afterRest < 3700, `${afterRest}`); // with the burst
 });
 
 Deno.test("a socket may owe some time before it is closed", () => {
