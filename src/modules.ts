@@ -13,6 +13,7 @@ import { fileModule } from "@/modules/file/mod.ts";
 import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
+import { type McpModule, mcpModule } from "@/modules/mcp/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mod.ts";
 import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
@@ -174,7 +175,9 @@ export function createModules(
     files: file.writer,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     assembleContext: () => runContext(() => memory.contexts),
+    toolSources: [{ toolsOf: (...of) => mcp.tools.toolsOf(...of) }],
   }));
+  const mcp: McpModule = add(mcpModule(platform, { secrets: config.jwtSecrets, version }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
   const document = add(documentModule(platform, {
     roomAccess,

@@ -18,6 +18,7 @@ const MODULE_ORDER = [
   "ai",
   "vector",
   "agent",
+  "mcp",
   "search",
   "sync",
   "document",

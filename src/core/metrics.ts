@@ -55,6 +55,9 @@ export class Metrics {
     "status",
   ]);
   readonly mcpListeners = this.#gauge("svc_mcp_listeners", "Open requests of MCP clients that listen to resources");
+  readonly mcpServerCalls = this.#counter("svc_mcp_server_calls_total", "Calls of MCP servers for agents, by outcome", [
+    "outcome",
+  ]);
   readonly messagesReceived = this.#counter("svc_messages_received_total", "Chat messages received");
   readonly messagesSent = this.#counter("svc_messages_sent_total", "Chat messages committed and published");
   readonly messagesByType = this.#counter("svc_messages_by_type", "Chat messages committed, by type", ["type"]);

@@ -1,6 +1,6 @@
 // Both official clients, unmodified, in rooms: with an API token, and with an authorization that a person gave.
 import assert from "node:assert/strict";
-import { Client, StreamableHTTPClientTransport } from "npm:@modelcontextprotocol/client@2.4.0";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Client as Client1 } from "npm:@modelcontextprotocol/sdk@1.32.2/client/index.js";
 import { StreamableHTTPClientTransport as Transport1 } from "npm:@modelcontextprotocol/sdk@1.32.2/client/streamableHttp.js";
 import type { Caller } from "../harness.ts";

@@ -1,0 +1,169 @@
+// Tools of the MCP servers of a tenant, under names that models accept, and cached.
+import type { Encryptor } from "@/core/crypto.ts";
+import type { Clock } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import { logOf } from "@/core/log.ts";
+import { LruMap } from "@/core/lru_map.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import type { AgentTool, ToolSource } from "@/modules/agent/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { type RemoteServers, type RemoteTool, ServerError, type Target } from "./client.ts";
+import { TOOLS_MAX } from "./schema.ts";
+import { type ServerRow, ServerStore, type ServerTables } from "./store.ts";
+
+const CACHE_MS = 5 * 60_000;
+/** A server that fails is not asked again at once. */
+const FAILURE_CACHE_MS = 30_000;
+const CACHED_MAX = 500;
+const NAME_MAX_CHARS = 64;
+const DESCRIPTION_MAX_CHARS = 1000;
+const SCHEMA_MAX_CHARS = 8000;
+/** Calls of one tenant's agents at once. */
+const CALLS_MAX = 8;
+
+/** A tool under both names. */
+export type NamedTool = { name: string; remote: RemoteTool };
+type Cached = { tools: Promise<NamedTool[]>; until: number };
+type Deps = {
+  store: Store<ServerTables>;
+  clock: Clock;
+  encryptor: Encryptor;
+  servers: RemoteServers;
+  metrics: Pick<Metrics, "mcpServerCalls">;
+};
+
+const log = logOf("mcp");
+
+export class ServerCatalog implements ToolSource {
+  readonly #deps: Deps;
+  readonly #cache = new LruMap<string, Cached>(CACHED_MAX);
+  readonly #running = new Map<string, number>();
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Tools that an agent names: each by itself, or all of a server as `<id>.*`. */
+  async toolsOf(tenantId: string, _agentId: string, names: readonly string[]): Promise<readonly AgentTool[]> {
+    const wanted = new Set(names);
+    const rows = (await new ServerStore(this.#deps.store.db).list(tenantId))
+      .filter(({ id }) => names.some((name) => name.startsWith(`${id}.`) || name.startsWith(`${id}_`)));
+    const tools = await Promise.all(rows.map(async (row) => {
+      const all = await this.#cachedTools(row);
+      const isWanted = ({ name }: NamedTool): boolean =>
+        wanted.has(`${row.id}.*`) || wanted.has(name) || wanted.has(`${row.id}.${name.slice(row.id.length + 1)}`);
+      return all.filter(isWanted).map((tool) => this.#agentTool(row, tool));
+    }));
+    return tools.flat();
+  }
+
+  /** The tools of a server now; throws a `ServerError`. */
+  async listTools(row: ServerRow, signal?: AbortSignal): Promise<NamedTool[]> {
+    return nameTools(row, await this.#counted(() => this.#deps.servers.listTools(this.#targetOf(row), signal)));
+  }
+
+  async #cachedTools(row: ServerRow): Promise<NamedTool[]> {
+    const now = this.#deps.clock.now();
+    // A change of the server is another version, so another entry.
+    const key = `${row.tenant_id} ${row.id} ${row.version}`;
+    const cached = this.#cache.get(key);
+    if (cached !== undefined && cached.until > now) return await cached.tools;
+    const entry: Cached = { tools: this.listTools(row), until: now + CACHE_MS };
+    this.#cache.set(key, entry);
+    entry.tools = entry.tools.catch((cause) => {
+      // The agent works without these tools meanwhile.
+      log.warn("listing the tools of an MCP server failed", {
+        tenant: row.tenant_id,
+        server: row.id,
+        code: codeOf(cause),
+      });
+      entry.until = now + FAILURE_CACHE_MS;
+      return [];
+    });
+    return await entry.tools;
+  }
+
+  #agentTool(row: ServerRow, { name, remote }: NamedTool): AgentTool {
+    return {
+      name,
+      description: `${(remote.description ?? remote.name).slice(0, DESCRIPTION_MAX_CHARS)} (server ${row.id})`,
+      inputSchema: remote.inputSchema,
+      isIdempotent: false,
+      needsApproval: row.needs_approval === 1,
+      call: ({ input, signal }) => this.#call(row, remote.name, input, signal),
+    };
+  }
+
+  async #call(row: ServerRow, name: string, input: Record<string, unknown>, signal: AbortSignal): Promise<string> {
+    const { tenant_id: tenantId, id } = row;
+    const running = this.#running.get(tenantId) ?? 0;
+    if (running >= CALLS_MAX) throw new Fault("rate_limited", "Too many calls of MCP servers at once; retry later");
+    this.#running.set(tenantId, running + 1);
+    try {
+      // It may have been deleted or changed since the tool was offered.
+      const current = await new ServerStore(this.#deps.store.db).find(tenantId, id);
+      if (current?.version !== row.version) throw new Fault("not_found", `The server ${id} was changed or deleted`);
+      const call = () => this.#deps.servers.callTool(this.#targetOf(current), name, input, signal);
+      const { text, isError } = await this.#counted(call);
+      return isError ? `The tool failed: ${text}` : text;
+    } catch (error) {
+      if (error instanceof ServerError) throw new Fault("unavailable", `The server ${id} failed: ${error.code}`);
+      throw error;
+    } finally {
+      const left = (this.#running.get(tenantId) ?? 1) - 1;
+      if (left > 0) this.#running.set(tenantId, left);
+      else this.#running.delete(tenantId);
+    }
+  }
+
+  async #counted<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      const result = await work();
+      this.#deps.metrics.mcpServerCalls.inc({ outcome: "ok" });
+      return result;
+    } catch (error) {
+      this.#deps.metrics.mcpServerCalls.inc({ outcome: codeOf(error) });
+      throw error;
+    }
+  }
+
+  #targetOf({ tenant_id: tenantId, id, url, headers_encrypted: encrypted }: ServerRow): Target {
+    const text = encrypted === null ? undefined : this.#deps.encryptor.decrypt(encrypted, headersContext(tenantId, id));
+    // With headers that can no longer be decrypted, the server refuses the call, which says what to do.
+    return { url, headers: text === undefined ? {} : JSON.parse(text) };
+  }
+}
+
+/** What headers are encrypted for. */
+export function headersContext(tenantId: string, id: string): string {
+  return `${tenantId}/${id}`;
+}
+
+export function codeOf(error: unknown): string {
+  return error instanceof ServerError ? error.code : "internal";
+}
+
+/** The tools that may be used, under unique names of `a-z _`; what is too long to be offered is left out. */
+function nameTools({ id, tools_json: json }: ServerRow, tools: readonly RemoteTool[]): NamedTool[] {
+  const allowed: string[] = JSON.parse(json);
+  const named = new Map<string, RemoteTool>();
+  for (const remote of tools.toSorted((one, other) => one.name < other.name ? -1 : 1)) {
+    if (named.size >= TOOLS_MAX) break;
+    if (allowed.length > 0 && !allowed.includes(remote.name)) continue;
+    if (remote.inputSchema.type !== "object" || JSON.stringify(remote.inputSchema).length > SCHEMA_MAX_CHARS) continue;
+    const name = `${id}_${remote.name.slice(0, NAME_MAX_CHARS).toLowerCase().replaceAll(/[^a-z]/g, "_")}`
+      .slice(0, NAME_MAX_CHARS - 3);
+    named.set(freeName(name, named), remote);
+  }
+  return [...named].map(([name, remote]) => ({ name, remote }));
+}
+
+/** The name, or with letters behind it where another tool has it. */
+function freeName(name: string, taken: ReadonlyMap<string, unknown>): string {
+  if (!taken.has(name)) return name;
+  const letters = [..."abcdefghijklmnopqrstuvwxyz"];
+  const names = letters.values().flatMap((first) =>
+    ["", ...letters].values().map((second) => `${name}_${first}${second}`)
+  );
+  return names.find((one) => !taken.has(one)) ?? name;
+}

@@ -1,0 +1,31 @@
+// The MCP module: servers outside whose tools agents may use. The gateway's own endpoint `/mcp` is a transport.
+import { Encryptor } from "@/core/crypto.ts";
+import type { Module } from "@/core/module.ts";
+import type { ToolSource } from "@/modules/agent/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { mcpApi } from "./api.ts";
+import { ServerCatalog } from "./catalog.ts";
+import { RemoteServers } from "./client.ts";
+import { migrations } from "./migrations.ts";
+import { SERVERS_MAX, TOOLS_MAX } from "./schema.ts";
+import { ServerService } from "./service.ts";
+
+type Deps = { secrets: readonly Uint8Array[]; version: string };
+
+export type McpModule = Module & { tools: ToolSource };
+
+export function mcpModule(platform: Platform, { secrets, version }: Deps): McpModule {
+  const { store, clock, outbound, metrics, modules } = platform;
+  const encryptor = new Encryptor(secrets, "mcp server");
+  const servers = new RemoteServers(outbound, version);
+  const catalog = new ServerCatalog({ store, clock, encryptor, servers, metrics });
+  const isNoun = (name: string): boolean =>
+    modules.some((module) => module.operations.some((operation) => operation.name.startsWith(`${name}.`)));
+  return {
+    name: "mcp",
+    migrations,
+    ...mcpApi(new ServerService({ store, clock, outbound, encryptor, catalog, isNoun })),
+    capability: () => ({ revisions: ["2026-07-28", "2025-06-18"], servers: SERVERS_MAX, toolsPerServer: TOOLS_MAX }),
+    tools: catalog,
+  };
+}

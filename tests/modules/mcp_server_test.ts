@@ -1,0 +1,198 @@
+// MCP servers whose tools agents use: what an admin allows, what is sent to them, and what a server of ill will can do.
+import assert from "node:assert/strict";
+import { createOutbound } from "@/adapters/outbound_http.ts";
+import { RemoteServers, ServerError } from "@/modules/mcp/client.ts";
+import { type Harness, openGateway } from "../harness.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
+import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { serveGateway } from "./http_server.ts";
+
+const SERVERS = "/v1/collaboration/mcp/servers";
+const WIKI = { url: "https://wiki.example.com/mcp", headers: { Authorization: "Bearer hush" } };
+const LOOPBACK = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
+
+const admin = (gateway: Harness) => gateway.as("boss", { role: "admin" });
+
+Deno.test("an admin allows servers, whose headers nobody reads again", async () => {
+  await using gateway = await openGateway();
+  const boss = await admin(gateway);
+  const created = await boss.put(`${SERVERS}/wiki`, { ...WIKI, tools: ["search"] });
+  assert.equal(created.status, 201);
+  assert.deepEqual(created.body.headerNames, ["Authorization"]);
+  assert.equal(created.body.needsApproval, true);
+  const all = await boss.get(SERVERS);
+  assert.equal(all.body.items.length, 1);
+  assert.ok(!JSON.stringify([created.body, all.body]).includes("hush"));
+  const rows = await gateway.app.store.db.selectFrom("mcp_server").selectAll().execute();
+  assert.ok(!JSON.stringify(rows).includes("hush"));
+
+  assertProblem(await boss.put(`${SERVERS}/wiki`, { url: WIKI.url }, { "if-match": '"7"' }), 412, "version_mismatch");
+  const changed = ok(await boss.put(`${SERVERS}/wiki`, { url: WIKI.url, version: 1 }));
+  assert.deepEqual(changed.headerNames, ["Authorization"]);
+  const moved = await boss.put(`${SERVERS}/wiki`, { url: "https://evil.example/mcp", version: 2 });
+  assertProblem(moved, 422, "validation_failed");
+  assert.match(moved.body.detail, /^\/headers/);
+  assert.deepEqual(ok(await boss.put(`${SERVERS}/wiki`, { ...WIKI, headers: null, version: 2 })).headerNames, []);
+
+  const stranger = await gateway.as("stranger", { tenant: "elsewhere", role: "owner" });
+  assert.deepEqual(ok(await stranger.get(SERVERS)).items, []);
+  assertProblem(await stranger.delete(`${SERVERS}/wiki`), 404, "not_found");
+  assertProblem(await (await gateway.as("alice")).get(SERVERS), 403, "forbidden");
+  assert.equal((await boss.delete(`${SERVERS}/wiki`)).status, 204);
+});
+
+Deno.test("what cannot be a server is refused when it is named", async () => {
+  await using gateway = await openGateway();
+  const boss = await admin(gateway);
+  const put = (id: string, body: Record<string, unknown>) => boss.put(`${SERVERS}/${id}`, { ...WIKI, ...body });
+  for (
+    const url of ["https://127.0.0.1/mcp", "https://169.254.169.254/", "https://[::1]/", "http://wiki.example.com/mcp"]
+  ) {
+    assertProblem(await put("wiki", { url }), 422, "address_not_allowed");
+  }
+  for (const url of ["ftp://wiki.example.com", "no address"]) {
+    assertProblem(await put("wiki", { url }), 422, "validation_failed");
+  }
+  for (const name of ["Host", "content-length", "Mcp-Session-Id", "a b", "x:y", ""]) {
+    assertProblem(await put("wiki", { headers: { [name]: "x" } }), 422, "validation_failed");
+  }
+  assertProblem(await put("wiki", { headers: { "X-A": "a\r\nb" } }), 422, "validation_failed");
+  for (const id of ["task", "message", "room", "Wiki", "w", "wiki1"]) {
+    assertProblem(await put(id, {}), 422, "validation_failed");
+  }
+  for (let n = 0; n < 10; n++) ok(await put(`wiki_${"abcdefghij"[n]}`, {}));
+  assertProblem(await put("wiki_k", {}), 409, "limit_reached");
+});
+
+Deno.test("an agent uses the tools of a server, with the rights of the token that the admin gave", async () => {
+  await using other = await serveGateway();
+  const carol = await other.gateway.as("carol");
+  const otherRoom = await createRoom(carol, []);
+  await sendMessage(carol, otherRoom, "the code is 4711");
+  const token = ok(
+    await carol.post("/v1/collaboration/tokens", { name: "agent", scopes: ["room.read", "message.read"] }),
+  );
+  const server = {
+    url: `${other.url.replace("ws:", "http:")}/mcp`,
+    headers: { Authorization: `Bearer ${token.token}` },
+    tools: ["room_list", "message_list"],
+  };
+  const agent = { tools: ["team.message_list"] };
+  await using fixture = await AgentFixture.open(() => "Hello", { environment: LOOPBACK, agent });
+  const boss = await admin(fixture.gateway);
+  ok(await boss.put(`${SERVERS}/team`, { ...server, needsApproval: false }));
+  const tested = ok(await boss.post(`${SERVERS}/team/test`));
+  assert.equal(tested.code, null);
+  assert.deepEqual(
+    tested.tools.map(({ name }: { name: string }) => name).toSorted(),
+    ["team.message_list", "team.room_list"],
+  );
+
+  let offered: string[] = [];
+  fixture.answer(({ number, last, toolNames }) => {
+    if (number === 1) offered = toolNames;
+    return number === 1 ? callTools(["team_message_list", { roomId: otherRoom }]) : `It says: ${last}`;
+  });
+  await fixture.mention(fixture.bob, "What is the code?");
+  await fixture.settled();
+  assert.ok(offered.includes("team_message_list") && !offered.includes("team_room_list"), offered.join());
+  assert.match((await fixture.texts()).at(-1) ?? "", /the code is 4711/);
+
+  // With an approval, nothing leaves before somebody decides.
+  ok(await boss.put(`${SERVERS}/team`, { ...server, needsApproval: true, version: 1 }));
+  fixture.answer(() => callTools(["team_message_list", { roomId: otherRoom }]));
+  await fixture.mention(fixture.bob, "And again?");
+  await fixture.settled("waiting_approval", 2);
+
+  // Without the server there is no tool.
+  ok(await boss.delete(`${SERVERS}/team`));
+  fixture.answer(({ toolNames }) => toolNames.join() || "none");
+  await fixture.mention(fixture.bob, "Which tools?", {});
+  await fixture.settled("succeeded", 3);
+  assert.ok(!(await fixture.texts()).at(-1)?.includes("team_"));
+});
+
+type Handler = (message: { id?: number; method?: string }) => Response | Promise<Response>;
+
+/** A server that answers as a test says, and a client that waits for it for so long. */
+function remote(handle: Handler, callMs = 10_000) {
+  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+  const server = Deno.serve(options, async (request) => await handle(await request.json()));
+  const outbound = createOutbound({ allow: ["127.0.0.1"] });
+  const servers = new RemoteServers(outbound, "1", { callMs });
+  const target = { url: `http://127.0.0.1:${server.addr.port}/mcp`, headers: {} };
+  return { servers, target, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
+const result = (id: number | undefined, value: unknown) => Response.json({ jsonrpc: "2.0", id, result: value });
+const initialized: Handler = ({ id, method }) => {
+  if (method === "initialize") {
+    const capabilities = { tools: {} };
+    return result(id, { protocolVersion: "2025-06-18", capabilities, serverInfo: { name: "x", version: "1" } });
+  }
+  if (method === "server/discover") {
+    return Response.json({ jsonrpc: "2.0", id, error: { code: -32601, message: "no such method" } });
+  }
+  return new Response(null, { status: 202 });
+};
+
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+  } catch (error) {
+    assert.ok(error instanceof ServerError, String(error));
+    return error.code;
+  }
+  return "none";
+}
+
+Deno.test("a server that hangs, is huge, redirects, refuses or talks nonsense fails within its bounds", async () => {
+  const never = Promise.withResolvers<Response>();
+  const cases: [string, Handler, number?][] = [
+    ["timed_out", () => never.promise, 300],
+    [
+      "response_too_large",
+      () => new Response("x".repeat(600_000), { headers: { "content-type": "application/json" } }),
+    ],
+    ["not_authorized", () => new Response("no", { status: 401 })],
+    ["protocol_error", () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } })],
+    ["protocol_error", () => new Response("<html>", { headers: { "content-type": "text/html" } })],
+    ["protocol_error", () => new Response("[".repeat(100_000), { headers: { "content-type": "application/json" } })],
+    ["protocol_error", ({ id }) => result(id, { nonsense: true })],
+  ];
+  for (const [code, handle, callMs] of cases) {
+    await using at = remote(handle, callMs);
+    const actual = await codeOf(at.servers.listTools(at.target));
+    never.resolve(new Response());
+    assert.equal(actual, code);
+  }
+});
+
+Deno.test("tools with names and schemas that no model takes are renamed or left out", async () => {
+  const tool = (name: string, inputSchema: unknown = { type: "object" }) => ({ name, inputSchema, description: name });
+  const tools = [
+    tool("read-file"),
+    tool("read.file"),
+    tool("READ FILE"),
+    tool("x".repeat(120)),
+    tool("big", { type: "object", properties: { a: { description: "x".repeat(9000) } } }),
+    ...Array.from({ length: 80 }, (_, n) => tool(`z${n}`)),
+  ];
+  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+  const server = Deno.serve(options, async (request) => {
+    const message = await request.json();
+    return message.method === "tools/list" ? result(message.id, { tools }) : await initialized(message);
+  });
+  await using gateway = await openGateway(LOOPBACK);
+  const boss = await admin(gateway);
+  ok(await boss.put(`${SERVERS}/disk`, { url: `http://127.0.0.1:${server.addr.port}/mcp` }));
+  const tested = ok(await boss.post(`${SERVERS}/disk/test`));
+  const names: string[] = tested.tools.map(({ name }: { name: string }) => name);
+  assert.equal(tested.code, null);
+  assert.equal(names.length, 50);
+  assert.equal(new Set(names).size, 50);
+  assert.ok(names.every((name) => /^disk\.[a-z_]{1,60}$/.test(name)), names.join());
+  assert.ok(["disk.read_file", "disk.read_file_a", "disk.read_file_aa"].every((name) => names.includes(name)));
+  assert.ok(!names.includes("disk.big"));
+  await server.shutdown();
+});
