@@ -1,4 +1,4 @@
-// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness …]`: the gateway beside its peers, measured in the same run.
+// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness|vectors …]`: the gateway beside its peers, measured in the same run.
 import { fairness } from "./fairness.ts";
 import { fanout } from "./fanout.ts";
 import { hostile } from "./hostile.ts";
@@ -9,6 +9,7 @@ import { chart, type Row, table } from "./report.ts";
 import { rows } from "./rows.ts";
 import { sends } from "./sends.ts";
 import { storm } from "./storm.ts";
+import { vectors } from "./vectors.ts";
 
 const ROUNDS = 3;
 /** Its rounds are short, and differ most. */
@@ -27,7 +28,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
 };
 
 /** Run only when asked for by name: what they measure is no peer. */
-const OTHERS: Readonly<Record<string, () => Promise<Row[]>>> = { hostile };
+const OTHERS: Readonly<Record<string, () => Promise<Row[]>>> = { hostile, vectors };
 
 if (import.meta.main) {
   const named = { ...BENCHES, ...OTHERS };

@@ -1,7 +1,8 @@
 // Search by questions in plain words: any of their words finds an answer, rare words count more.
 import assert from "node:assert/strict";
 import { fillRoom, testSearch } from "../conformance/search_engines.ts";
-import type { ApiResponse, Caller } from "../harness.ts";
+import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
+import { createRoom, embedAll, openVectorGateway } from "./vector_fixture.ts";
 
 /** A message, and how somebody asks for it later. The last ones share no word with their answer. */
 const PAIRS: readonly (readonly [answer: string, question: string])[] = [
@@ -67,6 +68,25 @@ testSearch("search finds the answers to questions in plain words among the first
   }
   assert.ok(found.auto >= 0.6 * PAIRS.length, `${found.auto} of ${PAIRS.length}`);
   assert.ok(found.keyword <= 0.1 * PAIRS.length, "all words together find next to nothing");
+});
+
+Deno.test("search finds no fewer answers with an embedding model, also one that knows no meaning", async () => {
+  const count = async (gateway: Harness, mode: string): Promise<number> => {
+    const alice = await gateway.as("alice");
+    const { ids } = await createRoom(alice, [...PAIRS.map(([answer]) => answer), ...OTHERS]);
+    await embedAll(gateway, alice);
+    let found = 0;
+    for (const [at, [, query]] of PAIRS.entries()) {
+      const body = await ask(alice, { query, mode: "auto", limit: 5 });
+      assert.deepEqual([body.mode, body.degraded], [mode, false]);
+      if (idsOf(body).includes(ids[at] ?? "")) found++;
+    }
+    return found;
+  };
+  await using plain = await openGateway();
+  await using opened = await openVectorGateway();
+  const [byWords, withVectors] = [await count(plain, "keyword"), await count(opened.gateway, "hybrid")];
+  assert.ok(withVectors >= byWords, `${withVectors} and ${byWords} of ${PAIRS.length}`);
 });
 
 testSearch("search by question reads other forms of words, and highlights them", async (gateway) => {

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { ModelError } from "@/ports/model.ts";
 import { chunksOf } from "@/modules/vector/chunks.ts";
 import { estimateTokens } from "@/core/tokens.ts";
-import { testOnEngines } from "../engines.ts";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
+import { eventually } from "../wait.ts";
 import { openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
 import { ScriptedModels } from "../scripted_models.ts";
@@ -166,6 +167,54 @@ testOnEngines(
     assert.deepEqual([done.pausedCode, done.stored, done.pending, done.building], [null, 2, 0, null]);
   },
 );
+
+testOnPostgres("two nodes share the work: each text is embedded once, and both find it", async (engine) => {
+  await using here = await openVectorGateway(engine);
+  await using there = await openVectorGateway(engine);
+  const alice = await here.gateway.as("alice", { role: "owner" });
+  await embedAll(here.gateway, alice);
+  const texts = Array.from({ length: 150 }, (_, at) => `valve number ${at}`);
+  const { ids } = await createRoom(alice, texts);
+  await search(alice, "anything", { mode: "keyword" });
+  await Promise.all([here.gateway.runJobs(), there.gateway.runJobs()]);
+  await eventually(async () => assert.equal((await alice.get(STATUS)).body.stored, texts.length));
+  const embedded = [...here.models.embedded, ...there.models.embedded].flat().filter((text) =>
+    text.startsWith("valve")
+  );
+  assert.equal(new Set(embedded).size, texts.length);
+  assert.equal(embedded.length, texts.length, "none is paid for twice");
+  for (const { gateway } of [here, there]) {
+    const who = await gateway.as("alice");
+    assert.deepEqual(idsOf(await search(who, "valve number 7", { mode: "semantic", limit: 1 })), [ids[7]]);
+  }
+});
+
+testOnEngines("a text that changes while it is embedded has no vector of its old text", async (engine) => {
+  await using opened = await openVectorGateway(engine);
+  const { gateway, models } = opened;
+  const alice = await gateway.as("alice", { role: "owner" });
+  await embedAll(gateway, alice);
+  const [started, waiting] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  models.embedder = async (text) => {
+    if (text === "the old pump") {
+      started.resolve();
+      await waiting.promise;
+    }
+    return hashingVector(text);
+  };
+  const { ids: [changed = "", deleted = ""] } = await createRoom(alice, ["the old pump", "another pump"]);
+  await search(alice, "anything", { mode: "keyword" });
+  await started.promise;
+  assert.equal((await alice.patch(`/v1/messages/${changed}`, { text: "a new boiler" })).status, 200);
+  assert.equal((await alice.delete(`/v1/messages/${deleted}`)).status, 204);
+  await search(alice, "anything", { mode: "keyword" });
+  waiting.resolve();
+  await gateway.runJobs();
+  assert.equal(await countVectors(gateway, deleted), 0);
+  assert.equal(await countVectors(gateway, changed), 1);
+  const [hit] = (await search(alice, "a new boiler", { mode: "semantic" })).items;
+  assert.deepEqual([hit.message.id, hit.score > 0.99], [changed, true], "the vector is that of the new text");
+});
 
 testOnEngines("a text that the model refuses fails by itself", async (engine) => {
   await using opened = await openVectorGateway(engine);

@@ -40,9 +40,11 @@ export async function embedAll(gateway: Harness, who: Caller): Promise<void> {
 }
 
 /** How many vectors are stored, of one resource or of all. */
-export async function countVectors(gateway: Harness, id?: string): Promise<number> {
-  const { rows: [row] } = await sql<{ n: number }>`select count(*) as n from vector_row
-    where ${id === undefined ? sql`true` : sql`id = ${id}`}`.execute(gateway.app.store.db);
+export async function countVectors({ app }: Harness, id?: string): Promise<number> {
+  const engine = app.modules.find(({ name }) => name === "vector")?.capability?.().engine;
+  const table = engine === "pgvector" ? "vector_embedding" : "vector_row";
+  const { rows: [row] } = await sql<{ n: number }>`select count(*) as n from ${sql.table(table)}
+    where ${id === undefined ? sql`true` : sql`id = ${id}`}`.execute(app.store.db);
   return Number(row?.n ?? 0);
 }
 

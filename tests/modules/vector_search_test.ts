@@ -4,7 +4,7 @@ import { ModelError } from "@/ports/model.ts";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
 import { hashingVector } from "../hashing_embedder.ts";
-import { nearestIds, recallOf } from "../vector_data.ts";
+import { cosine } from "../vector_data.ts";
 import { createRoom, embedAll, idsOf, openVectorGateway, search } from "./vector_fixture.ts";
 
 testOnEngines(
@@ -42,8 +42,10 @@ testOnEngines(
         assert.equal(found.length, 10);
         assert.ok(found.every((id) => visible.includes(id)), "none is foreign");
         if (mode === "hybrid") continue;
-        const expected = nearestIds(rows, hashingVector(text), 10);
-        recall += recallOf(found, expected) / 10;
+        // Some texts have the same words: what is as near as the tenth is as good.
+        const nearness = new Map(rows.map(({ id, vector }) => [id, cosine(vector, hashingVector(text))]));
+        const tenth = [...nearness.values()].sort((a, b) => b - a)[9] ?? 0;
+        recall += found.filter((id) => (nearness.get(id) ?? 0) >= tenth - 0.001).length / 100;
       }
       if (mode === "semantic") assert.ok(recall >= 0.95, `recall ${recall}`);
     }

@@ -1,5 +1,6 @@
 // Operations on vectors.
 import { z } from "@zod/zod";
+import { Fault } from "@/core/fault.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { defineOperation, Outcome } from "@/core/operation.ts";
 import { VectorStatus } from "./schema.ts";
@@ -7,7 +8,11 @@ import type { VectorService } from "./service.ts";
 
 const PATH = "/v1/collaboration/vectors";
 
-export function vectorApi(vectors: VectorService): ModuleApi {
+/** The public API of vectors; without search there are none. */
+export function vectorApi(vectors: VectorService, isEnabled: boolean): ModuleApi {
+  const disabled = isEnabled
+    ? undefined
+    : () => new Fault("search_not_configured", "Search is disabled in this gateway");
   return {
     tags: {
       vectors: "Vectors of the tenant's content, created by an embedding model and used by semantic and hybrid search.",
@@ -34,8 +39,9 @@ export function vectorApi(vectors: VectorService): ModuleApi {
         http: { method: "POST", path: `${PATH}/reindex`, status: 202 },
         input: z.strictObject({}),
         output: VectorStatus,
-        faults: ["ai_not_configured", "already_running"],
+        faults: ["ai_not_configured", "already_running", "search_not_configured"],
         example: {},
+        disabled,
         async run({ actor }) {
           return new Outcome(await vectors.reindex(actor));
         },

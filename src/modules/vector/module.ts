@@ -63,7 +63,7 @@ export function vectorModule(platform: Platform, { ai, hasModel, isEnabled }: De
   return {
     name: "vector",
     migrations: [...migrations, ...engines.preferred.migrations],
-    ...vectorApi(new VectorService({ store, engines, spaces, search: vectors })),
+    ...vectorApi(new VectorService({ store, engines, spaces, search: vectors }), isEnabled),
     jobs: isEnabled ? [...spaces.jobs, embedder.job] : [],
     maintenance: { vectorModels: checkTenants, vectorIndexes: optimize },
     gauges: [
