@@ -19,6 +19,7 @@ import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mo
 import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
 import { notificationModule, type Notify } from "@/modules/notification/mod.ts";
 import { type OauthModule, oauthModule } from "@/modules/oauth/mod.ts";
+import { type PluginModule, pluginModule } from "@/modules/plugin/mod.ts";
 import { permissionModule } from "@/modules/permission/mod.ts";
 import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
 import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
@@ -154,12 +155,25 @@ export function createModules(
     unindex: (tenantId, roomId, messageIds): Promise<void> => search.unindex(tenantId, roomId, messageIds),
     triggerAgents: (tx, trigger): Promise<void> => agents.triggerAgents(tx, trigger),
     rate: limits.messages,
+    filter: {
+      get isActive(): boolean {
+        return plugins.filters.isActive;
+      },
+      appliesTo: (tenantId, roomId) => plugins.filters.appliesTo(tenantId, roomId),
+      apply: (context, roomId, message) => plugins.filters.apply(context, roomId, message),
+    },
   }));
-  add(commandModule(platform, {
+  const { interactions } = add(commandModule(platform, {
     roomAccess,
     identity,
     sender,
     messages,
+  }));
+  const plugins: PluginModule = add(pluginModule(platform, {
+    roomAccess,
+    interactions,
+    principals: identityAdded.servicePrincipals,
+    secrets: config.jwtSecrets,
   }));
   const { ai } = add(aiModule(platform, {
     operator: config.ai,

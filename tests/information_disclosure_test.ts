@@ -4,6 +4,7 @@ import type { Operation } from "@/core/operation.ts";
 import { type ApiResponse, type Caller, openGateway } from "./harness.ts";
 import { ScriptedCommands } from "./modules/command_fixture.ts";
 import { createCallers, ok } from "./modules/fixtures.ts";
+import { manifestOf } from "./modules/plugin_fixture.ts";
 import { until } from "./wait.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf } from "./operation_request.ts";
 
@@ -50,6 +51,7 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   ok(await bob.post("/v1/rooms", { name: SECRET, memberIds: ["alice"] }));
   const hidden = await createResources(alice, SECRET);
   hidden["ntf"] = ok(await alice.get(`${BASE}/notifications`)).items[0].id;
+  ok(await boss.post(`${BASE}/plugins`, { manifest: manifestOf() }));
   const imported = ok(await boss.post(`${BASE}/imports`, { kind: "slack" })).id;
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
   await gateway.runJobs();
@@ -89,6 +91,8 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   for (
     const operation of operations.filter(({ http, name }) => http.method === "GET" && name !== "oauth_request.read")
   ) {
+    // A person is not a plugin.
+    if (operation.name === "plugin.read_own") continue;
     const input = withOwnIds(exampleOf(operation), hiddenFrom(operation)) as Input;
     const answer = await callOperation(operation.access.tenant === "admin" ? boss : alice, operation, input);
     assert.ok(![401, 403, 404].includes(answer.status), `${operation.name}: ${JSON.stringify(answer.body)}`);

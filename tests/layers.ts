@@ -15,6 +15,7 @@ const MODULE_ORDER = [
   "file",
   "message",
   "command",
+  "plugin",
   "ai",
   "vector",
   "agent",

@@ -78,7 +78,7 @@ export function lowerOf<Role extends string>(ladder: readonly Role[], a: Role, b
 }
 
 /** Whether the token's scopes include `scope`: by name, as `<module>.*`, or as `*`; `null` is no scope at all. */
-export function hasScope(actor: Actor, scope: string | null): boolean {
+export function hasScope(actor: Pick<Actor, "scopes">, scope: string | null): boolean {
   if (actor.scopes === undefined || scope === null) return true;
   return actor.scopes.has(scope) || actor.scopes.has("*") ||
     actor.scopes.has(`${scope.slice(0, scope.indexOf("."))}.*`);

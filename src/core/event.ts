@@ -73,7 +73,7 @@ export function defineSignal(name: string): SignalKind {
 export type StreamPosition = { epoch: string; head: number; floor: number };
 
 /** Kinds of streams that are written to the log, named by the prefix of their names. */
-export type StreamKind = "room" | "principal";
+export type StreamKind = "room" | "principal" | "plugin";
 
 /** A type of durable event: what its `data` contains and where it appears. */
 export type EventType = {
@@ -99,6 +99,11 @@ export function appearsOn({ streams = ["room"] }: EventType, kind: string): bool
 /** The stream of a room. */
 export function roomStream(roomId: string): string {
   return `room:${roomId}`;
+}
+
+/** The stream of a plugin: what it is asked. */
+export function pluginStream(pluginId: string): string {
+  return `plugin:${pluginId}`;
 }
 
 /** The stream of a principal, which all of its devices receive. */

@@ -37,6 +37,7 @@ export const FAULTS = {
   scope_missing: fault(403, "Missing scope"),
   origin_not_allowed: fault(403, "Origin not allowed"),
   agent_muted: fault(403, "Agent has read-only access"),
+  grant_missing: fault(403, "Grant missing"),
   edit_window_closed: fault(403, "Edit window closed"),
   not_found: fault(404, "Not found"),
   route_not_found: fault(404, "No such endpoint"),
@@ -84,6 +85,7 @@ export const FAULTS = {
   anchor_not_found: fault(422, "Anchor not found"),
   recurrence_too_complex: fault(422, "Recurrence too complex"),
   invalid_time_zone: fault(422, "Unknown time zone"),
+  plugin_refused: fault(422, "Refused by a plugin"),
   model_unknown: fault(422, "Unknown model"),
   price_unknown: fault(422, "Price of the model unknown"),
   context_too_long: fault(422, "Context too long"),
@@ -94,8 +96,11 @@ export const FAULTS = {
   budget_exceeded: fault(429, "AI budget exceeded", "info"),
   internal: { status: 500, title: "Internal error", retryable: true, level: "error" },
   command_failed: fault(502, "Command failed", "info"),
+  plugin_failed: fault(502, "Plugin failed", "info"),
   model_failed: fault(502, "Model call failed", "warn"),
   unavailable: retryable(503, "Temporarily unavailable", "warn"),
+  plugin_unavailable: retryable(503, "Plugin unavailable"),
+  plugin_timeout: fault(504, "Plugin took too long", "info"),
 } satisfies Record<string, FaultSpec>;
 
 export type FaultCode = keyof typeof FAULTS;

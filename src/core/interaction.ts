@@ -39,6 +39,8 @@ export type Interaction = {
 export type CommandCall = Interaction & { command: OfferedCommand; text: string; args: FormValues };
 
 export type ActionCall = Interaction & {
+  /** The sender of the message. */
+  responderId: string;
   messageId: string;
   elementId: string;
   /** The value of the button, or what was selected. */

@@ -129,6 +129,15 @@ export class Metrics {
     "Time to find the nearest vectors, without embedding the query",
     SECONDS,
   );
+  readonly pluginCalls = this.#counter("svc_plugin_calls_total", "Calls of plugins", ["plugin", "kind", "outcome"]);
+  readonly pluginLatency = this.#histogram("svc_plugin_latency_seconds", "Time until a plugin responded", SECONDS, [
+    "plugin",
+    "kind",
+  ]);
+  readonly pluginBreakers = this.#gauge(
+    "svc_plugin_breaker_open",
+    "Plugins that are not called on this node for 30 s, after failures",
+  );
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

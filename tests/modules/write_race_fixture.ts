@@ -2,6 +2,7 @@
 import type { ApiResponse, Caller, Harness } from "../harness.ts";
 import { upload } from "./file_harness.ts";
 import { createCallers, ok, sendMessage } from "./fixtures.ts";
+import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
 import { inRoom, remember } from "./memory_fixture.ts";
 
 const API = "/v1/collaboration";
@@ -30,6 +31,14 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   ok(await robot.get(`${API}/me`));
   ok(await alice.put(`/v1/rooms/${roomId}/members/robot`, { role: "member" }));
   const { id: pressable } = await sendMessage(robot, roomId, "Go?", { elements });
+  const admin = await gateway.as("admin", { role: "admin" });
+  const hooks = [{ on: "message.before_send" }];
+  const filter = manifestOf({ scopes: ["message.read"], commands: [], actions: [], hooks });
+  const [filtering, free] = ["org.example.one", "org.example.two"];
+  for (const id of [filtering, free]) await installPlugin(admin, { ...filter, id });
+  ok(await alice.put(`/v1/rooms/${roomId}/filters/${filtering}`));
+  // Nothing answers for it: enabled, it would delay every message.
+  ok(await admin.post(`${PLUGINS}/${filtering}/disable`));
   const { id: reacted } = await sendMessage(bob, roomId, "With a thumb");
   ok(await bob.put(`/v1/messages/${reacted}/reactions/👍`));
   ok(await bob.put(`/v1/messages/${reacted}/pin`));
@@ -76,6 +85,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "message.send": { roomId, text: "Late" },
     "message.update": { id: message, text: "Late" },
     "message.delete": { id: message },
+    "plugin_filter.enable": { id: roomId, pluginId: free },
+    "plugin_filter.disable": { id: roomId, pluginId: filtering },
     "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
     "webhook.create": { url: "https://hooks.example.com/", roomIds: [roomId] },

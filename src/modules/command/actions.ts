@@ -54,7 +54,13 @@ export class ActionService {
         context,
         draft,
         async (interaction) =>
-          await target?.invoke({ ...interaction, messageId: message.id, elementId, ...given }) ?? { kind: "accepted" },
+          await target?.invoke({
+            ...interaction,
+            responderId: responder.principalId,
+            messageId: message.id,
+            elementId,
+            ...given,
+          }) ?? { kind: "accepted" },
       );
       count(result.response.kind);
       return result;

@@ -77,12 +77,18 @@ export class Interactions {
     };
     try {
       const given = await inTime(interaction.signal, call(interaction));
-      return given.kind === "accepted" ? resultOf(row) : await this.#finish(row, draft.responder, given);
+      // A response that is accepted may have followed already.
+      if (given.kind === "accepted") return resultOf(await this.#read(row));
+      return await this.#finish(row, draft.responder, given);
     } catch (thrown) {
       // Nothing was delivered, so it may be repeated with the same clientMessageId.
-      await this.#deps.store.write((tx) => new InteractionStore(tx.db).remove(actor.tenantId, row.id));
+      await this.#deps.store.write((tx) => new InteractionStore(tx.db).removePending(actor.tenantId, row.id));
       throw thrown;
     }
+  }
+
+  async #read(row: InteractionRow): Promise<InteractionRow> {
+    return await new InteractionStore(this.#deps.store.db).find(row.tenant_id, row.id) ?? row;
   }
 
   /** Delivers the response to a call that is waited for. */

@@ -63,8 +63,10 @@ export class InteractionStore {
       .where("id", "=", id).execute();
   }
 
-  async remove(tenantId: string, id: string): Promise<void> {
-    await this.#db.deleteFrom("interaction").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  /** Deletes an interaction that has no response. */
+  async removePending(tenantId: string, id: string): Promise<void> {
+    await this.#db.deleteFrom("interaction").where("tenant_id", "=", tenantId).where("id", "=", id)
+      .where("state", "=", "pending").execute();
   }
 
   /** Deletes some interactions of a room, or of all tenants that expired before a time; returns how many. */

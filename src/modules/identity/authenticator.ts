@@ -1,6 +1,6 @@
 // Resolves bearer tokens to actors: verifies them, creates principals just in time, and caches the result.
 import { createHash } from "node:crypto";
-import { type Actor, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
+import { type Actor, hasScope, lowerOf, TENANT_ROLES, type TenantRole } from "@/core/actor.ts";
 import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, MINUTE_MS } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
@@ -257,6 +257,7 @@ export class Authenticator {
       displayName: row.display_name,
       ownerId: row.kind === "agent" ? row.owner_id : null,
       ...token,
+      scopes: limitScopes(token.scopes, row.scope_limit),
     };
   }
 
@@ -287,6 +288,16 @@ export async function effectiveTenantRole(identities: IdentityStore, row: Princi
     throw new Fault("token_revoked", "The owner of the agent no longer exists");
   }
   return lowerOf(TENANT_ROLES, row.role, owner.role);
+}
+
+/** The scopes of a token, without those that exceed the limit of its principal. */
+function limitScopes(scopes: ReadonlySet<string> | undefined, limit: string | null): ReadonlySet<string> | undefined {
+  if (limit === null) return scopes;
+  const allowed = new Set(limit.split(" ").filter((scope) => scope !== ""));
+  if (scopes === undefined) return allowed;
+  const actor = { scopes };
+  // A limit names scopes one by one, without wildcards.
+  return new Set([...allowed].filter((scope) => hasScope(actor, scope)));
 }
 
 /** API tokens are stored as hashes only. */

@@ -22,6 +22,7 @@ const baseline: Migration = {
       status_emoji text,
       status_until text,
       prefs_json text not null,
+      scope_limit text,
       is_disabled integer not null,
       version integer not null,
       created_at text not null,

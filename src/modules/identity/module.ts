@@ -14,6 +14,7 @@ import { AccessTokenSigner } from "./refresh_tokens/signer.ts";
 import { IssuedTokens } from "./issued_tokens.ts";
 import { migrations } from "./migrations.ts";
 import { IdentityService } from "./service.ts";
+import { ServicePrincipals } from "./service_principals.ts";
 import { TokenVerifier } from "./verifier.ts";
 
 type Deps = {
@@ -44,6 +45,7 @@ export type IdentityModule = Module & {
   credentials: CredentialGuard;
   issuedTokens: IssuedTokens;
   admission: Admission;
+  servicePrincipals: ServicePrincipals;
 };
 
 export function identityModule({ store, clock, cursors, bus, modules }: Platform, deps: Deps): IdentityModule {
@@ -86,6 +88,7 @@ export function identityModule({ store, clock, cursors, bus, modules }: Platform
     authenticator,
     visibility,
     credentials: new CredentialGuard({ store, clock }),
+    servicePrincipals: new ServicePrincipals({ store, clock, jobsOf }),
     issuedTokens: new IssuedTokens({ store, clock, authenticator }),
     admission: new Admission({ store, clock, tenants }),
   };

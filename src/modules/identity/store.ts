@@ -23,6 +23,8 @@ export type PrincipalRow = {
   timezone: string | null;
   locale: string | null;
   prefs_json: string;
+  /** Scopes that no token of the principal exceeds, separated by spaces; null = no such limit. */
+  scope_limit: string | null;
   status_text: string | null;
   status_emoji: string | null;
   /** When the status expires; null = never. */
@@ -46,6 +48,7 @@ export function newPrincipal(
     avatar_file_id: null,
     timezone: null,
     locale: null,
+    scope_limit: null,
     prefs_json: "{}",
     status_text: null,
     status_emoji: null,
@@ -237,6 +240,18 @@ export class IdentityStore {
   async removeToken(tenantId: string, id: string): Promise<void> {
     await this.#db.deleteFrom("api_token").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
     await this.#db.deleteFrom("token_family").where("tenant_id", "=", tenantId).where("token_id", "=", id).execute();
+  }
+
+  /** Deletes all tokens of a principal; returns their ids. */
+  async removeTokens(tenantId: string, principalId: string): Promise<string[]> {
+    const removed = await this.#db.deleteFrom("api_token").where("tenant_id", "=", tenantId)
+      .where("principal_id", "=", principalId).returning("id").execute();
+    const ids = removed.map(({ id }) => id);
+    if (ids.length > 0) {
+      await this.#db.deleteFrom("token_family").where("tenant_id", "=", tenantId).where("token_id", "in", ids)
+        .execute();
+    }
+    return ids;
   }
 
   async markUsed(tenantId: string, id: string, at: string): Promise<void> {

@@ -9,6 +9,7 @@ import type { ModuleApi } from "@/core/module.ts";
 import { type Context, defineOperation, type Operation, Outcome, type Rates } from "@/core/operation.ts";
 import { pageSchema } from "@/core/page.ts";
 import { RoomId, Senders } from "@/modules/room/mod.ts";
+import type { MessageFilter } from "./filter.ts";
 import type { PinService } from "./pins.ts";
 import type { ReactionService } from "./reactions.ts";
 import { readStateOperations } from "./read_state/api.ts";
@@ -52,6 +53,7 @@ type Deps = {
   scheduled: ScheduledService;
   metrics: Metrics;
   rate: Rates;
+  filter: MessageFilter;
 };
 
 /** The public API of messages. */
@@ -73,7 +75,7 @@ export function messageApi(deps: Deps): ModuleApi {
   };
 }
 
-function messageOperations({ sender, messages, scheduled, metrics, rate }: Deps): Operation[] {
+function messageOperations({ sender, messages, scheduled, metrics, rate, filter }: Deps): Operation[] {
   return [
     defineOperation({
       name: "message.send",
@@ -86,15 +88,26 @@ function messageOperations({ sender, messages, scheduled, metrics, rate }: Deps)
       input: MessageSend,
       output: z.union([Message, ScheduledMessage]),
       outputs: { 200: Message, 201: Message, 202: ScheduledMessage },
-      faults: ["not_found", "room_archived", "client_message_id_conflict", "limit_reached"],
+      faults: [
+        "not_found",
+        "room_archived",
+        "client_message_id_conflict",
+        "limit_reached",
+        "plugin_refused",
+        "plugin_unavailable",
+      ],
       example: { roomId: ROOM, text: "Hello, world", clientMessageId: "0c1f" },
       rate,
       concurrent: true,
       async run(context, input) {
         assertMaySend(context.actor, input.elements);
-        if (input.sendAt !== undefined) return await schedule(scheduled, context, input);
+        const { tenantId } = context.actor;
+        const filtered = filter.appliesTo(tenantId, input.roomId)
+          ? await filter.apply(context, input.roomId, input)
+          : input;
+        if (input.sendAt !== undefined) return await schedule(scheduled, context, filtered);
         const startedAt = performance.now();
-        const { message, isNew, json } = await sender.send(context, input).catch((thrown) => {
+        const { message, isNew, json } = await sender.send(context, filtered, input).catch((thrown) => {
           if (!(thrown instanceof RetryTransaction)) metrics.messagesReceived.inc();
           throw thrown;
         });
@@ -135,13 +148,23 @@ function messageOperations({ sender, messages, scheduled, metrics, rate }: Deps)
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
       input: MessageUpdate,
       output: Message,
-      faults: ["not_found", "room_archived", "edit_window_closed", "version_mismatch"],
+      faults: [
+        "not_found",
+        "room_archived",
+        "edit_window_closed",
+        "version_mismatch",
+        "plugin_refused",
+        "plugin_unavailable",
+      ],
       example: { id: MESSAGE, text: "Hello, world!" },
       // Agents stream their responses as edits, so updates have the rate of sends.
       rate,
-      run(context, input) {
+      async run(context, input) {
         assertMaySend(context.actor, input.elements);
-        return messages.update(context, input);
+        if (!filter.isActive || input.text === undefined) return await messages.update(context, input);
+        const { roomId } = await messages.read(context, input.id);
+        const isFiltered = filter.appliesTo(context.actor.tenantId, roomId);
+        return await messages.update(context, isFiltered ? await filter.apply(context, roomId, input) : input);
       },
     }),
     defineOperation({

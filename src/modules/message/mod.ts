@@ -23,6 +23,7 @@ export {
   TEXT_MAX_BYTES,
   TEXT_MAX_CODE_POINTS,
 } from "./schema.ts";
+export type { FilteredMessage, MessageFilter } from "./filter.ts";
 export type { MessageService } from "./service.ts";
 export { fileOwner, type MessageSender } from "./sender.ts";
 export { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";

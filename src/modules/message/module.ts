@@ -11,6 +11,7 @@ import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { countCommitted, messageApi } from "./api.ts";
 
+import type { MessageFilter } from "./filter.ts";
 import { migrations } from "./migrations.ts";
 import { MessageNotifier, NOTIFY_JOB, NotifyPayload, type TriggerAgents } from "./notifier.ts";
 import { PinService } from "./pins.ts";
@@ -35,12 +36,14 @@ type Deps = {
   unindex: RetentionDeps["unindex"];
   triggerAgents: TriggerAgents;
   rate: Rates;
+  filter: MessageFilter;
 };
 
 export type MessageModule = Module & { messages: MessageService; sender: MessageSender };
 
 export function messageModule({ store, clock, cursors, metrics, modules }: Platform, deps: Deps): MessageModule {
-  const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate } = deps;
+  const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate, filter } =
+    deps;
   const isInTransaction = () => store.isInTransaction;
   const eraseDerived: EraseDerived = async (tenantId, roomId, messageIds) => {
     for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
@@ -58,7 +61,7 @@ export function messageModule({ store, clock, cursors, metrics, modules }: Platf
     name: "message",
     migrations,
     search: new MessageSearchable({ store, present: (actor, rows) => messages.present(actor, rows) }),
-    ...messageApi({ sender, messages, reactions, pins, readState, scheduled, rate, metrics }),
+    ...messageApi({ sender, messages, reactions, pins, readState, scheduled, rate, metrics, filter }),
     notificationKinds: {
       mention: "mentions",
       direct_message: "directMessages",

@@ -30,7 +30,8 @@ const QUEUE = { sqlite: { shards: 1, gatherRatio: 0 }, postgres: { shards: 2, ga
 export type MessageContent = Omit<MessageSend, "sendAt">;
 /** `json` is the serialized message if it is new. */
 export type Sent = { message: Message; isNew: boolean; json?: string };
-type Item = { context: Context; input: MessageContent };
+/** `given`: what the caller sent, where a filter changed it. */
+type Item = { context: Context; input: MessageContent; given?: MessageContent };
 type Draft = {
   item: Item;
   room: SendGrant["room"];
@@ -70,8 +71,9 @@ export class MessageSender {
     });
   }
 
-  send(context: Context, input: MessageContent): Promise<Sent> {
-    const item = { context, input };
+  /** `given` is what the caller sent: a repeat of it returns the first message, whatever filters make of it. */
+  send(context: Context, input: MessageContent, given: MessageContent = input): Promise<Sent> {
+    const item = { context, input, given };
     // Inside a transaction the message is part of it; waiting for a batch there would be a deadlock.
     if (this.#deps.isInTransaction()) return this.#commit([item]).then(([result]) => unwrap(result));
     return this.#queue.push(item);
@@ -137,7 +139,7 @@ export class MessageSender {
       try {
         const grant = grants[index];
         if (grant === undefined || grant instanceof Fault) throw grant;
-        const fingerprint = item.input.clientMessageId === undefined ? null : fingerprintOf(item.input);
+        const fingerprint = item.input.clientMessageId === undefined ? null : fingerprintOf(item.given ?? item.input);
         const first = existing.get(index);
         if (first === undefined) {
           return { item, room: grant.room, fingerprint, ...await this.#check(db, item, grant), index };
@@ -254,7 +256,7 @@ export class MessageSender {
 
   /** Repeats within one batch get the message of the first. */
   async #resolveRepeats(messages: MessageStore, items: readonly Item[], results: Result[]): Promise<void> {
-    for (const [index, { context, input }] of items.entries()) {
+    for (const [index, { context, input, given = input }] of items.entries()) {
       if (results[index] !== undefined || input.clientMessageId === undefined) continue;
       const first = await messages.findByClientId(
         context.actor.tenantId,
@@ -263,7 +265,7 @@ export class MessageSender {
         input.clientMessageId,
       );
       if (first === undefined) throw new Error("Expected a message to repeat, received none");
-      results[index] = await resultOfRepeat(messages, first, fingerprintOf(input));
+      results[index] = await resultOfRepeat(messages, first, fingerprintOf(given));
     }
   }
 

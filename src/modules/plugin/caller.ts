@@ -1,0 +1,138 @@
+// Calls plugins by their transport, within bounds: time, calls at once, and a breaker for those that fail.
+import { Breakers } from "@/core/breaker.ts";
+import { runAsSystem } from "@/core/caller.ts";
+import type { Clock } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault } from "@/core/fault.ts";
+import { failureOf, logOf } from "@/core/log.ts";
+import { LruMap } from "@/core/lru_map.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import { type Store, streamKey } from "@/ports/store.ts";
+import { CallSlots } from "./call_slots.ts";
+import type { ActivePlugin } from "./registry.ts";
+import type { Manifest } from "./schema.ts";
+import { type Call, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
+
+const SLOTS = { perPlugin: 20, perCaller: 4 };
+const DURATIONS_MAX = 100;
+const PLUGINS_SEEN_MAX = 10_000;
+/** Plugins with a label of their own in the metrics; the others share one. */
+const LABELS_MAX = 100;
+
+const log = logOf("plugin");
+
+export type Stats = { calls: number; failures: number; lastError: string | undefined; durations: number[] };
+type Deps = {
+  store: Store<unknown>;
+  clock: Clock;
+  metrics: Metrics;
+  transports: Readonly<Record<Manifest["transport"], PluginTransport>>;
+};
+
+export class PluginCaller {
+  readonly #deps: Deps;
+  readonly #breakers: Breakers;
+  readonly #slots = new CallSlots(SLOTS);
+  readonly #stats = new LruMap<string, Stats>(PLUGINS_SEEN_MAX);
+  readonly #labels = new Set<string>();
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#breakers = new Breakers(deps.clock);
+  }
+
+  get openBreakers(): number {
+    return this.#breakers.open.length;
+  }
+
+  isBreakerOpen(tenantId: string, pluginId: string): boolean {
+    return this.#breakers.isOpen(streamKey(tenantId, pluginId));
+  }
+
+  statsOf(tenantId: string, pluginId: string): Stats | undefined {
+    return this.#stats.get(streamKey(tenantId, pluginId));
+  }
+
+  /** An administrator changed it: it may be called again at once. */
+  reset(tenantId: string, pluginId: string): void {
+    this.#breakers.succeed(streamKey(tenantId, pluginId));
+  }
+
+  /** Calls a plugin; `callerKey` is who waits. Rejects with `plugin_timeout`, `plugin_failed` or `plugin_unavailable`. */
+  async call(
+    plugin: ActivePlugin,
+    callerKey: string,
+    call: Omit<Call, "signal"> & { signal?: AbortSignal | undefined },
+  ): Promise<PluginResponse> {
+    const key = streamKey(plugin.tenantId, plugin.id);
+    const labels = { plugin: this.#labelOf(plugin.id), kind: call.kind };
+    const stats = this.#stats.get(key) ?? { calls: 0, failures: 0, lastError: undefined, durations: [] };
+    this.#stats.set(key, stats);
+    const startedAt = performance.now();
+    try {
+      if (!plugin.isEnabled || this.#breakers.enter(key) > 0) {
+        throw new Fault("plugin_unavailable", `The plugin ${plugin.manifest.name} is not available`, {
+          retryAfterMs: 5000,
+        });
+      }
+      const response = await this.#callInTime(plugin, key, callerKey, call);
+      this.#breakers.succeed(key);
+      this.#deps.metrics.pluginCalls.inc({ ...labels, outcome: "ok" });
+      return response;
+    } catch (thrown) {
+      const { code } = Fault.from(thrown);
+      stats.failures++;
+      stats.lastError = code;
+      this.#deps.metrics.pluginCalls.inc({ ...labels, outcome: code });
+      // A caller that no longer waits says nothing about the plugin.
+      if (call.signal?.aborted !== true) this.#countFailure(plugin, key, code);
+      throw thrown;
+    } finally {
+      const elapsedMs = performance.now() - startedAt;
+      stats.calls++;
+      stats.durations = [...stats.durations, elapsedMs].slice(-DURATIONS_MAX);
+      this.#deps.metrics.pluginLatency.observe(labels, elapsedMs / 1000);
+    }
+  }
+
+  async #callInTime(
+    plugin: ActivePlugin,
+    key: string,
+    callerKey: string,
+    { signal: outer, ...call }: Omit<Call, "signal"> & { signal?: AbortSignal | undefined },
+  ): Promise<PluginResponse> {
+    const late = AbortSignal.timeout(call.deadlineMs);
+    const signal = outer === undefined ? late : AbortSignal.any([late, outer]);
+    const startedAt = performance.now();
+    let slot: Disposable;
+    try {
+      slot = await this.#slots.enter(key, callerKey, signal);
+    } catch {
+      // The signal's reason: others had all slots for that long.
+      throw timedOut();
+    }
+    using _slot = slot;
+    const leftMs = Math.max(1, Math.ceil(call.deadlineMs - (performance.now() - startedAt)));
+    return await this.#deps.transports[plugin.manifest.transport](plugin, { ...call, deadlineMs: leftMs, signal });
+  }
+
+  #countFailure(plugin: ActivePlugin, key: string, code: string): void {
+    if (code === "plugin_unavailable") return;
+    const wasOpen = this.#breakers.isOpen(key);
+    this.#breakers.fail(key);
+    if (wasOpen || !this.#breakers.isOpen(key)) return;
+    const { tenantId, id: pluginId, createdBy } = plugin;
+    log.warn("plugin fails and is not called for 30 s", { tenant: tenantId, plugin: pluginId, code });
+    const event = { tenantId, stream: principalStream(createdBy), type: "plugin.failed", data: { pluginId, code } };
+    void runAsSystem(() => this.#deps.store.write((tx) => tx.emit(event))).catch((cause) => {
+      log.warn("publishing that a plugin fails was not possible", failureOf(cause));
+    });
+  }
+
+  #labelOf(pluginId: string): string {
+    if (this.#labels.has(pluginId)) return pluginId;
+    if (this.#labels.size >= LABELS_MAX) return "_other";
+    this.#labels.add(pluginId);
+    return pluginId;
+  }
+}

@@ -1,0 +1,2 @@
+// Plugins: programs outside of the gateway that add commands, buttons and filters to it.
+export { type PluginModule, pluginModule } from "./module.ts";

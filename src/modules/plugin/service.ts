@@ -1,0 +1,261 @@
+// The life of a plugin: installed, granted, enabled, upgraded, disabled, uninstalled. Its principal is enabled with it, and no
+// token of it has more than the granted scopes.
+import { type Actor, hasScope } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import type { Encryptor } from "@/core/crypto.ts";
+import { principalStream } from "@/core/event.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import { checkValues, type FormValues } from "@/core/form.ts";
+import type { Context } from "@/core/operation.ts";
+import { assertVersion } from "@/core/patch.ts";
+import type { ServicePrincipals } from "@/modules/identity/mod.ts";
+import type { Outbound } from "@/ports/outbound.ts";
+import { OutboundError } from "@/ports/outbound.ts";
+import type { Store, Transaction } from "@/ports/store.ts";
+import type { PluginCaller } from "./caller.ts";
+import { encryptionContext, newSigningSecret } from "./http_transport.ts";
+import { type PluginRegistry, pluginsChanged, principalOf } from "./registry.ts";
+import { type Manifest, type Plugin, type PluginGrant, PLUGINS_MAX, type PluginUpdate } from "./schema.ts";
+import { type PluginRow, PluginStore, type PluginTables } from "./store.ts";
+
+/** A stream without events: its lock serializes changes of the plugins of a tenant. */
+const CHANGES_LOCK = "plugin:changes";
+
+type Tx = Transaction<PluginTables>;
+type Deps = {
+  store: Store<PluginTables>;
+  clock: Clock;
+  encryptor: Encryptor;
+  outbound: Pick<Outbound, "assertAllowed">;
+  principals: ServicePrincipals;
+  registry: PluginRegistry;
+  caller: PluginCaller;
+};
+type NewPlugin = { plugin: Plugin; token: string; secret: string | null };
+type PluginEvent = "plugin.enabled" | "plugin.disabled" | "plugin.upgraded";
+/** A change of a row, and the event that it causes. */
+type Change = { row: PluginRow; event?: PluginEvent };
+
+export class PluginService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  async list({ actor }: Context): Promise<Plugin[]> {
+    const rows = await new PluginStore(this.#deps.store.db).list(actor.tenantId);
+    return rows.map((row) => this.#present(row));
+  }
+
+  async read({ actor }: Context, id: string): Promise<Plugin> {
+    return this.#present(await find(new PluginStore(this.#deps.store.db), actor.tenantId, id));
+  }
+
+  /** What a plugin may know of itself; `undefined` for other callers. */
+  async own(
+    { tenantId, principalId }: Actor,
+  ): Promise<{ manifest: Manifest; scopes: string[]; config: FormValues } | undefined> {
+    const id = principalId.slice(principalOf("").length);
+    if (principalOf(id) !== principalId) return undefined;
+    const row = await new PluginStore(this.#deps.store.db).find(tenantId, id);
+    return row && { manifest: manifestOf(row), scopes: scopesOf(row.granted_scopes), config: this.#configOf(row) };
+  }
+
+  async install({ actor }: Context, manifest: Manifest): Promise<NewPlugin> {
+    const { store, clock, encryptor, principals } = this.#deps;
+    const { tenantId } = actor;
+    this.#assertReachable(manifest);
+    return await store.write(async (tx) => {
+      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      const plugins = new PluginStore(tx.db);
+      const existing = await plugins.list(tenantId);
+      if (existing.some(({ id }) => id === manifest.id)) throw new Fault("conflict", `${manifest.id} is installed`);
+      if (existing.length >= PLUGINS_MAX) {
+        throw new Fault("limit_reached", `A tenant has at most ${PLUGINS_MAX} plugins`);
+      }
+      const secret = manifest.transport === "http" ? newSigningSecret() : null;
+      const at = iso(clock.now());
+      const row: PluginRow = {
+        tenant_id: tenantId,
+        id: manifest.id,
+        manifest_json: JSON.stringify(manifest),
+        state: "disabled",
+        granted_scopes: "",
+        config_encrypted: null,
+        secret_encrypted: secret && encryptor.encrypt(secret, encryptionContext("secret", tenantId, manifest.id)),
+        version: 1,
+        created_by: actor.principalId,
+        created_at: at,
+        updated_at: at,
+      };
+      await plugins.add(row);
+      await principals.create(tx, tenantId, principalOf(manifest.id), manifest.name);
+      const token = await principals.createToken(tx, tenantId, principalOf(manifest.id), actor.principalId);
+      return { plugin: this.#present(row), token, secret };
+    });
+  }
+
+  /** Upgrades or configures a plugin. A version that needs further scopes is paused until an admin grants them. */
+  update(context: Context, { id, manifest, config, version }: PluginUpdate): Promise<Plugin> {
+    if (manifest !== undefined) this.#assertReachable(manifest);
+    return this.#change(context, id, (row) => {
+      assertVersion("plugin", row.version, version);
+      const before = manifestOf(row);
+      const after = manifest ?? before;
+      if (after.id !== id) throw Fault.forField("/manifest/id", "invalid_value", `expected ${id}`);
+      if (after.transport !== before.transport) {
+        throw Fault.forField("/manifest/transport", "invalid_value", "cannot change; install the plugin again");
+      }
+      const set: PluginRow = { ...row, manifest_json: JSON.stringify(after) };
+      if (config !== undefined) {
+        checkValues(after.configSchema, config, "/config");
+        const context = encryptionContext("config", row.tenant_id, id);
+        set.config_encrypted = this.#deps.encryptor.encrypt(JSON.stringify(config), context);
+      }
+      if (manifest === undefined) return { row: set };
+      if (row.state !== "disabled") set.state = missingScopes(set).length > 0 ? "paused" : "enabled";
+      return { row: set, event: "plugin.upgraded" };
+    });
+  }
+
+  /** Replaces the granted scopes. A paused plugin that then has all is enabled; an enabled one that lacks some is paused. */
+  grant(context: Context, { id, scopes }: PluginGrant): Promise<Plugin> {
+    return this.#change(context, id, (row) => {
+      const { scopes: wanted } = manifestOf(row);
+      for (const [n, scope] of scopes.entries()) {
+        if (!wanted.includes(scope)) {
+          throw Fault.forField(`/scopes/${n}`, "invalid_value", "the manifest does not ask for it");
+        }
+        if (!hasScope(context.actor, scope)) {
+          throw new Fault("scope_missing", `The caller's token lacks the scope ${scope}`);
+        }
+      }
+      const set: PluginRow = { ...row, granted_scopes: [...new Set(scopes)].join(" ") };
+      if (row.state !== "disabled") set.state = missingScopes(set).length > 0 ? "paused" : "enabled";
+      if (set.state === row.state) return { row: set };
+      return { row: set, event: set.state === "enabled" ? "plugin.enabled" : "plugin.disabled" };
+    });
+  }
+
+  enable(context: Context, id: string): Promise<Plugin> {
+    return this.#change(context, id, (row) => {
+      const missing = missingScopes(row);
+      if (missing.length > 0) throw new Fault("grant_missing", `Grant ${missing.join(", ")} first`);
+      const absent = manifestOf(row).configSchema.filter(({ required, name }) =>
+        required && !(name in this.#configOf(row))
+      );
+      if (absent.length > 0) {
+        throw new Fault(
+          "conflict",
+          `Configure ${absent.map(({ name }) => name).join(", ")} first`,
+        );
+      }
+      return row.state === "enabled" ? { row } : { row: { ...row, state: "enabled" }, event: "plugin.enabled" };
+    });
+  }
+
+  disable(context: Context, id: string): Promise<Plugin> {
+    return this.#change(
+      context,
+      id,
+      (row) => row.state === "disabled" ? { row } : { row: { ...row, state: "disabled" }, event: "plugin.disabled" },
+    );
+  }
+
+  /** Removes it with its tokens and filters; its messages stay. */
+  async uninstall({ actor }: Context, id: string): Promise<void> {
+    const { store, principals, registry } = this.#deps;
+    const { tenantId } = actor;
+    await store.write(async (tx) => {
+      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      const plugins = new PluginStore(tx.db);
+      const row = await find(plugins, tenantId, id);
+      await plugins.remove(tenantId, id);
+      await principals.end(tx, tenantId, principalOf(id), actor);
+      if (row.state !== "disabled") await this.#emit(tx, actor, { ...row, state: "disabled" }, "plugin.disabled");
+      tx.signal(pluginsChanged.create(tenantId, id));
+    });
+    await registry.reload();
+  }
+
+  async #change({ actor }: Context, id: string, change: (row: PluginRow) => Change): Promise<Plugin> {
+    const { store, clock, principals, registry, caller } = this.#deps;
+    const { tenantId } = actor;
+    const after = await store.write(async (tx) => {
+      await tx.reserve(tenantId, CHANGES_LOCK, 0);
+      const plugins = new PluginStore(tx.db);
+      const before = await find(plugins, tenantId, id);
+      const { row, event } = change(before);
+      if (row === before) return row;
+      const set = { ...row, version: row.version + 1, updated_at: iso(clock.now()) };
+      await plugins.update(set);
+      const { name: displayName } = manifestOf(set);
+      const service = { displayName, scopes: scopesOf(set.granted_scopes), isEnabled: set.state === "enabled" };
+      await principals.change(tx, tenantId, principalOf(id), service, actor);
+      if (event !== undefined) await this.#emit(tx, actor, set, event);
+      tx.signal(pluginsChanged.create(tenantId, id));
+      return set;
+    });
+    caller.reset(tenantId, id);
+    // The next call of this client meets the plugin as it is now; other nodes get the signal.
+    await registry.reload();
+    return this.#present(after);
+  }
+
+  async #emit(tx: Tx, actor: Actor, row: PluginRow, type: PluginEvent): Promise<void> {
+    const data = { plugin: this.#present(row) };
+    await tx.emit({ tenantId: row.tenant_id, stream: principalStream(row.created_by), type, actor, data });
+  }
+
+  #assertReachable({ endpoint }: Manifest): void {
+    if (endpoint === undefined) return;
+    try {
+      this.#deps.outbound.assertAllowed(endpoint);
+    } catch (thrown) {
+      if (!(thrown instanceof OutboundError)) throw thrown;
+      throw Fault.forField("/manifest/endpoint", thrown.code, thrown.message, "address_not_allowed");
+    }
+  }
+
+  #configOf({ tenant_id, id, config_encrypted }: PluginRow): FormValues {
+    if (config_encrypted === null) return {};
+    const text = this.#deps.encryptor.decrypt(config_encrypted, encryptionContext("config", tenant_id, id));
+    return text === undefined ? {} : JSON.parse(text);
+  }
+
+  #present(row: PluginRow): Plugin {
+    return {
+      id: row.id,
+      principalId: principalOf(row.id),
+      manifest: manifestOf(row),
+      state: row.state,
+      grantedScopes: scopesOf(row.granted_scopes),
+      missingScopes: missingScopes(row),
+      configured: Object.keys(this.#configOf(row)),
+      createdBy: row.created_by,
+      createdAt: row.created_at,
+      updatedAt: row.updated_at,
+      version: row.version,
+    };
+  }
+}
+
+export async function find(plugins: PluginStore, tenantId: string, id: string): Promise<PluginRow> {
+  const row = await plugins.find(tenantId, id);
+  if (row === undefined) throw notFound("plugin");
+  return row;
+}
+
+export function manifestOf(row: PluginRow): Manifest {
+  return JSON.parse(row.manifest_json);
+}
+
+export function scopesOf(scopes: string): string[] {
+  return scopes.split(" ").filter((scope) => scope !== "");
+}
+
+function missingScopes(row: PluginRow): string[] {
+  const granted = new Set(scopesOf(row.granted_scopes));
+  return manifestOf(row).scopes.filter((scope) => !granted.has(scope));
+}

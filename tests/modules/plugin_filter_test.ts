@@ -1,0 +1,181 @@
+// Filters of messages: pass, replace, refuse; what happens when they fail; and that other rooms have nothing to do with them.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { pause, until } from "../wait.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { ALLOW, installPlugin, manifestOf, PLUGINS, PluginServer, PluginSocket } from "./plugin_fixture.ts";
+
+const ID = "org.example.filter";
+
+type Fixture = { admin: Caller; alice: Caller; roomId: string; otherId: string };
+
+function filterManifest(server: PluginServer | undefined, hook: Record<string, unknown> = {}, more = {}) {
+  return manifestOf({
+    id: ID,
+    name: "Filter",
+    commands: [],
+    actions: [],
+    scopes: ["message.read"],
+    hooks: [{ on: "message.before_send", ...hook }],
+    ...server === undefined ? {} : { transport: "http", endpoint: server.url },
+    ...more,
+  });
+}
+
+async function openFixture(gateway: Harness, manifest: Record<string, unknown>): Promise<Fixture & { token: string }> {
+  const admin = await gateway.as("admin", { role: "admin" });
+  const { alice } = await createCallers(gateway, "alice", "bob");
+  const [roomId, otherId] = [await createRoom(alice, ["bob"]), await createRoom(alice, ["bob"])];
+  const { token } = await installPlugin(admin, manifest);
+  ok(await alice.put(`/v1/rooms/${roomId}/filters/${ID}`));
+  return { admin, alice, roomId, otherId, token };
+}
+
+testOnEngines(
+  "a filter passes, replaces or refuses messages and edits, only in rooms that enabled it",
+  async (environment) => {
+    await using server = new PluginServer();
+    await using gateway = await openGateway({ ...environment, ...ALLOW });
+    const { alice, roomId, otherId } = await openFixture(gateway, filterManifest(server));
+    server.respond = ({ data: { text } }) =>
+      text.includes("4111")
+        ? { kind: "replace", text: text.replaceAll("4111", "****") }
+        : text.includes("forbidden")
+        ? { kind: "refuse", reason: "Not here" }
+        : { kind: "pass" };
+    const passed = await sendMessage(alice, roomId, "Hello");
+    assert.deepEqual([passed.text, passed.metadata], ["Hello", {}]);
+    assert.equal((await sendMessage(alice, roomId, "Card 4111")).text, "Card ****");
+    const refused = await alice.post("/v1/messages", { roomId, text: "forbidden" });
+    assertProblem(refused, 422, "plugin_refused");
+    assert.match(refused.body.detail, /Not here/);
+    assertProblem(await alice.patch(`/v1/messages/${passed.id}`, { text: "forbidden" }), 422, "plugin_refused");
+    assert.equal(ok(await alice.patch(`/v1/messages/${passed.id}`, { text: "Now 4111" })).text, "Now ****");
+    assertProblem(
+      await alice.post("/v1/messages", { roomId, text: "forbidden", sendAt: "2026-03-02T12:00:00Z" }),
+      422,
+      "plugin_refused",
+    );
+    const asked = server.calls.length;
+    assert.equal((await sendMessage(alice, otherId, "forbidden 4111")).text, "forbidden 4111");
+    assert.equal(server.calls.length, asked);
+    // Nobody who may not send makes the gateway call.
+    const carol = await gateway.as("carol");
+    assertProblem(await carol.post("/v1/messages", { roomId, text: "forbidden" }), 404, "not_found");
+    assert.equal(server.calls.length, asked);
+    // A repeat is one, whatever the filter says the second time.
+    const first = await sendMessage(alice, roomId, "Card 4111", { clientMessageId: "one" });
+    server.respond = () => ({ kind: "replace", text: "Something else" });
+    const again = await sendMessage(alice, roomId, "Card 4111", { clientMessageId: "one" });
+    assert.deepEqual([again.id, again.text], [first.id, "Card ****"]);
+    const body = { roomId, text: "x" };
+    assertProblem(await alice.post("/v1/messages", body, { "idempotency-key": "k" }), 400, "bad_request");
+    ok(await alice.delete(`/v1/rooms/${roomId}/filters/${ID}`));
+    assert.equal((await sendMessage(alice, roomId, "forbidden")).text, "forbidden");
+  },
+);
+
+Deno.test("a room's owner enables filters, every member sees them, and a room has three at most", async () => {
+  await using gateway = await openGateway();
+  const { admin, alice, roomId } = await openFixture(gateway, filterManifest(undefined));
+  const bob = await gateway.as("bob");
+  const path = `/v1/rooms/${roomId}/filters`;
+  const { items } = ok(await bob.get(path));
+  assert.deepEqual(items, [{
+    pluginId: ID,
+    name: "Filter",
+    isActive: true,
+    failure: "open",
+    enabledBy: "alice",
+    createdAt: "2026-03-01T12:00:00.000Z",
+  }]);
+  assertProblem(await bob.delete(`${path}/${ID}`), 403, "forbidden");
+  // Admins of the tenant have no say in rooms that they are not in.
+  assertProblem(await admin.get(path), 404, "not_found");
+  assertProblem(await admin.put(`${path}/${ID}`), 404, "not_found");
+  assertProblem(await alice.put(`${path}/org.example.none`), 404, "not_found");
+  for (let n = 0; n < 3; n++) {
+    const id = `org.example.f${n}`;
+    await installPlugin(admin, filterManifest(undefined, {}, { id }));
+    const answer = await alice.put(`${path}/${id}`);
+    assert.equal(answer.status, n < 2 ? 204 : 409, JSON.stringify(answer.body));
+  }
+  await installPlugin(admin, manifestOf());
+  assertProblem(await alice.put(`${path}/org.example.poll`), 409, "conflict");
+});
+
+Deno.test("while a filter fails, open rooms send and mark messages, closed ones refuse them; a filter paused is not passed by", async () => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway(ALLOW);
+  const { admin, alice, roomId, otherId } = await openFixture(gateway, filterManifest(server));
+  server.respond = () => new Response("broken", { status: 500 });
+  const marked = await sendMessage(alice, roomId, "Open", { metadata: { mine: 1 } });
+  assert.deepEqual(marked.metadata, { mine: 1, unfiltered: [ID] });
+  const manifest = filterManifest(server, { failure: "closed" }, { version: "2.0.0" });
+  ok(await admin.patch(`${PLUGINS}/${ID}`, { manifest }));
+  const refused = await alice.post("/v1/messages", { roomId, text: "Closed" });
+  assertProblem(refused, 503, "plugin_unavailable");
+  assert.ok(Number(refused.headers.get("retry-after")) > 0);
+  // Elsewhere nothing has changed.
+  ok(await alice.post("/v1/messages", { roomId: otherId, text: "Elsewhere" }));
+  // The breaker opens: no more calls, the same answer.
+  for (let n = 0; n < 6; n++) {
+    assertProblem(await alice.post("/v1/messages", { roomId, text: "x" }), 503, "plugin_unavailable");
+  }
+  const { length } = server.calls;
+  assertProblem(await alice.post("/v1/messages", { roomId, text: "x" }), 503, "plugin_unavailable");
+  assert.equal(server.calls.length, length);
+  server.respond = () => ({ kind: "pass" });
+  gateway.clock.advance(31_000);
+  ok(await alice.post("/v1/messages", { roomId, text: "Works again" }));
+  // Paused by an upgrade, it still guards the room; disabled by an admin, it does not.
+  ok(
+    await admin.patch(`${PLUGINS}/${ID}`, {
+      manifest: { ...manifest, version: "3.0.0", scopes: ["message.read", "room.read"] },
+    }),
+  );
+  assertProblem(await alice.post("/v1/messages", { roomId, text: "Paused" }), 503, "plugin_unavailable");
+  ok(await admin.post(`${PLUGINS}/${ID}/disable`));
+  ok(await alice.post("/v1/messages", { roomId, text: "Disabled" }));
+});
+
+Deno.test("a filter that hangs delays the messages of its room by its deadline, in their order, and no other message", async () => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway(ALLOW);
+  const { alice, roomId, otherId } = await openFixture(gateway, filterManifest(server, { deadlineMs: 1500 }));
+  const slow = Promise.withResolvers<void>();
+  server.respond = async ({ data }) => {
+    if (data.text === "First") await slow.promise;
+    return { kind: "pass" };
+  };
+  const first = sendMessage(alice, roomId, "First");
+  await until(() => server.calls.length === 1);
+  const second = sendMessage(alice, roomId, "Second");
+  await until(() => server.calls.length === 2);
+  for (let n = 0; n < 20; n++) await sendMessage(alice, otherId, `Elsewhere ${n}`);
+  await pause(20);
+  assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
+  slow.resolve();
+  const [{ seq: firstSeq }, { seq: secondSeq }] = await Promise.all([first, second]);
+  assert.ok(firstSeq < secondSeq);
+  // One that never responds.
+  server.respond = () => server.hang();
+  const late = await sendMessage(alice, roomId, "Late");
+  assert.deepEqual(late.metadata, { unfiltered: [ID] });
+});
+
+Deno.test("a filter over a socket is asked without storing anything", async () => {
+  await using gateway = await openGateway();
+  const { alice, roomId, token } = await openFixture(gateway, filterManifest(undefined));
+  const socket = new PluginSocket(gateway);
+  await socket.connect({ id: ID, principalId: `plugin:${ID}`, token, secret: null });
+  const sending = sendMessage(alice, roomId, "Psst");
+  await until(() => socket.calls.length === 1);
+  const [call] = socket.calls;
+  assert.deepEqual([call?.call, call?.data.text, call?.data.senderId], ["message.before_send", "Psst", "alice"]);
+  await socket.rpc("plugin.respond", { id: call?.id, response: { kind: "replace", text: "Hush" } });
+  assert.equal((await sending).text, "Hush");
+  const stored = await gateway.app.store.log.read("default", `plugin:${ID}`, 0, 10);
+  assert.deepEqual(stored, []);
+});
