@@ -6,6 +6,7 @@ import { ScriptedCommands } from "./modules/command_fixture.ts";
 import { createCallers, ok } from "./modules/fixtures.ts";
 import { manifestOf } from "./modules/plugin_fixture.ts";
 import { until } from "./wait.ts";
+import { ScriptedModels } from "./scripted_models.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf } from "./operation_request.ts";
 
 type Input = Record<string, unknown>;
@@ -43,8 +44,18 @@ const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
 Deno.test("every operation answers to what somebody may not see as to what is not there", async () => {
   const commands = new ScriptedCommands("toy", { name: "toy" });
   commands.respond = () => ({ kind: "accepted" });
-  const settings = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
-  await using gateway = await openGateway(settings, { modules: [() => commands.module()] });
+  const models = new ScriptedModels(({ request: { messages } }) => ({
+    parts: messages.at(-1)?.role === "tool" ? ["ok"] : [{ kind: "tool", callId: "1", name: "pin_list", input: "{}" }],
+  }));
+  const settings = {
+    SVC_OUTBOUND_ALLOW: "127.0.0.1",
+    SVC_AI_BASE_URL: "http://m.test/v1",
+    SVC_AI_MODEL: "small",
+  };
+  await using gateway = await openGateway(settings, {
+    models,
+    modules: [() => commands.module()],
+  });
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
   const boss = await gateway.as("boss", { role: "owner" });
   const stranger = await gateway.as("stranger", { tenant: "elsewhere", role: "owner" });
@@ -115,9 +126,13 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
   const mtg = (await post(`${BASE}/meetings`, { ...here, title: word })).id;
   const start = { dateTime: "2026-03-05T09:00:00", timeZone: "Europe/Vienna" };
   // Members see all agents, but not what they are told.
-  const agent = { displayName: "Helper", instructions: word };
+  const agent = { displayName: "Helper", instructions: word, tools: ["pin.list"], askFirst: ["pin.list"] };
   const prn = (await post(`${BASE}/agents`, agent)).id;
   ok(await caller.put(`/v1/rooms/${room}/members/${prn}`));
+  const run = (await post(`${BASE}/ai/runs`, { ...here, agentId: prn, input: word, wait: 30 })).id;
+  const apr = ok(await caller.get(`${BASE}/ai/approvals?roomId=${room}`)).items[0].id;
+  await post(`${BASE}/ai/approvals/${apr}/decision`, { decision: "deny", remember: "room", comment: word });
+  const grant = ok(await caller.get(`${BASE}/ai/grants?roomId=${room}`)).items[0].id;
   const calendar = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n";
   const attempts = async () => ok(await caller.get(`${BASE}/webhooks/${webhook}/deliveries`)).items;
   await until(async () => (await attempts()).length > 0);
@@ -136,7 +151,9 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
     cal: (await post(`${BASE}/calendar/events`, { ...here, title: word, location: word, start })).id,
     part: (await post(`${BASE}/meetings/${mtg}/join`, { deviceId: word })).participantId,
     prn,
-    run: (await post(`${BASE}/ai/runs`, { ...here, agentId: prn, input: word })).id,
+    run,
+    apr,
+    grant,
     feed: (await post(`${BASE}/calendar/feeds`, { ...here, name: word })).id,
     imp: (await post(`${BASE}/calendar/import`, { ...here, text: calendar })).id,
     tok: (await post(`${BASE}/tokens`, { name: word, scopes: ["room.read"] })).id,

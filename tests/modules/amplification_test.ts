@@ -101,6 +101,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "delivery.replay",
   "parked_event.replay",
   "webhook_cursor.put",
+  "approval.decide",
+  "grant.revoke",
 ]);
 
 const large = (name: string): string => `${name} `.repeat(3000).slice(0, 15_000);

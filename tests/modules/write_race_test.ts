@@ -28,6 +28,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "document.unshare": "is of private documents",
   "interaction.respond": "is of the caller's own; a message that it sends comes through the door of message.send",
   "run.reply": "as run.cancel, of a run that a model has asked in",
+  "approval.decide": "as run.cancel, of a run that waits",
+  "grant.revoke": "as run.cancel, of what was decided in a run",
   "meeting.record": "takes a media server; comes through the same door as all of a meeting",
   "meeting.stop_recording": "as meeting.record",
   "meeting.consent": "as meeting.record",

@@ -1,5 +1,7 @@
 // The agent module.
+import { z } from "@zod/zod";
 import { DAY_MS, iso } from "@/core/clock.ts";
+import { defineJob } from "@/core/job.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
@@ -8,8 +10,10 @@ import type { TriggerAgents } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { agentOperations } from "./api.ts";
+import { approvalOperations } from "./approval/api.ts";
 import { ApprovalGate } from "./approval/gate.ts";
 import { APPROVAL_EVENTS } from "./approval/schema.ts";
+import { ApprovalService } from "./approval/service.ts";
 import { ApprovalStore } from "./approval/store.ts";
 import { migrations } from "./migrations.ts";
 import { RunAccess } from "./run/access.ts";
@@ -18,6 +22,8 @@ import { runChannel } from "./run/channel.ts";
 import { type AssembleContext, type CallOperation, plainContext } from "./run/context.ts";
 import { RunEnding } from "./run/ending.ts";
 import { RunExecutor } from "./run/executor.ts";
+import { RunExpiry } from "./run/expiry.ts";
+import { EXPIRE_JOB } from "./run/expiry_job.ts";
 import { RunLifecycle } from "./run/lifecycle.ts";
 import { ModelStep } from "./run/model_step.ts";
 import { RunPublisher } from "./run/publisher.ts";
@@ -89,15 +95,26 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const triggers = new RunTriggers({ clock, identity, lifecycle });
   const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle });
   const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
+  const approvals = new ApprovalService({ store, clock, cursors, roomAccess, access, lifecycle, operations });
+  const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
   return {
     name: "agent",
     migrations,
     tags: {
       agents: "Agents: principals that respond with a language model.",
       run: "Runs of agents: what they do about a message or a request.",
+      approval: "Calls of agents that wait for the decision of a person.",
+      grant: "Decisions that hold for more than one call of an agent.",
     },
     events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],
-    operations: [...agentOperations(agents), ...runOperations(runs)],
+    operations: [...agentOperations(agents), ...runOperations(runs), ...approvalOperations(approvals)],
+    jobs: [
+      defineJob({
+        kind: EXPIRE_JOB,
+        payload: z.strictObject({ runId: z.string() }),
+        run: ({ tenantId, payload }) => expiry.check(tenantId, payload.runId),
+      }),
+    ],
     channels: [runChannel(access)],
     gauges: [{
       gauge: metrics.aiRunsActive,

@@ -7,10 +7,12 @@ type Bound = { role: RoomRole; joinedSeq: number };
 
 /**
  * The rooms that all members of a room can see. An agent that speaks there may read these only, each with the lowest role of those
- * who asked it. It notes which of them were touched.
+ * who asked it. It notes which of them were read.
  */
 export class Audience implements RoomBounds {
-  readonly touched = new Set<string>();
+  /** Rooms whose access was checked: all that a call changes are among them. */
+  readonly checked = new Set<string>();
+  #isListed = false;
   readonly #bounds: ReadonlyMap<string, Bound>;
 
   private constructor(bounds: ReadonlyMap<string, Bound>) {
@@ -56,13 +58,17 @@ export class Audience implements RoomBounds {
 
   boundIn(roomId: string): Bound | undefined {
     const bound = this.#bounds.get(roomId);
-    if (bound !== undefined) this.touched.add(roomId);
+    if (bound !== undefined) this.checked.add(roomId);
     return bound;
   }
 
-  /** A list across rooms may return something of each of them. */
   roomIds(): readonly string[] {
-    for (const id of this.#bounds.keys()) this.touched.add(id);
+    this.#isListed = true;
     return [...this.#bounds.keys()];
+  }
+
+  /** Rooms of which something may have been read: a list across rooms may return something of each. */
+  get read(): string[] {
+    return this.#isListed ? [...this.#bounds.keys()] : [...this.checked];
   }
 }

@@ -25,7 +25,7 @@ export const Approval = z.object({
   reason: z.string().describe("Why an approval is needed"),
   status: Status,
   decidedBy: PrincipalId.nullable().describe("Principal that decided"),
-  decidedAt: z.iso.datetime().nullable(),
+  decidedAt: z.iso.datetime().nullable().describe("When it was decided"),
   comment: z.string().nullable().describe("Reason of the decision, which the model reads"),
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime().describe("When the run expires without a decision"),

@@ -52,7 +52,7 @@ export function plainContext(call: CallOperation): AssembleContext {
       if (left < 0 && from < messages.length) break;
       from--;
     }
-    return [system, ...merged(messages.slice(from)), ...rest];
+    return [system, ...mergeMessages(messages.slice(from)), ...rest];
   };
 }
 
@@ -79,7 +79,7 @@ function asModelMessage(
 }
 
 /** Messages of one role after another as one: some models accept no others. */
-function merged(messages: readonly ModelMessage[]): ModelMessage[] {
+function mergeMessages(messages: readonly ModelMessage[]): ModelMessage[] {
   const result: ModelMessage[] = [];
   for (const message of messages) {
     const last = result.at(-1);

@@ -67,7 +67,7 @@ export class RunExecutor {
       if (thrown instanceof LeaseLost || signal.aborted) throw thrown;
       const failure = tooLong.signal.aborted
         ? { code: "timed_out", detail: `It took longer than ${ACTIVE_MAX_MS / 1000} seconds` }
-        : failureFrom(thrown);
+        : failureFrom(thrown, run.attempt);
       if (failure === undefined) throw thrown;
       await this.#deps.ending.fail(run, failure);
     } finally {
@@ -156,7 +156,7 @@ export class RunExecutor {
       maxOutputTokens: Math.min(agent.max_output_tokens, Math.max(1, contextTokens - budgetTokens)),
     }, signal);
     const row = stepRowOf(run, n, result, { startedAt, endedAt: iso(clock.now()) });
-    const read = JSON.stringify([...new Set([...readRoomsOf(run), ...actor.bounds.touched])]);
+    const read = JSON.stringify([...new Set([...readRoomsOf(run), ...actor.bounds.read])]);
     const set = { ...usageAfter(run, result), step: n, read_rooms_json: read };
     if (result.calls.length === 0 && result.end.reason !== "length") {
       await ending.succeed(run, textBefore(steps) + result.text, row, set, signal);
@@ -177,10 +177,15 @@ export class RunExecutor {
 
 class StepsExceeded extends Error {}
 
-function failureFrom(thrown: unknown): RunFailure | undefined {
+/** What fails the run; `undefined` for what may succeed when the run continues. */
+function failureFrom(thrown: unknown, attempt: number): RunFailure | undefined {
   if (thrown instanceof StepsExceeded) return { code: "steps_exceeded", detail: thrown.message };
   if (thrown instanceof ModelError) return { code: "model_failed", detail: `The model failed (${thrown.code})` };
-  if (!(thrown instanceof Fault) || thrown.spec.retryable) return undefined;
+  if (!(thrown instanceof Fault)) {
+    // An error of the database at first; what fails in the same way twice is an error of ours.
+    return attempt === 1 ? undefined : { code: "internal", detail: "Internal error" };
+  }
+  if (thrown.spec.retryable) return undefined;
   return { code: thrown.code, detail: thrown.message };
 }
 

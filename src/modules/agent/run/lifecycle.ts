@@ -7,6 +7,7 @@ import type { AiService } from "@/modules/ai/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { ApprovalStore } from "../approval/store.ts";
 import type { RunRow } from "../tables.ts";
+import { expiryJob } from "./expiry_job.ts";
 import { presentRun } from "./presenter.ts";
 import { runChanged } from "./signals.ts";
 import { RunStore, UNFINISHED } from "./store.ts";
@@ -45,6 +46,7 @@ export class RunLifecycle {
     question: string | null,
   ): Promise<RunRow> {
     const set = { status, question, text: "", lease_owner: null, lease_until: null, heartbeat_at: this.#now() };
+    await tx.enqueue(expiryJob(run, this.#deps.clock.now()));
     return await this.#change(tx, run, set, "run.waiting");
   }
 

@@ -91,7 +91,7 @@ export class ToolStep {
     const { run } = step;
     const refused = await this.#askBefore(step, resolved);
     if (refused !== undefined) return refused;
-    let touched: readonly string[] = [];
+    let read: readonly string[] = [];
     let outcome: Outcome;
     try {
       const actor = await actors.of(run);
@@ -99,12 +99,12 @@ export class ToolStep {
         actor,
         () => callOperation(actor, operation.name, resolvedInput(resolved), run.id),
       );
-      touched = [...actor.bounds.touched];
+      read = actor.bounds.read;
       outcome = succeeded(output);
     } catch (thrown) {
       outcome = outcomeOf(thrown);
     }
-    return await this.#record(step, resolved, outcome, touched);
+    return await this.#record(step, resolved, outcome, read);
   }
 
   async #write(step: Step, resolved: ResolvedCall, operation: Operation): Promise<RunRow> {
@@ -143,8 +143,8 @@ export class ToolStep {
       const outcome = await store.enclose(async (inner) => {
         const actor = await actors.of(run, inner.db);
         const output = await callOperation(actor, operation.name, resolvedInput(resolved), run.id);
-        const targets = [...actor.bounds.touched];
-        const read = [...readRoomsOf(run), ...targets];
+        const targets = [...actor.bounds.checked];
+        const read = [...readRoomsOf(run), ...actor.bounds.read];
         await gate.assertAllowed(inner, gated(step, resolved), targets, read);
         this.#recheckBeforeCommit(inner, run, actor);
         if (operation.name === "message.send") await this.#noteSent(inner, run, output);
@@ -163,7 +163,7 @@ export class ToolStep {
     if (this.#deps.store.dialect === "sqlite") return;
     tx.checkBeforeCommit(`run ${run.id}`, async (last) => {
       const now = await this.#deps.actors.of(run, last.db);
-      for (const roomId of bounds.touched) {
+      for (const roomId of [...bounds.checked]) {
         const [before, after] = [bounds.boundIn(roomId), now.bounds.boundIn(roomId)];
         if (after?.role !== before?.role) throw new Fault("not_found", "No such room, or not visible to the caller");
       }

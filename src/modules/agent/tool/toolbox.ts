@@ -129,8 +129,9 @@ export class Toolbox {
   find(query: string): readonly ModelTool[] {
     const words = query.slice(0, 200).toLowerCase().split(/\s/).filter((word) => word.length > 2);
     const rated = [...this.#operations.values()].map(operationTool).map((tool) => {
-      const text = `${tool.name} ${tool.description}`.toLowerCase();
-      return { tool, hits: words.filter((word) => text.includes(word)).length };
+      const text = tool.description.toLowerCase();
+      const hitsOf = (word: string): number => (tool.name.includes(word) ? 2 : 0) + (text.includes(word) ? 1 : 0);
+      return { tool, hits: words.reduce((sum, word) => sum + hitsOf(word), 0) };
     });
     return rated.filter(({ hits }) => hits > 0).toSorted((one, other) => other.hits - one.hits).slice(0, FOUND_MAX)
       .map(({ tool }) => tool);

@@ -1,0 +1,175 @@
+// Approvals and grants as people see and decide them.
+import { type Actor, isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
+import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
+import { authorize } from "@/core/dispatch.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import { newId } from "@/core/id.ts";
+import { type Context, type Operation, requiredRoomRole } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { RunAccess } from "../run/access.ts";
+import { eventBase, type RunLifecycle } from "../run/lifecycle.ts";
+import { askersOf } from "../run/presenter.ts";
+import type { AgentTables, ApprovalRow, RunRow } from "../tables.ts";
+import { presentApproval, presentGrant } from "./presenter.ts";
+import type { Approval, ApprovalDecide, ApprovalList, Grant, GrantList } from "./schema.ts";
+import { ApprovalStore } from "./store.ts";
+
+const GRANT_MS = 30 * DAY_MS;
+
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  cursors: Cursors;
+  roomAccess: RoomAccess;
+  access: RunAccess;
+  lifecycle: RunLifecycle;
+  operations: () => ReadonlyMap<string, Operation>;
+};
+
+export class ApprovalService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Approvals of runs in a room, newest first. */
+  async list(context: Context, { limit, cursor, ...filter }: ApprovalList): Promise<Page<Approval>> {
+    const { store, cursors, roomAccess } = this.#deps;
+    const { tenantId, principalId } = context.actor;
+    const grant = await roomAccess.require(context, filter.roomId);
+    const bind = ["approval.list", tenantId, principalId, filter];
+    const before = cursors.decode(cursor, bind)?.[0]?.toString();
+    const query = { ...filter, hiddenUpTo: hiddenUpTo(grant) };
+    const rows = await new ApprovalStore(store.db).list(tenantId, query, before, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], presentApproval);
+  }
+
+  /** Decides a call. Its run continues once no other call of it waits. */
+  async decide(context: Context, { id, decision, remember, comment }: ApprovalDecide): Promise<Approval> {
+    const { store, clock, lifecycle } = this.#deps;
+    const { actor } = context;
+    return await store.write(async (tx) => {
+      const approvals = new ApprovalStore(tx.db);
+      const found = await approvals.find(actor.tenantId, id);
+      if (found === undefined) throw notVisible("approval");
+      const { run, grant } = await this.#requireRun(tx, context, found);
+      await this.#assertMayDecide(tx, actor, run, grant, found);
+      const status = decision === "approve" ? "approved" as const : "denied" as const;
+      const set = {
+        status,
+        decided_by: actor.principalId,
+        decided_at: iso(clock.now()),
+        comment: comment ?? null,
+      };
+      if (!await approvals.decide(actor.tenantId, id, set)) {
+        throw new Fault("already_decided", "The approval was decided before, or its run has ended");
+      }
+      if (remember !== "once") await approvals.putGrant(this.#grantOf(actor, found, decision, remember));
+      await tx.emit({
+        ...eventBase(run),
+        type: "approval.decided",
+        actor,
+        data: {
+          approvalId: id,
+          runId: run.id,
+          agentId: run.agent_id,
+          roomId: run.room_id,
+          status,
+          decidedBy: actor.principalId,
+        },
+      });
+      await lifecycle.resume(tx, run);
+      return presentApproval({ ...found, ...set });
+    });
+  }
+
+  /** What was decided for more than one call, in a room. */
+  async listGrants(context: Context, { roomId, agentId, limit, cursor }: GrantList): Promise<Page<Grant>> {
+    const { store, clock, cursors, roomAccess } = this.#deps;
+    const { tenantId, principalId } = context.actor;
+    await roomAccess.require(context, roomId);
+    const bind = ["grant.list", tenantId, principalId, roomId, agentId ?? null];
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const filter = { roomId, agentId, now: iso(clock.now()) };
+    const rows = await new ApprovalStore(store.db).listGrants(tenantId, filter, after, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], presentGrant);
+  }
+
+  /** By who decided, or a moderator of the room. */
+  async revokeGrant(context: Context, id: string): Promise<void> {
+    const { store, roomAccess } = this.#deps;
+    const { tenantId, principalId } = context.actor;
+    await store.write(async (tx) => {
+      const approvals = new ApprovalStore(tx.db);
+      const found = await approvals.findGrant(tenantId, id);
+      const visible = found && await roomAccess.find(context.actor, found.room_id, tx.db);
+      if (found === undefined || visible === undefined) throw notVisible("grant");
+      const { role } = await roomAccess.requireForUpdate(tx, context, found.room_id);
+      if (found.created_by !== principalId && !isAtLeast(ROOM_ROLES, role ?? "observer", "moderator")) {
+        throw new Fault("forbidden", "Revoking a decision of others requires a moderator of the room");
+      }
+      await approvals.removeGrants(tenantId, { id });
+    });
+  }
+
+  async #requireRun(
+    tx: AnyTransaction,
+    context: Context,
+    { run_id }: ApprovalRow,
+  ): Promise<{ run: RunRow; grant: RoomGrant }> {
+    try {
+      return await this.#deps.access.requireForUpdate(tx, context, run_id);
+    } catch (thrown) {
+      if (thrown instanceof Fault && thrown.code === "not_found") throw notVisible("approval");
+      throw thrown;
+    }
+  }
+
+  /** The one who asked, or a moderator; and only what they could do themselves. No agent decides. */
+  async #assertMayDecide(
+    tx: AnyTransaction,
+    actor: Actor,
+    run: RunRow,
+    { role }: RoomGrant,
+    { tool, target_room_id: targetRoomId }: ApprovalRow,
+  ): Promise<void> {
+    if (actor.kind === "agent") throw new Fault("forbidden", "Agents do not decide approvals");
+    const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
+    if (!isModerator && !askersOf(run).includes(actor.principalId)) {
+      throw new Fault("forbidden", "Only those who asked for the run and moderators of the room decide its approvals");
+    }
+    const operation = this.#deps.operations().get(tool);
+    if (operation === undefined) return;
+    authorize(operation, actor);
+    const target = await this.#deps.roomAccess.find(actor, targetRoomId, tx.db);
+    const least = requiredRoomRole(target?.room.kind, operation.access) ?? "member";
+    if (target?.role === undefined || target.role === null || !isAtLeast(ROOM_ROLES, target.role, least)) {
+      throw new Fault("forbidden", `Only those decide who may call ${tool} in that room themselves`);
+    }
+  }
+
+  #grantOf(
+    { principalId }: Actor,
+    { tenant_id, agent_id, tool, room_id, target_room_id, run_id }: ApprovalRow,
+    decision: "approve" | "deny",
+    remember: "run" | "room",
+  ) {
+    const now = this.#deps.clock.now();
+    return {
+      tenant_id,
+      id: newId("grant"),
+      agent_id,
+      tool,
+      room_id,
+      target_room_id,
+      run_id: remember === "run" ? run_id : "",
+      effect: decision === "approve" ? "allow" as const : "deny" as const,
+      created_by: principalId,
+      created_at: iso(now),
+      expires_at: iso(now + GRANT_MS),
+    };
+  }
+}
