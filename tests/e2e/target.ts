@@ -13,6 +13,7 @@ export type Claims = {
   role?: string;
   name?: string;
   kind?: string;
+  owner?: string;
   jti?: string;
   ttlSeconds?: number;
 };
