@@ -25,8 +25,8 @@ const WRONG: readonly (readonly [string, RegExp])[] = [
 const RIGHT = ["Ann", "日本語", "👩‍👩‍👧 Müller", "می‌خواهم", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "❤️‍🔥"];
 /** Fields that hold a name, in whatever operation. */
 const NAMES = ["name", "displayName", "title", "topic", "labels"];
-/** Fields of the same words that are no names: what they hold is looked for, or is several lines. */
-const NO_NAMES = new Set(["event.import.name"]);
+/** Fields of the same words that are no names: file names that are searched, and identifiers of letters and digits. */
+const NO_NAMES = new Set(["event.import.name", "command.run.name"]);
 
 Deno.test("every operation rejects a name that is invisible or confusable, and says why", async () => {
   await using gateway = await openGateway();
