@@ -78,7 +78,8 @@ export function metadataRoutes(issuer: Issuer): Route[] {
         resource_name: "Collaboration Gateway",
         authorization_servers: [issuer.provider ?? base],
         bearer_methods_supported: ["header"],
-        scopes_supported: issuer.scopes(),
+        // Clients ask for all that is listed here; what manages is asked for by name.
+        scopes_supported: issuer.defaultScopes(),
       });
     },
   });

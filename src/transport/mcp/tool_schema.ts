@@ -7,9 +7,10 @@ export type ToolSchema = { type: "object"; properties?: Record<string, object>; 
 
 /** A schema that contains itself is cut here. */
 const DEPTH_MAX = 8;
+const DESCRIPTION_MAX_CHARS = 250;
 /** Limits are explained by the fault of a call that exceeds one, to the few that do. */
 const DROPPED_KEYWORDS: ReadonlySet<string> = new Set([
-  ...["$schema", "$defs", "id", "title", "format", "pattern"],
+  ...["$schema", "$defs", "id", "title", "format", "pattern", "propertyNames"],
   ...["minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"],
 ]);
 
@@ -36,7 +37,15 @@ function resolve(node: unknown, definitions: Json, depth: number): unknown {
     name,
     name === "properties" ? resolveProperties(value, definitions, depth) : resolve(value, definitions, depth),
   ]);
-  return withoutNull(withoutRepetition(Object.fromEntries(entries)));
+  return withoutNull(withoutRepetition(shortened(Object.fromEntries(entries))));
+}
+
+/** A constant says what it is; a long description is cut after a sentence. */
+function shortened(schema: Json): Json {
+  const { description, ...rest } = schema;
+  if (typeof description !== "string" || "const" in rest) return rest;
+  const end = description.length > DESCRIPTION_MAX_CHARS ? description.lastIndexOf(". ", DESCRIPTION_MAX_CHARS) : -1;
+  return { ...rest, description: end < 0 ? description : description.slice(0, end) };
 }
 
 /** Options that differ only in what was dropped are one. */
@@ -63,6 +72,6 @@ function resolveProperties(properties: unknown, definitions: Json, depth: number
 
 function isUseful(keyword: string, value: unknown): boolean {
   if (DROPPED_KEYWORDS.has(keyword)) return false;
-  if (keyword === "additionalProperties") return value !== false;
+  if (keyword === "additionalProperties") return value !== false && JSON.stringify(value) !== "{}";
   return !(keyword === "default" && Array.isArray(value) && value.length === 0);
 }

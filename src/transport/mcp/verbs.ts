@@ -102,7 +102,11 @@ export const VERBS: Readonly<Record<string, Verb>> = {
     defaults: { format: "markdown" },
     render: renderDocument,
   },
-  document_create: { operation: "document.create", toolset: "documents", omit: ["parentId", ...ADVANCED] },
+  document_create: {
+    operation: "document.create",
+    toolset: "documents",
+    omit: ["parentId", "fragment", "html", "prosemirror", ...ADVANCED],
+  },
   document_edit: { operation: "document.edit", toolset: "documents", omit: ["onStale"] },
   comment_create: { operation: "comment.create", toolset: "documents" },
   event_list: { operation: "event.list", toolset: "calendar", defaults: { expand: true } },
