@@ -23,6 +23,7 @@ import { type PluginModule, pluginModule } from "@/modules/plugin/mod.ts";
 import { permissionModule } from "@/modules/permission/mod.ts";
 import { isMuted, RoomAccess, roomModule } from "@/modules/room/mod.ts";
 import { SearchIndex, type SearchModule, searchModule } from "@/modules/search/mod.ts";
+import { type SkillModule, skillModule } from "@/modules/skill/mod.ts";
 import { syncModule } from "@/modules/sync/mod.ts";
 import { taskModule } from "@/modules/task/mod.ts";
 import { type TenantModule, tenantModule } from "@/modules/tenant/mod.ts";
@@ -189,7 +190,10 @@ export function createModules(
     files: file.writer,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     assembleContext: () => runContext(() => memory.contexts),
-    toolSources: [{ toolsOf: (...of) => mcp.tools.toolsOf(...of) }],
+    toolSources: [
+      { toolsOf: (...of) => mcp.tools.toolsOf(...of) },
+      { toolsOf: (...of) => skill.tools.toolsOf(...of) },
+    ],
   }));
   const mcp: McpModule = add(mcpModule(platform, { secrets: config.jwtSecrets, version }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));
@@ -243,6 +247,7 @@ export function createModules(
     },
     membersMax,
   }));
+  const skill: SkillModule = add(skillModule(platform, { roomAccess, identity }));
   const vector: VectorModule = add(vectorModule(platform, {
     ai,
     hasModel: config.ai?.models.some(({ kind }) => kind === "embedding") ?? false,

@@ -62,6 +62,8 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   ok(await bob.post("/v1/rooms", { name: SECRET, memberIds: ["alice"] }));
   const hidden = await createResources(alice, SECRET);
   hidden["ntf"] = ok(await alice.get(`${BASE}/notifications`)).items[0].id;
+  const { example: skill } = gateway.app.operations.get("skill.import") ?? {};
+  ok(await boss.post(`${BASE}/skills`, skill));
   ok(await boss.post(`${BASE}/plugins`, { manifest: manifestOf() }));
   const imported = ok(await boss.post(`${BASE}/imports`, { kind: "slack" })).id;
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;

@@ -29,6 +29,7 @@ const MODULE_ORDER = [
   "memory",
   "webhook",
   "archive",
+  "skill",
 ];
 const FILE_MAX_LINES = 400;
 

@@ -138,6 +138,8 @@ export class Metrics {
     "svc_plugin_breaker_open",
     "Plugins that are not called on this node for 30 s, after failures",
   );
+  readonly skills = this.#gauge("svc_skills_total", "Versions of skills of all tenants, by state", ["state"]);
+  readonly skillReads = this.#counter("svc_skill_reads_total", "Skills and files of skills read, by people and agents");
   readonly eventLoopLag = this.#gauge(
     "svc_event_loop_lag_seconds",
     "Event loop lag: the longest timer delay since the last scrape",

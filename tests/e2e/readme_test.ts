@@ -1,11 +1,12 @@
-// README's `chat.mjs`, as it is pasted: two people talk.
+// README's `chat.mjs` and `poll.mjs`, as they are pasted: two people talk, and a plugin counts votes.
 import assert from "node:assert/strict";
 import { until } from "../wait.ts";
 import { openTarget, type Target, uniqueName } from "./target.ts";
 
+const SCOPES = '["command.read","message.write"]';
 const PACKAGES = { centrifuge: "npm:centrifuge@5.8.0", ws: "npm:ws@8.23.0" };
 
-/** A `chat.mjs` that runs. */
+/** A pasted program that runs. */
 class Chat {
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
@@ -48,13 +49,9 @@ Deno.test("README's chat runs when pasted, and two people talk", async () => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const pasted = /```js\n(\/\/ .*chat\.mjs[^]*?)```/.exec(readme)?.[1];
   assert.ok(pasted !== undefined, "README has a chat.mjs");
-  const source = pasted.replace(
-    /from "(centrifuge|ws)"/g,
-    (_, name: "centrifuge" | "ws") => `from "${PACKAGES[name]}"`,
-  );
   const folder = await Deno.makeTempDir();
   const file = `${folder}/chat.mjs`;
-  await Deno.writeTextFile(file, source);
+  await Deno.writeTextFile(file, withPackages(pasted));
   try {
     await using target = await openTarget();
     const [alice, bob] = [uniqueName("alice"), uniqueName("bob")];
@@ -71,3 +68,52 @@ Deno.test("README's chat runs when pasted, and two people talk", async () => {
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("README's plugin runs when pasted: it answers a command and counts votes", async () => {
+  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+  const pasted = /```js\n(\/\/ .*poll\.mjs[^]*?)```/.exec(readme)?.[1];
+  assert.ok(pasted !== undefined, "README has a poll.mjs");
+  assert.ok(pasted.trim().split("\n").length <= 45, "about forty lines");
+  const [, manifest] = /'({"manifest":{[^]*?)'\n/.exec(readme.replaceAll("'$SCOPES'", SCOPES)) ?? [];
+  assert.ok(manifest !== undefined, "README has a manifest");
+  const folder = await Deno.makeTempDir();
+  const file = `${folder}/poll.mjs`;
+  await Deno.writeTextFile(file, withPackages(pasted));
+  try {
+    await using target = await openTarget();
+    const token = await target.token({ sub: uniqueName("admin"), role: "admin" });
+    const call = async (method: string, path: string, body: unknown = {}) => {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const text = typeof body === "string" ? body : JSON.stringify(body);
+      const response = await fetch(`${target.baseUrl}${path}`, {
+        method,
+        headers,
+        body: method === "GET" || method === "DELETE" ? null : text,
+      });
+      const answer = await response.text();
+      assert.ok(response.ok, `${path}: ${answer}`);
+      return answer === "" ? undefined : JSON.parse(answer);
+    };
+    const plugins = "/v1/collaboration/plugins";
+    const { id: roomId } = await call("POST", "/v1/rooms", { name: "Polls" });
+    const installed = await call("POST", plugins, manifest);
+    await call("POST", `${plugins}/org.example.poll/grant`, `{"scopes":${SCOPES}}`);
+    await call("POST", `${plugins}/org.example.poll/enable`);
+    await call("PUT", `/v1/rooms/${roomId}/members/plugin:org.example.poll`);
+    await using plugin = new Chat(file, target, installed.token, []);
+    await plugin.shows("Ready");
+    const run = { roomId, text: "/poll Lunch?" };
+    const { response } = await call("POST", "/v1/collaboration/commands/run", run);
+    const message = await call("GET", `/v1/messages/${response.messageId}`);
+    assert.equal(message.text, "**Lunch?**");
+    await call("POST", `/v1/messages/${message.id}/elements/vote-Yes/action`);
+    assert.equal((await call("GET", `/v1/messages/${message.id}`)).text, "**Lunch?** Yes: 1, No: 0");
+    await call("DELETE", `${plugins}/org.example.poll`);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+function withPackages(source: string): string {
+  return source.replace(/from "(centrifuge|ws)"/g, (_, name: "centrifuge" | "ws") => `from "${PACKAGES[name]}"`);
+}

@@ -2,8 +2,12 @@
 import { Buffer } from "node:buffer";
 import { crc32, deflateRawSync } from "node:zlib";
 
-/** A zip of these files, each with the comment. */
-export function createZip(files: Readonly<Record<string, string | Uint8Array>>, comment = ""): Uint8Array<ArrayBuffer> {
+/** A zip of these files, each with the comment, and some with a mode of Unix. */
+export function createZip(
+  files: Readonly<Record<string, string | Uint8Array>>,
+  comment = "",
+  modes: Readonly<Record<string, number>> = {},
+): Uint8Array<ArrayBuffer> {
   const locals: Buffer[] = [];
   const directory: Buffer[] = [];
   let offset = 0;
@@ -22,6 +26,7 @@ export function createZip(files: Readonly<Record<string, string | Uint8Array>>, 
     locals.push(Buffer.from("PK\x03\x04", "latin1"), common, nameBytes, packed);
     const tail = Buffer.alloc(14);
     tail.writeUInt16LE(comment.length, 0);
+    tail.writeUInt32LE((modes[name] ?? 0) * 65_536, 6);
     tail.writeUInt32LE(offset, 10);
     directory.push(Buffer.from("PK\x01\x02\x14\x00", "latin1"), common, tail, nameBytes, Buffer.from(comment));
     offset += 30 + nameBytes.length + packed.length;

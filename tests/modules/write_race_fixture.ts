@@ -32,6 +32,14 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   ok(await alice.put(`/v1/rooms/${roomId}/members/robot`, { role: "member" }));
   const { id: pressable } = await sendMessage(robot, roomId, "Go?", { elements });
   const admin = await gateway.as("admin", { role: "admin" });
+  const skill = async (name: string): Promise<Record<string, unknown>> => {
+    const files = [{ path: "SKILL.md", content: `---\nname: ${name}\ndescription: Does it.\n---\n` }];
+    const { digest } = ok(await admin.post(`${API}/skills`, { files })).version;
+    ok(await admin.post(`${API}/skills/${name}/approve`, { digest }));
+    return { name, kind: "room", subjectId: roomId, digest };
+  };
+  const [attached, unattached] = [await skill("one"), await skill("two")];
+  ok(await alice.post(`${API}/skills/one/attach`, { ...attached, name: undefined }));
   const hooks = [{ on: "message.before_send" }];
   const filter = manifestOf({ scopes: ["message.read"], commands: [], actions: [], hooks });
   const [filtering, free] = ["org.example.one", "org.example.two"];
@@ -87,6 +95,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "message.delete": { id: message },
     "plugin_filter.enable": { id: roomId, pluginId: free },
     "plugin_filter.disable": { id: roomId, pluginId: filtering },
+    "skill.attach": unattached,
+    "skill.detach": { name: "one", kind: "room", subjectId: roomId },
     "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
     "webhook.create": { url: "https://hooks.example.com/", roomIds: [roomId] },

@@ -17,12 +17,18 @@ import {
 
 /** Below this a high ratio harms nobody: a file of blanks is no bomb. */
 const RATIO_FROM_BYTES = 1024 ** 2;
+/** Of the mode of a file. */
+const FILE_TYPE_BITS = 0o170000;
+const REGULAR_FILE = 0o100000;
+
+/** Where an archive is read from. */
+type Source = Pick<Blobs, "get">;
 
 class BlobReader extends RandomAccessReader {
-  readonly #blobs: Blobs;
+  readonly #blobs: Source;
   readonly #key: string;
 
-  constructor(blobs: Blobs, key: string) {
+  constructor(blobs: Source, key: string) {
     super();
     this.#blobs = blobs;
     this.#key = key;
@@ -50,7 +56,7 @@ export class ZipArchive {
     this.#entries = entries;
   }
 
-  static async open(blobs: Blobs, key: string, size: number): Promise<ZipArchive> {
+  static async open(blobs: Source, key: string, size: number): Promise<ZipArchive> {
     const zip = await new Promise<ZipFile>((resolve, reject) => {
       const options = { lazyEntries: true, autoClose: false, strictFileNames: true };
       fromRandomAccessReader(new BlobReader(blobs, key), size, options, (error, opened) => {
@@ -86,6 +92,12 @@ export class ZipArchive {
     const chunks: Uint8Array[] = [];
     for await (const chunk of this.stream(name)) chunks.push(chunk);
     return Buffer.concat(chunks);
+  }
+
+  /** Whether an entry is an ordinary file, no link or device; archives of systems without such say nothing. */
+  isRegular(name: string): boolean {
+    const type = ((this.#entries.get(name)?.externalFileAttributes ?? 0) >>> 16) & FILE_TYPE_BITS;
+    return type === 0 || type === REGULAR_FILE;
   }
 
   /** Bytes of a file; `undefined` when there is none. */

@@ -27,6 +27,6 @@ export type AgentTool = {
 
 /** Offers tools to agents that have them in their configuration. */
 export type ToolSource = {
-  /** Those of these names that it has, in this tenant. */
-  toolsOf(tenantId: string, agentId: string, names: readonly string[]): Promise<readonly AgentTool[]>;
+  /** Those of these names that it has, in this tenant; and those that the agent has in this room without naming them. */
+  toolsOf(tenantId: string, agentId: string, names: readonly string[], roomId: string): Promise<readonly AgentTool[]>;
 };

@@ -95,14 +95,15 @@ export class Toolbox {
     agent: AgentRow,
     operations: ReadonlyMap<string, Operation>,
     sources: readonly ToolSource[],
+    roomId: string,
   ): Promise<Toolbox> {
     const patterns: string[] = JSON.parse(agent.tools_json);
     const allowed = [...operations.values()].filter((operation) =>
       isTool(operation) && matches(patterns, operation.name)
     );
     const others = patterns.filter((name) => !operations.has(name));
-    const sourced = others.length === 0 ? [] : await Promise.all(
-      sources.map((source) => source.toolsOf(agent.tenant_id, agent.id, others)),
+    const sourced = await Promise.all(
+      sources.map((source) => source.toolsOf(agent.tenant_id, agent.id, others, roomId)),
     );
     return new Toolbox(agent, allowed, sourced.flat());
   }

@@ -1,0 +1,37 @@
+// The skill module.
+import type { Module } from "@/core/module.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { SkillTools } from "./agent_tools.ts";
+import { skillApi } from "./api.ts";
+import { SkillAttachments } from "./attachments.ts";
+import { migrations } from "./migrations.ts";
+import { FILES_MAX, SKILL_MAX_BYTES, SKILLS_MAX, VERSIONS_MAX } from "./schema.ts";
+import { SkillService } from "./service.ts";
+import { SkillStore } from "./store.ts";
+
+type Deps = { roomAccess: RoomAccess; identity: IdentityService };
+
+export type SkillModule = Module & { skills: SkillService; tools: SkillTools };
+
+export function skillModule({ store, clock, metrics }: Platform, { roomAccess, identity }: Deps): SkillModule {
+  const attachments = new SkillAttachments({ store, clock, roomAccess, identity });
+  const skills = new SkillService({ store, clock, metrics, attachments });
+  return {
+    name: "skill",
+    migrations,
+    ...skillApi(skills, attachments),
+    purgeRoom: (tenantId, roomId) => attachments.purgeRoom(tenantId, roomId),
+    gauges: [{
+      gauge: metrics.skills,
+      async collect(gauge) {
+        gauge.reset();
+        for (const { state, count } of await new SkillStore(store.db).countByState()) gauge.set({ state }, count);
+      },
+    }],
+    capability: () => ({ skills: SKILLS_MAX, versions: VERSIONS_MAX, files: FILES_MAX, bytes: SKILL_MAX_BYTES }),
+    skills,
+    tools: new SkillTools({ store, metrics }),
+  };
+}

@@ -1,0 +1,100 @@
+// The files of a skill as they are sent: as JSON, or as a zip archive whose directory is checked before anything is unpacked.
+import { Buffer } from "node:buffer";
+import { ArchiveFault, ZipArchive } from "@/modules/archive/mod.ts";
+import { FILES_MAX, type Problem, SKILL_MAX_BYTES, type SkillImport } from "./schema.ts";
+
+/** Files by their path within the directory of the skill; `folder` is that of an archive. */
+export type SourceFiles = { files: Map<string, Uint8Array>; folder: string | undefined; problems: Problem[] };
+
+const PATH_MAX_CHARS = 200;
+const SEGMENTS_MAX = 10;
+const BLOB_KEY = "skill";
+
+export async function readSource({ files, zip }: SkillImport): Promise<SourceFiles> {
+  const source = zip === undefined ? fromJson(files ?? []) : await fromZip(zip);
+  const { problems } = source;
+  for (const path of source.files.keys()) {
+    const detail = pathProblem(path);
+    if (detail !== undefined) problems.push({ path: path.slice(0, PATH_MAX_CHARS), detail });
+  }
+  const bytes = [...source.files.values()].reduce((sum, { length }) => sum + length, 0);
+  if (bytes > SKILL_MAX_BYTES) problems.push({ path: "", detail: `expected at most ${SKILL_MAX_BYTES} bytes in all` });
+  return source;
+}
+
+function fromJson(files: NonNullable<SkillImport["files"]>): SourceFiles {
+  const problems: Problem[] = [];
+  const read = new Map<string, Uint8Array>();
+  for (const { path, content } of files) {
+    if (read.has(path)) problems.push({ path, detail: "this path appears twice" });
+    read.set(path, Buffer.from(content, "utf8"));
+  }
+  return { files: read, folder: undefined, problems };
+}
+
+async function fromZip(zip: string): Promise<SourceFiles> {
+  const problems: Problem[] = [];
+  const read = new Map<string, Uint8Array>();
+  const problem = (path: string, detail: string) => problems.push({ path: path.slice(0, PATH_MAX_CHARS), detail });
+  let archive: ZipArchive;
+  let bytes: Uint8Array<ArrayBuffer>;
+  try {
+    bytes = Uint8Array.fromBase64(zip);
+  } catch {
+    problem("", "expected the archive as base64");
+    return { files: read, folder: undefined, problems };
+  }
+  try {
+    archive = await ZipArchive.open(blobOf(bytes), BLOB_KEY, bytes.length);
+  } catch (thrown) {
+    if (!(thrown instanceof ArchiveFault)) throw thrown;
+    problem("", `${thrown.failure.code}: ${thrown.failure.detail}`);
+    return { files: read, folder: undefined, problems };
+  }
+  try {
+    const { names } = archive;
+    if (names.length > FILES_MAX) problem("", `expected at most ${FILES_MAX} files, received ${names.length}`);
+    const total = names.reduce((sum, name) => sum + (archive.size(name) ?? 0), 0);
+    if (total > SKILL_MAX_BYTES) problem("", `expected at most ${SKILL_MAX_BYTES} bytes in all, received ${total}`);
+    for (const name of names) if (!archive.isRegular(name)) problem(name, "links and special files are not allowed");
+    if (problems.length > 0) return { files: read, folder: undefined, problems };
+    for (const name of names) read.set(name, await archive.read(name) ?? new Uint8Array());
+  } catch (thrown) {
+    if (!(thrown instanceof ArchiveFault)) throw thrown;
+    problem("", `${thrown.failure.code}: ${thrown.failure.detail}`);
+  } finally {
+    archive.close();
+  }
+  return { ...withoutFolder(read), problems };
+}
+
+/** Removes the one directory that all files of an archive are in. */
+function withoutFolder(files: Map<string, Uint8Array>): { files: Map<string, Uint8Array>; folder: string | undefined } {
+  const [first = ""] = files.keys();
+  const folder = first.slice(0, first.indexOf("/") + 1);
+  const isShared = folder !== "" && [...files.keys()].every((path) => path.startsWith(folder));
+  if (!isShared || files.has("SKILL.md")) return { files, folder: undefined };
+  const inside = [...files].map(([path, content]) => [path.slice(folder.length), content] as const);
+  return { files: new Map(inside), folder: folder.slice(0, -1) };
+}
+
+/** Why a path is not one within the directory of a skill; each check reads the text once. */
+function pathProblem(path: string): string | undefined {
+  if (path.length > PATH_MAX_CHARS) return `expected at most ${PATH_MAX_CHARS} characters`;
+  if (path.includes("\\")) return "expected / between directories";
+  if (/[\p{Cc}\p{Cf}]/u.test(path)) return "expected no control characters";
+  const segments = path.split("/");
+  if (segments.length > SEGMENTS_MAX) return `expected at most ${SEGMENTS_MAX} directories`;
+  if (segments.some((segment) => segment === "" || segment === "." || segment === "..")) {
+    return "expected a path within the directory of the skill";
+  }
+  return undefined;
+}
+
+/** An archive in memory, as the reader of archives reads one. */
+function blobOf(bytes: Uint8Array<ArrayBuffer>): Parameters<typeof ZipArchive.open>[0] {
+  return {
+    get: (_key, range = { start: 0, end: bytes.length }) =>
+      Promise.resolve(new Blob([bytes.subarray(range.start, range.end)]).stream()),
+  };
+}
