@@ -189,6 +189,7 @@ export function createModules(
     ai,
     files: file.writer,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
+    revalidate,
     assembleContext: () => runContext(() => memory.contexts),
     toolSources: [
       { toolsOf: (...of) => mcp.tools.toolsOf(...of) },

@@ -108,6 +108,9 @@ const SMALL: ReadonlySet<string> = new Set([
   "delivery.replay",
   "parked_event.replay",
   "webhook_cursor.put",
+  "run.append",
+  "run.step",
+  "run.finish",
   "approval.decide",
   "grant.revoke",
 ]);

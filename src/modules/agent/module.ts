@@ -1,5 +1,6 @@
 // The agent module.
 import { z } from "@zod/zod";
+import type { Actor } from "@/core/actor.ts";
 import { DAY_MS, iso } from "@/core/clock.ts";
 import { defineJob } from "@/core/job.ts";
 import { type Module, operationsOf } from "@/core/module.ts";
@@ -17,7 +18,7 @@ import { ApprovalService } from "./approval/service.ts";
 import { ApprovalStore } from "./approval/store.ts";
 import { migrations } from "./migrations.ts";
 import { RunAccess } from "./run/access.ts";
-import { runOperations } from "./run/api.ts";
+import { RUN_PATH, runOperations } from "./run/api.ts";
 import { runChannel } from "./run/channel.ts";
 import { type AssembleContext, type CallOperation, plainContext } from "./run/context.ts";
 import { RunEnding } from "./run/ending.ts";
@@ -26,6 +27,8 @@ import { RunExpiry } from "./run/expiry.ts";
 import { EXPIRE_JOB } from "./run/expiry_job.ts";
 import { RunLifecycle } from "./run/lifecycle.ts";
 import { ModelStep } from "./run/model_step.ts";
+import { OutsideRuns } from "./run/outside.ts";
+import { outsideOperations } from "./run/outside_api.ts";
 import { RunPublisher } from "./run/publisher.ts";
 import { RunActors } from "./run/run_actor.ts";
 import { Runner } from "./run/runner.ts";
@@ -33,6 +36,7 @@ import { RUN_EVENTS } from "./run/schema.ts";
 import { type FindMessage, RunService } from "./run/service.ts";
 import { RunSignals } from "./run/signals.ts";
 import { RunStore } from "./run/store.ts";
+import { RunStreams } from "./run/stream_route.ts";
 import { ToolStep } from "./run/tool_step.ts";
 import { RunTriggers } from "./run/triggers.ts";
 import { RunWaiter } from "./run/waiter.ts";
@@ -50,6 +54,8 @@ type Deps = {
   ai: AiService;
   files: Pick<FileWriter, "write">;
   findMessage: FindMessage;
+  /** The actor with its current rights; `undefined` if its token ended. */
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
   /** What the model reads; default: instructions and the latest messages. */
   assembleContext?: (call: CallOperation) => AssembleContext;
   /** Tools besides the operations of the gateway. */
@@ -95,6 +101,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const triggers = new RunTriggers({ clock, identity, lifecycle });
   const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle });
   const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
+  const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });
+  const streams = new RunStreams({ store, bus, access, waiter, revalidate: deps.revalidate });
   const approvals = new ApprovalService({ store, clock, cursors, roomAccess, access, lifecycle, operations });
   const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
   return {
@@ -107,7 +115,13 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
       grant: "Decisions that hold for more than one call of an agent.",
     },
     events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],
-    operations: [...agentOperations(agents), ...runOperations(runs), ...approvalOperations(approvals)],
+    operations: [
+      ...agentOperations(agents),
+      ...runOperations(runs),
+      ...outsideOperations(outside),
+      ...approvalOperations(approvals),
+    ],
+    routes: [streams.route(`${RUN_PATH}/:id/stream`)],
     jobs: [
       defineJob({
         kind: EXPIRE_JOB,

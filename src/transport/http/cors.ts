@@ -31,6 +31,7 @@ const PREFLIGHT_HEADERS = {
     "If-Match",
     "If-None-Match",
     "If-Range",
+    "Last-Event-ID",
     "Range",
     "Content-Digest",
     "Repr-Digest",

@@ -1,4 +1,5 @@
 // The context of a run: what the model reads before it responds. This is the plain one: instructions, and the latest messages.
+import type { Actor } from "@/core/actor.ts";
 import { estimateTokens } from "@/core/tokens.ts";
 import type { ModelMessage } from "@/ports/model.ts";
 import type { NamedAgentRow } from "../store.ts";
@@ -21,7 +22,7 @@ export type AssembleContext = (request: ContextRequest) => Promise<readonly Mode
 
 /** Calls an operation as the actor of a run; the result is the operation's output. */
 // deno-lint-ignore no-explicit-any -- outputs are typed by their operations
-export type CallOperation = (actor: RunActor, operation: string, input: unknown, requestId: string) => Promise<any>;
+export type CallOperation = (actor: Actor, operation: string, input: unknown, requestId: string) => Promise<any>;
 
 type ListedMessage = { id: string; senderId: string; text: string | null; type: string; files: { name: string }[] };
 type Listed = { items: ListedMessage[]; senders?: { id: string; displayName: string }[] };

@@ -1,5 +1,5 @@
 // How a run ends: its last step, its message and its status are one transaction. No message exists before.
-import type { RunActor } from "./run_actor.ts";
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { truncateCodePoints } from "@/core/text.ts";
@@ -90,7 +90,7 @@ export class RunEnding {
   async endExternal(
     tx: AnyTransaction,
     run: RunRow,
-    actor: RunActor | undefined,
+    actor: Actor | undefined,
     status: "succeeded" | "failed" | "expired",
     { text, error }: { text: string; error?: RunFailure },
   ): Promise<RunRow | undefined> {
@@ -106,7 +106,7 @@ export class RunEnding {
   async #post(
     run: RunRow,
     content: Content,
-    external?: RunActor,
+    external?: Actor,
   ): Promise<string | Fault | undefined> {
     if (content.text === "") return undefined;
     const { store, actors, callOperation, clock } = this.#deps;

@@ -189,7 +189,8 @@ function failureFrom(thrown: unknown, attempt: number): RunFailure | undefined {
   return { code: thrown.code, detail: thrown.message };
 }
 
-function callsOf(step: StepRow | undefined): ModelToolCall[] {
+/** The tools that a response calls. */
+export function callsOf(step: StepRow | undefined): ModelToolCall[] {
   return step?.calls_json === null || step === undefined ? [] : JSON.parse(step.calls_json);
 }
 

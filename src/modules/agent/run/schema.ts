@@ -130,6 +130,48 @@ export const RunReply = z.strictObject({
 
 export type RunReply = z.output<typeof RunReply>;
 
+export const EXTERNAL_TEXT_MAX = 64_000;
+const ownStep = z.int().min(0).max(1000).describe("Number of the current step, from 0");
+
+export const RunAppend = z.strictObject({
+  id: RunId,
+  step: ownStep,
+  offset: z.int().min(0).max(EXTERNAL_TEXT_MAX).describe(
+    "Length of the step's text before this part, in UTF-16 code units",
+  ),
+  text: z.string().min(1).max(EXTERNAL_TEXT_MAX).describe("Next part of the text"),
+});
+export type RunAppend = z.output<typeof RunAppend>;
+
+export const RunReport = z.strictObject({
+  id: RunId,
+  step: ownStep,
+  tool: z.string().min(1).max(64).optional().describe("Tool that was called"),
+  input: z.string().max(INPUT_MAX).optional().describe("Arguments of the call as JSON text"),
+  result: z.string().max(INPUT_MAX).optional().describe("What the tool returned"),
+  status: z.enum(["succeeded", "failed"]).default("succeeded").describe("How the step ended"),
+});
+export type RunReport = z.output<typeof RunReport>;
+
+export const RunFinish = z.strictObject({
+  id: RunId,
+  text: z.string().max(EXTERNAL_TEXT_MAX).optional().describe(
+    "Text of the message, if it is not that of the current step; without text, nothing is posted",
+  ),
+  status: z.enum(["succeeded", "failed"]).default("succeeded").describe("How the run ends"),
+  error: z.strictObject({
+    code: z.string().regex(/^[a-z_]{1,64}$/, "expected 1 to 64 characters of a-z _").describe("Code of the failure"),
+    detail: z.string().max(300).default("").describe("Description of the failure, for people"),
+  }).optional().describe("Why it failed"),
+});
+export type RunFinish = z.output<typeof RunFinish>;
+
+export const RunPosition = z.object({
+  step: z.int().describe("Number of the current step"),
+  offset: z.int().describe("Length of its text, where the next part continues"),
+}).meta({ id: "RunPosition" });
+export type RunPosition = z.output<typeof RunPosition>;
+
 /** A run in events: the text is in its message. */
 const RunHead = Run.omit({ text: true, question: true }).extend({
   question: z.string().nullable().optional().describe("Question that it waits for a reply to"),

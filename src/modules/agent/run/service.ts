@@ -10,6 +10,7 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { AgentStore } from "../store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunAccess } from "./access.ts";
+import { expiryJob } from "./expiry_job.ts";
 import type { RunLifecycle } from "./lifecycle.ts";
 import { askersOf, presentRun, presentStep } from "./presenter.ts";
 import type { Run, RunCreate, RunDetail, RunList, RunReply } from "./schema.ts";
@@ -95,14 +96,16 @@ export class RunService {
       seq: trigger?.seq ?? Math.max(1, room.head ?? 1),
       trigger_kind: "call",
       trigger_message_id: triggerMessageId ?? null,
-      asker_ids_json: JSON.stringify(isOwn ? [] : askers),
+      asker_ids_json: JSON.stringify(askers),
       chain_depth: actor.kind === "agent" && !isOwn ? 2 : 1,
       input: input ?? null,
       ...isOwn ? { is_external: 1, status: "running", attempt: 1 } as const : {},
     });
     await runs.add(row);
     tx.signal(runChanged.create(row.tenant_id, row.id));
-    return isOwn ? await this.#deps.lifecycle.start(tx, row, room.head ?? 0) : row;
+    if (!isOwn) return row;
+    await tx.enqueue(expiryJob(row, clock.now()));
+    return await this.#deps.lifecycle.start(tx, row, room.head ?? 0);
   }
 
   async #messageIn(

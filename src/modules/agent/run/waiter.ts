@@ -34,23 +34,32 @@ export class RunWaiter {
   }
 
   /** Resolves when the run changes, after the time, and when the signal aborts. */
-  changed({ tenant_id, id }: Pick<RunRow, "tenant_id" | "id">, ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        clearTimeout(timer);
-        unsubscribe();
-        signal?.removeEventListener("abort", end);
-        this.draining.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = setTimeout(end, Math.max(1, ms));
-      const unsubscribe = this.#deps.signals.subscribe((tenantId, runId) => {
-        if (tenantId === tenant_id && runId === id) end();
-      });
-      signal?.addEventListener("abort", end);
-      this.draining.addEventListener("abort", end);
-      if (signal?.aborted === true || this.draining.aborted) end();
+  async changed(run: Pick<RunRow, "tenant_id" | "id">, ms: number, signal?: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, Math.max(1, ms));
+    const unsubscribe = this.onChanged(run, resolve, signal);
+    await promise;
+    clearTimeout(timer);
+    unsubscribe();
+  }
+
+  /** Calls `listener` when the run changes, and when the signal aborts or the node stops; the returned function ends that. */
+  onChanged(
+    { tenant_id, id }: Pick<RunRow, "tenant_id" | "id">,
+    listener: () => void,
+    signal?: AbortSignal,
+  ): () => void {
+    const unsubscribe = this.#deps.signals.subscribe((tenantId, runId) => {
+      if (tenantId === tenant_id && runId === id) listener();
     });
+    signal?.addEventListener("abort", listener);
+    this.draining.addEventListener("abort", listener);
+    if (signal?.aborted === true || this.draining.aborted) listener();
+    return () => {
+      unsubscribe();
+      signal?.removeEventListener("abort", listener);
+      this.draining.removeEventListener("abort", listener);
+    };
   }
 
   /** Ends all waits. */

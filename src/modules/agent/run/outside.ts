@@ -1,0 +1,146 @@
+// Runs of agents outside: a bot reports what it does, as the gateway would for its own agents. Every report can be repeated.
+import type { Actor } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault, notVisible } from "@/core/fault.ts";
+import type { Context } from "@/core/operation.ts";
+import { isMuted, type RoomAccess } from "@/modules/room/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import type { RunEnding } from "./ending.ts";
+import { presentRun } from "./presenter.ts";
+import type { RunPublisher } from "./publisher.ts";
+import {
+  EXTERNAL_TEXT_MAX,
+  type Run,
+  type RunAppend,
+  type RunFinish,
+  type RunPosition,
+  type RunReport,
+} from "./schema.ts";
+import { RunStore } from "./store.ts";
+
+/** Steps that an agent reports. */
+const STEPS_MAX = 200;
+
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  roomAccess: RoomAccess;
+  ending: RunEnding;
+  publisher: RunPublisher;
+};
+
+export class OutsideRuns {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Continues the text of the current step at an offset; what is there already is not added again. */
+  async append({ actor }: Context, { id, step, offset, text }: RunAppend): Promise<RunPosition> {
+    const { store, publisher } = this.#deps;
+    const { run, added } = await store.write(async (tx) => {
+      const run = await this.#require(tx, actor, id);
+      const known = run.text.slice(offset);
+      const isContinued = step === run.step && offset <= run.text.length &&
+        (text.startsWith(known) || known.startsWith(text));
+      if (!isContinued) throw mismatch(run);
+      const added = text.slice(known.length);
+      if (run.text.length + added.length > EXTERNAL_TEXT_MAX) {
+        throw new Fault("limit_reached", `The text of a run has at most ${EXTERNAL_TEXT_MAX} characters`);
+      }
+      await this.#update(tx, run, added === "" ? {} : { text: run.text + added });
+      return { run, added };
+    });
+    const length = run.text.length;
+    if (added !== "") publisher.delta(run, step, length, added);
+    return { step, offset: length + added.length };
+  }
+
+  /** Ends the current step, with its text, and begins the next one. */
+  async step({ actor }: Context, { id, step, tool, input, result, status }: RunReport): Promise<RunPosition> {
+    const { store, clock, publisher } = this.#deps;
+    const run = await store.write(async (tx) => {
+      const run = await this.#require(tx, actor, id);
+      if (step === run.step - 1) return undefined;
+      if (step !== run.step) throw mismatch(run);
+      if (step >= STEPS_MAX) throw new Fault("limit_reached", `A run has at most ${STEPS_MAX} steps`);
+      const now = iso(clock.now());
+      await new RunStore(tx.db).putStep({
+        tenant_id: run.tenant_id,
+        run_id: run.id,
+        n: step,
+        kind: "external",
+        status,
+        text: run.text === "" ? null : run.text,
+        reason: null,
+        calls_json: null,
+        tool: tool ?? null,
+        call_id: null,
+        input: input ?? null,
+        result: result ?? null,
+        started_at: run.heartbeat_at,
+        ended_at: now,
+      });
+      await this.#update(tx, run, { step: step + 1, text: "" });
+      return run;
+    });
+    if (run !== undefined) publisher.step(run, { step, kind: "external", status, tool: tool ?? null });
+    return { step: step + 1, offset: 0 };
+  }
+
+  /** Posts the text and ends the run. Finishing a finished run returns it. */
+  async finish({ actor }: Context, { id, text, status, error }: RunFinish): Promise<Run> {
+    const { store, ending } = this.#deps;
+    return await store.enclose(async (tx) => {
+      const run = await this.#find(tx, actor, id);
+      if (run.status === status) return presentRun(run);
+      assertRunning(run);
+      const failure = status === "failed" ? { code: error?.code ?? "failed", detail: error?.detail ?? "" } : undefined;
+      const ended = await ending.endExternal(tx, run, actor, status, {
+        text: text ?? run.text,
+        ...failure === undefined ? {} : { error: failure },
+      });
+      if (ended === undefined) throw new Fault("run_finished", "The run has finished");
+      return presentRun(ended);
+    });
+  }
+
+  /** The running run, for its agent. */
+  async #require(tx: AnyTransaction, actor: Actor, id: string): Promise<RunRow> {
+    const run = await this.#find(tx, actor, id);
+    assertRunning(run);
+    return run;
+  }
+
+  async #find(tx: AnyTransaction, actor: Actor, id: string): Promise<RunRow> {
+    const run = await new RunStore(tx.db).find(actor.tenantId, id);
+    if (run === undefined || run.agent_id !== actor.principalId || run.is_external !== 1) throw notVisible("run");
+    const grant = await this.#deps.roomAccess.find(actor, run.room_id, tx.db);
+    if (grant === undefined) throw notVisible("run");
+    if (isMuted(actor, grant.room)) {
+      throw new Fault("agent_muted", "The agentPolicy of the room allows it to read only");
+    }
+    return run;
+  }
+
+  async #update(tx: AnyTransaction, run: RunRow, set: Partial<RunRow>): Promise<void> {
+    const heartbeat = { heartbeat_at: iso(this.#deps.clock.now()) };
+    const isRunning = await new RunStore(tx.db).update(
+      run.tenant_id,
+      run.id,
+      { ...set, ...heartbeat },
+      { status: ["running"] },
+    );
+    if (!isRunning) throw new Fault("run_finished", "The run has finished");
+  }
+}
+
+function assertRunning({ status }: RunRow): void {
+  if (status !== "running") throw new Fault("run_finished", "The run has finished");
+}
+
+function mismatch({ step, text }: RunRow): Fault {
+  return new Fault("offset_mismatch", `The run is at step ${step}, offset ${text.length}, and continues there`);
+}

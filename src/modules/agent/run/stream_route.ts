@@ -1,0 +1,197 @@
+// `GET /ai/runs/:id/stream`: a run as server-sent events, from its beginning or from where a client was cut off.
+import { type Actor, chargedTo } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
+import { failureOf, logOf } from "@/core/log.ts";
+import type { Route } from "@/core/route.ts";
+import type { Bus } from "@/ports/bus.ts";
+import type { Store } from "@/ports/store.ts";
+import type { AgentTables, RunRow } from "../tables.ts";
+import type { RunAccess } from "./access.ts";
+import { RunNotices, type StreamPosition, type UiPart, UiStream } from "./ui_stream.ts";
+import type { RunWaiter } from "./waiter.ts";
+
+/** Streams of one principal and its agents on a node, and of all. */
+const STREAMS_PER_OWNER = 8;
+const STREAMS_PER_NODE = 512;
+/** How soon what was published and lost is read from the store. */
+const RECHECK_MS = 1000;
+const PING_MS = 15_000;
+
+type Deps = {
+  store: Store<AgentTables>;
+  bus: Bus;
+  access: RunAccess;
+  waiter: RunWaiter;
+  /** The actor with its current rights; `undefined` if its token ended. */
+  revalidate: (actor: Actor) => Promise<Actor | undefined>;
+};
+
+const log = logOf("agent");
+const encoder = new TextEncoder();
+
+export class RunStreams {
+  readonly #deps: Deps;
+  readonly #open = new Map<string, number>();
+  #total = 0;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  route(path: string): Route {
+    return {
+      name: "run.stream",
+      summary: "Stream a run as server-sent events",
+      description:
+        "Speaks the UI message stream protocol of the AI SDK, version 1: all of the run from its beginning, then what it does, " +
+        "up to `finish`. After a disconnect, `Last-Event-ID` continues where the last event ended. A response that broke off and starts " +
+        "again is announced by a part `data-reset`. Requires the scope `run.read`.",
+      tag: "run",
+      method: "GET",
+      path,
+      auth: "bearer",
+      scope: "run.read",
+      hasNoTimeout: true,
+      faults: ["not_found", "rate_limited"],
+      document: {
+        parameters: [{
+          name: "Last-Event-ID",
+          in: "header",
+          required: false,
+          description: "Id of the last event that was received",
+          schema: { type: "string", pattern: "^\\d{1,6}\\.\\d{1,9}\\.\\d{1,4}\\.\\d{1,10}$" },
+        }],
+        responses: {
+          200: {
+            description: "The parts of the run",
+            headers: {
+              "x-vercel-ai-ui-message-stream": { description: "Version of the protocol", schema: { type: "string" } },
+            },
+            content: { "text/event-stream": { schema: { type: "string" } } },
+          },
+        },
+      },
+      handle: async (request, { actor, params, signal }) => {
+        const run = await this.#deps.access.find(actor, params.id ?? "");
+        const after = positionIn(request.headers.get("Last-Event-ID"));
+        return new Response(this.#stream(actor, run, after, signal), {
+          headers: {
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",
+            "x-vercel-ai-ui-message-stream": "v1",
+          },
+        });
+      },
+    };
+  }
+
+  #stream(
+    actor: Actor,
+    run: RunRow,
+    after: StreamPosition | undefined,
+    signal: AbortSignal,
+  ): ReadableStream<Uint8Array> {
+    const place = this.#enter(chargedTo(actor));
+    const left = new AbortController();
+    const events = this.#events(actor, run, after, AbortSignal.any([signal, left.signal]));
+    const end = () => place[Symbol.dispose]();
+    return new ReadableStream({
+      async pull(stream) {
+        try {
+          const { value, done } = await events.next();
+          if (value !== undefined) stream.enqueue(encoder.encode(value));
+          if (done !== true) return;
+        } catch (thrown) {
+          // Such as a right that ended: the client asks again, and reads why.
+          log.debug("stream of a run ended", { run: run.id, ...failureOf(thrown) });
+        }
+        end();
+        stream.close();
+      },
+      async cancel() {
+        left.abort();
+        await events.return(undefined);
+        end();
+      },
+    });
+  }
+
+  async *#events(
+    actor: Actor,
+    { tenant_id, id }: RunRow,
+    after: StreamPosition | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<string, undefined> {
+    const { store, bus, access, waiter } = this.#deps;
+    // Before the run is read, so that nothing in between is missed.
+    await using notices = await RunNotices.of(bus, { tenant_id, id });
+    const stream = new UiStream(store, id, after);
+    if (after === undefined) yield eventOf(stream.start());
+    let pingAt = performance.now() + PING_MS;
+    while (!signal.aborted && !waiter.draining.aborted) {
+      const current = await this.#deps.revalidate(actor);
+      if (current === undefined) return;
+      const { parts, isEnded } = await stream.stored(await access.find(current, id));
+      yield* parts.filter((part) => isAfter(part, after)).map(eventOf);
+      if (isEnded) {
+        yield "data: [DONE]\n\n";
+        return;
+      }
+      let isContinuous = true;
+      const recheckAt = performance.now() + RECHECK_MS;
+      while (isContinuous && performance.now() < recheckAt && !signal.aborted && !waiter.draining.aborted) {
+        const received = await notices.next(
+          recheckAt - performance.now(),
+          (end) => waiter.onChanged({ tenant_id, id }, end, signal),
+        );
+        if (received.length === 0) break;
+        for (const notice of received) {
+          const published = stream.published(notice);
+          if (published === undefined || notice.type === "run.step") isContinuous = false;
+          else yield* published.filter((part) => isAfter(part, after)).map(eventOf);
+        }
+      }
+      if (performance.now() > pingAt) {
+        pingAt = performance.now() + PING_MS;
+        yield ": ping\n\n";
+      }
+    }
+  }
+
+  #enter(owner: string): Disposable {
+    const open = this.#open.get(owner) ?? 0;
+    if (open >= STREAMS_PER_OWNER || this.#total >= STREAMS_PER_NODE) {
+      throw new Fault("rate_limited", "Too many streams of runs at the same time", { retryAfterMs: 1000 });
+    }
+    this.#open.set(owner, open + 1);
+    this.#total++;
+    let isOpen = true;
+    return {
+      [Symbol.dispose]: () => {
+        if (!isOpen) return;
+        isOpen = false;
+        const left = (this.#open.get(owner) ?? 1) - 1;
+        if (left === 0) this.#open.delete(owner);
+        else this.#open.set(owner, left);
+        this.#total--;
+      },
+    };
+  }
+}
+
+function eventOf({ part, position: { step, length, phase, hash } }: UiPart): string {
+  return `id: ${step}.${length}.${phase}.${hash}\ndata: ${JSON.stringify(part)}\n\n`;
+}
+
+function positionIn(header: string | null): StreamPosition | undefined {
+  const found = /^(\d{1,6})\.(\d{1,9})\.(\d{1,4})\.(\d{1,10})$/.exec(header?.slice(0, 40) ?? "");
+  const [step = 0, length = 0, phase = 0, hash = 0] = found?.slice(1).map(Number) ?? [];
+  return found === null ? undefined : { step, length, phase, hash };
+}
+
+/** Whether a client that received everything up to a position lacks the part. */
+function isAfter({ position, part }: UiPart, after: StreamPosition | undefined): boolean {
+  if (after === undefined || position.step !== after.step || position.hash !== after.hash) return true;
+  return position.phase > after.phase || part.type === "finish" || part.type === "error" || part.type === "abort";
+}

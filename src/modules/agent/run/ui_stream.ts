@@ -1,0 +1,214 @@
+// A run as parts of the AI SDK's UI message stream: what is stored, then what is published, without a gap and without a repeat.
+import type { EphemeralEvent } from "@/core/event.ts";
+import { fnv1a } from "@/core/hash.ts";
+import type { Bus } from "@/ports/bus.ts";
+import { type Store, streamKey } from "@/ports/store.ts";
+import type { AgentTables, RunRow, StepRow } from "../tables.ts";
+import { callsOf } from "./executor.ts";
+import { runChannelOf } from "./publisher.ts";
+import { RunStore } from "./store.ts";
+
+/** Where a stream is: the step, the length and the hash of its text so far, and which part comes after that text. */
+export type StreamPosition = { step: number; length: number; phase: number; hash: number };
+/** A part, and the position after it. */
+export type UiPart = { part: Record<string, unknown>; position: StreamPosition };
+
+type Notice = { type: string; step: number; offset: number; text: string };
+
+/** Reads what is published on the channel of a run. */
+export class RunNotices implements AsyncDisposable {
+  readonly #notices: Notice[] = [];
+  #wake: (() => void) | undefined;
+  #close: () => void = () => {};
+
+  static async of(bus: Bus, { tenant_id, id }: Pick<RunRow, "tenant_id" | "id">): Promise<RunNotices> {
+    const notices = new RunNotices();
+    const subscription = await bus.subscribe(streamKey(tenant_id, runChannelOf(id)), (message) => {
+      if (message.kind === "ephemeral") notices.#add(message.event);
+    });
+    notices.#close = () => subscription.close();
+    return notices;
+  }
+
+  /** What was published since the last call, once there is something; nothing after the time. */
+  async next(ms: number, waitFor: (end: () => void) => () => void): Promise<Notice[]> {
+    if (this.#notices.length === 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, ms);
+      const stopWaiting = waitFor(resolve);
+      this.#wake = resolve;
+      await promise;
+      clearTimeout(timer);
+      stopWaiting();
+      this.#wake = undefined;
+    }
+    return this.#notices.splice(0);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#close();
+    return Promise.resolve();
+  }
+
+  #add({ json }: EphemeralEvent): void {
+    const { type, data: { step, offset = 0, text = "" } } = JSON.parse(json);
+    this.#notices.push({ type, step, offset, text });
+    this.#wake?.();
+  }
+}
+
+/** Parts of a step that come after all of its text. */
+const [START_STEP, TEXT_START, TEXT, TEXT_END, FIRST_CALL, FINISH_STEP] = [1, 2, 3, 4, 5, 1000];
+
+/** The state of one stream: which steps are complete, and how much of the current one was written. */
+export class UiStream {
+  readonly #store: Store<AgentTables>;
+  readonly #runId: string;
+  /** What a client that was cut off has received; until it is compared with the text of its step. */
+  #resumed: StreamPosition | undefined;
+  #step = 0;
+  #text = "";
+  #hash = fnv1a("");
+  #isOpen = false;
+  #resets = 0;
+
+  constructor(store: Store<AgentTables>, runId: string, resumed?: StreamPosition) {
+    this.#store = store;
+    this.#runId = runId;
+    this.#resumed = resumed;
+    this.#step = resumed?.step ?? 0;
+  }
+
+  /** The first part. */
+  start(): UiPart {
+    return this.#part({ type: "start", messageId: this.#runId }, 0);
+  }
+
+  /** What is stored and was not written yet; whether the run has ended. */
+  async stored(run: RunRow): Promise<{ parts: UiPart[]; isEnded: boolean }> {
+    const steps = await new RunStore(this.#store.db).steps(run.tenant_id, run.id);
+    const parts = steps.filter(({ n }) => n >= this.#step).flatMap((step) => this.#complete(step));
+    if (run.status === "running" && run.step === this.#step) parts.push(...this.#writeUpTo(run.text, false));
+    if (run.finished_at === null) return { parts, isEnded: false };
+    return { parts: [...parts, ...this.#end(run)], isEnded: true };
+  }
+
+  /** What follows from a notice; `undefined` if something before it is missing. */
+  published({ type, step, offset, text }: Notice): UiPart[] | undefined {
+    if (this.#resumed !== undefined) return undefined;
+    if (step !== this.#step) return step < this.#step || type !== "run.delta" ? [] : undefined;
+    if (type === "run.reset") return this.#reset();
+    if (type !== "run.delta") return [];
+    if (offset > this.#text.length) return undefined;
+    return this.#write(text.slice(this.#text.length - offset));
+  }
+
+  #complete(step: StepRow): UiPart[] {
+    if (step.kind === "tool") return this.#completeTool(step);
+    const parts = [...this.#writeUpTo(step.text ?? "", true), ...this.#closeText()];
+    for (const [n, { callId, name, input }] of callsOf(step).entries()) {
+      const call = { toolCallId: callId, toolName: name, input: parsed(input), dynamic: true };
+      parts.push(this.#part({ type: "tool-input-available", ...call }, FIRST_CALL + n));
+    }
+    parts.push(this.#part({ type: "finish-step" }, FINISH_STEP));
+    this.#next(step.n + 1);
+    return parts;
+  }
+
+  #completeTool({ n, status, call_id: toolCallId, result, ended_at }: StepRow): UiPart[] {
+    if (ended_at === null) return [];
+    const isError = status === "failed" || status === "outcome_unknown";
+    this.#next(n + 1);
+    return [this.#part(
+      isError
+        ? { type: "tool-output-error", toolCallId, errorText: result ?? "", dynamic: true }
+        : { type: "tool-output-available", toolCallId, output: parsed(result ?? ""), dynamic: true },
+      0,
+    )];
+  }
+
+  #end({ status, error_code, error_detail }: RunRow): UiPart[] {
+    const parts = this.#closeText();
+    if (status === "cancelled") parts.push(this.#part({ type: "abort" }, FINISH_STEP));
+    else if (status !== "succeeded") {
+      parts.push(this.#part({ type: "error", errorText: error_detail ?? error_code ?? status }, FINISH_STEP));
+    }
+    return [...parts, this.#part({ type: "finish" }, FINISH_STEP)];
+  }
+
+  /** The text of the step is known up to here. What was written and is not a beginning of it does not count. */
+  #writeUpTo(text: string, isWhole: boolean): UiPart[] {
+    if (this.#resumed !== undefined) {
+      const { length, hash, phase } = this.#resumed;
+      // A save is older than what was published before the client was cut off.
+      if (text.length < length && !isWhole) return [];
+      this.#resumed = undefined;
+      this.#isOpen = phase >= TEXT_START && phase < TEXT_END;
+      this.#append(text.slice(0, length));
+      if (this.#hash >>> 0 !== hash) return [...this.#reset(), ...this.#write(text)];
+    }
+    if (text.startsWith(this.#text)) return this.#write(text.slice(this.#text.length));
+    if (this.#text.startsWith(text) && !isWhole) return [];
+    return [...this.#reset(), ...this.#write(text)];
+  }
+
+  #write(text: string): UiPart[] {
+    if (text === "") return [];
+    const opening = this.#isOpen ? [] : [
+      ...this.#resets === 0 ? [this.#part({ type: "start-step" }, START_STEP)] : [],
+      this.#part({ type: "text-start", id: this.#textId() }, TEXT_START),
+    ];
+    this.#isOpen = true;
+    this.#append(text);
+    return [...opening, this.#part({ type: "text-delta", id: this.#textId(), delta: text }, TEXT)];
+  }
+
+  #append(text: string): void {
+    this.#text += text;
+    this.#hash = fnv1a(text, this.#hash);
+  }
+
+  #closeText(): UiPart[] {
+    if (!this.#isOpen) return [];
+    this.#isOpen = false;
+    return [this.#part({ type: "text-end", id: this.#textId() }, TEXT_END)];
+  }
+
+  #reset(): UiPart[] {
+    const data = { runId: this.#runId, step: this.#step, textId: this.#textId() };
+    const parts = [...this.#closeText(), this.#part({ type: "data-reset", data }, TEXT_END)];
+    this.#clearText();
+    this.#resets++;
+    return parts;
+  }
+
+  #next(step: number): void {
+    this.#step = step;
+    this.#resumed = undefined;
+    this.#clearText();
+    this.#isOpen = false;
+    this.#resets = 0;
+  }
+
+  #clearText(): void {
+    this.#text = "";
+    this.#hash = fnv1a("");
+  }
+
+  #textId(): string {
+    return this.#resets === 0 ? `text-${this.#step}` : `text-${this.#step}-${this.#resets}`;
+  }
+
+  #part(part: Record<string, unknown>, phase: number): UiPart {
+    return { part, position: { step: this.#step, length: this.#text.length, phase, hash: this.#hash >>> 0 } };
+  }
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    // Models write what they like, and results are text as well.
+    return json;
+  }
+}

@@ -1,0 +1,91 @@
+// Agents outside: bots that report their own runs, without a model of the gateway.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
+import { FakeSocket, sendCommand } from "../transport/ws_harness.ts";
+import { eventually } from "../wait.ts";
+import { assertProblem, createCallers, createRoom, ok, readRoomEvents } from "./fixtures.ts";
+
+const RUNS = "/v1/collaboration/ai/runs";
+
+async function openRoom(gateway: Harness): Promise<{ alice: Caller; robo: Caller; roomId: string }> {
+  const { alice } = await createCallers(gateway, "alice");
+  const robo = await gateway.as("robo", { kind: "agent", owner: "alice", name: "Robo" });
+  ok(await robo.get("/v1/collaboration/me"));
+  const roomId = await createRoom(alice, ["robo"]);
+  return { alice, robo, roomId };
+}
+
+testOnEngines("a bot streams its text, reports steps, and finishes with one message", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { alice, robo, roomId } = await openRoom(gateway);
+  assertProblem(await alice.post(RUNS, { roomId }), 422, "validation_failed");
+  const run = ok(await robo.post(RUNS, { roomId }));
+  assert.equal(run.status, "running");
+  const append = (step: number, offset: number, text: string) =>
+    robo.post(`${RUNS}/${run.id}/append`, { step, offset, text });
+  assert.deepEqual(ok(await append(0, 0, "Let me ")), { step: 0, offset: 7 });
+  assert.deepEqual(ok(await append(0, 0, "Let me ")), { step: 0, offset: 7 });
+  assert.deepEqual(ok(await append(0, 3, " me see")), { step: 0, offset: 10 });
+  assertProblem(await append(0, 11, "x"), 409, "offset_mismatch");
+  assertProblem(await append(0, 0, "Not what I said"), 409, "offset_mismatch");
+  assertProblem(await append(1, 0, "x"), 409, "offset_mismatch");
+  const report = { step: 0, tool: "weather", input: "{}", result: "Snow" };
+  assert.deepEqual(ok(await robo.post(`${RUNS}/${run.id}/steps`, report)), { step: 1, offset: 0 });
+  assert.deepEqual(ok(await robo.post(`${RUNS}/${run.id}/steps`, report)), { step: 1, offset: 0 });
+  ok(await append(1, 0, "It snows"));
+  assertProblem(await alice.post(`${RUNS}/${run.id}/append`, { step: 1, offset: 8, text: "!" }), 404, "not_found");
+  const finished = ok(await robo.post(`${RUNS}/${run.id}/finish`, {}));
+  assert.equal(finished.status, "succeeded");
+  assert.equal(ok(await robo.post(`${RUNS}/${run.id}/finish`, {})).outputMessageId, finished.outputMessageId);
+  assertProblem(await append(1, 8, "!"), 409, "run_finished");
+  const { steps } = ok(await alice.get(`${RUNS}/${run.id}`));
+  assert.deepEqual(steps.map(({ text, tool, result }: Record<string, unknown>) => [text, tool, result]), [
+    ["Let me see", "weather", "Snow"],
+  ]);
+  const events = await readRoomEvents(alice, roomId);
+  const own = events.filter(({ type }) => /^(run|message)\./.test(type));
+  assert.deepEqual(own.map(({ type }) => type), ["run.started", "message.created", "run.finished"]);
+  assert.equal(own[1]?.data.message.text, "It snows");
+});
+
+testOnEngines("a bot that is silent for two minutes expires, and its text is posted", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { robo, roomId } = await openRoom(gateway);
+  const run = ok(await robo.post(RUNS, { roomId }));
+  ok(await robo.post(`${RUNS}/${run.id}/append`, { step: 0, offset: 0, text: "Half of it" }));
+  gateway.clock.advance(100_000);
+  ok(await robo.post(`${RUNS}/${run.id}/append`, { step: 0, offset: 10, text: ", and" }));
+  gateway.clock.advance(100_000);
+  await gateway.runJobs();
+  assert.equal(ok(await robo.get(`${RUNS}/${run.id}`)).status, "running");
+  gateway.clock.advance(30_000);
+  await gateway.runJobs();
+  await eventually(async () => {
+    await gateway.runJobs();
+    const { status, error } = ok(await robo.get(`${RUNS}/${run.id}`));
+    assert.deepEqual([status, error?.code], ["expired", "expired"]);
+  });
+  const { items } = ok(await robo.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ text }: { text: string }) => text), ["Half of it, and"]);
+});
+
+Deno.test("watchers of a run receive its text over /ws; outsiders may not watch", async () => {
+  await using gateway = await openGateway();
+  const { alice, robo, roomId } = await openRoom(gateway);
+  const run = ok(await robo.post(RUNS, { roomId }));
+  const connect = async (who: Caller) => {
+    const socket = new FakeSocket();
+    const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
+    assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
+    return peer;
+  };
+  const watcher = await connect(alice);
+  assert.ok((await sendCommand(watcher, 2, { subscribe: { channel: `run:${run.id}` } })).subscribe);
+  ok(await robo.post(`${RUNS}/${run.id}/append`, { step: 0, offset: 0, text: "Hello" }));
+  await eventually(() => assert.match(watcher.socket.frames.join(""), /run\.delta.*"offset":0,"text":"Hello"/));
+  const publish = { channel: `run:${run.id}`, data: { type: "run.delta", data: {} } };
+  assert.ok((await sendCommand(watcher, 3, { publish })).error);
+  const outsider = await connect(await gateway.as("mallory"));
+  assert.ok((await sendCommand(outsider, 2, { subscribe: { channel: `run:${run.id}` } })).error);
+});

@@ -1,0 +1,147 @@
+// The stream of a run: all of it, also for those who come late or were cut off.
+import assert from "node:assert/strict";
+import { eventually, until } from "../wait.ts";
+import { testOnEngines } from "../engines.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
+import { ok } from "./fixtures.ts";
+
+type Part = { type: string; id?: string; delta?: string; [field: string]: unknown };
+type Received = { id: string; part: Part };
+
+/** Reads the stream of a run until it ends or `isEnough`. */
+async function readStream(
+  { gateway, alice }: AgentFixture,
+  runId: string,
+  { lastEventId, isEnough = () => false }: { lastEventId?: string; isEnough?: (received: Received[]) => boolean } = {},
+): Promise<Received[]> {
+  const response = await gateway.app.fetch(
+    new Request(`http://gateway.test/v1/collaboration/ai/runs/${runId}/stream`, {
+      headers: {
+        authorization: `Bearer ${alice.token}`,
+        ...lastEventId === undefined ? {} : { "last-event-id": lastEventId },
+      },
+    }),
+    "127.0.0.1",
+  );
+  assert.equal(response.headers.get("x-vercel-ai-ui-message-stream"), "v1");
+  const received: Received[] = [];
+  let text = "";
+  for await (const chunk of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    const events = text.split("\n\n");
+    text = events.pop() ?? "";
+    for (const event of events) {
+      const [, id = "", data] = /^(?:id: (\S+)\n)?data: (.*)$/s.exec(event) ?? [];
+      if (data !== undefined && data !== "[DONE]") received.push({ id, part: JSON.parse(data) });
+    }
+    if (isEnough(received)) break;
+  }
+  return received;
+}
+
+/** The texts by part, as a client puts them together. */
+function textsOf(received: readonly Received[]): string[] {
+  const texts = new Map<string, string>();
+  for (const { part: { type, id = "", delta = "" } } of received) {
+    if (type === "text-delta") texts.set(id, (texts.get(id) ?? "") + delta);
+  }
+  return [...texts.values()];
+}
+
+testOnEngines("a stream has the whole text once, the tools, and the end; also after it", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  const words = Array.from({ length: 30 }, (_, n) => `word ${n} `);
+  await using fixture = await AgentFixture.open(
+    ({ number }) =>
+      number === 1
+        ? callTools(["task_create", { roomId: fixture.roomId, title: "x" }])
+        : { parts: [...words.slice(0, 10), () => gate.promise, ...words.slice(10)] },
+    {
+      environment,
+      agent: { tools: ["task.create"] },
+    },
+  );
+  await fixture.mention(fixture.bob, "Go");
+  await until(() => fixture.models.calls.length === 2);
+  const { id } = (await fixture.runs())[0];
+  const reading = readStream(fixture, id);
+  await until(async () => (await fixture.run(id)).text.length > 0 || true);
+  gate.resolve();
+  const received = await reading;
+  assert.deepEqual(textsOf(received), [words.join("")]);
+  const types = received.map(({ part }) => part.type).filter((type) => type !== "text-delta");
+  const all = [
+    "start",
+    "tool-input-available",
+    "finish-step",
+    "tool-output-available",
+    "start-step",
+    "text-start",
+    "text-end",
+    "finish-step",
+    "finish",
+  ];
+  assert.deepEqual(types, all);
+  const late = await readStream(fixture, id);
+  assert.deepEqual(textsOf(late), [words.join("")]);
+  assert.deepEqual(late.map(({ part }) => part.type).filter((type) => type !== "text-delta"), all);
+});
+
+testOnEngines("a client that was cut off continues where it was, on the other side of the cut", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  const words = Array.from({ length: 40 }, (_, n) => `word ${n} `);
+  await using fixture = await AgentFixture.open(
+    () => ({ parts: [...words.slice(0, 20), () => gate.promise, ...words.slice(20)] }),
+    { environment },
+  );
+  await fixture.mention(fixture.bob, "Go");
+  const { id } = await fixture.settled("running");
+  const isBegun = (received: Received[]) => received.some(({ part }) => part.type === "text-delta");
+  const first = await readStream(fixture, id, { isEnough: isBegun });
+  const rest = readStream(fixture, id, { lastEventId: first.at(-1)?.id ?? "" });
+  gate.resolve();
+  const second = await rest;
+  assert.equal([...first, ...second].map(({ part }) => part.delta ?? "").join(""), words.join(""));
+  assert.equal([...first, ...second].filter(({ part }) => part.type === "text-start").length, 1);
+  assert.equal(second.at(-1)?.part.type, "finish");
+});
+
+Deno.test("a response that breaks off and starts again is announced, not spliced", async () => {
+  const gate = Promise.withResolvers<void>();
+  const broken = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(({ number }) =>
+    number === 1
+      ? { parts: ["The wrong ", () => gate.promise], error: "stream_broken" }
+      : { parts: [() => broken.promise, "The right"] }
+  );
+  await fixture.mention(fixture.bob, "Go");
+  const { id } = await fixture.settled("running");
+  const seen: Received[] = [];
+  const reading = readStream(fixture, id, {
+    isEnough(received) {
+      seen.splice(0, Infinity, ...received);
+      return false;
+    },
+  });
+  await eventually(() => assert.match(JSON.stringify(seen), /The wrong/));
+  gate.resolve();
+  await eventually(() => assert.match(JSON.stringify(seen), /data-reset/));
+  broken.resolve();
+  assert.deepEqual(textsOf(await reading), ["The wrong ", "The right"]);
+  // Who was cut off before it broke learns it, too.
+  const before = seen.findLast(({ part }) => part.delta === "The wrong ");
+  const late = await readStream(fixture, id, { lastEventId: before?.id ?? "" });
+  assert.deepEqual(late.map(({ part }) => part.type).slice(0, 2), ["text-end", "data-reset"]);
+  assert.deepEqual(textsOf(late), ["The right"]);
+});
+
+Deno.test("a stream of a cancelled run ends with it", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Well", () => gate.promise] }));
+  await fixture.mention(fixture.bob, "Go");
+  const { id } = await fixture.settled("running");
+  const reading = readStream(fixture, id);
+  ok(await fixture.bob.post(`/v1/collaboration/ai/runs/${id}/cancel`));
+  gate.resolve();
+  assert.deepEqual((await reading).slice(-2).map(({ part }) => part.type), ["abort", "finish"]);
+});
