@@ -210,10 +210,32 @@ testOnEngines("a text that changes while it is embedded has no vector of its old
   await search(alice, "anything", { mode: "keyword" });
   waiting.resolve();
   await gateway.runJobs();
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
   assert.equal(await countVectors(gateway, deleted), 0);
   assert.equal(await countVectors(gateway, changed), 1);
   const [hit] = (await search(alice, "a new boiler", { mode: "semantic" })).items;
   assert.deepEqual([hit.message.id, hit.score > 0.99], [changed, true], "the vector is that of the new text");
+});
+
+Deno.test("a text that changes again and again is embedded once, after it has settled", async () => {
+  await using opened = await openVectorGateway();
+  const { gateway, models } = opened;
+  const alice = await gateway.as("alice");
+  const { ids: [id = ""] } = await createRoom(alice, ["version 0"]);
+  await embedAll(gateway, alice);
+  for (let version = 1; version <= 10; version++) {
+    assert.equal((await alice.patch(`/v1/messages/${id}`, { text: `version ${version}` })).status, 200);
+    await search(alice, "anything", { mode: "keyword" });
+    gateway.clock.advance(5000);
+    await gateway.runJobs();
+  }
+  assert.equal(await countVectors(gateway, id), 0);
+  gateway.clock.advance(60_000);
+  await gateway.runJobs();
+  assert.equal(await countVectors(gateway, id), 1);
+  const versions = models.embedded.flat().filter((text) => text.startsWith("version"));
+  assert.deepEqual(versions, ["version 0", "version 10"]);
 });
 
 testOnEngines("a text that the model refuses fails by itself", async (engine) => {

@@ -25,8 +25,8 @@ const BATCHES_PER_JOB = 20;
 /** Between two batches, so that a provider is not flooded. */
 const REST_MS = 50;
 const CALL_MS = 30_000;
-/** Longer than the calls for one batch. */
-const CLAIM_MS = 5 * MINUTE_MS;
+/** Longer than the calls for most batches; what takes longer may be embedded twice. */
+const CLAIM_MS = 2 * MINUTE_MS;
 /** Pauses after failures: each is twice as long as the last one. */
 const PAUSE_MS = 5000;
 const PAUSE_MAX_MS = 15 * MINUTE_MS;
@@ -101,18 +101,16 @@ export class Embedder {
     const now = iso(clock.now());
     const spaces = (await new SpaceStore(store.db).all(tenantId)).filter(({ state }) => state !== "retired")
       .sort((a, b) => a.state < b.state ? -1 : 1);
-    let pausedUntil = Infinity;
+    let next = Infinity;
     for (const space of spaces) {
-      const next = await this.#items.nextClaim({ tenantId, space: space.id });
-      if (next === undefined) continue;
-      if (space.paused_until !== null && space.paused_until > now) {
-        pausedUntil = Math.min(pausedUntil, Date.parse(space.paused_until));
-      } else if (next !== null && next > now && !await this.#items.hasUnclaimed({ tenantId, space: space.id }, now)) {
-        pausedUntil = Math.min(pausedUntil, Date.parse(next));
-      } else return space;
+      const due = await this.#items.nextDue({ tenantId, space: space.id });
+      if (due === undefined) continue;
+      const start = space.paused_until !== null && space.paused_until > due ? space.paused_until : due;
+      if (start <= now) return space;
+      next = Math.min(next, Date.parse(start));
     }
     // With a key of its own, so that it does not delay a run that is due.
-    if (pausedUntil !== Infinity) await this.#enqueue(tenantId, `${EMBED_JOB} later`, pausedUntil);
+    if (next !== Infinity) await this.#enqueue(tenantId, `${EMBED_JOB} later`, next);
     return undefined;
   }
 
@@ -254,13 +252,14 @@ export class Embedder {
   /** Building of a space continues when nothing waits any more. */
   async #endSpace(space: SpaceRow): Promise<void> {
     if (space.state !== "building") return;
-    if (await this.#items.nextClaim({ tenantId: space.tenant_id, space: space.id }) !== undefined) return;
+    if (await this.#items.nextDue({ tenantId: space.tenant_id, space: space.id }) !== undefined) return;
     await this.#deps.store.write((tx) => this.#deps.spaces.enqueueBuild(tx, space));
   }
 
   async #release({ tenant_id: tenantId, id: space }: SpaceRow, claims: readonly Claim[]): Promise<void> {
-    const { store } = this.#deps;
-    await store.write((tx) => new ItemStore(tx.db, store.dialect).release({ tenantId, space }, claims));
+    const { store, clock } = this.#deps;
+    const now = iso(clock.now());
+    await store.write((tx) => new ItemStore(tx.db, store.dialect).postpone({ tenantId, space }, claims, now));
   }
 
   async #pause(space: SpaceRow, { code, forMs }: Paused): Promise<void> {

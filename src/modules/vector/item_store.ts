@@ -15,8 +15,8 @@ export type ItemRow = {
   /** failed: the model refuses its text. */
   state: "pending" | "stored" | "failed";
   revision: number;
-  claimed_until: string | null;
-  at: string;
+  /** Not to be embedded before. */
+  due_at: string;
 };
 
 export type ItemTables = { vector_item: ItemRow };
@@ -44,7 +44,7 @@ const finish = prepared((
   db: Db,
   value: Param<InSpace & { kind: string; id: string; revision: number; state: ItemRow["state"]; hash: string }>,
 ) =>
-  db.updateTable("vector_item").set({ state: value("state"), hash: value("hash"), claimed_until: null })
+  db.updateTable("vector_item").set({ state: value("state"), hash: value("hash") })
     .where("tenant_id", "=", value("tenantId")).where("space", "=", value("space")).where("kind", "=", value("kind"))
     .where("id", "=", value("id")).where("revision", "=", value("revision"))
 );
@@ -65,21 +65,19 @@ export class ItemStore {
   }
 
   /** These resources wait for their vectors; all are distinct. */
-  async put(rows: readonly Omit<ItemRow, "state" | "revision" | "claimed_until">[]): Promise<void> {
+  async put(rows: readonly Omit<ItemRow, "state" | "revision">[]): Promise<void> {
     for (let at = 0; at < rows.length; at += PUT_ROWS) {
       const values = rows.slice(at, at + PUT_ROWS).map((row) => ({
         ...row,
         state: "pending" as const,
         revision: 1,
-        claimed_until: null,
       }));
       await this.#db.insertInto("vector_item").values(values).onConflict((conflict) =>
         conflict.columns(["tenant_id", "space", "id", "kind"]).doUpdateSet((eb) => ({
           hash: eb.ref("excluded.hash"),
-          at: eb.ref("excluded.at"),
+          due_at: eb.ref("excluded.due_at"),
           state: eb.ref("excluded.state"),
           revision: eb("vector_item.revision", "+", 1),
-          claimed_until: null,
         }))
       ).execute();
     }
@@ -90,23 +88,17 @@ export class ItemStore {
     return remove.all(this.#db, { tenantId, kind, ids: JSON.stringify(ids) });
   }
 
-  /** Claims the resources that have waited longest, unless another process has. */
+  /** Claims resources that are due: until then, no other process does. */
   async claim(
     { tenantId, space }: InSpace,
     { now, until, limit }: { now: string; until: string; limit: number },
   ): Promise<Claim[]> {
     const waiting = await this.#db.selectFrom("vector_item").select(["kind", "id", "revision"])
       .where("tenant_id", "=", tenantId).where("space", "=", space).where("state", "=", "pending")
-      .where(({ eb, or }) => or([eb("claimed_until", "is", null), eb("claimed_until", "<", now)]))
-      .orderBy("at").orderBy("id").limit(limit)
+      .where("due_at", "<=", now).orderBy("due_at").orderBy("id").limit(limit)
       .$if(this.#dialect === "postgres", (query) => query.forUpdate().skipLocked()).execute();
-    await this.#setClaim({ tenantId, space }, waiting, until);
+    await this.postpone({ tenantId, space }, waiting, until);
     return waiting;
-  }
-
-  /** Others, and this process later, may claim them. */
-  async release(inSpace: InSpace, claims: readonly Claim[]): Promise<void> {
-    await this.#setClaim(inSpace, claims, null);
   }
 
   /** Ends a claim; false if the resource has changed or was removed meanwhile. The row is locked until the commit. */
@@ -133,20 +125,11 @@ export class ItemStore {
     return counts;
   }
 
-  /** When the first claim of another process ends; `undefined` if nothing waits. */
-  async nextClaim({ tenantId, space }: InSpace): Promise<string | null | undefined> {
-    const row = await this.#db.selectFrom("vector_item").select("claimed_until").where("tenant_id", "=", tenantId)
-      .where("space", "=", space).where("state", "=", "pending").orderBy("claimed_until").limit(1).executeTakeFirst();
-    return row?.claimed_until;
-  }
-
-  /** Whether something waits that no process has claimed. */
-  async hasUnclaimed({ tenantId, space }: InSpace, now: string): Promise<boolean> {
-    const row = await this.#db.selectFrom("vector_item").select("id").where("tenant_id", "=", tenantId)
-      .where("space", "=", space).where("state", "=", "pending")
-      .where(({ eb, or }) => or([eb("claimed_until", "is", null), eb("claimed_until", "<", now)]))
-      .limit(1).executeTakeFirst();
-    return row !== undefined;
+  /** When the next resource is due; `undefined` if none waits. */
+  async nextDue({ tenantId, space }: InSpace): Promise<string | undefined> {
+    const row = await this.#db.selectFrom("vector_item").select("due_at").where("tenant_id", "=", tenantId)
+      .where("space", "=", space).where("state", "=", "pending").orderBy("due_at").limit(1).executeTakeFirst();
+    return row?.due_at;
   }
 
   /** Removes some resources of a space; resolves to whether there may be more. */
@@ -158,9 +141,10 @@ export class ItemStore {
     return rows.length === CLEAR_ROWS;
   }
 
-  async #setClaim({ tenantId, space }: InSpace, claims: readonly VectorRef[], until: string | null): Promise<void> {
-    for (const [kind, group] of Map.groupBy(claims, (claim) => claim.kind)) {
-      await this.#db.updateTable("vector_item").set({ claimed_until: until }).where("tenant_id", "=", tenantId)
+  /** Sets when resources are due that wait. */
+  async postpone({ tenantId, space }: InSpace, refs: readonly VectorRef[], until: string): Promise<void> {
+    for (const [kind, group] of Map.groupBy(refs, (ref) => ref.kind)) {
+      await this.#db.updateTable("vector_item").set({ due_at: until }).where("tenant_id", "=", tenantId)
         .where("space", "=", space).where("kind", "=", kind).where("state", "=", "pending")
         .where(inJsonList(this.#dialect, "id", JSON.stringify(group.map(({ id }) => id)))).execute();
     }

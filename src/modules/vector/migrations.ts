@@ -25,7 +25,8 @@ const baseline: Migration = {
     )`.execute(db);
     await sql`create unique index vector_space_state on vector_space (tenant_id, state) where state <> 'retired'`
       .execute(db);
-    // `revision` changes with the text: vectors of an earlier one are not stored.
+    // `revision` changes with the text: vectors of an earlier one are not stored. What is embedded now is due again later, in case
+    // that its process ends.
     await sql`create table vector_item (
       tenant_id text not null,
       space text not null,
@@ -34,11 +35,10 @@ const baseline: Migration = {
       hash text not null,
       state text not null,
       revision bigint not null,
-      claimed_until text,
-      at text not null,
+      due_at text not null,
       primary key (tenant_id, space, id, kind)
     )`.execute(db);
-    await sql`create index vector_item_state on vector_item (tenant_id, space, state, at)`.execute(db);
+    await sql`create index vector_item_state on vector_item (tenant_id, space, state, due_at)`.execute(db);
   },
 };
 

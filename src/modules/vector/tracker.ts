@@ -10,6 +10,9 @@ import { ItemStore } from "./item_store.ts";
 import { CHECK_JOB, EMBED_JOB } from "./jobs.ts";
 import { type SpaceRow, SpaceStore } from "./space_store.ts";
 
+/** A text that changes is embedded when it has not changed for so long: each version would be paid for. */
+const SETTLE_MS = 30_000;
+
 type Deps = {
   clock: Clock;
   dialect: Dialect;
@@ -40,14 +43,20 @@ export class Tracker {
   async putInSpace(tx: AnyTransaction, space: SpaceRow, entries: readonly SearchEntry[]): Promise<number> {
     const { clock, dialect, engines } = this.#deps;
     const items = new ItemStore(tx.db, dialect);
-    const at = iso(clock.now());
+    const [now, settled] = [iso(clock.now()), iso(clock.now() + SETTLE_MS)];
     let missing = 0;
     for (const [kind, group] of Map.groupBy(entries, (entry) => entry.kind)) {
       const known = await items.hashes(space.tenant_id, space.id, kind, group.map(({ id }) => id));
       const changed = group.map(({ id, ...entry }) => ({ id, hash: hashOf({ id, ...entry }) }))
         .filter(({ id, hash }) => known.get(id) !== hash);
       if (changed.length === 0) continue;
-      await items.put(changed.map((item) => ({ tenant_id: space.tenant_id, space: space.id, kind, at, ...item })));
+      await items.put(changed.map((item) => ({
+        tenant_id: space.tenant_id,
+        space: space.id,
+        kind,
+        due_at: known.has(item.id) ? settled : now,
+        ...item,
+      })));
       // It still represents the text that its author has replaced.
       const stale = changed.filter(({ id }) => known.has(id));
       if (stale.length > 0) await engines.remove(tx, space, stale.map(({ id }) => ({ kind, id })));
