@@ -1,5 +1,8 @@
 // `/mcp` without a client: who is offered what, what others never learn, and what is refused.
 import assert from "node:assert/strict";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { Module } from "@/core/module.ts";
+import type { Platform } from "@/ports/platform.ts";
 import { estimateTokens } from "@/core/tokens.ts";
 import { MINUTE_MS } from "@/core/clock.ts";
 import { type Caller, type Harness, openGateway, signToken } from "../harness.ts";
@@ -267,6 +270,16 @@ Deno.test("hostile bodies are refused or answered, and change nothing", async ()
   assert.equal(await post("{"), 400);
   assert.equal(await post("null"), 422);
   assert.equal(await post(JSON.stringify({ ...message, more: "x".repeat(300_000) })), 413);
+  const many = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`k${n}`, n]));
+  const { params } = message;
+  for (
+    const wide of [
+      { ...message, ...many },
+      { ...message, params: { ...params, ...many } },
+      { ...message, params: { ...params, arguments: many } },
+      { ...message, params: { ...params, _meta: { x: many } } },
+    ]
+  ) assert.equal(await post(wide), 422);
   assert.ok(await post({}) >= 400);
   assert.ok(await post({ jsonrpc: "1.0", id: 1, method: "tools/list" }) >= 400);
   for (const method of ["no/such", "__proto__", "", 7, null, "sampling/createMessage"]) {
@@ -302,6 +315,21 @@ Deno.test("what a call writes counts against the rates of its owner, as over HTT
   assert.deepEqual(results.map((text) => text.startsWith("error")), [false, false, false, true]);
   assert.match(results[3] ?? "", /^error rate_limited: [^\n]+\nretry after \d+ s$/);
   assert.equal((await alice.patch(`/v1/rooms/${id}`, { topic: "over HTTP" })).status, 429);
+});
+
+Deno.test("what the protocol takes is charged to the caller", async () => {
+  let cpu: CpuBudget | undefined;
+  const probe = (platform: Platform): Module => {
+    cpu = platform.cpu;
+    return { name: "probe", operations: [] };
+  };
+  await using gateway = await openGateway({ SVC_RATE_LIMIT: "on" }, { modules: [probe] });
+  const { alice } = await createCallers(gateway, "alice");
+  const account = cpu?.accountOfKey("default/alice") ?? assert.fail("No account");
+  const before = account.consumedMs;
+  const input = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`k${n}`, n]));
+  for (let n = 0; n < 20; n++) await rpc(alice, "prompts/list", { _meta: input });
+  assert.ok(account.consumedMs > before);
 });
 
 /** A room with one of everything, with `word` in every text. */

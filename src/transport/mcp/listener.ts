@@ -10,6 +10,7 @@ import { streamKey } from "@/ports/store.ts";
 
 /** Changes within this time are one notification. */
 const COALESCE_MS = 250;
+const RETRY_MS = 5000;
 /** In case the signal of a change was lost. */
 const RECHECK_MS = 30_000;
 /** Notifications that a client may leave unread. */
@@ -36,6 +37,8 @@ export class ResourceListener implements ServerEventBus {
   #actor: Actor;
   readonly #targets = new Map<string, { target: Target; subscriptions: BusSubscription[] }>();
   readonly #changed = new Set<string>();
+  /** Those that may no longer be readable. */
+  readonly #suspect = new Set<string>();
   #notify: ((event: ServerEvent) => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #recheck: ReturnType<typeof setInterval> | undefined;
@@ -58,9 +61,11 @@ export class ResourceListener implements ServerEventBus {
     this.#targets.set(target.uri, entry);
     for (const stream of target.streams) {
       const subscription = await this.#deps.bus.subscribe(streamKey(this.#actor.tenantId, stream), (message) => {
-        if (message.kind !== "events" || !message.events.some((event) => target.matches(event))) return;
-        this.#changed.add(target.uri);
-        this.check(COALESCE_MS);
+        if (message.kind !== "events") return;
+        if (message.events.some((event) => target.matches(event))) this.#changed.add(target.uri);
+        // A membership that ends says so in the room, whatever is listened to there.
+        if (message.events.some(({ type }) => type.startsWith("member."))) this.#suspect.add(target.uri);
+        if (this.#changed.size > 0 || this.#suspect.size > 0) this.#schedule(COALESCE_MS);
       });
       if (this.#hasEnded) subscription.close();
       else entry.subscriptions.push(subscription);
@@ -69,7 +74,7 @@ export class ResourceListener implements ServerEventBus {
 
   /** Starts the periodic check; the token ends at its expiry. */
   start(): void {
-    this.#recheck = setInterval(() => this.check(0), RECHECK_MS);
+    this.#recheck = setInterval(() => this.check(), RECHECK_MS);
     Deno.unrefTimer(this.#recheck as unknown as number);
   }
 
@@ -78,17 +83,14 @@ export class ResourceListener implements ServerEventBus {
 
   subscribe(listener: (event: ServerEvent) => void): () => void {
     this.#notify = listener;
-    this.check(0);
+    this.check();
     return () => this.end();
   }
 
-  /** Checks the rights soon, then notifies of what changed. */
-  check(delayMs: number): void {
-    if (this.#hasEnded || this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#checking = this.#checking.then(() => this.#run());
-    }, delayMs);
+  /** Checks the rights to all resources soon. */
+  check(): void {
+    for (const uri of this.#targets.keys()) this.#suspect.add(uri);
+    this.#schedule(0);
   }
 
   /** A notification has been read by the client. */
@@ -105,13 +107,22 @@ export class ResourceListener implements ServerEventBus {
     this.#deps.onEnd();
   }
 
+  /** Checks what is suspect or has changed, and notifies of the latter. */
+  #schedule(delayMs: number): void {
+    if (this.#hasEnded || this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#checking = this.#checking.then(() => this.#run());
+    }, delayMs);
+  }
+
   async #run(): Promise<void> {
     try {
       await this.#checkRights();
     } catch (cause) {
-      // The store is unavailable: nothing is sent until the rights can be read.
+      // The store is unavailable, or the caller has used its share: nothing is sent until the rights can be read.
       log.warn("checking the rights of a listener failed", failureOf(cause));
-      this.check(RECHECK_MS);
+      this.#schedule(RETRY_MS);
     }
   }
 
@@ -122,9 +133,11 @@ export class ResourceListener implements ServerEventBus {
     const actor = expiresAt <= clock.now() ? undefined : await revalidate(this.#actor);
     if (actor === undefined) return this.end();
     this.#actor = actor;
-    for (const uri of [...this.#targets.keys()]) {
+    for (const uri of new Set([...this.#suspect, ...this.#changed])) {
+      const isReadable = this.#targets.has(uri) && await canRead(actor, uri);
+      this.#suspect.delete(uri);
       const hasChanged = this.#changed.delete(uri);
-      if (!await canRead(actor, uri)) this.#remove(uri);
+      if (!isReadable) this.#remove(uri);
       else if (hasChanged && !this.#hasEnded) this.#send(uri);
     }
     if (this.#targets.size === 0) this.end();

@@ -3,6 +3,7 @@
 import { z } from "@zod/zod";
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
+import { beginCharge } from "@/core/cpu_budget.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
@@ -18,6 +19,7 @@ import { type ToolContext, Tools } from "./tools.ts";
 import { TOOLSETS } from "./verbs.ts";
 
 const BODY_MAX_BYTES = 256 * 1024;
+const FIELDS_MAX = 200;
 const LISTENERS_PER_OWNER = 10;
 const LISTENERS_PER_NODE = 1000;
 const TARGETS_MAX = 50;
@@ -133,7 +135,7 @@ export class McpEndpoint {
     for (const listener of this.#listeners) {
       const { actor } = listener;
       const concerns = actor.principalId === principalId || actor.ownerId === principalId;
-      if (actor.tenantId === tenantId && concerns) listener.check(0);
+      if (actor.tenantId === tenantId && concerns) listener.check();
     }
   }
 
@@ -151,6 +153,7 @@ export class McpEndpoint {
     const { toolsets, readonly } = parseQuery(request, Query);
     const message = requireMessage(call.body);
     const context: ToolContext = {
+      endCharge: once(beginCharge()),
       actor: call.actor,
       requestId: call.requestId,
       signal: call.signal,
@@ -161,6 +164,7 @@ export class McpEndpoint {
     const response = method === "subscriptions/listen"
       ? await this.#listen(request, message, context)
       : await this.#answer(request, message, context);
+    context.endCharge();
     metrics.mcpRequests.inc({ method, status: String(response.status) });
     return response;
   }
@@ -258,10 +262,35 @@ const MESSAGE = {
   additionalProperties: true,
 };
 
-/** One message: a list of them would be as many calls at the price of one. */
+/**
+ * One message: a list of them would be as many calls at the price of one. The SDK takes much longer for an object of many fields
+ * than it takes to read it, so messages and their parts have only so many.
+ */
 function requireMessage(body: unknown): Message {
-  if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Message;
-  throw new Fault("validation_failed", "Expected one JSON-RPC message");
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new Fault("validation_failed", "Expected one JSON-RPC message");
+  }
+  const message = body as Message;
+  const params = objectOf(message.params);
+  const parts = [
+    message,
+    params,
+    ...Object.values(params).map(objectOf),
+    ...Object.values(objectOf(params._meta)).map(objectOf),
+  ];
+  if (parts.some((part) => Object.keys(part).length > FIELDS_MAX)) {
+    throw new Fault("validation_failed", `Expected objects of at most ${FIELDS_MAX} fields`);
+  }
+  return message;
+}
+
+/** The function, which does nothing when it is called again. */
+function once(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (!isDone) work();
+    isDone = true;
+  };
 }
 
 function objectOf(value: unknown): Message {

@@ -23,6 +23,8 @@ export type ToolContext = {
   actor: Actor;
   requestId: string;
   signal: AbortSignal;
+  /** To be called before the first wait: what a message takes until then is charged to its caller. */
+  endCharge: () => void;
   /** Only what changes nothing. */
   isReadOnly: boolean;
   toolsets: ReadonlySet<string>;
@@ -102,6 +104,7 @@ export class Tools {
     const operation = this.#operations.get(name);
     if (operation === undefined || !isOffered(operation, context)) throw unknownOperation(name);
     const { actor, requestId } = context;
+    context.endCharge();
     const controller = new AbortController();
     const signal = AbortSignal.any([context.signal, controller.signal]);
     const outcome = await withTimeout(
