@@ -170,12 +170,6 @@ export function createModules(
     sender,
     messages,
   }));
-  const plugins: PluginModule = add(pluginModule(platform, {
-    roomAccess,
-    interactions,
-    principals: identityAdded.servicePrincipals,
-    secrets: config.jwtSecrets,
-  }));
   const { ai } = add(aiModule(platform, {
     operator: config.ai,
     allowHosts: settings.SVC_AI_ALLOW_HOSTS,
@@ -232,10 +226,17 @@ export function createModules(
     index,
     recall: () => search.recall,
   }));
-  add(webhookModule(platform, {
+  const webhook = add(webhookModule(platform, {
     roomAccess,
     notify,
     revalidate: (credential) => authenticator.revalidate(credential),
+    secrets: config.jwtSecrets,
+  }));
+  const plugins: PluginModule = add(pluginModule(platform, {
+    roomAccess,
+    interactions,
+    principals: identityAdded.servicePrincipals,
+    webhooks: webhook.services,
     secrets: config.jwtSecrets,
   }));
   for (const create of more) add(create(platform, shared));

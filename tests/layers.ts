@@ -15,7 +15,6 @@ const MODULE_ORDER = [
   "file",
   "message",
   "command",
-  "plugin",
   "ai",
   "vector",
   "agent",
@@ -28,6 +27,7 @@ const MODULE_ORDER = [
   "meeting",
   "memory",
   "webhook",
+  "plugin",
   "archive",
   "skill",
 ];

@@ -115,6 +115,36 @@ testOnEngines(
   },
 );
 
+Deno.test("a plugin over HTTP receives the events that it asks for, of rooms that it may read, while it is enabled", async () => {
+  await using server = new PluginServer();
+  await using gateway = await openGateway(ALLOW);
+  const { admin, alice, roomId } = await openFixture(gateway);
+  const scopes = ["command.read", "message.read", "room.read"];
+  const manifest = httpManifest(server.url, { scopes, events: ["message.created"] });
+  await installPlugin(admin, manifest, [[alice, roomId]]);
+  const texts = () =>
+    server.calls.filter(({ type }) => type === "message.created").map(({ data }) => data.message.text);
+  const otherId = await createRoom(alice, []);
+  await sendMessage(alice, otherId, "Not for it");
+  await sendMessage(alice, roomId, "One");
+  await until(() => texts().length === 1);
+  ok(await admin.post(`${PLUGINS}/org.example.poll/disable`));
+  await sendMessage(alice, roomId, "Two");
+  await pause(20);
+  assert.deepEqual(texts(), ["One"]);
+  // What it missed follows, once.
+  ok(await admin.post(`${PLUGINS}/org.example.poll/enable`));
+  await sendMessage(alice, roomId, "Three");
+  await until(() => texts().length >= 3);
+  assert.deepEqual(texts(), ["One", "Two", "Three"]);
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/plugin:org.example.poll`));
+  await sendMessage(alice, roomId, "Removed");
+  ok(await admin.delete(`${PLUGINS}/org.example.poll`));
+  await sendMessage(alice, roomId, "Uninstalled");
+  await pause(20);
+  assert.deepEqual(texts(), ["One", "Two", "Three"]);
+});
+
 Deno.test("a plugin that is not connected finds the commands that it missed, and responds later", async () => {
   await using gateway = await openGateway();
   const { admin, alice, roomId, run } = await openFixture(gateway);

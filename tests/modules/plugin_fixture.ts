@@ -22,7 +22,7 @@ export class PluginServer implements AsyncDisposable {
   constructor() {
     this.#server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
       const body = await request.text();
-      const { type, id, data } = JSON.parse(body);
+      const { type, id = "", data } = JSON.parse(body);
       const call = { type, id, data, headers: request.headers, body };
       this.calls.push(call);
       const answer = await this.respond(call);

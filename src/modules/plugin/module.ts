@@ -7,6 +7,7 @@ import type { Module } from "@/core/module.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import type { ServicePrincipals } from "@/modules/identity/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { ServiceWebhooks } from "@/modules/webhook/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { pluginApi } from "./api.ts";
 import { PluginCaller } from "./caller.ts";
@@ -29,6 +30,7 @@ type Deps = {
   roomAccess: RoomAccess;
   interactions: Interactions;
   principals: ServicePrincipals;
+  webhooks: ServiceWebhooks;
   /** The gateway's secrets: those of plugins are encrypted with the first one. */
   secrets: readonly Uint8Array[];
 };
@@ -37,7 +39,7 @@ export type PluginModule = Module & { filters: MessageFilters };
 
 export function pluginModule(
   { store, clock, bus, presence, outbound, metrics }: Platform,
-  { roomAccess, interactions, principals, secrets }: Deps,
+  { roomAccess, interactions, principals, webhooks, secrets }: Deps,
 ): PluginModule {
   const encryptor = new Encryptor(secrets, "plugin");
   const registry = new PluginRegistry({ store, clock, bus });
@@ -50,7 +52,7 @@ export function pluginModule(
     name: "plugin",
     migrations,
     ...pluginApi({
-      plugins: new PluginService({ store, clock, encryptor, outbound, principals, registry, caller }),
+      plugins: new PluginService({ store, clock, encryptor, outbound, principals, webhooks, registry, caller }),
       filters: roomFilters,
       responder: new PluginResponder({ interactions, socket }),
       health: new PluginHealthReader({ store, presence, caller }),

@@ -56,7 +56,7 @@ export const Manifest = z.strictObject({
     EVENTS_MAX,
   )
     .default([]).describe(
-      "Types of room events to receive, from rooms that it is a member of; with transport http only",
+      "Types of room events to receive, from rooms that it can read; with transport http only",
     ),
   commands: z.array(ManifestCommand).max(COMMANDS_MAX).default([]).describe(
     "Commands, offered in rooms that it is a member of",

@@ -9,6 +9,7 @@ import { checkValues, type FormValues } from "@/core/form.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { ServicePrincipals } from "@/modules/identity/mod.ts";
+import type { ServiceWebhooks } from "@/modules/webhook/mod.ts";
 import type { Outbound } from "@/ports/outbound.ts";
 import { OutboundError } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
@@ -28,6 +29,7 @@ type Deps = {
   encryptor: Encryptor;
   outbound: Pick<Outbound, "assertAllowed">;
   principals: ServicePrincipals;
+  webhooks: ServiceWebhooks;
   registry: PluginRegistry;
   caller: PluginCaller;
 };
@@ -165,13 +167,14 @@ export class PluginService {
 
   /** Removes it with its tokens and filters; its messages stay. */
   async uninstall({ actor }: Context, id: string): Promise<void> {
-    const { store, principals, registry } = this.#deps;
+    const { store, principals, webhooks, registry } = this.#deps;
     const { tenantId } = actor;
     await store.write(async (tx) => {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const plugins = new PluginStore(tx.db);
       const row = await find(plugins, tenantId, id);
       await plugins.remove(tenantId, id);
+      await webhooks.remove(tx, tenantId, principalOf(id));
       await principals.end(tx, tenantId, principalOf(id), actor);
       if (row.state !== "disabled") await this.#emit(tx, actor, { ...row, state: "disabled" }, "plugin.disabled");
       tx.signal(pluginsChanged.create(tenantId, id));
@@ -180,7 +183,7 @@ export class PluginService {
   }
 
   async #change({ actor }: Context, id: string, change: (row: PluginRow) => Change): Promise<Plugin> {
-    const { store, clock, principals, registry, caller } = this.#deps;
+    const { store, clock, principals, webhooks, registry, caller } = this.#deps;
     const { tenantId } = actor;
     const after = await store.write(async (tx) => {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
@@ -193,14 +196,28 @@ export class PluginService {
       const { name: displayName } = manifestOf(set);
       const service = { displayName, scopes: scopesOf(set.granted_scopes), isEnabled: set.state === "enabled" };
       await principals.change(tx, tenantId, principalOf(id), service, actor);
+      await this.#putWebhook(tx, set);
       if (event !== undefined) await this.#emit(tx, actor, set, event);
       tx.signal(pluginsChanged.create(tenantId, id));
       return set;
     });
     caller.reset(tenantId, id);
+    webhooks.wake(tenantId, principalOf(id));
     // The next call of this client meets the plugin as it is now; other nodes get the signal.
     await registry.reload();
     return this.#present(after);
+  }
+
+  /** The events of a plugin over HTTP are delivered as those of a webhook: in order, at least once, by the rights of the plugin. */
+  async #putWebhook(tx: Tx, row: PluginRow): Promise<void> {
+    const { endpoint: url, events } = manifestOf(row);
+    const { tenant_id: tenantId, id } = row;
+    const secret = row.secret_encrypted === null
+      ? undefined
+      : this.#deps.encryptor.decrypt(row.secret_encrypted, encryptionContext("secret", tenantId, id));
+    if (url === undefined || secret === undefined) return;
+    const isEnabled = row.state === "enabled";
+    await this.#deps.webhooks.put(tx, { tenantId, principalId: principalOf(id), url, secret, events, isEnabled });
   }
 
   async #emit(tx: Tx, actor: Actor, row: PluginRow, type: PluginEvent): Promise<void> {

@@ -21,6 +21,7 @@ import { BODY_MAX_BYTES, WEBHOOKS_PER_ROOM, WEBHOOKS_PER_TENANT } from "./schema
 import { Secrets } from "./secrets.ts";
 import { WebhookSender } from "./sender.ts";
 import { WebhookService } from "./service.ts";
+import { ServiceWebhooks } from "./service_webhooks.ts";
 
 /** Calls of endpoints at once, on one node. */
 const CALLS_MAX = 64;
@@ -34,10 +35,12 @@ type Deps = {
   secrets: readonly Uint8Array[];
 };
 
+export type WebhookModule = Module & { services: ServiceWebhooks };
+
 export function webhookModule(
   { store, clock, cursors, outbound, metrics, cpu, modules, eventFilterOf }: Platform,
   { roomAccess, notify, revalidate, secrets: gatewaySecrets }: Deps,
-): Module {
+): WebhookModule {
   const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
   const sender = new WebhookSender({ outbound, clock });
   const slots = new CallSlots({ total: CALLS_MAX, perKey: CALLS_PER_TENANT });
@@ -69,6 +72,7 @@ export function webhookModule(
         gauge.set(oldest === undefined ? 0 : Math.max(0, now - Date.parse(oldest)) / 1000);
       },
     }],
+    services: new ServiceWebhooks({ clock, secrets, wake }),
     capability: () => ({
       webhooks: WEBHOOKS_PER_TENANT,
       perRoom: WEBHOOKS_PER_ROOM,

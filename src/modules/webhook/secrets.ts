@@ -18,7 +18,12 @@ export class Secrets {
   /** A new secret, and the column that stores it. */
   create({ tenant_id, id }: Pick<WebhookRow, "tenant_id" | "id">): { secret: string; encrypted: string } {
     const secret = newSigningSecret();
-    return { secret, encrypted: this.#encryptor.encrypt(secret, contextOf({ tenant_id, id })) };
+    return { secret, encrypted: this.encrypt({ tenant_id, id }, secret) };
+  }
+
+  /** The column that stores a given secret. */
+  encrypt(of: Pick<WebhookRow, "tenant_id" | "id">, secret: string): string {
+    return this.#encryptor.encrypt(secret, contextOf(of));
   }
 
   /** The secrets that sign now, the newest first; `undefined` if they cannot be read: the gateway's own secret was replaced. */
