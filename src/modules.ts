@@ -239,6 +239,8 @@ export function createModules(
     webhooks: webhook.services,
     secrets: config.jwtSecrets,
   }));
+  // Before the archive, which is made of the sections of the modules before it.
+  const skill: SkillModule = add(skillModule(platform, { roomAccess, identity }));
   for (const create of more) add(create(platform, shared));
   add(archiveModule(platform, {
     roomAccess,
@@ -249,7 +251,6 @@ export function createModules(
     },
     membersMax,
   }));
-  const skill: SkillModule = add(skillModule(platform, { roomAccess, identity }));
   const vector: VectorModule = add(vectorModule(platform, {
     ai,
     hasModel: config.ai?.models.some(({ kind }) => kind === "embedding") ?? false,

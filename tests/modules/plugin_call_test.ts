@@ -1,7 +1,8 @@
 // Calls of plugins: commands and actions over HTTP and sockets, and what happens when a plugin hangs, fails or floods.
 import assert from "node:assert/strict";
 import { Webhook } from "npm:standardwebhooks@1.1.1";
-import { testOnEngines } from "../engines.ts";
+import { startRedis } from "../conformance/redis_server.ts";
+import { testOnEngines, testOnPostgres } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { eventually, pause, until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
@@ -242,3 +243,41 @@ Deno.test("a plugin that answers its own messages forever is bounded by the limi
   assert.equal(refused, 1);
   ok(await alice.post("/v1/messages", { roomId, text: "Others are not limited by it" }));
 });
+
+testOnPostgres(
+  "with two nodes, a plugin that is connected to one answers commands and filters of the other",
+  async (environment) => {
+    await using redis = await startRedis();
+    const shared = { ...environment, SVC_REDIS_URL: redis.url };
+    await using near = await openGateway(shared);
+    await using far = await openGateway(shared);
+    const { admin, alice, roomId } = await openFixture(near);
+    const hooks = [{ on: "message.before_send", failure: "closed", deadlineMs: 1500 }];
+    const manifest = manifestOf({ scopes: ["command.read", "message.write", "message.read"], hooks });
+    const installed = await installPlugin(admin, manifest, [[alice, roomId]]);
+    ok(await alice.put(`/v1/rooms/${roomId}/filters/${installed.id}`));
+    const socket = new PluginSocket(near);
+    await socket.connect(installed);
+    const answered = new Set<string>();
+    const answering = setInterval(() => {
+      for (const { id, call } of socket.calls.filter((one) => !answered.has(one.id))) {
+        answered.add(id);
+        const response = call === "command.run"
+          ? { kind: "ephemeral", text: "From the other node" }
+          : { kind: "replace", text: "Filtered" };
+        void socket.rpc("plugin.respond", { id, response });
+      }
+    }, 5);
+    try {
+      const other = await far.as("alice");
+      // The other node learns of the filter by a signal.
+      await eventually(async () => {
+        assert.equal(ok(await other.post("/v1/messages", { roomId, text: "Hello" })).text, "Filtered");
+      });
+      const { response } = ok(await other.post(`${COMMANDS}/run`, { roomId, text: "/poll Lunch?" }));
+      assert.equal(response.text, "From the other node");
+    } finally {
+      clearInterval(answering);
+    }
+  },
+);

@@ -5,6 +5,7 @@ import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { AgentFixture } from "./agent_fixture.ts";
 import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
+import { exportTenant, importArchive } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
 
 const SKILLS = "/v1/collaboration/skills";
@@ -171,6 +172,33 @@ Deno.test("skill.validate agrees with the published validator on 22 samples, and
     await alice.post(`${SKILLS}/validate`, asJson({ "SKILL.md": manifest({ colour: "red" }) })),
   );
   assert.deepEqual([valid, warnings], [true, [{ path: "SKILL.md", detail: "unknown field colour" }]]);
+});
+
+Deno.test("skills travel in archives of a tenant, and wait for an approval where they are imported", async () => {
+  await using gateway = await openGateway();
+  const { admin, alice } = await openFixture(gateway);
+  const binary = new Uint8Array([0, 255, 1, 254]);
+  const { version } = ok(await alice.post(SKILLS, asZip({ "SKILL.md": manifest(), "logo.bin": binary })));
+  ok(await admin.post(`${SKILLS}/${NAME}/approve`, { digest: version.digest }));
+  ok(await alice.post(SKILLS, asJson({ "SKILL.md": manifest({ name: "broken" }) })));
+  const boss = await gateway.as("boss", { role: "owner" });
+  const archive = (await exportTenant(gateway, boss)).replace("name: broken", "name: Broken");
+  await using other = await openGateway();
+  const owner = await other.as("owner", { role: "owner" });
+  for (const added of [1, 0]) {
+    const done = await importArchive(other, owner, "gateway", archive);
+    assert.equal(done.state, "done", JSON.stringify(done));
+    assert.equal(done.progress.added.skills ?? 0, added, JSON.stringify(done));
+    assert.deepEqual(done.report.map(({ code }: { code: string }) => code), ["skill_invalid"]);
+  }
+  const { items } = ok(await owner.get(SKILLS));
+  assert.deepEqual(items.map((one: Record<string, unknown>) => [one["name"], one["state"], one["digest"]]), [
+    [NAME, "pending", version.digest],
+  ]);
+  assert.equal(ok(await owner.get(`${SKILLS}/${NAME}/file?path=logo.bin`)).content, "AP8B/g==");
+  ok(await owner.delete(`${SKILLS}/${NAME}`));
+  await importArchive(other, owner, "gateway", archive);
+  assert.deepEqual(ok(await owner.get(SKILLS)).items, []);
 });
 
 testOnEngines(

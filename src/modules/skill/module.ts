@@ -5,11 +5,13 @@ import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { SkillTools } from "./agent_tools.ts";
 import { skillApi } from "./api.ts";
+import { skillArchive } from "./archive.ts";
 import { SkillAttachments } from "./attachments.ts";
 import { migrations } from "./migrations.ts";
 import { FILES_MAX, SKILL_MAX_BYTES, SKILLS_MAX, VERSIONS_MAX } from "./schema.ts";
 import { SkillService } from "./service.ts";
 import { SkillStore } from "./store.ts";
+import { SkillWriter } from "./writer.ts";
 
 type Deps = { roomAccess: RoomAccess; identity: IdentityService };
 
@@ -17,11 +19,13 @@ export type SkillModule = Module & { skills: SkillService; tools: SkillTools };
 
 export function skillModule({ store, clock, metrics }: Platform, { roomAccess, identity }: Deps): SkillModule {
   const attachments = new SkillAttachments({ store, clock, roomAccess, identity });
-  const skills = new SkillService({ store, clock, metrics, attachments });
+  const writer = new SkillWriter(clock);
+  const skills = new SkillService({ store, metrics, attachments, writer });
   return {
     name: "skill",
     migrations,
     ...skillApi(skills, attachments),
+    archive: skillArchive(store, writer),
     purgeRoom: (tenantId, roomId) => attachments.purgeRoom(tenantId, roomId),
     gauges: [{
       gauge: metrics.skills,

@@ -1,12 +1,9 @@
 // Skills of a tenant: each import is a version by its digest, which an admin approves before agents read it.
-import { Buffer } from "node:buffer";
 import { type Actor, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
-import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Context } from "@/core/operation.ts";
-import { isSafeText } from "@/core/text.ts";
 import type { AnyDatabase, Store, Transaction } from "@/ports/store.ts";
 import type { SkillAttachments } from "./attachments.ts";
 import {
@@ -23,15 +20,14 @@ import {
   TENANT_MAX_BYTES,
   VERSIONS_MAX,
 } from "./schema.ts";
-import { type SkillFileRow, type SkillRow, SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";
+import { type SkillRow, SkillStore, type SkillTables, type SkillVersionRow } from "./store.ts";
 import { examine, type Frontmatter } from "./validation.ts";
+import { CHANGES_LOCK, type SkillWriter } from "./writer.ts";
 
-/** A stream without events: its lock serializes changes of the skills of a tenant. */
-const CHANGES_LOCK = "skill:changes";
 const MANIFEST = "SKILL.md";
 
 type Tx = Transaction<SkillTables>;
-type Deps = { store: Store<SkillTables>; clock: Clock; metrics: Metrics; attachments: SkillAttachments };
+type Deps = { store: Store<SkillTables>; metrics: Metrics; attachments: SkillAttachments; writer: SkillWriter };
 
 export class SkillService {
   readonly #deps: Deps;
@@ -46,7 +42,7 @@ export class SkillService {
   }
 
   async import({ actor }: Context, input: SkillImport): Promise<ImportedSkill> {
-    const { store, clock } = this.#deps;
+    const { store, writer } = this.#deps;
     const { tenantId, principalId } = actor;
     const { problems, warnings, skill } = await examine(input);
     if (skill === undefined) {
@@ -55,38 +51,21 @@ export class SkillService {
         errors: problems.map(({ path, detail }) => ({ pointer: `/${path}`, code: "skill_invalid", detail })),
       });
     }
-    const { frontmatter, digest, files } = skill;
-    const { name } = frontmatter;
+    const { name } = skill.frontmatter;
     return await store.write(async (tx) => {
-      await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const skills = new SkillStore(tx.db);
       const existing = await skills.find(tenantId, name);
       if (existing !== undefined) assertMayChange(actor, existing);
-      const known = existing && await skills.version(tenantId, name, digest);
-      if (known !== undefined) return { name, version: await this.#presentVersion(tx.db, known), warnings };
-      const size = [...files.values()].reduce((sum, { length }) => sum + length, 0);
-      await this.#assertRoom(skills, actor, existing, size);
-      const at = iso(clock.now());
-      const version: SkillVersionRow = {
-        tenant_id: tenantId,
-        skill_name: name,
-        digest,
-        state: "pending",
-        frontmatter_json: JSON.stringify(frontmatter),
-        size,
-        created_by: principalId,
-        created_at: at,
-        approved_by: null,
-      };
-      await skills.addVersion(version, [...files].map(([path, content]) => fileRow(version, path, content)));
-      await skills.put({
-        tenant_id: tenantId,
-        name,
-        digest,
-        is_enabled: existing?.is_enabled ?? 1,
-        created_by: existing?.created_by ?? principalId,
-        created_at: existing?.created_at ?? at,
-      });
+      const isAdmin = isAtLeast(TENANT_ROLES, actor.role, "admin");
+      if (await writer.add(tx, { tenantId, principalId, isAdmin }, skill) === "limit_reached") {
+        throw new Fault(
+          "limit_reached",
+          `A tenant has at most ${SKILLS_MAX} skills, a member ${SKILLS_PER_MEMBER}, a skill ${VERSIONS_MAX} versions; all ` +
+            `together have at most ${TENANT_MAX_BYTES} bytes`,
+        );
+      }
+      const version = await skills.version(tenantId, name, skill.digest);
+      if (version === undefined) throw new Error("Expected the version that was added, received none");
       return { name, version: await this.#presentVersion(tx.db, version), warnings };
     });
   }
@@ -172,30 +151,6 @@ export class SkillService {
     });
   }
 
-  /** Throws when there is no room for one more version. Of too many, the oldest that nothing has attached is dropped. */
-  async #assertRoom(skills: SkillStore, actor: Actor, existing: SkillRow | undefined, size: number): Promise<void> {
-    const { tenantId, principalId, role } = actor;
-    if (existing === undefined) {
-      const all = await skills.list(tenantId);
-      if (all.length >= SKILLS_MAX) throw new Fault("limit_reached", `A tenant has at most ${SKILLS_MAX} skills`);
-      const own = all.filter(({ created_by }) => created_by === principalId).length;
-      if (!isAtLeast(TENANT_ROLES, role, "admin") && own >= SKILLS_PER_MEMBER) {
-        throw new Fault("limit_reached", `A member has at most ${SKILLS_PER_MEMBER} skills`);
-      }
-    } else {
-      const versions = await skills.versions(tenantId, existing.name);
-      if (versions.length >= VERSIONS_MAX) {
-        const attached = new Set((await skills.attachments(tenantId, existing.name)).map(({ digest }) => digest));
-        const oldest = versions.findLast(({ digest }) => !attached.has(digest));
-        if (oldest === undefined) throw new Fault("limit_reached", `A skill has at most ${VERSIONS_MAX} versions`);
-        await skills.removeVersion(tenantId, existing.name, oldest.digest);
-      }
-    }
-    if (await skills.totalSize(tenantId) + size > TENANT_MAX_BYTES) {
-      throw new Fault("limit_reached", `The skills of a tenant have at most ${TENANT_MAX_BYTES} bytes`);
-    }
-  }
-
   async #require(
     db: AnyDatabase,
     tenantId: string,
@@ -232,27 +187,4 @@ function assertMayChange({ role, principalId }: Actor, { created_by }: SkillRow)
 async function publish(tx: Tx, actor: Actor, { name, created_by }: SkillRow, change: string): Promise<void> {
   const stream = principalStream(created_by);
   await tx.emit({ tenantId: actor.tenantId, stream, type: "skill.updated", actor, data: { name, change } });
-}
-
-function fileRow({ tenant_id, skill_name, digest }: SkillVersionRow, path: string, content: Uint8Array): SkillFileRow {
-  const text = textOf(content);
-  return {
-    tenant_id,
-    skill_name,
-    digest,
-    path,
-    size: content.length,
-    encoding: text === undefined ? "base64" : "utf8",
-    content: text ?? Buffer.from(content).toString("base64"),
-  };
-}
-
-/** The text of a file; `undefined` if it is none that can be stored as one. */
-function textOf(content: Uint8Array): string | undefined {
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
-    return isSafeText(text) ? text : undefined;
-  } catch {
-    return undefined; // not UTF-8
-  }
 }

@@ -11,15 +11,19 @@ const SEGMENTS_MAX = 10;
 const BLOB_KEY = "skill";
 
 export async function readSource({ files, zip }: SkillImport): Promise<SourceFiles> {
-  const source = zip === undefined ? fromJson(files ?? []) : await fromZip(zip);
-  const { problems } = source;
-  for (const path of source.files.keys()) {
+  return zip === undefined ? fromJson(files ?? []) : await fromZip(zip);
+}
+
+/** What is wrong with paths and sizes. */
+export function sourceProblems(files: ReadonlyMap<string, Uint8Array>): Problem[] {
+  const problems: Problem[] = [];
+  for (const path of files.keys()) {
     const detail = pathProblem(path);
     if (detail !== undefined) problems.push({ path: path.slice(0, PATH_MAX_CHARS), detail });
   }
-  const bytes = [...source.files.values()].reduce((sum, { length }) => sum + length, 0);
+  const bytes = [...files.values()].reduce((sum, { length }) => sum + length, 0);
   if (bytes > SKILL_MAX_BYTES) problems.push({ path: "", detail: `expected at most ${SKILL_MAX_BYTES} bytes in all` });
-  return source;
+  return problems;
 }
 
 function fromJson(files: NonNullable<SkillImport["files"]>): SourceFiles {

@@ -1,7 +1,7 @@
 // Validates skills by the rules of Agent Skills, with the validator of the MCP library, and by bounds of our own.
 import { createHash } from "node:crypto";
 import { BODY_MAX_BYTES, FILES_MAX, type Problem, type SkillImport } from "./schema.ts";
-import { readSource } from "./source.ts";
+import { readSource, type SourceFiles, sourceProblems } from "./source.ts";
 
 const MANIFEST = "SKILL.md";
 /** Longer ones are allowed, but cost every agent that reads them. */
@@ -29,12 +29,18 @@ export type Examined = {
   problems: Problem[];
   warnings: Problem[];
   /** Present if there are no problems. */
-  skill: { frontmatter: Frontmatter; digest: string; files: ReadonlyMap<string, Uint8Array> } | undefined;
+  skill: ValidSkill | undefined;
 };
+export type ValidSkill = { frontmatter: Frontmatter; digest: string; files: ReadonlyMap<string, Uint8Array> };
 
 /** Looks at everything, so that all problems are known at once. */
 export async function examine(input: SkillImport): Promise<Examined> {
-  const { files, folder, problems } = await readSource(input);
+  return await examineFiles(await readSource(input));
+}
+
+/** The same for files that were read. */
+export async function examineFiles({ files, folder, problems: found }: SourceFiles): Promise<Examined> {
+  const problems = [...found, ...sourceProblems(files)];
   const warnings: Problem[] = [];
   if (files.size > FILES_MAX) problems.push({ path: "", detail: `expected at most ${FILES_MAX} files` });
   const manifest = files.get(MANIFEST);
@@ -50,12 +56,12 @@ export async function examine(input: SkillImport): Promise<Examined> {
   const name = folder ?? nameIn(manifest);
   // Paths that it cannot have would only be named twice.
   const checked = problems.length === 0 ? Object.fromEntries(files) : { [MANIFEST]: manifest };
-  const found = await entryOf(name ?? "skill", checked);
-  if ("problems" in found) problems.push(...found.problems.map((detail) => ({ path: MANIFEST, detail })));
-  if ("problems" in found || problems.length > 0) {
+  const entry = await entryOf(name ?? "skill", checked);
+  if ("problems" in entry) problems.push(...entry.problems.map((detail) => ({ path: MANIFEST, detail })));
+  if ("problems" in entry || problems.length > 0) {
     return { name, problems: problems.slice(0, PROBLEMS_MAX), warnings, skill: undefined };
   }
-  const { frontmatter } = found;
+  const { frontmatter } = entry;
   for (const field of Object.keys(frontmatter)) {
     if (!KNOWN_FIELDS.has(field)) warnings.push({ path: MANIFEST, detail: `unknown field ${field.slice(0, 64)}` });
   }
