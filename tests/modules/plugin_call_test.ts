@@ -209,6 +209,27 @@ Deno.test("a plugin that fails, lies or hangs is an error of its own calls, and 
   assert.match(text, /svc_plugin_breaker_open 0/);
 });
 
+Deno.test("a plugin whose connection breaks in the middle of a response fails, and nothing else does", async () => {
+  const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const serving = (async () => {
+    for await (const connection of listener) {
+      await connection.read(new Uint8Array(65_536));
+      const head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n";
+      await connection.write(new TextEncoder().encode(`${head}{"kind":`));
+      connection.close();
+    }
+  })();
+  try {
+    await using gateway = await openGateway(ALLOW);
+    const { admin, alice, roomId, run } = await openFixture(gateway);
+    await installPlugin(admin, httpManifest(`http://127.0.0.1:${listener.addr.port}/`), [[alice, roomId]]);
+    assertProblem(await run("/poll x"), 502, "plugin_failed");
+  } finally {
+    listener.close();
+    await serving;
+  }
+});
+
 Deno.test("a plugin that hangs keeps nobody else waiting, however many of its commands are run", async () => {
   await using server = new PluginServer();
   await using gateway = await openGateway(ALLOW);

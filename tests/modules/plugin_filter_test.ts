@@ -112,6 +112,8 @@ Deno.test("while a filter fails, open rooms send and mark messages, closed ones 
   server.respond = () => new Response("broken", { status: 500 });
   const marked = await sendMessage(alice, roomId, "Open", { metadata: { mine: 1 } });
   assert.deepEqual(marked.metadata, { mine: 1, unfiltered: [ID] });
+  const edited = ok(await alice.patch(`/v1/messages/${marked.id}`, { text: "Edited" }));
+  assert.deepEqual([edited.text, edited.metadata], ["Edited", { mine: 1, unfiltered: [ID] }]);
   const manifest = filterManifest(server, { failure: "closed" }, { version: "2.0.0" });
   ok(await admin.patch(`${PLUGINS}/${ID}`, { manifest }));
   const refused = await alice.post("/v1/messages", { roomId, text: "Closed" });

@@ -162,9 +162,15 @@ function messageOperations({ sender, messages, scheduled, metrics, rate, filter 
       async run(context, input) {
         assertMaySend(context.actor, input.elements);
         if (!filter.isActive || input.text === undefined) return await messages.update(context, input);
-        const { roomId } = await messages.read(context, input.id);
-        const isFiltered = filter.appliesTo(context.actor.tenantId, roomId);
-        return await messages.update(context, isFiltered ? await filter.apply(context, roomId, input) : input);
+        const { roomId, metadata } = await messages.read(context, input.id);
+        if (!filter.appliesTo(context.actor.tenantId, roomId)) return await messages.update(context, input);
+        const filtered = await filter.apply(context, roomId, input);
+        // A mark of the filter is added to the metadata that the message has.
+        const isMarked = input.metadata === undefined && filtered.metadata !== undefined;
+        return await messages.update(
+          context,
+          isMarked ? { ...filtered, metadata: { ...metadata, ...filtered.metadata } } : filtered,
+        );
       },
     }),
     defineOperation({

@@ -66,9 +66,11 @@ function sign(secret: string, content: string): string {
   );
 }
 
-function faultOf(thrown: unknown): unknown {
-  if (!(thrown instanceof OutboundError)) return thrown;
-  if (thrown.code === "timed_out") return timedOut();
-  const what = thrown.code === "response_too_large" ? "Its response is too long" : "The plugin cannot be reached";
+/** Whatever ends a call, such as a connection that breaks in the middle of a response, is a failure of the plugin. */
+function faultOf(thrown: unknown): Fault {
+  if (thrown instanceof Fault) return thrown;
+  const code = thrown instanceof OutboundError ? thrown.code : undefined;
+  if (code === "timed_out") return timedOut();
+  const what = code === "response_too_large" ? "Its response is too long" : "The plugin cannot be reached";
   return new Fault("plugin_failed", what, { cause: thrown });
 }

@@ -35,6 +35,8 @@ export class SocketTransport {
     const key = replyTopic(tenantId, pluginId);
     await this.#listen(key);
     const waiting = Promise.withResolvers<PluginResponse>();
+    // It may fail while the call is still being written, before anything waits for it.
+    waiting.promise.catch(() => {});
     this.#pending.set(call.id, { kind: call.kind, plugin: key, respond: waiting.resolve, fail: waiting.reject });
     const isFilter = call.kind === "message.before_send";
     const timer = setTimeout(
