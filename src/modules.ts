@@ -4,7 +4,7 @@ import type { Module } from "@/core/module.ts";
 import { Signer } from "@/core/crypto.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Limits } from "@/limits.ts";
-import { type AgentModule, agentModule } from "@/modules/agent/mod.ts";
+import { type AgentModule, agentModule, type ToolSource } from "@/modules/agent/mod.ts";
 import { aiModule } from "@/modules/ai/mod.ts";
 import { calendarModule } from "@/modules/calendar/mod.ts";
 import { commandModule } from "@/modules/command/mod.ts";
@@ -49,6 +49,8 @@ export type SharedServices = {
   notify: Notify;
   /** Absent when search is disabled. */
   index: SearchIndex | undefined;
+  /** Where modules add tools for agents. */
+  toolSources: ToolSource[];
 };
 
 /** Creates a module that is not listed here, such as a plugin. It is treated like those, so its resources can be searched, too. */
@@ -124,7 +126,11 @@ export function createModules(
     identity,
     messageTexts: (actor, ids) => new MessageAccess({ store, roomAccess }).readTexts(actor, ids),
   }));
-  const shared = { roomAccess, identity, notify, index };
+  const toolSources: ToolSource[] = [
+    { toolsOf: (...of) => mcp.tools.toolsOf(...of) },
+    { toolsOf: (...of) => skill.tools.toolsOf(...of) },
+  ];
+  const shared = { roomAccess, identity, notify, index, toolSources };
   const { people, views } = add(roomModule(platform, {
     roomAccess,
     identity,
@@ -184,11 +190,8 @@ export function createModules(
     files: file.writer,
     findMessage: (tx, context, id) => messages.find(tx, context, id),
     revalidate,
+    toolSources,
     assembleContext: () => runContext(() => memory.contexts),
-    toolSources: [
-      { toolsOf: (...of) => mcp.tools.toolsOf(...of) },
-      { toolsOf: (...of) => skill.tools.toolsOf(...of) },
-    ],
   }));
   const mcp: McpModule = add(mcpModule(platform, { secrets: config.jwtSecrets, version }));
   add(syncModule(platform, { roomAccess, identity, revalidate, unreads, views }));

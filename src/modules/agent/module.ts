@@ -32,6 +32,7 @@ import { outsideOperations } from "./run/outside_api.ts";
 import { RunPublisher } from "./run/publisher.ts";
 import { RunActors } from "./run/run_actor.ts";
 import { Runner } from "./run/runner.ts";
+import { AgentScheduler, SCHEDULE_JOB } from "./run/schedule.ts";
 import { RUN_EVENTS } from "./run/schema.ts";
 import { type FindMessage, RunService } from "./run/service.ts";
 import { RunSignals } from "./run/signals.ts";
@@ -58,15 +59,15 @@ type Deps = {
   revalidate: (actor: Actor) => Promise<Actor | undefined>;
   /** What the model reads; default: instructions and the latest messages. */
   assembleContext?: (call: CallOperation) => AssembleContext;
-  /** Tools besides the operations of the gateway. */
-  toolSources?: readonly ToolSource[];
+  /** Tools besides the operations of the gateway; complete once all modules are built. */
+  toolSources: readonly ToolSource[];
 };
 
 export type AgentModule = Module & { triggerAgents: TriggerAgents };
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const { store, clock, cursors, bus, cpu, metrics, modules, dispatch } = platform;
-  const { roomAccess, identity, ai, files, findMessage, toolSources = [] } = deps;
+  const { roomAccess, identity, ai, files, findMessage, toolSources } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
   const operations = () => known ??= operationsOf(modules);
   const callOperation: CallOperation = async (actor, name, input, requestId) => {
@@ -99,7 +100,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const access = new RunAccess({ store, roomAccess });
   const waiter = new RunWaiter({ store, signals });
   const triggers = new RunTriggers({ clock, identity, lifecycle });
-  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle });
+  const agents = new AgentService({ store, clock, cursors, identity, ai, lifecycle, roomAccess });
+  const scheduler = new AgentScheduler({ store, clock, identity, roomAccess });
   const runs = new RunService({ store, clock, cursors, identity, roomAccess, access, lifecycle, waiter, findMessage });
   const outside = new OutsideRuns({ store, clock, roomAccess, ending, publisher });
   const streams = new RunStreams({ store, bus, access, waiter, revalidate: deps.revalidate });
@@ -123,6 +125,11 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     ],
     routes: [streams.route(`${RUN_PATH}/:id/stream`)],
     jobs: [
+      defineJob({
+        kind: SCHEDULE_JOB,
+        payload: z.strictObject({ agentId: z.string(), at: z.string() }),
+        run: ({ tenantId, payload }) => scheduler.run(tenantId, payload),
+      }),
       defineJob({
         kind: EXPIRE_JOB,
         payload: z.strictObject({ runId: z.string() }),

@@ -3,7 +3,9 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { patchSchema } from "@/core/patch.ts";
+import { isTimeZone } from "@/core/clock.ts";
 import { DisplayName, Handle, PrincipalId, PrincipalRef } from "@/modules/identity/mod.ts";
+import { RoomId } from "@/modules/room/mod.ts";
 
 export const TOOLS_MAX = 32;
 export const STEPS_MAX = 25;
@@ -20,6 +22,21 @@ const ToolName = z.string().regex(
 );
 const ModelId = z.string().regex(/^[\w./:@-]{1,100}$/, "expected 1 to 100 characters of A-Z a-z 0-9 _ . / : @ -");
 
+export const AgentSchedule = z.strictObject({
+  rrule: z.string().min(1).max(500).describe(
+    "Recurrence rule of RFC 5545 without an end, such as `FREQ=WEEKLY;BYDAY=MO`; at most hourly",
+  ),
+  startAt: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d$/, "expected a local time such as 2026-03-02T09:00").describe(
+    "Local time of the first run, from which the rule counts",
+  ),
+  timeZone: z.string().max(64).refine(isTimeZone, "expected an IANA time zone such as Europe/Vienna").describe(
+    "IANA time zone of the schedule",
+  ),
+  roomId: RoomId.describe("Room of the runs; the agent must be a member"),
+  input: z.string().min(1).max(4000).describe("What to do at each time"),
+}).meta({ id: "AgentSchedule" });
+export type AgentSchedule = z.output<typeof AgentSchedule>;
+
 const Fields = {
   model: ModelId.nullable().default(null).describe("Id of the model; null: the default of `model.list`"),
   instructions: z.string().max(INSTRUCTIONS_MAX).default("").describe(
@@ -35,6 +52,9 @@ const Fields = {
     .describe("Whose facts it may use"),
   triggers: z.array(AgentTrigger).max(AGENT_TRIGGERS.length).default([...AGENT_TRIGGERS]).describe(
     "What starts a run: a mention, a message in a direct room, a reply to the agent, a message that begins with /handle",
+  ),
+  schedule: AgentSchedule.nullable().default(null).describe(
+    "Starts runs by a schedule, on behalf of the principal that set it; null: none",
   ),
   maxSteps: z.int().min(1).max(STEPS_MAX).default(STEPS_MAX).describe("Responses of the model in one run"),
   maxOutputTokens: z.int().min(1).max(OUTPUT_TOKENS_MAX).default(OUTPUT_TOKENS_MAX).describe(
@@ -56,6 +76,9 @@ export const Agent = z.object({
   askFirst: z.array(z.string()).describe("Tools that need an approval for each call"),
   memoryScopes: z.array(z.string()).describe("Whose facts it may use"),
   triggers: z.array(AgentTrigger).describe("What starts a run"),
+  schedule: AgentSchedule.nullable().describe(
+    "When it starts runs by itself; null also for callers that may not change it",
+  ),
   maxSteps: z.int().describe("Responses of the model in one run"),
   maxOutputTokens: z.int().describe("Longest response of the model, in tokens"),
   paused: z.boolean().describe("Whether it starts no runs"),

@@ -7,12 +7,14 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { canManage, type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { ApprovalStore } from "./approval/store.ts";
 import type { RunLifecycle } from "./run/lifecycle.ts";
 import { RunStore } from "./run/store.ts";
-import type { Agent, AgentCreate, AgentList, AgentUpdate } from "./schema.ts";
+import { nextTime, scheduleJob, type StoredSchedule } from "./run/schedule.ts";
+import type { Agent, AgentCreate, AgentList, AgentSchedule, AgentUpdate } from "./schema.ts";
 import { AgentStore, type NamedAgentRow } from "./store.ts";
 import type { AgentRow, AgentTables } from "./tables.ts";
 
@@ -23,6 +25,7 @@ type Deps = {
   identity: IdentityService;
   ai: Pick<AiService, "requireModel">;
   lifecycle: RunLifecycle;
+  roomAccess: RoomAccess;
 };
 type Tx = AnyTransaction;
 
@@ -37,6 +40,7 @@ export class AgentService {
     const { actor } = context;
     const { store, clock, identity } = this.#deps;
     await this.#assertModel(actor, config.model);
+    await this.#assertSchedule(context, config.schedule);
     return await store.write(async (tx) => {
       const principal = await identity.create(actor, {
         kind: "agent",
@@ -49,7 +53,7 @@ export class AgentService {
       const row: AgentRow = {
         tenant_id: actor.tenantId,
         id: principal.id,
-        ...columnsOf(config) as AgentColumns, // of a whole configuration
+        ...columnsOf(config, actor) as AgentColumns, // of a whole configuration
         version: 1,
         created_by: actor.principalId,
         created_at: now,
@@ -57,6 +61,7 @@ export class AgentService {
       };
       const agents = new AgentStore(tx.db);
       await agents.add(row);
+      await this.#schedule(tx, row);
       await this.#publish(tx, actor, { ...row, owner_id: principal.ownerId });
       return this.#present(actor, await agents.find(actor.tenantId, row.id));
     });
@@ -80,10 +85,12 @@ export class AgentService {
     return this.#present(actor, await new AgentStore(this.#deps.store.db).find(actor.tenantId, id));
   }
 
-  async update({ actor }: Context, { id, version, handle, displayName, ...config }: AgentUpdate): Promise<Agent> {
+  async update(context: Context, { id, version, handle, displayName, ...config }: AgentUpdate): Promise<Agent> {
+    const { actor } = context;
     const { store, clock, identity } = this.#deps;
     await identity.read(actor, id);
     await this.#assertModel(actor, config.model);
+    await this.#assertSchedule(context, config.schedule);
     return await store.write(async (tx) => {
       const agents = new AgentStore(tx.db);
       const before = await this.#requireForUpdate(tx, actor, id);
@@ -91,9 +98,10 @@ export class AgentService {
       if (handle !== undefined || displayName !== undefined) {
         await identity.updateAgent(actor, id, { displayName, handle });
       }
-      const set = { ...columnsOf(config), version: before.version + 1, updated_at: iso(clock.now()) };
+      const set = { ...columnsOf(config, actor), version: before.version + 1, updated_at: iso(clock.now()) };
       await agents.update(actor.tenantId, id, set);
       const after = { ...before, ...set };
+      if (config.schedule !== undefined) await this.#schedule(tx, after);
       if (after.is_paused === 1 && before.is_paused === 0) {
         await this.#stopRuns(tx, id, actor, "agent_paused", "paused");
       }
@@ -137,6 +145,20 @@ export class AgentService {
     if (typeof model === "string") await this.#deps.ai.requireModel(tenantId, model);
   }
 
+  /** The room must be one of the caller, and the rule must have a next time. */
+  async #assertSchedule(context: Context, schedule: AgentSchedule | null | undefined): Promise<void> {
+    if (schedule === null || schedule === undefined) return;
+    const { roomAccess, clock } = this.#deps;
+    await roomAccess.require(context, schedule.roomId, { least: "member" });
+    if (nextTime(schedule, clock.now()) !== undefined) return;
+    throw Fault.forField("/schedule/rrule", "invalid_rule", "the rule has no time after now");
+  }
+
+  async #schedule(tx: Tx, row: AgentRow): Promise<void> {
+    const job = scheduleJob(row, this.#deps.clock.now());
+    if (job !== undefined) await tx.enqueue(job);
+  }
+
   /** On the streams of the agent and of its owner. */
   async #publish(
     tx: Tx,
@@ -157,13 +179,15 @@ export class AgentService {
 
   #present(actor: Actor, row: NamedAgentRow | undefined): Agent {
     if (row === undefined) throw notVisible("agent");
+    const mayManage = canManage(actor, row);
     return {
       id: row.id,
       handle: row.handle,
       displayName: row.display_name,
       ownerId: row.owner_id,
       model: row.model,
-      instructions: canManage(actor, row) ? row.instructions : null,
+      instructions: mayManage ? row.instructions : null,
+      schedule: mayManage ? presentSchedule(row) : null,
       tools: JSON.parse(row.tools_json),
       askFirst: JSON.parse(row.ask_first_json),
       memoryScopes: JSON.parse(row.memory_scopes_json),
@@ -183,8 +207,12 @@ type Config = Omit<AgentCreate, "handle" | "displayName" | "ownerId">;
 type AgentColumns = Omit<AgentRow, "tenant_id" | "id" | "version" | "created_by" | "created_at" | "updated_at">;
 
 /** The columns of those fields that are given. */
-function columnsOf(config: { [Field in keyof Config]?: Config[Field] | undefined }): Partial<AgentColumns> {
+function columnsOf(
+  config: { [Field in keyof Config]?: Config[Field] | undefined },
+  { principalId: setBy }: Actor,
+): Partial<AgentColumns> {
   const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = config;
+  const { schedule } = config;
   const columns = {
     model,
     instructions,
@@ -192,11 +220,18 @@ function columnsOf(config: { [Field in keyof Config]?: Config[Field] | undefined
     ask_first_json: json(askFirst),
     memory_scopes_json: json(memoryScopes),
     triggers_json: json(triggers),
+    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy }),
     max_steps: maxSteps,
     max_output_tokens: maxOutputTokens,
     is_paused: paused === undefined ? undefined : paused ? 1 : 0,
   };
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));
+}
+
+function presentSchedule({ schedule_json }: AgentRow): AgentSchedule | null {
+  if (schedule_json === null) return null;
+  const { setBy: _setBy, ...schedule }: StoredSchedule = JSON.parse(schedule_json);
+  return schedule;
 }
 
 function json(value: unknown): string | undefined {

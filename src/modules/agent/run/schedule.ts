@@ -1,0 +1,128 @@
+// Runs by a schedule: each agent with one has one waiting job, for its next time. The job starts the run and enqueues the next one in
+// the same commit.
+import { RRuleTemporal } from "rrule-temporal";
+import { type Clock, iso } from "@/core/clock.ts";
+import { Fault } from "@/core/fault.ts";
+import type { JobDraft } from "@/core/job.ts";
+import { RecurrenceRuleParser } from "@/core/recurrence_rule.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import type { RoomAccess } from "@/modules/room/mod.ts";
+import { roomStream } from "@/core/event.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { AgentSchedule } from "../schema.ts";
+import { AgentStore } from "../store.ts";
+import type { AgentRow, AgentTables } from "../tables.ts";
+import { runChanged } from "./signals.ts";
+import { RunStore } from "./store.ts";
+import { newRun, QUEUED_MAX } from "./triggers.ts";
+
+export const SCHEDULE_JOB = "agent.schedule";
+
+const rules = new RecurrenceRuleParser({
+  resources: "agents",
+  pointer: "/schedule/rrule",
+  // A schedule ends when it is removed.
+  grammar: { COUNT: undefined, UNTIL: undefined, BYSECOND: undefined },
+});
+/** Empty periods that are searched, by the work of one. */
+const PERIODS_MAX: Readonly<Record<string, number>> = {
+  YEARLY: 20,
+  MONTHLY: 240,
+  WEEKLY: 500,
+  DAILY: 1500,
+  HOURLY: 800,
+};
+
+/** As stored, with the principal that set it: runs are on its behalf. */
+export type StoredSchedule = AgentSchedule & { setBy: string };
+
+/** The next time after `afterMs`. Throws `validation_failed` and `recurrence_too_complex`. */
+export function nextTime({ rrule, timeZone, startAt }: AgentSchedule, afterMs: number): number | undefined {
+  const rule = rules.parse(rrule);
+  const text = [...rule.parts].map((part) => part.join("=")).join(";");
+  const wall = `${startAt.replaceAll(/[-:]/g, "")}00`;
+  try {
+    const next = new RRuleTemporal({
+      rruleString: `DTSTART;TZID=${timeZone}:${wall}\nRRULE:${text}`,
+      maxIterations: PERIODS_MAX[rule.frequency] ?? 1,
+      temporal: Temporal,
+    }).next(new Date(afterMs), false);
+    return next === null || next === undefined ? undefined : next.epochMilliseconds;
+  } catch (cause) {
+    throw new Fault("recurrence_too_complex", "/schedule/rrule: finding the next time takes too long", { cause });
+  }
+}
+
+/** The job for the next run; `undefined` without a schedule. */
+export function scheduleJob(
+  { tenant_id: tenantId, id, schedule_json }: Pick<AgentRow, "tenant_id" | "id" | "schedule_json">,
+  afterMs: number,
+): JobDraft | undefined {
+  if (schedule_json === null) return undefined;
+  const runAt = nextTime(JSON.parse(schedule_json), afterMs);
+  if (runAt === undefined) return undefined;
+  return { tenantId, kind: SCHEDULE_JOB, key: id, payload: { agentId: id, at: iso(runAt) }, runAt };
+}
+
+type Deps = { store: Store<AgentTables>; clock: Clock; identity: IdentityService; roomAccess: RoomAccess };
+
+export class AgentScheduler {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Starts the run of one time, once. After an outage, times that were missed are left out. */
+  async run(tenantId: string, { agentId, at }: { agentId: string; at: string }): Promise<void> {
+    const { store, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const agent = await new AgentStore(tx.db).find(tenantId, agentId);
+      if (agent === undefined || agent.schedule_json === null) return;
+      const next = scheduleJob(agent, Math.max(clock.now(), Date.parse(at)));
+      if (next !== undefined) await tx.enqueue(next);
+      const created_at = iso(clock.now());
+      const runs = new RunStore(tx.db);
+      const isNew = await runs.addTrigger({
+        tenant_id: tenantId,
+        message_id: `schedule ${at}`,
+        agent_id: agentId,
+        created_at,
+      });
+      if (!isNew || agent.is_paused === 1 || await runs.countQueued(tenantId, agentId) >= QUEUED_MAX) return;
+      await this.#start(tx, agent, JSON.parse(agent.schedule_json));
+    });
+  }
+
+  async #start(tx: AnyTransaction, agent: AgentRow, { roomId, input, setBy }: StoredSchedule): Promise<void> {
+    const { clock } = this.#deps;
+    const { tenant_id: tenantId, id: agentId } = agent;
+    if (!await this.#canSee(tx, tenantId, agentId, roomId) || !await this.#canSee(tx, tenantId, setBy, roomId)) return;
+    const head = await tx.reserve(tenantId, roomStream(roomId), 0);
+    const run = newRun(iso(clock.now()), {
+      tenant_id: tenantId,
+      agent_id: agentId,
+      room_id: roomId,
+      thread_id: "",
+      seq: Math.max(1, head.first - 1),
+      trigger_kind: "schedule",
+      trigger_message_id: null,
+      asker_ids_json: JSON.stringify([setBy]),
+      chain_depth: 1,
+      input,
+    });
+    await new RunStore(tx.db).add(run);
+    tx.signal(runChanged.create(tenantId, run.id));
+  }
+
+  async #canSee(tx: AnyTransaction, tenantId: string, principalId: string, roomId: string): Promise<boolean> {
+    const { identity, roomAccess } = this.#deps;
+    try {
+      const subject = await identity.subject(tenantId, principalId, tx.db);
+      return await roomAccess.find(subject, roomId, tx.db) !== undefined;
+    } catch (thrown) {
+      if (thrown instanceof Fault && thrown.code === "not_found") return false;
+      throw thrown;
+    }
+  }
+}

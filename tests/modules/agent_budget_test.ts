@@ -1,0 +1,62 @@
+// Budgets of runs: many at once spend no more than the limit, and what ends frees what it reserved.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
+import { eventually, until } from "../wait.ts";
+import { AgentFixture } from "./agent_fixture.ts";
+import { ok, sendMessage } from "./fixtures.ts";
+
+const RUNS = "/v1/collaboration/ai/runs";
+const BUDGETS = "/v1/collaboration/ai/budgets";
+const CAP = 30_000;
+
+// deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
+type Body = any;
+
+/** Starts ten runs of each of five agents, each in a thread of its own. */
+async function startFifty({ alice, roomId, agentId }: AgentFixture): Promise<string[]> {
+  const agentIds = [agentId];
+  for (let n = 1; n < 5; n++) {
+    const { id } = ok(await alice.post("/v1/collaboration/agents", { displayName: `Agent ${n}` }));
+    ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));
+    agentIds.push(id);
+  }
+  const ids: string[] = [];
+  for (let n = 0; n < 10; n++) {
+    const root = await sendMessage(alice, roomId, `Topic ${n}`);
+    for (const agent of agentIds) {
+      ids.push(ok(await alice.post(RUNS, { agentId: agent, roomId, threadId: root.id, input: "Go" })).id);
+    }
+  }
+  return ids;
+}
+
+testOnEngines("fifty runs at the limit of a budget spend no more than it", async (environment) => {
+  const usage = { inputTokens: 500, outputTokens: 1500 };
+  await using fixture = await AgentFixture.open(() => ({ parts: ["ok"], usage }), { environment });
+  const boss = await fixture.gateway.as("boss", { role: "owner" });
+  ok(await boss.put(BUDGETS, { scope: "tenant", period: "day", tokens: CAP }));
+  await startFifty(fixture);
+  await eventually(async () => assert.ok((await fixture.runs()).every(({ finishedAt }) => finishedAt !== null)));
+  const runs = await fixture.runs();
+  const spent = runs.reduce((sum, { usage }) => sum + usage.inputTokens + usage.outputTokens, 0);
+  assert.ok(spent > 0 && spent <= CAP, `${spent}`);
+  const failed = runs.filter(({ status }) => status === "failed");
+  assert.ok(failed.length > 0 && failed.every(({ error }) => error.code === "budget_exceeded"));
+  const [budget] = ok(await boss.get(BUDGETS)).items;
+  assert.deepEqual([budget.used.tokens, budget.reserved.tokens], [spent, 0]);
+});
+
+testOnEngines("cancelling all runs frees all that they reserved", async (environment) => {
+  const stuck = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Well", () => stuck.promise] }), { environment });
+  const boss = await fixture.gateway.as("boss", { role: "owner" });
+  ok(await boss.put(BUDGETS, { scope: "tenant", period: "day", tokens: 1_000_000 }));
+  const ids = await startFifty(fixture);
+  await until(() => fixture.models.calls.length === 8);
+  const budget = async (): Promise<Body> => ok(await boss.get(BUDGETS)).items[0];
+  assert.ok((await budget()).reserved.tokens > 8 * 4000);
+  for (const id of ids) ok(await fixture.alice.post(`${RUNS}/${id}/cancel`));
+  assert.equal((await budget()).reserved.tokens, 0);
+  stuck.resolve();
+  await eventually(async () => assert.equal((await budget()).reserved.tokens, 0));
+});

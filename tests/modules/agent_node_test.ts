@@ -1,0 +1,109 @@
+// Runs and nodes: one that stops hands over what it has, and no call of a service outside is repeated.
+import assert from "node:assert/strict";
+import type { AgentTool } from "@/modules/agent/mod.ts";
+import { testOnPostgres } from "../engines.ts";
+import { type Harness, openGateway } from "../harness.ts";
+import { ScriptedModels } from "../scripted_models.ts";
+import { eventually, until } from "../wait.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
+import { ok, sendMessage } from "./fixtures.ts";
+
+// deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
+type Body = any;
+
+const AI = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small" };
+
+/** Calls of a service outside, each of which waits until it is released or its node stops. */
+function slowService(isIdempotent: boolean) {
+  const keys: string[] = [];
+  const released = Promise.withResolvers<void>();
+  const tool: AgentTool = {
+    name: "mail",
+    description: "Send a mail",
+    inputSchema: { type: "object" },
+    isIdempotent,
+    needsApproval: false,
+    call({ key, signal }) {
+      keys.push(key);
+      return new Promise((resolve, reject) => {
+        released.promise.then(() => resolve("sent"));
+        signal.addEventListener("abort", () => reject(new Error("the node stops")));
+      });
+    },
+  };
+  return { keys, release: () => released.resolve(), tool };
+}
+
+/** Another node of the same database. */
+function openNode(environment: Record<string, string>, models: ScriptedModels, tool?: AgentTool): Promise<Harness> {
+  const toolsOf = (_tenant: string, _agent: string, names: readonly string[]) =>
+    Promise.resolve(tool !== undefined && names.includes(tool.name) ? [tool] : []);
+  return openGateway({ ...AI, ...environment }, {
+    models,
+    modules: [(_platform, { toolSources }) => {
+      toolSources.push({ toolsOf });
+      return { name: "mailer", operations: [] };
+    }],
+  });
+}
+
+testOnPostgres("a node that stops gives its run to another one, which continues it at once", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: { tools: ["task.create"] } });
+  const { bob, roomId, gateway } = fixture;
+  const stuck = Promise.withResolvers<void>();
+  fixture.answer(({ number }) =>
+    number === 1
+      ? callTools(["task_create", { roomId, title: "once" }])
+      : { parts: ["Half ", () => stuck.promise, "never"] }
+  );
+  const models = new ScriptedModels(() => ({ parts: ["All of it"] }));
+  await fixture.mention(bob, "Go");
+  await until(() => fixture.models.calls.length === 2);
+  await using other = await openNode(environment, models);
+  const draining = gateway.app.drain();
+  stuck.resolve();
+  await draining;
+  await eventually(async () => {
+    const [run] = ok(await (await other.as("alice")).get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items;
+    assert.equal(run.status, "succeeded");
+  });
+  const alice = await other.as("alice");
+  const texts = ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: Body) => text);
+  assert.deepEqual(texts, ["Go", "All of it"]);
+  assert.equal(ok(await alice.get(`/v1/collaboration/tasks?roomId=${roomId}`)).items.length, 1);
+  assert.equal(models.calls.length, 1);
+  assert.match(JSON.stringify(models.calls[0]?.request.messages), /task_create.*once/);
+});
+
+for (const isIdempotent of [false, true]) {
+  const outcome = isIdempotent ? "is repeated with its key if it may be" : "is not repeated, and the model learns why";
+  testOnPostgres(`a call of a service outside that a node did not see the end of ${outcome}`, async (environment) => {
+    const { keys, release, tool } = slowService(isIdempotent);
+    const models = new ScriptedModels(({ request: { messages } }) => {
+      const last = messages.at(-1);
+      return last?.role === "tool" ? { parts: [`Result: ${last.result}`] } : callTools(["mail", {}]);
+    });
+    const first = await openNode(environment, models, tool);
+    const alice = await first.as("alice");
+    ok(await alice.get("/v1/collaboration/me"));
+    const roomId = ok(await alice.post("/v1/rooms", { name: "Team" })).id;
+    const { id } = ok(await alice.post("/v1/collaboration/agents", { displayName: "Helper", tools: ["mail"] }));
+    ok(await alice.put(`/v1/rooms/${roomId}/members/${id}`));
+    await sendMessage(alice, roomId, "Send it", { mentions: { principalIds: [id], room: false } });
+    await first.runJobs();
+    await until(() => keys.length === 1);
+    await first[Symbol.asyncDispose]();
+    release();
+    await using second = await openNode(environment, models, tool);
+    const reader = await second.as("alice");
+    const run = await eventually(async () => {
+      const [found] = ok(await reader.get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items;
+      assert.equal(found.status, "succeeded");
+      return ok(await reader.get(`/v1/collaboration/ai/runs/${found.id}`));
+    });
+    assert.equal(run.steps[1].status, isIdempotent ? "succeeded" : "outcome_unknown");
+    assert.deepEqual(keys, isIdempotent ? [`${run.id}.1`, `${run.id}.1`] : [`${run.id}.1`]);
+    const texts = ok(await reader.get(`/v1/messages?roomId=${roomId}`)).items.map(({ text }: Body) => text);
+    assert.match(texts.at(-1), isIdempotent ? /Result: sent/ : /Result: The outcome of this call is unknown/);
+  });
+}

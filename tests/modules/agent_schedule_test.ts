@@ -1,0 +1,52 @@
+// Agents that start runs by a schedule.
+import assert from "node:assert/strict";
+import { testOnEngines } from "../engines.ts";
+import { AgentFixture } from "./agent_fixture.ts";
+import { assertProblem, createRoom, ok } from "./fixtures.ts";
+
+const DAY_MS = 86_400_000;
+
+testOnEngines("a schedule starts a run at each of its times, once, on behalf of who set it", async (environment) => {
+  await using fixture = await AgentFixture.open(() => "Good morning", { environment });
+  const { alice, bob, agentId, roomId, gateway } = fixture;
+  const path = `/v1/collaboration/agents/${agentId}`;
+  const schedule = {
+    rrule: "FREQ=DAILY",
+    startAt: "2026-03-01T09:00",
+    timeZone: "Europe/Vienna",
+    roomId,
+    input: "Greet the team",
+  };
+  assertProblem(await bob.patch(path, { schedule }), 403, "forbidden");
+  assert.deepEqual(ok(await alice.patch(path, { schedule })).schedule, schedule);
+  assert.equal(ok(await bob.get(path)).schedule, null);
+  await gateway.runJobs();
+  assert.deepEqual(await fixture.runs(), []);
+  // It is noon; the next time is 08:00 UTC tomorrow.
+  gateway.clock.advance(DAY_MS - 4 * 3_600_000 - 1000);
+  await gateway.runJobs();
+  const again = await gateway.as("alice");
+  const runs = async () => ok(await again.get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items;
+  assert.deepEqual(await runs(), []);
+  gateway.clock.advance(1000);
+  await gateway.runJobs();
+  const [run] = await runs();
+  assert.deepEqual([run.trigger, run.askerIds], ["schedule", ["alice"]]);
+  await gateway.runJobs();
+  assert.equal((await runs()).length, 1);
+  const { rrule: _rrule, ...rest } = schedule;
+  for (const rrule of ["FREQ=MINUTELY", "FREQ=DAILY;COUNT=3", "nonsense"]) {
+    assert.equal((await again.patch(path, { schedule: { ...rest, rrule } })).status, 422, rrule);
+  }
+  ok(await again.patch(path, { schedule: null }));
+  gateway.clock.advance(DAY_MS / 24);
+  await gateway.runJobs();
+});
+
+Deno.test("a schedule needs a room of who sets it", async () => {
+  await using fixture = await AgentFixture.open();
+  const { alice, bob, agentId } = fixture;
+  const secret = await createRoom(bob, []);
+  const schedule = { rrule: "FREQ=DAILY", startAt: "2026-03-01T09:00", timeZone: "UTC", roomId: secret, input: "x" };
+  assertProblem(await alice.patch(`/v1/collaboration/agents/${agentId}`, { schedule }), 404, "not_found");
+});
