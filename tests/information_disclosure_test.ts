@@ -66,6 +66,8 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   ok(await boss.post(`${BASE}/skills`, skill));
   ok(await boss.post(`${BASE}/plugins`, { manifest: manifestOf() }));
   const imported = ok(await boss.post(`${BASE}/imports`, { kind: "slack" })).id;
+  await gateway.runJobs();
+  hidden["job"] = ok(await boss.get(`${BASE}/jobs`)).items[0].id;
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
   await gateway.runJobs();
   const operations = [...gateway.app.operations.values()];

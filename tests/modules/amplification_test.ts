@@ -29,6 +29,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "session.end",
   "invite.create",
   "invite.revoke",
+  "job.retry",
+  "job.discard",
   "notification.update",
   "notification.read_all",
   "ban.remove",

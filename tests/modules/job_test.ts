@@ -1,0 +1,89 @@
+// Jobs as administrators see them: of their tenant only, without payloads; dead ones are retried or discarded.
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import { defineJob } from "@/core/job.ts";
+import type { Module } from "@/core/module.ts";
+import type { Platform } from "@/ports/platform.ts";
+import { testOnEngines } from "../engines.ts";
+import { openGateway } from "../harness.ts";
+import { assertProblem, ok } from "./fixtures.ts";
+
+const PATH = "/v1/collaboration/jobs";
+const DAY_MS = 86_400_000;
+
+/** A module whose job fails as long as it is told to. */
+function failingModule() {
+  const state = { fails: true, runs: 0 };
+  let platform: Platform | undefined;
+  const create = (given: Platform): Module => {
+    platform = given;
+    return {
+      name: "failing",
+      operations: [],
+      jobs: [defineJob({
+        kind: "failing.work",
+        payload: z.strictObject({ secret: z.string() }),
+        run() {
+          state.runs++;
+          return state.fails ? Promise.reject(new Error("The printer is on fire")) : Promise.resolve();
+        },
+      })],
+    };
+  };
+  const enqueue = (tenantId: string): Promise<void> | undefined =>
+    platform?.store.write((tx) => tx.enqueue({ tenantId, kind: "failing.work", payload: { secret: "hush" } }));
+  return { state, create, enqueue };
+}
+
+testOnEngines(
+  "job.list shows a dead job to administrators of its tenant, job.retry runs it again",
+  async (environment) => {
+    const { state, create, enqueue } = failingModule();
+    await using gateway = await openGateway(environment, { modules: [create] });
+    const [admin, member, stranger] = [
+      await gateway.as("ada", { role: "admin", exp: 4_000_000_000 }),
+      await gateway.as("mia", { exp: 4_000_000_000 }),
+      await gateway.as("eve", { role: "owner", tenant: "other", exp: 4_000_000_000 }),
+    ];
+    for (const caller of [admin, member, stranger]) ok(await caller.get("/v1/collaboration/me"));
+    await enqueue("default");
+    for (let n = 0; n < 40; n++) {
+      await gateway.runJobs();
+      gateway.clock.advance(DAY_MS);
+    }
+    const { items } = ok(await admin.get(`${PATH}?state=dead`));
+    assert.equal(items.length, 1);
+    const [job] = items;
+    assert.deepEqual([job.kind, job.state], ["failing.work", "dead"]);
+    assert.equal(job.lastError, "Error", "texts of failures may contain secrets");
+    assert.ok(!JSON.stringify(items).includes("hush"), "payloads are not shown");
+    assertProblem(await member.get(PATH), 403, "forbidden");
+    assert.deepEqual(ok(await stranger.get(PATH)).items, []);
+    assertProblem(await stranger.post(`${PATH}/${job.id}/retry`), 404, "not_found");
+    assertProblem(await stranger.delete(`${PATH}/${job.id}`), 404, "not_found");
+
+    state.fails = false;
+    const before = state.runs;
+    assert.equal(ok(await admin.post(`${PATH}/${job.id}/retry`)).state, "waiting");
+    await gateway.runJobs();
+    assert.equal(state.runs, before + 1);
+    assertProblem(await admin.post(`${PATH}/${job.id}/retry`), 404, "not_found");
+  },
+);
+
+testOnEngines("job.discard deletes a dead job, and no other", async (environment) => {
+  const { create, enqueue } = failingModule();
+  await using gateway = await openGateway(environment, { modules: [create] });
+  const admin = await gateway.as("ada", { role: "admin", exp: 4_000_000_000 });
+  ok(await admin.get("/v1/collaboration/me"));
+  await enqueue("default");
+  await gateway.runJobs();
+  const [waiting] = ok(await admin.get(PATH)).items;
+  assertProblem(await admin.delete(`${PATH}/${waiting.id}`), 409, "conflict");
+  for (let n = 0; n < 40; n++) {
+    gateway.clock.advance(DAY_MS);
+    await gateway.runJobs();
+  }
+  assert.equal((await admin.delete(`${PATH}/${waiting.id}`)).status, 204);
+  assert.deepEqual(ok(await admin.get(PATH)).items, []);
+});
