@@ -14,6 +14,7 @@ import { gatewayModule } from "@/modules/gateway/mod.ts";
 import { type InvitationModule, invitationModule } from "@/modules/invitation/mod.ts";
 import { type IdentityModule, identityModule, type IdentityService } from "@/modules/identity/mod.ts";
 import { type McpModule, mcpModule } from "@/modules/mcp/mod.ts";
+import { jobModule } from "@/modules/job/mod.ts";
 import { meetingModule } from "@/modules/meeting/mod.ts";
 import { type MemoryModule, memoryModule, runContext } from "@/modules/memory/mod.ts";
 import { createLastMessageReader, MessageAccess, messageModule, UnreadCounter } from "@/modules/message/mod.ts";
@@ -83,6 +84,7 @@ export function createModules(
 
   add(gatewayModule(platform, { version, commit: settings.SVC_COMMIT, limits: limits.publicLimits }));
   add(usageModule(platform, { stored: (actor) => files.usage(actor, limits.files) }));
+  add(jobModule(platform));
   const tenant = add(tenantModule(platform));
   const { tenants } = tenant;
   const identityAdded = add(identityModule(platform, {

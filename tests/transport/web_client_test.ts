@@ -6,6 +6,7 @@ import { staticImportsOf, toBrowserScript } from "@/transport/web/script.ts";
 import { createSampleGateway } from "./http_sample.ts";
 
 const WEB = new URL("../../src/web/", import.meta.url);
+const SCRIPTS_COUNT = Object.keys(SCRIPTS).length + Object.keys(STYLES).length;
 const FIRST_LOAD_MAX_BYTES = 130_000;
 const HTML = { token: null, headers: { accept: "text/html" } };
 
@@ -108,4 +109,16 @@ Deno.test("types and comments are removed from scripts, and names of imports bec
   assert.match(script, /import\("\.\/x-c\.ts"\)/);
   assert.match(script, /`\/\/ stays`/);
   assert.deepEqual(staticImportsOf(script), ["./preact.js", "./x-c.ts"]);
+});
+
+Deno.test("the client is part of the program: it is served without network, disk or any other permission", async () => {
+  const program = new URL("web_client_program.ts", import.meta.url).pathname;
+  const args = ["run", "--quiet", "--no-prompt", "--no-check", "--cached-only", "--lock=tests/deno.lock", program];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args,
+    cwd: new URL("../../", import.meta.url).pathname,
+    env: { NO_COLOR: "1" },
+  }).output();
+  assert.ok(success, new TextDecoder().decode(stderr));
+  assert.equal(Number(new TextDecoder().decode(stdout)), SCRIPTS_COUNT + PACKAGES.size);
 });

@@ -23,15 +23,22 @@ export function staticImportsOf(script: string): string[] {
   return [...script.matchAll(IMPORT)].filter(([, , gap = ""]) => !gap.includes("(")).map(([, , , , name = ""]) => name);
 }
 
-/** Removes comments that fill lines of their own; they are about half of what libraries contain. */
+/** Removes indentation, and comments that fill lines of their own; together they are half of what libraries contain. */
 function withoutComments(script: string): string {
   const lines: string[] = [];
-  let isInside = false;
+  let isComment = false;
+  // A template literal is left as it is. Nested ones may be mistaken for code, where whitespace matters as little.
+  let isTemplate = false;
   for (const line of script.split("\n")) {
     const text = line.trim();
-    if (isInside) isInside = !text.endsWith("*/");
-    else if (text.startsWith("/*") && (!text.includes("*/") || text.endsWith("*/"))) isInside = !text.includes("*/");
-    else if (text !== "" && !text.startsWith("//")) lines.push(line.trimEnd());
+    if (isComment) isComment = !text.endsWith("*/");
+    else if (!isTemplate && text.startsWith("/*") && (!text.includes("*/") || text.endsWith("*/"))) {
+      isComment = !text.includes("*/");
+    } else if (isTemplate || text !== "" && !text.startsWith("//")) {
+      lines.push(isTemplate ? line : text);
+      const ticks = text.split("`").length - 1;
+      if (ticks % 2 === 1) isTemplate = !isTemplate;
+    }
   }
   return lines.join("\n");
 }

@@ -112,11 +112,30 @@ export type Message = {
   lastReplyAt: string | null;
   clientMessageId: string | null;
   metadata: Record<string, unknown>;
+  elements?: Element[];
   editedAt: string | null;
   deletedAt: string | null;
   version: number;
   createdAt: string;
 };
+export type Option = { value: string; label: string };
+export type FormField =
+  & { name: string; label: string; required: boolean }
+  & (
+    | { kind: "text"; maxLength: number; multiline: boolean }
+    | { kind: "number"; min?: number; max?: number }
+    | { kind: "boolean" }
+    | { kind: "select"; options: Option[]; multiple: boolean }
+  );
+/** What a message may have below its text. */
+export type Element =
+  & { id: string; label: string }
+  & (
+    | { kind: "button"; style: "default" | "primary" | "danger"; value?: string; confirm?: string }
+    | { kind: "select"; options: Option[] }
+    | { kind: "link"; url: string }
+    | { kind: "form"; fields: FormField[]; submit: string }
+  );
 export type Messages = {
   items: Message[];
   hasBefore: boolean;

@@ -124,7 +124,15 @@ function EditorFrame({ id, isReadOnly, editor, onStatus }: {
 
 function Status({ status }: { status: EditorStatus }): VNode {
   const { isSaved, isConnected, names, failure } = status;
-  const text = failure !== "" ? failure : !isConnected ? "Offline" : isSaved ? "Saved" : "Saving…";
+  const text = failure !== ""
+    ? failure
+    : !isConnected && names.length === 0
+    ? "Opening…"
+    : !isConnected
+    ? "Offline"
+    : isSaved
+    ? "Saved"
+    : "Saving…";
   return html`
     <span class=${classes("dim", failure !== "" && "danger-text")} role="status">${text}</span>
     ${names.length > 1 ? html`<span class="tag" title=${names.join(", ")}>${names.length} here</span>` : null}

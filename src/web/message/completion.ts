@@ -6,6 +6,7 @@ import { get } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { addPeople } from "../core/people.ts";
 import type { Member, Page, Person, Room } from "../core/resources.ts";
+import { readCommands } from "./commands.ts";
 import { Avatar } from "../part/avatar.ts";
 
 type Choice = { id: string; handle: string; name: string };
@@ -27,6 +28,7 @@ export function Completion({ room, text, box, onPick }: {
 }): VNode | null {
   useEffect(() => {
     const caret = box.current?.selectionStart ?? text.length;
+    if (/^\/[a-z0-9_-]{0,40}$/.test(text)) return offerCommands(room.id, text.slice(1), onPick);
     const typed = TYPED.exec(text.slice(Math.max(0, caret - 60), caret))?.[1]?.toLowerCase();
     if (typed === undefined) return void (open.value = undefined);
     let isCurrent = true;
@@ -60,10 +62,30 @@ export function Completion({ room, text, box, onPick }: {
             event.preventDefault();
             shown.pick(choice);
           }}>${choice.id === "" ? null : html`<${Avatar} id=${choice.id} isSmall />`}<b>${choice
-            .name}</b> <span class="dim">@${choice.handle}</span></li>
+            .name}</b> <span class="dim">${choice.handle.startsWith("/")
+            ? choice.handle
+            : `@${choice.handle}`}</span></li>
       `
     )}</ul>
   `;
+}
+
+/** Offers the commands whose name begins like what is typed; returns what closes the list. */
+function offerCommands(roomId: string, typed: string, onPick: (text: string) => void): () => void {
+  let isCurrent = true;
+  const pick = ({ handle }: Choice): void => {
+    onPick(`${handle} `);
+    open.value = undefined;
+  };
+  void readCommands(roomId).then((commands) => {
+    const choices = commands.filter(({ name }) => name.startsWith(typed)).slice(0, SHOWN_MAX)
+      .map(({ name, description }) => ({ id: "", handle: `/${name}`, name: description }));
+    if (isCurrent) open.value = choices.length === 0 ? undefined : { choices, at: 0, pick };
+  });
+  return () => {
+    isCurrent = false;
+    open.value = undefined;
+  };
 }
 
 /** Handles a key for the open list; returns whether it did. */

@@ -10,6 +10,7 @@ import { canWrite, joinRoom, roomName } from "../room/rooms.ts";
 import { attempt } from "../core/notice.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
+import { runCommand } from "./commands.ts";
 import { Completion, completionKey } from "./completion.ts";
 import { editedId, replyTo, setReply } from "./editing.ts";
 import { EmojiPicker } from "./emoji.ts";
@@ -74,13 +75,21 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
   function send(): void {
     const taken = take();
     if (taken === undefined) return;
+    if (taken.text.startsWith("/") && taken.files.length === 0) {
+      void attempt(async () => {
+        if (!await runCommand(room.id, taken.text, threadId)) post(taken);
+      });
+    } else post(taken);
+    box.current?.focus();
+  }
+
+  function post(taken: { text: string; files: MessageFile[] }): void {
     sendMessage({
       roomId: room.id,
       ...taken,
       ...threadId === undefined ? {} : { threadId },
       ...reply === undefined ? {} : { replyToId: reply },
     });
-    box.current?.focus();
   }
 
   function onKey(event: KeyboardEvent): void {

@@ -16,6 +16,7 @@ import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
 import { messageMenu, toggleReaction } from "./actions.ts";
 import { editedId, setReply } from "./editing.ts";
+import { Elements } from "./elements.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
 import { markdown } from "./markdown.ts";
@@ -55,7 +56,10 @@ function Row({ message, room, isContinued, isInThread, isMarked }: Props): VNode
           : editedId.value === message.id
           ? html`<${Editor} message=${message} />`
           : html`<${Body} message=${message} />`}
-        ${isDeleted ? null : html`<${Files} files=${message.files} />`}
+        ${isDeleted ? null : html`
+          <${Files} files=${message.files} />
+          <${Elements} message=${message} isAllowed=${canWrite(room)} />
+        `}
         <${Reactions} message=${message} isAllowed=${canWrite(room)} />
         ${isInThread || message.replyCount === 0 ? null : html`<${ThreadLine} message=${message} />`}
       </div>

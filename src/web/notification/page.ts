@@ -55,11 +55,9 @@ function Entry({ notification }: { notification: Notification }): VNode {
       ${actor === null ? null : html`<${Avatar} id=${actor.id} />`}
       <div>
         <a href=${hrefOf(notification)} onClick=${() => void attempt(() => markNotification(notification))}>
-          ${actor === null ? null : html`<b dir="auto">${nameOf(actor.id)}</b>`} ${WORDS[kind] ??
-            kind.replaceAll("_", " ")}
-          ${room === undefined ? null : html`
-            in <b dir="auto">${roomName(room)}</b>
-          `}</a>
+          ${actor === null ? null : html`<b dir="auto">${nameOf(actor.id)}</b>`}${actor === null ? "" : " "}
+          ${WORDS[kind] ?? kind.replaceAll("_", " ")}${room === undefined ? "" : " in "}
+          ${room === undefined ? null : html`<b dir="auto">${roomName(room)}</b>`}</a>
         ${preview ?? title ? html`<p class="dim clip" dir="auto">${preview ?? title}</p>` : null}
       </div>
       <time datetime=${createdAt}>${shortTimeOf(createdAt)}</time>

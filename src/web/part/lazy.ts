@@ -15,6 +15,9 @@ const VIEWS: Readonly<Record<string, Load>> = {
   tasks: () => import("../task/page.ts"),
   documents: () => import("../document/page.ts"),
   calendar: () => import("../calendar/page.ts"),
+  call: () => import("../meeting/page.ts"),
+  oauth: () => import("../people/consent.ts"),
+  admin: () => import("../admin/page.ts"),
 };
 
 export function isView(name: string): boolean {

@@ -1,8 +1,10 @@
 // A menu that a button opens. Arrow keys move, Escape closes, focus returns to the button.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { html } from "../core/html.ts";
+import { classes, html } from "../core/html.ts";
 import { Icon, type IconName } from "./icon.ts";
+
+const LOWER_PART = 0.6;
 
 export type MenuItem = { label: string; icon?: IconName; isDanger?: boolean; onSelect: () => void };
 
@@ -34,6 +36,7 @@ export function Popup({ label, icon, className = "plain", role = "dialog", child
   children: (close: () => void) => ComponentChildren;
 }): VNode {
   const [isOpen, setOpen] = useState(false);
+  const [isUp, setUp] = useState(false);
   const root = useRef<HTMLSpanElement>(null);
   const button = useRef<HTMLButtonElement>(null);
 
@@ -46,6 +49,13 @@ export function Popup({ label, icon, className = "plain", role = "dialog", child
     addEventListener("pointerdown", onDown);
     return () => removeEventListener("pointerdown", onDown);
   }, [isOpen]);
+
+  /** In the lower part of the page it opens upwards. */
+  function toggle(): void {
+    const { bottom } = button.current?.getBoundingClientRect() ?? { bottom: 0 };
+    setUp(bottom > innerHeight * LOWER_PART);
+    setOpen(!isOpen);
+  }
 
   function close(): void {
     setOpen(false);
@@ -70,8 +80,10 @@ export function Popup({ label, icon, className = "plain", role = "dialog", child
   return html`
     <span class="anchor" ref=${root} onKeyDown=${onKey}>
       <button type="button" ref=${button} class=${className} aria-label=${label} title=${label} aria-haspopup=${role}
-        aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}><${Icon} name=${icon} /></button>
-      ${isOpen ? html`<div class="popup" role=${role} aria-label=${label}>${children(close)}</div>` : null}
+        aria-expanded=${isOpen} onClick=${toggle}><${Icon} name=${icon} /></button>
+      ${isOpen
+        ? html`<div class=${classes("popup", isUp && "up")} role=${role} aria-label=${label}>${children(close)}</div>`
+        : null}
     </span>
   `;
 }

@@ -1,12 +1,14 @@
 // A room: its head, the conversation, and a pane beside it.
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { count } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { follow, presentIn } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
+import { RunsPanel } from "../agent/panel.ts";
 import { Composer } from "../message/composer.ts";
 import { MessageList } from "../message/list.ts";
 import { ThreadPane } from "../message/thread.ts";
@@ -82,7 +84,10 @@ function RoomHead({ room, tab }: { room: Room; tab: string }): VNode {
       ${isView("call")
         ? html`<a class="button plain" href=${`#/rooms/${room.id}/call`} aria-label="Call" title="Call"><${Icon} name="phone" /></a>`
         : null}
-      <button type="button" class="plain" aria-label="Members" title="Members" aria-pressed=${pane ===
+      <button type="button" class="plain" aria-label=${count(
+        room.memberCount,
+        "member",
+      )} title="Members" aria-pressed=${pane ===
         "members"} onClick=${toggle("members")}>
         <${Icon} name="people" /><span class="dim">${room.memberCount}</span></button>
       <${Menu} label="Room menu" items=${menuOf(room)} />
@@ -154,6 +159,7 @@ function Chat({ room }: { room: Room }): VNode {
           upload(room.id, room.id, [...event.dataTransfer?.files ?? []]);
         }}>
         <${MessageList} key=${room.id} room=${room} jumpTo=${query.get("message") ?? undefined} />
+        <${RunsPanel} room=${room} />
         <${Typing} roomId=${room.id} />
         <${Composer} room=${room} />
       </section>

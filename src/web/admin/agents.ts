@@ -1,0 +1,125 @@
+// Agents and what they may do.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, get, listAll, post } from "../core/api.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import { Avatar } from "../part/avatar.ts";
+import { confirmThen, DialogForm, openDialog } from "../part/dialog.ts";
+
+type Agent = {
+  id: string;
+  handle: string | null;
+  displayName: string;
+  ownerId: string | null;
+  model: string | null;
+  instructions: string | null;
+  tools: string[];
+  askFirst: string[];
+  maxSteps: number;
+  paused: boolean;
+  version: number;
+};
+type Budget = {
+  scope: string;
+  subjectId: string | null;
+  period: string;
+  tokens: number | null;
+  used: { tokens: number };
+};
+
+const PATH = "v1/collaboration/agents";
+
+export function Agents(): VNode {
+  const [items, setItems] = useState<readonly Agent[]>();
+  const [budgets, setBudgets] = useState<readonly Budget[]>([]);
+  const read = (): void =>
+    void attempt(async () => {
+      setItems(await listAll<Agent>(PATH));
+      setBudgets((await get<{ items: Budget[] }>("v1/collaboration/ai/budgets")).items);
+    });
+  useEffect(read, []);
+  const change = (agent: Agent, fields: Record<string, unknown>): Promise<boolean> =>
+    attempt(async () => {
+      await call("PATCH", `${PATH}/${agent.id}`, fields);
+      read();
+    });
+  return html`
+    <p
+      class="row spread"><span class="dim">An agent responds in rooms when it is mentioned, with at most the rights of its owner.</span>
+      <button type="button" class="primary" onClick=${() => openForm(undefined, read)}>New agent</button></p>
+    ${items?.length === 0 ? html`<p class="empty">No agents yet.</p>` : null}
+    <ul class="rows">${(items ?? []).map((agent) =>
+      html`
+        <li
+          key=${agent.id}><${Avatar} id=${agent.id} /><div><b dir="auto">${agent.displayName}</b><small class="dim">${[
+            agent.handle === null ? agent.id : `@${agent.handle}`,
+            agent.model ?? "default model",
+            agent.ownerId === null ? "" : `of ${nameOf(agent.ownerId)}`,
+          ].filter((one) => one !== "").join(", ")}</small></div>
+                ${agent.paused ? html`<span class="tag">paused</span>` : null}
+                <button type="button" onClick=${() => openForm(agent, read)}>Edit</button>
+                <button type="button" onClick=${() => void change(agent, { paused: !agent.paused })}>${agent.paused
+                  ? "Resume"
+                  : "Pause"}</button>
+                <button type="button" class="danger-text" onClick=${() =>
+                  confirmThen(`Delete ${agent.displayName}?`, "What it has written stays.", "Delete", async () => {
+                    await call("DELETE", `${PATH}/${agent.id}`);
+                    read();
+                  })}>Delete</button></li>
+      `
+    )}</ul>
+    ${budgets.length === 0 ? null : html`
+      <section>
+        <h2>Budgets</h2>
+        <ul class="rows">${budgets.map((one) =>
+          html`
+            <li key=${`${one.scope} ${one.subjectId} ${one.period}`}>
+              <div><b>${one.scope}${one.subjectId === null ? "" : ` ${nameOf(one.subjectId)}`}, a ${one.period}</b>
+                    <small class="dim">${one.used.tokens.toLocaleString()} of ${one.tokens?.toLocaleString() ??
+                      "unlimited"} tokens</small></div>
+            </li>
+          `
+        )}</ul>
+      </section>
+    `}
+  `;
+}
+
+function openForm(agent: Agent | undefined, onSaved: () => void): void {
+  const words = (value: unknown): string[] => String(value ?? "").split(/[\s,]+/).filter((one) => one !== "");
+  openDialog(() =>
+    html`
+      <${DialogForm} title=${agent === undefined ? "New agent" : "Edit agent"} action="Save" onSubmit=${async (
+        fields: FormData,
+      ) => {
+        const text = (name: string): string => String(fields.get(name) ?? "").trim();
+        const body = {
+          displayName: text("displayName"),
+          ...text("handle") === "" ? {} : { handle: text("handle") },
+          model: text("model") === "" ? null : text("model"),
+          instructions: text("instructions"),
+          tools: words(fields.get("tools")),
+          askFirst: words(fields.get("askFirst")),
+        };
+        if (agent === undefined) await post(PATH, body);
+        else await call("PATCH", `${PATH}/${agent.id}`, { ...body, version: agent.version });
+        onSaved();
+      }}>
+        <label>Name <input name="displayName" required maxlength="100" autofocus defaultValue=${agent?.displayName ??
+          ""} /></label>
+        <label>Handle <input name="handle" maxlength="64" pattern="[a-z0-9._\\-]+" defaultValue=${agent?.handle ??
+          ""} placeholder="helper" /></label>
+        <label>Model <input name="model" defaultValue=${agent?.model ??
+          ""} placeholder="the default of the gateway" /></label>
+        <label>Instructions <textarea name="instructions" rows="5" defaultValue=${agent?.instructions ??
+          ""}></textarea></label>
+        <label>Operations it may call <input name="tools" defaultValue=${agent?.tools.join(" ") ??
+          ""} placeholder="message.list search.query task.create" /></label>
+        <label>Those it asks for first <input name="askFirst" defaultValue=${agent?.askFirst.join(" ") ??
+          ""} placeholder="task.create" /></label>
+        <//>
+    `
+  );
+}

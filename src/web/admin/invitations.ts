@@ -1,0 +1,79 @@
+// Invitations: an address to share for each.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { addressOf, call, listAll, post } from "../core/api.ts";
+import { count, fullTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt, notify } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+
+type Invitation = { id: string; name: string; role: string; usesLeft: number; createdBy: string; expiresAt: string };
+
+const PATH = "v1/collaboration/invitations";
+const DAY_SECONDS = 86_400;
+
+export function Invitations(): VNode {
+  const [items, setItems] = useState<readonly Invitation[]>();
+  const read = (): void => void attempt(async () => setItems(await listAll<Invitation>(PATH)));
+  useEffect(read, []);
+  const revoke = (id: string): void =>
+    void attempt(async () => {
+      await call("DELETE", `${PATH}/${id}`);
+      read();
+    });
+  return html`
+    <p class="row spread"><span class="dim">People who open an invitation join your team.</span>
+      <button type="button" class="primary" onClick=${() => openNew(read)}>New invitation</button></p>
+    ${items?.length === 0 ? html`<p class="empty">No invitation is open.</p>` : null}
+    <ul class="rows">${(items ?? []).map(({ id, name, role, usesLeft, createdBy, expiresAt }) =>
+      html`
+        <li
+          key=${id}><div><b dir="auto">${name}</b><small class="dim">${role}, ${count(
+            usesLeft,
+            "use",
+          )} left, until ${fullTimeOf(expiresAt)}, by ${nameOf(createdBy)}</small></div>
+                <button type="button" onClick=${() => revoke(id)}>Revoke</button></li>
+      `
+    )}</ul>
+  `;
+}
+
+function openNew(onCreated: () => void): void {
+  openDialog(() =>
+    html`
+      <${DialogForm} title="New invitation" action="Create" onSubmit=${async (fields: FormData) => {
+        const { path } = await post<{ path: string }>(PATH, {
+          name: String(fields.get("name")).trim(),
+          role: fields.get("role"),
+          uses: Number(fields.get("uses")),
+          expiresInSeconds: Number(fields.get("days")) * DAY_SECONDS,
+        });
+        onCreated();
+        openDialog(() => html`<${Created} address=${addressOf("") + path} />`);
+      }}>
+        <label>For <input name="name" required maxlength="100" autofocus placeholder="Design team" /></label>
+        <label>Role <select name="role"><option>member</option><option>guest</option><option>admin</option></select></label>
+        <div
+          class="pair"><label>People <input name="uses" type="number" min="1" max="1000" defaultValue="1" required /></label>
+              <label>Days <input name="days" type="number" min="1" max="30" defaultValue="7" required /></label></div>
+        <//>
+    `
+  );
+}
+
+function Created({ address }: { address: string }): VNode {
+  return html`
+    <div class="fields">
+      <${Heading} title="Share this address" onClose=${closeDialog} />
+      <p class="dim">It is shown only now. Whoever opens it joins your team.</p>
+      <input readonly value=${address} aria-label="Address of the invitation" onFocus=${(event: FocusEvent) =>
+        (event.target as HTMLInputElement).select()} />
+      <footer><button type="button" class="primary" onClick=${() =>
+        void attempt(async () => {
+          await navigator.clipboard.writeText(address);
+          notify("Copied");
+        })}>Copy</button></footer>
+    </div>
+  `;
+}

@@ -1,0 +1,56 @@
+// Background jobs: what waits, what runs, and what failed permanently.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, listAll, post } from "../core/api.ts";
+import { count, fullTimeOf } from "../core/format.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+
+type Job = {
+  id: string;
+  kind: string;
+  state: "waiting" | "running" | "dead";
+  runAt: string;
+  attempts: number;
+  lastError: string | null;
+};
+
+const PATH = "v1/collaboration/jobs";
+
+export function Jobs(): VNode {
+  const [state, setState] = useState("dead");
+  const [items, setItems] = useState<readonly Job[]>();
+  const read = (): void =>
+    void attempt(async () => setItems(await listAll<Job>(PATH, state === "" ? {} : { state }, 500)));
+  useEffect(read, [state]);
+  const act = (work: () => Promise<unknown>): void =>
+    void attempt(async () => {
+      await work();
+      read();
+    });
+  return html`
+    <p class="row"><select class="inline" aria-label="State" value=${state} onChange=${(event: Event) =>
+      setState((event.target as HTMLSelectElement).value)}>
+      <option value="dead">failed permanently</option><option value="waiting">waiting</option><option value="running">running</option><option value="">all</option></select>
+      <button type="button" onClick=${read}>Refresh</button></p>
+    ${items?.length === 0
+      ? html`<p class="empty">${state === "dead" ? "Nothing has failed permanently." : "No jobs."}</p>`
+      : null}
+    <ul class="rows">${(items ?? []).map(({ id, kind, state: current, runAt, attempts, lastError }) =>
+      html`
+        <li
+          key=${id}><div><b>${kind}</b><small class="dim">${current}, ${fullTimeOf(runAt)}, ${count(
+            attempts,
+            "attempt",
+          )}${lastError === null ? "" : `, ${lastError}`}</small></div>
+                ${current === "dead"
+                  ? html`
+                    <button type="button" onClick=${() => act(() => post(`${PATH}/${id}/retry`))}>Retry</button>
+                    <button type="button" class="danger-text" onClick=${() =>
+                      act(() => call("DELETE", `${PATH}/${id}`))}>Discard</button>
+                  `
+                  : null}</li>
+      `
+    )}</ul>
+  `;
+}

@@ -1,0 +1,50 @@
+// The administrator's view: what happens, who is there, and what needs a decision.
+import type { ComponentType, VNode } from "preact";
+import { h } from "preact";
+import { classes, html } from "../core/html.ts";
+import { route } from "../core/route.ts";
+import { isAdmin } from "../core/session.ts";
+import { PlaceHead } from "../part/place.ts";
+import { Agents } from "./agents.ts";
+import { Invitations } from "./invitations.ts";
+import { Jobs } from "./jobs.ts";
+import { Operations } from "./operations.ts";
+import { Overview } from "./overview.ts";
+import { Plugins } from "./plugins.ts";
+import { Principals } from "./principals.ts";
+import { Skills } from "./skills.ts";
+import { Webhooks } from "./webhooks.ts";
+
+const TABS: readonly (readonly [path: string, label: string, view: ComponentType])[] = [
+  ["", "Overview", Overview],
+  ["people", "People", Principals],
+  ["invitations", "Invitations", Invitations],
+  ["agents", "Agents", Agents],
+  ["skills", "Skills", Skills],
+  ["plugins", "Plugins", Plugins],
+  ["webhooks", "Webhooks", Webhooks],
+  ["jobs", "Jobs", Jobs],
+  ["api", "Any operation", Operations],
+];
+
+export default function AdminPage(): VNode {
+  const [, current = ""] = route.value.path;
+  const [, , view] = TABS.find(([path]) => path === current) ?? TABS[0] ?? [];
+  if (!isAdmin() || view === undefined) {
+    return html`
+      <${PlaceHead} title="Admin" />
+      <p class="empty">This page is for administrators.</p>
+    `;
+  }
+  return html`
+    <${PlaceHead} title="Admin" />
+    <nav class="tabs sub-tabs" aria-label="Admin">${TABS.map(([path, label]) =>
+      html`<a key=${path} href=${`#/admin${path === "" ? "" : `/${path}`}`} class=${
+        classes(path === current && "open")
+      } aria-current=${path === current ? "page" : undefined}>${label}</a>`
+    )}</nav>
+    <div class="body">
+      <div class="wide">${h(view, null)}</div>
+    </div>
+  `;
+}

@@ -1,0 +1,75 @@
+// People, agents and services of the tenant: roles, and who may sign in.
+import type { VNode } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, get } from "../core/api.ts";
+import { html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import type { Page, Principal } from "../core/resources.ts";
+import { myId } from "../core/session.ts";
+import { Avatar } from "../part/avatar.ts";
+import { confirmThen } from "../part/dialog.ts";
+
+const ROLES = ["guest", "member", "admin", "owner"];
+
+export function Principals(): VNode {
+  const [q, setQ] = useState("");
+  const [items, setItems] = useState<readonly Principal[]>([]);
+  const [cursor, setCursor] = useState<string | null>(null);
+  async function read(after?: string): Promise<void> {
+    const page = await get<Page<Principal>>("v1/collaboration/principals", {
+      limit: 100,
+      ...q === "" ? {} : { q },
+      cursor: after,
+    });
+    setItems(after === undefined ? page.items : [...items, ...page.items]);
+    setCursor(page.nextCursor);
+  }
+  useEffect(() => {
+    const timer = setTimeout(() => void attempt(() => read()), 200);
+    return () => clearTimeout(timer);
+  }, [q]);
+  const change = (id: string, fields: Record<string, unknown>): Promise<boolean> =>
+    attempt(async () => {
+      const changed = await call<Principal>("PATCH", `v1/collaboration/principals/${encodeURIComponent(id)}`, fields);
+      setItems((all) => all.map((one) => one.id === id ? changed : one));
+    });
+  return html`
+    <input type="search" placeholder="Find by name" aria-label="Find by name" value=${q}
+      onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
+    <ul class="rows">${items.map(({ id, displayName, handle, kind, role, disabled }) =>
+      html`<li key=${id}>
+        <a class="person-link" href=${`#/people/${
+        encodeURIComponent(id)
+      }`}><${Avatar} id=${id} isSmall hasPresence /><span dir="auto">${displayName} <span class="dim">${
+        handle === null ? id : `@${handle}`
+      }</span></span></a>
+        ${kind === "human" ? null : html`<span class="tag">${kind}</span>`}
+        ${disabled ? html`<span class="tag danger-text">disabled</span>` : null}
+        <select class="inline" aria-label=${`Role of ${displayName}`} value=${role} disabled=${
+        id === myId()
+      } onChange=${async (event: Event) => {
+        const select = event.target as HTMLSelectElement;
+        if (!await change(id, { role: select.value })) select.value = role;
+      }}>${ROLES.map((one) => html`<option key=${one}>${one}</option>`)}</select>
+        ${
+        id === myId()
+          ? null
+          : disabled
+          ? html`<button type="button" onClick=${() => void change(id, { disabled: false })}>Enable</button>`
+          : html`
+            <button type="button" class="danger-text" onClick=${() =>
+              confirmThen(
+                `Disable ${displayName}?`,
+                "Their tokens are revoked and their connections closed. You can enable them again.",
+                "Disable",
+                () => change(id, { disabled: true }),
+              )}>Disable</button>
+          `
+      }
+      </li>`
+    )}</ul>
+    ${cursor === null
+      ? null
+      : html`<button type="button" onClick=${() => void attempt(() => read(cursor))}>Show more</button>`}
+  `;
+}

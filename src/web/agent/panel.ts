@@ -1,0 +1,107 @@
+// Agents at work below the conversation: their words as they come, their questions, and a button to stop them.
+import type { VNode } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { post } from "../core/api.ts";
+import { fullTimeOf } from "../core/format.ts";
+import { classes, html } from "../core/html.ts";
+import { attempt } from "../core/notice.ts";
+import { nameOf } from "../core/people.ts";
+import type { Room } from "../core/resources.ts";
+import { markdown } from "../message/markdown.ts";
+import { Avatar } from "../part/avatar.ts";
+import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
+import { type Approval, approvals, openRuns, readRun, type Run, runs, type Step, texts } from "./runs.ts";
+
+const WORDS: Readonly<Record<string, string>> = {
+  queued: "will start soon",
+  running: "is working",
+  waiting_approval: "waits for an approval",
+  waiting_input: "has a question",
+};
+const PATH = "v1/collaboration/ai/runs";
+
+export function RunsPanel({ room }: { room: Room }): VNode | null {
+  // Rooms without agents have none, and a token may lack the scope.
+  useEffect(() => void openRuns(room.id).catch(() => undefined), [room.id]);
+  const own = [...runs.value.values()].filter(({ roomId }) => roomId === room.id);
+  if (own.length === 0) return null;
+  return html`<div class="runs" aria-label="Agents at work">${
+    own.map((run) => html`<${RunCard} key=${run.id} run=${run} />`)
+  }</div>`;
+}
+
+function RunCard({ run }: { run: Run }): VNode {
+  const text = texts.value.get(run.id) ?? "";
+  const nodes = useMemo(() => text === "" ? null : markdown(text), [text]);
+  const waiting = [...approvals.value.values()].filter(({ runId }) => runId === run.id);
+  const stop = (): void => void attempt(() => post(`${PATH}/${run.id}/cancel`));
+  return html`
+    <section class="run">
+      <header class="row"><${Avatar} id=${run.agentId} isSmall /><b dir="auto">${nameOf(run.agentId)}</b>
+        <span class=${classes("dim", run.status === "running" && "pulse")}>${WORDS[run.status] ?? run.status}</span>
+        <button type="button" class="link" onClick=${() => openTrace(run.id)}>steps</button>
+        <button type="button" onClick=${stop}>Stop</button></header>
+      ${nodes === null ? null : html`<div class="text" dir="auto">${nodes}</div>`}
+      ${waiting.map((approval) => html`<${ApprovalCard} key=${approval.id} approval=${approval} />`)}
+      ${run.status === "waiting_input" ? html`<${Reply} run=${run} />` : null}
+    </section>
+  `;
+}
+
+function ApprovalCard({ approval }: { approval: Approval }): VNode {
+  const decide = (decision: string): void =>
+    void attempt(() => post(`v1/collaboration/ai/approvals/${approval.id}/decision`, { decision }));
+  const input = typeof approval.input === "string" ? approval.input : JSON.stringify(approval.input, null, 2);
+  return html`
+    <div class="approval"><p><b>${approval.tool}</b> <span class="dim">${approval.reason}</span></p>
+      ${input === undefined ? null : html`<pre tabindex="0">${input}</pre>`}
+      <p class="row"><button type="button" class="primary" onClick=${() => decide("approve")}>Approve</button>
+        <button type="button" onClick=${() => decide("deny")}>Deny</button></p></div>
+  `;
+}
+
+function Reply({ run }: { run: Run }): VNode {
+  function submit(event: SubmitEvent): void {
+    event.preventDefault();
+    const text = String(new FormData(event.currentTarget as HTMLFormElement).get("text")).trim();
+    if (text !== "") void attempt(() => post(`${PATH}/${run.id}/reply`, { text }));
+  }
+  return html`
+    <p dir="auto">${run.question ?? ""}</p>
+    <form class="writer"
+      onSubmit=${submit}><input name="text" aria-label="Reply to the agent" placeholder="Reply" autocomplete="off" /><button class="primary">Reply</button></form>
+  `;
+}
+
+export function openTrace(id: string): void {
+  openDialog(() =>
+    html`
+      <div class="wide-dialog">
+        <${Trace} id=${id} />
+      </div>
+    `
+  );
+}
+
+function Trace({ id }: { id: string }): VNode {
+  const [run, setRun] = useState<Run & { steps: Step[] }>();
+  useEffect(() => void attempt(async () => setRun(await readRun(id))), [id]);
+  return html`
+    <${Heading} title="Steps of the agent" onClose=${closeDialog} />
+    ${run === undefined ? null : html`
+      <p class="dim">${run.status}, ${run.model ?? "no model yet"}, ${fullTimeOf(run.createdAt)}, ${run.usage
+        .inputTokens.toLocaleString()} tokens in,
+        ${" "}${run.usage.outputTokens.toLocaleString()} out, cost ${(run.usage.costMicros / 1e6).toFixed(
+          4,
+        )}${run.error === null ? "" : `, ${run.error.detail}`}</p>
+      <ol class="steps">${run.steps.map((one, at) =>
+        html`<li key=${at}><b>${one.tool ?? one.kind}</b> <span class="tag">${one.status}</span>
+        ${
+          [one.text, one.input, one.result].filter((part) => part !== null && part !== "").map((part, n) =>
+            html`<pre key=${n} tabindex="0">${part}</pre>`
+          )
+        }</li>`
+      )}</ol>
+    `}
+  `;
+}

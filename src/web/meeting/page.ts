@@ -1,0 +1,141 @@
+// The call of a room: starting it, joining it, and everybody in it.
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { classes, html } from "../core/html.ts";
+import { count } from "../core/format.ts";
+import { onEvent } from "../core/live.ts";
+import { attempt } from "../core/notice.ts";
+import { route } from "../core/route.ts";
+import { post } from "../core/api.ts";
+import type { Room } from "../core/resources.ts";
+import { isAdmin, myId } from "../core/session.ts";
+import { Avatar } from "../part/avatar.ts";
+import { Icon } from "../part/icon.ts";
+import type { ViewProps } from "../part/lazy.ts";
+import { canModerate } from "../room/rooms.ts";
+import { type Call, call, findMeeting, joinMeeting, type Meeting, type Participant, startMeeting } from "./call.ts";
+
+export default function CallPage({ room }: ViewProps): VNode {
+  if (room === undefined) return html`<p class="empty">Calls belong to rooms.</p>`;
+  const current = call.value;
+  return current?.meeting.roomId === room.id
+    ? html`<${CallView} key=${current.participantId} current=${current} room=${room} />`
+    : html`<${Lobby} room=${room} />`;
+}
+
+function Lobby({ room }: { room: Room }): VNode {
+  const wanted = route.value.query.get("meeting") ?? undefined;
+  const [meeting, setMeeting] = useState<Meeting>();
+  const [isBusy, setBusy] = useState(false);
+  const read = (): void => void attempt(async () => setMeeting(await findMeeting(room.id)));
+  useEffect(() => {
+    read();
+    return onEvent(({ type, data }) => {
+      if (type.startsWith("meeting.") && data.meeting?.roomId === room.id) read();
+    });
+  }, [room.id]);
+  const join = async (id: string | undefined): Promise<void> => {
+    setBusy(true);
+    await attempt(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id));
+    setBusy(false);
+  };
+  const id = wanted ?? meeting?.id;
+  return html`
+    <div class="welcome page">
+      <div class="card">
+        <h1>${meeting === undefined ? "No call is going on" : meeting.title ?? "A call is going on"}</h1>
+        <p class="dim">${meeting === undefined
+          ? "Start one, and members of this room can join. Your browser will ask for your camera and microphone."
+          : `${count(meeting.participantCount, "participant")} so far.`}</p>
+        <p class="row"><button type="button" class="primary" disabled=${isBusy} onClick=${() => void join(id)}>
+        <${Icon} name="video" />${id === undefined ? "Start a call" : "Join"}</button></p>
+      </div>
+    </div>
+  `;
+}
+
+function CallView({ current, room }: { current: Call; room: Room }): VNode {
+  const [hasAudio, setAudio] = useState(true);
+  const [hasVideo, setVideo] = useState(true);
+  const own = current.participants.value.find(({ id }) => id === current.participantId);
+  const others = current.participants.value.filter(({ id, state }) =>
+    id !== current.participantId && state === "joined"
+  );
+  const hasHand = (own?.handRaisedAt ?? null) !== null;
+  const isWaiting = own?.state === "waiting";
+  const mayEnd = current.meeting.hostId === myId() || canModerate(room) || isAdmin();
+  return html`
+    <div class="call">
+      ${isWaiting ? html`<p class="banner">You are in the lobby until the host admits you.</p>` : null}
+      ${current.mode === "livekit"
+        ? html`<p class="banner">The media of this call use a server that this page cannot reach; open it in your application.</p>`
+        : null}
+      <div class=${classes("tiles-grid", others.length === 0 && "alone")}>
+        <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn hasVideo=${hasVideo} />
+        ${others.map((one) =>
+          html`<${RemoteTile} key=${one.id} participant=${one} stream=${current.streams.value.get(one.id)} />`
+        )}
+      </div>
+      ${others.length === 0 ? html`<p class="dim call-hint">Waiting for others to join.</p>` : null}
+      <div class="call-bar" role="toolbar" aria-label="Call">
+        <button type="button" aria-pressed=${!hasAudio} onClick=${() => {
+          current.setEnabled("audio", !hasAudio);
+          setAudio(!hasAudio);
+        }}><${Icon} name="mic" />${hasAudio ? "Mute" : "Unmute"}</button>
+        <button type="button" aria-pressed=${!hasVideo} onClick=${() => {
+          current.setEnabled("video", !hasVideo);
+          setVideo(!hasVideo);
+        }}><${Icon} name="video" />${hasVideo ? "Stop camera" : "Start camera"}</button>
+        <button type="button" onClick=${() =>
+          void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>
+        <button type="button" aria-pressed=${hasHand} onClick=${() =>
+          void attempt(() => current.raiseHand(!hasHand))}><${Icon} name="hand" />${hasHand
+          ? "Lower hand"
+          : "Raise hand"}</button>
+        <button type="button" class="danger" onClick=${() => current.leave()}><${Icon} name="phone" />Leave</button>
+        ${mayEnd
+          ? html`<button type="button" class="danger-text" onClick=${() =>
+            void attempt(() => post(`v1/collaboration/meetings/${current.meeting.id}/end`))}>End for all</button>`
+          : null}
+      </div>
+    </div>
+  `;
+}
+
+function RemoteTile({ participant, stream }: { participant: Participant; stream: MediaStream | undefined }): VNode {
+  return html`
+    <${Tile} name=${participant.displayName} principalId=${participant
+      .principalId} stream=${stream} hasVideo isMuted=${participant.muted}
+      hasHand=${participant.handRaisedAt !== null} />
+  `;
+}
+
+function Tile({ name, principalId, stream, isOwn = false, hasVideo, isMuted = false, hasHand = false }: {
+  name: string;
+  principalId: string;
+  stream: MediaStream | undefined;
+  isOwn?: boolean;
+  hasVideo: boolean;
+  isMuted?: boolean;
+  hasHand?: boolean;
+}): VNode {
+  const video = useRef<HTMLVideoElement>(null);
+  useEffect(() => {
+    if (video.current !== null) video.current.srcObject = stream ?? null;
+  }, [stream]);
+  const isShown = hasVideo && (stream?.getVideoTracks().length ?? 0) > 0;
+  return html`
+    <figure class="participant">
+      <video ref=${video} autoplay playsinline muted=${isOwn} class=${classes(
+        !isShown && "hidden",
+        isOwn && "mirrored",
+      )}></video>
+      ${isShown ? null : html`<span class="large-avatar"><${Avatar} id=${principalId} /></span>`}
+      <figcaption dir="auto">${name}${isMuted ? " (muted)" : ""}${hasHand
+        ? html`
+          <${Icon} name="hand" />
+        `
+        : null}</figcaption>
+    </figure>
+  `;
+}

@@ -1,0 +1,138 @@
+// Hostile names and texts stay text wherever the client shows them, and screens have no serious accessibility findings.
+import assert from "node:assert/strict";
+import axe from "npm:axe-core@4.14.1" with { type: "text" };
+import { hasBrowser, launchBrowser } from "../browser.ts";
+import { openTarget } from "./target.ts";
+import { assertNoReports, signIn } from "./web_page.ts";
+
+const TEXTS = [
+  "<script>globalThis.hacked = 1</script>",
+  "<img src=x onerror='globalThis.hacked = 2'>",
+  "<svg/onload=globalThis.hacked=3>",
+  "[click](javascript:globalThis.hacked=4)",
+  "[data](data:text/html,<script>globalThis.hacked=5</script>)",
+  "![x](javascript:globalThis.hacked=6)",
+  "![track](https://tracker.example/pixel.png)",
+  '<a href="javascript:globalThis.hacked=7">x</a>',
+  "`<b onmouseover=globalThis.hacked=8>`",
+  "```html\n<iframe srcdoc='<script>parent.hacked = 9</script>'></iframe>\n```",
+  "<style>* { display: none }</style>",
+  "**<u onclick=globalThis.hacked=10>bold</u>**",
+  "[a]: javascript:globalThis.hacked=11\n\n[a]",
+  "&lt;script&gt;globalThis.hacked=12&lt;/script&gt; &#x3c;b&#x3e;",
+  "| <img src=x onerror=globalThis.hacked=13> | b |\n|---|---|\n| <script>1</script> | 2 |",
+  `${"*_".repeat(4000)}x`,
+  `${"[".repeat(5000)}](`,
+  "> ".repeat(300) + "deep",
+  "\u202egnp.exe \u2066x\u2069 Z\u0351\u036b\u0343\u036a\u0302\u036b algo",
+  "__proto__ constructor ${globalThis.hacked=14} {{constructor.constructor('globalThis.hacked=15')()}}",
+];
+const NAME = `"><img src=x onerror=globalThis.hacked=20>`;
+
+Deno.test({
+  name: "hostile texts stay text, and no screen has serious accessibility findings",
+  ignore: !hasBrowser,
+  // The browser is driven through pipes and timers that outlive single calls.
+  sanitizeOps: false,
+  sanitizeResources: false,
+  async fn(t) {
+    await using target = await openTarget({ isOwn: true });
+    const token = await target.token({ sub: "ada", name: NAME, role: "owner" });
+    const post = (path: string, body: unknown) => target.call(token, "POST", path, body);
+    await target.call(token, "GET", "/v1/collaboration/me");
+    const { id: roomId } = await post("/v1/rooms", {
+      name: NAME,
+      topic: NAME,
+      description: TEXTS[1],
+      visibility: "public",
+    });
+    for (const text of TEXTS) await post("/v1/messages", { roomId, text });
+    await post("/v1/collaboration/tasks", { roomId, title: NAME, description: TEXTS[0], labels: [NAME.slice(0, 50)] });
+    const { id: documentId } = await post("/v1/collaboration/documents", {
+      roomId,
+      title: NAME,
+      text: TEXTS.join("\n\n"),
+    });
+    await post(`/v1/collaboration/documents/${documentId}/comments`, { text: TEXTS[1] });
+    const start = { dateTime: `${new Date().toISOString().slice(0, 10)}T12:00:00`, timeZone: "UTC" };
+    await post("/v1/collaboration/calendar/events", { roomId, title: NAME, location: NAME, start });
+    const browser = await launchBrowser();
+    try {
+      const page = await signIn(browser, target, token);
+      const requested: string[] = [];
+      page.on("request", (request) => {
+        if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(target.baseUrl)) {
+          requested.push(request.url());
+        }
+      });
+      const places = [
+        "",
+        `rooms/${roomId}`,
+        `rooms/${roomId}?pane=members`,
+        `rooms/${roomId}/tasks`,
+        `rooms/${roomId}/documents`,
+        `rooms/${roomId}/calendar`,
+        `rooms/${roomId}/call`,
+        `documents/${documentId}`,
+        "inbox",
+        "search?q=hacked",
+        "people",
+        "profile",
+        "calendar",
+        "tasks",
+        "documents",
+        "admin",
+        "admin/people",
+        "admin/invitations",
+        "admin/agents",
+        "admin/skills",
+        "admin/plugins",
+        "admin/webhooks",
+        "admin/jobs",
+        "admin/api",
+      ];
+      for (const place of places) {
+        await t.step(`#/${place}`, async () => {
+          await page.goto(`${target.baseUrl}/#/${place}`);
+          await page.locator("main").waitFor();
+          await page.waitForLoadState("networkidle");
+          assert.equal(await page.evaluate("globalThis.hacked"), undefined);
+          assert.equal(
+            await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),
+            0,
+          );
+          await assertNoReports(page);
+          await page.evaluate(`if (globalThis.axe === undefined) {}`);
+          const findings = await findingsOf(page);
+          assert.deepEqual(findings, []);
+        });
+      }
+      assert.deepEqual(requested, [], "nothing is loaded from other hosts");
+    } finally {
+      await browser.close();
+    }
+  },
+});
+
+type Finding = { id: string; impact: string; nodes: { html: string }[] };
+
+/** Runs axe in a world of its own, which the policy of the page does not bind. */
+async function findingsOf(page: import("npm:playwright-core@1.65.1").Page): Promise<string[]> {
+  const session = await page.context().newCDPSession(page);
+  const { frameTree } = await session.send("Page.getFrameTree");
+  const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", {
+    frameId: frameTree.frame.id,
+  });
+  await session.send("Runtime.evaluate", { contextId, expression: axe });
+  const { result } = await session.send("Runtime.evaluate", {
+    contextId,
+    awaitPromise: true,
+    returnByValue: true,
+    expression: "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => JSON.stringify(violations))",
+  });
+  await session.detach();
+  return (JSON.parse(String(result.value)) as Finding[]).filter(({ impact }) =>
+    impact === "serious" || impact === "critical"
+  )
+    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 200)}`);
+}
