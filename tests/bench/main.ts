@@ -1,4 +1,5 @@
-// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness|vectors …]`: the gateway beside its peers, measured in the same run.
+// `deno task bench [fanout|sends|postgres|http|idle|storm|rows|fairness|documents|vectors …]`: the gateway beside its peers, measured in the same run.
+import { documents } from "./documents.ts";
 import { fairness } from "./fairness.ts";
 import { fanout } from "./fanout.ts";
 import { hostile } from "./hostile.ts";
@@ -25,6 +26,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   storm: () => storm(ROUNDS),
   rows: () => rows(),
   fairness: () => fairness(),
+  documents: () => documents(ROUNDS),
 };
 
 /** Run only when asked for by name: what they measure is no peer. */

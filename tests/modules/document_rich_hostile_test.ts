@@ -205,3 +205,27 @@ Deno.test("after any bytes the document can be read, and is what it was unless t
   );
   await assertReadable(fixture, id);
 });
+
+Deno.test("Markdown and HTML that nest or repeat without end are converted or refused in little time", async () => {
+  await using fixture = await DocumentFixture.open();
+  const hostile: Record<string, Record<string, string>> = {
+    "quotes in quotes": { text: "> ".repeat(20_000) },
+    "open brackets": { text: "![".repeat(20_000) },
+    "open emphasis": { text: "*a_".repeat(20_000) },
+    "a long reference many times": { text: `${"[a]".repeat(20_000)}\n\n[a]: ${"x".repeat(20_000)}` },
+    "open tags": { html: "<b>".repeat(20_000) + "</i>".repeat(20_000) },
+    "lists in lists": { html: "<ul><li>".repeat(20_000) },
+    "line breaks": { html: `<p>${"<br>".repeat(20_000)}` },
+  };
+  for (const [what, input] of Object.entries(hostile)) {
+    const creating = fixture.as("member").post(PATH, {
+      roomId: fixture.roomId,
+      title: "Notes",
+      kind: "rich",
+      ...input,
+    });
+    const { status, body } = await withinCpuLimit(creating);
+    assert.ok(status === 201 || status === 413, `${what}: ${status} ${JSON.stringify(body)}`);
+    if (status === 201) await withinCpuLimit(assertReadable(fixture, body.id));
+  }
+});

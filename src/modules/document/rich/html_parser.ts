@@ -1,8 +1,10 @@
 // HTML to nodes, in the names of TipTap. What is not listed here loses its tags and keeps its text; scripts and styles lose both.
 // The parser is loaded on first use, and calls back for each tag: nothing recurses, however deep the tags nest.
+import { Fault } from "@/core/fault.ts";
 import { mergeTexts, type RichMark, type RichNode } from "./node.ts";
 import { safeUrl } from "./url.ts";
 
+const TAGS_MAX = 1000;
 /** Blocks that contain blocks; deeper ones lose their tags. */
 const DEPTH_MAX = 20;
 const CONTAINERS: Readonly<Record<string, string>> = {
@@ -43,13 +45,21 @@ const PARENTS: Readonly<Record<string, readonly string[]>> = {
 };
 const STRUCTURAL = new Set(["bulletList", "orderedList", "table", "tableRow"]);
 
+/** Throws `payload_too_large` for tags that nest deeper than any editor writes them, which the parser would search again and again. */
 export async function fromHtml(html: string): Promise<RichNode[]> {
   const { Parser } = await import("htmlparser2");
   const builder = new NodeBuilder();
+  let depth = 0;
   const parser = new Parser({
-    onopentag: (name, attributes) => builder.open(name, attributes),
+    onopentag: (name, attributes) => {
+      if (++depth > TAGS_MAX) throw new Fault("payload_too_large", `HTML may nest ${TAGS_MAX} tags deep`);
+      builder.open(name, attributes);
+    },
     ontext: (text) => builder.text(text),
-    onclosetag: (name) => builder.close(name),
+    onclosetag: (name) => {
+      depth--;
+      builder.close(name);
+    },
   });
   parser.end(html);
   return builder.finish();

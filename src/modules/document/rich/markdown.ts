@@ -1,219 +1,33 @@
-// Markdown to nodes and back, in the names of TipTap. The packages are loaded on first use. Markdown has no color or underline, and
-// in tables no blocks: these are lost in Markdown, and HTML in Markdown is read as code.
-import type { List, ListItem, Nodes, Parents, PhrasingContent, RootContent, TableRow } from "mdast";
-import { Fault } from "@/core/fault.ts";
-import { TEXT_MAX_BYTES } from "../limits.ts";
+// Markdown of nodes that have the names of TipTap. The packages are loaded on first use. Markdown has no color or underline, and in
+// tables no blocks: these are lost.
+import type { ListItem, Nodes, PhrasingContent, RootContent, TableRow } from "mdast";
 import { mergeTexts, plainTextOf, type RichMark, type RichNode } from "./node.ts";
 import { safeUrl } from "./url.ts";
 
-/** Marks by their place in the output, from the outside in. */
+/** Marks that Markdown has, from the outside in where two cover the same texts. */
 const MARKS = ["link", "bold", "italic", "strike", "code"] as const;
-/** Expanded references must not make the output many times larger than the source. */
-const URLS_MAX_CHARS = 4 * TEXT_MAX_BYTES;
 
-type Packages = Awaited<ReturnType<typeof loadPackages>>;
-let loading: Promise<Packages> | undefined;
+let loading: Promise<(tree: Nodes) => string> | undefined;
 
-async function loadPackages() {
-  const [{ fromMarkdown }, { toMarkdown }, table, strike, task, tableSyntax, strikeSyntax, taskSyntax] = await Promise
-    .all([
-      import("mdast-util-from-markdown"),
-      import("mdast-util-to-markdown"),
-      import("mdast-util-gfm-table"),
-      import("mdast-util-gfm-strikethrough"),
-      import("mdast-util-gfm-task-list-item"),
-      import("micromark-extension-gfm-table"),
-      import("micromark-extension-gfm-strikethrough"),
-      import("micromark-extension-gfm-task-list-item"),
-    ]);
-  return {
-    parse: (markdown: string) =>
-      fromMarkdown(markdown, {
-        extensions: [
-          tableSyntax.gfmTable(),
-          strikeSyntax.gfmStrikethrough({ singleTilde: false }),
-          taskSyntax.gfmTaskListItem(),
-        ],
-        mdastExtensions: [
-          table.gfmTableFromMarkdown(),
-          strike.gfmStrikethroughFromMarkdown(),
-          task.gfmTaskListItemFromMarkdown(),
-        ],
-      }),
-    print: (tree: Nodes) =>
-      toMarkdown(tree, {
-        bullet: "-",
-        listItemIndent: "one",
-        rule: "-",
-        extensions: [
-          table.gfmTableToMarkdown({ tablePipeAlign: false }),
-          strike.gfmStrikethroughToMarkdown(),
-          task.gfmTaskListItemToMarkdown(),
-        ],
-      }),
-  };
-}
-
-/** Nodes of Markdown. */
-export async function fromMarkdown(markdown: string): Promise<RichNode[]> {
-  const { parse } = await (loading ??= loadPackages());
-  const root = parse(markdown);
-  return new MarkdownReader(root.children).blocks(root.children);
+async function loadPrinter(): Promise<(tree: Nodes) => string> {
+  const [{ toMarkdown }, table, strike, task] = await Promise.all([
+    import("mdast-util-to-markdown"),
+    import("mdast-util-gfm-table"),
+    import("mdast-util-gfm-strikethrough"),
+    import("mdast-util-gfm-task-list-item"),
+  ]);
+  const extensions = [
+    table.gfmTableToMarkdown({ tablePipeAlign: false }),
+    strike.gfmStrikethroughToMarkdown(),
+    task.gfmTaskListItemToMarkdown(),
+  ];
+  return (tree) => toMarkdown(tree, { bullet: "-", listItemIndent: "one", rule: "-", extensions });
 }
 
 /** Markdown of nodes that have the names of TipTap. */
 export async function toMarkdown(nodes: readonly RichNode[]): Promise<string> {
-  const { print } = await (loading ??= loadPackages());
+  const print = await (loading ??= loadPrinter());
   return print({ type: "root", children: nodes.flatMap(toBlock) });
-}
-
-class MarkdownReader {
-  readonly #urls = new Map<string, { url: string; title?: string | null | undefined }>();
-  #chars = 0;
-
-  constructor(children: readonly RootContent[]) {
-    const open: (readonly Nodes[])[] = [children];
-    for (let last = open.pop(); last !== undefined; last = open.pop()) {
-      for (const node of last) {
-        if (node.type === "definition" && !this.#urls.has(node.identifier)) this.#urls.set(node.identifier, node);
-        if ("children" in node) open.push(node.children);
-      }
-    }
-  }
-
-  blocks(children: Parents["children"]): RichNode[] {
-    return children.flatMap((node): RichNode[] => {
-      switch (node.type) {
-        case "paragraph":
-          return this.#paragraph(node.children);
-        case "heading":
-          return [withContent({ type: "heading", attrs: { level: node.depth } }, this.#inline(node.children))];
-        case "blockquote":
-          return [withContent({ type: "blockquote" }, this.#nonEmpty(node.children))];
-        case "list":
-          return this.#list(node);
-        case "code":
-          return [{ ...codeBlock(node.value), ...node.lang ? { attrs: { language: node.lang } } : {} }];
-        case "thematicBreak":
-          return [{ type: "horizontalRule" }];
-        case "table":
-          return [{ type: "table", content: node.children.map((row, at) => this.#row(row, at === 0)) }];
-        case "html":
-          return [{ ...codeBlock(node.value), attrs: { language: "html" } }];
-        case "definition":
-          return [];
-        default:
-          return "children" in node ? this.blocks(node.children) : [];
-      }
-    });
-  }
-
-  /** An image by itself is a block, as most editors have it. */
-  #paragraph(children: readonly PhrasingContent[]): RichNode[] {
-    const inline = this.#inline(children);
-    const [only] = inline;
-    if (inline.length === 1 && only?.type === "image") return [only];
-    return [withContent({ type: "paragraph" }, inline)];
-  }
-
-  #nonEmpty(children: Parents["children"]): RichNode[] {
-    const blocks = this.blocks(children);
-    return blocks.length === 0 ? [{ type: "paragraph" }] : blocks;
-  }
-
-  /** Items with and without boxes are in lists of their own. */
-  #list({ ordered, start, children }: List): RichNode[] {
-    const lists: RichNode[] = [];
-    for (const item of children) {
-      const isTask = typeof item.checked === "boolean";
-      const type = isTask ? "taskList" : ordered ? "orderedList" : "bulletList";
-      let last = lists.at(-1);
-      if (last?.type !== type) {
-        last = { type, content: [] };
-        if (type === "orderedList" && typeof start === "number" && start !== 1) last.attrs = { start };
-        lists.push(last);
-      }
-      last.content?.push(this.#item(item, isTask));
-    }
-    return lists;
-  }
-
-  #item({ checked, children }: ListItem, isTask: boolean): RichNode {
-    const content = this.#nonEmpty(children);
-    // Editors expect a paragraph first.
-    if (content[0]?.type !== "paragraph") content.unshift({ type: "paragraph" });
-    return isTask ? { type: "taskItem", attrs: { checked }, content } : { type: "listItem", content };
-  }
-
-  #row({ children }: TableRow, isHeader: boolean): RichNode {
-    return {
-      type: "tableRow",
-      content: children.map((cell) => ({
-        type: isHeader ? "tableHeader" : "tableCell",
-        content: [withContent({ type: "paragraph" }, this.#inline(cell.children))],
-      })),
-    };
-  }
-
-  #inline(children: readonly PhrasingContent[], marks: readonly RichMark[] = []): RichNode[] {
-    const text = (value: string, ...more: RichMark[]): RichNode[] => {
-      if (value === "") return [];
-      const all = [...marks, ...more];
-      return [all.length === 0 ? { type: "text", text: value } : { type: "text", text: value, marks: all }];
-    };
-    const within = (node: { children: readonly PhrasingContent[] }, mark: RichMark): RichNode[] =>
-      this.#inline(node.children, marks.some(({ type }) => type === mark.type) ? marks : [...marks, mark]);
-    return mergeTexts(children.flatMap((node): RichNode[] => {
-      switch (node.type) {
-        case "text":
-          return text(node.value.replaceAll("\n", " "));
-        case "inlineCode":
-          return text(node.value, { type: "code" });
-        case "html":
-          return text(node.value.replaceAll("\n", " "));
-        case "strong":
-          return within(node, { type: "bold" });
-        case "emphasis":
-          return within(node, { type: "italic" });
-        case "delete":
-          return within(node, { type: "strike" });
-        case "break":
-          return [{ type: "hardBreak" }];
-        case "link":
-        case "linkReference": {
-          const href = this.#url(node);
-          return href === undefined
-            ? this.#inline(node.children, marks)
-            : within(node, { type: "link", attrs: { href } });
-        }
-        case "image":
-        case "imageReference": {
-          const src = this.#url(node);
-          if (src === undefined) return text(node.alt ?? "");
-          return [{ type: "image", attrs: { src, ...node.alt ? { alt: node.alt } : {} } }];
-        }
-        default:
-          return [];
-      }
-    }));
-  }
-
-  #url(node: { url: string } | { identifier: string }): string | undefined {
-    const url = "url" in node ? node.url : this.#urls.get(node.identifier)?.url ?? "";
-    this.#chars += url.length;
-    if (this.#chars > URLS_MAX_CHARS) {
-      throw new Fault("payload_too_large", "Markdown with this many long references cannot be converted");
-    }
-    return safeUrl(url);
-  }
-}
-
-function codeBlock(text: string): RichNode {
-  return withContent({ type: "codeBlock" }, text === "" ? [] : [{ type: "text", text }]);
-}
-
-function withContent(node: RichNode, content: RichNode[]): RichNode {
-  return content.length === 0 ? node : { ...node, content };
 }
 
 function toBlock(node: RichNode): RootContent[] {
@@ -280,13 +94,15 @@ function toInline(nodes: readonly RichNode[]): PhrasingContent[] {
   for (let at = 0; at < nodes.length;) {
     const { mark, length } = longestMark(nodes, at);
     const group = nodes.slice(at, at + length);
-    if (mark === undefined) children.push(...group.flatMap(toLeaf));
+    // Not spread: a text may have more lines than a call may have arguments.
+    if (mark === undefined) { for (const leaf of group.flatMap(toLeaf)) children.push(leaf); }
     else if (mark.type === "code") children.push({ type: "inlineCode", value: plainTextOf(group) });
     else {
       const inner = toInline(group.map((node) => ({ ...node, marks: withoutMark(node, mark.type) })));
       if (mark.type === "link") {
         const url = safeUrl(String(mark.attrs?.href ?? ""));
-        children.push(...url === undefined ? inner : [{ type: "link", url, children: inner } as PhrasingContent]);
+        if (url !== undefined) children.push({ type: "link", url, children: inner } as PhrasingContent);
+        else for (const one of inner) children.push(one);
       } else {
         const type = mark.type === "bold" ? "strong" : mark.type === "italic" ? "emphasis" : "delete";
         children.push({ type, children: inner });
