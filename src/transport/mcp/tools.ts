@@ -99,6 +99,12 @@ export class Tools {
     return render(await this.output(context, operation, input));
   }
 
+  /** Whether the caller may call an operation here. */
+  isOffered(context: ToolContext, name: string): boolean {
+    const operation = this.#operations.get(name);
+    return operation !== undefined && isOffered(operation, context);
+  }
+
   /** The result of an operation; throws its faults. */
   async output(context: ToolContext, name: string, input: Json): Promise<Json> {
     const operation = this.#operations.get(name);
