@@ -1,5 +1,6 @@
 // Facts over HTTP, for tests.
-import type { Caller } from "../harness.ts";
+import type { ApiResponse, Caller } from "../harness.ts";
+import { eventually } from "../wait.ts";
 import { ok } from "./fixtures.ts";
 
 export const ITEMS = "/v1/collaboration/memory/items";
@@ -33,11 +34,20 @@ export async function myTexts(who: Caller): Promise<string[]> {
 
 /** Texts found by the search of facts and by that of everything, which must be the same; sorted, each once. */
 export async function foundTexts(who: Caller, query: string): Promise<string[]> {
-  const own = ok(await who.post("/v1/collaboration/memory/search", { query, limit: 50 })).items;
-  const all = ok(await who.get(`/v1/search?types=memory&limit=100&q=${encodeURIComponent(query)}`)).items;
+  const own = await complete(() => who.post("/v1/collaboration/memory/search", { query, limit: 50 }));
+  const all = await complete(() => who.get(`/v1/search?types=memory&limit=100&q=${encodeURIComponent(query)}`));
   const [texts, others] = [textsOf(own.map(memoryOf)), [...new Set(textsOf(all.map(memoryOf)))]];
   if (JSON.stringify(texts) !== JSON.stringify(others)) throw new Error(`Found ${texts}, and ${others} by search`);
   return texts;
+}
+
+/** The items of a search, which a busy machine may have cut short: it is then asked again. */
+function complete(search: () => Promise<ApiResponse>): Promise<{ memory: Item }[]> {
+  return eventually(async () => {
+    const { items, degraded } = ok(await search());
+    if (degraded) throw new Error("The search was not completed");
+    return items;
+  });
 }
 
 type Item = { text: string };
