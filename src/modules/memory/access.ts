@@ -108,14 +108,11 @@ export class MemoryAccess {
   async requireForget(tx: Tx, context: Context, { row, subjectIds }: Fact): Promise<void> {
     const { actor } = context;
     const scope = { type: row.scope_type, id: row.scope_id };
-    const isOwn = row.created_by === actor.principalId || subjectIds.includes(actor.principalId);
+    // A person who may read what is known about them may erase it; whether they may is read again under the lock.
+    if (subjectIds.includes(actor.principalId)) return void await tx.reserve(actor.tenantId, lockOf(scope), 0);
+    const isOwn = row.created_by === actor.principalId;
     if (scope.type === "room") {
-      const { role } = await this.#deps.roomAccess.requireForUpdate(
-        tx,
-        context,
-        scope.id,
-        subjectIds.includes(actor.principalId) ? "observer" : undefined,
-      );
+      const { role } = await this.#deps.roomAccess.requireForUpdate(tx, context, scope.id);
       if (isOwn || isAtLeast(ROOM_ROLES, role ?? "observer", "moderator")) return;
       throw new Fault(
         "forbidden",
