@@ -1,6 +1,6 @@
 // A menu that a button opens. Arrow keys move, Escape closes, focus returns to the button.
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { Icon, type IconName } from "./icon.ts";
 
@@ -40,7 +40,8 @@ export function Popup({ label, icon, className = "plain", role = "dialog", child
   const root = useRef<HTMLSpanElement>(null);
   const button = useRef<HTMLButtonElement>(null);
 
-  useEffect(() => {
+  // Before the next key: what is typed quickly must meet the menu.
+  useLayoutEffect(() => {
     if (!isOpen) return;
     root.current?.querySelector<HTMLElement>(".popup button, .popup input")?.focus();
     const onDown = (event: Event): void => {

@@ -1,5 +1,6 @@
 // What is shown while no room is open: the first step for newcomers.
 import type { VNode } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { me } from "../core/session.ts";
@@ -23,6 +24,9 @@ export function Welcome(): VNode {
 }
 
 function FirstRoom(): VNode {
+  const box = useRef<HTMLInputElement>(null);
+  // The browser follows `autofocus` only in a page that has just been loaded.
+  useEffect(() => box.current?.select(), []);
   return html`
     <form class="card fields" onSubmit=${(event: SubmitEvent) => {
       event.preventDefault();
@@ -32,7 +36,7 @@ function FirstRoom(): VNode {
       <h1>Create your first room</h1>
       <p
         class="dim">A room is a place to talk, with its own tasks, documents and calendar. Everybody in your team can join a public room.</p>
-      <label>Name <input name="name" required maxlength="120" defaultValue="general" autofocus /></label>
+      <label>Name <input name="name" required maxlength="120" defaultValue="general" ref=${box} /></label>
       <footer><button type="button" onClick=${openBrowse}>Browse rooms</button><button class="primary">Create room</button></footer>
     </form>
   `;
