@@ -49,7 +49,7 @@ Deno.test({
     for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
     await target.call(tokens.bob, "PATCH", "/v1/collaboration/me", { handle: "bob" });
     const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Launch", memberIds: ["bob"] });
-    const browser = await launchBrowser();
+    const browser = await launchBrowser("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream");
     try {
       const [ada, bob] = await Promise.all([signIn(browser, target, tokens.ada), signIn(browser, target, tokens.bob)]);
       for (const page of [ada, bob]) await page.getByRole("link", { name: /Launch/ }).click();
@@ -133,6 +133,28 @@ Deno.test({
             assert.equal(shown, text);
           }
         });
+      });
+
+      await t.step("both see each other in a call", async () => {
+        for (const page of [ada, bob]) {
+          await page.getByRole("link", { name: /Launch/ }).first().click();
+          await page.getByRole("link", { name: "Call" }).click();
+        }
+        await ada.getByRole("button", { name: "Start a call" }).click();
+        await bob.getByRole("button", { name: "Join" }).click();
+        for (const page of [ada, bob]) {
+          await eventually(async () => {
+            const seconds = await page.locator(".participant video").evaluateAll((videos) =>
+              (videos as unknown as { currentTime: number; videoWidth: number }[])
+                .filter(({ videoWidth }) => videoWidth > 0).map(({ currentTime }) => currentTime)
+            );
+            assert.ok(seconds.length === 2 && seconds.every((at) => at > 0), `${seconds}`);
+          });
+        }
+        await bob.getByRole("button", { name: "Leave" }).click();
+        await ada.locator(".participant").nth(1).waitFor({ state: "detached" });
+        await ada.getByRole("button", { name: "End for all" }).click();
+        await ada.getByText("No call is going on").waitFor();
       });
 
       await t.step("what is written without a network is sent once, when it is back", async () => {
