@@ -60,3 +60,19 @@ testOnEngines("cancelling all runs frees all that they reserved", async (environ
   stuck.resolve();
   await eventually(async () => assert.equal((await budget()).reserved.tokens, 0));
 });
+
+testOnEngines("an agent uses no more tokens a day than it is configured to", async (environment) => {
+  const usage = { inputTokens: 1000, outputTokens: 1000 };
+  const agent = { tokensPerDay: 7000 };
+  await using fixture = await AgentFixture.open(() => ({ parts: ["ok"], usage }), { environment, agent });
+  await fixture.mention(fixture.bob, "One");
+  await fixture.settled("succeeded", 1);
+  await fixture.mention(fixture.bob, "Two");
+  await fixture.settled("succeeded", 2);
+  // Another response could take 4000 tokens, of 3000 that are left.
+  await fixture.mention(fixture.bob, "Three");
+  assert.equal((await fixture.settled("failed", 3)).error.code, "budget_exceeded");
+  ok(await fixture.alice.patch(`/v1/collaboration/agents/${fixture.agentId}`, { tokensPerDay: null }));
+  await fixture.mention(fixture.bob, "Four");
+  await fixture.settled("succeeded", 4);
+});

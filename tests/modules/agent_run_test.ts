@@ -217,3 +217,22 @@ Deno.test("outsiders and those who joined later do not see a run", async () => {
   assert.deepEqual(ok(await carol.get(`/v1/collaboration/ai/runs?roomId=${roomId}`)).items, []);
   assert.doesNotMatch(JSON.stringify(await readRoomEvents(carol, roomId)), /Secret|run_/);
 });
+
+Deno.test("a day after its end, a run has no texts any longer; after 90 days, it is deleted", async () => {
+  await using fixture = await AgentFixture.open(() => "The secret is swordfish");
+  const { gateway, roomId } = fixture;
+  await fixture.mention(fixture.bob, "Well?");
+  const { id } = await fixture.settled();
+  const read = async () => await (await gateway.as("alice")).get(`/v1/collaboration/ai/runs/${id}`);
+  await gateway.app.runMaintenance();
+  assert.match(JSON.stringify(ok(await read()).steps), /swordfish/);
+  gateway.clock.advance(25 * 3_600_000);
+  await gateway.app.runMaintenance();
+  const trimmed = ok(await read());
+  assert.equal(trimmed.status, "succeeded");
+  assert.doesNotMatch(JSON.stringify(trimmed), /swordfish/);
+  gateway.clock.advance(90 * 24 * 3_600_000);
+  await gateway.app.runMaintenance();
+  assertProblem(await read(), 404, "not_found");
+  assert.match(JSON.stringify(await (await gateway.as("alice")).get(`/v1/messages?roomId=${roomId}`)), /swordfish/);
+});

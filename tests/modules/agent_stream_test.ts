@@ -72,6 +72,7 @@ testOnEngines("a stream has the whole text once, the tools, and the end; also af
   const types = received.map(({ part }) => part.type).filter((type) => type !== "text-delta");
   const all = [
     "start",
+    "start-step",
     "tool-input-available",
     "finish-step",
     "tool-output-available",

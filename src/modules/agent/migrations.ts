@@ -17,6 +17,7 @@ const baseline: Migration = {
       schedule_json text,
       max_steps integer not null,
       max_output_tokens integer not null,
+      tokens_per_day bigint,
       is_paused integer not null,
       version integer not null,
       created_by text not null,
@@ -61,6 +62,7 @@ const baseline: Migration = {
       queued_at text not null,
       started_at text,
       finished_at text,
+      is_trimmed integer not null,
       constraint agent_run_queue unique (tenant_id, queue_key)
     )`.execute(db);
     // Only runs that have not finished: there are few.
@@ -68,7 +70,8 @@ const baseline: Migration = {
       where status in ('queued', 'running', 'waiting_approval', 'waiting_input')`.execute(db);
     await sql`create index agent_run_room on agent_run (tenant_id, room_id, id)`.execute(db);
     await sql`create index agent_run_agent on agent_run (tenant_id, agent_id, id)`.execute(db);
-    await sql`create index agent_run_finished on agent_run (finished_at) where finished_at is not null`.execute(db);
+    await sql`create index agent_run_finished on agent_run (is_trimmed, finished_at) where finished_at is not null`
+      .execute(db);
     await sql`create table agent_step (
       tenant_id text not null,
       run_id text not null,

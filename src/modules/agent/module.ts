@@ -22,7 +22,7 @@ import { RUN_PATH, runOperations } from "./run/api.ts";
 import { runChannel } from "./run/channel.ts";
 import { type AssembleContext, type CallOperation, plainContext } from "./run/context.ts";
 import { RunEnding } from "./run/ending.ts";
-import { RunExecutor } from "./run/executor.ts";
+import { ACTIVE_MAX_MS, RunExecutor } from "./run/executor.ts";
 import { RunExpiry } from "./run/expiry.ts";
 import { EXPIRE_JOB } from "./run/expiry_job.ts";
 import { RunLifecycle } from "./run/lifecycle.ts";
@@ -31,7 +31,7 @@ import { OutsideRuns } from "./run/outside.ts";
 import { outsideOperations } from "./run/outside_api.ts";
 import { RunPublisher } from "./run/publisher.ts";
 import { RunActors } from "./run/run_actor.ts";
-import { Runner } from "./run/runner.ts";
+import { RUN_LIMITS, Runner } from "./run/runner.ts";
 import { AgentScheduler, SCHEDULE_JOB } from "./run/schedule.ts";
 import { RUN_EVENTS } from "./run/schema.ts";
 import { type FindMessage, RunService } from "./run/service.ts";
@@ -39,7 +39,7 @@ import { RunSignals } from "./run/signals.ts";
 import { RunStore } from "./run/store.ts";
 import { RunStreams } from "./run/stream_route.ts";
 import { ToolStep } from "./run/tool_step.ts";
-import { RunTriggers } from "./run/triggers.ts";
+import { CHAIN_MAX, QUEUED_MAX, RunTriggers } from "./run/triggers.ts";
 import { RunWaiter } from "./run/waiter.ts";
 import { AGENT_EVENTS, OUTPUT_TOKENS_MAX, STEPS_MAX, TOOLS_MAX } from "./schema.ts";
 import { AgentService } from "./service.ts";
@@ -47,6 +47,8 @@ import type { ToolSource } from "./tool/tool.ts";
 
 /** How long runs stay readable after their end, and messages are known to be theirs. */
 const RUN_DAYS = 90;
+/** How long their texts are: messages that they quote may be deleted meanwhile. */
+const TEXT_DAYS = 1;
 const BATCH = 200;
 
 type Deps = {
@@ -148,6 +150,8 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     }],
     maintenance: {
       async agentRuns() {
+        const trimBefore = iso(clock.now() - TEXT_DAYS * DAY_MS);
+        while (await store.write((tx) => new RunStore(tx.db).trimFinishedBefore(trimBefore, BATCH)) === BATCH);
         const before = iso(clock.now() - RUN_DAYS * DAY_MS);
         while (await store.write((tx) => new RunStore(tx.db).removeFinishedBefore(before, BATCH)) === BATCH);
         await store.write(async (tx) => {
@@ -172,7 +176,17 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
       await runner.drain();
       await signals.stop();
     },
-    capability: () => ({ tools: TOOLS_MAX, steps: STEPS_MAX, outputTokens: OUTPUT_TOKENS_MAX }),
+    capability: () => ({
+      limits: {
+        tools: TOOLS_MAX,
+        steps: STEPS_MAX,
+        outputTokens: OUTPUT_TOKENS_MAX,
+        activeSeconds: ACTIVE_MAX_MS / 1000,
+        chainDepth: CHAIN_MAX,
+        queuedRuns: QUEUED_MAX,
+        ...RUN_LIMITS,
+      },
+    }),
     triggerAgents: (tx, trigger) => triggers.onMessage(tx, trigger),
   };
 }

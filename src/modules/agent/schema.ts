@@ -60,6 +60,9 @@ const Fields = {
   maxOutputTokens: z.int().min(1).max(OUTPUT_TOKENS_MAX).default(OUTPUT_TOKENS_MAX).describe(
     "Longest response of the model, in tokens; a longer answer takes several",
   ),
+  tokensPerDay: z.int().min(0).max(1_000_000_000).nullable().default(null).describe(
+    "Tokens that its runs may use on one day (UTC), besides the budgets of `budget.list`; null: no such limit",
+  ),
   paused: z.boolean().default(false).describe(
     "Whether it starts no runs; pausing cancels those that have not finished",
   ),
@@ -81,6 +84,7 @@ export const Agent = z.object({
   ),
   maxSteps: z.int().describe("Responses of the model in one run"),
   maxOutputTokens: z.int().describe("Longest response of the model, in tokens"),
+  tokensPerDay: z.int().nullable().describe("Tokens that its runs may use on one day (UTC)"),
   paused: z.boolean().describe("Whether it starts no runs"),
   version: z.int(),
   createdAt: z.iso.datetime(),

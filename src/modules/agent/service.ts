@@ -194,6 +194,7 @@ export class AgentService {
       triggers: JSON.parse(row.triggers_json),
       maxSteps: row.max_steps,
       maxOutputTokens: row.max_output_tokens,
+      tokensPerDay: row.tokens_per_day === null ? null : Number(row.tokens_per_day),
       paused: row.is_paused === 1,
       version: row.version,
       createdAt: row.created_at,
@@ -212,7 +213,7 @@ function columnsOf(
   { principalId: setBy }: Actor,
 ): Partial<AgentColumns> {
   const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = config;
-  const { schedule } = config;
+  const { schedule, tokensPerDay } = config;
   const columns = {
     model,
     instructions,
@@ -223,6 +224,7 @@ function columnsOf(
     schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy }),
     max_steps: maxSteps,
     max_output_tokens: maxOutputTokens,
+    tokens_per_day: tokensPerDay,
     is_paused: paused === undefined ? undefined : paused ? 1 : 0,
   };
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));

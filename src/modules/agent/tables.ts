@@ -14,6 +14,7 @@ export type AgentRow = {
   schedule_json: string | null;
   max_steps: number;
   max_output_tokens: number;
+  tokens_per_day: number | null;
   is_paused: number;
   version: number;
   created_by: string;
@@ -68,6 +69,8 @@ export type RunRow = {
   queued_at: string;
   started_at: string | null;
   finished_at: string | null;
+  /** Whether its texts were removed. */
+  is_trimmed: number;
 };
 
 export type StepStatus = "started" | "waiting" | "succeeded" | "failed" | "denied" | "outcome_unknown";

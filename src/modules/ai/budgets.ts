@@ -29,6 +29,8 @@ export type AiCharge = {
   agentId?: string | undefined;
   roomId?: string | undefined;
   runId?: string | undefined;
+  /** What the agent may use a day, by its own configuration. */
+  agentTokensPerDay?: number | undefined;
   /** A repeated step with the same one replaces its reservation. */
   reservation?: string | undefined;
 };
@@ -145,7 +147,8 @@ export class Budgets {
   }
 
   /** In the order in which their rows are locked. */
-  async #applied(budgets: BudgetStore, { tenantId, principalId, agentId, roomId }: AiCharge): Promise<Applied[]> {
+  async #applied(budgets: BudgetStore, charge: AiCharge): Promise<Applied[]> {
+    const { tenantId, principalId, agentId, roomId } = charge;
     const now = iso(this.#deps.clock.now());
     const rows = await budgets.budgets(tenantId, {
       tenant: "",
@@ -154,22 +157,15 @@ export class Budgets {
       ...(roomId === undefined ? {} : { room: roomId }),
     });
     const own = rows.map((row): Applied => ({ ...appliedOf(row, now), setBy: row.created_by }));
-    return [...own, ...this.#operatorLimits(principalId, now)]
+    return [...own, ...this.#operatorLimits(principalId, now), ...agentLimits(charge, now)]
       .toSorted((one, other) => one.budget < other.budget ? -1 : 1);
   }
 
   #operatorLimits(principalId: string | undefined, now: string): Applied[] {
     const { limits } = this.#deps;
     if (limits === undefined) return [];
-    const limit = (scope: "tenant" | "principal", subjectId: string, tokenLimit: number): Applied => ({
-      budget: `limit/${scope}/${subjectId}`,
-      startsAt: now.slice(0, PERIOD_CHARS.day),
-      scope,
-      subjectId,
-      period: "day",
-      tokenLimit,
-      costLimit: null,
-    });
+    const limit = (scope: "tenant" | "principal", subjectId: string, tokens: number) =>
+      dailyLimit(scope, subjectId, tokens, now);
     return [
       ...(principalId === undefined ? [] : [limit("principal", principalId, limits.principalPerDay)]),
       limit("tenant", "", limits.tenantPerDay),
@@ -234,6 +230,25 @@ export function endOf(period: BudgetPeriod, now: number): number {
     end.setUTCHours(0, 0, 0, 0);
   }
   return end.getTime();
+}
+
+/** What an agent is configured to use at most. */
+function agentLimits({ agentId, agentTokensPerDay }: AiCharge, now: string): Applied[] {
+  if (agentId === undefined || agentTokensPerDay === undefined) return [];
+  return [dailyLimit("agent", agentId, agentTokensPerDay, now)];
+}
+
+/** A limit besides the budgets that admins set. */
+function dailyLimit(scope: BudgetScope, subjectId: string, tokenLimit: number, now: string): Applied {
+  return {
+    budget: `limit/${scope}/${subjectId}`,
+    startsAt: now.slice(0, PERIOD_CHARS.day),
+    scope,
+    subjectId,
+    period: "day",
+    tokenLimit,
+    costLimit: null,
+  };
 }
 
 function appliedOf(row: BudgetRow, now: string): Applied {

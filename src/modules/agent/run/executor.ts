@@ -146,6 +146,7 @@ export class RunExecutor {
       roomId: run.room_id,
       runId: run.id,
       reservation: `${run.id}.${n}`,
+      agentTokensPerDay: agent.tokens_per_day === null ? undefined : Number(agent.tokens_per_day),
     };
     const startedAt = iso(clock.now());
     const result = await modelStep.run(run, n, {

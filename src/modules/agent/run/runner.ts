@@ -12,9 +12,9 @@ import { LeaseLost } from "./lifecycle.ts";
 import { runChanged, type RunSignals } from "./signals.ts";
 import { type ClaimableRun, RunStore } from "./store.ts";
 
-const PER_AGENT = 2;
-const PER_TENANT = 8;
-const PER_NODE = 32;
+/** Runs that are executed at the same time. */
+export const RUN_LIMITS = { runsPerAgent: 2, runsPerTenant: 8, runsPerNode: 32 } as const;
+const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NODE } = RUN_LIMITS;
 const POLL_MS = 1000;
 const LEASE_MS = 10_000;
 const RENEW_MS = 3000;

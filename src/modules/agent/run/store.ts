@@ -193,10 +193,24 @@ export class RunStore {
     return numInsertedOrUpdatedRows === 1n;
   }
 
+  /** Removes the texts of a batch of runs that ended before; resolves to how many runs. */
+  async trimFinishedBefore(at: string, limit: number): Promise<number> {
+    const rows = await this.#db.selectFrom("agent_run").select("id").where("is_trimmed", "=", 0)
+      .where("finished_at", "is not", null).where("finished_at", "<", at).limit(limit).execute();
+    const ids = rows.map(({ id }) => id);
+    if (ids.length === 0) return 0;
+    const nothing = { text: null, calls_json: null, input: null, result: null };
+    await this.#db.updateTable("agent_step").set(nothing).where("run_id", "in", ids).execute();
+    await this.#db.updateTable("agent_approval").set({ input: "", comment: null }).where("run_id", "in", ids).execute();
+    await this.#db.updateTable("agent_run").set({ text: "", input: null, is_trimmed: 1 }).where("id", "in", ids)
+      .execute();
+    return ids.length;
+  }
+
   /** Deletes a batch of old runs with their steps; resolves to how many. */
   async removeFinishedBefore(at: string, limit: number): Promise<number> {
-    const rows = await this.#db.selectFrom("agent_run").select("id").where("finished_at", "is not", null)
-      .where("finished_at", "<", at).limit(limit).execute();
+    const rows = await this.#db.selectFrom("agent_run").select("id").where("is_trimmed", "=", 1)
+      .where("finished_at", "is not", null).where("finished_at", "<", at).limit(limit).execute();
     await this.#remove(rows.map(({ id }) => id));
     return rows.length;
   }

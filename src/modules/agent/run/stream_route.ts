@@ -13,8 +13,8 @@ import type { RunWaiter } from "./waiter.ts";
 /** Streams of one principal and its agents on a node, and of all. */
 const STREAMS_PER_OWNER = 8;
 const STREAMS_PER_NODE = 512;
-/** How soon what was published and lost is read from the store. */
-const RECHECK_MS = 1000;
+/** How soon a run is read again where nothing is published; what is missing in between is read at once. */
+const RECHECK_MS = 5000;
 const PING_MS = 15_000;
 
 type Deps = {

@@ -156,6 +156,7 @@ export function newRun(
     queued_at: now,
     started_at: null,
     finished_at: null,
+    is_trimmed: 0,
     ...given,
   };
 }

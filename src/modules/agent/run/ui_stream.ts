@@ -105,7 +105,10 @@ export class UiStream {
 
   #complete(step: StepRow): UiPart[] {
     if (step.kind === "tool") return this.#completeTool(step);
-    const parts = [...this.#writeUpTo(step.text ?? "", true), ...this.#closeText()];
+    // Some responses only call tools.
+    const parts = (step.text ?? "") === ""
+      ? [this.#part({ type: "start-step" }, START_STEP)]
+      : [...this.#writeUpTo(step.text ?? "", true), ...this.#closeText()];
     for (const [n, { callId, name, input }] of callsOf(step).entries()) {
       const call = { toolCallId: callId, toolName: name, input: parsed(input), dynamic: true };
       parts.push(this.#part({ type: "tool-input-available", ...call }, FIRST_CALL + n));
