@@ -102,9 +102,10 @@ Deno.test({
             0,
           );
           await assertNoReports(page);
-          await page.evaluate(`if (globalThis.axe === undefined) {}`);
-          const findings = await findingsOf(page);
-          assert.deepEqual(findings, []);
+          for (const colorScheme of ["light", "dark"] as const) {
+            await page.emulateMedia({ colorScheme });
+            assert.deepEqual(await findingsOf(page), [], colorScheme);
+          }
         });
       }
       assert.deepEqual(requested, [], "nothing is loaded from other hosts");

@@ -11,7 +11,7 @@ type Listener = (event: LiveEvent, channel: string) => void;
 /** Close codes after which this token is not accepted again. */
 const ENDED_CODES = [3500, 3503, 3005];
 
-/** In more rooms than this, presence is read now and then instead. */
+/** In more rooms than this, presence is read when a room is opened. */
 const JOINS_MAX = 50;
 
 export const connection = signal<ConnectionState>("disconnected");

@@ -32,6 +32,11 @@ export function myId(): string {
   return me.value?.principal.id ?? "";
 }
 
+/** Whether the caller is a guest, who cannot list people. */
+export function isGuest(): boolean {
+  return me.value?.roles.includes("guest") === true;
+}
+
 /** Whether the caller is an administrator of its tenant. */
 export function isAdmin(): boolean {
   return me.value?.roles.some((role) => role === "admin" || role === "owner") === true;

@@ -7,7 +7,7 @@ import { connection } from "../core/live.ts";
 import { route } from "../core/route.ts";
 import { online } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
-import { isAdmin, me, myId } from "../core/session.ts";
+import { isAdmin, isGuest, me, myId } from "../core/session.ts";
 import { unreadCount } from "../notification/inbox_state.ts";
 import { Avatar } from "../part/avatar.ts";
 import { Icon, type IconName } from "../part/icon.ts";
@@ -48,7 +48,7 @@ export function Sidebar(): VNode {
         <${Place} to="tasks" icon="task" label="Tasks" />
         <${Place} to="documents" icon="document" label="Documents" />
         <${Place} to="calendar" icon="calendar" label="Calendar" />
-        <${Place} to="people" icon="people" label="People" />
+        ${isGuest() ? null : html`<${Place} to="people" icon="people" label="People" />`}
         ${isAdmin() ? html`<${Place} to="admin" icon="shield" label="Admin" />` : null}
       </div>
       ${all.length > FILTER_FROM
