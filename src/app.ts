@@ -171,6 +171,7 @@ async function openPlatform(
   store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
   const modules: Module[] = [];
   const outbound = createOutbound({ allow: settings.SVC_OUTBOUND_ALLOW });
+  const consumeRate = limits.isEnabled ? consumeRateOf(limiter) : undefined;
   const cpu = new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor });
   return {
     store,
@@ -189,12 +190,13 @@ async function openPlatform(
     modules,
     dispatch: createDispatch({
       metrics,
-      consumeRate: limits.isEnabled ? consumeRateOf(limiter) : undefined,
+      consumeRate,
       writeRate: limits.writes,
       serviceFactor: limits.serviceFactor,
       writeBudget,
       cpu,
     }),
+    consumeRate,
     eventFilterOf: createEventFilter(() => modules.flatMap((module) => module.events ?? [])),
   };
 }

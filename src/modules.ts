@@ -133,7 +133,9 @@ export function createModules(
     { toolsOf: (...of) => skill.tools.toolsOf(...of) },
   ];
   const shared = { roomAccess, identity, notify, index, toolSources };
-  const { people, views } = add(roomModule(platform, {
+  const { people, views } = add(roomModule(platform, {}));
+  const shared = { roomAccess, identity, notify, index };
+  const { people, views, members } = add(roomModule(platform, {
     roomAccess,
     identity,
     visibility,
@@ -234,6 +236,9 @@ export function createModules(
   const webhook = add(webhookModule(platform, {
     roomAccess,
     notify,
+    identity,
+    members,
+    sender,
     revalidate: (credential) => authenticator.revalidate(credential),
     secrets: config.jwtSecrets,
   }));

@@ -143,6 +143,7 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
   return {
     room,
     webhook,
+    hook: (await post(`${BASE}/incoming`, { ...here, displayName: word, description: word })).id,
     dlv: (await attempts())[0].id,
     file,
     msg,

@@ -79,6 +79,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   const scheduled = { scheduledFor: "2026-03-05T09:00:00Z" };
   const ics = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//EN\r\nEND:VCALENDAR\r\n";
 
+  const [hook, deletedHook] = await Promise.all(["CI", "Old"].map((displayName) => make("incoming", { displayName })));
+
   const inputs: Inputs = {
     "room.update": { id: roomId, topic: "New" },
     "room.delete": { id: roomId },
@@ -99,6 +101,10 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "skill.detach": { name: "one", kind: "room", subjectId: roomId },
     "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
+    "hook.create": { roomId, displayName: "Late" },
+    "hook.update": { id: hook, displayName: "Late" },
+    "hook.rotate": { id: hook },
+    "hook.delete": { id: deletedHook },
     "webhook.create": { url: "https://hooks.example.com/", roomIds: [roomId] },
     "task.create": { roomId, title: "Late" },
     "task.bulk": { ids: [one], patch: { status: "done" } },

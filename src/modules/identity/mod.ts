@@ -21,5 +21,6 @@ export type { IdentityService } from "./service.ts";
 export { canManage, coversScope, resolvePrincipalId } from "./principal_rules.ts";
 export type { CredentialGuard } from "./credential_guard.ts";
 export type { ServicePrincipals } from "./service_principals.ts";
-export { type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+export { HOOK_PREFIX, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+export { addHookPrincipal, changeHookPrincipal } from "./hook_principals.ts";
 export { prefsOf, sharesReadReceipts } from "./principal_settings.ts";

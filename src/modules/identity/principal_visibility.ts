@@ -1,13 +1,14 @@
-// Which principals a caller can see: members of the tenant all, guests only those they are related to.
+// Which principals a caller can see: members of the tenant all but hooks, guests only those they are related to. A hook belongs to
+// a room, and its name may say what the room is about, so only principals that share the room see it.
 import { type Actor, isGuest } from "@/core/actor.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
-import { IdentityStore, type IdentityTables, type PrincipalRow } from "./store.ts";
+import { HOOK_PREFIX, IdentityStore, type IdentityTables, type PrincipalRow } from "./store.ts";
 
 type Viewer = Pick<Actor, "tenantId" | "principalId" | "role" | "ownerId">;
 
 export type PrincipalVisibilityDeps = {
   store: Store<IdentityTables>;
-  /** Those of the principals that share a room with the viewer; called for guests only. */
+  /** Those of the principals that share a room with the viewer; called for guests and hooks only. */
   filterSharingRoom: (viewer: Viewer, ids: readonly string[], db: AnyDatabase) => Promise<ReadonlySet<string>>;
 };
 
@@ -30,22 +31,26 @@ export class PrincipalVisibility {
 
   /** Whether the viewer can see a principal that exists. */
   async canSee(viewer: Viewer, id: string, db?: AnyDatabase): Promise<boolean> {
-    return !isGuest(viewer) || await this.find(viewer, id, db) !== undefined;
+    return !isGuest(viewer) && !isHook({ id }) || await this.find(viewer, id, db) !== undefined;
   }
 
-  /** Those of the principals that the viewer can see: for a guest itself, its owner, its agents, and members of its rooms. */
+  /** Those of the principals that the viewer can see: all; of hooks, and for a guest, only those that are related to it. */
   async filterVisible<Row extends Pick<PrincipalRow, "id" | "owner_id">>(
     viewer: Viewer,
     rows: readonly Row[],
     db: AnyDatabase = this.#deps.store.db,
   ): Promise<readonly Row[]> {
-    if (!isGuest(viewer)) return rows;
     const { principalId, ownerId } = viewer;
-    const isRelated = ({ id, owner_id }: Row): boolean =>
-      id === principalId || id === ownerId || owner_id === principalId;
+    const seesAll = !isGuest(viewer);
+    const isRelated = (row: Row): boolean =>
+      seesAll && !isHook(row) || row.id === principalId || row.id === ownerId || row.owner_id === principalId;
     const unrelated = rows.filter((row) => !isRelated(row)).map(({ id }) => id);
     if (unrelated.length === 0) return rows;
     const sharing = await this.#deps.filterSharingRoom(viewer, unrelated, db);
     return rows.filter((row) => isRelated(row) || sharing.has(row.id));
   }
+}
+
+function isHook({ id }: { id: string }): boolean {
+  return id.startsWith(HOOK_PREFIX);
 }

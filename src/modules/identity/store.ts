@@ -5,6 +5,9 @@ import { defineSignal } from "@/core/event.ts";
 import { containsText } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
+/** Ids of the principals of hooks start with this. */
+export const HOOK_PREFIX = "hook:";
+
 /** Sent when a principal, its rights or its tokens changed; the id is the principal's. */
 export const principalChanged = defineSignal("principal");
 
@@ -151,6 +154,8 @@ export class IdentityStore {
     limit: number,
   ): Promise<PrincipalRow[]> {
     let query = this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId);
+    // Hooks are seen in their rooms only.
+    query = query.where("id", "not like", `${HOOK_PREFIX}%`);
     if (filter.kind !== undefined) query = query.where("kind", "=", filter.kind);
     if (filter.role !== undefined) query = query.where("role", "=", filter.role);
     if (filter.q !== undefined) {

@@ -68,6 +68,12 @@ export class RoomMembers {
     });
   }
 
+  /** Adds a principal that the caller has just created, as a member; for a moderator. */
+  async addCreated(tx: Transaction<RoomTables>, context: Context, id: string, principal: PrincipalRow): Promise<void> {
+    const grant = await this.#authorize(tx, context, id, false);
+    await this.#add(tx, context.actor, grant, principal.id, "member", principal);
+  }
+
   /** Leaves a room, or removes or bans a member with a lower role. */
   async remove(context: Context, { id, principalId: ref, ban, reason }: MemberRemove): Promise<void> {
     const { actor } = context;
@@ -156,6 +162,7 @@ export class RoomMembers {
     { room, role: callerRole }: RoomGrant,
     principalId: string,
     role: RoomRole = "member",
+    created?: PrincipalRow,
   ): Promise<void> {
     const rooms = new RoomStore(tx.db);
     if (room.state === "archived") throw new Fault("room_archived", "The room is archived");
@@ -169,7 +176,7 @@ export class RoomMembers {
     if (callerRole === null ? isAtLeast(ROOM_ROLES, role, "moderator") : !outranks(ROOM_ROLES, callerRole, role)) {
       throw new Fault("forbidden", `/role: a ${callerRole ?? "new member"} cannot grant the role ${role}`);
     }
-    const principal = await this.#requirePrincipal(tx.db, actor, principalId);
+    const principal = created ?? await this.#requirePrincipal(tx.db, actor, principalId);
     const { owner_id: ownerId, kind } = principal;
     if (ownerId !== null && await rooms.member(actor.tenantId, room.id, ownerId) === undefined) {
       throw new Fault("conflict", ownerMissingMessage(principalId, ownerId));

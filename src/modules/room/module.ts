@@ -35,7 +35,7 @@ type Deps = {
   exposesRoomIds: boolean;
 };
 
-export type RoomModule = Module & { rooms: RoomService; people: RoomPeople; views: RoomViews };
+export type RoomModule = Module & { rooms: RoomService; members: RoomMembers; people: RoomPeople; views: RoomViews };
 
 export function roomModule(platform: Platform, deps: Deps): RoomModule {
   const { store, clock, bus, cursors, metrics, eventFilterOf, modules } = platform;
@@ -98,6 +98,7 @@ export function roomModule(platform: Platform, deps: Deps): RoomModule {
     canRead: { room: async (actor, ids, db) => new Set((await roomAccess.findMany(actor, ids, db)).keys()) },
     gauges: [memberGauge(platform, deps.exposesRoomIds)],
     rooms,
+    members,
     people,
     views,
   };

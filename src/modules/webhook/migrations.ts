@@ -1,4 +1,4 @@
-// The tables of outgoing webhooks: the log of events is their queue, so a row stores a position, not an event.
+// The tables of webhooks and hooks. The log of events is the queue of webhooks, so a row stores a position, not an event.
 import { sql } from "kysely";
 import type { Migration } from "@/core/migration.ts";
 
@@ -84,6 +84,26 @@ const baseline: Migration = {
       next_attempt_at text,
       constraint webhook_delivery_pk primary key (tenant_id, webhook_id, slot)
     )`.execute(db);
+
+    await sql`create table incoming_hook (
+      tenant_id text not null,
+      id text not null,
+      room_id text not null,
+      principal_id text not null,
+      responsible_id text not null,
+      display_name text not null,
+      avatar_file_id text,
+      description text,
+      hash text not null unique,
+      signing_secret_encrypted text,
+      may_mention_all integer not null,
+      is_enabled integer not null,
+      version integer not null,
+      created_at text not null,
+      updated_at text not null,
+      constraint incoming_hook_pk primary key (tenant_id, id)
+    )`.execute(db);
+    await sql`create index incoming_hook_room on incoming_hook (tenant_id, room_id, id)`.execute(db);
   },
 };
 

@@ -4,9 +4,10 @@ import { iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import { appearsOn } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
-import type { CredentialSnapshot } from "@/modules/identity/mod.ts";
+import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
+import type { MessageSender } from "@/modules/message/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
-import type { RoomAccess } from "@/modules/room/mod.ts";
+import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { webhookApi } from "./api.ts";
 import { CallSlots } from "./call_slots.ts";
@@ -14,6 +15,10 @@ import { WebhookDeliveryService } from "./delivery_service.ts";
 import { DeliveryStore } from "./delivery_store.ts";
 import { STREAMS_AT_ONCE } from "./delivery_run.ts";
 import { WebhookDispatcher } from "./dispatcher.ts";
+import { hookApi } from "./incoming/api.ts";
+import { HookReceiver } from "./incoming/receiver.ts";
+import { HOOK_BODY_MAX_BYTES, HOOKS_PER_ROOM } from "./incoming/schema.ts";
+import { HookService } from "./incoming/service.ts";
 import { migrations } from "./migrations.ts";
 import { WebhookReader } from "./reader.ts";
 import { DISABLED_NOTIFICATION, WebhookReleaser } from "./releaser.ts";
@@ -30,6 +35,9 @@ const CALLS_PER_TENANT = 16;
 type Deps = {
   roomAccess: RoomAccess;
   notify: Notify;
+  identity: Pick<IdentityService, "findEnabled">;
+  members: RoomMembers;
+  sender: MessageSender;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
   /** The gateway's secrets: those of webhooks are encrypted with the first one. */
   secrets: readonly Uint8Array[];
@@ -41,6 +49,9 @@ export function webhookModule(
   { store, clock, cursors, outbound, metrics, cpu, modules, eventFilterOf }: Platform,
   { roomAccess, notify, revalidate, secrets: gatewaySecrets }: Deps,
 ): WebhookModule {
+  { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf }: Platform,
+  { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets }: Deps,
+): Module {
   const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
   const sender = new WebhookSender({ outbound, clock });
   const slots = new CallSlots({ total: CALLS_MAX, perKey: CALLS_PER_TENANT });
@@ -51,19 +62,40 @@ export function webhookModule(
   const eventTypes = (): string[] =>
     modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")).map(({ type }) => type));
   const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, eventTypes, wake });
+  const encryptor = new Encryptor(gatewaySecrets, "hook");
+  const hooks = new HookService({ store, clock, cursors, encryptor, roomAccess, members });
+  const receiver = new HookReceiver({
+    store,
+    clock,
+    cpu,
+    metrics,
+    writeBudget,
+    encryptor,
+    identity,
+    sender: messageSender,
+    consumeRate,
+  });
+  const outgoing = webhookApi({
+    webhooks,
+    deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, wake }),
+  });
+  const incoming = hookApi(hooks, receiver);
   return {
     name: "webhook",
     migrations,
-    ...webhookApi({
-      webhooks,
-      deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, wake }),
-    }),
+    tags: { ...outgoing.tags, ...incoming.tags },
+    events: [...outgoing.events ?? [], ...incoming.events ?? []],
+    operations: [...outgoing.operations, ...incoming.operations],
+    routes: incoming.routes ?? [],
     notificationKinds: { [DISABLED_NOTIFICATION]: null },
     onCommit: (events) => dispatcher.onCommit(events),
     start: () => dispatcher.start(),
     drain: () => dispatcher.stop(),
     stop: () => dispatcher.stop(),
-    purgeRoom: (tenantId, roomId) => webhooks.purgeRoom(tenantId, roomId),
+    async purgeRoom(tenantId, roomId) {
+      await webhooks.purgeRoom(tenantId, roomId);
+      await hooks.purgeRoom(tenantId, roomId);
+    },
     gauges: [{
       gauge: metrics.webhookLag,
       async collect(gauge) {
@@ -78,6 +110,8 @@ export function webhookModule(
       perRoom: WEBHOOKS_PER_ROOM,
       streamsAtOnce: STREAMS_AT_ONCE,
       bodyBytes: BODY_MAX_BYTES,
+      hooksPerRoom: HOOKS_PER_ROOM,
+      hookBytes: HOOK_BODY_MAX_BYTES,
     }),
   };
 }

@@ -1,0 +1,55 @@
+// Principals of hooks: each posts in one room, and has no tokens.
+import { type Clock, iso } from "@/core/clock.ts";
+import { principalStream } from "@/core/event.ts";
+import { presentPrincipal } from "./presenter.ts";
+import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
+import type { Transaction } from "@/ports/store.ts";
+
+type Tx = Transaction<IdentityTables>;
+export type ServiceProfile = { displayName: string; avatarFileId: string | null };
+
+/** Creates the principal of a hook, with the lowest role in the tenant: it reaches only rooms that it is added to. */
+export async function addHookPrincipal(
+  tx: Tx,
+  clock: Clock,
+  { tenantId, id, displayName, avatarFileId }: ServiceProfile & { tenantId: string; id: string },
+): Promise<PrincipalRow> {
+  const row = newPrincipal(iso(clock.now()), {
+    tenant_id: tenantId,
+    id,
+    kind: "service",
+    display_name: displayName,
+    avatar_file_id: avatarFileId,
+    role: "guest",
+    owner_id: null,
+  });
+  await new IdentityStore(tx.db).addPrincipal(row);
+  return row;
+}
+
+/** Changes its name and picture, or disables it. The caller enqueues what depends on a profile. */
+export async function changeHookPrincipal(
+  tx: Tx,
+  clock: Clock,
+  { tenantId, id }: { tenantId: string; id: string },
+  change: Partial<ServiceProfile> & { isDisabled?: boolean },
+): Promise<void> {
+  const identities = new IdentityStore(tx.db);
+  const before = await identities.principal(tenantId, id);
+  if (before === undefined) return;
+  const set = {
+    display_name: change.displayName ?? before.display_name,
+    avatar_file_id: change.avatarFileId === undefined ? before.avatar_file_id : change.avatarFileId,
+    is_disabled: change.isDisabled === true ? 1 : before.is_disabled,
+    version: before.version + 1,
+    updated_at: iso(clock.now()),
+  };
+  await identities.updatePrincipal(tenantId, id, set);
+  await tx.emit({
+    tenantId,
+    stream: principalStream(id),
+    type: "principal.updated",
+    data: { principal: presentPrincipal({ ...before, ...set }, clock.now()) },
+  });
+  tx.signal(principalChanged.create(tenantId, id));
+}

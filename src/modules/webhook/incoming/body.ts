@@ -1,0 +1,93 @@
+// What a request to a hook says, as a message: JSON, a form whose field `payload` is JSON, or plain text.
+import { Fault } from "@/core/fault.ts";
+import { isDeeperThan, JSON_DEPTH_MAX, truncateCodePoints } from "@/core/text.ts";
+import { alertsText, isAlerts, isOldGrafanaAlert, oldGrafanaText } from "./formats/alerts.ts";
+import { githubText } from "./formats/github.ts";
+import { gitlabText } from "./formats/gitlab.ts";
+import { sentryText } from "./formats/sentry.ts";
+import { slackText } from "./formats/slack.ts";
+import { at, textAt } from "./value.ts";
+
+/** Of a message: below its limits in characters and bytes. */
+const TEXT_MAX = 15_000;
+const FORM = "application/x-www-form-urlencoded";
+const EVENT_NAME = /^[a-z_]{1,60}$/;
+
+/** `source`: what sent it. No text: there is nothing to post. */
+export type HookMessage = {
+  source: "github" | "gitea" | "gitlab" | "sentry" | "alerts" | "grafana" | "slack" | "text";
+  text: string | undefined;
+  mentionsAll: boolean;
+  /** Repeated by the sender when it tries again, so that nothing is posted twice. */
+  deliveryId: string | undefined;
+  threadId?: string | undefined;
+};
+
+/** Reads a body of bounded length. Throws `invalid_json` or `validation_failed`. */
+export function readHookMessage(headers: Headers, raw: string): HookMessage {
+  const message = readMessage(headers, raw);
+  return { ...message, text: message.text === undefined ? undefined : cleanText(message.text) };
+}
+
+function readMessage(headers: Headers, raw: string): HookMessage {
+  const type = (headers.get("content-type") ?? "").slice(0, 200).toLowerCase();
+  const isForm = type.startsWith(FORM) || raw.startsWith("payload=");
+  if (!isForm && type.startsWith("text/plain") && !raw.trimStart().startsWith("{")) {
+    return { source: "text", text: raw, mentionsAll: false, deliveryId: undefined };
+  }
+  const body = parseJson(isForm ? new URLSearchParams(raw).get("payload") ?? "" : raw);
+  const eventOf = (name: string): string | undefined => {
+    const event = headers.get(name)?.toLowerCase();
+    return event !== undefined && EVENT_NAME.test(event) ? event : undefined;
+  };
+  const said = (source: HookMessage["source"], text: string | undefined, id?: string | null): HookMessage => ({
+    source,
+    text,
+    mentionsAll: false,
+    deliveryId: id === null || id === undefined ? undefined : `${source}:${id.slice(0, 100)}`,
+  });
+  // Gitea and Forgejo send GitHub's headers, too.
+  const gitea = eventOf("x-forgejo-event") ?? eventOf("x-gitea-event") ?? eventOf("x-gogs-event");
+  if (gitea !== undefined) {
+    const id = headers.get("x-forgejo-delivery") ?? headers.get("x-gitea-delivery");
+    return said("gitea", githubText(gitea, body), id);
+  }
+  const github = eventOf("x-github-event");
+  if (github !== undefined) return said("github", githubText(github, body), headers.get("x-github-delivery"));
+  if (headers.has("x-gitlab-event")) {
+    const id = headers.get("idempotency-key") ?? headers.get("x-gitlab-webhook-uuid") ?? headers.get("webhook-id");
+    return said("gitlab", gitlabText(body), id);
+  }
+  const sentry = eventOf("sentry-hook-resource");
+  if (sentry !== undefined) return said("sentry", sentryText(sentry, body), headers.get("request-id"));
+  if (isAlerts(body)) return said(at(body, "orgId") === undefined ? "alerts" : "grafana", alertsText(body));
+  if (isOldGrafanaAlert(body)) return said("grafana", oldGrafanaText(body));
+  const slack = slackText(body);
+  if (slack.text.trim() === "") {
+    throw new Fault("validation_failed", "/text: expected a text, attachments, blocks, or an event of a known sender");
+  }
+  return {
+    source: "slack",
+    ...slack,
+    deliveryId: headers.get("webhook-id")?.slice(0, 100),
+    threadId: textAt(body, "threadId") || undefined,
+  };
+}
+
+function parseJson(raw: string): unknown {
+  if (isDeeperThan(raw, JSON_DEPTH_MAX)) {
+    throw new Fault("invalid_json", `The body is nested deeper than ${JSON_DEPTH_MAX} levels`);
+  }
+  try {
+    return JSON.parse(raw);
+  } catch (cause) {
+    throw new Fault("invalid_json", "The body is not valid JSON, a form with payload, or text/plain", { cause });
+  }
+}
+
+/** What can be stored of a text, within the limits of a message. */
+function cleanText(text: string): string {
+  const safe = text.slice(0, 4 * TEXT_MAX).replaceAll("\0", "").toWellFormed().trim();
+  const cut = truncateCodePoints(safe, TEXT_MAX);
+  return cut.length < safe.length || text.length > 4 * TEXT_MAX ? `${cut}…` : cut;
+}

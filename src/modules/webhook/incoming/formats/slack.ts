@@ -1,0 +1,135 @@
+// Messages in the format of Slack and Mattermost, as Markdown.
+import { at, lines, link, listAt, longTextAt, textAt, urlOf } from "../value.ts";
+
+const TEXT_MAX = 16_000;
+const BLOCKS_MAX = 50;
+const PARTS_MAX = 25;
+/** Outside of code: Slack's bold and struck text. */
+const BOLD = /(^|[\s(])\*([^*\n]{1,500})\*(?=$|[\s).,:;!?])/g;
+const STRUCK = /(^|[\s(])~([^~\n]{1,500})~(?=$|[\s).,:;!?])/g;
+const EVERYBODY: ReadonlySet<string> = new Set(["!channel", "!here", "!everyone"]);
+
+export type HookText = { text: string; mentionsAll: boolean };
+
+/** The text of a body with `text`, `blocks` or `attachments`. */
+export function slackText(body: unknown): HookText {
+  const reader = new SlackReader();
+  const text = lines(
+    reader.text(longTextAt(body, TEXT_MAX, "text")),
+    ...listAt(body, BLOCKS_MAX, "blocks").map((block) => reader.block(block)),
+    ...listAt(body, PARTS_MAX, "attachments").map((attachment) => reader.attachment(attachment)),
+  );
+  return { text, mentionsAll: reader.mentionsAll };
+}
+
+/** Converts, and notes whether everybody is mentioned. */
+class SlackReader {
+  mentionsAll = false;
+
+  /** Slack's markup as Markdown. */
+  text(raw: string): string {
+    return outsideCode(this.#links(raw), (part) => part.replaceAll(BOLD, "$1**$2**").replaceAll(STRUCK, "$1~~$2~~"));
+  }
+
+  block(block: unknown): string {
+    const fields = listAt(block, PARTS_MAX, "fields").map((field) => this.#object(field));
+    const elements = listAt(block, PARTS_MAX, "elements").map((element) => this.#element(element));
+    switch (at(block, "type")) {
+      case "header":
+        return bold(textAt(block, "text", "text"));
+      case "divider":
+        return "---";
+      case "image":
+        return link(textAt(block, "alt_text") || "image", at(block, "image_url"));
+      case "rich_text":
+        return listAt(block, PARTS_MAX, "elements").map((section) =>
+          listAt(section, PARTS_MAX, "elements").map((part) => this.#richText(part)).join("")
+        ).join("\n");
+      default:
+        return lines(this.#object(at(block, "text")), ...fields, elements.filter((one) => one !== "").join(" · "));
+    }
+  }
+
+  attachment(attachment: unknown): string {
+    const title = this.text(textAt(attachment, "title"));
+    const body = longTextAt(attachment, TEXT_MAX, "text") ||
+      (title === "" && countBlocks(attachment) === 0 ? longTextAt(attachment, TEXT_MAX, "fallback") : "");
+    const actions = listAt(attachment, PARTS_MAX, "actions").flatMap((action) =>
+      urlOf(at(action, "url")) === undefined ? [] : [link(textAt(action, "text") || "open", at(action, "url"))]
+    );
+    return lines(
+      this.text(longTextAt(attachment, TEXT_MAX, "pretext")),
+      link(textAt(attachment, "author_name"), at(attachment, "author_link")),
+      title === "" ? undefined : bold(link(title, at(attachment, "title_link"))),
+      this.text(body),
+      ...listAt(attachment, PARTS_MAX, "fields").map((field) => {
+        const name = this.text(textAt(field, "title"));
+        return `${name === "" ? "" : `**${name}:** `}${this.text(longTextAt(field, TEXT_MAX, "value"))}`;
+      }),
+      ...listAt(attachment, BLOCKS_MAX, "blocks").map((block) => this.block(block)),
+      urlOf(at(attachment, "image_url")) === undefined ? undefined : link("image", at(attachment, "image_url")),
+      actions.join(" · "),
+      this.text(textAt(attachment, "footer")),
+    );
+  }
+
+  /** `{type, text}`: a text object; `plain_text` has no markup. */
+  #object(value: unknown): string {
+    const text = longTextAt(value, TEXT_MAX, "text");
+    return at(value, "type") === "plain_text" ? text : this.text(text);
+  }
+
+  #element(element: unknown): string {
+    const label = textAt(element, "text", "text");
+    if (urlOf(at(element, "url")) !== undefined) return link(label || "open", at(element, "url"));
+    return typeof at(element, "text") === "string" ? this.#object(element) : label;
+  }
+
+  #richText(part: unknown): string {
+    const url = at(part, "url");
+    if (url !== undefined) return link(textAt(part, "text"), url);
+    if (at(part, "type") === "broadcast") this.mentionsAll = true;
+    const text = longTextAt(part, TEXT_MAX, "text") || textAt(part, "name");
+    return at(part, "style", "bold") === true ? bold(text) : text;
+  }
+
+  /** `<address|label>`, `<!channel>` and escaped characters. */
+  #links(raw: string): string {
+    let text = "";
+    let from = 0;
+    for (let open = raw.indexOf("<"); open >= 0; open = raw.indexOf("<", from)) {
+      const close = raw.indexOf(">", open);
+      if (close < 0) break;
+      text += raw.slice(from, open) + this.#link(raw.slice(open + 1, close));
+      from = close + 1;
+    }
+    return (text + raw.slice(from)).replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+  }
+
+  #link(inner: string): string {
+    const bar = inner.indexOf("|");
+    const [target, label] = bar < 0 ? [inner, ""] : [inner.slice(0, bar), inner.slice(bar + 1)];
+    if (EVERYBODY.has(target)) {
+      this.mentionsAll = true;
+      return `@${target.slice(1)}`;
+    }
+    const first = target[0] ?? "";
+    if (first === "!" || first === "@" || first === "#") return label || (first === "!" ? target.slice(1) : target);
+    return urlOf(target) === undefined ? label || target : label === "" ? target : link(label, target);
+  }
+}
+
+function bold(text: string): string {
+  return text === "" ? "" : `**${text}**`;
+}
+
+function countBlocks(attachment: unknown): number {
+  return listAt(attachment, 1, "blocks").length;
+}
+
+/** Applies `change` to the parts of a text that are not between backticks. */
+function outsideCode(text: string, change: (part: string) => string): string {
+  return text.split("```").map((part, n) =>
+    n % 2 === 1 ? part : part.split("`").map((inner, m) => m % 2 === 1 ? inner : change(inner)).join("`")
+  ).join("```");
+}

@@ -1,0 +1,141 @@
+// Receives a request to a hook: finds it, checks rate, size and signature before anything is parsed, and posts the message.
+import type { Actor } from "@/core/actor.ts";
+import { chargedTo } from "@/core/actor.ts";
+import type { Clock } from "@/core/clock.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import type { Encryptor } from "@/core/crypto.ts";
+import type { ConsumeRate } from "@/core/dispatch.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import type { Metrics } from "@/core/metrics.ts";
+import type { Context, Rate } from "@/core/operation.ts";
+import { readBytes } from "@/core/request.ts";
+import type { WriteBudget } from "@/core/write_budget.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
+import { countCommitted, MessageId, type MessageSender } from "@/modules/message/mod.ts";
+import type { Store } from "@/ports/store.ts";
+import { type HookMessage, readHookMessage } from "./body.ts";
+import { HOOK_BODY_MAX_BYTES } from "./schema.ts";
+import { hashOf, secretContext } from "./service.ts";
+import { isGenuine } from "./signature.ts";
+import { type HookRow, HookStore, type HookTables } from "./store.ts";
+
+/** Of one hook. What it posts is not counted against the rate of messages of who is responsible for it. */
+const RATE: Rate = { perSecond: 1, burst: 60 };
+
+type Deps = {
+  store: Store<HookTables>;
+  clock: Clock;
+  cpu: CpuBudget;
+  metrics: Metrics;
+  writeBudget: WriteBudget;
+  encryptor: Encryptor;
+  identity: Pick<IdentityService, "findEnabled">;
+  sender: Pick<MessageSender, "send">;
+  /** `undefined` when rate limits are off. */
+  consumeRate: ConsumeRate | undefined;
+};
+
+export class HookReceiver {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Posts what a request says; resolves to the id of the message, null if there was nothing to post. */
+  async receive(token: string, request: Request, requestId: string): Promise<string | null> {
+    const { store, cpu, consumeRate, writeBudget } = this.#deps;
+    const row = await new HookStore(store.db).findByHash(hashOf(token));
+    if (row === undefined || row.is_enabled === 0) throw notFound("hook");
+    await consumeRate?.(`hook:${row.tenant_id}/${row.id}`, RATE);
+    const actor = await this.#actorOf(row);
+    const account = cpu.accountOf(actor);
+    const wait = account.beginCall(performance.now());
+    if (wait !== undefined) await wait;
+    try {
+      writeBudget.assertAvailable(chargedTo(actor));
+      const bytes = await readBytes(
+        request,
+        HOOK_BODY_MAX_BYTES,
+        () => new Fault("payload_too_large", `The request body is larger than ${HOOK_BODY_MAX_BYTES} bytes`),
+      );
+      return await account.run(async () => {
+        const message = account.measure(() => this.#read(row, request.headers, bytes));
+        if (message.text === undefined || message.text === "") return null;
+        return await this.#post(row, actor, message, message.text, requestId);
+      });
+    } finally {
+      account.endCall();
+    }
+  }
+
+  #read(row: HookRow, headers: Headers, bytes: Uint8Array): HookMessage {
+    const { encryptor, clock } = this.#deps;
+    if (row.signing_secret_encrypted !== null) {
+      const secret = encryptor.decrypt(row.signing_secret_encrypted, secretContext(row.tenant_id, row.id));
+      if (secret === undefined || !isGenuine(headers, bytes, secret, clock.now())) {
+        throw new Fault("unauthenticated", "The request is not signed with the secret of the hook");
+      }
+    }
+    return readHookMessage(headers, new TextDecoder().decode(bytes));
+  }
+
+  /** The principal of the hook, bounded by who is responsible for it: it posts only where that person may. */
+  async #actorOf(row: HookRow): Promise<Actor> {
+    const ids = [row.principal_id, row.responsible_id];
+    const enabled = await this.#deps.identity.findEnabled(row.tenant_id, ids);
+    if (ids.some((id) => !enabled.has(id))) throw notFound("hook");
+    return {
+      tenantId: row.tenant_id,
+      principalId: row.principal_id,
+      kind: "service",
+      role: "guest",
+      displayName: row.display_name,
+      ownerId: row.responsible_id,
+      scopes: undefined,
+      tokenId: undefined,
+      expiresAt: undefined,
+    };
+  }
+
+  async #post(row: HookRow, actor: Actor, said: HookMessage, text: string, requestId: string): Promise<string> {
+    const { sender, metrics } = this.#deps;
+    const context: Context = {
+      actor,
+      requestId,
+      access: { scope: "message.write", room: "member" },
+      operation: "message.send",
+      isReadOnly: false,
+    };
+    const threadId = MessageId.safeParse(said.threadId);
+    const send = (mentionsAll: boolean) =>
+      sender.send(context, {
+        roomId: row.room_id,
+        text,
+        type: "text",
+        format: "markdown",
+        mentions: { principalIds: [], room: mentionsAll },
+        metadata: { hook: row.id, source: said.source },
+        ...(threadId.success ? { threadId: threadId.data } : {}),
+        ...(said.deliveryId === undefined ? {} : { clientMessageId: said.deliveryId }),
+      });
+    const startedAt = performance.now();
+    metrics.messagesReceived.inc();
+    try {
+      const mentionsAll = said.mentionsAll && row.may_mention_all === 1;
+      const { message, isNew } = await send(mentionsAll).catch((thrown) => {
+        // In a large room only moderators may mention everybody.
+        if (!mentionsAll || !(thrown instanceof Fault) || thrown.code !== "forbidden") throw thrown;
+        return send(false);
+      });
+      if (isNew) countCommitted(metrics, message, startedAt);
+      return message.id;
+    } catch (thrown) {
+      // Does not reveal to holders of the address why it ended.
+      if (thrown instanceof Fault && (thrown.code === "forbidden" || thrown.code === "token_revoked")) {
+        throw notFound("hook");
+      }
+      throw thrown;
+    }
+  }
+}

@@ -1,0 +1,243 @@
+// Incoming hooks of rooms: addresses to which other programs post, each with a principal of its own.
+import { createHash } from "node:crypto";
+import { chargedId } from "@/core/actor.ts";
+import { type Clock, iso } from "@/core/clock.ts";
+import type { Encryptor } from "@/core/crypto.ts";
+import { roomStream } from "@/core/event.ts";
+import { Fault, notFound } from "@/core/fault.ts";
+import { newId, newSecret } from "@/core/id.ts";
+import type { Context } from "@/core/operation.ts";
+import type { Cursors, Page } from "@/core/page.ts";
+import { assertVersion } from "@/core/patch.ts";
+import { addHookPrincipal, changeHookPrincipal, HOOK_PREFIX } from "@/modules/identity/mod.ts";
+import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
+import type { AnyTransaction, Store } from "@/ports/store.ts";
+import {
+  type Hook,
+  HOOK_PATH,
+  type HookCreate,
+  type HookList,
+  HOOKS_PER_ROOM,
+  type HookUpdate,
+  type NewHook,
+} from "./schema.ts";
+import { type HookRow, HookStore, type HookTables } from "./store.ts";
+
+const SIGNING_SECRET_BYTES = 24;
+
+type Deps = {
+  store: Store<HookTables>;
+  clock: Clock;
+  cursors: Cursors;
+  encryptor: Encryptor;
+  roomAccess: RoomAccess;
+  members: Pick<RoomMembers, "addCreated" | "remove">;
+};
+
+export class HookService {
+  readonly #deps: Deps;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Creates a hook, whose principal becomes a member of the room. Its address and secret are returned only here. */
+  async create(context: Context, input: HookCreate): Promise<NewHook> {
+    const { store, clock, roomAccess, members } = this.#deps;
+    const { actor } = context;
+    const { tenantId } = actor;
+    return await store.write(async (tx) => {
+      const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
+      if (room.kind === "direct") throw new Fault("conflict", "A direct room has no hooks");
+      const hooks = new HookStore(tx.db);
+      if ((await hooks.list(tenantId, room.id, undefined, HOOKS_PER_ROOM)).length >= HOOKS_PER_ROOM) {
+        throw new Fault("limit_reached", `A room has at most ${HOOKS_PER_ROOM} hooks`);
+      }
+      const now = iso(clock.now());
+      const id = newId("hook");
+      const token = newSecret();
+      const isSigned = input.isSigned || input.signingSecret !== undefined;
+      const signingSecret = isSigned ? input.signingSecret ?? newSecret(SIGNING_SECRET_BYTES) : null;
+      const row: HookRow = {
+        tenant_id: tenantId,
+        id,
+        room_id: room.id,
+        principal_id: `${HOOK_PREFIX}${id}`,
+        responsible_id: chargedId(actor),
+        display_name: input.displayName,
+        avatar_file_id: input.avatarFileId,
+        description: input.description,
+        hash: hashOf(token),
+        signing_secret_encrypted: this.#encrypt(tenantId, id, signingSecret),
+        may_mention_all: input.mayMentionAll ? 1 : 0,
+        is_enabled: input.enabled ? 1 : 0,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+      };
+      const principal = await addHookPrincipal(tx as AnyTransaction, clock, {
+        tenantId,
+        id: row.principal_id,
+        ...input,
+      });
+      await members.addCreated(tx as AnyTransaction, context, room.id, principal);
+      await hooks.add(row);
+      await this.#publish(tx, context, row, "hook.created");
+      return { ...present(row), path: pathOf(token), signingSecret };
+    });
+  }
+
+  async list(context: Context, { roomId, limit, cursor }: HookList): Promise<Page<Hook>> {
+    const { store, cursors, roomAccess } = this.#deps;
+    const { tenantId, principalId } = context.actor;
+    await roomAccess.require(context, roomId);
+    const bind = ["hook.list", tenantId, principalId, roomId];
+    const after = cursors.decode(cursor, bind)?.[0]?.toString();
+    const rows = await new HookStore(store.db).list(tenantId, roomId, after, limit + 1);
+    return cursors.page(rows, limit, bind, (row) => [row.id], present);
+  }
+
+  async read(context: Context, id: string): Promise<Hook> {
+    const { store, roomAccess } = this.#deps;
+    const row = await new HookStore(store.db).find(context.actor.tenantId, id);
+    if (row === undefined || await roomAccess.find(context.actor, row.room_id) === undefined) throw notFound("hook");
+    await roomAccess.require(context, row.room_id);
+    return present(row);
+  }
+
+  async update(context: Context, { id, version, signingSecret, ...input }: HookUpdate): Promise<Hook> {
+    const { clock } = this.#deps;
+    return await this.#change(context, id, async (tx, row) => {
+      assertVersion("hook", row.version, version);
+      const after: HookRow = {
+        ...row,
+        display_name: input.displayName ?? row.display_name,
+        avatar_file_id: input.avatarFileId === undefined ? row.avatar_file_id : input.avatarFileId,
+        description: input.description === undefined ? row.description : input.description,
+        may_mention_all: input.mayMentionAll === undefined ? row.may_mention_all : input.mayMentionAll ? 1 : 0,
+        is_enabled: input.enabled === undefined ? row.is_enabled : input.enabled ? 1 : 0,
+        signing_secret_encrypted: signingSecret === undefined
+          ? row.signing_secret_encrypted
+          : this.#encrypt(row.tenant_id, id, signingSecret),
+      };
+      if (input.displayName !== undefined || input.avatarFileId !== undefined) {
+        const profile = { displayName: after.display_name, avatarFileId: after.avatar_file_id };
+        await changeHookPrincipal(tx, clock, { tenantId: row.tenant_id, id: row.principal_id }, profile);
+        await tx.enqueue(profileJob(row.tenant_id, row.principal_id));
+      }
+      return present(await this.#store(tx, context, after));
+    });
+  }
+
+  /** Gives it another address. The caller becomes responsible for it. */
+  async rotate(context: Context, id: string): Promise<NewHook> {
+    return await this.#change(context, id, async (tx, row) => {
+      const token = newSecret();
+      const signingSecret = row.signing_secret_encrypted === null ? null : newSecret(SIGNING_SECRET_BYTES);
+      const after = await this.#store(tx, context, {
+        ...row,
+        hash: hashOf(token),
+        responsible_id: chargedId(context.actor),
+        signing_secret_encrypted: this.#encrypt(row.tenant_id, id, signingSecret),
+      });
+      return { ...present(after), path: pathOf(token), signingSecret };
+    });
+  }
+
+  /** Deletes a hook. Its messages remain; its principal is disabled and leaves the room. */
+  async delete(context: Context, id: string): Promise<void> {
+    const { clock, members } = this.#deps;
+    await this.#change(context, id, async (tx, row) => {
+      const { tenant_id: tenantId, principal_id: principalId, room_id: roomId } = row;
+      await new HookStore(tx.db).remove(tenantId, id);
+      await changeHookPrincipal(tx, clock, { tenantId, id: principalId }, { isDisabled: true });
+      await members.remove(context, { id: roomId, principalId, ban: false }).catch((thrown) => {
+        // Somebody removed it from the room before.
+        if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
+      });
+      await tx.emit({
+        tenantId,
+        stream: roomStream(roomId),
+        type: "hook.deleted",
+        actor: context.actor,
+        data: { hookId: id, roomId },
+      });
+    });
+  }
+
+  async purgeRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#deps.store.write((tx) => new HookStore(tx.db).removeOfRoom(tenantId, roomId));
+  }
+
+  /** Loads a hook and locks its room, for a moderator. */
+  async #change<Result>(
+    context: Context,
+    id: string,
+    work: (tx: AnyTransaction, row: HookRow) => Promise<Result>,
+  ): Promise<Result> {
+    const { store, roomAccess } = this.#deps;
+    return await store.write(async (tx) => {
+      const hooks = new HookStore(tx.db);
+      const found = await hooks.find(context.actor.tenantId, id);
+      if (found === undefined || await roomAccess.find(context.actor, found.room_id, tx.db) === undefined) {
+        throw notFound("hook");
+      }
+      await roomAccess.requireForUpdate(tx, context, found.room_id, "moderator");
+      const row = await hooks.find(context.actor.tenantId, id);
+      if (row === undefined) throw notFound("hook");
+      return await work(tx, row);
+    });
+  }
+
+  async #store(tx: AnyTransaction, context: Context, row: HookRow): Promise<HookRow> {
+    const after = { ...row, version: row.version + 1, updated_at: iso(this.#deps.clock.now()) };
+    await new HookStore(tx.db).update(row.tenant_id, row.id, after);
+    await this.#publish(tx, context, after, "hook.updated");
+    return after;
+  }
+
+  async #publish(tx: AnyTransaction, { actor }: Context, row: HookRow, type: string): Promise<void> {
+    await tx.emit({
+      tenantId: row.tenant_id,
+      stream: roomStream(row.room_id),
+      type,
+      actor,
+      data: { hook: present(row) },
+    });
+  }
+
+  #encrypt(tenantId: string, id: string, secret: string | null): string | null {
+    return secret === null ? null : this.#deps.encryptor.encrypt(secret, secretContext(tenantId, id));
+  }
+}
+
+export function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("base64url");
+}
+
+/** What an encrypted secret belongs to. */
+export function secretContext(tenantId: string, id: string): string {
+  return `${tenantId}/${id}`;
+}
+
+function pathOf(token: string): string {
+  return `${HOOK_PATH}/${token}`;
+}
+
+function present(row: HookRow): Hook {
+  return {
+    id: row.id,
+    roomId: row.room_id,
+    principalId: row.principal_id,
+    displayName: row.display_name,
+    avatarFileId: row.avatar_file_id,
+    description: row.description,
+    mayMentionAll: row.may_mention_all === 1,
+    isSigned: row.signing_secret_encrypted !== null,
+    enabled: row.is_enabled === 1,
+    responsibleId: row.responsible_id,
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
