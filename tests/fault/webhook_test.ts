@@ -1,0 +1,151 @@
+// Webhooks under faults: an endpoint that is down, slow, refuses and answers late, and gateways that are killed. Nothing is lost,
+// the order of each room is preserved, and what is repeated has the id that it had before.
+import assert from "node:assert/strict";
+import { Webhook } from "npm:standardwebhooks@1.1.1";
+import { freePort } from "../e2e/target.ts";
+import { pause, until } from "../wait.ts";
+import { Endpoint, type Received } from "../modules/webhook_fixture.ts";
+import { Cluster, hasServers } from "./cluster.ts";
+
+const EVENTS = 10_000;
+const ROOMS = 3;
+const SENDERS = 16;
+/** As long as the busiest machine takes for all of it. */
+const ALL_MS = 600_000;
+const WEBHOOKS = "/v1/collaboration/webhooks";
+const ALLOW = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
+
+Deno.test(`${EVENTS} events reach a faulty endpoint through kill -9 of a node on SQLite`, async () => {
+  await using cluster = await Cluster.openSingle({ environment: ALLOW });
+  await deliverThroughFaults(cluster, async () => {
+    await cluster.node(0).stop("SIGKILL");
+    await cluster.node(0).start();
+  });
+});
+
+Deno.test({
+  name: `${EVENTS} events reach a faulty endpoint through kill -9 of each of two nodes`,
+  ignore: !hasServers,
+  async fn() {
+    await using cluster = await Cluster.openShared({ environment: ALLOW });
+    let killed = 0;
+    await deliverThroughFaults(cluster, async () => {
+      const node = killed++ % 2;
+      await cluster.node(node).stop("SIGKILL");
+      await pause(2000);
+      await cluster.node(node).start();
+    });
+  },
+});
+
+async function deliverThroughFaults(cluster: Cluster, kill: () => Promise<void>): Promise<void> {
+  const rooms = await Promise.all(Array.from({ length: ROOMS }, () => cluster.createRoom(["ann"])));
+  const port = freePort();
+  const { id, secret } = await cluster.call(0, "ann", "POST", WEBHOOKS, {
+    url: `http://127.0.0.1:${port}/`,
+    events: ["message.created"],
+    roomIds: rooms,
+  });
+  const sending = sendAll(cluster, rooms);
+  // It is down until the first attempt has failed.
+  await until(async () => (await anyCall(cluster, "GET", `${WEBHOOKS}/${id}`)).state === "retrying");
+  await using endpoint = new Endpoint(port);
+  const recover = () => anyCall(cluster, "PATCH", `${WEBHOOKS}/${id}`, { enabled: true });
+  const accepted = (share: number) =>
+    until(() => endpoint.accepted.length >= EVENTS * share, `${share} of the events`, ALL_MS);
+
+  // Some events are refused, as often as they are tried.
+  const isRefused = ({ body }: Received): boolean => body.data.message.text.endsWith("13");
+  const refusing = (received: Received) => new Response(null, { status: isRefused(received) ? 422 : 204 });
+  endpoint.answer = refusing;
+  await recover();
+  await accepted(0.1);
+  await kill();
+  await accepted(0.2);
+
+  // Ill, then slow, then so late that it is cut off by the end of the process.
+  endpoint.answer = () => new Response(null, { status: 503 });
+  await until(async () => (await anyCall(cluster, "GET", `${WEBHOOKS}/${id}`)).lastError === "http_503");
+  const slowUntil = performance.now() + 3000;
+  endpoint.answer = async (received) => {
+    await pause(performance.now() > slowUntil ? 0 : 100);
+    return refusing(received);
+  };
+  await recover();
+  await accepted(0.4);
+  let late = 0;
+  endpoint.answer = async (received) => {
+    if (late++ < ROOMS) await pause(3000);
+    return refusing(received);
+  };
+  await until(() => late >= ROOMS);
+  await kill();
+  await sending;
+
+  const total = EVENTS - refusedCount();
+  await until(() => distinct(endpoint.accepted).size >= total, "all events", ALL_MS);
+  const parked = async () => (await anyCall(cluster, "GET", `${WEBHOOKS}/${id}`)).parkedCount;
+  await until(async () => await parked() === refusedCount(), "refused events are parked", ALL_MS);
+  const inOrder = [...endpoint.accepted];
+  endpoint.answer = () => new Response(null, { status: 200 });
+  await anyCall(cluster, "POST", `${WEBHOOKS}/${id}/parked/replay`, {});
+  await until(async () => await parked() === 0, "parked events are delivered", ALL_MS);
+
+  const events = distinct(endpoint.accepted);
+  assert.equal(events.size, EVENTS);
+  for (const room of rooms) {
+    const first = new Set<number>();
+    for (const { body } of inOrder) if (body.roomId === room) first.add(body.seq);
+    assert.deepEqual([...first], [...first].toSorted((a, b) => a - b), "the order of a room");
+  }
+  const ids = new Map<string, string>();
+  for (const { id: eventId, body } of endpoint.requests) {
+    const event = `${body.stream} ${body.epoch} ${body.seq}`;
+    assert.equal(ids.get(eventId) ?? event, event);
+    ids.set(eventId, event);
+  }
+  assert.equal(new Set(ids.values()).size, ids.size, "one id for each event");
+  const signed = new Webhook(secret);
+  for (const { headers, text } of endpoint.accepted.slice(-100)) signed.verify(text, Object.fromEntries(headers));
+  // deno-lint-ignore no-console -- the figures of the run
+  console.log(
+    `events ${events.size}, requests ${endpoint.requests.length}, accepted ${endpoint.accepted.length}, ` +
+      `accepted again ${endpoint.accepted.length - events.size}, parked and replayed ${refusedCount()}`,
+  );
+}
+
+function refusedCount(): number {
+  return Array.from({ length: EVENTS }, (_, n) => n).filter((n) => String(n).endsWith("13")).length;
+}
+
+function distinct(received: readonly Received[]): ReadonlySet<string> {
+  return new Set(received.map(({ body }) => body.data.message.text));
+}
+
+/** Sends all messages, each until it is acknowledged; one is sent twice only if that was not heard. */
+async function sendAll(cluster: Cluster, rooms: readonly string[]): Promise<void> {
+  let next = 0;
+  await Promise.all(Array.from({ length: SENDERS }, async () => {
+    while (next < EVENTS) {
+      const n = next++;
+      const message = { roomId: rooms[n % ROOMS], text: `event ${n}`, clientMessageId: `${n}` };
+      await anyCall(cluster, "POST", "/v1/messages", message);
+    }
+  }));
+}
+
+/** Calls nodes in turn until one answers. */
+async function anyCall(cluster: Cluster, method: string, path: string, body?: unknown) {
+  for (let tries = 0; tries < 2000; tries++) {
+    try {
+      const answer = await cluster.request(tries % cluster.nodes.length, "ann", method, path, body);
+      if (answer.status < 300) return answer.body;
+      if (answer.status < 500) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    } catch (error) {
+      // A node that was killed.
+      if (error instanceof Error && error.message.startsWith(method)) throw error;
+    }
+    await pause(100);
+  }
+  throw new Error(`no node answers ${method} ${path}`);
+}
