@@ -133,8 +133,6 @@ export function createModules(
     { toolsOf: (...of) => skill.tools.toolsOf(...of) },
   ];
   const shared = { roomAccess, identity, notify, index, toolSources };
-  const { people, views } = add(roomModule(platform, {}));
-  const shared = { roomAccess, identity, notify, index };
   const { people, views, members } = add(roomModule(platform, {
     roomAccess,
     identity,

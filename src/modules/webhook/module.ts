@@ -46,12 +46,9 @@ type Deps = {
 export type WebhookModule = Module & { services: ServiceWebhooks };
 
 export function webhookModule(
-  { store, clock, cursors, outbound, metrics, cpu, modules, eventFilterOf }: Platform,
-  { roomAccess, notify, revalidate, secrets: gatewaySecrets }: Deps,
-): WebhookModule {
   { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf }: Platform,
   { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets }: Deps,
-): Module {
+): WebhookModule {
   const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
   const sender = new WebhookSender({ outbound, clock });
   const slots = new CallSlots({ total: CALLS_MAX, perKey: CALLS_PER_TENANT });
