@@ -16,6 +16,7 @@ import { PluginHealthReader } from "./health.ts";
 import { httpTransport } from "./http_transport.ts";
 import { PluginInteractions } from "./interactions.ts";
 import { migrations } from "./migrations.ts";
+import { mayStartProcesses, ProcessTransport } from "./process_transport.ts";
 import { PluginRegistry, principalOf } from "./registry.ts";
 import { PluginResponder } from "./responder.ts";
 import { RoomFilters } from "./room_filters.ts";
@@ -44,7 +45,12 @@ export function pluginModule(
   const encryptor = new Encryptor(secrets, "plugin");
   const registry = new PluginRegistry({ store, clock, bus });
   const socket = new SocketTransport({ store, clock, bus });
-  const transports = { http: httpTransport({ clock, outbound, encryptor }), socket: socket.call };
+  const processes = new ProcessTransport();
+  const transports = {
+    http: httpTransport({ clock, outbound, encryptor }),
+    socket: socket.call,
+    process: processes.call,
+  };
   const caller = new PluginCaller({ store, clock, metrics, transports });
   const offered = new PluginInteractions({ store, registry, caller });
   const roomFilters = new RoomFilters({ store, clock, roomAccess, registry });
@@ -66,9 +72,10 @@ export function pluginModule(
     async stop() {
       await registry.stop();
       await socket.stop();
+      await processes.stop();
     },
     capability: () => ({
-      transports: Transport.options,
+      transports: Transport.options.filter((transport) => transport !== "process" || mayStartProcesses()),
       plugins: PLUGINS_MAX,
       filtersPerRoom: FILTERS_MAX,
       deadlineMs: DEADLINE_MAX_MS,

@@ -15,6 +15,8 @@ const COMMANDS_MAX = 20;
 const SCOPES_MAX = 30;
 const EVENTS_MAX = 20;
 const ACTIONS_MAX = 20;
+/** In UTF-16 units; it is an argument of the process, as base64. */
+const CODE_MAX = 16 * 1024;
 export const DEADLINE_MAX_MS = 1500;
 const SCOPE = /^[a-z]{1,32}\.(?:read|write|manage)$/;
 
@@ -28,7 +30,7 @@ const Version = z.string().max(64).regex(
 );
 const Scopes = z.array(z.string().regex(SCOPE, "expected a scope such as message.write")).max(SCOPES_MAX);
 
-export const Transport = z.enum(["http", "socket"]).meta({ id: "PluginTransport" });
+export const Transport = z.enum(["http", "socket", "process"]).meta({ id: "PluginTransport" });
 
 const ManifestCommand = z.strictObject({
   name: CommandName.describe("Name of the command, without the slash"),
@@ -49,8 +51,15 @@ export const Manifest = z.strictObject({
   name: nameSchema(80).describe("Name of the plugin, shown to people"),
   version: Version.describe("Version of the plugin"),
   apiVersion: z.literal(1).describe("Version of this interface"),
-  transport: Transport.describe("http: the gateway calls `endpoint`. socket: the plugin connects to `/ws`"),
+  transport: Transport.describe(
+    "http: the gateway calls `endpoint`. socket: the plugin connects to `/ws`. process: the gateway runs `code` without any " +
+      "permission, if it was started by the task `start:plugins`",
+  ),
   endpoint: z.url().max(2000).optional().describe("Address that is called; with transport http only"),
+  code: z.string().min(1).max(CODE_MAX).optional().describe(
+    "TypeScript or JavaScript; with transport process only. Reads calls from standard input, a line of JSON each, and writes " +
+      "lines with the id of the call, a space and the response as JSON",
+  ),
   scopes: Scopes.describe("Scopes that the plugin needs; an admin grants them"),
   events: z.array(z.string().regex(/^[a-z_]{1,32}\.[a-z_]{1,32}$/, "expected a type such as message.created")).max(
     EVENTS_MAX,
@@ -71,6 +80,9 @@ export const Manifest = z.strictObject({
   const issue = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
   if ((manifest.transport === "http") !== (manifest.endpoint !== undefined)) {
     issue("endpoint", "expected with transport http only");
+  }
+  if ((manifest.transport === "process") !== (manifest.code !== undefined)) {
+    issue("code", "expected with transport process only");
   }
   if (manifest.transport !== "http" && manifest.events.length > 0) {
     issue("events", "expected none; subscribe to rooms instead");

@@ -15,6 +15,7 @@ import { OutboundError } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";
 import { encryptionContext, newSigningSecret } from "./http_transport.ts";
+import { mayStartProcesses } from "./process_transport.ts";
 import { type PluginRegistry, pluginsChanged, principalOf } from "./registry.ts";
 import { type Manifest, type Plugin, type PluginGrant, PLUGINS_MAX, type PluginUpdate } from "./schema.ts";
 import { type PluginRow, PluginStore, type PluginTables } from "./store.ts";
@@ -225,7 +226,10 @@ export class PluginService {
     await tx.emit({ tenantId: row.tenant_id, stream: principalStream(row.created_by), type, actor, data });
   }
 
-  #assertReachable({ endpoint }: Manifest): void {
+  #assertReachable({ endpoint, transport }: Manifest): void {
+    if (transport === "process" && !mayStartProcesses()) {
+      throw Fault.forField("/manifest/transport", "not_available", "plugins run here only by the task start:plugins");
+    }
     if (endpoint === undefined) return;
     try {
       this.#deps.outbound.assertAllowed(endpoint);

@@ -1,0 +1,165 @@
+// Plugins in processes of this host: Deno without permissions, which reads a line of JSON for each call from its standard
+// input, and writes a line with the id of the call, a space and the response as JSON to its standard output. Only where the gateway may start Deno: by the task `start:plugins`.
+import { Fault } from "@/core/fault.ts";
+import { failureOf, logOf } from "@/core/log.ts";
+import { isLongerThan } from "@/core/text.ts";
+import { streamKey } from "@/ports/store.ts";
+import type { ActivePlugin } from "./registry.ts";
+import { type Call, parseResponse, type PluginResponse, type PluginTransport, timedOut } from "./transport.ts";
+
+const PROCESSES_MAX = 8;
+const HEAP_MIB = 64;
+const LINE_MAX_BYTES = 64 * 1024;
+/** A plugin that is not called for so long is stopped; the next call starts it. */
+const IDLE_MS = 5 * 60_000;
+/** Its start included. */
+const RESPONSE_MS = 6000;
+// By its name: the path of the running program is not readable without further permissions.
+const DENO = "deno";
+
+const log = logOf("plugin");
+
+type Pending = { kind: Call["kind"]; resolve: (response: PluginResponse) => void; reject: (error: unknown) => void };
+
+/** Whether the gateway may start plugins. */
+export function mayStartProcesses(): boolean {
+  return Deno.permissions.querySync({ name: "run", command: DENO }).state === "granted";
+}
+
+export class ProcessTransport {
+  readonly #running = new Map<string, PluginProcess>();
+
+  readonly call: PluginTransport = async (plugin, call) => {
+    const child = this.#processOf(plugin);
+    try {
+      return await child.call(call);
+    } catch (thrown) {
+      // What does not respond may loop: it would keep a processor busy.
+      if (thrown instanceof Fault && thrown.code === "plugin_timeout") child.stop();
+      throw thrown;
+    }
+  };
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#running.values()].map((child) => child.stop()));
+  }
+
+  #processOf(plugin: ActivePlugin): PluginProcess {
+    const key = streamKey(plugin.tenantId, plugin.id);
+    const existing = this.#running.get(key);
+    if (existing !== undefined && existing.version === plugin.row.version) return existing;
+    void existing?.stop();
+    if (!mayStartProcesses()) throw new Fault("plugin_unavailable", "This gateway starts no plugins");
+    if (this.#running.size >= PROCESSES_MAX && existing === undefined) {
+      throw new Fault("plugin_unavailable", `At most ${PROCESSES_MAX} plugins run on this node`, {
+        retryAfterMs: 5000,
+      });
+    }
+    const child: PluginProcess = new PluginProcess(plugin, () => {
+      if (this.#running.get(key) === child) this.#running.delete(key);
+    });
+    this.#running.set(key, child);
+    return child;
+  }
+}
+
+/** One process of a version of a plugin. */
+class PluginProcess {
+  readonly version: number;
+  readonly #child: Deno.ChildProcess;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
+  readonly #pending = new Map<string, Pending>();
+  readonly #ended: Promise<void>;
+  #idle: ReturnType<typeof setTimeout> | undefined;
+
+  constructor({ id, manifest, row }: ActivePlugin, onEnd: () => void) {
+    this.version = row.version;
+    const code = new TextEncoder().encode(manifest.code ?? "").toBase64();
+    this.#child = new Deno.Command(DENO, {
+      args: [
+        "run",
+        "--quiet",
+        "--no-prompt",
+        "--no-config",
+        "--no-lock",
+        "--no-remote",
+        "--no-npm",
+        `--v8-flags=--max-old-space-size=${HEAP_MIB}`,
+        `data:application/typescript;base64,${code}`,
+      ],
+      clearEnv: true,
+      env: { NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" },
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    this.#input = this.#child.stdin.getWriter();
+    this.#ended = this.#read().catch((cause) => log.warn("a plugin was stopped", { plugin: id, ...failureOf(cause) }))
+      .then(async () => {
+        onEnd();
+        clearTimeout(this.#idle);
+        for (const { reject } of this.#pending.values()) reject(new Fault("plugin_failed", "The plugin has ended"));
+        this.#kill();
+        await this.#child.status;
+      });
+  }
+
+  async call({ id, kind, data, deadlineMs, signal }: Call): Promise<PluginResponse> {
+    clearTimeout(this.#idle);
+    const waiting = Promise.withResolvers<PluginResponse>();
+    // It may fail while the call is still being written, before anything waits for it.
+    waiting.promise.catch(() => {});
+    this.#pending.set(id, { kind, ...waiting });
+    const onAbort = (): void => waiting.reject(timedOut());
+    const timer = setTimeout(onAbort, Math.min(deadlineMs, RESPONSE_MS));
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      const line = new TextEncoder().encode(`${JSON.stringify({ id, call: kind, data })}\n`);
+      // A process that does not read keeps the write waiting, but not the call; one that ended rejects it.
+      this.#input.write(line).catch(() => waiting.reject(new Fault("plugin_failed", "The plugin has ended")));
+      return await waiting.promise;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+      this.#pending.delete(id);
+      if (this.#pending.size === 0) this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
+    }
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#idle);
+    this.#kill();
+    await this.#ended;
+  }
+
+  #kill(): void {
+    try {
+      this.#child.kill("SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  }
+
+  /** Reads responses until the process ends, or writes more than a response may have. */
+  async #read(): Promise<void> {
+    let rest = "";
+    for await (const text of this.#child.stdout.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      if (isLongerThan(rest, LINE_MAX_BYTES)) throw new Error("a line is too long");
+      for (const line of lines) this.#accept(line);
+    }
+  }
+
+  #accept(line: string): void {
+    if (isLongerThan(line, LINE_MAX_BYTES)) throw new Error("a line is too long");
+    const separator = line.indexOf(" ");
+    const pending = this.#pending.get(line.slice(0, separator));
+    if (pending === undefined) return; // not a response, or one that comes too late
+    try {
+      pending.resolve(parseResponse(pending.kind, line.slice(separator + 1)));
+    } catch (thrown) {
+      pending.reject(thrown);
+    }
+  }
+}

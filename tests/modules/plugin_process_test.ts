@@ -1,0 +1,59 @@
+// Plugins in processes of this host: they answer, may do nothing else, and are stopped when they loop, flood or end.
+import assert from "node:assert/strict";
+import { openGateway } from "../harness.ts";
+import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
+import { installPlugin, manifestOf, PLUGINS } from "./plugin_fixture.ts";
+
+const CODE = `
+const respond = (id: string, response: unknown) => console.log(id + " " + JSON.stringify(response));
+const tries: Record<string, () => unknown> = {
+  read: () => Deno.readTextFileSync("/etc/passwd"),
+  env: () => Deno.env.get("PATH"),
+  net: () => Deno.listen({ port: 0 }),
+  run: () => new Deno.Command("/bin/ls").outputSync(),
+  write: () => Deno.writeTextFileSync("/tmp/plugin", "x"),
+};
+let rest = "";
+for await (const chunk of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+  const lines = (rest + chunk).split("\\n");
+  rest = lines.pop() ?? "";
+  for (const line of lines) {
+    const { id, data } = JSON.parse(line);
+    if (data.text === "loop") while (true);
+    if (data.text === "flood") console.log("x".repeat(200_000));
+    if (data.text === "exit") Deno.exit();
+    try {
+      tries[data.text]?.();
+      respond(id, { kind: "ephemeral", text: "Did " + data.text });
+    } catch (error) {
+      respond(id, { kind: "ephemeral", text: "Refused: " + (error as Error).name });
+    }
+  }
+}
+`;
+
+Deno.test("a plugin in a process answers, may do nothing else, and is stopped when it misbehaves", async () => {
+  await using gateway = await openGateway();
+  const admin = await gateway.as("admin", { role: "admin" });
+  const { alice } = await createCallers(gateway, "alice");
+  const roomId = await createRoom(alice, []);
+  await installPlugin(admin, manifestOf({ transport: "process", code: CODE }), [[alice, roomId]]);
+  const run = (text: string) => alice.post("/v1/collaboration/commands/run", { roomId, text: `/poll ${text}` });
+  const said = async (text: string) => ok(await run(text)).response.text;
+  assert.equal(await said("hello"), "Did hello");
+  for (const what of ["read", "env", "net", "run", "write"]) {
+    assert.equal(await said(what), "Refused: NotCapable", what);
+  }
+  const looping = run("loop");
+  await sendMessage(alice, roomId, "Meanwhile");
+  assertProblem(await looping, 504, "plugin_timeout");
+  // Started again by the next call.
+  assert.equal(await said("again"), "Did again");
+  assertProblem(await run("flood"), 502, "plugin_failed");
+  assertProblem(await run("exit"), 502, "plugin_failed");
+  assert.equal(await said("once more"), "Did once more");
+  for (const code of [undefined, "", "x".repeat(16 * 1024 + 1)]) {
+    const manifest = manifestOf({ id: "org.example.bad", transport: "process", code });
+    assert.equal((await admin.post(PLUGINS, { manifest })).status, 422);
+  }
+});
