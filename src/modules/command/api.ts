@@ -61,6 +61,9 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
           "command_ambiguous",
           "client_message_id_conflict",
           "command_failed",
+          "plugin_failed",
+          "plugin_timeout",
+          "plugin_unavailable",
           "unavailable",
         ],
         example: { roomId: ROOM, text: "/poll Where do we have lunch?" },
@@ -86,7 +89,17 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         rate: RUN_RATE,
         input: ActionInvoke,
         output: InteractionResult,
-        faults: ["not_found", "room_archived", "gone", "client_message_id_conflict", "command_failed", "unavailable"],
+        faults: [
+          "not_found",
+          "room_archived",
+          "gone",
+          "client_message_id_conflict",
+          "command_failed",
+          "plugin_failed",
+          "plugin_timeout",
+          "plugin_unavailable",
+          "unavailable",
+        ],
         example: { id: "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", elementId: "vote-pizza" },
         async run(context, input) {
           const result = await actions.invoke(context, input);

@@ -70,10 +70,12 @@ class PluginProcess {
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #pending = new Map<string, Pending>();
   readonly #ended: Promise<void>;
+  readonly #onEnd: () => void;
   #idle: ReturnType<typeof setTimeout> | undefined;
 
   constructor({ id, manifest, row }: ActivePlugin, onEnd: () => void) {
     this.version = row.version;
+    this.#onEnd = onEnd;
     const code = new TextEncoder().encode(manifest.code ?? "").toBase64();
     this.#child = new Deno.Command(DENO, {
       args: [
@@ -126,7 +128,9 @@ class PluginProcess {
     }
   }
 
+  /** The next call starts another process, also while this one is ending. */
   async stop(): Promise<void> {
+    this.#onEnd();
     clearTimeout(this.#idle);
     this.#kill();
     await this.#ended;

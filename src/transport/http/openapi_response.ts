@@ -78,6 +78,7 @@ const PROBLEM_NAMES: Readonly<Record<number, string>> = {
   500: "InternalServerError",
   502: "BadGateway",
   503: "ServiceUnavailable",
+  504: "GatewayTimeout",
 };
 
 /** Responses for problem codes, one per status. The component has the body; the reference lists the expected codes. */
