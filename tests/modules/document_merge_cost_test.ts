@@ -26,8 +26,11 @@ async function writeInPieces(fixture: DocumentFixture, id: string, count: number
       const before = clock + n - 1;
       return before < 0 ? { text: "x" } : { right: [9, before], text: "x" };
     });
-    const { status, body } = await fixture.mergeUpdate(id, craftUpdate(9, clock, items));
-    assert.equal(status, 200, JSON.stringify(body));
+    // On a busy machine these take more than the share of one principal, which is then refused for a moment.
+    await eventually(async () => {
+      const { status, body } = await fixture.mergeUpdate(id, craftUpdate(9, clock, items));
+      assert.equal(status, 200, JSON.stringify(body));
+    });
   }
 }
 

@@ -283,6 +283,8 @@ export class CollaborationService {
         logger.error("storing an update failed", { document: name, cause: String(thrown) });
         return context.socket.close(CLOSE.retry);
       }
+      // It may be accepted later. What is typed until then depends on it, so the client sends all of it when it reconnects.
+      if (fault.code === "rate_limited") return context.socket.close(CLOSE.rateLimited);
       refuseUpdate(connection, fault, this.#send);
     }
   }
