@@ -143,6 +143,13 @@ async function createResources(caller: Caller, word: string): Promise<ResourceId
   return {
     room,
     webhook,
+    slash: (await post(`${BASE}/slash-commands`, {
+      ...here,
+      name: word,
+      description: word,
+      displayName: word,
+      url: endpoint.url,
+    })).id,
     hook: (await post(`${BASE}/incoming`, { ...here, displayName: word, description: word })).id,
     dlv: (await attempts())[0].id,
     file,

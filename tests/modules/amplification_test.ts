@@ -104,6 +104,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "run.reply",
   "webhook.create",
   "hook.create",
+  "slash_command.create",
+  "slash_command.delete",
   "hook.update",
   "hook.rotate",
   "hook.delete",

@@ -13,6 +13,7 @@ const CALLED: Readonly<Record<string, (url: string, context: { roomId: string; w
   "mcp_server.put": (url) => ({ url }),
   "plugin.install": (endpoint) => ({ manifest: manifest(endpoint) }),
   "plugin.update": (endpoint) => ({ manifest: manifest(endpoint) }),
+  "slash_command.create": (url, { roomId }) => ({ url, roomId }),
   "webhook.create": (url, { roomId }) => ({ url, roomIds: [roomId] }),
   "webhook.update": (url, { webhookId }) => ({ id: webhookId, url }),
 };

@@ -79,6 +79,7 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
   const scheduled = { scheduledFor: "2026-03-05T09:00:00Z" };
   const ics = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//EN\r\nEND:VCALENDAR\r\n";
 
+  const slash = { description: "Late", url: "https://hooks.example.com/", displayName: "Late" };
   const [hook, deletedHook] = await Promise.all(["CI", "Old"].map((displayName) => make("incoming", { displayName })));
 
   const inputs: Inputs = {
@@ -101,6 +102,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "skill.detach": { name: "one", kind: "room", subjectId: roomId },
     "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
+    "slash_command.create": { ...slash, roomId, name: "late" },
+    "slash_command.delete": { id: await make("slash-commands", { ...slash, name: "old" }) },
     "hook.create": { roomId, displayName: "Late" },
     "hook.update": { id: hook, displayName: "Late" },
     "hook.rotate": { id: hook },

@@ -103,6 +103,21 @@ const baseline: Migration = {
       updated_at text not null,
       constraint incoming_hook_pk primary key (tenant_id, id)
     )`.execute(db);
+    await sql`create table slash_command (
+      tenant_id text not null,
+      id text not null,
+      room_id text not null,
+      name text not null,
+      description text not null,
+      url text not null,
+      display_name text not null,
+      principal_id text not null,
+      responsible_id text not null,
+      secret_encrypted text not null,
+      created_at text not null,
+      constraint slash_command_pk primary key (tenant_id, id),
+      constraint slash_command_name unique (tenant_id, room_id, name)
+    )`.execute(db);
     await sql`create index incoming_hook_room on incoming_hook (tenant_id, room_id, id)`.execute(db);
   },
 };

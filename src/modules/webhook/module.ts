@@ -27,6 +27,9 @@ import { Secrets } from "./secrets.ts";
 import { WebhookSender } from "./sender.ts";
 import { WebhookService } from "./service.ts";
 import { ServiceWebhooks } from "./service_webhooks.ts";
+import { slashCommandApi } from "./slash/api.ts";
+import { SlashCommandService } from "./slash/service.ts";
+import { SlashCommandSource } from "./slash/source.ts";
 
 /** Calls of endpoints at once, on one node. */
 const CALLS_MAX = 64;
@@ -35,7 +38,7 @@ const CALLS_PER_TENANT = 16;
 type Deps = {
   roomAccess: RoomAccess;
   notify: Notify;
-  identity: Pick<IdentityService, "findEnabled">;
+  identity: IdentityService;
   members: RoomMembers;
   sender: MessageSender;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
@@ -77,12 +80,17 @@ export function webhookModule(
     deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, wake }),
   });
   const incoming = hookApi(hooks, receiver);
+  const slashEncryptor = new Encryptor(gatewaySecrets, "slash command");
+  const slashDeps = { store, clock, encryptor: slashEncryptor, outbound, roomAccess };
+  const commands = new SlashCommandService({ ...slashDeps, cursors, members });
+  const slash = slashCommandApi(commands);
   return {
     name: "webhook",
     migrations,
-    tags: { ...outgoing.tags, ...incoming.tags },
-    events: [...outgoing.events ?? [], ...incoming.events ?? []],
-    operations: [...outgoing.operations, ...incoming.operations],
+    tags: { ...outgoing.tags, ...incoming.tags, ...slash.tags },
+    events: [...outgoing.events ?? [], ...incoming.events ?? [], ...slash.events ?? []],
+    operations: [...outgoing.operations, ...incoming.operations, ...slash.operations],
+    commands: new SlashCommandSource({ ...slashDeps, identity }),
     routes: incoming.routes ?? [],
     notificationKinds: { [DISABLED_NOTIFICATION]: null },
     onCommit: (events) => dispatcher.onCommit(events),
@@ -92,6 +100,7 @@ export function webhookModule(
     async purgeRoom(tenantId, roomId) {
       await webhooks.purgeRoom(tenantId, roomId);
       await hooks.purgeRoom(tenantId, roomId);
+      await commands.purgeRoom(tenantId, roomId);
     },
     gauges: [{
       gauge: metrics.webhookLag,

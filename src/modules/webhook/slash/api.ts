@@ -1,0 +1,75 @@
+// Operations on commands that endpoints handle.
+import { z } from "@zod/zod";
+import type { ModuleApi } from "@/core/module.ts";
+import { defineOperation, Outcome } from "@/core/operation.ts";
+import { pageSchema } from "@/core/page.ts";
+import {
+  NewSlashCommand,
+  SLASH_COMMAND_EVENTS,
+  SlashCommand,
+  SlashCommandCreate,
+  SlashCommandList,
+  SlashCommandRef,
+} from "./schema.ts";
+import type { SlashCommandService } from "./service.ts";
+
+const PATH = "/v1/collaboration/slash-commands";
+const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const MANAGE = { scope: "webhook.manage", room: "moderator" } as const;
+
+export function slashCommandApi(commands: SlashCommandService): ModuleApi {
+  return {
+    tags: { slash: "Commands of rooms that an endpoint of yours handles." },
+    events: SLASH_COMMAND_EVENTS,
+    operations: [
+      defineOperation({
+        name: "slash_command.create",
+        summary: "Create a command of a room that an endpoint handles",
+        description: "When a member runs it, the address gets a form as from Slack or Mattermost, signed by Standard " +
+          "Webhooks. It responds within 3 s with a text, or with JSON: `response_type` `in_channel` sends to the room, " +
+          "all else is for the caller alone. The secret is returned only here.",
+        access: MANAGE,
+        http: { method: "POST", path: PATH, status: 201 },
+        isSecret: true,
+        input: SlashCommandCreate,
+        output: NewSlashCommand,
+        faults: ["not_found", "room_archived", "limit_reached", "conflict", "address_not_allowed"],
+        example: {
+          roomId: ROOM,
+          name: "deploy",
+          description: "Deploy a version",
+          url: "https://ci.example.com/deploy",
+          displayName: "CI",
+        },
+        async run(context, input) {
+          return new Outcome(await commands.create(context, input));
+        },
+      }),
+      defineOperation({
+        name: "slash_command.list",
+        summary: "List the commands of a room that endpoints handle",
+        access: { scope: "webhook.read", room: "moderator" },
+        http: { method: "GET", path: PATH, status: 200 },
+        input: SlashCommandList,
+        output: pageSchema(SlashCommand),
+        faults: ["not_found", "invalid_cursor"],
+        example: { roomId: ROOM },
+        run: (context, input) => commands.list(context, input),
+      }),
+      defineOperation({
+        name: "slash_command.delete",
+        summary: "Delete a command of a room",
+        access: MANAGE,
+        http: { method: "DELETE", path: `${PATH}/:id`, status: 204 },
+        input: SlashCommandRef,
+        output: z.null(),
+        faults: ["not_found", "room_archived"],
+        example: { id: "slash_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+        async run(context, { id }) {
+          await commands.delete(context, id);
+          return null;
+        },
+      }),
+    ],
+  };
+}

@@ -1,0 +1,53 @@
+// SQL of commands that endpoints handle.
+import type { Kysely } from "kysely";
+
+export type SlashCommandRow = {
+  tenant_id: string;
+  id: string;
+  room_id: string;
+  name: string;
+  description: string;
+  url: string;
+  display_name: string;
+  principal_id: string;
+  responsible_id: string;
+  secret_encrypted: string;
+  created_at: string;
+};
+export type SlashCommandTables = { slash_command: SlashCommandRow };
+
+export class SlashCommandStore {
+  readonly #db: Kysely<SlashCommandTables>;
+
+  constructor(db: Kysely<SlashCommandTables>) {
+    this.#db = db;
+  }
+
+  /** Adds a command; false if the room has one of this name. */
+  async add(row: SlashCommandRow): Promise<boolean> {
+    const added = await this.#db.insertInto("slash_command").values(row).onConflict((conflict) => conflict.doNothing())
+      .returning("id").execute();
+    return added.length > 0;
+  }
+
+  find(tenantId: string, id: string): Promise<SlashCommandRow | undefined> {
+    return this.#db.selectFrom("slash_command").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+      .executeTakeFirst();
+  }
+
+  list(tenantId: string, roomId: string, after: string | undefined, limit: number): Promise<SlashCommandRow[]> {
+    let query = this.#db.selectFrom("slash_command").selectAll().where("tenant_id", "=", tenantId)
+      .where("room_id", "=", roomId);
+    if (after !== undefined) query = query.where("id", ">", after);
+    return query.orderBy("id").limit(limit).execute();
+  }
+
+  async remove(tenantId: string, id: string): Promise<void> {
+    await this.#db.deleteFrom("slash_command").where("tenant_id", "=", tenantId).where("id", "=", id).execute();
+  }
+
+  async removeOfRoom(tenantId: string, roomId: string): Promise<void> {
+    await this.#db.deleteFrom("slash_command").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
+      .execute();
+  }
+}
