@@ -46,7 +46,7 @@ export function runOperations(runs: RunService): Operation[] {
       summary: "Get a run with its steps",
       description:
         "To follow its text, subscribe to `run:<id>` on `/ws`, then get it, and apply the deltas that continue its " +
-        "text; or read `run.stream`.",
+        "text; if one begins after its end, get it again. `run.stream` does all of that. A day after its end a run has no texts.",
       access: { scope: "run.read", room: "observer" },
       http: { method: "GET", path: `${RUN_PATH}/:id`, status: 200 },
       input: RunRead,
