@@ -1,4 +1,5 @@
 // A server of models: the name of the model says how it behaves. OpenAI's protocol, and the streams of Anthropic and Google.
+import type { ScriptedStep } from "./scripted_models.ts";
 import { pause } from "./wait.ts";
 
 export type ModelCall = {
@@ -41,13 +42,14 @@ const delta = (model: string, content: unknown, finish: string | null = null) =>
   model,
   choices: [{ index: 0, delta: content, finish_reason: finish }],
 });
-const usage = (model: string, reported: { prompt: number; completion: number; cached?: number }) => ({
+type Reported = { prompt: number; completion: number; cached?: number; reasoning?: number };
+const usage = (model: string, reported: Reported) => ({
   ...delta(model, {}),
   choices: [],
   usage: {
     prompt_tokens: reported.prompt,
     completion_tokens: reported.completion,
-    total_tokens: reported.prompt + reported.completion,
+    total_tokens: reported.prompt + reported.completion + (reported.reasoning ?? 0),
     prompt_tokens_details: { cached_tokens: reported.cached ?? 0 },
   },
 });
@@ -104,6 +106,7 @@ const BEHAVIORS: Readonly<Record<string, Behavior>> = {
       await pause(0);
     }
   },
+  "reasoning-apart": ({ model }, send) => speak(model, send, "stop", { ...REPORTED, reasoning: 7 }),
   "no-usage": ({ model }, send) => speak(model, send, "stop", null),
   "lies": ({ model }, send) => speak(model, send, "stop", { prompt: 1e12, completion: -5 }),
   "lies-nothing": ({ model }, send) => speak(model, send, "stop", { prompt: 0, completion: 0 }),
@@ -120,6 +123,22 @@ function speak(model: string, send: Send, reason = "stop", reported: typeof REPO
   for (const word of WORDS) send(delta(model, { content: word }));
   send(delta(model, {}, reason));
   if (reported !== null) send(usage(model, reported as typeof REPORTED));
+}
+
+async function recite({ parts = [], reason }: ScriptedStep, { model }: ModelCall, send: Send): Promise<void> {
+  let calls = 0;
+  for (const part of parts) {
+    if (typeof part === "function") await part();
+    else if (typeof part === "string") send(delta(model, { content: part }));
+    else if (part.kind !== "tool") send(delta(model, { reasoning_content: part.text }));
+    else {
+      const { callId: id, name, input } = part;
+      const called = { index: calls++, id, type: "function", function: { name, arguments: input } };
+      send(delta(model, { tool_calls: [called] }));
+    }
+  }
+  send(delta(model, {}, reason ?? (calls > 0 ? "tool_calls" : "stop")));
+  send(usage(model, REPORTED));
 }
 
 /** Streams of the other protocols. */
@@ -147,11 +166,16 @@ const google: Behavior = (_call, send) => {
   });
 };
 
+/** What a test says, whatever the name of the model. */
+export type ModelScript = (call: ModelCall) => ScriptedStep | Promise<ScriptedStep>;
+
 export class ModelServer {
   readonly calls: ModelCall[] = [];
   readonly #server: Deno.HttpServer;
+  readonly #script: ModelScript | undefined;
 
-  constructor() {
+  constructor(script?: ModelScript) {
+    this.#script = script;
     this.#server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => this.#answer(request));
   }
 
@@ -179,9 +203,12 @@ export class ModelServer {
     if (refusal !== undefined) return refusal;
     if (path.endsWith("/messages")) return streamOf(call, anthropic);
     if (path.includes(":streamGenerateContent")) return streamOf(call, google);
+    // A script that throws is an error of the test: the answer has status 500.
+    const said = await this.#script?.(call);
     return streamOf(call, async (_call, send) => {
       send(delta(model, { role: "assistant", content: "" }));
-      await (BEHAVIORS[model] ?? (() => speak(model, send)))(call, send);
+      if (said !== undefined) await recite(said, call, send);
+      else await (BEHAVIORS[model] ?? (() => speak(model, send)))(call, send);
       if (!["ends-early", "empty"].includes(model)) send("data: [DONE]");
     });
   }

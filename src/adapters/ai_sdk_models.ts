@@ -335,7 +335,8 @@ function modelPartOf(part: StreamPart): ModelPart | undefined {
 
 /** What the provider reports; `undefined` where it is missing or cannot be. */
 function usageOf({ usage }: Finish, output: string): ModelUsage | undefined {
-  const [input, written] = [usage?.inputTokens?.total, usage?.outputTokens?.total];
+  const input = usage?.inputTokens?.total;
+  const written = writtenTokens(usage, input);
   if (!isCount(input) || !isCount(written) || input === 0 || output !== "" && written === 0) return undefined;
   const cached = usage.inputTokens.cacheRead;
   return {
@@ -344,6 +345,13 @@ function usageOf({ usage }: Finish, output: string): ModelUsage | undefined {
     outputTokens: written,
     isEstimated: false,
   };
+}
+
+/** Some providers count reasoning only in the sum of all tokens, and it costs as much as the rest of the output. */
+function writtenTokens(usage: Finish["usage"] | undefined, input = 0): number | undefined {
+  const written = usage?.outputTokens?.total;
+  const all = usage?.raw?.["total_tokens"];
+  return isCount(written) && typeof all === "number" && isCount(all) ? Math.max(written, all - input) : written;
 }
 
 function isCount(value: number | undefined): value is number {

@@ -73,6 +73,12 @@ Deno.test("each protocol streams text and ends with what was used", async () => 
   assert.equal(openai?.body.max_tokens, 500);
 });
 
+Deno.test("reasoning that a provider counts only in the sum of all tokens is output", async () => {
+  await using server = new ModelServer();
+  const { end } = await run(server, "reasoning-apart");
+  assert.deepEqual(end.usage, { ...REPORTED, outputTokens: USAGE.output + 7 });
+});
+
 Deno.test("prompt, tools and schema reach the provider", async () => {
   await using server = new ModelServer();
   const request: Partial<ModelRequest> = {
