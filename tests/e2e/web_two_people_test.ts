@@ -49,7 +49,13 @@ Deno.test({
     for (const token of Object.values(tokens)) await target.call(token, "GET", "/v1/collaboration/me");
     await target.call(tokens.bob, "PATCH", "/v1/collaboration/me", { handle: "bob" });
     const room = await target.call(tokens.ada, "POST", "/v1/rooms", { name: "Launch", memberIds: ["bob"] });
-    const browser = await launchBrowser("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream");
+    const browser = await launchBrowser(
+      "--use-fake-ui-for-media-stream",
+      "--use-fake-device-for-media-stream",
+      "--allow-loopback-in-peer-connection",
+      "--disable-features=WebRtcHideLocalIpsWithMdns",
+      "--autoplay-policy=no-user-gesture-required",
+    );
     try {
       const [ada, bob] = await Promise.all([signIn(browser, target, tokens.ada), signIn(browser, target, tokens.bob)]);
       for (const page of [ada, bob]) await page.getByRole("link", { name: /Launch/ }).click();

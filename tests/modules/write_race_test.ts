@@ -134,7 +134,7 @@ const REVOCATIONS: readonly Revocation[] = [{
 /** What may still be done after each: one answers for oneself, and what has come to an end can be cleared away. */
 const STILL_ALLOWED: Readonly<Record<string, readonly string[]>> = {
   "is removed": ["event.rsvp"],
-  "becomes an observer": ["action.invoke", "event.rsvp", "feed.create", "file.delete"],
+  "becomes an observer": ["action.invoke", "event.rsvp", "feed.create", "file.delete", "run.cancel"],
   "has the room archived": [
     "room.delete",
     "member.put",
