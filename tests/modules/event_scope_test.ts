@@ -33,7 +33,7 @@ async function openLog() {
     const drafts = types.flatMap((one) =>
       kindsOf(one).map((kind) => ({
         tenantId: "default",
-        stream: kind === "room" ? roomStream(roomId) : principalStream("alice"),
+        stream: streamOf(kind, roomId),
         type: one.type,
         data: { roomId, marker: markerOf(one.type, kind) },
       }))
@@ -44,6 +44,11 @@ async function openLog() {
     app.store.onCommit = checked;
   }
   return { gateway, types, write };
+}
+
+function streamOf(kind: string, roomId: string): string {
+  if (kind === "room") return roomStream(roomId);
+  return kind === "principal" ? principalStream("alice") : `${kind}:example`;
 }
 
 /** Kinds of streams that the type is written to. On the reader's own, these two begin a room again: sync leaves its events out. */

@@ -26,7 +26,12 @@ const RIGHT = ["Ann", "日本語", "👩‍👩‍👧 Müller", "می‌خوا�
 /** Fields that hold a name, in whatever operation. */
 const NAMES = ["name", "displayName", "title", "topic", "labels"];
 /** Fields of the same words that are no names: file names that are searched, and identifiers of letters and digits. */
-const NO_NAMES = new Set(["event.import.name", "command.run.name"]);
+const NO_NAMES = new Set([
+  "event.import.name",
+  "command.run.name",
+  "slash_command.create.name",
+  "slash_command.update.name",
+]);
 
 Deno.test("every operation rejects a name that is invisible or confusable, and says why", async () => {
   await using gateway = await openGateway();

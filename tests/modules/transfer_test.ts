@@ -202,6 +202,7 @@ Deno.test("lines and items that do not fit are left out and named, the others co
       meetings: 0,
       participants: 0,
       segments: 0,
+      skills: 0,
     };
     assert.deepEqual(done.progress.added, added);
     assert.deepEqual(

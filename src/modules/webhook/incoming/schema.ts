@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { patchSchema } from "@/core/patch.ts";
+import { nameSchema } from "@/core/name.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
@@ -15,7 +16,7 @@ export const HookId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 6
 const SigningSecret = z.string().min(8).max(256);
 
 const fields = {
-  displayName: z.string().trim().min(1).max(100).describe("Name under which it posts"),
+  displayName: nameSchema(100).describe("Name under which it posts"),
   avatarFileId: z.string().max(64).nullable().default(null).describe("Picture beside its messages: an uploaded file"),
   description: z.string().max(500).nullable().default(null).describe("What it is for"),
   mayMentionAll: z.boolean().default(false).describe("Whether `<!channel>` in what it receives mentions everybody"),

@@ -2,6 +2,7 @@
 import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
+import { nameSchema } from "@/core/name.ts";
 import { CommandDescription, CommandName } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -19,7 +20,7 @@ export const SlashCommandCreate = z.strictObject({
   url: z.url().max(2000).describe(
     "Address that is called when the command is run; https, or a private host that is allowed",
   ),
-  displayName: z.string().trim().min(1).max(100).describe("Name under which it posts in the room"),
+  displayName: nameSchema(100).describe("Name under which it posts in the room"),
 });
 export type SlashCommandCreate = z.output<typeof SlashCommandCreate>;
 
