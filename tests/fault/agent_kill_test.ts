@@ -6,8 +6,9 @@ import { printLine } from "./report.ts";
 
 const RUNS = 60;
 const AGENTS = 5;
-const KILL_MS = 400;
-const WORDS = 40;
+const KILL_MS = 1000;
+const KILLS_MAX = 25;
+const WORDS = 20;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
@@ -93,6 +94,7 @@ async function survive(cluster: Cluster, nodes: number): Promise<void> {
     const { items } = await read(`${API}/ai/runs?roomId=${roomId}&limit=200`);
     if (waiting.length === 0 && items.every(({ finishedAt }: Body) => finishedAt !== null)) break;
     await pause(KILL_MS);
+    if (kills === KILLS_MAX) continue;
     const node = cluster.node(kills++ % nodes);
     await node.stop("SIGKILL");
     await node.start();
