@@ -19,7 +19,6 @@ import { isView, Lazy } from "../part/lazy.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { MembersPane } from "./members.ts";
 import { PinsPane } from "./pins.ts";
-import { openRoomSettings } from "./settings.ts";
 import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
 import { RoomIcon } from "./sidebar.ts";
 import { confirmThen } from "../part/dialog.ts";
@@ -114,7 +113,11 @@ function menuOf(room: Room): MenuItem[] {
   });
   if (room.kind !== "direct") {
     items.push(
-      { label: "Room settings", icon: "gear", onSelect: () => openRoomSettings(room) },
+      {
+        label: "Room settings",
+        icon: "gear",
+        onSelect: () => void attempt(async () => (await import("./settings.ts")).openRoomSettings(room)),
+      },
       {
         label: "Leave room",
         icon: "exit",
