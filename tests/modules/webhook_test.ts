@@ -28,9 +28,11 @@ testOnEngines("webhook.create delivers what happens from then on, signed, in ord
     assert.equal(received.body.actor.id, "alice");
   }
   assert.equal(new Set(endpoint.accepted.map(({ id }) => id)).size, 4);
-  const { items } = ok(await alice.get(`${WEBHOOKS}/${webhook.id}/deliveries`));
+  // The last one is recorded after the endpoint has answered.
+  const recorded = async () => ok(await alice.get(`${WEBHOOKS}/${webhook.id}/deliveries`)).items;
+  await until(async () => (await recorded()).length === 4);
   assert.deepEqual(
-    items.map(({ outcome, httpStatus }: { outcome: string; httpStatus: number }) => [outcome, httpStatus]),
+    (await recorded()).map(({ outcome, httpStatus }: { outcome: string; httpStatus: number }) => [outcome, httpStatus]),
     [
       ["delivered", 204],
       ["delivered", 204],
