@@ -72,6 +72,7 @@ class PluginProcess {
   readonly #ended: Promise<void>;
   readonly #onEnd: () => void;
   #idle: ReturnType<typeof setTimeout> | undefined;
+  #isOver = false;
 
   constructor({ id, manifest, row }: ActivePlugin, onEnd: () => void) {
     this.version = row.version;
@@ -99,10 +100,13 @@ class PluginProcess {
     this.#ended = this.#read().catch((cause) => log.warn("a plugin was stopped", { plugin: id, ...failureOf(cause) }))
       .then(async () => {
         onEnd();
+        this.#isOver = true;
         clearTimeout(this.#idle);
         for (const { reject } of this.#pending.values()) reject(new Fault("plugin_failed", "The plugin has ended"));
         this.#kill();
         await this.#child.status;
+        // What was still being written has nobody to read it.
+        await this.#input.abort().catch(() => {});
       });
   }
 
@@ -124,13 +128,14 @@ class PluginProcess {
       clearTimeout(timer);
       signal.removeEventListener("abort", onAbort);
       this.#pending.delete(id);
-      if (this.#pending.size === 0) this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
+      if (this.#pending.size === 0 && !this.#isOver) this.#idle = setTimeout(() => void this.stop(), IDLE_MS);
     }
   }
 
   /** The next call starts another process, also while this one is ending. */
   async stop(): Promise<void> {
     this.#onEnd();
+    this.#isOver = true;
     clearTimeout(this.#idle);
     this.#kill();
     await this.#ended;
