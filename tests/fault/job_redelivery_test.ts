@@ -170,6 +170,10 @@ async function createVectorsAndRuns(gateway: Harness, alice: Caller, admin: Call
   const { token } = ok(await alice.post(`${API}/tokens`, { principalId: agentId, name: "bot", scopes: ["*"] }));
   ok(await alice.put(`/v1/rooms/${roomId}/members/${agentId}`, {}));
   ok(await gateway.withToken(token).post(`${API}/ai/runs`, { roomId }));
+  const schedule = { rrule: "FREQ=YEARLY", startAt: "2026-03-20T09:00", timeZone: "UTC", roomId, input: "Sum up" };
+  const daily = ok(await alice.post(`${API}/agents`, { handle: "daily", displayName: "Daily" }));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/${daily.id}`, {}));
+  ok(await alice.patch(`${API}/agents/${daily.id}`, { schedule }));
 }
 
 /** One that is edited as an editor does, and one that is deleted. */

@@ -7,7 +7,8 @@ import { pause, until } from "../wait.ts";
 import { Endpoint, type Received } from "../modules/webhook_fixture.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 
-const EVENTS = 10_000;
+/** More than one batch for each room; as many as wanted by `WEBHOOK_EVENTS`. */
+const EVENTS = Number(Deno.env.get("WEBHOOK_EVENTS") ?? 2000);
 const ROOMS = 3;
 const SENDERS = 16;
 /** As long as the busiest machine takes for all of it. */
