@@ -27,6 +27,7 @@ const url = (protocols: readonly string[]) =>
     (text) => URL.canParse(text) && protocols.includes(new URL(text).protocol),
     `a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(" or ")}`,
   );
+const isAnonymous = (text: string): boolean => !URL.parse(text)?.username && !URL.parse(text)?.password;
 const iceUrls = (scheme: string) => {
   const form = new RegExp(`^${scheme}s?:[^\\s/]+$`);
   return list.refine(
@@ -69,7 +70,7 @@ const Environment = z.object({
   SVC_PUBLIC_URL: url(["http:", "https:"]).optional(),
   SVC_JWT_ISSUER: z.string().min(1).optional(),
   SVC_JWT_AUDIENCE: z.string().min(1).optional(),
-  SVC_JWKS_URL: url(["http:", "https:"]).optional(),
+  SVC_JWKS_URL: url(["http:", "https:"]).refine(isAnonymous, "a URL without a user name and password").optional(),
   SVC_CORS_ALLOW_ORIGINS: origins.default([]),
   SVC_HTTPS_REDIRECT_ENABLED: flag.default(false),
   SVC_HSTS_ENABLED: flag.optional(),

@@ -63,6 +63,12 @@ Deno.test("each bad value is refused by the name of its variable, without the va
       "redis://:p@hunter2/x@localhost",
       "redis://:p@h#unter2",
     ],
+    SVC_JWKS_URL: [
+      "hunter2",
+      "ftp://hunter2/keys",
+      "https://user:hunter2@id.test/keys",
+      "https://:hunter2@id.test/keys",
+    ],
     SVC_COMMIT: ["hunter2".repeat(20)],
     SVC_LIMIT_BODY_BYTES: ["0", "-1", "hunter2"],
   };

@@ -3,12 +3,16 @@ import assert from "node:assert/strict";
 import { createHmac, createSign, generateKeyPairSync } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { createOutbound } from "@/adapters/outbound_http.ts";
 import { systemClock } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { failureOf } from "@/core/log.ts";
 import { Authenticator } from "@/modules/identity/authenticator.ts";
 import { Claims } from "@/modules/identity/mod.ts";
+import { createProviderKeys } from "@/modules/identity/provider_keys.ts";
 import { TokenVerifier } from "@/modules/identity/verifier.ts";
 import { TenantService } from "@/modules/tenant/service.ts";
+import type { Outbound } from "@/ports/outbound.ts";
 import { type Harness, openGateway, SECRET } from "../harness.ts";
 import { FakeSocket } from "../transport/ws_harness.ts";
 import { pause, until } from "../wait.ts";
@@ -24,6 +28,12 @@ function forge(header: unknown, payload: unknown, secret = SECRET): string {
 }
 
 const HS256 = { alg: "HS256", typ: "JWT" };
+
+/** Accepts the tokens of a provider whose keys are at this address; the operator allows no other private host. */
+function verifierOf(address: string, outbound: Outbound = createOutbound({ allow: [] })): TokenVerifier {
+  const providerKeys = createProviderKeys(address, outbound);
+  return new TokenVerifier({ clock: systemClock, secrets: [], requiresExpiry: true, providerKeys });
+}
 
 /** Good claims, and others in their place. */
 function claims(gateway: Harness, other: Record<string, unknown> = {}): Record<string, unknown> {
@@ -112,40 +122,86 @@ Deno.test("Bearer is case-insensitive, and two tokens are rejected", async () =>
   }
 });
 
-Deno.test({
-  name: "unavailable keys of an identity provider do not invalidate the token",
-  sanitizeResources: false, // jose does not read the body of an answer that failed
-  async fn() {
-    const now = Math.floor(Date.now() / 1000);
-    const { publicKey, privateKey } = await generateKeyPair("ES256");
-    const payload = { sub: "alice", exp: now + 60 };
-    const sign = () => new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "k1" }).sign(privateKey);
-    let answer = (): Response => new Response(null, { status: 503 });
-    await using provider = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => answer());
-    const jwksUrl = `http://127.0.0.1:${provider.addr.port}/keys`;
-    const outcome = async (token: string) =>
-      await new TokenVerifier({ clock: systemClock, secrets: [], requiresExpiry: true, jwksUrl }).verify(token)
-        .then(({ sub }) => sub, (fault: Fault) => fault.code);
-    assert.equal(await outcome(await sign()), "unavailable");
-    answer = () => new Response("{");
-    assert.equal(await outcome(await sign()), "unavailable");
-    answer = () => Response.json({ keys: "none" });
-    assert.equal(await outcome(await sign()), "unavailable");
-    answer = () => Response.json({ keys: [] });
-    assert.equal(await outcome(await sign()), "unauthenticated");
-    const jwk = { ...await exportJWK(publicKey), kid: "k1" };
-    answer = () => Response.json({ keys: [jwk] });
-    assert.equal(await outcome(await sign()), "alice");
-    assert.equal(await outcome(forge({ alg: "HS256", kid: "k1" }, payload, JSON.stringify(jwk))), "unauthenticated");
-    assert.equal(await outcome(`${(await sign()).slice(0, -4)}AAAA`), "unauthenticated");
-    // A key that is too short is not a failure to fetch keys.
-    const short = generateKeyPairSync("rsa", { modulusLength: 1024 });
-    answer = () => Response.json({ keys: [jwk, { ...short.publicKey.export({ format: "jwk" }), kid: "k2" }] });
-    const signed = forge({ alg: "RS256", kid: "k2" }, payload).replace(/\.[^.]*$/, "");
-    const signature = createSign("sha256").update(signed).sign(short.privateKey, "base64url");
-    assert.equal(await outcome(`${signed}.${signature}`), "unauthenticated");
-    assert.equal(await outcome(await sign()), "alice");
-  },
+Deno.test("unavailable keys of an identity provider do not invalidate the token", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const { publicKey, privateKey } = await generateKeyPair("ES256");
+  const payload = { sub: "alice", exp: now + 60 };
+  const sign = () => new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "k1" }).sign(privateKey);
+  let answer = (): Response => new Response(null, { status: 503 });
+  await using provider = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => answer());
+  const address = `http://127.0.0.1:${provider.addr.port}/keys`;
+  const outcome = async (token: string) =>
+    await verifierOf(address).verify(token).then(({ sub }) => sub, (fault: Fault) => fault.code);
+  assert.equal(await outcome(await sign()), "unavailable");
+  answer = () => new Response("{");
+  assert.equal(await outcome(await sign()), "unavailable");
+  answer = () => Response.json({ keys: "none" });
+  assert.equal(await outcome(await sign()), "unavailable");
+  answer = () => Response.json({ keys: [] });
+  assert.equal(await outcome(await sign()), "unauthenticated");
+  const jwk = { ...await exportJWK(publicKey), kid: "k1" };
+  answer = () => Response.json({ keys: [jwk] });
+  assert.equal(await outcome(await sign()), "alice");
+  assert.equal(await outcome(forge({ alg: "HS256", kid: "k1" }, payload, JSON.stringify(jwk))), "unauthenticated");
+  assert.equal(await outcome(`${(await sign()).slice(0, -4)}AAAA`), "unauthenticated");
+  // A key that is too short is not a failure to fetch keys.
+  const short = generateKeyPairSync("rsa", { modulusLength: 1024 });
+  answer = () => Response.json({ keys: [jwk, { ...short.publicKey.export({ format: "jwk" }), kid: "k2" }] });
+  const signed = forge({ alg: "RS256", kid: "k2" }, payload).replace(/\.[^.]*$/, "");
+  const signature = createSign("sha256").update(signed).sign(short.privateKey, "base64url");
+  assert.equal(await outcome(`${signed}.${signature}`), "unauthenticated");
+  assert.equal(await outcome(await sign()), "alice");
+});
+
+Deno.test("keys are fetched from the operator's host only, even a private one, and within bounds", async () => {
+  const { publicKey, privateKey } = await generateKeyPair("ES256");
+  const payload = { sub: "alice", exp: Math.floor(Date.now() / 1000) + 60 };
+  const token = await new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "k1" }).sign(privateKey);
+  const keys = { keys: [{ ...await exportJWK(publicKey), kid: "k1" }] };
+  const long = JSON.stringify({ ...keys, more: "x".repeat(256 * 1024) });
+  const asked: string[] = [];
+  await using provider = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, (request) => {
+    const { pathname, origin } = new URL(request.url);
+    asked.push(pathname);
+    if (pathname === "/moved") return Response.redirect(`${origin}/keys`);
+    if (pathname === "/long") return new Response(long);
+    // Without a length in advance.
+    if (pathname === "/long-stream") return new Response(new Blob([long]).stream());
+    return Response.json(keys);
+  });
+  const origin = `http://127.0.0.1:${provider.addr.port}`;
+  const failure = async (verifier: TokenVerifier) => {
+    const thrown = await verifier.verify(token).then(() => assert.fail("it was accepted"), (error: unknown) => error);
+    assert.ok(thrown instanceof Fault && thrown.code === "unavailable");
+    // What the log says.
+    return failureOf(thrown).cause?.split("\n")[0];
+  };
+
+  const verifier = verifierOf(`${origin}/keys`);
+  for (let n = 0; n < 2; n++) assert.equal((await verifier.verify(token)).sub, "alice");
+  const other = new SignJWT(payload).setProtectedHeader({ alg: "ES256", kid: "unknown" }).sign(privateKey);
+  await assert.rejects(verifier.verify(await other), { code: "unauthenticated" });
+  assert.deepEqual(asked, ["/keys"], "keys are kept, and not asked for again at once");
+  assert.equal((await verifierOf(`http://localhost:${provider.addr.port}/keys`).verify(token)).sub, "alice");
+
+  assert.match(await failure(verifierOf(`${origin}/moved`)) ?? "", /answered with status 302 instead of 200$/);
+  assert.ok(!asked.slice(asked.indexOf("/moved")).includes("/keys"), "a redirect was followed");
+  for (const path of ["/long", "/long-stream"]) {
+    const cause = await failure(verifierOf(origin + path));
+    assert.equal(cause, "OutboundError: The response is longer than 262144 bytes", path);
+  }
+
+  // Hosts as URLs write them.
+  const { assertAllowed } = createOutbound({ allow: [] });
+  const respond = (...[url, , options]: Parameters<Outbound>): Promise<Response> => {
+    assertAllowed(url, options);
+    assert.throws(() => assertAllowed("http://10.0.0.9/keys", options), { code: "address_not_allowed" });
+    return Promise.resolve(Response.json(keys));
+  };
+  const unconnected: Outbound = Object.assign(respond, { assertAllowed });
+  for (const host of ["10.0.0.1", "[fd00::1]", "id.internal", "id.internal."]) {
+    assert.equal((await verifierOf(`http://${host}/keys`, unconnected).verify(token)).sub, "alice", host);
+  }
 });
 
 Deno.test("/openapi.json documents every claim that is read", async () => {
@@ -261,7 +317,6 @@ Deno.test("a node without a bus accepts a revoked token for a second at most, an
     verifier: new TokenVerifier({
       clock,
       secrets,
-      jwksUrl: undefined,
       issuer: undefined,
       audience: undefined,
       requiresExpiry: false,

@@ -13,6 +13,7 @@ import { RefreshTokenService } from "./refresh_tokens/service.ts";
 import { AccessTokenSigner } from "./refresh_tokens/signer.ts";
 import { IssuedTokens } from "./issued_tokens.ts";
 import { migrations } from "./migrations.ts";
+import { createProviderKeys } from "./provider_keys.ts";
 import { IdentityService } from "./service.ts";
 import { ServicePrincipals } from "./service_principals.ts";
 import { TokenVerifier } from "./verifier.ts";
@@ -48,7 +49,10 @@ export type IdentityModule = Module & {
   servicePrincipals: ServicePrincipals;
 };
 
-export function identityModule({ store, clock, cursors, bus, modules }: Platform, deps: Deps): IdentityModule {
+export function identityModule(
+  { store, clock, cursors, bus, outbound, modules }: Platform,
+  deps: Deps,
+): IdentityModule {
   const { tenants, secret, secrets, issuer, audience, agentsPerOwner } = deps;
   const jobsOf = (change: PrincipalChange, tenantId: string, id: string): JobDraft[] =>
     modules.flatMap(({ jobsOn }) => jobsOn?.[change]?.(tenantId, id) ?? []);
@@ -71,7 +75,7 @@ export function identityModule({ store, clock, cursors, bus, modules }: Platform
     verifier: new TokenVerifier({
       clock,
       secrets,
-      jwksUrl,
+      providerKeys: jwksUrl === undefined ? undefined : createProviderKeys(jwksUrl, outbound),
       issuer,
       audience,
       reservedAudience,

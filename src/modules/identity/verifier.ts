@@ -1,5 +1,5 @@
 // Verifies JSON Web Tokens (RFC 7519, RFC 8725): the configured algorithms and keys, and every time claim.
-import { compactVerify, type CompactVerifyGetKey, createRemoteJWKSet, errors } from "jose";
+import { compactVerify, type CompactVerifyGetKey, errors } from "jose";
 import { type Clock, HOUR_SECONDS } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { familyIdOf } from "./refresh_tokens/signer.ts";
@@ -11,13 +11,12 @@ const SKEW_SECONDS = 60;
 const ACCEPTED_TYPE = /^(application\/)?(at\+)?jwt$/i;
 /** Header fields with which a token supplies its own key. */
 const KEY_HEADERS = ["jwk", "jku", "x5u", "x5c"];
-/** Errors of jose when the provider's keys cannot be fetched or read; the token may be valid. */
-const JWKS_UNAVAILABLE = ["ERR_JWKS_TIMEOUT", "ERR_JWKS_INVALID", "ERR_JOSE_GENERIC"];
 
 type VerifierDeps = {
   clock: Clock;
   secrets: readonly Uint8Array[];
-  jwksUrl?: string | undefined;
+  /** Keys of an identity provider whose tokens are accepted, too. */
+  providerKeys?: CompactVerifyGetKey | undefined;
   issuer?: string | undefined;
   audience?: string | undefined;
   /** Audience of tokens that are for one endpoint only; all others refuse them. */
@@ -31,12 +30,10 @@ type VerifierDeps = {
 export class TokenVerifier {
   readonly #deps: VerifierDeps;
   readonly #secretKeys: Promise<readonly CryptoKey[]>;
-  readonly #jwks: ReturnType<typeof createRemoteJWKSet> | undefined;
 
   constructor(deps: VerifierDeps) {
     this.#deps = deps;
     this.#secretKeys = Promise.all(deps.secrets.map(importSecret));
-    this.#jwks = deps.jwksUrl === undefined ? undefined : createRemoteJWKSet(new URL(deps.jwksUrl));
   }
 
   /**
@@ -68,12 +65,13 @@ export class TokenVerifier {
   async #verifySignature(token: string): Promise<{ payload: Uint8Array; isOwn: boolean }> {
     const header = headerOf(token);
     const isOwn = header.alg === "HS256";
-    const keys = isOwn ? await this.#secretKeys : this.#jwks === undefined ? [] : [this.#jwks];
+    const { providerKeys } = this.#deps;
+    const keys = isOwn ? await this.#secretKeys : providerKeys === undefined ? [] : [providerKeys];
     const algorithms = isOwn ? ["HS256"] : ["RS256", "ES256", "EdDSA"];
     for (const key of keys) {
       try {
         const { payload } = typeof key === "function"
-          ? await compactVerify(token, translateFetchErrors(key), { algorithms })
+          ? await compactVerify(token, key, { algorithms })
           : await compactVerify(token, key, { algorithms });
         return { payload, isOwn };
       } catch (error) {
@@ -120,18 +118,6 @@ export class TokenVerifier {
       throw new Fault("unauthenticated", "The aud of the token is not accepted");
     }
   }
-}
-
-/** The provider's keys; failures to fetch them are distinguished from invalid tokens. */
-function translateFetchErrors(jwks: CompactVerifyGetKey): CompactVerifyGetKey {
-  return async (header, token) => {
-    try {
-      return await jwks(header, token);
-    } catch (error) {
-      if (error instanceof errors.JOSEError && !JWKS_UNAVAILABLE.includes(error.code)) throw error;
-      throw new Fault("unavailable", "The keys of the identity provider cannot be fetched", { cause: error });
-    }
-  };
 }
 
 function headerOf(token: string): { alg?: unknown } {
