@@ -174,9 +174,9 @@ export class ModelServer {
   readonly #server: Deno.HttpServer;
   readonly #script: ModelScript | undefined;
 
-  constructor(script?: ModelScript) {
+  constructor(script?: ModelScript, port = 0) {
     this.#script = script;
-    this.#server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => this.#answer(request));
+    this.#server = Deno.serve({ port, hostname: "127.0.0.1", onListen() {} }, (request) => this.#answer(request));
   }
 
   get port(): number {

@@ -81,6 +81,18 @@ export function senderDialect(token: string, roomOf: (member: number) => string)
   };
 }
 
+/** The gateway again, from those who watch runs: `runOf` names the run of each. */
+export function watcherDialect(token: string, runOf: (member: number) => string): Dialect {
+  return {
+    ...gatewayDialect(token, runOf),
+    name: "watcher",
+    hello: (member) => [{
+      text: `{"id":1,"connect":{"token":"${token}"}}\n{"id":2,"subscribe":{"channel":"run:${runOf(member)}"}}`,
+      afterFrame: false,
+    }],
+  };
+}
+
 /** socket.io over WebSocket (Engine.IO 4); the peer's server puts everybody into one room. */
 export const socketIoDialect: Dialect = {
   name: "socket.io",

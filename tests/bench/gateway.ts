@@ -39,10 +39,10 @@ export class Gateway {
   }
 
   // deno-lint-ignore no-explicit-any -- bodies of every shape
-  async call(method: string, path: string, body?: unknown): Promise<any> {
+  async call(method: string, path: string, body?: unknown, token = this.token): Promise<any> {
     const response = await fetch(`${this.server.url}${path}`, {
       method,
-      headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const answer = await response.json();

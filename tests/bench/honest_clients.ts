@@ -1,14 +1,16 @@
-// Honest clients of a gateway under attack: each in one room, all in one process; how long deliveries take, and what is lost.
+// Honest clients of a gateway that is busy with something else: each in one room, all in one process; how long deliveries take, and what is lost.
 import { readRequests, writeReport } from "./worker_protocol.ts";
 
 export type ClientsRequest =
   | { kind: "open"; base: string; members: { token: string; room: string }[] }
   | { kind: "run"; seconds: number; perSecond: number };
 
+type Quantiles = { p50: number; p95: number; p99: number };
+
 export type ClientsReport = {
   /** Milliseconds from a send to its delivery at each member of the room, and to its acknowledgement. */
-  delivery: { p50: number; p95: number };
-  acknowledgement: { p50: number; p95: number };
+  delivery: Quantiles;
+  acknowledgement: Quantiles;
   sent: number;
   refused: number;
   lost: number;
@@ -126,10 +128,10 @@ class HonestClients {
   }
 }
 
-function quantiles(values: readonly number[]): { p50: number; p95: number } {
+function quantiles(values: readonly number[]): Quantiles {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? NaN;
-  return { p50: at(0.5), p95: at(0.95) };
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) };
 }
 
 const crowd = new HonestClients();

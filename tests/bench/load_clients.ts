@@ -6,6 +6,7 @@ import {
   senderDialect,
   sentAtOf,
   socketIoDialect,
+  watcherDialect,
   wsDialect,
 } from "./dialect.ts";
 import { FrameSocket, pollSockets } from "./frame_socket.ts";
@@ -187,6 +188,7 @@ async function serveRequests(): Promise<void> {
       const dialect = [
         gatewayDialect(order.token ?? "", roomOf),
         senderDialect(order.token ?? "", roomOf),
+        watcherDialect(order.token ?? "", roomOf),
         socketIoDialect,
         wsDialect,
       ].find(({ name }) => name === order.dialect);

@@ -8,6 +8,7 @@ import { idle } from "./idle.ts";
 import { postgres } from "./postgres.ts";
 import { chart, type Row, table } from "./report.ts";
 import { rows } from "./rows.ts";
+import { runs } from "./runs.ts";
 import { sends } from "./sends.ts";
 import { storm } from "./storm.ts";
 import { vectors } from "./vectors.ts";
@@ -30,7 +31,11 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
 };
 
 /** Run only when asked for by name: what they measure is no peer. */
-const OTHERS: Readonly<Record<string, () => Promise<Row[]>>> = { hostile, vectors };
+const OTHERS: Readonly<Record<string, () => Promise<Row[]>>> = {
+  hostile,
+  vectors,
+  runs: () => runs(ROUNDS),
+};
 
 if (import.meta.main) {
   const named = { ...BENCHES, ...OTHERS };
