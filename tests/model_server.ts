@@ -17,6 +17,11 @@ type Behavior = (call: ModelCall, send: Send) => unknown;
 
 /** Usage that the server reports. */
 export const USAGE = { input: 120, cached: 100, output: 20 };
+/** Signatures with which a model of Google signs its call of a tool. */
+export const SIGNATURES: Readonly<Record<string, string>> = {
+  "gemini-3-signed": "c2lnbmVk",
+  "gemini-3-long": "A".repeat(40_000),
+};
 export const WORDS = ["one ", "two ", "three "];
 
 const problem = (status: number, message: string, headers: Record<string, string> = {}) =>
@@ -153,7 +158,9 @@ const anthropic: Behavior = ({ model }, send) => {
   event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: USAGE.output } });
   event("message_stop", {});
 };
-const google: Behavior = (_call, send) => {
+const google: Behavior = ({ model }, send) => {
+  const called = { functionCall: { name: "weather", args: { city: "Oslo" } }, thoughtSignature: SIGNATURES[model] };
+  if (model in SIGNATURES) send({ candidates: [{ content: { role: "model", parts: [called] } }] });
   for (const text of WORDS) send({ candidates: [{ content: { role: "model", parts: [{ text }] } }] });
   send({
     candidates: [{ content: { role: "model", parts: [] }, finishReason: "STOP" }],

@@ -9,6 +9,7 @@ import {
   type ModelPart,
   type ModelRequest,
   type Models,
+  type ModelSignature,
   type ModelStepEnd,
   type ModelTimeLimits,
   type ModelUsage,
@@ -17,6 +18,8 @@ import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { modelErrorOf, StreamBroken } from "./ai_sdk_errors.ts";
 
 const LIMITS: ModelTimeLimits = { firstPartMs: 60_000, idleMs: 30_000, totalMs: 300_000 };
+/** Longer ones are dropped: they are stored with each call. */
+const SIGNATURE_MAX_CHARS = 32 * 1024;
 const RESPONSE_MAX_BYTES = 32 * 1024 * 1024;
 /** A provider that ignores the limit of output tokens is cut off here: no tokenizer needs so many characters for one. */
 const CHARS_PER_TOKEN_MAX = 16;
@@ -65,13 +68,13 @@ export class AiSdkModels implements Models {
     });
     try {
       const model = await this.#languageModel(endpoint, timer.signal);
-      const { stream } = await model.doStream(callOptionsOf(request, timer.signal));
+      const { stream } = await model.doStream(callOptionsOf(endpoint, request, timer.signal));
       let finish: Finish | undefined;
       for await (const part of timer.watch(stream)) {
         // What was not understood may have been part of the response, so the rest of it is not the whole.
         if (part.type === "error") throw part.error ?? new StreamBroken();
         if (part.type === "finish") finish = part;
-        const modelPart = modelPartOf(part);
+        const modelPart = modelPartOf(endpoint, part);
         if (modelPart === undefined) continue;
         timer.hasBegun = true;
         output += modelPart.kind === "tool" ? modelPart.input : modelPart.text;
@@ -249,10 +252,10 @@ class StepTimer {
   }
 }
 
-function callOptionsOf(request: ModelRequest, abortSignal: AbortSignal): CallOptions {
+function callOptionsOf(endpoint: ModelEndpoint, request: ModelRequest, abortSignal: AbortSignal): CallOptions {
   const { messages, tools = [], maxOutputTokens, temperature, responseSchema } = request;
   return {
-    prompt: messages.map(promptMessageOf),
+    prompt: messages.map((message) => promptMessageOf(endpoint, message)),
     maxOutputTokens,
     ...(temperature === undefined ? {} : { temperature }),
     ...(responseSchema === undefined
@@ -271,7 +274,7 @@ function callOptionsOf(request: ModelRequest, abortSignal: AbortSignal): CallOpt
   };
 }
 
-function promptMessageOf(message: ModelMessage): CallOptions["prompt"][number] {
+function promptMessageOf(endpoint: ModelEndpoint, message: ModelMessage): CallOptions["prompt"][number] {
   switch (message.role) {
     case "system":
       return {
@@ -286,11 +289,14 @@ function promptMessageOf(message: ModelMessage): CallOptions["prompt"][number] {
         role: "assistant",
         content: [
           ...(message.text === "" ? [] : [{ type: "text" as const, text: message.text }]),
-          ...(message.toolCalls ?? []).map(({ callId, name, input }) => ({
+          ...(message.toolCalls ?? []).map(({ callId, name, input, signature }) => ({
             type: "tool-call" as const,
             toolCallId: callId,
             toolName: name,
             input: argumentsOf(input),
+            ...(endpoint.kind === "google" && signature?.model === endpoint.model
+              ? { providerOptions: { google: { thoughtSignature: signature.text } } }
+              : {}),
           })),
         ],
       };
@@ -317,20 +323,37 @@ function argumentsOf(input: string): unknown {
   }
 }
 
-function modelPartOf(part: StreamPart): ModelPart | undefined {
+function modelPartOf(endpoint: ModelEndpoint, part: StreamPart): ModelPart | undefined {
   switch (part.type) {
     case "text-delta":
     case "reasoning-delta": {
       if (part.delta === "") return undefined;
       return { kind: part.type === "text-delta" ? "text" : "reasoning", text: part.delta };
     }
-    case "tool-call":
+    case "tool-call": {
       // Others are run by the provider itself.
       if (part.providerExecuted === true) return undefined;
-      return { kind: "tool", callId: part.toolCallId, name: part.toolName, input: part.input };
+      const signature = signatureOf(endpoint, part);
+      return {
+        kind: "tool",
+        callId: part.toolCallId,
+        name: part.toolName,
+        input: part.input,
+        ...(signature === undefined ? {} : { signature }),
+      };
+    }
     default:
       return undefined;
   }
+}
+
+/** Without its signature of a call, Gemini loses the reasoning that led to it. */
+function signatureOf(
+  { kind, model }: ModelEndpoint,
+  { providerMetadata }: Extract<StreamPart, { type: "tool-call" }>,
+): ModelSignature | undefined {
+  const text = kind === "google" ? providerMetadata?.google?.thoughtSignature : undefined;
+  return typeof text === "string" && text.length <= SIGNATURE_MAX_CHARS ? { model, text } : undefined;
 }
 
 /** What the provider reports; `undefined` where it is missing or cannot be. */

@@ -44,6 +44,15 @@ export type ModelToolCall = {
   name: string;
   /** The arguments as JSON text, as the model wrote them: maybe not valid. */
   input: string;
+  /** What the model wants back with this call in later steps; of no use to another one. */
+  signature?: ModelSignature | undefined;
+};
+
+export type ModelSignature = {
+  /** The provider's name of the model. */
+  model: string;
+  /** Opaque: Gemini encrypts its reasoning in it. */
+  text: string;
 };
 
 export type ModelTool = {

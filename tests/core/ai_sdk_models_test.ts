@@ -11,7 +11,7 @@ import {
   type ModelTimeLimits,
 } from "@/ports/model.ts";
 import { OutboundError } from "@/ports/outbound.ts";
-import { ModelServer, USAGE, WORDS } from "../model_server.ts";
+import { ModelServer, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
 import { until } from "../wait.ts";
 
 const REPORTED = {
@@ -110,6 +110,36 @@ Deno.test("calls of tools arrive whole, also those whose arguments are not JSON"
   const broken = await run(server, "tool-broken").then(({ parts }) => parts, (error) => error);
   // Either is right: what must not happen is a call with other arguments.
   if (!(broken instanceof ModelError)) assert.equal(broken[0].input, '{"city":');
+});
+
+Deno.test("a signature of a call returns to the model that gave it, and to no other", async () => {
+  await using server = new ModelServer();
+  const signed = await run(server, "gemini-3-signed", { kind: "google" });
+  const call = signed.parts.find((part) => part.kind === "tool");
+  assert.ok(call?.kind === "tool");
+  assert.deepEqual(call.signature, { model: "gemini-3-signed", text: SIGNATURES["gemini-3-signed"] });
+  const long = await run(server, "gemini-3-long", { kind: "google" });
+  assert.ok(long.parts.every((part) => part.kind !== "tool" || part.signature === undefined));
+
+  const { callId, name } = call;
+  const messages: ModelRequest["messages"] = [
+    ...REQUEST.messages,
+    { role: "assistant", text: "", toolCalls: [call] },
+    { role: "tool", callId, toolName: name, result: "3 degrees" },
+  ];
+  const bodies: string[] = [];
+  for (
+    const [model, kind] of [
+      ["gemini-3-signed", "google"],
+      ["gemini-3-other", "google"],
+      ["gemini-3-signed", "openai"],
+      ["gemini-3-signed", "anthropic"],
+    ] as const
+  ) {
+    await run(server, model, { kind, request: { messages } });
+    bodies.push(JSON.stringify(server.calls.at(-1)?.body));
+  }
+  assert.deepEqual(bodies.map((body) => body.includes(call.signature?.text ?? "")), [true, false, false, false]);
 });
 
 Deno.test("reasoning, pings, length and filters are told apart", async () => {

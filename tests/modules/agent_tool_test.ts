@@ -34,6 +34,24 @@ testOnEngines("a tool runs with the rights of the agent, and its result is read"
   assert.deepEqual(items.map(({ createdBy }: Body) => createdBy), [fixture.agentId]);
 });
 
+testOnEngines("the signature of a call returns to the model with it, and is not shown", async (environment) => {
+  const signature = { model: "small", text: "c2lnbmVk" };
+  const signed = { kind: "tool", callId: "c0", name: "room_list", input: "{}", signature } as const;
+  await using fixture = await AgentFixture.open(
+    ({ number, messages }) => {
+      if (number === 1) return { parts: [signed] };
+      const calls = messages.flatMap((message) => message.role === "assistant" ? message.toolCalls ?? [] : []);
+      assert.deepEqual(calls.map((call) => call.signature), [signature]);
+      return "Done";
+    },
+    { environment, agent: TOOLS },
+  );
+  await fixture.mention(fixture.bob, "Which rooms?");
+  const run = await fixture.settled();
+  assert.equal((await fixture.texts()).at(-1), "Done");
+  assert.ok(!JSON.stringify(run).includes(signature.text));
+});
+
 Deno.test("a call that makes no sense is told to the model, which may go on", async () => {
   const calls: [string, unknown][] = [["task_create", { title: 1 }], ["no_such_tool", {}], ["room_delete", {
     id: "x",

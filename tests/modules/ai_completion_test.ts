@@ -80,13 +80,17 @@ async function openStream(gateway: Harness, caller: Caller, signal?: AbortSignal
 const eventsIn = (text: string) => text.trim().split("\n\n").map((event) => JSON.parse(event.replace(/^data: /, "")));
 
 Deno.test("completion.stream sends each part as an event, then the end", async () => {
-  await using gateway = await openGateway(SETTINGS, { models: new ScriptedModels(() => ({ parts: ["Hi ", "you"] })) });
+  const call = { kind: "tool", callId: "c1", name: "weather", input: "{}" } as const;
+  const signature = { model: "small", text: "c2lnbmVk" };
+  const models = new ScriptedModels(() => ({ parts: ["Hi ", "you", { ...call, signature }] }));
+  await using gateway = await openGateway(SETTINGS, { models });
   const response = await openStream(gateway, await gateway.as("member"));
   assert.equal(response.headers.get("content-type"), "text/event-stream");
   const events = eventsIn(await response.text());
   assert.deepEqual(events.slice(0, 2), [{ kind: "text", text: "Hi " }, { kind: "text", text: "you" }]);
-  assert.equal(events[2].kind, "end");
-  assert.equal(events[2].model, "small");
+  assert.deepEqual(events[2], call, "without what is of use to the provider only");
+  assert.equal(events[3].kind, "end");
+  assert.equal(events[3].model, "small");
 });
 
 Deno.test("completion.stream fails with a status before the first part, and with an event after it", async () => {

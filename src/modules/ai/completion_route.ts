@@ -85,7 +85,7 @@ function eventsOf(
       try {
         const result = next ?? await step.next();
         next = undefined;
-        stream.enqueue(eventOf(result.done ? { kind: "end", ...result.value } : result.value));
+        stream.enqueue(eventOf(result.done ? { kind: "end", ...result.value } : shownPart(result.value)));
         if (result.done) stream.close();
       } catch (thrown) {
         const { code, message, spec } = Fault.from(thrown);
@@ -98,6 +98,13 @@ function eventsOf(
       await step.return({} as AiStepEnd); // ends the call; nobody reads this
     },
   });
+}
+
+/** Signatures of calls are between the gateway and the provider. */
+function shownPart(part: ModelPart): ModelPart {
+  if (part.kind !== "tool") return part;
+  const { kind, callId, name, input } = part;
+  return { kind, callId, name, input };
 }
 
 function eventOf(data: unknown): Uint8Array {

@@ -90,7 +90,7 @@ export class ModelStep {
       deltas.flush();
       return {
         text: deltas.text,
-        calls: calls.map(({ callId, name, input }) => ({ callId, name, input })),
+        calls: calls.map(({ callId, name, input, signature }) => ({ callId, name, input, signature })),
         end: result.value,
       };
     } catch (thrown) {
