@@ -389,21 +389,63 @@ Deno.test("foreign origins and too many sockets are refused before the upgrade",
   assert.equal(third.authFailures[0], "connection-limit");
 });
 
-Deno.test("the copy of one document is not merged into another", async () => {
+Deno.test("the copy of one document is not merged into another, and its editor is disconnected with the reason", async () => {
   await using fixture = await EditorFixture.open("text");
   const { documents, server, id, token } = fixture;
   const alice = await server.openSyncedEditor(id, token("member"));
   alice.insert(4, " kept");
   await alice.waitUntilSaved();
-  const { body: other } = await documents.as("member").post(PATH, {
-    roomId: documents.roomId,
-    title: "Other",
-    text: "else",
+  const { id: other } = await documents.create("else", { title: "Other" });
+  const mixed = server.openEditor(other, token("member"), alice.doc);
+  await until(() => mixed.closeReasons.length > 0, "the copy of another document is refused");
+  const [{ code, detail = "" } = {}] = mixed.rejections;
+  assert.equal(code, "conflict");
+  assert.match(detail, /start from a new copy/);
+  assert.deepEqual([mixed.authFailures, mixed.closeReasons], [["content-refused"], [detail]]);
+  assert.equal(mixed.isSaved, false);
+  await waitBriefly();
+  assert.equal(await documents.readText(other), "else");
+});
+
+Deno.test("an update that depends on one that is not saved is saved together with it after a reconnect", async () => {
+  await using fixture = await EditorFixture.open("text");
+  const { documents, server, id, token } = fixture;
+  const alice = await server.openSyncedEditor(id, token("member"));
+  // A provider does not send what it is the origin of.
+  alice.doc.transact(() => alice.insert(4, " one"), alice.provider);
+  alice.insert(8, " two");
+  await until(() => alice.closeCodes.length > 0, "reconnected");
+  await alice.waitUntilSaved();
+  assert.equal(await documents.readText(id), "text one two");
+  assert.deepEqual([alice.closeCodes, alice.authFailures, alice.rejections], [[4500], [], []]);
+});
+
+Deno.test("an editor over its write budget reconnects and loses nothing of what follows", async () => {
+  await using fixture = await EditorFixture.open("", {
+    SVC_RATE_LIMIT: "on",
+    SVC_LIMIT_WRITTEN_BYTES_PER_MINUTE: "100000",
   });
-  const mixed = server.openEditor(other.id, token("member"), alice.doc);
-  await until(() => mixed.rejections.length > 0, "the copy of another document is refused");
-  assert.equal(mixed.rejections[0]?.code, "conflict");
-  assert.equal((await documents.as("member").get(`${PATH}/${other.id}/content`)).body.text, "else");
+  const { documents, server, id, token } = fixture;
+  const [alice, bob] = await Promise.all([
+    server.openSyncedEditor(id, token("member")),
+    server.openSyncedEditor(id, token("owner")),
+  ]);
+  const block = "x".repeat(10_000);
+  for (let n = 0; n < 100 && alice.closeCodes.length === 0; n++) {
+    alice.insert(alice.text.length, block);
+    await until(() => alice.isSaved || alice.closeCodes.length > 0, "saved, or over the budget");
+  }
+  const stored = await documents.readText(id);
+  alice.insert(0, "typed meanwhile ");
+  await until(() => alice.closeCodes.length > 2, "it is still over its budget when it reconnects");
+  alice.insert(alice.text.length, " and after");
+  assert.equal(await documents.readText(id), stored);
+  documents.gateway.clock.advance(60_000);
+  await alice.waitUntilSaved();
+  await until(() => bob.text === alice.text, "the other editor has all of it");
+  assert.equal(await documents.readText(id), alice.text);
+  assert.match(alice.text, /^typed meanwhile x+ and after$/);
+  assert.deepEqual([[...new Set(alice.closeCodes)], alice.authFailures, alice.rejections], [[4429], [], []]);
 });
 
 Deno.test("the provider in its simplest form, with a url and a token, works", async () => {

@@ -21,6 +21,7 @@ export class Editor {
   readonly rejections: { code: string; detail: string }[] = [];
   readonly scopes: string[] = [];
   readonly closeCodes: number[] = [];
+  readonly closeReasons: string[] = [];
   readonly #socket: HocuspocusProviderWebsocket;
 
   constructor({ url, document, token, doc = new Y.Doc() }: EditorOptions) {
@@ -34,7 +35,10 @@ export class Editor {
       onAuthenticationFailed: ({ reason }) => this.authFailures.push(reason),
       onAuthenticated: ({ scope }) => this.scopes.push(scope),
       onStateless: ({ payload }) => this.rejections.push(JSON.parse(payload)),
-      onClose: ({ event }) => this.closeCodes.push(event.code),
+      onClose: ({ event }) => {
+        this.closeCodes.push(event.code);
+        this.closeReasons.push(event.reason);
+      },
     });
     this.provider.attach();
   }

@@ -159,12 +159,13 @@ export function collaborationRoute(upgrade: (request: Request, ip: string) => Re
       } KiB of a ` +
       `rich document; any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
       'A rejected update is answered with a stateless message `{"type":"document.refused","code","detail"}` and remains ' +
-      "unsaved in the client. If the document can never accept it, the editor is also disconnected, since what is typed " +
-      "after it would be lost: the provider emits `authenticationFailed` with the reason `content-refused`, and `close`. " +
+      "unsaved in the client. If the document can never accept it, for example the copy of another document, the editor is " +
+      "also disconnected, since what is typed after it would be lost: the provider emits `authenticationFailed` with the reason `content-refused`, and `close`. " +
       ` \`limit_reached\` rejects updates that no editor creates: more than ${ITEMS_MAX} CRDT items ` +
       "in a document, or items inserted between neighbors that are far apart. The socket is closed with 1009 if a frame " +
       `is too long, with 4400 if it is malformed, and with 4429 if it has more than ${VIEWS_MAX} editors of one document, ` +
-      "or if the updates of a member use more than a tenth of the gateway's CPU time, beyond a burst of a few seconds.",
+      "or if the updates of a member use more than a tenth of the gateway's CPU time, beyond a burst of a few seconds, or " +
+      "more bytes than a member may write in a minute. The provider then reconnects, and sends again what is not saved.",
     tag: "document",
     method: "GET",
     path: `${DOCUMENT_PATH}/sync`,

@@ -12,7 +12,7 @@ import { logOf } from "@/core/log.ts";
 import { type Bus, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { principalChanged } from "@/modules/identity/mod.ts";
 import { contentChanged, type ContentLog } from "../content/log.ts";
-import { type ContentService, missingDependency } from "../content/service.ts";
+import { type ContentService, MissingDependency } from "../content/service.ts";
 import { classifyUpdate, isEmptyUpdate, isIncludedIn } from "../content/crdt.ts";
 import { estimateEncodeMs, estimateMergeMs, markAsRelay } from "../content/merge_cost.ts";
 import { checkShape } from "../rich/update_shape.ts";
@@ -285,6 +285,8 @@ export class CollaborationService {
       }
       // It may be accepted later. What is typed until then depends on it, so the client sends all of it when it reconnects.
       if (fault.code === "rate_limited") return context.socket.close(CLOSE.rateLimited);
+      // It depends on an unsaved one, which the sync after a reconnect includes. A sync that lacks one is of another document.
+      if (fault instanceof MissingDependency && step === STEP.update) return context.socket.close(CLOSE.retry);
       refuseUpdate(connection, fault, this.#send);
     }
   }
@@ -311,7 +313,7 @@ export class CollaborationService {
       relation = account.measure(() => classifyUpdate(document, update));
     }
     if (relation === "duplicate") return;
-    if (relation === "missing_dependency") throw missingDependency();
+    if (relation === "missing_dependency") throw new MissingDependency();
     if (replica.kind === "rich" && replica.fragment === null) {
       // It may have been named through another node, or by a call.
       replica.fragment = (await new DocumentStore(this.#deps.store.db).find(actor.tenantId, name))?.fragment ?? null;

@@ -123,7 +123,7 @@ export class ContentService {
       const { doc } = await log.open(row.tenant_id, id, { actor: context.actor, db: tx.db });
       const relation = classifyUpdate(doc, update);
       if (relation === "duplicate") return presentChange(row, 0);
-      if (relation === "missing_dependency") throw missingDependency();
+      if (relation === "missing_dependency") throw new MissingDependency();
       cpu.accountOf(context.actor).measure(() => {
         if (kind === "rich") row = { ...row, fragment: checkShape(doc, update, row.fragment) ?? row.fragment };
         estimateMergeMs(doc, update);
@@ -190,8 +190,11 @@ export function updateTooLarge(kind: DocumentKind): Fault {
   return new Fault("payload_too_large", `An update may have at most ${UPDATE_MAX_BYTES_OF[kind]} bytes`);
 }
 
-export function missingDependency(): Fault {
-  return new Fault("conflict", "The update depends on changes the document does not have; sync first");
+/** The fault of an update that cannot be applied yet, or that is of another document. */
+export class MissingDependency extends Fault {
+  constructor() {
+    super("conflict", "The update depends on changes the document does not have; sync first, or start from a new copy");
+  }
 }
 
 function documentOf(nodes: RichNode[]): Extract<Content, { format: "prosemirror" }>["prosemirror"] {
