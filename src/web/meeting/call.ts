@@ -35,6 +35,8 @@ type Signal = {
 };
 
 const PATH = "v1/collaboration/meetings";
+/** Longer than a connection usually takes. */
+const OFFER_AGAIN_MS = 10_000;
 
 /** The call that this tab takes part in. */
 export const call = signal<Call | undefined>(undefined);
@@ -102,6 +104,7 @@ export class Call {
   leave(hasEnded = false): void {
     for (const end of this.#ends) end();
     for (const peer of this.#peers.values()) peer.close();
+    this.#peers.clear();
     for (const track of this.own.getTracks()) track.stop();
     if (!hasEnded) {
       // Without it the lease ends the participation.
@@ -143,6 +146,10 @@ export class Call {
     const peer = this.#connect(id);
     await peer.setLocalDescription();
     this.#send(id, "offer", peer.localDescription?.toJSON());
+    // Signals are not stored: those sent before the other has subscribed are lost.
+    setTimeout(() => {
+      if (this.#peers.get(id) === peer && peer.connectionState !== "connected") void this.#offer(id);
+    }, OFFER_AGAIN_MS);
   }
 
   #connect(id: string): RTCPeerConnection {
