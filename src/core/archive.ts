@@ -34,6 +34,8 @@ export type AnyArchiveSection = ArchiveSection<any>;
 
 export type ExportContext = {
   tenantId: string;
+  /** The principal that asked for the export. */
+  requestedBy: string;
   /** Whether only one room is exported, so that nothing of other rooms may be named. */
   isRoomOnly: boolean;
   /** In the export of a room: positions of its stream up to this one are hidden from who asked for it. */

@@ -203,6 +203,7 @@ Deno.test("lines and items that do not fit are left out and named, the others co
       participants: 0,
       segments: 0,
       skills: 0,
+      agents: 0,
     };
     assert.deepEqual(done.progress.added, added);
     assert.deepEqual(

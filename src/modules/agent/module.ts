@@ -11,6 +11,7 @@ import type { TriggerAgents } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import { agentOperations } from "./api.ts";
+import { agentArchive } from "./archive.ts";
 import { approvalOperations } from "./approval/api.ts";
 import { ApprovalGate } from "./approval/gate.ts";
 import { APPROVAL_EVENTS } from "./approval/schema.ts";
@@ -118,6 +119,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
       approval: "Calls of agents that wait for the decision of a person.",
       grant: "Decisions that hold for more than one call of an agent.",
     },
+    archive: agentArchive(store),
     events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],
     operations: [
       ...agentOperations(agents),

@@ -15,8 +15,8 @@ const INSTRUCTIONS_MAX = 32_768;
 export const AgentId = PrincipalId.describe("Id of the agent, which is that of its principal");
 
 export const AGENT_TRIGGERS = ["mention", "direct", "reply", "command"] as const;
-const AgentTrigger = z.enum(AGENT_TRIGGERS).meta({ id: "AgentTrigger" });
-const ToolName = z.string().regex(
+export const AgentTrigger = z.enum(AGENT_TRIGGERS).meta({ id: "AgentTrigger" });
+export const ToolName = z.string().regex(
   /^([a-z_]{1,40}\.)?([a-z0-9_-]{1,64}|\*)$/,
   "expected a name such as task.create or task.*",
 );
@@ -37,7 +37,9 @@ export const AgentSchedule = z.strictObject({
 }).meta({ id: "AgentSchedule" });
 export type AgentSchedule = z.output<typeof AgentSchedule>;
 
-const Fields = {
+export const MemoryScope = z.enum(["room", "principal", "agent", "tenant"]);
+
+export const AgentSettings = z.strictObject({
   model: ModelId.nullable().default(null).describe("Id of the model; null: the default of `model.list`"),
   instructions: z.string().max(INSTRUCTIONS_MAX).default("").describe(
     "What the agent is and how it works, at most 32 KiB; visible to its owner and admins only",
@@ -48,7 +50,7 @@ const Fields = {
   askFirst: z.array(ToolName).max(TOOLS_MAX).default([]).describe(
     "Those of its tools that need an approval for each call. Deleting always does",
   ),
-  memoryScopes: z.array(z.enum(["room", "principal", "agent", "tenant"])).max(4).default(["room", "principal", "agent"])
+  memoryScopes: z.array(MemoryScope).max(4).default(["room", "principal", "agent"])
     .describe("Whose facts it may use"),
   triggers: z.array(AgentTrigger).max(AGENT_TRIGGERS.length).default([...AGENT_TRIGGERS]).describe(
     "What starts a run: a mention, a message in a direct room, a reply to the agent, a message that begins with /handle",
@@ -66,7 +68,8 @@ const Fields = {
   paused: z.boolean().default(false).describe(
     "Whether it starts no runs; pausing cancels those that have not finished",
   ),
-};
+});
+export type AgentSettings = z.output<typeof AgentSettings>;
 
 export const Agent = z.object({
   id: AgentId,
@@ -98,7 +101,7 @@ export const AgentCreate = z.strictObject({
   handle: Handle.optional(),
   displayName: DisplayName.describe("Name of the agent"),
   ownerId: PrincipalRef.optional().describe("Owner of the agent; others than the caller need the tenant role admin"),
-  ...Fields,
+  ...AgentSettings.shape,
 });
 export type AgentCreate = z.output<typeof AgentCreate>;
 
@@ -106,7 +109,7 @@ export const AgentUpdate = z.strictObject({
   id: AgentId,
   handle: Handle.nullable().optional(),
   displayName: DisplayName.optional().describe("Name of the agent"),
-  ...patchSchema(z.strictObject(Fields)).shape,
+  ...patchSchema(AgentSettings).shape,
   version: z.int().min(1).optional().describe(
     "Version the change is based on; fails with `version_mismatch` if it is not the current one (HTTP: If-Match)",
   ),

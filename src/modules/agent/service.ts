@@ -13,8 +13,9 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { ApprovalStore } from "./approval/store.ts";
 import type { RunLifecycle } from "./run/lifecycle.ts";
 import { RunStore } from "./run/store.ts";
-import { nextTime, scheduleJob, type StoredSchedule } from "./run/schedule.ts";
+import { nextTime, scheduleJob } from "./run/schedule.ts";
 import type { Agent, AgentCreate, AgentList, AgentSchedule, AgentUpdate } from "./schema.ts";
+import { type AgentColumns, columnsOf, presentSettings } from "./settings.ts";
 import { AgentStore, type NamedAgentRow } from "./store.ts";
 import type { AgentRow, AgentTables } from "./tables.ts";
 
@@ -53,7 +54,7 @@ export class AgentService {
       const row: AgentRow = {
         tenant_id: actor.tenantId,
         id: principal.id,
-        ...columnsOf(config, actor) as AgentColumns, // of a whole configuration
+        ...columnsOf(config, actor.principalId) as AgentColumns, // of a whole configuration
         version: 1,
         created_by: actor.principalId,
         created_at: now,
@@ -98,7 +99,11 @@ export class AgentService {
       if (handle !== undefined || displayName !== undefined) {
         await identity.updateAgent(actor, id, { displayName, handle });
       }
-      const set = { ...columnsOf(config, actor), version: before.version + 1, updated_at: iso(clock.now()) };
+      const set = {
+        ...columnsOf(config, actor.principalId),
+        version: before.version + 1,
+        updated_at: iso(clock.now()),
+      };
       await agents.update(actor.tenantId, id, set);
       const after = { ...before, ...set };
       if (config.schedule !== undefined) await this.#schedule(tx, after);
@@ -180,62 +185,17 @@ export class AgentService {
   #present(actor: Actor, row: NamedAgentRow | undefined): Agent {
     if (row === undefined) throw notVisible("agent");
     const mayManage = canManage(actor, row);
+    const settings = presentSettings(row);
     return {
       id: row.id,
       handle: row.handle,
       displayName: row.display_name,
       ownerId: row.owner_id,
-      model: row.model,
-      instructions: mayManage ? row.instructions : null,
-      schedule: mayManage ? presentSchedule(row) : null,
-      tools: JSON.parse(row.tools_json),
-      askFirst: JSON.parse(row.ask_first_json),
-      memoryScopes: JSON.parse(row.memory_scopes_json),
-      triggers: JSON.parse(row.triggers_json),
-      maxSteps: row.max_steps,
-      maxOutputTokens: row.max_output_tokens,
-      tokensPerDay: row.tokens_per_day === null ? null : Number(row.tokens_per_day),
-      paused: row.is_paused === 1,
+      ...settings,
+      ...mayManage ? {} : { instructions: null, schedule: null },
       version: row.version,
       createdAt: row.created_at,
       updatedAt: row.updated_at,
     };
   }
-}
-
-type Config = Omit<AgentCreate, "handle" | "displayName" | "ownerId">;
-
-type AgentColumns = Omit<AgentRow, "tenant_id" | "id" | "version" | "created_by" | "created_at" | "updated_at">;
-
-/** The columns of those fields that are given. */
-function columnsOf(
-  config: { [Field in keyof Config]?: Config[Field] | undefined },
-  { principalId: setBy }: Actor,
-): Partial<AgentColumns> {
-  const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = config;
-  const { schedule, tokensPerDay } = config;
-  const columns = {
-    model,
-    instructions,
-    tools_json: json(tools),
-    ask_first_json: json(askFirst),
-    memory_scopes_json: json(memoryScopes),
-    triggers_json: json(triggers),
-    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy }),
-    max_steps: maxSteps,
-    max_output_tokens: maxOutputTokens,
-    tokens_per_day: tokensPerDay,
-    is_paused: paused === undefined ? undefined : paused ? 1 : 0,
-  };
-  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));
-}
-
-function presentSchedule({ schedule_json }: AgentRow): AgentSchedule | null {
-  if (schedule_json === null) return null;
-  const { setBy: _setBy, ...schedule }: StoredSchedule = JSON.parse(schedule_json);
-  return schedule;
-}
-
-function json(value: unknown): string | undefined {
-  return value === undefined ? undefined : JSON.stringify(value);
 }

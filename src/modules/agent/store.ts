@@ -37,6 +37,11 @@ export class AgentStore {
     return query.orderBy("agent.id").limit(limit).execute();
   }
 
+  /** Those that are disabled, too, by id. */
+  listAll(tenantId: string, after: string, limit: number): Promise<NamedAgentRow[]> {
+    return this.#agents(tenantId).where("agent.id", ">", after).orderBy("agent.id").limit(limit).execute();
+  }
+
   async add(row: AgentRow): Promise<void> {
     await this.#db.insertInto("agent").values(row).execute();
   }

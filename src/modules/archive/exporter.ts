@@ -220,6 +220,7 @@ export class Exporter {
   get #context(): ExportContext {
     return {
       tenantId: this.#row.tenant_id,
+      requestedBy: this.#row.requested_by,
       isRoomOnly: this.#row.kind === "room",
       hiddenUpTo: Number(this.#row.hidden_up_to),
       withRevisions: this.#row.with_revisions === 1,

@@ -1,5 +1,6 @@
 // Identity: principals, tokens and authentication.
 export { Admission } from "./admission.ts";
+export { adoptAgent } from "./agent_adoption.ts";
 export type { PrincipalVisibility } from "./principal_visibility.ts";
 export { type CredentialSnapshot } from "./authenticator.ts";
 export type { IssuedTokens } from "./issued_tokens.ts";

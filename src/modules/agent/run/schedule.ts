@@ -61,7 +61,11 @@ export function scheduleJob(
   if (schedule_json === null) return undefined;
   const runAt = nextTime(JSON.parse(schedule_json), afterMs);
   if (runAt === undefined) return undefined;
-  return { tenantId, kind: SCHEDULE_JOB, key: id, payload: { agentId: id, at: iso(runAt) }, runAt };
+  return scheduleJobAt(tenantId, id, runAt);
+}
+
+export function scheduleJobAt(tenantId: string, agentId: string, runAt: number): JobDraft {
+  return { tenantId, kind: SCHEDULE_JOB, key: agentId, payload: { agentId, at: iso(runAt) }, runAt };
 }
 
 type Deps = { store: Store<AgentTables>; clock: Clock; identity: IdentityService; roomAccess: RoomAccess };

@@ -1,0 +1,55 @@
+// The settings of agents, as columns and as shown.
+import type { StoredSchedule } from "./run/schedule.ts";
+import type { AgentSchedule, AgentSettings } from "./schema.ts";
+import type { AgentRow } from "./tables.ts";
+
+export type AgentColumns = Omit<AgentRow, "tenant_id" | "id" | "version" | "created_by" | "created_at" | "updated_at">;
+
+/** The columns of those settings that are given. Runs by a schedule are on behalf of `setBy`. */
+export function columnsOf(
+  settings: { [Field in keyof AgentSettings]?: AgentSettings[Field] | undefined },
+  setBy: string,
+): Partial<AgentColumns> {
+  const { model, instructions, tools, askFirst, memoryScopes, triggers, maxSteps, maxOutputTokens, paused } = settings;
+  const { schedule, tokensPerDay } = settings;
+  const columns = {
+    model,
+    instructions,
+    tools_json: json(tools),
+    ask_first_json: json(askFirst),
+    memory_scopes_json: json(memoryScopes),
+    triggers_json: json(triggers),
+    schedule_json: schedule === null ? null : json(schedule && { ...schedule, setBy }),
+    max_steps: maxSteps,
+    max_output_tokens: maxOutputTokens,
+    tokens_per_day: tokensPerDay,
+    is_paused: paused === undefined ? undefined : paused ? 1 : 0,
+  };
+  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));
+}
+
+export function presentSettings(row: AgentRow): AgentSettings {
+  return {
+    model: row.model,
+    instructions: row.instructions,
+    schedule: presentSchedule(row),
+    tools: JSON.parse(row.tools_json),
+    askFirst: JSON.parse(row.ask_first_json),
+    memoryScopes: JSON.parse(row.memory_scopes_json),
+    triggers: JSON.parse(row.triggers_json),
+    maxSteps: row.max_steps,
+    maxOutputTokens: row.max_output_tokens,
+    tokensPerDay: row.tokens_per_day === null ? null : Number(row.tokens_per_day),
+    paused: row.is_paused === 1,
+  };
+}
+
+function presentSchedule({ schedule_json }: AgentRow): AgentSchedule | null {
+  if (schedule_json === null) return null;
+  const { setBy: _setBy, ...schedule }: StoredSchedule = JSON.parse(schedule_json);
+  return schedule;
+}
+
+function json(value: unknown): string | undefined {
+  return value === undefined ? undefined : JSON.stringify(value);
+}
