@@ -112,6 +112,7 @@ export class CpuAccount {
   consumedMs = 0;
   readonly #budget: CpuBudget;
   readonly #share: number;
+  readonly #reducedShare: number;
   #remainingMs = BURST_MS;
   #sustainedMs = SUSTAINED_MS;
   #filledAt: number;
@@ -127,6 +128,7 @@ export class CpuAccount {
     this.key = key;
     this.#budget = budget;
     this.#share = share;
+    this.#reducedShare = share * SUSTAINED_FACTOR;
     this.#filledAt = budget.now();
   }
 
@@ -136,9 +138,8 @@ export class CpuAccount {
     const now = this.#budget.now();
     this.#fill(now);
     if (this.#remainingMs > 0 || !this.#budget.isContended(this, now)) return 0;
-    const reducedShare = this.#share * SUSTAINED_FACTOR;
-    const reducedMs = Math.min(-this.#remainingMs, Math.max(0, -this.#sustainedMs)) / reducedShare;
-    return Math.ceil(1 + reducedMs - (this.#remainingMs + reducedMs * reducedShare) / this.#share);
+    const reducedMs = Math.min(-this.#remainingMs, Math.max(0, -this.#sustainedMs)) / this.#reducedShare;
+    return Math.ceil(1 + reducedMs - (this.#remainingMs + reducedMs * this.#reducedShare) / this.#share);
   }
 
   /**
@@ -273,10 +274,9 @@ export class CpuAccount {
 
   #fill(now: number): void {
     const elapsedMs = Math.max(0, now - this.#filledAt);
-    const reducedShare = this.#share * SUSTAINED_FACTOR;
-    const share = this.#sustainedMs > 0 ? this.#share : reducedShare;
+    const share = this.#sustainedMs > 0 ? this.#share : this.#reducedShare;
     this.#remainingMs = Math.min(BURST_MS, this.#remainingMs + elapsedMs * share);
-    this.#sustainedMs = Math.min(SUSTAINED_MS, this.#sustainedMs + elapsedMs * reducedShare);
+    this.#sustainedMs = Math.min(SUSTAINED_MS, this.#sustainedMs + elapsedMs * this.#reducedShare);
     this.#filledAt = now;
   }
 }
