@@ -116,10 +116,21 @@ export function run(page: Page, command: string, argument?: unknown): Promise<un
   return page.evaluate(`editorPage.run(${JSON.stringify(command)}, ${JSON.stringify(argument ?? null)})`);
 }
 
-/** Places the cursor at the end of the block that contains a word, once it is there. Editors focus in the next frame. */
+/** Places the cursor at the end of the block that contains a word, once it is there. */
 export async function focusBlock(page: Page, word: string): Promise<void> {
   await page.waitForFunction(`JSON.stringify(editorPage.read()).includes(${JSON.stringify(word)})`);
   await run(page, "focusBlock", word);
+  await focused(page);
+}
+
+/** Places the cursor at the end of the document. */
+export async function focusEnd(page: Page): Promise<void> {
+  await run(page, "focusEnd");
+  await focused(page);
+}
+
+/** Waits for the focus, which editors take in the next frame: keys before it are lost. */
+async function focused(page: Page): Promise<void> {
   await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
   await page.waitForFunction("document.activeElement?.isContentEditable");
 }
