@@ -1,6 +1,6 @@
-// README's `chat.mjs` and `poll.mjs`, as they are pasted: two people talk, and a plugin counts votes.
+// README's `chat.mjs`, `robo.mjs` and `poll.mjs`, as they are pasted: two people talk, an agent responds, and a plugin counts votes.
 import assert from "node:assert/strict";
-import { until } from "../wait.ts";
+import { eventually, until } from "../wait.ts";
 import { openTarget, type Target, uniqueName } from "./target.ts";
 
 const SCOPES = '["command.read","message.write"]';
@@ -69,6 +69,41 @@ Deno.test("README's chat runs when pasted, and two people talk", async () => {
   }
 });
 
+Deno.test("README's agent runs when pasted: it responds to a mention, and its run is seen", async () => {
+  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+  const [, pasted = "", commands = ""] = /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```/.exec(readme) ??
+    [];
+  const lines = pasted.trim().split("\n").filter((line) => line !== "" && !line.startsWith("//"));
+  assert.ok(lines.length > 0 && lines.length <= 33, `about thirty lines: ${lines.length}`);
+  const folder = await Deno.makeTempDir();
+  const file = `${folder}/robo.mjs`;
+  await Deno.writeTextFile(file, withPackages(pasted));
+  try {
+    await using target = await openTarget();
+    const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
+    const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
+    const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(commands.replaceAll("$ROOM", roomId));
+    assert.ok(createAgent && createToken && addMember && ask && rest.length === 0);
+    const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
+    await send(createAgent);
+    const issued = await send(createToken);
+    await send(addMember);
+    await using agent = new Chat(file, target, issued.token, [roomId]);
+    await agent.shows("Ready");
+    const { id: questionId } = await send(ask);
+    const run = await eventually(async () => {
+      const { items } = await target.call(token, "GET", `/v1/collaboration/ai/runs?roomId=${roomId}`);
+      assert.equal(items[0]?.status, "succeeded");
+      return items[0];
+    });
+    assert.equal(run.triggerMessageId, questionId);
+    const answer = await target.call(token, "GET", `/v1/messages/${run.outputMessageId}`);
+    assert.deepEqual([answer.senderId, answer.text], ["robo", "there hello"]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("README's plugin runs when pasted: it answers a command and counts votes", async () => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const pasted = /```js\n(\/\/ .*poll\.mjs[^]*?)```/.exec(readme)?.[1];
@@ -113,6 +148,18 @@ Deno.test("README's plugin runs when pasted: it answers a command and counts vot
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+type PastedRequest = { method: string; path: string; body: unknown };
+
+/** What the `curl` commands of a recipe send. */
+function requestsOf(commands: string): PastedRequest[] {
+  return commands.replaceAll("\\\n", " ").split("\n").filter((line) => line.startsWith("curl")).map((line) => {
+    const [, method, path = ""] = /(?:-X (\w+) )?localhost:8080(\S+)/.exec(line) ?? [];
+    const [, quoted, escaped] = / -d (?:'([^']*)'|"((?:\\.|[^"])*)")/.exec(line) ?? [];
+    const text = quoted ?? escaped?.replaceAll('\\"', '"');
+    return { method: method ?? (text === undefined ? "GET" : "POST"), path, body: text && JSON.parse(text) };
+  });
+}
 
 function withPackages(source: string): string {
   return source.replace(/from "(centrifuge|ws)"/g, (_, name: "centrifuge" | "ws") => `from "${PACKAGES[name]}"`);

@@ -39,6 +39,7 @@ export function outsideOperations(runs: OutsideRuns): Operation[] {
     defineOperation({
       name: "run.finish",
       summary: "Post the text of an own run as a message, and end it",
+      description: "What posts a message also needs the scope `message.write`.",
       access: WRITE,
       http: { method: "POST", path: `${RUN_PATH}/:id/finish`, status: 200, bodyMaxBytes: 512 * 1024 },
       input: RunFinish,
