@@ -13,6 +13,7 @@ import type { DocumentTables } from "../tables.ts";
 import type { EditorConnection, Send } from "./editor_connection.ts";
 import type { DocumentReplica } from "./document_replica.ts";
 import { CLOSE } from "./editor_socket.ts";
+import { reportRefusal } from "./update_refusal.ts";
 
 const REVALIDATE_TICKS = 30;
 const COMPARE_TICKS = 2;
@@ -93,6 +94,14 @@ export class EditorAccess {
     this.#send(editor, (message) => message.writeAuthenticated(!access.canWrite));
     // Requests the edits that were rejected while it could not write.
     if (access.canWrite) this.#send(editor, (message) => message.createSyncMessage().writeFirstSyncStepFor(document));
+  }
+
+  /** The store refused to write for this editor: it is read-only until its rights have been read again, and knows it. */
+  suspend(editor: EditorConnection, fault: Fault): void {
+    editor.context.canWrite = false;
+    reportRefusal(editor, fault);
+    this.#send(editor, (message) => message.writeAuthenticated(true));
+    this.revalidateSoon(editor);
   }
 
   /** Revalidates without waiting for the result. */

@@ -1,5 +1,13 @@
 // Validates a frame of the Hocuspocus protocol before the engine reads it: complete, of a known type, and not too large.
-import { createDecoder, hasContent, readVarString, readVarUint, readVarUint8Array } from "lib0/decoding";
+import {
+  createDecoder,
+  type Decoder,
+  hasContent,
+  peekVarUint,
+  readVarString,
+  readVarUint,
+  readVarUint8Array,
+} from "lib0/decoding";
 import { Fault } from "@/core/fault.ts";
 import { isDeeperThan } from "@/core/text.ts";
 import { updateTooLarge } from "../content/service.ts";
@@ -26,6 +34,8 @@ const TOKEN = 0;
 /** Enough for cursor, selection, name and color; awareness is not a data store. */
 const AWARENESS_MAX_BYTES = 16 * 1024;
 const AWARENESS_MAX_DEPTH = 32;
+/** More than any name below has. */
+const NAME_MAX_BYTES = 256;
 /** Id of the document; after a NUL, which of several editors on the socket sends the frame. */
 const NAME = /^[A-Za-z0-9_-]{1,64}(?:\0[\w.:-]{1,100})?$/;
 
@@ -47,40 +57,43 @@ export function parseFrame(
   requested: ReadonlySet<string>,
   kindOf: (name: string) => DocumentKind | undefined,
 ): EditorFrame | FrameFault {
-  if (data.length > BODY_MAX_BYTES) return "too_large";
   // The only type without a document.
   if (data.length === 1 && (data[0] === MESSAGE_TYPE.ping || data[0] === MESSAGE_TYPE.pong)) {
     return { name: "", kind: "ping" };
   }
+  const frame = readFrame(data, requested, kindOf);
+  if (data.length <= BODY_MAX_BYTES) return frame;
+  // An update that is too large is rejected by itself, visibly, or the client would send it again after each reconnect.
+  return typeof frame === "object" && frame.rejection !== undefined ? frame : "too_large";
+}
+
+function readFrame(
+  data: Uint8Array,
+  requested: ReadonlySet<string>,
+  kindOf: (name: string) => DocumentKind | undefined,
+): EditorFrame | FrameFault {
   try {
     const decoder = createDecoder(data);
+    if (peekVarUint(decoder) > NAME_MAX_BYTES) return "malformed";
     const name = readVarString(decoder);
     // The engine stores documents by name in plain objects, which have inherited names.
     if (!NAME.test(name) || name in Object.prototype) return "malformed";
-    switch (readVarUint(decoder)) {
-      case MESSAGE_TYPE.sync:
-      case MESSAGE_TYPE.syncReply: {
-        const step = readVarUint(decoder);
-        if (step > SYNC_MAX) return "malformed";
-        const payload = readVarUint8Array(decoder);
-        // Updates beyond their limit are rejected one by one: offline edits and pasted text arrive as one large update.
-        if (step === STEP1 && payload.length > FRAME_MAX_BYTES) return "too_large";
-        const kind = step === STEP1 ? "other" : step === STEP2 ? "first_sync" : "update";
-        if (!requested.has(name)) return { name, kind };
-        if (step === STEP1) return isStateVector(payload) ? { name, kind } : "malformed";
-        const documentKind = kindOf(name);
-        return documentKind === undefined ? { name, kind } : readUpdate({ name, kind }, payload, documentKind);
-      }
+    const type = readVarUint(decoder);
+    if (type === MESSAGE_TYPE.sync || type === MESSAGE_TYPE.syncReply) {
+      return readSync(decoder, name, requested.has(name), kindOf);
+    }
+    if (data.length > FRAME_MAX_BYTES) return "too_large";
+    switch (type) {
       case MESSAGE_TYPE.awareness:
         return checkAwareness(readVarUint8Array(decoder)) ?? { name, kind: "other" };
       case MESSAGE_TYPE.auth:
         if (readVarUint(decoder) !== TOKEN) return "malformed";
         readVarString(decoder);
         if (hasContent(decoder)) readVarString(decoder);
-        return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "auth" };
+        return { name, kind: "auth" };
       case MESSAGE_TYPE.stateless:
         readVarString(decoder);
-        return data.length > FRAME_MAX_BYTES ? "too_large" : { name, kind: "other" };
+        return { name, kind: "other" };
       case MESSAGE_TYPE.queryAwareness:
         return { name, kind: "other" };
       case MESSAGE_TYPE.close:
@@ -92,8 +105,26 @@ export function parseFrame(
         return "malformed";
     }
   } catch {
-    return "malformed";
+    return "malformed"; // Whatever the decoder threw: the frame is not what it says.
   }
+}
+
+function readSync(
+  decoder: Decoder,
+  name: string,
+  isRequested: boolean,
+  kindOf: (name: string) => DocumentKind | undefined,
+): EditorFrame | FrameFault {
+  const step = readVarUint(decoder);
+  if (step > SYNC_MAX) return "malformed";
+  const payload = readVarUint8Array(decoder);
+  const kind = step === STEP1 ? "other" : step === STEP2 ? "first_sync" : "update";
+  if (step === STEP1) {
+    if (payload.length > FRAME_MAX_BYTES) return "too_large";
+    return !isRequested || isStateVector(payload) ? { name, kind } : "malformed";
+  }
+  const documentKind = isRequested ? kindOf(name) : undefined;
+  return documentKind === undefined ? { name, kind } : readUpdate({ name, kind }, payload, documentKind);
 }
 
 function readUpdate(frame: EditorFrame, update: Uint8Array, kind: DocumentKind): EditorFrame | FrameFault {

@@ -30,7 +30,7 @@ import {
 import { DocumentReplica } from "./document_replica.ts";
 import type { EditorFrame } from "./editor_frame.ts";
 import { EditorAccess, type EditorAccessDeps } from "./editor_access.ts";
-import { refuseUpdate } from "./update_refusal.ts";
+import { isAccessFault, refuseUpdate } from "./update_refusal.ts";
 import { CLOSE, documentIdOf, EditorSocket, type SocketHooks } from "./editor_socket.ts";
 
 const TICK_MS = 1000;
@@ -287,6 +287,7 @@ export class CollaborationService {
       if (fault.code === "rate_limited") return context.socket.close(CLOSE.rateLimited);
       // It depends on an unsaved one, which the sync after a reconnect includes. A sync that lacks one is of another document.
       if (fault instanceof MissingDependency && step === STEP.update) return context.socket.close(CLOSE.retry);
+      if (isAccessFault(fault)) return this.#editorAccess.suspend(connection, fault);
       refuseUpdate(connection, fault, this.#send);
     }
   }
