@@ -170,7 +170,10 @@ async function openPlatform(
   );
   store.onBytesWritten = (key, count) => writeBudget.charge(key, count);
   const modules: Module[] = [];
-  const outbound = createOutbound({ allow: settings.SVC_OUTBOUND_ALLOW });
+  const outbound = createOutbound({
+    allow: settings.SVC_OUTBOUND_ALLOW,
+    count: (outcome) => metrics.outboundCalls.inc({ outcome }),
+  });
   const consumeRate = limits.isEnabled ? consumeRateOf(limiter) : undefined;
   const cpu = new CpuBudget({ percent: limits.cpuPercent, serviceFactor: limits.serviceFactor });
   return {
@@ -180,7 +183,7 @@ async function openPlatform(
     bus,
     presence,
     limiter,
-    blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`),
+    blobs: await openBlobs(s3, `${settings.SVC_DATA_DIR}/files`, outbound),
     outbound,
     models: models ?? new AiSdkModels(outbound),
     vectors: await openVectors(settings.SVC_DATABASE_URL, store, settings.SVC_LIMIT_VECTOR_MEMORY_BYTES),

@@ -83,6 +83,17 @@ export function findImportViolation(filename: string, specifier: string): string
   return to.parts[2] === "mod.ts" ? undefined : `import ${to.parts[1]} through its mod.ts`;
 }
 
+/** What opens connections: only these files may use it. */
+const CONNECTING_MODULE = /^(?:node:(?:https?|http2|net|tls|dgram|dns)(?:\/promises)?|(?:npm:)?undici\b.*)$/;
+const CONNECTING_FILES: ReadonlySet<string> = new Set([
+  // The outbound door.
+  "adapters/outbound_http.ts",
+  // The database.
+  "adapters/postgres_connection.ts",
+]);
+/** Its `health` asks the gateway itself, on this host. */
+const FETCHING_FILES: ReadonlySet<string> = new Set(["main.ts"]);
+
 const CLOCK_READING = /\b(?:performance\.now\(\)|Date\.now\(\) - | - Date\.now\(\))/;
 const UPPER_BOUND = /<=?\s*(?:\d|[A-Z][A-Z_]+\b)/;
 
@@ -127,6 +138,32 @@ const plugin: Deno.lint.Plugin = {
           ImportDeclaration: (node) => check(node, node.source.value),
           ExportNamedDeclaration: (node) => node.source && check(node, node.source.value),
           ExportAllDeclaration: (node) => check(node, node.source.value),
+        };
+      },
+    },
+    "outbound-door": {
+      create(context) {
+        const path = parseSourcePath(context.filename)?.parts.join("/") ?? "";
+        // The browser client calls the gateway alone.
+        if (path === "" || path.startsWith("web/")) return {};
+        const report = (node: Deno.lint.Node): void =>
+          context.report({ node, message: "calls leave the gateway by platform.outbound alone" });
+        return {
+          ImportDeclaration(node) {
+            const isType = node.importKind === "type";
+            if (CONNECTING_MODULE.test(node.source.value) && !isType && !CONNECTING_FILES.has(path)) report(node);
+          },
+          "CallExpression, NewExpression"(node: Deno.lint.CallExpression | Deno.lint.NewExpression) {
+            const called = context.sourceCode.getText(node.callee);
+            if (called === "fetch" && FETCHING_FILES.has(path)) return;
+            if (
+              /^(?:(?:globalThis\.)?(?:fetch|WebSocket|EventSource)|Deno\.(?:connect\w*|createHttpClient))$/.test(
+                called,
+              )
+            ) {
+              report(node);
+            }
+          },
         };
       },
     },

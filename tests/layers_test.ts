@@ -51,6 +51,30 @@ Deno.test("SQL is in stores, migrations, ports and adapters only", () => {
   }
 });
 
+Deno.test("what leaves the gateway beside the outbound door is reported", () => {
+  const reports = (name: string, source: string) =>
+    Deno.lint.runPlugin(plugin, `/app/src/${name}`, source).map(({ id }) => id);
+  for (
+    const source of [
+      'const response = await fetch("https://example.com");',
+      "const response = await globalThis.fetch(url);",
+      "const socket = new WebSocket(url);",
+      "const connection = await Deno.connect({ port });",
+      "const connection = await Deno.connectTls({ hostname, port });",
+      'import http from "node:http"; export { http };',
+      'import { connect } from "node:tls"; export { connect };',
+      'import { lookup } from "node:dns/promises"; export { lookup };',
+    ]
+  ) {
+    assert.deepEqual(reports("modules/room/service.ts", source), ["layers/outbound-door"], source);
+    assert.deepEqual(reports("web/api.js", source), [], source);
+  }
+  assert.deepEqual(reports("adapters/outbound_http.ts", 'import https from "node:https"; export { https };'), []);
+  for (const source of ["await outbound(url);", "await app.fetch(request);", "this.#fetch(url);"]) {
+    assert.deepEqual(reports("modules/room/service.ts", source), [], source);
+  }
+});
+
 Deno.test("a failure that is dropped without a word is reported, one that is handled or explained is not", () => {
   const reports = (source: string, name = "/app/src/core/some.ts") =>
     Deno.lint.runPlugin(plugin, name, source).map(({ id }) => id);

@@ -6,6 +6,7 @@ import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf, rateLimitedWarning } from "@/core/log.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { assertBlobKey, type Blobs, type ByteRange } from "@/ports/blob.ts";
+import { allowHostOf, type Outbound, type OutboundOptions } from "@/ports/outbound.ts";
 
 /** Larger contents are uploaded in parts of this size, one in memory at a time; S3 requires at least 5 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
@@ -37,15 +38,21 @@ type Part = Uint8Array<ArrayBuffer>;
 type S3Request = { body?: Part | string; headers?: Record<string, string> };
 
 export class S3Blobs implements Blobs {
-  readonly #client: AwsClient;
+  readonly #outbound: Outbound;
+  readonly #signer: AwsClient;
   readonly #base: string;
+  /** The response may be as large as a file, and last as long as its reader; `#send` and `#bodyOf` bound the waits. */
+  readonly #bounds: OutboundOptions;
   readonly #timeoutMs: number;
 
   constructor(
+    outbound: Outbound,
     { endpoint, bucket, region, accessKeyId, secretAccessKey }: S3Options,
     { responseTimeoutMs = RESPONSE_TIMEOUT_MS }: { responseTimeoutMs?: number } = {},
   ) {
-    this.#client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
+    this.#outbound = outbound;
+    this.#bounds = { ...allowHostOf(endpoint), totalMs: Infinity, bodyMaxBytes: Infinity };
+    this.#signer = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
     this.#base = `${trimTrailing(endpoint, "/")}/${encodeURIComponent(bucket)}/`;
     this.#timeoutMs = responseTimeoutMs;
   }
@@ -141,15 +148,14 @@ export class S3Blobs implements Blobs {
     const limitMs = this.#timeoutMs + (body?.length ?? 0) / MIN_UPLOAD_BYTES_PER_MS;
     const timer = setTimeout(() => controller.abort(new Error("No response received")), limitMs);
     try {
-      return await this.#client.fetch(`${this.#base}${path}`, {
+      // The signature does not cover the body.
+      const signed = await this.#signer.sign(`${this.#base}${path}`, { method, ...(headers && { headers }) });
+      return await this.#outbound(signed.url, {
         method,
-        // No compression: the body is the stored bytes, as many as the header says.
-        headers: { "Accept-Encoding": "identity", ...headers },
+        headers: signed.headers,
         ...(body === undefined ? {} : { body }),
-        // No redirects: the signature is not valid elsewhere, and another host would not have stored the content.
-        redirect: "manual",
         signal: controller.signal,
-      });
+      }, this.#bounds);
     } finally {
       clearTimeout(timer);
     }

@@ -8,6 +8,7 @@ import { DatabaseClock } from "@/core/database_clock.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import type { Bus } from "@/ports/bus.ts";
 import type { Limiter } from "@/ports/limiter.ts";
+import type { Outbound } from "@/ports/outbound.ts";
 import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
 import type { VectorEngines } from "@/ports/vectors.ts";
@@ -139,13 +140,13 @@ export async function readDatabaseTime({ db }: AnyStore): Promise<number> {
 }
 
 /** Opens the blob store: S3 when configured, else the folder. */
-export async function openBlobs(s3: S3Options | undefined, directory: string): Promise<Blobs> {
+export async function openBlobs(s3: S3Options | undefined, directory: string, outbound: Outbound): Promise<Blobs> {
   if (s3 === undefined) {
     const { DiskBlobs } = await import("./blob_disk.ts");
     return new DiskBlobs(directory);
   }
   const { S3Blobs } = await import("./blob_s3.ts");
-  return new S3Blobs(s3);
+  return new S3Blobs(outbound, s3);
 }
 
 /** Opens what stores and compares vectors: the database where it can, and the gateway within so many bytes of memory. */

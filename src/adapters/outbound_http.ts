@@ -3,7 +3,7 @@ import { lookup } from "node:dns/promises";
 import http from "node:http";
 import https from "node:https";
 import ipaddr from "ipaddr.js";
-import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
+import { hostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { HostList } from "./host_list.ts";
 
 const CONNECT_MS = 5000;
@@ -26,21 +26,38 @@ export type OutboundDeps = {
   connectMs?: number;
   /** Certificates that are trusted besides those of the host. */
   ca?: string;
+  /** Counts a call when its response begins, or when it fails before: `responded`, `cancelled` or the code of the error. */
+  count?: (outcome: string) => void;
 };
 
-/** Creates the one `fetch` for addresses that a person or a configuration named. */
-export function createOutbound({ allow, resolve = resolveName, connectMs = CONNECT_MS, ca }: OutboundDeps): Outbound {
+/** Creates the one `fetch` of the gateway. */
+export function createOutbound(
+  { allow, resolve = resolveName, connectMs = CONNECT_MS, ca, count = () => {} }: OutboundDeps,
+): Outbound {
   const general = new HostList(allow);
 
   async function outbound(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
+    try {
+      const response = await call(input, init, options);
+      count("responded");
+      return response;
+    } catch (thrown) {
+      count(thrown instanceof OutboundError ? thrown.code : init.signal?.aborted ? "cancelled" : "failed");
+      throw thrown;
+    }
+  }
+
+  async function call(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
     const { totalMs = TOTAL_MS, bodyMaxBytes = BODY_MAX_BYTES } = options;
     const url = new URL(input);
     assertAllowed(url, options);
     const { signal } = init;
     signal?.throwIfAborted();
-    const body = init.body === undefined || init.body === null ? undefined : await new Response(init.body).bytes();
+    const body = await bytesOf(init.body);
     const call = new AbortController();
-    const timer = setTimeout(() => call.abort(timedOut(`No response within ${totalMs} ms`)), totalMs);
+    const timer = totalMs === Infinity
+      ? undefined
+      : setTimeout(() => call.abort(timedOut(`No response within ${totalMs} ms`)), totalMs);
     const cancel = (): void => call.abort(signal?.reason);
     signal?.addEventListener("abort", cancel, { once: true });
     const end = (): void => {
@@ -187,6 +204,12 @@ async function connectToAny<Result>(
   throw failure;
 }
 
+/** The body in bytes; those that are given as bytes are not copied. */
+async function bytesOf(body: Init["body"]): Promise<Uint8Array | undefined> {
+  if (body === undefined || body === null || body instanceof Uint8Array) return body ?? undefined;
+  return await new Response(body).bytes();
+}
+
 /** The response with its body as a stream, which ends the connection when it is cancelled, aborted or too long. */
 function toResponse(
   incoming: http.IncomingMessage,
@@ -289,11 +312,6 @@ function timedOut(message: string): OutboundError {
 
 async function resolveName(name: string): Promise<string[]> {
   return (await lookup(name, { all: true })).map(({ address }) => address);
-}
-
-/** The name or address of a URL, without brackets and the dot that ends an absolute name. */
-function hostOf({ hostname }: URL): string {
-  return hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "").toLowerCase();
 }
 
 const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");

@@ -110,6 +110,11 @@ export class Metrics {
   ]);
   readonly aiRuns = this.#counter("svc_ai_runs_total", "Runs of agents that ended, by outcome", ["outcome"]);
   readonly aiRunsActive = this.#gauge("svc_ai_runs_active", "Runs of agents that have not ended, by state", ["state"]);
+  readonly outboundCalls = this.#counter(
+    "svc_outbound_calls_total",
+    "HTTP calls that left the gateway, by outcome: responded, cancelled, or why there was no response",
+    ["outcome"],
+  );
   readonly webhookDeliveries = this.#counter(
     "svc_webhook_deliveries_total",
     "Attempts to deliver events to webhooks, by outcome; parked: events refused too often",

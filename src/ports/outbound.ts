@@ -1,4 +1,5 @@
-// Outbound HTTP: the one way by which a call leaves the gateway for an address that a person or a configuration named.
+// Outbound HTTP: the one way by which a call leaves the gateway, to addresses of people and to those of the operator. Only the
+// database and Redis have connections of their own. Lint refuses other ways.
 //
 // - The host name is resolved once, every address it has must be public unicast, or allowed by the operator, and the connection
 //   uses an address that was checked.
@@ -11,9 +12,9 @@
 export type OutboundOptions = {
   /** Hosts of private services that are allowed for this caller, besides those of `SVC_OUTBOUND_ALLOW`: names or CIDRs. */
   allow?: readonly string[];
-  /** Limit of the whole call in ms, body included; default 15 000. */
+  /** Limit of the whole call in ms, body included; default 15 000. `Infinity`: the caller bounds it by its signal. */
   totalMs?: number;
-  /** Longest response body in bytes; default 64 KiB. */
+  /** Longest response body in bytes; default 64 KiB. It is a stream, read no faster than its reader reads. */
   bodyMaxBytes?: number;
 };
 
@@ -26,6 +27,16 @@ export interface Outbound {
   ): Promise<Response>;
   /** Throws where the address alone says that a call would be refused: so a wrong one is refused when it is configured. */
   assertAllowed(url: string | URL, options?: Pick<OutboundOptions, "allow">): void;
+}
+
+/** The name or address of a URL, without brackets and the dot that ends an absolute name. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "").toLowerCase();
+}
+
+/** For an address that the operator configured: its host is allowed, and nothing else that is private. */
+export function allowHostOf(url: string): Pick<OutboundOptions, "allow"> {
+  return { allow: [hostOf(new URL(url))] };
 }
 
 export type OutboundErrorCode =

@@ -3,10 +3,14 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { DiskBlobs } from "@/adapters/blob_disk.ts";
 import { S3Blobs } from "@/adapters/blob_s3.ts";
+import { createOutbound } from "@/adapters/outbound_http.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { pause } from "../wait.ts";
 import { S3_OPTIONS, startS3Server } from "./s3.ts";
+
+/** The operator allows no private address: the endpoint of the store is allowed by its setting alone. */
+const outbound = createOutbound({ allow: [] });
 
 type Opened = {
   blobs: Blobs; /** Names of everything stored, half-done work included. */
@@ -26,7 +30,7 @@ async function openDisk(): Promise<Opened> {
 async function openS3(): Promise<Opened> {
   const { endpoint, folder, close } = await startS3Server();
   return {
-    blobs: new S3Blobs({ endpoint, ...S3_OPTIONS }),
+    blobs: new S3Blobs(outbound, { endpoint, ...S3_OPTIONS }),
     // The server keeps a content and what it knows of it in files beside each other, and does not know how to end an
     // upload in parts; that it is asked to is a test of its own.
     stored: async () =>
@@ -153,13 +157,13 @@ Deno.test("what a process that died left half-done goes a day later, also while 
 });
 
 Deno.test("an S3 store that is away or refuses us is unavailable, and its answer stays in the log", async () => {
-  const away = new S3Blobs({ endpoint: "http://127.0.0.1:9", ...S3_OPTIONS });
+  const away = new S3Blobs(outbound, { endpoint: "http://127.0.0.1:9", ...S3_OPTIONS });
   await assert.rejects(async () => await away.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
   const opened = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen() {} },
     () => new Response("secret", { status: 403 }),
   );
-  const refusing = new S3Blobs({ endpoint: `http://127.0.0.1:${opened.addr.port}`, ...S3_OPTIONS });
+  const refusing = new S3Blobs(outbound, { endpoint: `http://127.0.0.1:${opened.addr.port}`, ...S3_OPTIONS });
   for (const ask of [() => refusing.get("x"), () => refusing.delete("x")]) {
     await assert.rejects(async () => await ask(), isUnavailable);
   }
@@ -175,7 +179,7 @@ Deno.test("an upload to S3 that breaks off after its first parts is ended there"
     const xml = "<InitiateMultipartUploadResult><UploadId>u 1</UploadId></InitiateMultipartUploadResult>";
     return new Response(request.method === "POST" ? xml : null, { headers: { ETag: '"e"' } });
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
+  const blobs = new S3Blobs(outbound, { endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   const broken = blobs.put(
     "broken",
     (async function* () {
@@ -219,7 +223,7 @@ Deno.test("an S3 store that takes requests and never answers, or stops in the mi
     return answer();
   });
   const endpoint = `http://127.0.0.1:${server.addr.port}`;
-  const blobs = new S3Blobs({ endpoint, ...S3_OPTIONS }, { responseTimeoutMs: 50 });
+  const blobs = new S3Blobs(outbound, { endpoint, ...S3_OPTIONS }, { responseTimeoutMs: 50 });
   const large = () => noise(9 * 1024 * 1024, createHash("sha256"));
   for (
     const ask of [() => blobs.get("x"), () => blobs.put("x", chunksOf(new Uint8Array(1))), () => blobs.delete("x")]
@@ -228,7 +232,8 @@ Deno.test("an S3 store that takes requests and never answers, or stops in the mi
   }
   answer = halting;
   await assert.rejects(blobs.put("x", large()), isUnavailable, "no upload id comes");
-  const content = await blobs.get("x");
+  // The response must have begun in time, also on a busy machine.
+  const content = await new S3Blobs(outbound, { endpoint, ...S3_OPTIONS }, { responseTimeoutMs: 3000 }).get("x");
   await assert.rejects(bytesOf(content), isUnavailable);
   ends.resolve();
   await server.shutdown();
@@ -245,7 +250,7 @@ Deno.test("an answer of S3 that breaks off is unavailable, and a content that ca
       connection.close();
     }
   })();
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${listener.addr.port}`, ...S3_OPTIONS });
+  const blobs = new S3Blobs(outbound, { endpoint: `http://127.0.0.1:${listener.addr.port}`, ...S3_OPTIONS });
   for (status of [200, 403]) {
     let isLetGo = false;
     const put = blobs.put(
@@ -265,9 +270,30 @@ Deno.test("an answer of S3 that breaks off is unavailable, and a content that ca
   await serving;
 });
 
+Deno.test("an S3 store is called through the outbound door alone: its own host is allowed, and no other", async () => {
+  let asked = 0;
+  const counted: string[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    asked++;
+    await request.bytes();
+    const isStart = request.url.endsWith("?uploads");
+    return new Response(isStart ? "<UploadId>1</UploadId>" : "<ETag>e</ETag>", { headers: { ETag: '"e"' } });
+  });
+  const door = createOutbound({ allow: [], count: (outcome) => counted.push(outcome) });
+  const blobs = new S3Blobs(door, { endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
+  await blobs.put("small", chunksOf(new Uint8Array(1)));
+  await blobs.put("large", noise(9 * 1024 * 1024, createHash("sha256")));
+  await bytesOf(await blobs.get("small"));
+  await blobs.delete("small");
+  assert.equal(asked, 7);
+  assert.deepEqual(counted, Array.from({ length: asked }, () => "responded"));
+  await assert.rejects(door(`http://127.0.0.2:${server.addr.port}/`), { code: "address_not_allowed" });
+  await server.shutdown();
+});
+
 Deno.test("a bucket that is not there is no content that is not there", async () => {
   const { endpoint, close } = await startS3Server();
-  const blobs = new S3Blobs({ endpoint, ...S3_OPTIONS, bucket: "another" });
+  const blobs = new S3Blobs(outbound, { endpoint, ...S3_OPTIONS, bucket: "another" });
   await assert.rejects(async () => await blobs.get("x"), isUnavailable);
   await assert.rejects(blobs.delete("x"), isUnavailable);
   await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(1))), isUnavailable);
@@ -280,7 +306,7 @@ Deno.test("an S3 store that is busy is asked again, and no answer of it is left 
     assert.equal((await request.bytes()).length, 10);
     return asked++ < busy ? new Response("slow down ".repeat(100_000), { status: 503 }) : new Response();
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
+  const blobs = new S3Blobs(outbound, { endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   await blobs.put("x", chunksOf(new Uint8Array(10)));
   [asked, busy] = [0, 4];
   await assert.rejects(blobs.put("x", chunksOf(new Uint8Array(10))), isUnavailable);
@@ -296,7 +322,7 @@ Deno.test("an S3 store that sends us elsewhere, or the whole for a part, is unav
     asked.push(`${request.method} ${pathname}`);
     return pathname === "/elsewhere" ? new Response("somebody else's") : answer();
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
+  const blobs = new S3Blobs(outbound, { endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   for (const status of [301, 302, 303, 307, 308]) {
     answer = () => new Response(null, { status, headers: { Location: "/elsewhere" } });
     await assert.rejects(async () => await bytesOf(await blobs.get("x")), isUnavailable);
@@ -320,7 +346,7 @@ Deno.test("of an error of S3 that does not end only the start is read", async ()
     });
     return new Response(endless, { status: 403 });
   });
-  const blobs = new S3Blobs({ endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
+  const blobs = new S3Blobs(outbound, { endpoint: `http://127.0.0.1:${server.addr.port}`, ...S3_OPTIONS });
   await assert.rejects(async () => await blobs.get("x"), isUnavailable);
   assert.ok(sent < 500, `${sent} pieces were taken`);
   await server.shutdown();

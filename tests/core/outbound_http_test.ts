@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createOutbound, type OutboundDeps } from "@/adapters/outbound_http.ts";
 import { isHost } from "@/adapters/host_list.ts";
 import { type Outbound, OutboundError, type OutboundErrorCode } from "@/ports/outbound.ts";
-import { until } from "../wait.ts";
+import { pause, until } from "../wait.ts";
 import { CERTIFICATE, PRIVATE_KEY } from "./test_certificate.ts";
 
 const LOOPBACK = { allow: ["127.0.0.1"] };
@@ -175,6 +175,46 @@ Deno.test("the request arrives as it was made, and the response as it was sent",
     key: "secret",
     body: "Grüße",
   });
+});
+
+Deno.test("a response without limits is read no faster than its reader reads", async () => {
+  const CHUNK = new Uint8Array(64 * 1024);
+  const CHUNKS = 2000;
+  let sent = 0;
+  await using server = serve(() =>
+    new Response(
+      new ReadableStream({
+        pull(controller) {
+          controller.enqueue(CHUNK);
+          if (++sent === CHUNKS) controller.close();
+        },
+      }, { highWaterMark: 0 }),
+    )
+  );
+  const bounds = { totalMs: Infinity, bodyMaxBytes: Infinity };
+  const response = await createOutbound(LOOPBACK)(`http://127.0.0.1:${server.port}/`, {}, bounds);
+  // Nobody reads: the sender stops when the buffers of both sides are full.
+  let before = -1;
+  await until(async () => {
+    before = sent;
+    await pause(50);
+    return sent === before;
+  });
+  assert.ok(sent < CHUNKS, `${sent}`);
+  let received = 0;
+  for await (const chunk of response.body ?? []) received += chunk.length;
+  assert.equal(received, CHUNKS * CHUNK.length);
+});
+
+Deno.test("calls are counted by their outcome", async () => {
+  const outcomes: string[] = [];
+  await using server = serve(() => new Response(null, { status: 503 }));
+  const outbound = createOutbound({ ...LOOPBACK, count: (outcome) => outcomes.push(outcome) });
+  const url = `http://127.0.0.1:${server.port}/`;
+  await outbound(url);
+  await assertRefused(outbound("https://10.0.0.1/"), "address_not_allowed");
+  await assert.rejects(outbound(url, { signal: AbortSignal.abort(new Error("over")) }), /over/);
+  assert.deepEqual(outcomes, ["responded", "address_not_allowed", "cancelled"]);
 });
 
 Deno.test("redirects are returned, not followed", async () => {

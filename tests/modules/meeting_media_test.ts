@@ -162,6 +162,9 @@ Deno.test("muting, removal and expiry apply on the media server as well, and its
   await fixture.gateway.runJobs();
   assert.deepEqual(server.methods.slice(2), ["RemoveParticipant", "DeleteRoom"]);
   assert.equal((await fixture.gateway.app.jobs.counts()).dead, 0);
+  const metrics = await fixture.gateway.app.fetchMetrics(new Request("http://gateway.test/metrics"));
+  const outbound = `svc_outbound_calls_total{outcome="responded"} ${server.calls.length}\n`;
+  assert.ok((await metrics.text()).includes(outbound), "its calls leave by the outbound door");
 });
 
 Deno.test("a recording starts when all have consented, includes later participants, and ends with the meeting", async () => {

@@ -1,6 +1,7 @@
 // LiveKit, the media server for calls too large for peers: tokens of participants and requests to its API. Loaded on first use.
 import { iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
+import { allowHostOf, type Outbound } from "@/ports/outbound.ts";
 import type { Meeting, Participant } from "./schema.ts";
 
 /** A token is for connecting; LiveKit renews it during the connection. */
@@ -8,6 +9,8 @@ const TOKEN_SECONDS = 60;
 
 /** Ending something is retried for about a day, since nothing else ends it. */
 export const END_ATTEMPTS = 100;
+/** Longest wait for a response of its API, and the longest one: it lists participants with their tracks. */
+const BOUNDS = { totalMs: 10_000, bodyMaxBytes: 1024 * 1024 };
 /** Attempts at what is soon obsolete: starting a recording, muting a participant. */
 export const SHORT_LIVED_ATTEMPTS = 4;
 
@@ -16,9 +19,11 @@ export type LiveKitSettings = { url: string; apiKey: string; apiSecret: string }
 /** A meeting is a LiveKit room of the same id, a participant an identity of the same id. */
 export class LiveKit {
   readonly #settings: LiveKitSettings;
+  readonly #outbound: Outbound;
 
-  constructor(settings: LiveKitSettings) {
+  constructor(settings: LiveKitSettings, outbound: Outbound) {
     this.#settings = settings;
+    this.#outbound = outbound;
   }
 
   /** URL and token for a participant. */
@@ -99,17 +104,47 @@ export class LiveKit {
 
   async #rooms() {
     const { RoomServiceClient } = await import("livekit-server-sdk");
-    return new RoomServiceClient(this.#apiUrl, this.#settings.apiKey, this.#settings.apiSecret);
+    return this.#outward(new RoomServiceClient(this.#apiUrl, this.#settings.apiKey, this.#settings.apiSecret));
   }
 
   async #egress() {
     const { EgressClient } = await import("livekit-server-sdk");
-    return new EgressClient(this.#apiUrl, this.#settings.apiKey, this.#settings.apiSecret);
+    return this.#outward(new EgressClient(this.#apiUrl, this.#settings.apiKey, this.#settings.apiSecret));
+  }
+
+  /** The client with its calls through `Outbound`: it has no option for that, and would use `fetch`. */
+  #outward<Client extends object>(client: Client): Client {
+    const request = (service: string, method: string, body: unknown, headers: Record<string, string>) =>
+      this.#request(`livekit.${service}/${method}`, body, headers);
+    Object.assign(client, { rpc: { request } });
+    return client;
+  }
+
+  /** A call of the API by Twirp: JSON in, JSON out. Throws an error with the `code` of the media server. */
+  async #request(path: string, body: unknown, headers: Record<string, string>): Promise<unknown> {
+    const url = new URL(`/twirp/${path}`, this.#apiUrl);
+    const response = await this.#outbound(url, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    }, { ...BOUNDS, ...allowHostOf(this.#apiUrl) });
+    const text = await response.text();
+    if (response.ok) return JSON.parse(text);
+    throw Object.assign(new Error(`The media server returned ${response.status}`), { code: codeOf(text) });
   }
 
   /** Clients connect by ws; the API is at the same address by http. */
   get #apiUrl(): string {
     return this.#settings.url.replace(/^ws/, "http");
+  }
+}
+
+/** The code of an error as Twirp writes it; a proxy of the media server writes pages of its own. */
+function codeOf(text: string): string | undefined {
+  try {
+    return JSON.parse(text).code;
+  } catch {
+    return undefined;
   }
 }
 

@@ -32,10 +32,10 @@ type Deps = {
 
 export type MeetingModule = Module & { linked: LinkedMeetings };
 
-export function meetingModule({ store, clock, cursors }: Platform, deps: Deps): MeetingModule {
+export function meetingModule({ store, clock, cursors, outbound }: Platform, deps: Deps): MeetingModule {
   const { roomAccess, identity, notify } = deps;
   const leaseMs = deps.leaseSeconds * 1000;
-  const liveKit = deps.liveKit === undefined ? undefined : new LiveKit(deps.liveKit);
+  const liveKit = deps.liveKit === undefined ? undefined : new LiveKit(deps.liveKit, outbound);
   const hasSfu = liveKit !== undefined;
   const media = new MediaBroker({ clock, ice: deps.ice, liveKit });
   const manager = new MeetingManager({ store, clock, roomAccess, identity, leaseMs, hasSfu, notify });
