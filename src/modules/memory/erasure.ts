@@ -1,4 +1,4 @@
-// Erases facts whose sources, rooms or principals are erased, and those that have expired. All of it is safe to repeat.
+// Erases facts whose sources or rooms are erased, and those that have expired. All of it is safe to repeat.
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { SearchIndex } from "@/modules/search/mod.ts";
@@ -61,19 +61,6 @@ export class MemoryErasure {
         for (const fact of await this.#lock(tx, tenantId, ids)) {
           await this.#removeSources(tx, fact, ({ room_id: id }) => id === roomId);
         }
-        return ids.length > 0;
-      });
-    }
-  }
-
-  /** Deletes the facts of a principal, and erases those that are about it, wherever they are. */
-  async erasePrincipal(tenantId: string, principalId: string): Promise<void> {
-    for (const type of ["principal", "agent"] as const) await this.#deleteScope(tenantId, { type, id: principalId });
-    const { store, writer } = this.#deps;
-    for (let isMore = true; isMore;) {
-      isMore = await store.write(async (tx) => {
-        const ids = await new MemoryStore(tx.db).idsAbout(tenantId, principalId, BATCH);
-        for (const fact of await this.#lock(tx, tenantId, ids)) await writer.erase(tx, undefined, fact);
         return ids.length > 0;
       });
     }

@@ -33,8 +33,6 @@ type Deps = {
 };
 
 export type MemoryModule = Module & {
-  /** Erases what is stored about a principal; safe to repeat. */
-  erasePrincipal(tenantId: string, principalId: string): Promise<void>;
   /** For modules that call models. */
   contexts: ContextAssembler;
 };
@@ -91,6 +89,5 @@ export function memoryModule(
       },
     }),
     contexts,
-    erasePrincipal: (tenantId, principalId) => erasure.erasePrincipal(tenantId, principalId),
   };
 }

@@ -293,13 +293,6 @@ export class MemoryStore {
     return rows.map((row) => row.id);
   }
 
-  /** Ids of facts about a principal. */
-  async idsAbout(tenantId: string, principalId: string, limit: number): Promise<string[]> {
-    const rows = await this.#db.selectFrom("memory_subject").select("memory_id").where("tenant_id", "=", tenantId)
-      .where("principal_id", "=", principalId).orderBy("memory_id").limit(limit).execute();
-    return rows.map(({ memory_id }) => memory_id);
-  }
-
   /** Facts in archives, by id: without erased ones, and without those whose sources were all deleted. */
   async exported(
     tenantId: string,
