@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { eventually, until } from "../wait.ts";
-import { AgentFixture } from "./agent_fixture.ts";
-import { assertProblem, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
+import { assertProblem, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 testOnEngines("a mention is answered in one message, with three events", async (environment) => {
   await using fixture = await AgentFixture.open(() => ({ parts: ["It is ", "Friday."] }), { environment });
@@ -142,7 +142,7 @@ Deno.test("a model that fails is told to who asked, with the code in the run", a
   assert.match(notice.text, /could not finish/);
 });
 
-testOnEngines("agents that mention each other stop after three turns, also across rooms", async (environment) => {
+testOnEngines("agents that mention each other in a room stop after three turns", async (environment) => {
   await using fixture = await AgentFixture.open(undefined, { environment });
   const { alice, roomId, gateway } = fixture;
   const { id } = ok(await alice.post("/v1/collaboration/agents", { handle: "other", displayName: "Other" }));
@@ -168,6 +168,45 @@ testOnEngines("agents that mention each other stop after three turns, also acros
     assert.ok((await fixture.runs()).length > 4);
   });
 });
+
+testOnEngines(
+  "agents that send each other messages from room to room stop after three turns, too",
+  async (environment) => {
+    const tools = ["message.send"];
+    await using fixture = await AgentFixture.open(undefined, { environment, agent: { tools } });
+    const { alice, bob, roomId, agentId, gateway } = fixture;
+    const otherRoomId = await createRoom(alice, ["bob"]);
+    const other = { handle: "other", displayName: "Other", tools };
+    const { id: otherId } = ok(await alice.post("/v1/collaboration/agents", other));
+    ok(await alice.put(`/v1/rooms/${otherRoomId}/members/${agentId}`));
+    for (const id of [roomId, otherRoomId]) ok(await alice.put(`/v1/rooms/${id}/members/${otherId}`));
+    fixture.answer(({ messages }) => {
+      const to = JSON.stringify(messages[0]).includes("You are Helper")
+        ? { roomId: otherRoomId, text: "@other over to you" }
+        : { roomId, text: "@helper over to you" };
+      return messages.at(-1)?.role === "tool"
+        ? "Passed on"
+        : callTools(["message_send", { ...to, parseMentions: true }]);
+    });
+    const outcomes = async (id: string) =>
+      (await fixture.runs(id)).map(({ chainDepth, status, error }) => [chainDepth, error?.code ?? status]);
+    await fixture.mention(bob, "Start");
+    await eventually(async () => {
+      await gateway.runJobs();
+      assert.deepEqual(await outcomes(roomId), [[1, "succeeded"], [3, "succeeded"]]);
+      assert.deepEqual(await outcomes(otherRoomId), [[2, "succeeded"], [4, "loop_stopped"]]);
+    });
+    await gateway.runJobs();
+    assert.equal(fixture.models.calls.length, 6);
+    // Nobody is asked for what all readers may see anyway.
+    assert.deepEqual(ok(await alice.get(`/v1/collaboration/ai/approvals?roomId=${roomId}`)).items, []);
+    await fixture.mention(bob, "Again");
+    await eventually(async () => {
+      await gateway.runJobs();
+      assert.deepEqual((await outcomes(roomId))[2], [1, "succeeded"]);
+    });
+  },
+);
 
 Deno.test("a paused agent starts nothing, and what it was doing is cancelled", async () => {
   const gate = Promise.withResolvers<void>();
