@@ -1,132 +1,139 @@
-// `kill -9` of gateways while agents work: each run has one message, and no tool ran twice.
+// `kill -9` of gateways in the middle of what their agents say: each run has one message, and no tool ran twice.
 import assert from "node:assert/strict";
+import { type ModelCall, ModelServer } from "../model_server.ts";
+import type { ScriptedStep } from "../scripted_models.ts";
 import { eventually, pause } from "../wait.ts";
 import { Cluster, hasServers } from "./cluster.ts";
 import { printLine } from "./report.ts";
 
+const API = "/v1/collaboration";
 const RUNS = 60;
-const AGENTS = 5;
-const KILL_MS = 1000;
-const KILLS_MAX = 25;
-const WORDS = 20;
+/** As many as have so many runs queued. */
+const AGENTS = 6;
+/** A run that is interrupted once more than this fails. */
+const KILLS = 5;
+/** A kill comes after at most so many words, so that all of them come before the last run ends. */
+const WORDS_BEFORE_KILL_MAX = 80;
+const WORDS = Array.from({ length: 12 }, (_, n) => `word${n} `);
+const WORD_MS = 10;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
 
-/** A model that creates a task first, then says slowly that it did. */
-class SlowModel implements AsyncDisposable {
-  readonly #server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    async (request) => stream(await request.json()),
-  );
+/** Models that create a task first, then say slowly that they did. Each node has an address of its own. */
+class Speakers {
+  readonly #server = new ModelServer((call) => this.#answer(call));
+  readonly #open = Promise.withResolvers<void>();
+  #wordsLeft = Infinity;
+  #due = Promise.withResolvers<number>();
+  #cut = Promise.withResolvers<void>();
 
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.addr as Deno.NetAddr).port}/v1`;
+  environmentOf(node: number): Record<string, string> {
+    return {
+      SVC_AI_BASE_URL: `http://127.0.0.1:${this.#server.port}/${node}/v1`,
+      SVC_AI_MODEL: "m",
+      SVC_OUTBOUND_ALLOW: "127.0.0.1",
+    };
+  }
+
+  /** From now on they speak. */
+  open(): void {
+    this.#open.resolve();
+  }
+
+  /** Resolves to the node that hears the last one of so many words, and no more of that answer. */
+  hold(words: number): Promise<number> {
+    this.#due = Promise.withResolvers();
+    this.#cut = Promise.withResolvers();
+    this.#wordsLeft = words;
+    return this.#due.promise;
+  }
+
+  /** The node is gone. */
+  cut(): void {
+    this.#cut.resolve();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#server.shutdown();
+    this.open();
+    this.cut();
+    await this.#server[Symbol.asyncDispose]();
+  }
+
+  #answer(call: ModelCall): ScriptedStep {
+    const { messages } = call.body;
+    const [, roomId, topic] = /Do it: (room_\w+) (topic \d+)/.exec(JSON.stringify(messages)) ?? [];
+    if (!messages.some(({ role }: Body) => role === "tool")) {
+      const input = JSON.stringify({ roomId, title: topic });
+      return { parts: [() => this.#open.promise, { kind: "tool", callId: "call", name: "task_create", input }] };
+    }
+    return { parts: WORDS.flatMap((word) => [word, () => this.#wait(call)]) };
+  }
+
+  async #wait(call: ModelCall): Promise<void> {
+    if (call.isAborted) throw new Error("its node is gone");
+    if (--this.#wordsLeft !== 0) return await pause(WORD_MS);
+    this.#due.resolve(Number(call.path.split("/")[1]));
+    await this.#cut.promise;
+    throw new Error("its node was killed");
   }
 }
 
-function stream({ messages }: Body): Response {
-  const [, roomId, topic] = /Do it: (room_\w+) (topic \d+)/.exec(JSON.stringify(messages)) ?? [];
-  const hasTask = messages.some(({ role }: Body) => role === "tool");
-  const chunk = (delta: unknown, finish_reason: string | null = null) =>
-    `data: ${
-      JSON.stringify({
-        id: "c",
-        object: "chat.completion.chunk",
-        created: 1,
-        model: "m",
-        choices: [{ index: 0, delta, finish_reason }],
-      })
-    }\n\n`;
-  const call = { name: "task_create", arguments: JSON.stringify({ roomId, title: topic }) };
-  return new Response(
-    ReadableStream.from((async function* () {
-      if (!hasTask) yield chunk({ tool_calls: [{ index: 0, id: "call", type: "function", function: call }] });
-      for (let n = 0; hasTask && n < WORDS; n++) {
-        yield chunk({ content: `word${n} ` });
-        await pause(10);
-      }
-      yield chunk({}, hasTask ? "stop" : "tool_calls");
-      yield "data: [DONE]\n\n";
-    })()).pipeThrough(new TextEncoderStream()),
-    { headers: { "content-type": "text/event-stream" } },
-  );
-}
-
-/** Starts the runs, kills nodes until all have ended, and checks what is left. */
-async function survive(cluster: Cluster, nodes: number): Promise<void> {
-  const API = "/v1/collaboration";
+/** Starts the runs, kills nodes while they speak, and checks what is left. */
+async function survive(cluster: Cluster, speakers: Speakers): Promise<void> {
+  const call = (method: string, path: string, body?: unknown) => cluster.call(0, "alice", method, path, body);
   const roomId = await cluster.createRoom(["alice"]);
   const agentIds: string[] = [];
   for (let n = 0; n < AGENTS; n++) {
-    const { id } = await cluster.call(0, "alice", "POST", `${API}/agents`, {
-      displayName: `Agent ${n}`,
-      tools: ["task.create"],
-    });
-    await cluster.call(0, "alice", "PUT", `/v1/rooms/${roomId}/members/${id}`, {});
+    const { id } = await call("POST", `${API}/agents`, { displayName: `Agent ${n}`, tools: ["task.create"] });
+    await call("PUT", `/v1/rooms/${roomId}/members/${id}`, {});
     agentIds.push(id);
   }
   const threads: string[] = [];
   for (let n = 0; n < RUNS; n++) {
-    const root = await cluster.call(0, "alice", "POST", "/v1/messages", { roomId, text: `topic ${n}` });
-    threads.push(root.id);
+    const { id: threadId } = await call("POST", "/v1/messages", { roomId, text: `topic ${n}` });
+    const agentId = agentIds[n % AGENTS];
+    await call("POST", `${API}/ai/runs`, { roomId, threadId, agentId, input: `Do it: ${roomId} topic ${n}` });
+    threads.push(threadId);
   }
-  let waiting = threads.map((threadId, n) => ({ threadId, n }));
-  let kills = 0;
-  const read = async (path: string): Promise<Body> => await eventually(() => cluster.call(0, "alice", "GET", path));
-  while (true) {
-    const refused: typeof waiting = [];
-    for (const one of waiting) {
-      const input = {
-        roomId,
-        threadId: one.threadId,
-        agentId: agentIds[one.n % AGENTS],
-        input: `Do it: ${roomId} topic ${one.n}`,
-      };
-      const { status } = await cluster.request(0, "alice", "POST", `${API}/ai/runs`, input);
-      if (status !== 202) refused.push(one);
-    }
-    waiting = refused;
-    const { items } = await read(`${API}/ai/runs?roomId=${roomId}&limit=200`);
-    if (waiting.length === 0 && items.every(({ finishedAt }: Body) => finishedAt !== null)) break;
-    await pause(KILL_MS);
-    if (kills === KILLS_MAX) continue;
-    const node = cluster.node(kills++ % nodes);
+  speakers.open();
+  for (let n = 0; n < KILLS; n++) {
+    const node = cluster.node(await speakers.hold(1 + Math.floor(Math.random() * WORDS_BEFORE_KILL_MAX)));
     await node.stop("SIGKILL");
+    speakers.cut();
     await node.start();
   }
-  const { items: runs } = await read(`${API}/ai/runs?roomId=${roomId}&limit=200`);
-  assert.deepEqual([...new Set(runs.map(({ status }: Body) => status))], ["succeeded"], JSON.stringify(runs));
-  const words = Array.from({ length: WORDS }, (_, n) => `word${n}`).join(" ");
+  const runs: Body[] = await eventually(async () => {
+    const { items } = await call("GET", `${API}/ai/runs?roomId=${roomId}&limit=200`);
+    assert.ok(items.every(({ finishedAt }: Body) => finishedAt !== null), "all of them end");
+    return items;
+  });
+  assert.equal(runs.length, RUNS);
+  assert.deepEqual([...new Set(runs.map(({ status }) => status))], ["succeeded"], JSON.stringify(runs));
   for (const threadId of threads) {
-    const { items } = await read(`/v1/messages?roomId=${roomId}&threadId=${threadId}&limit=200`);
-    assert.deepEqual(items.map(({ text }: Body) => text), [words]);
+    const { items } = await call("GET", `/v1/messages?roomId=${roomId}&threadId=${threadId}&limit=200`);
+    assert.deepEqual(items.map(({ text }: Body) => text), [WORDS.join("").trim()]);
   }
-  const { items: tasks } = await read(`${API}/tasks?roomId=${roomId}&limit=200`);
+  const { items: tasks } = await call("GET", `${API}/tasks?roomId=${roomId}&limit=200`);
   const titles = tasks.map(({ title }: Body) => title).sort();
   assert.deepEqual(titles, threads.map((_, n) => `topic ${n}`).sort());
-  const attempts = runs.reduce((sum: number, { attempt }: Body) => sum + attempt, 0);
-  printLine(`${kills} kills, ${runs.length} runs, ${attempts} attempts: one message and one task each`);
+  const attempts = runs.reduce((sum: number, { attempt }) => sum + attempt, 0);
+  assert.ok(attempts >= RUNS + KILLS, `each kill interrupted a run: ${attempts} attempts`);
+  printLine(`${KILLS} kills, ${RUNS} runs, ${attempts} attempts: one message and one task each`);
 }
 
 Deno.test(`kill -9 of a node on SQLite while ${RUNS} runs are executed`, async () => {
-  await using model = new SlowModel();
-  const environment = { SVC_AI_BASE_URL: model.url, SVC_AI_MODEL: "m" };
-  await using cluster = await Cluster.openSingle({ environment });
-  await survive(cluster, 1);
+  await using speakers = new Speakers();
+  await using cluster = await Cluster.openSingle({ environment: speakers.environmentOf(0) });
+  await survive(cluster, speakers);
 });
 
 Deno.test({
   name: `kill -9 of one of two nodes on PostgreSQL while ${RUNS} runs are executed`,
   ignore: !hasServers,
   async fn() {
-    await using model = new SlowModel();
-    const environment = { SVC_AI_BASE_URL: model.url, SVC_AI_MODEL: "m" };
-    await using cluster = await Cluster.openShared({ environment });
-    await survive(cluster, 2);
+    await using speakers = new Speakers();
+    await using cluster = await Cluster.openShared({ nodeEnvironment: (node) => speakers.environmentOf(node) });
+    await survive(cluster, speakers);
   },
 });
