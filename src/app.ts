@@ -5,12 +5,13 @@ import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
 import { createAddWrittenBytes, deleteWrittenBytes } from "@/adapters/written_bytes_store.ts";
 import { IdempotencyStore } from "@/adapters/idempotency_store.ts";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { JobTakeover } from "@/adapters/job_takeover.ts";
+import { LeaseTakeover } from "@/adapters/lease_takeover.ts";
 import {
   type AnyStore,
   clockFor,
   lockDatabase,
   migrateStore,
+  type Node,
   openBlobs,
   openNode,
   openSharedServices,
@@ -78,7 +79,7 @@ export type App = {
 /** The clocks of the host; or a clock that is used as it is, for tests. */
 export type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
 
-type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter };
+type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter; node: Node | undefined };
 
 /** What a gateway may have beyond its configuration: `modules` are added to those of `modules.ts`, `models` replace the real ones. */
 export type Extensions = { modules?: readonly ModuleFactory[]; models?: Models };
@@ -101,7 +102,7 @@ export async function createApp(
   store.authorizeWrite = ({ db }) => named.identity.credentials.assertCallerValid(db);
   store.onFailover = () => callHook(modules, "onFailover");
 
-  const jobs = await startJobs(config, platform, stack);
+  const jobs = await startJobs(platform, stack);
   addGauges(platform, jobs);
   const idempotency = new IdempotencyStore({
     store,
@@ -160,6 +161,7 @@ async function openPlatform(
     stack.defer(() => clock.stop());
     metrics.onScrape(metrics.clockOffset, (gauge) => gauge.set(clock.offsetMs / 1000));
   }
+  const node = stack.adopt(await openNode(settings.SVC_DATABASE_URL, store), (opened) => opened?.close());
   const { bus, presence, limiter } = await openSharedServices(settings.SVC_REDIS_URL);
   for (const opened of [limiter, presence, bus]) stack.defer(() => opened.close());
   const writeBudget = new WriteBudget(clock, limits.writtenBytes);
@@ -191,6 +193,8 @@ async function openPlatform(
     cpu,
     writeBudget,
     modules,
+    node,
+    nodeId: node?.id,
     dispatch: createDispatch({
       metrics,
       consumeRate,
@@ -215,23 +219,20 @@ function consumeRateOf(limiter: Limiter): ConsumeRate {
 }
 
 /** Starts what reacts to commits: the jobs, and the modules' own background work, which ends after the last job. */
-async function startJobs(
-  { settings }: Config,
-  adapters: Adapters,
-  stack: AsyncDisposableStack,
-): Promise<JobRunner> {
-  const { store, clock, cpu, metrics, modules } = adapters;
-  const node = await openNode(settings.SVC_DATABASE_URL, store);
-  stack.defer(() => node?.close());
+async function startJobs(adapters: Adapters, stack: AsyncDisposableStack): Promise<JobRunner> {
+  const { store, clock, cpu, metrics, modules, node } = adapters;
+  await node?.acquire();
   const kinds = modules.flatMap((module) => module.jobs ?? []);
-  const jobs = new JobRunner({ store, clock, cpu, node, metrics, kinds }, { isSingleNode: store.dialect === "sqlite" });
+  const isSingleNode = store.dialect === "sqlite";
+  const jobs = new JobRunner({ store, clock, cpu, nodeId: node?.id, metrics, kinds }, { isSingleNode });
   publishCommits(adapters, jobs);
   callHook(modules, "start");
   for (const module of modules) stack.defer(() => module.stop?.());
   jobs.start();
   stack.defer(() => jobs.stop());
   if (node !== undefined) {
-    const takeover = new JobTakeover({ store, clock, node, metrics, onReassigned: () => jobs.wake() });
+    const leases = [jobs.leases, ...modules.flatMap((module) => module.leases ?? [])];
+    const takeover = new LeaseTakeover({ node, leases });
     takeover.start();
     stack.defer(() => takeover.stop());
   }

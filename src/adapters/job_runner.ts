@@ -5,6 +5,7 @@ import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { DeadLetterReason, JobKind } from "@/core/job.ts";
+import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
@@ -13,15 +14,16 @@ import {
   type ClaimedJob,
   claimJobs,
   countJobs,
+  expireLeases,
   finishJob,
   type JobCounts,
   listDueJobs,
+  listLeaseOwners,
   releaseJob,
   renewLease,
   rescheduleFuture,
   unclaimJob,
 } from "./job_queries.ts";
-import { leaseOwner, type NodeLock } from "./job_takeover.ts";
 import { FairScheduler, type FindDueJobs } from "./fair_scheduler.ts";
 
 const ATTEMPTS_MAX = 10;
@@ -41,8 +43,8 @@ export type JobRunnerDeps = {
   /** CPU accounts that jobs are charged to; absent where CPU time is not counted. */
   cpu?: CpuBudget;
   /** This node, where others share its database. */
-  node?: Pick<NodeLock, "id"> | undefined;
-  metrics?: Pick<Metrics, "jobsInterrupted">;
+  nodeId?: string | undefined;
+  metrics?: Pick<Metrics, "jobsInterrupted" | "jobsTakenOver">;
 };
 
 export type JobRunnerOptions = {
@@ -105,6 +107,20 @@ export class JobRunner {
       this.#claiming = undefined;
       if (this.#wantsClaim && this.#running.size < this.#options.concurrency) this.wake();
     });
+  }
+
+  /** The leases of all nodes. */
+  get leases(): Leases {
+    const { store, clock, metrics } = this.#deps;
+    return {
+      owners: () => listLeaseOwners(store.db),
+      expire: async (owners) => {
+        const jobs = await store.write(({ db }) => expireLeases(db, owners, iso(clock.now() - 1)));
+        metrics?.jobsTakenOver.inc(jobs);
+        this.wake();
+        return jobs;
+      },
+    };
   }
 
   /** Resolves when no job is due and none runs. */
@@ -190,7 +206,7 @@ export class JobRunner {
     const listed = scheduler === undefined ? await find([], slots) : [];
     const ids = await scheduler?.choose(find, slots, owners) ?? listed.map(({ id }) => id);
     if (ids.length === 0) return false;
-    const owner = leaseOwner(this.#deps.node, newId("lease"));
+    const owner = leaseOwner(this.#deps.nodeId, newId("lease"));
     const jobs = await store.write(({ db }) => claimJobs(db, store.dialect, wanted, { until, owner, ids }));
     const deathsBefore = new Map(listed.map(({ id, deaths }) => [id, deaths]));
     for (const job of jobs) {

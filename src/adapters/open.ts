@@ -13,7 +13,7 @@ import type { Presence } from "@/ports/presence.ts";
 import type { Store } from "@/ports/store.ts";
 import type { VectorEngines } from "@/ports/vectors.ts";
 import type { S3Options } from "./blob_s3.ts";
-import type { NodeLock } from "./job_takeover.ts";
+import type { NodeLock } from "./lease_takeover.ts";
 import { findMisconfiguration } from "./postgres_errors.ts";
 
 export const SQLITE_SCHEME = "sqlite:";
@@ -119,16 +119,13 @@ async function createStore(url: string, clock: Clock): Promise<AnyStore> {
   return openPostgresStore(url, { clock });
 }
 
-/** This node among those of its database; `undefined` where there can be only one. */
-export async function openNode(
-  url: string,
-  { db }: AnyStore,
-): Promise<(NodeLock & { close(): Promise<void> }) | undefined> {
+export type Node = NodeLock & { acquire(): Promise<void>; close(): Promise<void> };
+
+/** This node among those of its database, before it is acquired; `undefined` where there can be only one. */
+export async function openNode(url: string, { db }: AnyStore): Promise<Node | undefined> {
   if (sqlitePathOf(url) !== undefined) return undefined;
   const { PostgresNode } = await import("./postgres_node.ts");
-  const node = new PostgresNode(url, db);
-  await node.acquire();
-  return node;
+  return new PostgresNode(url, db);
 }
 
 /** The time of the database's clock. Read outside of a transaction, so that it does not wait for one. */

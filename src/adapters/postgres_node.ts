@@ -3,7 +3,7 @@
 import { type Kysely, sql } from "kysely";
 import { withTimeout } from "@/core/clock.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import type { NodeLock } from "./job_takeover.ts";
+import type { NodeLock } from "./lease_takeover.ts";
 import { connect } from "./postgres_connection.ts";
 
 /** Any number that no other user of the database locks by two numbers. */

@@ -6,6 +6,7 @@ import type { ChannelKind } from "./channel.ts";
 import type { EventType, StoredEvent } from "./event.ts";
 import type { ActionTarget, CommandSource } from "./interaction.ts";
 import type { JobDraft, JobKind } from "./job.ts";
+import type { Leases } from "./lease.ts";
 import type { AnyDatabase, Migration } from "./migration.ts";
 import type { Operation } from "./operation.ts";
 import type { Route } from "./route.ts";
@@ -39,6 +40,8 @@ export type Module = ModuleApi & {
   jobs?: readonly JobKind[];
   /** Jobs that are enqueued in the transaction of a change; `id` is the principal, or the token that ended. */
   jobsOn?: Readonly<Partial<Record<PrincipalChange, (tenantId: string, id: string) => JobDraft>>>;
+  /** Leases of work that is no job. */
+  leases?: Leases;
   /** Makes the module's resources searchable. */
   search?: Searchable;
   /** Kinds of notifications that the module creates, each with the preference that turns it off; null: always created. */

@@ -32,6 +32,8 @@ export type Platform = {
   writeBudget: WriteBudget;
   /** All modules. Complete once everything is built, so a factory must not read it. */
   modules: readonly Module[];
+  /** This node, for `leaseOwner`; `undefined` where no other one can share its database. */
+  nodeId: string | undefined;
   /** Calls an operation as every caller does. */
   dispatch: Dispatch;
   /** Counts a call against a rate, for what is no operation; `undefined` when rate limits are off. */

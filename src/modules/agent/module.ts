@@ -69,7 +69,7 @@ type Deps = {
 export type AgentModule = Module & { triggerAgents: TriggerAgents };
 
 export function agentModule(platform: Platform, deps: Deps): AgentModule {
-  const { store, clock, cursors, bus, cpu, metrics, modules, dispatch } = platform;
+  const { store, clock, cursors, bus, cpu, metrics, modules, dispatch, nodeId } = platform;
   const { roomAccess, identity, ai, files, findMessage, toolSources } = deps;
   let known: ReturnType<typeof operationsOf> | undefined;
   const operations = () => known ??= operationsOf(modules);
@@ -99,7 +99,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
     toolStep: new ToolStep({ store, clock, cpu, actors, gate, lifecycle, publisher, callOperation }),
     assembleContext: (deps.assembleContext ?? plainContext)(callOperation),
   });
-  const runner = new Runner({ store, clock, executor, signals });
+  const runner = new Runner({ store, clock, nodeId, executor, signals });
   const access = new RunAccess({ store, roomAccess });
   const waiter = new RunWaiter({ store, signals });
   const triggers = new RunTriggers({ clock, identity, lifecycle });
@@ -112,6 +112,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
   const expiry = new RunExpiry({ store, clock, lifecycle, ending, actors });
   return {
     name: "agent",
+    leases: runner.leases,
     migrations,
     tags: {
       agents: "Agents: principals that respond with a language model.",

@@ -4,6 +4,7 @@ import { runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, withTimeout } from "@/core/clock.ts";
 import { coalesce } from "@/core/coalesce.ts";
 import { newId } from "@/core/id.ts";
+import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
@@ -23,7 +24,13 @@ const CANDIDATES = 64;
 /** Locked while runs of a tenant are claimed. */
 const CLAIM_LOCK = "agent:runs";
 
-type Deps = { store: Store<AgentTables>; clock: Clock; executor: RunExecutor; signals: RunSignals };
+type Deps = {
+  store: Store<AgentTables>;
+  clock: Clock;
+  nodeId: string | undefined;
+  executor: RunExecutor;
+  signals: RunSignals;
+};
 type Running = { run: RunRow; owner: string; controller: AbortController; end: Promise<void> };
 
 const log = logOf("agent");
@@ -46,6 +53,19 @@ export class Runner {
   /** Runs that this node executes. */
   get count(): number {
     return this.#running.size;
+  }
+
+  /** The leases of all nodes. */
+  get leases(): Leases {
+    const { store, clock } = this.#deps;
+    return {
+      owners: () => new RunStore(store.db).leaseOwners(),
+      expire: async (owners) => {
+        const runs = await store.write((tx) => new RunStore(tx.db).expireLeases(iso(clock.now() - 1), owners));
+        this.wake();
+        return runs;
+      },
+    };
   }
 
   start(): void {
@@ -102,7 +122,7 @@ export class Runner {
       const places = new Places(await runs.running(now));
       const claimed: { run: RunRow; owner: string }[] = [];
       for (const candidate of choose(chosen, places, chosen.length)) {
-        const owner = newId("lease");
+        const owner = leaseOwner(this.#deps.nodeId, newId("lease"));
         const run = await runs.claim(candidate, { owner, until: iso(nowMs + LEASE_MS), now });
         if (run !== undefined) claimed.push({ run, owner });
       }

@@ -150,10 +150,19 @@ export class RunStore {
     return renewed;
   }
 
-  /** Ends all leases: no other node executes runs of this database. */
-  async expireLeases(at: string): Promise<void> {
-    await this.#db.updateTable("agent_run").set({ lease_until: at }).where("status", "=", "running")
-      .where("is_external", "=", 0).where("lease_until", ">=", at).execute();
+  /** Who executes runs. */
+  async leaseOwners(): Promise<string[]> {
+    const rows = await this.#db.selectFrom("agent_run").select("lease_owner").distinct()
+      .where("status", "=", "running").where("is_external", "=", 0).execute();
+    return rows.flatMap(({ lease_owner }) => lease_owner ?? []);
+  }
+
+  /** Ends leases: those of some owners, or all of them where no other node executes runs of this database. */
+  async expireLeases(at: string, owners?: readonly string[]): Promise<number> {
+    let query = this.#db.updateTable("agent_run").set({ lease_until: at }).where("status", "=", "running")
+      .where("is_external", "=", 0).where("lease_until", ">=", at);
+    if (owners !== undefined) query = query.where("lease_owner", "in", owners);
+    return Number((await query.executeTakeFirst()).numUpdatedRows);
   }
 
   async countByStatus(): Promise<{ status: RunStatus; count: number }[]> {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "@zod/zod";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { JobTakeover } from "@/adapters/job_takeover.ts";
+import { LeaseTakeover } from "@/adapters/lease_takeover.ts";
 import { type AnyStore, openStore } from "@/adapters/open.ts";
 import { PostgresNode } from "@/adapters/postgres_node.ts";
 import { defineJob } from "@/core/job.ts";
@@ -26,20 +26,19 @@ Deno.test("a node's jobs are taken over when it was gone for two seconds, not wh
       return attempt === 1 ? gate.promise : Promise.resolve();
     },
   });
-  const deps = { store, clock, kinds: [kind] };
-  const killed = new JobRunner({ ...deps, node: { id: "7" } }, { stopTimeoutMs: 0 });
+  const metrics = new Metrics();
+  const deps = { store, clock, kinds: [kind], metrics };
+  const killed = new JobRunner({ ...deps, nodeId: "7" }, { stopTimeoutMs: 0 });
   killed.start();
   await store.write((tx) => tx.enqueue({ tenantId: "acme", kind: "count", payload: {} }));
   killed.wake();
   await until(() => seen.length === 1);
-  const other = new JobRunner({ ...deps, node: { id: "8" } });
+  const other = new JobRunner({ ...deps, nodeId: "8" });
   other.start();
   const [asked, gone]: [string[][], Set<string>] = [[], new Set(["7"])];
   let elapsed = 0;
-  const metrics = new Metrics();
-  const takeover = new JobTakeover({
-    store,
-    clock,
+  const takeover = new LeaseTakeover({
+    leases: [other.leases],
     node: {
       id: "8",
       findStopped(ids) {
@@ -47,8 +46,6 @@ Deno.test("a node's jobs are taken over when it was gone for two seconds, not wh
         return Promise.resolve(ids.filter((id) => gone.has(id)));
       },
     },
-    onReassigned: () => other.wake(),
-    metrics,
   }, () => elapsed);
   const look = async (ms: number): Promise<void> => {
     elapsed += ms;
