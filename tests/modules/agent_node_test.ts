@@ -75,6 +75,29 @@ testOnPostgres("a node that stops gives its run to another one, which continues 
   assert.match(JSON.stringify(models.calls[0]?.request.messages), /task_create.*once/);
 });
 
+testOnPostgres(
+  "a run of a node that is gone continues elsewhere, and what that node says later does not count",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(undefined, { environment });
+    const { bob, gateway } = fixture;
+    const stuck = Promise.withResolvers<void>();
+    fixture.answer(() => ({ parts: ["Half ", () => stuck.promise, "of it"] }));
+    await fixture.mention(bob, "Go");
+    await until(() => fixture.models.calls.length === 1);
+    await using other = await openNode(environment, new ScriptedModels(() => ({ parts: ["All of it"] })));
+    const leases = other.app.modules.find(({ name }) => name === "agent")?.leases;
+    const owners = await leases?.owners() ?? [];
+    assert.match(owners.join(), /^\d+:lease_[0-9a-f]+$/, "nodes are told apart");
+    assert.equal(await leases?.expire(["1:lease_other"]), 0);
+    assert.equal(await leases?.expire(owners), 1);
+    await fixture.settled("succeeded");
+    stuck.resolve();
+    await gateway.app.drain();
+    assert.deepEqual(await fixture.texts(), ["Go", "All of it"]);
+    assert.deepEqual(await leases?.owners(), []);
+  },
+);
+
 for (const isIdempotent of [false, true]) {
   const outcome = isIdempotent ? "is repeated with its key if it may be" : "is not repeated, and the model learns why";
   testOnPostgres(`a call of a service outside that a node did not see the end of ${outcome}`, async (environment) => {
