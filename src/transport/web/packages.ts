@@ -1,6 +1,7 @@
 // Modules of npm packages that the browser client imports, by the name it imports them by. They are text imports, so they are
 // part of the program: nothing is fetched when they are served.
 import { EDITOR_PACKAGES } from "./editor_packages.ts";
+import { RICH_PACKAGES } from "./rich_packages.ts";
 
 type Load = () => Promise<{ default: string }>;
 
@@ -15,7 +16,9 @@ const FIRST: Readonly<Record<string, Load>> = {
   "marked": () => import("marked", { with: { type: "text" } }),
 };
 
-export const PACKAGES: ReadonlyMap<string, Load> = new Map(Object.entries({ ...FIRST, ...EDITOR_PACKAGES }));
+export const PACKAGES: ReadonlyMap<string, Load> = new Map(
+  Object.entries({ ...FIRST, ...EDITOR_PACKAGES, ...RICH_PACKAGES }),
+);
 
 /** The file name of a package's module. */
 export function packageFile(name: string): string {

@@ -8,7 +8,8 @@ export type Document = {
   roomId: string | null;
   parentId: string | null;
   title: string;
-  kind?: "text" | "rich";
+  kind: "text" | "rich";
+  fragment: string | null;
   state: "active" | "archived";
   locked: boolean;
   revision: number;
@@ -41,6 +42,8 @@ export function openDocuments(roomId: string | undefined): {
   return { documents, read, close };
 }
 
-export function createDocument(fields: { title: string; roomId?: string; parentId?: string }): Promise<Document> {
+export function createDocument(
+  fields: { title: string; kind?: string; roomId?: string; parentId?: string },
+): Promise<Document> {
   return post<Document>(PATH, fields);
 }

@@ -76,10 +76,12 @@ function openNew(roomId: string | undefined): void {
         onSubmit=${async (fields: FormData) => {
           const { id } = await createDocument({
             title: String(fields.get("title")).trim(),
+            kind: String(fields.get("kind")),
             ...roomId === undefined ? {} : { roomId },
           });
           go(["documents", id]);
         }}><label>Title <input name="title" required maxlength="255" autofocus /></label>
+            <label>Editor <select name="kind"><option value="text">Markdown</option><option value="rich">Formatted text</option></select></label>
             ${roomId === undefined ? html`<p class="dim">Only you see it, until you share it.</p>` : null}<//>
     `
   );

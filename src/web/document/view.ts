@@ -1,5 +1,5 @@
 // One document: the live editor, comments, revisions, and what can be done with it.
-import type { VNode } from "preact";
+import type { ComponentType, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
@@ -15,13 +15,13 @@ import { Menu, type MenuItem } from "../part/menu.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
-import type { Editor, EditorStatus } from "./editor.ts";
+import type { Editor, EditorStatus } from "./connection.ts";
 import { RevisionsPane } from "./revisions.ts";
 import { Sharing } from "./sharing.ts";
 
 type Pane = "comments" | "revisions" | undefined;
 
-const INITIAL: EditorStatus = { isSaved: false, isConnected: false, names: [], failure: "" };
+const INITIAL: EditorStatus = { isSaved: false, isConnected: false, names: [], failure: "", unknown: "" };
 
 export function DocumentView({ id }: { id: string }): VNode {
   const [document, setDocument] = useState<Document>();
@@ -39,13 +39,14 @@ export function DocumentView({ id }: { id: string }): VNode {
     });
   }, [id]);
   const isRich = document?.kind === "rich";
+  const isUnknown = status.unknown !== "";
   async function showPreview(): Promise<void> {
     if (preview !== undefined) return setPreview(undefined);
     setPreview(editor.current?.text() ?? await readText(path));
   }
   useEffect(() => {
-    if (isRich) void attempt(async () => setPreview(await readText(path)));
-  }, [isRich, document?.revision]);
+    if (isUnknown) void attempt(async () => setPreview(await readText(path)));
+  }, [isUnknown, document?.revision]);
   if (document === undefined) return html`<p class="empty">Loading…</p>`;
 
   const rename = (title: string): void =>
@@ -61,7 +62,7 @@ export function DocumentView({ id }: { id: string }): VNode {
         .title}
         onChange=${(event: Event) => rename((event.target as HTMLInputElement).value)} /></div>
       <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
-      ${isRich ? null : html`<${Status} status=${status} />`}
+      <${Status} status=${status} />
       ${isRich
         ? null
         : html`<button type="button" class="plain" aria-pressed=${preview !== undefined} onClick=${() =>
@@ -74,19 +75,25 @@ export function DocumentView({ id }: { id: string }): VNode {
     </header>
     <div class=${classes("columns", pane !== undefined && "has-pane")}>
       <section class="chat document" aria-label="Document">
-        ${isRich
-          ? html`<p class="banner">This document is edited in rich editors; here you can read it and comment on it.</p>`
+        ${status.failure === "" ? null : html`<p class="banner problem" role="alert">${status.failure}</p>`}
+        ${isUnknown
+          ? html`
+            <p
+              class="banner">This document contains what this editor does not know (${status
+                .unknown}). So it is shown here, and edited in the editor that it was written in.</p>
+          `
+          : document.locked
+          ? html`<p class="banner">This document is locked.</p>`
           : null}
         ${preview === undefined ? null : html`
           <div class="preview">
             <div class="text" dir="auto">${markdown(preview)}</div>
           </div>
         `}
-        ${isRich ? null : html`
-          <div class=${classes("editor-frame", preview !== undefined && "hidden")}>
-            <${EditorFrame} id=${id} isReadOnly=${document.locked} editor=${editor} onStatus=${setStatus} />
-          </div>
-        `}
+        <div class=${classes("editor-frame", (preview !== undefined || isUnknown) && "hidden")}>
+          <${EditorFrame} id=${id} kind=${document.kind} fragment=${document.fragment} isReadOnly=${document
+            .locked} editor=${editor} onStatus=${setStatus} />
+        </div>
       </section>
       ${pane === "comments"
         ? html`<${CommentsPane} id=${id} selection=${() => editor.current?.selection() ?? ""} onClose=${() =>
@@ -97,13 +104,28 @@ export function DocumentView({ id }: { id: string }): VNode {
   `;
 }
 
-/** Loaded with its libraries when the first document is opened. */
-function EditorFrame({ id, isReadOnly, editor, onStatus }: {
+type FrameProps = {
   id: string;
+  kind: Document["kind"];
+  fragment: string | null;
   isReadOnly: boolean;
   editor: { current: Editor | undefined };
   onStatus: (status: EditorStatus) => void;
-}): VNode {
+};
+
+/** Loaded with its libraries when the first document of its kind is opened. */
+function EditorFrame({ kind, ...props }: FrameProps): VNode {
+  const [frame, setFrame] = useState<{ component: ComponentType<Omit<FrameProps, "kind">> }>();
+  useEffect(() => {
+    if (kind === "rich") {
+      void attempt(async () => setFrame({ component: (await import("./rich_frame.ts")).RichFrame }));
+    }
+  }, [kind]);
+  if (kind !== "rich") return html`<${TextFrame} ...${props} />`;
+  return frame === undefined ? html`<p class="empty">Loading…</p>` : html`<${frame.component} ...${props} />`;
+}
+
+function TextFrame({ id, isReadOnly, editor, onStatus }: Omit<FrameProps, "kind">): VNode {
   const parent = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let isOpen = true;
@@ -125,7 +147,7 @@ function EditorFrame({ id, isReadOnly, editor, onStatus }: {
 function Status({ status }: { status: EditorStatus }): VNode {
   const { isSaved, isConnected, names, failure } = status;
   const text = failure !== ""
-    ? failure
+    ? "Not saved"
     : !isConnected && names.length === 0
     ? "Opening…"
     : !isConnected

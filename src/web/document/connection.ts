@@ -1,0 +1,93 @@
+// The connection of a live document, over the Hocuspocus protocol: its state, who else is there, and what was refused.
+import { HocuspocusProvider } from "@hocuspocus/provider";
+import type { Doc } from "yjs";
+import { addressOf } from "../core/api.ts";
+import { nameOf } from "../core/people.ts";
+import { myId, token } from "../core/session.ts";
+
+/** `unknown` names what the document contains that its editor cannot show. */
+export type EditorStatus = {
+  isSaved: boolean;
+  isConnected: boolean;
+  names: readonly string[];
+  failure: string;
+  unknown: string;
+};
+export type Editor = { text(): string; selection(): string; close(): void };
+export type Awareness = NonNullable<HocuspocusProvider["awareness"]>;
+export type Connection = {
+  document: Doc;
+  awareness: Awareness;
+  /** Ends editing, as an editor would destroy what it does not know. */
+  setUnknown(name: string): void;
+  close(): void;
+};
+
+const STATUS_MS = 150;
+const REFUSED = "content-refused";
+
+/** `onSynced` is called once, when the content has arrived; `onEditable` when the right to edit it is known or changes. */
+export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
+  id: string;
+  isReadOnly: boolean;
+  onStatus: (status: EditorStatus) => void;
+  onSynced: (connection: Connection) => void;
+  onEditable: (isEditable: boolean) => void;
+}): Connection {
+  let failure = "";
+  let isFinal = false;
+  let unknown = "";
+  let isOpen = false;
+  const provider = new HocuspocusProvider({
+    url: addressOf("v1/collaboration/documents/sync").replace(/^http/, "ws"),
+    name: id,
+    token: () => token.value,
+    onAuthenticationFailed: ({ reason }) => {
+      // Why the content was refused has been sent before.
+      if (reason !== REFUSED || failure === "") failure = reason;
+      isFinal = true;
+      onEditable(false);
+    },
+    onStateless: ({ payload }) => {
+      const { type, detail } = JSON.parse(payload);
+      if (type === "document.refused") failure = `Not saved: ${detail}`;
+    },
+    onAuthenticated: ({ scope }) => onEditable(scope === "read-write" && !isReadOnly),
+  });
+  const awareness = provider.awareness as Awareness;
+  provider.setAwarenessField("user", { name: nameOf(myId()), color: "#3b5bcc", colorLight: "#3b5bcc33" });
+  const connection = {
+    document: provider.document,
+    awareness,
+    setUnknown: (name: string) => void (unknown = name),
+    close() {
+      clearInterval(timer);
+      provider.destroy();
+    },
+  };
+  provider.on("synced", () => {
+    if (!isOpen) onSynced(connection);
+    isOpen = true;
+  });
+  const timer = setInterval(report, STATUS_MS);
+  let last = "";
+
+  function report(): void {
+    const isSaved = provider.isSynced && !provider.hasUnsyncedChanges;
+    // What was refused for a while has been accepted since.
+    if (isSaved && !isFinal) failure = "";
+    const names = [...awareness.getStates().values()].map(({ user }) => String(user?.name ?? ""));
+    const status = {
+      isSaved,
+      isConnected: provider.configuration.websocketProvider.status === "connected",
+      names: [...new Set(names.filter((name) => name !== ""))],
+      failure,
+      unknown,
+    };
+    if (JSON.stringify(status) === last) return;
+    last = JSON.stringify(status);
+    onStatus(status);
+  }
+
+  return connection;
+}
