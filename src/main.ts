@@ -122,10 +122,10 @@ async function serve(config: Config): Promise<number> {
   }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
   // Only here: logs of other environments must not contain secrets.
   if (settings.SVC_ENV === "development") {
-    const base = settings.SVC_PUBLIC_URL ?? `http://localhost:${server.addr.port}/`;
+    const base = settings.SVC_PUBLIC_URL ?? `http://localhost:${server.addr.port}`;
     await app.createOwnerCode().then(
       (code) => {
-        const { href: url } = new URL(`#code=${code}`, base);
+        const { href: url } = new URL(`${base}/#code=${code}`);
         log.info("open this address to sign in as the owner; it works once, for 15 minutes", { url });
       },
       (cause) => log.warn("no sign-in address could be created", { cause: messageOf(cause) }),

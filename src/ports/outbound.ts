@@ -9,6 +9,8 @@
 // - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
 //   person who configured the address.
 
+import { Fault } from "@/core/fault.ts";
+
 export type OutboundOptions = {
   /** Hosts of private services that are allowed for this caller, besides those of `SVC_OUTBOUND_ALLOW`: names or CIDRs. */
   allow?: readonly string[];
@@ -37,6 +39,24 @@ export function hostOf({ hostname }: URL): string {
 /** For an address that the operator configured: its host is allowed, and nothing else that is private. */
 export function allowHostOf(url: string): Pick<OutboundOptions, "allow"> {
   return { allow: [hostOf(new URL(url))] };
+}
+
+/**
+ * Throws the Fault of an input whose address, at `pointer`, would be refused as it is written. Its name is resolved, and its
+ * addresses are checked, at each call.
+ */
+export function assertAddressAllowed(
+  outbound: Pick<Outbound, "assertAllowed">,
+  url: string,
+  pointer: string,
+  options?: Pick<OutboundOptions, "allow">,
+): void {
+  try {
+    outbound.assertAllowed(url, options);
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    throw Fault.forField(pointer, error.code, error.message, "address_not_allowed");
+  }
 }
 
 export type OutboundErrorCode =

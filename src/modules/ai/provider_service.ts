@@ -7,7 +7,7 @@ import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import { withoutTrailingSlashes } from "@/core/text.ts";
 import { ModelError, type ModelRequest } from "@/ports/model.ts";
-import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type Candidate, type Catalog, keyContext } from "./catalog.ts";
 import { type ProviderRow, ProviderStore, type ProviderTables } from "./provider_store.ts";
@@ -109,15 +109,10 @@ export class ProviderService {
     };
   }
 
-  /** The address as it is stored. Its name is resolved at each call, and its addresses are checked then. */
+  /** The address as it is stored. */
   #checkAddress(text: string): string {
     const { outbound, allowHosts } = this.#deps;
-    try {
-      outbound.assertAllowed(text, { allow: allowHosts });
-    } catch (error) {
-      if (!(error instanceof OutboundError)) throw error;
-      throw Fault.forField("/baseUrl", error.code, error.message, "address_not_allowed");
-    }
+    assertAddressAllowed(outbound, text, "/baseUrl", { allow: allowHosts });
     const url = new URL(text);
     if (url.search !== "" || url.hash !== "") {
       throw Fault.forField("/baseUrl", "invalid", "expected an address without a query");

@@ -4,7 +4,7 @@ import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store } from "@/ports/store.ts";
 import { codeOf, headersContext, type ServerCatalog } from "./catalog.ts";
 import { type McpServer, type McpServerPut, type McpServerTest, SERVERS_MAX } from "./schema.ts";
@@ -111,14 +111,9 @@ export class ServerService {
     };
   }
 
-  /** The address as it is stored. Its name is resolved at each call, and its addresses are checked then. */
+  /** The address as it is stored. */
   #checkAddress(text: string): string {
-    try {
-      this.#deps.outbound.assertAllowed(text);
-    } catch (error) {
-      if (!(error instanceof OutboundError)) throw error;
-      throw Fault.forField("/url", error.code, error.message, "address_not_allowed");
-    }
+    assertAddressAllowed(this.#deps.outbound, text, "/url");
     const url = new URL(text);
     if (url.hash !== "") throw Fault.forField("/url", "invalid", "expected an address without a fragment");
     return url.href;

@@ -20,7 +20,7 @@ export class Issuer {
   readonly scopes: () => readonly string[];
 
   constructor({ publicUrl, provider, scopes }: IssuerOptions) {
-    this.#publicUrl = publicUrl?.replace(/\/$/, "");
+    this.#publicUrl = publicUrl;
     this.provider = provider;
     this.scopes = scopes;
   }

@@ -10,8 +10,7 @@ import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { ServicePrincipals } from "@/modules/identity/mod.ts";
 import type { ServiceWebhooks } from "@/modules/webhook/mod.ts";
-import type { Outbound } from "@/ports/outbound.ts";
-import { OutboundError } from "@/ports/outbound.ts";
+import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";
 import { encryptionContext, newSigningSecret } from "./http_transport.ts";
@@ -230,13 +229,7 @@ export class PluginService {
     if (transport === "process" && !mayStartProcesses()) {
       throw Fault.forField("/manifest/transport", "not_available", "plugins run here only by the task start:plugins");
     }
-    if (endpoint === undefined) return;
-    try {
-      this.#deps.outbound.assertAllowed(endpoint);
-    } catch (thrown) {
-      if (!(thrown instanceof OutboundError)) throw thrown;
-      throw Fault.forField("/manifest/endpoint", thrown.code, thrown.message, "address_not_allowed");
-    }
+    if (endpoint !== undefined) assertAddressAllowed(this.#deps.outbound, endpoint, "/manifest/endpoint");
   }
 
   #configOf({ tenant_id, id, config_encrypted }: PluginRow): FormValues {
