@@ -94,7 +94,7 @@ export function createModules(
     secrets: config.jwtSecrets,
     issuer: settings.SVC_JWT_ISSUER,
     audience: settings.SVC_JWT_AUDIENCE,
-    reservedAudience: settings.SVC_PUBLIC_URL && `${settings.SVC_PUBLIC_URL.replace(/\/$/, "")}/mcp`,
+    reservedAudience: settings.SVC_PUBLIC_URL && `${settings.SVC_PUBLIC_URL}/mcp`,
     jwksUrl: settings.SVC_JWKS_URL,
     requiresExpiry: settings.SVC_ENV !== "development",
     lifetimeMaxHours: settings.SVC_LIMIT_TOKEN_HOURS,
@@ -237,8 +237,11 @@ export function createModules(
     identity,
     members,
     sender,
+    interactions,
     revalidate: (credential) => authenticator.revalidate(credential),
     secrets: config.jwtSecrets,
+    baseUrl: settings.SVC_PUBLIC_URL ??
+      (settings.SVC_ENV === "development" ? `http://localhost:${settings.SVC_PORT}` : undefined),
   }));
   const plugins: PluginModule = add(pluginModule(platform, {
     roomAccess,

@@ -105,6 +105,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "webhook.create",
   "hook.create",
   "slash_command.create",
+  "slash_command.update",
+  "slash_command.rotate",
   "slash_command.delete",
   "hook.update",
   "hook.rotate",

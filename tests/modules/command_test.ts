@@ -4,6 +4,7 @@ import { Fault } from "@/core/fault.ts";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { FIELDS, ScriptedCommands } from "./command_fixture.ts";
+import { until } from "../wait.ts";
 import { assertProblem, createCallers, createRoom, ok } from "./fixtures.ts";
 
 const COMMANDS = "/v1/collaboration/commands";
@@ -174,6 +175,55 @@ testOnEngines(
     assertProblem(await robot.post(`${INTERACTIONS}/${other}/response`, body), 410, "gone");
   },
 );
+
+testOnEngines("a repeat waits for the first call, and calls again if that one was lost", async (environment) => {
+  await using fixture = await openFixture(environment);
+  const { gateway, alice, roomId, run, commands } = fixture;
+  const body = { text: "/poll Lunch?", clientMessageId: "one" };
+  // The first runs still.
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  commands.respond = async ({ id }) => {
+    await held;
+    return { kind: "message", text: id };
+  };
+  const first = run(body);
+  await until(() => commands.calls.length === 1);
+  const second = run(body);
+  release();
+  const { id, response } = ok(await first);
+  assert.deepEqual(ok(await second), { id, response });
+  assert.equal(commands.calls.length, 1);
+
+  // The first fails meanwhile: the repeat is the first then.
+  const { promise: failing, reject: fail } = Promise.withResolvers<never>();
+  commands.respond = () => failing;
+  const failed = run({ ...body, clientMessageId: "two" });
+  await until(() => commands.calls.length === 2);
+  commands.respond = () => ({ kind: "ephemeral", text: "Second" });
+  const repeated = run({ ...body, clientMessageId: "two" });
+  fail(new Fault("command_failed", "No"));
+  assertProblem(await failed, 502, "command_failed");
+  assert.equal(ok(await repeated).response.text, "Second");
+
+  // The node of the first ended: the clock says that it must have, whatever it does.
+  const { promise: lost, resolve: wakeUp } = Promise.withResolvers<void>();
+  commands.respond = async () => {
+    await lost;
+    return { kind: "message", text: "First" };
+  };
+  const silent = run({ ...body, clientMessageId: "three" });
+  await until(() => commands.calls.length === 4);
+  gateway.clock.advance(16_000);
+  commands.respond = () => ({ kind: "message", text: "Again" });
+  const again = ok(await run({ ...body, clientMessageId: "three" }));
+  const [before, after] = commands.calls.slice(-2);
+  assert.equal(before?.id, after?.id, "what is called twice has one id");
+  wakeUp();
+  // It was not dead, only slow: it returns what was delivered, and delivers nothing more.
+  assert.deepEqual(ok(await silent), again);
+  const { items } = ok(await alice.get(`/v1/messages?roomId=${roomId}`));
+  assert.deepEqual(items.map(({ text }: { text: string }) => text).toSorted(), ["Again", id].toSorted());
+});
 
 Deno.test("a command that fails or says nothing is an error of the command, and can be run again", async () => {
   await using fixture = await openFixture();

@@ -1,22 +1,38 @@
 // Every address that a caller can have the gateway call: private ones are refused, however they are written, when they are given
 // and again when they are called.
 import assert from "node:assert/strict";
-import { isReadOnly, type Operation } from "@/core/operation.ts";
-import { z } from "@zod/zod";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { callOperation, exampleOf } from "../operation_request.ts";
-import { createRoom, ok } from "./fixtures.ts";
+import { assertProblem, createRoom, ok } from "./fixtures.ts";
 
-/** Operations whose input has an address that is called, and how it is given. */
-const CALLED: Readonly<Record<string, (url: string, context: { roomId: string; webhookId: string }) => object>> = {
-  "provider.put": (baseUrl) => ({ baseUrl }),
-  "mcp_server.put": (url) => ({ url }),
-  "plugin.install": (endpoint) => ({ manifest: manifest(endpoint) }),
-  "plugin.update": (endpoint) => ({ manifest: manifest(endpoint) }),
-  "slash_command.create": (url, { roomId }) => ({ url, roomId }),
-  "webhook.create": (url, { roomId }) => ({ url, roomIds: [roomId] }),
-  "webhook.update": (url, { webhookId }) => ({ id: webhookId, url }),
+type Context = { roomId: string; webhookId: string; commandId: string };
+
+/** Where an address can be given that is called, and how: by operation and property. */
+const CALLED: Readonly<Record<string, (url: string, context: Context) => object>> = {
+  "mcp_server.put url": (url) => ({ url }),
+  "plugin.install manifest.endpoint": (endpoint) => ({ manifest: manifest(endpoint) }),
+  "plugin.update manifest.endpoint": (endpoint) => ({ manifest: manifest(endpoint) }),
+  "provider.put baseUrl": (baseUrl) => ({ baseUrl }),
+  "slash_command.create url": (url, { roomId }) => ({ url, roomId }),
+  "slash_command.update url": (url, { commandId }) => ({ id: commandId, url }),
+  "webhook.create url": (url, { roomId }) => ({ url, roomIds: [roomId] }),
+  "webhook.update url": (url, { webhookId }) => ({ id: webhookId, url }),
 };
+
+/** Metadata documents of OAuth clients: `oauth_client_test.ts` and the last test here. */
+const FETCHED = ["oauth.authorize client_id", "oauth.token client_id"];
+
+/** Addresses that are shown to people, or that browsers are sent to, and that the gateway never calls. */
+const NEVER_CALLED = [
+  // Links of message elements.
+  "message.send elements[].url",
+  "message.update elements[].url",
+  "interaction.respond response.elements[].url",
+  "plugin.respond response.elements[].url",
+  "oauth.authorize redirect_uri",
+  "oauth.register redirect_uris[]",
+  "oauth.token redirect_uri",
+];
 const PRIVATE = [
   "https://127.0.0.1/",
   "https://127.1/",
@@ -38,30 +54,56 @@ const PRIVATE = [
   "http://example.com/",
 ];
 
-Deno.test("every operation that takes an address to call is known here", async () => {
+/** Names of properties that are addresses; `client_id` may be the address of a document. */
+const ADDRESS_NAME = /(?:^|[a-z_])(?:ur[il]s?|endpoint|href|address|host|client_id)$/i;
+
+Deno.test("every place of the API where an address can be given is known here", async () => {
   await using gateway = await openGateway();
-  const withAddress = [...gateway.app.operations.values()].filter((operation) => !isReadOnly(operation))
-    .filter((operation) => JSON.stringify(inputOf(operation)).includes('"format":"uri"')).map(({ name }) => name);
-  const missing = withAddress.filter((name) => CALLED[name] === undefined && !STORED_ONLY.has(name));
-  assert.deepEqual(missing, []);
+  const response = await gateway.app.fetch(new Request("http://gateway.test/openapi.json"), "127.0.0.1");
+  const found = placesOf(await response.json());
+  assert.ok(found.length > 10);
+  assert.deepEqual(found, [...Object.keys(CALLED), ...FETCHED, ...NEVER_CALLED].sort());
 });
 
-/** Operations whose addresses are shown to people, and never called. */
-const STORED_ONLY: ReadonlySet<string> = new Set([
-  // Links of message elements.
-  "message.send",
-  "message.update",
-  "interaction.respond",
-  "plugin.respond",
-]);
+// deno-lint-ignore no-explicit-any -- a document of any shape
+function placesOf(openapi: any): string[] {
+  const found = new Set<string>();
+  // deno-lint-ignore no-explicit-any -- as above
+  const walk = (schema: any, operation: string, path: string, seen: readonly string[] = []): void => {
+    if (typeof schema !== "object" || schema === null) return;
+    if (schema.$ref !== undefined) {
+      const name = schema.$ref.split("/").at(-1);
+      return seen.includes(name) ? undefined : walk(openapi.components.schemas[name], operation, path, [...seen, name]);
+    }
+    const isText = [schema.type].flat().includes("string") && schema.enum === undefined;
+    const isNamed = isText && ADDRESS_NAME.test(path.replace(/\[\]$/, ""));
+    if (isNamed || ["uri", "url", "uri-reference"].includes(schema.format)) found.add(`${operation} ${path}`);
+    for (const [name, property] of Object.entries(schema.properties ?? {})) {
+      walk(property, operation, path === "" ? name : `${path}.${name}`, seen);
+    }
+    walk(schema.items, operation, `${path}[]`, seen);
+    walk(schema.additionalProperties, operation, `${path}.*`, seen);
+    const parts = [schema.anyOf, schema.oneOf, schema.allOf].flatMap((list) => list ?? []);
+    for (const part of parts) walk(part, operation, path, seen);
+  };
+  // deno-lint-ignore no-explicit-any -- as above
+  const operations: any[] = Object.values<any>(openapi.paths).flatMap((path) => Object.values(path));
+  for (const { operationId, parameters = [], requestBody } of operations) {
+    if (operationId === undefined) continue;
+    for (const { name, schema } of parameters) walk(schema, operationId, name);
+    // deno-lint-ignore no-explicit-any -- as above
+    for (const { schema } of Object.values<any>(requestBody?.content ?? {})) walk(schema, operationId, "");
+  }
+  return [...found].sort();
+}
 
 Deno.test("private addresses are refused where they are given, however they are written", async (t) => {
   await using gateway = await openGateway();
   const { admin, context } = await openCaller(gateway);
-  for (const [name, inputWith] of Object.entries(CALLED)) {
-    const operation = gateway.app.operations.get(name);
-    if (operation === undefined) continue;
-    await t.step(name, async () => {
+  for (const [place, inputWith] of Object.entries(CALLED)) {
+    const operation = gateway.app.operations.get(place.split(" ")[0] ?? "");
+    assert.ok(operation !== undefined, place);
+    await t.step(place, async () => {
       for (const url of PRIVATE) {
         const input = { ...exampleOf(operation), ...inputWith(url, context) };
         const answer = await callOperation(admin, operation, input);
@@ -76,7 +118,7 @@ Deno.test("private addresses are refused where they are given, however they are 
 });
 
 Deno.test("a name with a private address is refused when it is called", async () => {
-  await using gateway = await openGateway();
+  await using gateway = await openGateway({ SVC_PUBLIC_URL: "http://gateway.test" });
   let hits = 0;
   await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => new Response(`${++hits}`));
   // It is the name of no address until it is resolved.
@@ -89,21 +131,34 @@ Deno.test("a name with a private address is refused when it is called", async ()
   assert.ok(put !== undefined && check !== undefined);
   ok(await callOperation(admin, put, { ...exampleOf(put), id: "local", url }));
   await callOperation(admin, check, { id: "local" });
+  const commandId = ok(await admin.post(COMMANDS, { ...COMMAND, roomId: context.roomId, name: "local", url })).id;
+  assertProblem(
+    await admin.post("/v1/collaboration/commands/run", {
+      roomId: context.roomId,
+      text: "/local",
+      source: `webhook:${commandId}`,
+    }),
+    502,
+    "command_failed",
+  );
+  const query = new URLSearchParams({ response_type: "code", client_id: `${url}client.json`, redirect_uri: url });
+  const authorize = new Request(`http://gateway.test/oauth/authorize?${query}`);
+  assert.equal((await gateway.app.fetch(authorize, "127.0.0.1")).status, 401);
   assert.equal(hits, 0);
 });
 
-async function openCaller(
-  gateway: Harness,
-): Promise<{ admin: Caller; context: { roomId: string; webhookId: string } }> {
+const COMMANDS = "/v1/collaboration/slash-commands";
+const COMMAND = { description: "Status", displayName: "Status" };
+
+async function openCaller(gateway: Harness): Promise<{ admin: Caller; context: Context }> {
   const admin = await gateway.as("admin", { role: "owner" });
   const roomId = await createRoom(admin, []);
-  const body = { url: "https://hooks.example.com/", roomIds: [roomId], enabled: false };
-  const { id: webhookId } = ok(await admin.post("/v1/collaboration/webhooks", body));
-  return { admin, context: { roomId, webhookId } };
-}
-
-function inputOf({ input }: Operation): unknown {
-  return z.toJSONSchema(input, { io: "input", unrepresentable: "any" });
+  const url = "https://hooks.example.com/";
+  const { id: webhookId } = ok(
+    await admin.post("/v1/collaboration/webhooks", { url, roomIds: [roomId], enabled: false }),
+  );
+  const { id: commandId } = ok(await admin.post(COMMANDS, { ...COMMAND, roomId, name: "status", url }));
+  return { admin, context: { roomId, webhookId, commandId } };
 }
 
 function manifest(endpoint: string): object {

@@ -103,6 +103,8 @@ export async function openWriteRaceFixture(gateway: Harness): Promise<WriteRaceF
     "action.invoke": { id: pressable, elementId: "go" },
     "command.run": { roomId, text: "/toy" },
     "slash_command.create": { ...slash, roomId, name: "late" },
+    "slash_command.update": { id: await make("slash-commands", { ...slash, name: "changed" }), description: "Late" },
+    "slash_command.rotate": { id: await make("slash-commands", { ...slash, name: "rotated" }) },
     "slash_command.delete": { id: await make("slash-commands", { ...slash, name: "old" }) },
     "hook.create": { roomId, displayName: "Late" },
     "hook.update": { id: hook, displayName: "Late" },

@@ -48,7 +48,9 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         summary: "Run a command in a room",
         description:
           "Waits up to 10 s for the response. `ephemeral` is for the caller alone, `message` was sent to the room. " +
-          "`accepted` (202): the response follows as the event `interaction.responded` of the caller.",
+          "`accepted` (202): the response follows as the event `interaction.responded` of the caller. A repeat with the " +
+          "same `clientMessageId` waits for the first call and returns its response. If the node of the first call has " +
+          "ended, it calls again with the same id, which what responds can recognize.",
         access: { scope: "command.write", room: "member" },
         http: { method: "POST", path: `${PATH}/run`, status: 200, otherStatuses: [202] },
         callsOut: true,

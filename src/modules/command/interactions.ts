@@ -14,15 +14,24 @@ import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageSender, MessageUpdate } from "@/modules/message/mod.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
-import { type InteractionRespond, type InteractionResult, type Response, RESPONSE_MINUTES } from "./schema.ts";
+import {
+  type InteractionRespond,
+  type InteractionResult,
+  LATE_RESPONSES_MAX,
+  type Response,
+  RESPONSE_MINUTES,
+} from "./schema.ts";
 import { type InteractionRow, InteractionStore, type InteractionTables } from "./store.ts";
 
 const REMOVE_BATCH = 500;
 /** Longest wait for what responds. What takes longer accepts first, and responds later. */
 export const CALL_MS = 10_000;
+/** A call that lasts longer than this is of a node that has ended. */
+const CALL_LOST_MS = CALL_MS + 5000;
+const POLL_MS = 200;
 
 /** A response that can be delivered. */
-type Given = Exclude<InteractionResponse, { kind: "accepted" }>;
+export type Given = Exclude<InteractionResponse, { kind: "accepted" }>;
 type Tx = Transaction<InteractionTables>;
 type Deps = {
   store: Store<InteractionTables>;
@@ -56,15 +65,18 @@ export class Interactions {
     this.#deps = deps;
   }
 
-  /** Stores an interaction, calls what responds and delivers the response; a repeated one returns what the first returned. */
+  /**
+   * Stores an interaction, calls what responds and delivers the response. A repeated one waits for the first and returns what
+   * that returned. If the node of the first has ended, it calls again, with the same id.
+   */
   async run(
     context: Context,
     draft: Draft,
     call: (interaction: Interaction) => Promise<InteractionResponse>,
   ): Promise<InteractionResult> {
     const { actor } = context;
-    const { row, isNew } = await this.#begin(context, draft);
-    if (!isNew) return resultOf(row);
+    const { row, isCalled } = await this.#claim(context, draft);
+    if (isCalled) return resultOf(row);
     const interaction: Interaction = {
       id: row.id,
       tenantId: actor.tenantId,
@@ -77,18 +89,51 @@ export class Interactions {
     };
     try {
       const given = await inTime(interaction.signal, call(interaction));
-      // A response that is accepted may have followed already.
-      if (given.kind === "accepted") return resultOf(await this.#read(row));
+      if (given.kind === "accepted") return await this.#accept(row);
       return await this.#finish(row, draft.responder, given);
     } catch (thrown) {
       // Nothing was delivered, so it may be repeated with the same clientMessageId.
-      await this.#deps.store.write((tx) => new InteractionStore(tx.db).removePending(actor.tenantId, row.id));
+      await this.#deps.store.write((tx) => new InteractionStore(tx.db).removeFailed(row));
       throw thrown;
     }
   }
 
-  async #read(row: InteractionRow): Promise<InteractionRow> {
-    return await new InteractionStore(this.#deps.store.db).find(row.tenant_id, row.id) ?? row;
+  /** The interaction to call for, or one that was called for before and has not failed. */
+  async #claim(context: Context, draft: Draft): Promise<{ row: InteractionRow; isCalled: boolean }> {
+    const { store, clock } = this.#deps;
+    for (;;) {
+      const { row, isNew } = await this.#begin(context, draft);
+      if (isNew) return { row, isCalled: false };
+      const first = await this.#awaitCall(row);
+      // It failed: this is the first now.
+      if (first === undefined) continue;
+      if (first.state !== "calling") return { row: first, isCalled: true };
+      const now = clock.now();
+      const set = { called_at: iso(now), expires_at: iso(now + RESPONSE_MINUTES * MINUTE_MS) };
+      const taken = await store.write((tx) => new InteractionStore(tx.db).takeOver(first, set));
+      if (taken !== undefined) return { row: taken, isCalled: false };
+    }
+  }
+
+  /** Waits until the call of a stored interaction has ended, or is lost; `undefined` if it failed. */
+  async #awaitCall(row: InteractionRow): Promise<InteractionRow | undefined> {
+    const { store, clock } = this.#deps;
+    const interactions = new InteractionStore(store.db);
+    let current: InteractionRow | undefined = row;
+    while (current?.state === "calling" && clock.now() < Date.parse(current.called_at) + CALL_LOST_MS) {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      current = await interactions.find(row.tenant_id, row.id);
+    }
+    return current;
+  }
+
+  /** Notes that the response follows. It may have followed already. */
+  async #accept(row: InteractionRow): Promise<InteractionResult> {
+    return await this.#deps.store.write(async (tx) => {
+      const interactions = new InteractionStore(tx.db);
+      await interactions.accept(row.tenant_id, row.id);
+      return resultOf(await interactions.find(row.tenant_id, row.id) ?? row);
+    });
   }
 
   /** Delivers the response to a call that is waited for. */
@@ -101,8 +146,9 @@ export class Interactions {
       return await this.#deps.store.write(async (tx) => {
         const interactions = new InteractionStore(tx.db);
         if (!await interactions.finish(row.tenant_id, row.id)) {
+          const ended = await interactions.find(row.tenant_id, row.id) ?? row;
           // It responded by `interaction.respond` before it returned from its call.
-          return resultOf(await interactions.find(row.tenant_id, row.id) ?? row);
+          if (ended.late_count === 0) return resultOf(ended);
         }
         const response = await this.#deliver(tx, row, responder, given);
         await interactions.setResponse(row.tenant_id, row.id, JSON.stringify(response));
@@ -132,22 +178,41 @@ export class Interactions {
       }
       const responder = { principalId: actor.principalId, scopes: actor.scopes };
       const delivered = await this.#deliver(tx, row, responder, response);
-      await interactions.setResponse(actor.tenantId, id, JSON.stringify(delivered));
-      await tx.emit({
-        tenantId: actor.tenantId,
-        stream: principalStream(row.caller_id),
-        type: "interaction.responded",
-        actor,
-        data: {
-          id,
-          kind: row.kind,
-          roomId: row.room_id,
-          name: row.name,
-          messageId: row.message_id,
-          response: delivered,
-        },
-      });
+      await this.#follow(tx, row, actor, delivered);
       return delivered;
+    });
+  }
+
+  /** Delivers a response that follows by the address that an endpoint was given: some of them, within their time. */
+  async respondLate({ tenantId, id }: { tenantId: string; id: string }, actor: Actor, response: Given): Promise<void> {
+    const { store, clock } = this.#deps;
+    await store.write(async (tx) => {
+      const interactions = new InteractionStore(tx.db);
+      const row = await interactions.find(tenantId, id);
+      if (row === undefined || row.responder_id !== actor.principalId) throw notFound("command that was run");
+      const number = await interactions.countLate(tenantId, id, LATE_RESPONSES_MAX);
+      if (number === undefined || Date.parse(row.expires_at) <= clock.now()) {
+        throw new Fault(
+          "gone",
+          `At most ${LATE_RESPONSES_MAX} responses follow, within ${RESPONSE_MINUTES} minutes`,
+        );
+      }
+      await interactions.finish(tenantId, id);
+      const delivered = await this.#deliver(tx, row, actor, response, `${id}:${number}`);
+      await this.#follow(tx, row, actor, delivered);
+    });
+  }
+
+  /** Stores a response that followed, and publishes it to the caller. */
+  async #follow(tx: Tx, row: InteractionRow, actor: Actor, response: Response): Promise<void> {
+    const { tenant_id: tenantId, id, kind, name } = row;
+    await new InteractionStore(tx.db).setResponse(tenantId, id, JSON.stringify(response));
+    await tx.emit({
+      tenantId,
+      stream: principalStream(row.caller_id),
+      type: "interaction.responded",
+      actor,
+      data: { id, kind, roomId: row.room_id, name, messageId: row.message_id, response },
     });
   }
 
@@ -183,8 +248,10 @@ export class Interactions {
       client_message_id: draft.clientMessageId ?? null,
       fingerprint: draft.clientMessageId === undefined ? null : fingerprintOf(draft.content),
       thread_root_id: draft.threadRootId ?? null,
-      state: "pending",
+      state: "calling",
       response_json: null,
+      late_count: 0,
+      called_at: iso(now),
       created_at: iso(now),
       expires_at: iso(now + RESPONSE_MINUTES * MINUTE_MS),
     };
@@ -207,7 +274,13 @@ export class Interactions {
     });
   }
 
-  async #deliver(tx: Tx, row: InteractionRow, responder: Responder, response: Given): Promise<Response> {
+  async #deliver(
+    tx: Tx,
+    row: InteractionRow,
+    responder: Responder,
+    response: Given,
+    clientMessageId = row.id,
+  ): Promise<Response> {
     if (response.kind === "ephemeral") return { format: "markdown", ...response };
     const subject = await this.#deps.identity.subject(row.tenant_id, responder.principalId, tx.db);
     const actor: Actor = {
@@ -242,7 +315,7 @@ export class Interactions {
       type: "text",
       ...row.thread_root_id === null ? {} : { threadId: row.thread_root_id },
       mentions: { principalIds: [], room: false },
-      clientMessageId: row.id,
+      clientMessageId,
       metadata: {},
       ...elements === undefined ? {} : { elements },
     });

@@ -19,6 +19,8 @@ const baseline: Migration = {
       thread_root_id text,
       state text not null,
       response_json text,
+      late_count integer not null,
+      called_at text not null,
       created_at text not null,
       expires_at text not null
     )`.execute(db);

@@ -12,6 +12,8 @@ export const COMMAND_TEXT_MAX = 4000;
 const RESPONSE_TEXT_MAX = 16_000;
 /** How long after its call a response may follow. */
 export const RESPONSE_MINUTES = 15;
+/** Responses that may follow by the address that an endpoint is given. */
+export const LATE_RESPONSES_MAX = 5;
 
 export const CommandName = z.string().regex(
   /^[a-z0-9][a-z0-9_-]{0,31}$/,

@@ -17,8 +17,12 @@ export type InteractionRow = {
   /** Hash of what was sent with the clientMessageId. */
   fingerprint: string | null;
   thread_root_id: string | null;
-  state: "pending" | "done";
+  /** `calling`: the node that calls it waits for a response. `accepted`: the response follows. */
+  state: "calling" | "accepted" | "done";
   response_json: string | null;
+  /** Responses that followed by the address that an endpoint was given. */
+  late_count: number;
+  called_at: string;
   created_at: string;
   expires_at: string;
 };
@@ -51,11 +55,35 @@ export class InteractionStore {
       .where("client_message_id", "=", client_message_id).executeTakeFirst();
   }
 
-  /** Ends a pending interaction; false if it has ended. */
+  /** Ends an interaction; false if it has ended. */
   async finish(tenantId: string, id: string): Promise<boolean> {
     const ended = await this.#db.updateTable("interaction").set({ state: "done" })
-      .where("tenant_id", "=", tenantId).where("id", "=", id).where("state", "=", "pending").returning("id").execute();
+      .where("tenant_id", "=", tenantId).where("id", "=", id).where("state", "!=", "done").returning("id").execute();
     return ended.length > 0;
+  }
+
+  /** Notes that the response follows, unless it has followed. */
+  async accept(tenantId: string, id: string): Promise<void> {
+    await this.#db.updateTable("interaction").set({ state: "accepted" }).where("tenant_id", "=", tenantId)
+      .where("id", "=", id).where("state", "=", "calling").execute();
+  }
+
+  /** Takes over a call whose node has ended; `undefined` if another did. */
+  takeOver(
+    { tenant_id, id, called_at }: InteractionRow,
+    set: Pick<InteractionRow, "called_at" | "expires_at">,
+  ): Promise<InteractionRow | undefined> {
+    return this.#db.updateTable("interaction").set(set).where("tenant_id", "=", tenant_id).where("id", "=", id)
+      .where("state", "=", "calling").where("called_at", "=", called_at).returningAll().executeTakeFirst();
+  }
+
+  /** Counts a response that follows; the number, `undefined` beyond `max`. */
+  async countLate(tenantId: string, id: string, max: number): Promise<number | undefined> {
+    const counted = await this.#db.updateTable("interaction")
+      .set((set) => ({ late_count: set("late_count", "+", 1) }))
+      .where("tenant_id", "=", tenantId).where("id", "=", id).where("late_count", "<", max).returning("late_count")
+      .executeTakeFirst();
+    return counted?.late_count;
   }
 
   async setResponse(tenantId: string, id: string, json: string): Promise<void> {
@@ -63,10 +91,10 @@ export class InteractionStore {
       .where("id", "=", id).execute();
   }
 
-  /** Deletes an interaction that has no response. */
-  async removePending(tenantId: string, id: string): Promise<void> {
-    await this.#db.deleteFrom("interaction").where("tenant_id", "=", tenantId).where("id", "=", id)
-      .where("state", "=", "pending").execute();
+  /** Deletes an interaction whose call failed, unless another took it over. */
+  async removeFailed({ tenant_id, id, called_at }: InteractionRow): Promise<void> {
+    await this.#db.deleteFrom("interaction").where("tenant_id", "=", tenant_id).where("id", "=", id)
+      .where("state", "=", "calling").where("called_at", "=", called_at).execute();
   }
 
   /** Deletes some interactions of a room, or of all tenants that expired before a time; returns how many. */

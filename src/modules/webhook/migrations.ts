@@ -114,7 +114,11 @@ const baseline: Migration = {
       principal_id text not null,
       responsible_id text not null,
       secret_encrypted text not null,
+      previous_secret_encrypted text,
+      previous_until text,
+      version integer not null,
       created_at text not null,
+      updated_at text not null,
       constraint slash_command_pk primary key (tenant_id, id),
       constraint slash_command_name unique (tenant_id, room_id, name)
     )`.execute(db);

@@ -4,6 +4,7 @@ import { iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import { appearsOn } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
+import type { Interactions } from "@/modules/command/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageSender } from "@/modules/message/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
@@ -27,7 +28,9 @@ import { Secrets } from "./secrets.ts";
 import { WebhookSender } from "./sender.ts";
 import { WebhookService } from "./service.ts";
 import { ServiceWebhooks } from "./service_webhooks.ts";
+import { SlashCommandAccess } from "./slash/access.ts";
 import { slashCommandApi } from "./slash/api.ts";
+import { LateResponses } from "./slash/late_responses.ts";
 import { SlashCommandService } from "./slash/service.ts";
 import { SlashCommandSource } from "./slash/source.ts";
 
@@ -41,17 +44,21 @@ type Deps = {
   identity: IdentityService;
   members: RoomMembers;
   sender: MessageSender;
+  interactions: Interactions;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
   /** The gateway's secrets: those of webhooks are encrypted with the first one. */
   secrets: readonly Uint8Array[];
+  /** Where endpoints reach the gateway; `undefined` where it does not know its address. */
+  baseUrl: string | undefined;
 };
 
 export type WebhookModule = Module & { services: ServiceWebhooks };
 
 export function webhookModule(
   { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf }: Platform,
-  { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets }: Deps,
+  deps: Deps,
 ): WebhookModule {
+  const { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets } = deps;
   const secrets = new Secrets(new Encryptor(gatewaySecrets, "webhook"));
   const sender = new WebhookSender({ outbound, clock });
   const slots = new CallSlots({ total: CALLS_MAX, perKey: CALLS_PER_TENANT });
@@ -80,18 +87,26 @@ export function webhookModule(
     deliveries: new WebhookDeliveryService({ store, clock, cursors, secrets, sender, wake }),
   });
   const incoming = hookApi(hooks, receiver);
-  const slashEncryptor = new Encryptor(gatewaySecrets, "slash command");
-  const slashDeps = { store, clock, encryptor: slashEncryptor, outbound, roomAccess };
-  const commands = new SlashCommandService({ ...slashDeps, cursors, members });
-  const slash = slashCommandApi(commands);
+  const slashDeps = { store, clock, outbound, secrets: new Secrets(new Encryptor(gatewaySecrets, "slash command")) };
+  const commands = new SlashCommandService({ ...slashDeps, roomAccess, cursors, members });
+  const access = new SlashCommandAccess({ store, identity, roomAccess });
+  const late = new LateResponses({
+    cpu,
+    writeBudget,
+    encryptor: new Encryptor(gatewaySecrets, "slash command response"),
+    interactions: deps.interactions,
+    access,
+    baseUrl: deps.baseUrl,
+  });
+  const slash = slashCommandApi(commands, late);
   return {
     name: "webhook",
     migrations,
     tags: { ...outgoing.tags, ...incoming.tags, ...slash.tags },
     events: [...outgoing.events ?? [], ...incoming.events ?? [], ...slash.events ?? []],
     operations: [...outgoing.operations, ...incoming.operations, ...slash.operations],
-    commands: new SlashCommandSource({ ...slashDeps, identity }),
-    routes: incoming.routes ?? [],
+    commands: new SlashCommandSource({ ...slashDeps, access, late }),
+    routes: [...incoming.routes ?? [], ...slash.routes ?? []],
     notificationKinds: { [DISABLED_NOTIFICATION]: null },
     onCommit: (events) => dispatcher.onCommit(events),
     start: () => dispatcher.start(),

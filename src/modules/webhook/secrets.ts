@@ -1,5 +1,7 @@
-// Secrets of webhooks: stored encrypted, and returned only when they are created.
+// Secrets that sign calls of endpoints: stored encrypted, and returned only when they are created.
+import { HOUR_MS, iso } from "@/core/clock.ts";
 import type { Encryptor } from "@/core/crypto.ts";
+import { OVERLAP_HOURS } from "./schema.ts";
 import { newSigningSecret } from "./signature.ts";
 import type { WebhookRow } from "./tables.ts";
 
@@ -19,6 +21,17 @@ export class Secrets {
   create({ tenant_id, id }: Pick<WebhookRow, "tenant_id" | "id">): { secret: string; encrypted: string } {
     const secret = newSigningSecret();
     return { secret, encrypted: this.encrypt({ tenant_id, id }, secret) };
+  }
+
+  /** A new secret beside the one before, which signs as well for a while, and the columns that store both. */
+  rotate(row: SecretColumns, now: number): { secret: string; columns: Omit<SecretColumns, "tenant_id" | "id"> } {
+    const { secret, encrypted } = this.create(row);
+    const columns = {
+      secret_encrypted: encrypted,
+      previous_secret_encrypted: row.secret_encrypted,
+      previous_until: iso(now + OVERLAP_HOURS * HOUR_MS),
+    };
+    return { secret, columns };
   }
 
   /** The column that stores a given secret. */

@@ -1,6 +1,6 @@
 // Webhooks of a tenant: created, changed, rotated and deleted.
 import { chargedId } from "@/core/actor.ts";
-import { type Clock, HOUR_MS, iso } from "@/core/clock.ts";
+import { type Clock, iso } from "@/core/clock.ts";
 import { principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -8,7 +8,7 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
 import type { RoomAccess } from "@/modules/room/mod.ts";
-import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { assertMayFollow, assertOwn, assertVisible, isTenantAdmin } from "./access.ts";
 import { DeliveryStore } from "./delivery_store.ts";
@@ -16,7 +16,6 @@ import { matchesPattern } from "./event_patterns.ts";
 import { presentWebhook } from "./presenter.ts";
 import {
   type NewWebhook,
-  OVERLAP_HOURS,
   type Webhook,
   type WebhookCreate,
   type WebhookList,
@@ -56,7 +55,7 @@ export class WebhookService {
   async create(context: Context, input: WebhookCreate): Promise<NewWebhook> {
     const { store, clock, roomAccess, secrets } = this.#deps;
     const { actor } = context;
-    this.#assertAddress(input.url);
+    assertAddressAllowed(this.#deps.outbound, input.url, "/url");
     this.#assertKnown(input.events);
     const roomIds = distinct(input.roomIds);
     return await store.write(async (tx) => {
@@ -122,7 +121,7 @@ export class WebhookService {
   async update(context: Context, { id, version, ...input }: WebhookUpdate): Promise<Webhook> {
     const { store, clock, roomAccess } = this.#deps;
     const { actor } = context;
-    if (input.url !== undefined) this.#assertAddress(input.url);
+    if (input.url !== undefined) assertAddressAllowed(this.#deps.outbound, input.url, "/url");
     if (input.events !== undefined) this.#assertKnown(input.events);
     const webhook = await store.write(async (tx) => {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
@@ -182,12 +181,10 @@ export class WebhookService {
       await tx.reserve(actor.tenantId, CHANGES_LOCK, 0);
       const webhooks = new WebhookStore(tx.db);
       const row = assertOwn(actor, await webhooks.find(actor.tenantId, id));
-      const { secret, encrypted } = secrets.create(row);
+      const { secret, columns } = secrets.rotate(row, clock.now());
       const after: WebhookRow = {
         ...row,
-        secret_encrypted: encrypted,
-        previous_secret_encrypted: row.secret_encrypted,
-        previous_until: iso(clock.now() + OVERLAP_HOURS * HOUR_MS),
+        ...columns,
         version: row.version + 1,
         updated_at: iso(clock.now()),
       };
@@ -240,16 +237,6 @@ export class WebhookService {
         now,
         ...(row.creator_id === actor.principalId ? {} : { roomIds: visible }),
       });
-  }
-
-  /** The address as it is written. Its name is resolved, and its addresses are checked, at each attempt. */
-  #assertAddress(url: string): void {
-    try {
-      this.#deps.outbound.assertAllowed(url);
-    } catch (error) {
-      if (!(error instanceof OutboundError)) throw error;
-      throw Fault.forField("/url", error.code, error.message, "address_not_allowed");
-    }
   }
 
   #assertKnown(patterns: readonly string[]): void {

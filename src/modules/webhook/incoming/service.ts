@@ -12,6 +12,7 @@ import { assertVersion } from "@/core/patch.ts";
 import { addHookPrincipal, changeHookPrincipal, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
+import { changeInRoom, retireHookPrincipal } from "../hook_principal.ts";
 import {
   type Hook,
   HOOK_PATH,
@@ -150,11 +151,7 @@ export class HookService {
     await this.#change(context, id, async (tx, row) => {
       const { tenant_id: tenantId, principal_id: principalId, room_id: roomId } = row;
       await new HookStore(tx.db).remove(tenantId, id);
-      await changeHookPrincipal(tx, clock, { tenantId, id: principalId }, { isDisabled: true });
-      await members.remove(context, { id: roomId, principalId, ban: false }).catch((thrown) => {
-        // Somebody removed it from the room before.
-        if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
-      });
+      await retireHookPrincipal(tx, { clock, members }, context, { tenantId, principalId, roomId });
       await tx.emit({
         tenantId,
         stream: roomStream(roomId),
@@ -176,17 +173,12 @@ export class HookService {
     work: (tx: AnyTransaction, row: HookRow) => Promise<Result>,
   ): Promise<Result> {
     const { store, roomAccess } = this.#deps;
-    return await store.write(async (tx) => {
-      const hooks = new HookStore(tx.db);
-      const found = await hooks.find(context.actor.tenantId, id);
-      if (found === undefined || await roomAccess.find(context.actor, found.room_id, tx.db) === undefined) {
-        throw notFound("hook");
-      }
-      await roomAccess.requireForUpdate(tx, context, found.room_id, "moderator");
-      const row = await hooks.find(context.actor.tenantId, id);
-      if (row === undefined) throw notFound("hook");
-      return await work(tx, row);
-    });
+    return await store.write((tx) =>
+      changeInRoom(tx, { roomAccess, context, what: "hook" }, {
+        find: () => new HookStore(tx.db).find(context.actor.tenantId, id),
+        work: (row) => work(tx, row),
+      })
+    );
   }
 
   async #store(tx: AnyTransaction, context: Context, row: HookRow): Promise<HookRow> {

@@ -10,24 +10,31 @@ import {
   SlashCommandCreate,
   SlashCommandList,
   SlashCommandRef,
+  SlashCommandUpdate,
 } from "./schema.ts";
+import type { LateResponses } from "./late_responses.ts";
+import { lateResponseRoute } from "./route.ts";
 import type { SlashCommandService } from "./service.ts";
 
 const PATH = "/v1/collaboration/slash-commands";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
+const SLASH = "slash_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const MANAGE = { scope: "webhook.manage", room: "moderator" } as const;
 
-export function slashCommandApi(commands: SlashCommandService): ModuleApi {
+export function slashCommandApi(commands: SlashCommandService, late: LateResponses): ModuleApi {
   return {
     tags: { slash: "Commands of rooms that an endpoint of yours handles." },
     events: SLASH_COMMAND_EVENTS,
+    routes: [lateResponseRoute(late)],
     operations: [
       defineOperation({
         name: "slash_command.create",
         summary: "Create a command of a room that an endpoint handles",
         description: "When a member runs it, the address gets a form as from Slack or Mattermost, signed by Standard " +
           "Webhooks. It responds within 3 s with a text, or with JSON: `response_type` `in_channel` sends to the room, " +
-          "all else is for the caller alone. The secret is returned only here.",
+          "all else is for the caller alone. What takes longer responds 202, then posts the same JSON to `response_url`: " +
+          "up to 5 times, within 15 minutes. A call that is repeated has the same `webhook-id`. The secret is returned " +
+          "only here.",
         access: MANAGE,
         http: { method: "POST", path: PATH, status: 201 },
         isSecret: true,
@@ -57,6 +64,32 @@ export function slashCommandApi(commands: SlashCommandService): ModuleApi {
         run: (context, input) => commands.list(context, input),
       }),
       defineOperation({
+        name: "slash_command.update",
+        summary: "Change a command of a room",
+        access: MANAGE,
+        http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version" },
+        input: SlashCommandUpdate,
+        output: SlashCommand,
+        faults: ["not_found", "room_archived", "conflict", "version_mismatch", "address_not_allowed"],
+        example: { id: SLASH, description: "Deploy a version to production" },
+        run: (context, input) => commands.update(context, input),
+      }),
+      defineOperation({
+        name: "slash_command.rotate",
+        summary: "Replace the secret of a command",
+        description:
+          "The secret before signs as well for 24 hours. The caller becomes responsible for the command. The " +
+          "secret is returned only here.",
+        access: MANAGE,
+        http: { method: "POST", path: `${PATH}/:id/rotate`, status: 200 },
+        isSecret: true,
+        input: SlashCommandRef,
+        output: NewSlashCommand,
+        faults: ["not_found", "room_archived"],
+        example: { id: SLASH },
+        run: (context, { id }) => commands.rotate(context, id),
+      }),
+      defineOperation({
         name: "slash_command.delete",
         summary: "Delete a command of a room",
         access: MANAGE,
@@ -64,7 +97,7 @@ export function slashCommandApi(commands: SlashCommandService): ModuleApi {
         input: SlashCommandRef,
         output: z.null(),
         faults: ["not_found", "room_archived"],
-        example: { id: "slash_0190c5d2e7f07b1c9d0a1b2c3d4e5f60" },
+        example: { id: SLASH },
         async run(context, { id }) {
           await commands.delete(context, id);
           return null;

@@ -3,6 +3,7 @@ import { z } from "@zod/zod";
 import { type EventType, eventTypes } from "@/core/event.ts";
 import { pageInput } from "@/core/page.ts";
 import { nameSchema } from "@/core/name.ts";
+import { patchSchema } from "@/core/patch.ts";
 import { CommandDescription, CommandName } from "@/modules/command/mod.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
@@ -13,8 +14,10 @@ export const SlashCommandId = z.string().regex(
   "expected 1 to 64 characters of A-Z a-z 0-9 _ -",
 );
 
-export const SlashCommandCreate = z.strictObject({
-  roomId: RoomId,
+/** Where endpoints post responses that follow. */
+export const LATE_RESPONSE_PATH = "/v1/collaboration/slash-commands/responses";
+
+const fields = z.strictObject({
   name: CommandName.describe("Name of the command, without the slash; unique among those of the room"),
   description: CommandDescription,
   url: z.url().max(2000).describe(
@@ -22,9 +25,15 @@ export const SlashCommandCreate = z.strictObject({
   ),
   displayName: nameSchema(100).describe("Name under which it posts in the room"),
 });
+export const SlashCommandCreate = z.strictObject({ roomId: RoomId, ...fields.shape });
 export type SlashCommandCreate = z.output<typeof SlashCommandCreate>;
 
 export const SlashCommandRef = z.strictObject({ id: SlashCommandId });
+export const SlashCommandUpdate = patchSchema(fields).extend({
+  id: SlashCommandId,
+  version: z.int().min(1).optional().describe("Version the change is based on (HTTP: If-Match)"),
+});
+export type SlashCommandUpdate = z.output<typeof SlashCommandUpdate>;
 export const SlashCommandList = z.strictObject({ roomId: RoomId, ...pageInput });
 export type SlashCommandList = z.output<typeof SlashCommandList>;
 
@@ -37,7 +46,9 @@ export const SlashCommand = z.object({
   displayName: z.string().describe("Name under which it posts"),
   principalId: PrincipalId.describe("Principal that sends its messages"),
   responsibleId: PrincipalId.describe("Principal that created it; the command works while it may post in the room"),
+  version: z.int().describe("Increases with every change"),
   createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
 }).meta({ id: "SlashCommand" });
 export type SlashCommand = z.output<typeof SlashCommand>;
 
@@ -49,5 +60,6 @@ export type NewSlashCommand = z.output<typeof NewSlashCommand>;
 const ref = z.object({ roomId: RoomId, slashCommandId: SlashCommandId, name: CommandName.describe("Its name") });
 export const SLASH_COMMAND_EVENTS: readonly EventType[] = eventTypes("command.read", [
   { type: "slash_command.created", summary: "A command was added to the room", data: ref },
+  { type: "slash_command.updated", summary: "A command of the room was changed", data: ref },
   { type: "slash_command.deleted", summary: "A command of the room was deleted", data: ref },
 ]);

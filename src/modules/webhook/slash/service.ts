@@ -1,23 +1,25 @@
-// Commands of rooms that an endpoint handles: created and deleted by moderators.
+// Commands of rooms that an endpoint handles: created, changed and deleted by moderators.
 import { chargedId } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
-import type { Encryptor } from "@/core/crypto.ts";
-import { Fault, notFound } from "@/core/fault.ts";
+import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
+import { assertVersion } from "@/core/patch.ts";
 import { addHookPrincipal, changeHookPrincipal, HOOK_PREFIX } from "@/modules/identity/mod.ts";
-import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
-import { type Outbound, OutboundError } from "@/ports/outbound.ts";
+import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
+import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
-import { newSigningSecret } from "../signature.ts";
+import { changeInRoom, retireHookPrincipal } from "../hook_principal.ts";
+import type { Secrets } from "../secrets.ts";
 import {
   type NewSlashCommand,
   SLASH_COMMANDS_PER_ROOM,
   type SlashCommand,
   type SlashCommandCreate,
   type SlashCommandList,
+  type SlashCommandUpdate,
 } from "./schema.ts";
 import { type SlashCommandRow, SlashCommandStore, type SlashCommandTables } from "./store.ts";
 
@@ -26,7 +28,7 @@ type Deps = {
   clock: Clock;
   cursors: Cursors;
   outbound: Pick<Outbound, "assertAllowed">;
-  encryptor: Encryptor;
+  secrets: Secrets;
   roomAccess: RoomAccess;
   members: Pick<RoomMembers, "addCreated" | "remove">;
 };
@@ -40,10 +42,10 @@ export class SlashCommandService {
 
   /** Creates a command with a principal that posts its responses. Its secret is returned only here. */
   async create(context: Context, input: SlashCommandCreate): Promise<NewSlashCommand> {
-    const { store, clock, encryptor, roomAccess, members } = this.#deps;
+    const { store, clock, outbound, secrets, roomAccess, members } = this.#deps;
     const { actor } = context;
     const { tenantId } = actor;
-    this.#assertAddress(input.url);
+    assertAddressAllowed(outbound, input.url, "/url");
     return await store.write(async (tx) => {
       const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
       if (room.kind === "direct") throw new Fault("conflict", "A direct room has no commands of its own");
@@ -54,7 +56,8 @@ export class SlashCommandService {
         throw new Fault("limit_reached", `A room has at most ${SLASH_COMMANDS_PER_ROOM} commands of its own`);
       }
       const id = newId("slash");
-      const secret = newSigningSecret();
+      const { secret, encrypted } = secrets.create({ tenant_id: tenantId, id });
+      const now = iso(clock.now());
       const row: SlashCommandRow = {
         tenant_id: tenantId,
         id,
@@ -65,10 +68,14 @@ export class SlashCommandService {
         display_name: input.displayName,
         principal_id: `${HOOK_PREFIX}${id}`,
         responsible_id: chargedId(actor),
-        secret_encrypted: encryptor.encrypt(secret, contextOf(tenantId, id)),
-        created_at: iso(clock.now()),
+        secret_encrypted: encrypted,
+        previous_secret_encrypted: null,
+        previous_until: null,
+        version: 1,
+        created_at: now,
+        updated_at: now,
       };
-      if (!await commands.add(row)) throw new Fault("conflict", `The room has a command /${input.name}`);
+      if (!await commands.add(row)) throw nameTaken(input.name);
       const profile = { displayName: input.displayName, avatarFileId: null };
       const principal = await addHookPrincipal(tx as AnyTransaction, clock, {
         tenantId,
@@ -91,46 +98,77 @@ export class SlashCommandService {
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }
 
+  async update(context: Context, { id, version, ...input }: SlashCommandUpdate): Promise<SlashCommand> {
+    const { clock, outbound } = this.#deps;
+    if (input.url !== undefined) assertAddressAllowed(outbound, input.url, "/url");
+    return await this.#change(context, id, async (tx, row) => {
+      assertVersion("command", row.version, version);
+      const after = await this.#store(tx, context, {
+        ...row,
+        name: input.name ?? row.name,
+        description: input.description ?? row.description,
+        url: input.url ?? row.url,
+        display_name: input.displayName ?? row.display_name,
+      });
+      if (after.display_name !== row.display_name) {
+        const { tenant_id: tenantId, principal_id: principalId } = row;
+        await changeHookPrincipal(tx, clock, { tenantId, id: principalId }, { displayName: after.display_name });
+        await tx.enqueue(profileJob(tenantId, principalId));
+      }
+      return present(after);
+    });
+  }
+
+  /** Replaces the secret; the one before signs as well for 24 hours. The caller becomes responsible for the command. */
+  async rotate(context: Context, id: string): Promise<NewSlashCommand> {
+    const { clock, secrets } = this.#deps;
+    return await this.#change(context, id, async (tx, row) => {
+      const { secret, columns } = secrets.rotate(row, clock.now());
+      const responsible_id = chargedId(context.actor);
+      return { ...present(await this.#store(tx, context, { ...row, ...columns, responsible_id })), secret };
+    });
+  }
+
   /** Deletes a command; its principal leaves the room. */
   async delete(context: Context, id: string): Promise<void> {
-    const { store, clock, roomAccess, members } = this.#deps;
-    const { tenantId } = context.actor;
-    await store.write(async (tx) => {
-      const commands = new SlashCommandStore(tx.db);
-      const found = await commands.find(tenantId, id);
-      if (found === undefined || await roomAccess.find(context.actor, found.room_id, tx.db) === undefined) {
-        throw notFound("command");
-      }
-      await roomAccess.requireForUpdate(tx, context, found.room_id, "moderator");
-      if (await commands.find(tenantId, id) === undefined) throw notFound("command");
-      await commands.remove(tenantId, id);
-      const principalId = found.principal_id;
-      await changeHookPrincipal(tx as AnyTransaction, clock, { tenantId, id: principalId }, { isDisabled: true });
-      await members.remove(context, { id: found.room_id, principalId, ban: false }).catch((thrown) => {
-        // Somebody removed it from the room before.
-        if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
-      });
-      await publish(tx, context, found, "slash_command.deleted");
+    const { clock, members } = this.#deps;
+    await this.#change(context, id, async (tx, row) => {
+      const { tenant_id: tenantId, principal_id: principalId, room_id: roomId } = row;
+      await new SlashCommandStore(tx.db).remove(tenantId, id);
+      await retireHookPrincipal(tx, { clock, members }, context, { tenantId, principalId, roomId });
+      await publish(tx, context, row, "slash_command.deleted");
     });
+  }
+
+  /** Loads a command and locks its room, for a moderator. */
+  async #change<Result>(
+    context: Context,
+    id: string,
+    work: (tx: AnyTransaction, row: SlashCommandRow) => Promise<Result>,
+  ): Promise<Result> {
+    const { store, roomAccess } = this.#deps;
+    return await store.write((tx) =>
+      changeInRoom(tx, { roomAccess, context, what: "command" }, {
+        find: () => new SlashCommandStore(tx.db).find(context.actor.tenantId, id),
+        work: (row) => work(tx, row),
+      })
+    );
+  }
+
+  async #store(tx: AnyTransaction, context: Context, row: SlashCommandRow): Promise<SlashCommandRow> {
+    const after = { ...row, version: row.version + 1, updated_at: iso(this.#deps.clock.now()) };
+    if (!await new SlashCommandStore(tx.db).update(after)) throw nameTaken(row.name);
+    await publish(tx, context, after, "slash_command.updated");
+    return after;
   }
 
   async purgeRoom(tenantId: string, roomId: string): Promise<void> {
     await this.#deps.store.write((tx) => new SlashCommandStore(tx.db).removeOfRoom(tenantId, roomId));
   }
-
-  #assertAddress(url: string): void {
-    try {
-      this.#deps.outbound.assertAllowed(url);
-    } catch (error) {
-      if (!(error instanceof OutboundError)) throw error;
-      throw Fault.forField("/url", error.code, error.message, "address_not_allowed");
-    }
-  }
 }
 
-/** What an encrypted secret belongs to. */
-export function contextOf(tenantId: string, id: string): string {
-  return `${tenantId}/${id}`;
+function nameTaken(name: string): Fault {
+  return new Fault("conflict", `The room has a command /${name}`);
 }
 
 async function publish(tx: AnyTransaction, { actor }: Context, row: SlashCommandRow, type: string): Promise<void> {
@@ -148,6 +186,8 @@ function present(row: SlashCommandRow): SlashCommand {
     displayName: row.display_name,
     principalId: row.principal_id,
     responsibleId: row.responsible_id,
+    version: row.version,
     createdAt: row.created_at,
+    updatedAt: row.updated_at,
   };
 }

@@ -12,7 +12,11 @@ export type SlashCommandRow = {
   principal_id: string;
   responsible_id: string;
   secret_encrypted: string;
+  previous_secret_encrypted: string | null;
+  previous_until: string | null;
+  version: number;
   created_at: string;
+  updated_at: string;
 };
 export type SlashCommandTables = { slash_command: SlashCommandRow };
 
@@ -40,6 +44,16 @@ export class SlashCommandStore {
       .where("room_id", "=", roomId);
     if (after !== undefined) query = query.where("id", ">", after);
     return query.orderBy("id").limit(limit).execute();
+  }
+
+  /** Changes a command; false if the room has another one of its name. */
+  async update(row: SlashCommandRow): Promise<boolean> {
+    const taken = await this.#db.selectFrom("slash_command").select("id").where("tenant_id", "=", row.tenant_id)
+      .where("room_id", "=", row.room_id).where("name", "=", row.name).where("id", "!=", row.id).executeTakeFirst();
+    if (taken !== undefined) return false;
+    await this.#db.updateTable("slash_command").set(row).where("tenant_id", "=", row.tenant_id).where("id", "=", row.id)
+      .execute();
+    return true;
   }
 
   async remove(tenantId: string, id: string): Promise<void> {
