@@ -1,5 +1,6 @@
 // `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those who watch it,
-// and how long others wait for their sends while as many runs stream as a node executes, beside calm times in the same run.
+// without what an idle gateway and the reading of the model take, which are measured as well. And how long others wait for their
+// sends while as many runs stream as a node executes, beside calm times in the same run.
 // RUNS_SECONDS sets how long each measurement takes.
 import { RUN_LIMITS } from "@/modules/agent/run/runner.ts";
 import { pause } from "../wait.ts";
@@ -12,6 +13,8 @@ import { benchToken } from "./token.ts";
 
 const API = "/v1/collaboration";
 const WATCHERS = 100;
+/** Several, so that one measurement differs less from the next. */
+const WATCHED_RUNS = 4;
 const BUDGET_MS = 1;
 const CLIENTS = 50;
 /** One send of each client a second. */
@@ -21,10 +24,18 @@ const GOAL = 0.67;
 const SECONDS = Number(Deno.env.get("RUNS_SECONDS") ?? 10);
 const POLL_MS = 200;
 const MODELS = new URL("./runs_models.ts", import.meta.url).pathname;
+const READER = new URL("./runs_reader.ts", import.meta.url).pathname;
 const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NODE } = RUN_LIMITS;
 
-/** Milliseconds of CPU for one batch. */
-type BatchCost = { watched: number; unwatched: number; model: number };
+/** Milliseconds of CPU for one batch of a run. */
+type BatchCost = {
+  /** Of runs that are watched, beside the model. */
+  watched: number;
+  /** Of runs that nobody watches, with the reading of the model. */
+  unwatched: number;
+  /** To read the model, without a run. */
+  reading: number;
+};
 
 export async function runs(rounds: number): Promise<Row[]> {
   await using stack = new AsyncDisposableStack();
@@ -42,13 +53,8 @@ export async function runs(rounds: number): Promise<Row[]> {
 async function watch(gateway: Gateway, models: Server, rounds: number): Promise<Row[]> {
   const tenant = await Tenant.open(gateway, "watched");
   const costs: BatchCost[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const [run = ""] = await tenant.startRuns(1);
-    costs.push(await measureBatches(gateway.server, models, { token: tenant.token, run }));
-    await tenant.cancelRuns();
-  }
-  const ours = costs.map(({ watched }) => watched);
-  const row = (what: string, peer: string, theirs: number[]): Row => ({
+  for (let round = 0; round < rounds; round++) costs.push(await measureBatches(gateway.server, models, tenant));
+  const row = (what: string, ours: number[], peer: string, theirs: number[]): Row => ({
     what,
     unit: "ms",
     peer,
@@ -56,51 +62,61 @@ async function watch(gateway: Gateway, models: Server, rounds: number): Promise<
     theirs,
     isLowerBetter: true,
   });
-  const what = `Server CPU for a delta batch of a run to ${WATCHERS} watchers`;
+  const watched = costs.map((cost) => cost.watched);
+  const what = `Server CPU for a delta batch of a run to ${WATCHERS} watchers, beside the model`;
   return [
-    { ...row(what, "budget", ours.map(() => BUDGET_MS)), goal: 1 },
-    row("The same beside nobody who watches", "the same run", costs.map(({ unwatched }) => unwatched)),
-    row("The same beside the model", "CPU of its server", costs.map(({ model }) => model)),
+    { ...row(what, watched, "budget", watched.map(() => BUDGET_MS)), goal: 1 },
+    row(
+      "The same without watchers, with the model",
+      costs.map(({ unwatched }) => unwatched),
+      "only reading the model",
+      costs.map(({ reading }) => reading),
+    ),
   ];
 }
 
-/** Of a run that streams: first with watchers, then without. */
-async function measureBatches(
-  server: Server,
-  models: Server,
-  { token, run }: { token: string; run: string },
-): Promise<BatchCost> {
+/** An idle gateway; runs that stream, with watchers, then without; then the same streams without a gateway. */
+async function measureBatches(server: Server, models: Server, tenant: Tenant): Promise<BatchCost> {
+  const pass = () => pause(SECONDS * 1000);
+  const [idle] = await cpuOf(server, pass);
+  const ids = await tenant.startRuns(WATCHED_RUNS);
   const watchers = new LoadGenerator();
-  const bases = [server.url];
-  const dialect = "watcher";
-  await watchers.request({ kind: "open", dialect, bases, sockets: WATCHERS, token, rooms: [run], sharesCores: true });
+  await watchers.request({
+    kind: "open",
+    dialect: "watcher",
+    bases: [server.url],
+    sockets: WATCHERS * ids.length,
+    token: tenant.token,
+    rooms: ids,
+    sharesCores: true,
+  });
   await pause(500);
   const listen = { kind: "flood", bytes: 0, senders: 0, inFlight: 0, seconds: SECONDS } as const;
-  const [watched, { deliveries, seconds }] = await cpuOf([server, models], () => watchers.request(listen));
+  const [watched, { deliveries, seconds }] = await cpuOf(server, () => watchers.request(listen));
   await watchers.stop();
   await pause(500);
-  const [unwatched] = await cpuOf([server], () => pause(SECONDS * 1000));
+  const [unwatched] = await cpuOf(server, pass);
+  await tenant.cancelRuns();
+  const reader = await Server.start("deno", [READER, `${models.url}/v1`, String(ids.length)], {});
+  await pause(500);
+  const [reading] = await cpuOf(reader, pass);
+  await reader.stop();
   const batchesPerSecond = deliveries / WATCHERS / seconds;
-  if (batchesPerSecond === 0) throw new Error("nobody heard the run");
-  const [ofWatched = NaN, ofModel = NaN] = watched;
-  const [ofUnwatched = NaN] = unwatched;
+  if (batchesPerSecond === 0) throw new Error("nobody heard the runs");
   return {
-    watched: ofWatched / batchesPerSecond,
-    unwatched: ofUnwatched / batchesPerSecond,
-    model: ofModel / batchesPerSecond,
+    watched: (watched - idle - reading) / batchesPerSecond,
+    unwatched: (unwatched - idle) / batchesPerSecond,
+    reading: reading / batchesPerSecond,
   };
 }
 
-/** Milliseconds of CPU that each server used a second while something was done. */
-async function cpuOf<Result>(
-  servers: readonly Server[],
-  action: () => Promise<Result>,
-): Promise<[rates: number[], result: Result]> {
-  const before = servers.map((server) => server.cpuSeconds());
+/** Milliseconds of CPU that a server used a second while something was done. */
+async function cpuOf<Result>(server: Server, action: () => Promise<Result>): Promise<[rate: number, result: Result]> {
+  const before = server.cpuSeconds();
   const startedAt = performance.now();
   const result = await action();
   const seconds = (performance.now() - startedAt) / 1000;
-  return [servers.map((server, at) => (server.cpuSeconds() - (before[at] ?? NaN)) * 1000 / seconds), result];
+  return [(server.cpuSeconds() - before) * 1000 / seconds, result];
 }
 
 async function send(gateway: Gateway, rounds: number): Promise<Row[]> {

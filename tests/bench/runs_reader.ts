@@ -1,0 +1,19 @@
+// What a benchmark compares runs with, as a process of its own: it reads as many streams of the same model by the same provider
+// package, and does nothing with them.
+import { createOutbound } from "@/adapters/outbound_http.ts";
+import { AiSdkModels } from "@/adapters/ai_sdk_models.ts";
+
+const [url = "", count = "1"] = Deno.args;
+const models = new AiSdkModels(createOutbound({ allow: ["127.0.0.1"] }));
+const endpoint = { kind: "openai", baseUrl: url, apiKey: undefined, model: "speaker" } as const;
+const request = { messages: [{ role: "user", text: "Speak" }], maxOutputTokens: 100_000 } as const;
+const { signal } = new AbortController();
+
+async function read(onFirst: () => void): Promise<void> {
+  const parts = models.step(endpoint, request, { signal });
+  while (!(await parts.next()).done) onFirst();
+}
+
+await Promise.all(Array.from({ length: Number(count) }, () => new Promise<void>((resolve) => void read(resolve))));
+// Whoever started it waits for this port.
+Deno.serve({ port: Number(Deno.env.get("PORT")), hostname: "127.0.0.1", onListen() {} }, () => new Response());
