@@ -18,6 +18,8 @@ export type ClusterOptions = {
   /** Instead of a schema of TEST_postgresUrl. */
   databaseUrl?: string;
   environment?: Record<string, string>;
+  /** What the tokens of these principals say besides. */
+  claims?: Record<string, Record<string, unknown>>;
   /** Of one node, made from the addresses that all of them have. */
   nodeEnvironment?: (node: number, shared: { redisUrl: string; databaseUrl: string }) => Record<string, string>;
   /** Command before each gateway's own. */
@@ -34,6 +36,7 @@ export class Cluster {
   readonly redis: RedisServer = new RedisServer();
   readonly folder: string;
   readonly #secret = crypto.randomUUID() + crypto.randomUUID();
+  readonly #claims: NonNullable<ClusterOptions["claims"]>;
   readonly #clients: Centrifuge[] = [];
   readonly #stack = new AsyncDisposableStack();
 
@@ -41,6 +44,7 @@ export class Cluster {
     const { nodes = 1, isPortShared = false, environment = {}, nodeEnvironment, wrapper } = options;
     const port = freePort();
     this.folder = folder;
+    this.#claims = options.claims ?? {};
     this.nodes = Array.from(
       { length: nodes },
       (_, at) =>
@@ -77,7 +81,7 @@ export class Cluster {
     return cluster;
   }
 
-  token(sub: string, claims: Record<string, unknown> = {}): Promise<string> {
+  token(sub: string, claims: Record<string, unknown> = this.#claims[sub] ?? {}): Promise<string> {
     const now = Math.floor(Date.now() / 1000);
     return new SignJWT({ exp: now + 3600, ...claims }).setProtectedHeader({ alg: "HS256" }).setSubject(sub)
       .setIssuedAt(now).sign(new TextEncoder().encode(this.#secret));

@@ -26,7 +26,6 @@ const commands: Record<string, (argument: unknown) => void> = {
     select(String(word));
     editor.toggleStyles({ bold: true });
   },
-  undo: () => void editor.undo(),
   focusEnd: () => {
     const last = editor.document.at(-1);
     if (last !== undefined) editor.setTextCursorPosition(last, "end");

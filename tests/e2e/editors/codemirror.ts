@@ -22,6 +22,13 @@ const editor = new EditorView({
 });
 
 const commands: Record<string, (argument: unknown) => void> = {
+  bold: (word) => {
+    const from = editor.state.doc.toString().indexOf(String(word));
+    editor.dispatch({ changes: [{ from, insert: "**" }, { from: from + String(word).length, insert: "**" }] });
+  },
+  table: () =>
+    editor.dispatch({ changes: { from: editor.state.doc.length, insert: "| a | b |\n| - | - |\n| 1 | 2 |\n" } }),
+  tasks: () => editor.dispatch(editor.state.replaceSelection("- [ ] ")),
   focusEnd: () => select(editor.state.doc.length),
   focusBlock: (word) => select(editor.state.doc.lineAt(editor.state.doc.toString().indexOf(String(word))).to),
 };

@@ -8,7 +8,7 @@ export type EditorPage = {
   read(): unknown;
   /** A change by the editor's own commands. */
   run(command: string, argument?: unknown): void;
-  /** Goes to another address of the gateway, as a load balancer decides. */
+  /** What the provider says, and how many others have the document open. */
   status(): { isSaved: boolean; others: number; refused: string[]; closed: string[] };
 };
 
@@ -20,6 +20,8 @@ export const provider = new HocuspocusProvider({
   url: fields.url ?? "",
   name: fields.id ?? "",
   token: fields.token ?? "",
+  // After the first attempt it would wait for seconds.
+  ...{ delay: 250, minDelay: 100, maxDelay: 250 },
   onAuthenticationFailed: ({ reason }) => void refused.push(reason),
   onClose: ({ event }) => void closed.push(event.reason),
 });
@@ -43,8 +45,9 @@ export function offer(page: Omit<EditorPage, "status">): void {
   setInterval(() => {
     const { isSaved, others } = status();
     const state = refused.length > 0 ? `refused: ${refused.at(-1)}` : isSaved ? "saved" : "saving";
-    line.textContent = `${state}, with ${others} others`;
-  }, 50);
+    const text = `${state}, with ${others} others`;
+    if (line.textContent !== text) line.textContent = text;
+  }, 100);
 }
 
 /** Resolves when the content of the gateway has arrived. */

@@ -1,60 +1,74 @@
-// Two people with one document open in real browsers, and what the gateway has of it.
+// A document that two people have open in real browsers, and what the gateway has of it.
 import assert from "node:assert/strict";
-import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import type { Page } from "npm:playwright-core@1.65.1";
 import { openPage } from "../../browser.ts";
 import { eventually } from "../../wait.ts";
-import type { EditorHost } from "./host.ts";
+import { holds } from "./keys.ts";
+import { PATH, PEOPLE, type Person, type Stage } from "./stage.ts";
 
-export const PATH = "/v1/collaboration/documents";
+const COLORS: Readonly<Record<Person, string>> = { ada: "#d6336c", bob: "#1971c2" };
 
 type Node = { type: string; text?: string; attrs?: Record<string, unknown>; content?: Node[]; marks?: unknown[] };
-/** A gateway, whose address may change. */
-export type Gateway = {
-  url: () => string;
-  // deno-lint-ignore no-explicit-any -- tests look into bodies of every shape
-  call(sub: string, method: string, path: string, body?: unknown): Promise<any>;
-  token(sub: string): Promise<string>;
-};
 
-/** Two people with a document open. */
+/** An editor, and the kind of document that it is for. */
+export type EditorName = "tiptap" | "blocknote" | "codemirror" | "quill";
+
 export class Session {
+  readonly editor: EditorName;
+  readonly kind: "rich" | "text";
   readonly id: string;
-  readonly pages: Page[] = [];
-  readonly #browser: Browser;
-  readonly #gateway: Gateway;
-  readonly #host: EditorHost;
+  readonly #stage: Stage;
+  readonly #pages = new Map<Person, Page>();
 
-  constructor(id: string, browser: Browser, gateway: Gateway, host: EditorHost) {
+  private constructor(stage: Stage, editor: EditorName, kind: "rich" | "text", id: string) {
+    this.#stage = stage;
+    this.editor = editor;
+    this.kind = kind;
     this.id = id;
-    this.#browser = browser;
-    this.#gateway = gateway;
-    this.#host = host;
   }
 
-  async open(sub: string, color: string, url = this.#gateway.url()): Promise<Page> {
-    const page = await openPage(this.#browser, { viewport: { width: 640, height: 520 } });
-    this.pages.push(page);
-    await this.visit(page, sub, color, url);
+  /** Opens a new document for these people. */
+  static async open(
+    stage: Stage,
+    editor: EditorName,
+    document: { kind: "rich" | "text"; text?: string },
+    people: readonly Person[] = PEOPLE,
+  ): Promise<Session> {
+    const { id } = await stage.call("ada", "POST", PATH, { roomId: stage.roomId, title: editor, ...document });
+    const session = new Session(stage, editor, document.kind, id);
+    await Promise.all(people.map(async (person) => {
+      session.#pages.set(person, await openPage(stage.browser, { viewport: { width: 640, height: 520 } }));
+      await session.visit(person);
+    }));
+    return session;
+  }
+
+  page(person: Person): Page {
+    const page = this.#pages.get(person);
+    assert.ok(page, person);
     return page;
   }
 
-  async visit(page: Page, sub: string, color: string, url = this.#gateway.url()): Promise<void> {
-    const token = await this.#gateway.token(sub);
-    const fields = { url: `${url.replace(/^http/, "ws")}${PATH}/sync`, id: this.id, token, name: sub, color };
-    await page.goto(`${this.#host.origin}/?${crypto.randomUUID()}#${new URLSearchParams(fields)}`);
-    await page.waitForFunction("globalThis.editorPage?.status().isSaved");
+  /** Loads the page anew, and waits until it has the document. */
+  async visit(person: Person): Promise<void> {
+    const { cluster, balancers, host } = this.#stage;
+    const url = `${balancers[person].url.replace(/^http/, "ws")}${PATH}/sync`;
+    const fields = { url, id: this.id, token: await cluster.token(person), name: person, color: COLORS[person] };
+    const page = this.page(person);
+    await page.goto(`${host.origin}/${this.editor}?${crypto.randomUUID()}#${new URLSearchParams(fields)}`);
+    await holds(page, "globalThis.editorPage?.status().isSaved");
   }
 
   // deno-lint-ignore no-explicit-any -- tests look into content of every format
   read(format = "text"): Promise<any> {
-    return this.#gateway.call("ada", "GET", `${PATH}/${this.id}/content?format=${format}`);
+    return this.#stage.call("ada", "GET", `${PATH}/${this.id}/content?format=${format}`);
   }
 
-  /** Edits the current revision as a REST client. */
+  /** Edits the current revision as a REST client, or as an agent. */
   async edit(sub: string, ...edits: unknown[]): Promise<void> {
     await eventually(async () => {
-      const { revision } = await this.#gateway.call(sub, "GET", `${PATH}/${this.id}`);
-      await this.#gateway.call(sub, "PATCH", `${PATH}/${this.id}/content`, {
+      const { revision } = await this.#stage.call(sub, "GET", `${PATH}/${this.id}`);
+      await this.#stage.call(sub, "PATCH", `${PATH}/${this.id}/content`, {
         baseRevision: revision,
         onStale: "rebase",
         edits,
@@ -62,39 +76,47 @@ export class Session {
     });
   }
 
-  /** Waits until all pages show the nodes that the gateway has, and returns their text. */
-  async converged(): Promise<string> {
+  /** Waits until both have saved everything and have what the gateway has, with these words once each; returns the text. */
+  async converged(...words: string[]): Promise<string> {
+    await Promise.all(PEOPLE.map((person) => holds(this.page(person), "editorPage.status().isSaved")));
     return await eventually(async () => {
-      const { prosemirror } = await this.read("prosemirror");
-      for (const content of await this.#contents()) {
-        assert.deepEqual(normalForm(content as Node), normalForm(prosemirror));
-      }
-      return (await this.read()).text;
-    });
-  }
-
-  /** Waits until all pages show the text that the gateway has, as `textOf` reads it from them, and returns it. */
-  async convergedText(textOf: (content: unknown) => string): Promise<string> {
-    return await eventually(async () => {
+      const contents = await this.#contents();
       const { text } = await this.read();
-      for (const content of await this.#contents()) assert.equal(textOf(content), text);
+      if (this.kind === "rich") {
+        const { prosemirror } = await this.read("prosemirror");
+        for (const content of contents) assert.deepEqual(normalForm(content as Node), normalForm(prosemirror));
+      } else {
+        for (const content of contents) assert.equal(textOf(content), text);
+        assert.deepEqual(contents[0], contents[1]);
+      }
+      for (const word of words) assert.equal(text.split(word).length - 1, 1, `"${word}" once in ${text}`);
       return text;
     });
   }
 
   async #contents(): Promise<unknown[]> {
     const states = await Promise.all(
-      this.pages.map((page) => page.evaluate("({ content: editorPage.read(), isSaved: editorPage.status().isSaved })")),
+      PEOPLE.map((person) =>
+        this.page(person).evaluate("({ content: editorPage.read(), isSaved: editorPage.status().isSaved })")
+      ),
     ) as { content: unknown; isSaved: boolean }[];
     assert.ok(states.every(({ isSaved }) => isSaved));
     return states.map(({ content }) => content);
   }
 
+  /** Takes pictures of both pages, to be looked at, if a folder is named for them. */
   async screenshot(name: string): Promise<void> {
     const folder = Deno.env.get("SCREENSHOTS");
     if (folder === undefined) return;
-    for (const [at, page] of this.pages.entries()) await page.screenshot({ path: `${folder}/${name}_${at}.png` });
+    for (const [person, page] of this.#pages) {
+      await page.screenshot({ path: `${folder}/${this.editor}_${name}_${person}.png` });
+    }
   }
+}
+
+/** Of Quill, which has operations, the text is what they insert. */
+function textOf(content: unknown): string {
+  return typeof content === "string" ? content : (content as { insert: string }[]).map(({ insert }) => insert).join("");
 }
 
 /** What BlockNote has for attributes that are not set. */
@@ -110,37 +132,4 @@ function normalForm({ type, text, attrs = {}, content = [], marks = [] }: Node):
     content: content.map(normalForm),
     marks: marks.map((mark) => normalForm(mark as Node)),
   };
-}
-
-export function run(page: Page, command: string, argument?: unknown): Promise<unknown> {
-  return page.evaluate(`editorPage.run(${JSON.stringify(command)}, ${JSON.stringify(argument ?? null)})`);
-}
-
-/** Places the cursor at the end of the block that contains a word, once it is there. */
-export async function focusBlock(page: Page, word: string): Promise<void> {
-  await page.waitForFunction(`JSON.stringify(editorPage.read()).includes(${JSON.stringify(word)})`);
-  await run(page, "focusBlock", word);
-  await focused(page);
-}
-
-/** Places the cursor at the end of the document. */
-export async function focusEnd(page: Page): Promise<void> {
-  await run(page, "focusEnd");
-  await focused(page);
-}
-
-/** Waits for the focus, which editors take in the next frame: keys before it are lost. */
-async function focused(page: Page): Promise<void> {
-  await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
-  await page.waitForFunction("document.activeElement?.isContentEditable");
-}
-
-/** Types at the end of the block that contains a word. */
-export async function typeAtEndOf(page: Page, word: string, text: string): Promise<void> {
-  await focusBlock(page, word);
-  await page.keyboard.type(text, { delay: 12 });
-}
-
-export function count(text: string, words: string): number {
-  return text.split(words).length - 1;
 }

@@ -25,7 +25,6 @@ const commands: Record<string, (argument: unknown) => void> = {
   table: () => editor.chain().focus("end").insertTable({ rows: 2, cols: 2 }).run(),
   tasks: () => editor.chain().focus().toggleTaskList().run(),
   bold: (word) => editor.chain().setTextSelection(rangeOf(String(word))).toggleMark("bold").run(),
-  undo: () => editor.commands.undo(),
   focusEnd: () => editor.commands.focus("end"),
   focusBlock: (word) => {
     const end = editor.state.doc.resolve(rangeOf(String(word)).from).end();
