@@ -35,8 +35,9 @@ type Signal = {
 };
 
 const PATH = "v1/collaboration/meetings";
-/** Longer than a connection usually takes. */
+/** Longer than a connection usually takes; on a busy machine it takes longer, so each wait is twice the one before. */
 const OFFER_AGAIN_MS = 10_000;
+const OFFER_AGAIN_MAX_MS = 60_000;
 
 /** The call that this tab takes part in. */
 export const call = signal<Call | undefined>(undefined);
@@ -135,25 +136,41 @@ export class Call {
       await peer.setRemoteDescription(payload);
       await peer.setLocalDescription();
       this.#send(from, "answer", peer.localDescription?.toJSON());
-    } else if (kind === "answer") await this.#peers.get(from)?.setRemoteDescription(payload);
-    else if (this.#peers.get(from)?.remoteDescription) return await this.#peers.get(from)?.addIceCandidate(payload);
+    } else if (kind === "answer") {
+      const peer = this.#peers.get(from);
+      // It may be for an offer that a later one has replaced.
+      if (peer?.signalingState !== "have-local-offer") return;
+      await peer.setRemoteDescription(payload);
+    } else if (this.#peers.get(from)?.remoteDescription) return await this.#addCandidate(from, payload);
     else return void this.#early.set(from, [...this.#early.get(from) ?? [], payload]);
-    for (const candidate of this.#early.get(from) ?? []) await this.#peers.get(from)?.addIceCandidate(candidate);
+    for (const candidate of this.#early.get(from) ?? []) await this.#addCandidate(from, candidate);
     this.#early.delete(from);
   }
 
-  async #offer(id: string): Promise<void> {
+  async #addCandidate(from: string, candidate: RTCIceCandidateInit): Promise<void> {
+    // One of an offer that a later one has replaced is refused, which harms no other.
+    await this.#peers.get(from)?.addIceCandidate(candidate).catch(() => undefined);
+  }
+
+  async #offer(id: string, waitMs = OFFER_AGAIN_MS): Promise<void> {
     const peer = this.#connect(id);
-    await peer.setLocalDescription();
-    this.#send(id, "offer", peer.localDescription?.toJSON());
+    const isCurrent = (): boolean => this.#peers.get(id) === peer;
     // Signals are not stored: those sent before the other has subscribed are lost.
     setTimeout(() => {
-      if (this.#peers.get(id) === peer && peer.connectionState !== "connected") void this.#offer(id);
-    }, OFFER_AGAIN_MS);
+      if (isCurrent() && peer.connectionState !== "connected") {
+        void this.#offer(id, Math.min(2 * waitMs, OFFER_AGAIN_MAX_MS));
+      }
+    }, waitMs);
+    peer.onconnectionstatechange = () => {
+      if (isCurrent() && peer.connectionState === "failed") void this.#offer(id, waitMs);
+    };
+    await peer.setLocalDescription();
+    this.#send(id, "offer", peer.localDescription?.toJSON());
   }
 
   #connect(id: string): RTCPeerConnection {
     this.#close(id);
+    this.#early.delete(id);
     const peer = new RTCPeerConnection({ iceServers: this.#iceServers });
     this.#peers.set(id, peer);
     for (const track of this.own.getTracks()) peer.addTrack(track, this.own);
