@@ -63,9 +63,10 @@ Deno.test({
       await t.step("messages, mentions with completion, and typing", async () => {
         await write(ada, "Hello **Bob**");
         await sees(bob, "Hello Bob");
+        const isShown = bob.getByText("Ada is typing…").waitFor();
         await ada.locator(".composer textarea").pressSequentially("Look @bo");
         await ada.locator(".completion li").first().waitFor();
-        await bob.getByText("Ada is typing…").waitFor();
+        await isShown;
         await ada.keyboard.press("Tab");
         await ada.keyboard.press("Enter");
         await sees(bob, "Look @bob");
@@ -107,9 +108,20 @@ Deno.test({
       });
 
       await t.step("a task moves on both boards, by keyboard", async () => {
+        // Bob's board is read before the task exists, and arrives after it.
+        const [isRead, isCreated] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+        await bob.route(/\/v1\/collaboration\/tasks\?/, async (route) => {
+          const response = await route.fetch();
+          isRead.resolve();
+          await isCreated.promise;
+          await route.fulfill({ response });
+        });
         for (const page of [ada, bob]) await page.getByRole("link", { name: "Tasks" }).last().click();
+        await isRead.promise;
         await ada.getByLabel("New task").fill("Write notes");
         await ada.keyboard.press("Enter");
+        await ada.getByRole("button", { name: /Write notes/ }).waitFor();
+        isCreated.resolve();
         await bob.getByLabel("To do").getByRole("button", { name: /Write notes/ }).focus();
         await bob.keyboard.press("Alt+ArrowRight");
         await ada.getByLabel("In progress").getByRole("button", { name: /Write notes/ }).waitFor();

@@ -30,6 +30,17 @@ export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
+/** A function that reads and shows; what a later read has overtaken is not shown. */
+export function latest<Result>(load: () => Promise<Result>, show: (result: Result) => void): () => void {
+  let reads = 0;
+  return () =>
+    void attempt(async () => {
+      const current = ++reads;
+      const result = await load();
+      if (current === reads) show(result);
+    });
+}
+
 /** What a person can read of a failure. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) {

@@ -5,7 +5,7 @@ import { call, listAll, post } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { onEvent } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, latest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { myId } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
@@ -30,7 +30,7 @@ export function CommentsPane(
   const [comments, setComments] = useState<readonly Comment[]>();
   const [showsResolved, setShowsResolved] = useState(false);
   const path = `v1/collaboration/documents/${encodeURIComponent(id)}/comments`;
-  const read = (): void => void attempt(async () => setComments(await listAll<Comment>(path)));
+  const read = latest(() => listAll<Comment>(path), setComments);
   useEffect(() => {
     read();
     return onEvent(({ type, data }) => {

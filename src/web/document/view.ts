@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { onEvent } from "../core/live.ts";
-import { attempt, notify } from "../core/notice.ts";
+import { attempt, latest, notify } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import { token } from "../core/session.ts";
 import { addressOf } from "../core/api.ts";
@@ -30,7 +30,7 @@ export function DocumentView({ id }: { id: string }): VNode {
   const [preview, setPreview] = useState<string>();
   const editor = useRef<Editor | undefined>(undefined);
   const path = `v1/collaboration/documents/${encodeURIComponent(id)}`;
-  const read = (): void => void attempt(async () => setDocument(await get<Document>(path)));
+  const read = latest(() => get<Document>(path), setDocument);
   useEffect(() => {
     read();
     return onEvent(({ type, data }) => {

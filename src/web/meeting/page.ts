@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { count } from "../core/format.ts";
 import { onEvent } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, latest } from "../core/notice.ts";
 import { route } from "../core/route.ts";
 import { post } from "../core/api.ts";
 import type { Room } from "../core/resources.ts";
@@ -27,7 +27,7 @@ function Lobby({ room }: { room: Room }): VNode {
   const wanted = route.value.query.get("meeting") ?? undefined;
   const [meeting, setMeeting] = useState<Meeting>();
   const [isBusy, setBusy] = useState(false);
-  const read = (): void => void attempt(async () => setMeeting(await findMeeting(room.id)));
+  const read = latest(() => findMeeting(room.id), setMeeting);
   useEffect(() => {
     read();
     return onEvent(({ type, data }) => {

@@ -36,6 +36,15 @@ export function timelineOf(roomId: string, threadId?: string): ReturnType<typeof
 function createTimeline(roomId: string, threadId: string | undefined) {
   const state = signal<Timeline>({ roomId, threadId, items: [], hasBefore: false, hasAfter: false, state: "new" });
   let loadedGeneration = -1;
+  /** What changed while messages are read, which may or may not be in what is read. */
+  let missed: (() => void)[] = [];
+
+  function settle(next: Partial<Timeline>): void {
+    state.value = { ...state.value, ...next };
+    const changes = missed;
+    missed = [];
+    for (const change of changes) change();
+  }
 
   async function read(query: Record<string, string | number>): Promise<Messages> {
     const thread = threadId === undefined ? {} : { threadId };
@@ -57,10 +66,10 @@ function createTimeline(roomId: string, threadId: string | undefined) {
       const { items, hasBefore, hasAfter } = await read(query);
       // Events that arrived meanwhile are newer.
       const newer = hasAfter ? [] : state.value.items.filter(({ seq }) => seq > (items.at(-1)?.seq ?? 0));
-      state.value = { ...state.value, items: merged(items, newer), hasBefore, hasAfter, state: "ready" };
+      settle({ items: merged(items, newer), hasBefore, hasAfter, state: "ready" });
     } catch {
       // The view offers to read again.
-      state.value = { ...state.value, state: "failed" };
+      settle({ state: "failed" });
     }
   }
 
@@ -85,11 +94,11 @@ function createTimeline(roomId: string, threadId: string | undefined) {
       state.value = { ...state.value, state: "loading" };
       // It is read again when the list is scrolled further.
       const page = await read({ before: first.seq }).catch(() => undefined);
-      if (page === undefined) return void (state.value = { ...state.value, state: "ready" });
+      if (page === undefined) return settle({ state: "ready" });
       const all = merged(page.items, state.value.items);
       const shown = all.slice(0, WINDOW_MAX);
       const hasAfter = state.value.hasAfter || shown.length < all.length;
-      state.value = { ...state.value, items: shown, hasBefore: page.hasBefore, hasAfter, state: "ready" };
+      settle({ items: shown, hasBefore: page.hasBefore, hasAfter, state: "ready" });
     },
     async newer(): Promise<void> {
       const { items, hasAfter, state: current } = state.value;
@@ -98,11 +107,11 @@ function createTimeline(roomId: string, threadId: string | undefined) {
       state.value = { ...state.value, state: "loading" };
       // As above.
       const page = await read({ after: last.seq }).catch(() => undefined);
-      if (page === undefined) return void (state.value = { ...state.value, state: "ready" });
+      if (page === undefined) return settle({ state: "ready" });
       const all = merged(state.value.items, page.items);
       const shown = all.slice(-WINDOW_MAX);
       const hasBefore = state.value.hasBefore || shown.length < all.length;
-      state.value = { ...state.value, items: shown, hasBefore, hasAfter: page.hasAfter, state: "ready" };
+      settle({ items: shown, hasBefore, hasAfter: page.hasAfter, state: "ready" });
     },
     put(message: Message): void {
       const { items, hasAfter } = state.value;
@@ -121,7 +130,10 @@ function createTimeline(roomId: string, threadId: string | undefined) {
     },
     patch(id: string, change: (message: Message) => Partial<Message>): void {
       const { items } = state.value;
-      if (!items.some((one) => one.id === id)) return;
+      if (!items.some((one) => one.id === id)) {
+        if (state.value.state === "loading") missed.push(() => this.patch(id, change));
+        return;
+      }
       const next = items.map((one) => one.id === id ? { ...one, ...change(one) } : one);
       state.value = { ...state.value, items: next };
     },

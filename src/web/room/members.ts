@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { call, listAll } from "../core/api.ts";
 import { html } from "../core/html.ts";
 import { onEvent } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, latest } from "../core/notice.ts";
 import { online } from "../core/people.ts";
 import { go } from "../core/route.ts";
 import type { Member, Room, RoomRole } from "../core/resources.ts";
@@ -18,7 +18,7 @@ import { canModerate } from "./rooms.ts";
 export function MembersPane({ room }: { room: Room }): VNode {
   const [members, setMembers] = useState<readonly Member[]>();
   const path = `v1/rooms/${room.id}/members`;
-  const read = (): void => void attempt(async () => setMembers(await listAll<Member>(path)));
+  const read = latest(() => listAll<Member>(path), setMembers);
   useEffect(() => {
     read();
     return onEvent(({ type }, channel) => {

@@ -2,6 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "../core/html.ts";
+import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
@@ -29,10 +30,8 @@ export default function TasksPage({ room }: ViewProps): VNode {
 function TaskBoard({ room, scope }: { room?: Room; scope: Scope }): VNode {
   const list = useMemo(() => openTasks(scope), [room?.id]);
   const [label, setLabel] = useState("");
-  useEffect(() => {
-    void attempt(() => list.read());
-    return list.close;
-  }, [list]);
+  useEffect(() => list.close, [list]);
+  useEffect(() => void attempt(() => list.read()), [list, generation.value]);
   const tasks = list.tasks.value;
   const labels = [...new Set((tasks ?? []).flatMap((task) => task.labels))].toSorted();
   const shown = (tasks ?? []).filter((task) => label === "" || task.labels.includes(label));

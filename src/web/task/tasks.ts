@@ -37,19 +37,26 @@ export const PRIORITIES: readonly Priority[] = ["none", "low", "medium", "high",
 export type Scope = { roomId: string } | { assigneeId: "me" };
 
 const PATH = "v1/collaboration/tasks";
-const lists = new Set<{ scope: Scope; tasks: Signal<readonly Task[] | undefined> }>();
+type Tasks = readonly Task[];
+type Change = (tasks: Tasks) => Tasks;
+/** `missed` has what changed while the tasks are read, which may or may not be in what is read. */
+type List = { scope: Scope; tasks: Signal<Tasks | undefined>; missed: Change[] | undefined };
+const lists = new Set<List>();
 
 /** The tasks of a scope; `close` ends their updates. */
-export function openTasks(
-  scope: Scope,
-): { tasks: Signal<readonly Task[] | undefined>; read(): Promise<void>; close(): void } {
-  const list = { scope, tasks: signal<readonly Task[] | undefined>(undefined) };
+export function openTasks(scope: Scope): { tasks: List["tasks"]; read(): Promise<void>; close(): void } {
+  const list: List = { scope, tasks: signal<Tasks | undefined>(undefined), missed: undefined };
   lists.add(list);
   return {
     tasks: list.tasks,
     async read() {
       const query = "roomId" in scope ? { roomId: [scope.roomId], topLevel: true } : { assigneeId: ["me"] };
-      list.tasks.value = await listAll<Task>(PATH, { ...query, sort: "position" }, 2000);
+      const missed: Change[] = list.missed = [];
+      const tasks = await listAll<Task>(PATH, { ...query, sort: "position" }, 2000);
+      // Unless it is read again meanwhile.
+      if (list.missed !== missed) return;
+      list.missed = undefined;
+      list.tasks.value = missed.reduce((all, change) => change(all), tasks as Tasks);
     },
     close: () => void lists.delete(list),
   };
@@ -89,30 +96,35 @@ export function columnOf(tasks: readonly Task[], status: Status): Task[] {
     .toSorted((a, b) => a.position < b.position ? -1 : a.position > b.position ? 1 : 0);
 }
 
-function put(task: Task): void {
-  for (const { scope, tasks } of lists) {
-    const known = tasks.value;
-    if (known === undefined) continue;
-    const belongs = "roomId" in scope
-      ? task.roomId === scope.roomId && task.parentId === null
-      : known.some(({ id }) => id === task.id);
-    if (!belongs) continue;
-    tasks.value = known.some(({ id }) => id === task.id)
-      ? known.map((one) => one.id === task.id ? { ...one, ...task } : one)
-      : [...known, task];
+function changeLists(changeOf: (scope: Scope) => Change): void {
+  for (const { scope, tasks, missed } of lists) {
+    const change = changeOf(scope);
+    missed?.push(change);
+    if (tasks.value !== undefined) tasks.value = change(tasks.value);
   }
 }
 
+function put(task: Task): void {
+  changeLists((scope) => (tasks) => {
+    const known = tasks.find(({ id }) => id === task.id);
+    if (known !== undefined) {
+      return known.version > task.version ? tasks : tasks.map((one) => one === known ? { ...one, ...task } : one);
+    }
+    return "roomId" in scope && task.roomId === scope.roomId && task.parentId === null ? [...tasks, task] : tasks;
+  });
+}
+
 function remove(id: string): void {
-  for (const { tasks } of lists) tasks.value = tasks.value?.filter((one) => one.id !== id);
+  changeLists(() => (tasks) => tasks.filter((one) => one.id !== id));
 }
 
 onEvent(({ type, data }) => {
   if (type === "task.created") put(data.task);
   else if (type === "task.updated" || type === "task.completed") {
-    for (const { tasks } of lists) {
-      const known = tasks.value?.find(({ id }) => id === data.taskId);
-      if (known !== undefined && (data.changes.version ?? 0) >= known.version) put({ ...known, ...data.changes });
-    }
+    changeLists(() => (tasks) =>
+      tasks.map((one) =>
+        one.id === data.taskId && (data.changes.version ?? 0) >= one.version ? { ...one, ...data.changes } : one
+      )
+    );
   } else if (type === "task.deleted") remove(data.taskId);
 });
