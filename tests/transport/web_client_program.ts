@@ -1,6 +1,6 @@
 // Prints how many files the client has, after serving each. Run without any permission by web_client_test.ts.
 import { packageFile, PACKAGES } from "@/transport/web/packages.ts";
-import { SCRIPTS, STYLES } from "@/transport/web/sources.ts";
+import { SCRIPTS } from "@/transport/web/sources.ts";
 import { WebClient } from "@/transport/web/page.ts";
 
 const client = new WebClient();
@@ -8,7 +8,7 @@ const html = await (await client.respond(new Request("http://gateway.test/"))).t
 const [, digest = ""] = /app\/([^/"]+)/.exec(html) ?? [];
 const files = [
   ...Object.keys(SCRIPTS).map((path) => path.replaceAll("/", "-")),
-  ...Object.keys(STYLES),
+  "style.css",
   ...[...PACKAGES.keys()].map(packageFile),
 ];
 const { route } = client;

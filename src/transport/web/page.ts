@@ -29,6 +29,8 @@ const HEADERS = {
   "Referrer-Policy": "no-referrer",
 };
 const ENTRY = "main.ts";
+/** All styles in one file: they are small, and compress well together. */
+const STYLE = "style.css";
 
 type Client = { digest: string; page: StaticAsset; files: ReadonlyMap<string, StaticAsset> };
 
@@ -96,9 +98,10 @@ async function load(): Promise<Client> {
   for (const [file, script] of ready) {
     files.set(file, new StaticAsset("text/javascript; charset=utf-8", () => script, cached));
   }
-  for (const [file, style] of styles) files.set(file, new StaticAsset("text/css; charset=utf-8", () => style, cached));
+  const style = styles.map(([, text]) => text).join("\n");
+  files.set(STYLE, new StaticAsset("text/css; charset=utf-8", () => style, cached));
   const preloaded = await closureOf(ENTRY, ready);
-  const html = pageOf(`app/${digest}`, styles.map(([file]) => file), preloaded);
+  const html = pageOf(`app/${digest}`, preloaded);
   const page = new StaticAsset("text/html; charset=utf-8", () => html, {
     headers: { ...HEADERS, Vary: "Accept" },
     encodings: ["br", "gzip"],
@@ -145,7 +148,7 @@ async function closureOf(entry: string, files: ReadonlyMap<string, string | Prom
 }
 
 /** Every reference is relative, so the page also works behind a path prefix. */
-function pageOf(folder: string, styles: readonly string[], scripts: readonly string[]): string {
+function pageOf(folder: string, scripts: readonly string[]): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -154,7 +157,7 @@ function pageOf(folder: string, styles: readonly string[], scripts: readonly str
 <meta name="color-scheme" content="light dark">
 <title>Collaboration Gateway</title>
 <link rel="icon" href="docs/favicon.svg" type="image/svg+xml">
-${styles.map((file) => `<link rel="stylesheet" href="${folder}/${file}">`).join("\n")}
+<link rel="stylesheet" href="${folder}/${STYLE}">
 ${scripts.map((file) => `<link rel="modulepreload" href="${folder}/${file}">`).join("\n")}
 <script type="module" src="${folder}/${ENTRY}"></script>
 </head>

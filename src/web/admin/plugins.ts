@@ -1,12 +1,11 @@
 // Plugins: what they may do, and whether they run.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { call, get, post } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
 import type { FormField } from "../core/resources.ts";
 import { Field, valuesOf } from "../message/elements.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { useList } from "./list.ts";
 
 type Plugin = {
   id: string;
@@ -21,14 +20,7 @@ type Plugin = {
 const PATH = "v1/collaboration/plugins";
 
 export function Plugins(): VNode {
-  const [items, setItems] = useState<readonly Plugin[]>();
-  const read = (): void => void attempt(async () => setItems((await get<{ items: Plugin[] }>(PATH)).items));
-  useEffect(read, []);
-  const act = (work: () => Promise<unknown>) => (): void =>
-    void attempt(async () => {
-      await work();
-      read();
-    });
+  const { items, read, act } = useList(async () => (await get<{ items: Plugin[] }>(PATH)).items);
   return html`
     <p class="row spread"><span class="dim">Programs of others that add commands, buttons and filters to rooms.</span>
       <button type="button" class="primary" onClick=${() => openInstall(read)}>Install</button></p>

@@ -6,20 +6,14 @@ import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { markdown } from "../message/markdown.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import { useList } from "./list.ts";
 
 type Summary = { name: string; description: string; digest: string; state: string; enabled: boolean };
 
 const PATH = "v1/collaboration/skills";
 
 export function Skills(): VNode {
-  const [items, setItems] = useState<readonly Summary[]>();
-  const read = (): void => void attempt(async () => setItems((await get<{ items: Summary[] }>(PATH)).items));
-  useEffect(read, []);
-  const act = (work: () => Promise<unknown>) => (): void =>
-    void attempt(async () => {
-      await work();
-      read();
-    });
+  const { items, read, act } = useList(async () => (await get<{ items: Summary[] }>(PATH)).items);
   return html`
     <p class="row spread"><span class="dim">Instructions that agents read when they need them.</span>
       <button type="button" class="primary" onClick=${() => openImport(read)}>Import</button></p>

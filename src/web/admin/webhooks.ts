@@ -2,11 +2,12 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, get, listAll, post } from "../core/api.ts";
-import { fullTimeOf } from "../core/format.ts";
+import { count, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { Menu } from "../part/menu.ts";
+import { useList } from "./list.ts";
 
 type Webhook = {
   id: string;
@@ -16,7 +17,17 @@ type Webhook = {
   enabled: boolean;
   state: string;
   lastError: string | null;
+  disabledReason: string | null;
+  nextAttemptAt: string | null;
   parkedCount: number;
+};
+type ParkedEvent = {
+  id: string;
+  type: string;
+  state: "parked" | "waiting";
+  httpStatus: number | null;
+  error: string | null;
+  parkedAt: string;
 };
 type Delivery = {
   id: string;
@@ -32,14 +43,7 @@ type Delivery = {
 const PATH = "v1/collaboration/webhooks";
 
 export function Webhooks(): VNode {
-  const [items, setItems] = useState<readonly Webhook[]>();
-  const read = (): void => void attempt(async () => setItems(await listAll<Webhook>(PATH)));
-  useEffect(read, []);
-  const act = (work: () => Promise<unknown>) => (): void =>
-    void attempt(async () => {
-      await work();
-      read();
-    });
+  const { items, read, act } = useList(() => listAll<Webhook>(PATH));
   return html`
     <p class="row spread"><span class="dim">Events of your tenant, sent to your own services in order.</span>
       <button type="button" class="primary" onClick=${() => openNew(read)}>New webhook</button></p>
@@ -47,11 +51,15 @@ export function Webhooks(): VNode {
     <ul class="rows">${(items ?? []).map((one) =>
       html`
         <li key=${one.id}>
-          <div><b class="clip">${one.url}</b><small class="dim">${one.state}${one.description === null
-            ? ""
-            : `, ${one.description}`}, ${one.events.join(", ")}${one.lastError === null
-            ? ""
-            : `, ${one.lastError}`}${one.parkedCount === 0 ? "" : `, ${one.parkedCount} parked`}</small></div>
+          <div><b class="clip">${one.url}</b><small class="dim">${detailsOf(one)}</small></div>
+          <span class="tag">${one.state}</span>
+          ${one.enabled
+            ? null
+            : html`<button type="button" onClick=${act(() => setEnabled(one.id, true))}>Resume</button>`}
+          ${one.parkedCount === 0
+            ? null
+            : html`<button type="button" onClick=${() =>
+              openDialog(() => html`<${Parked} id=${one.id} onChange=${read} />`)}>${one.parkedCount} parked</button>`}
           <${Menu} label=${`Menu of ${one.url}`} items=${[
             {
               label: "Deliveries",
@@ -59,11 +67,9 @@ export function Webhooks(): VNode {
               onSelect: () => openDialog(() => html`<${Deliveries} id=${one.id} />`),
             },
             { label: "Send a test", icon: "send", onSelect: act(() => test(one.id)) },
-            {
-              label: one.enabled ? "Disable" : "Enable",
-              icon: "check",
-              onSelect: act(() => call("PATCH", `${PATH}/${one.id}`, { enabled: !one.enabled })),
-            },
+            ...one.enabled
+              ? [{ label: "Disable", icon: "lock" as const, onSelect: act(() => setEnabled(one.id, false)) }]
+              : [],
             {
               label: "New secret",
               icon: "lock",
@@ -86,6 +92,20 @@ export function Webhooks(): VNode {
       `
     )}</ul>
   `;
+}
+
+function detailsOf({ description, events, disabledReason, nextAttemptAt, lastError }: Webhook): string {
+  return [
+    description,
+    events.join(", "),
+    disabledReason === null ? null : `disabled: ${disabledReason}`,
+    nextAttemptAt === null ? null : `next attempt ${fullTimeOf(nextAttemptAt)}`,
+    lastError,
+  ].filter((one) => one !== null && one !== "").join(", ");
+}
+
+function setEnabled(id: string, enabled: boolean): Promise<unknown> {
+  return call("PATCH", `${PATH}/${id}`, { enabled });
 }
 
 async function test(id: string): Promise<void> {
@@ -145,6 +165,37 @@ function Deliveries({ id }: { id: string }): VNode {
               .durationMs} ms${one.error === null ? "" : `, ${one.error}`}</small></div>
                   <span class="tag">${one.outcome}${one.httpStatus === null ? "" : ` ${one.httpStatus}`}</span></li>
         `
+      )}</ul></div>
+  `;
+}
+
+/** Events that the endpoint refused; those delivered again leave the list once they are accepted. */
+function Parked({ id, onChange }: { id: string; onChange: () => void }): VNode {
+  const { items, read } = useList(() => listAll<ParkedEvent>(`${PATH}/${id}/parked`));
+  const replay = (ids?: string[]): void =>
+    void attempt(async () => {
+      const { waiting } = await post<{ waiting: number }>(
+        `${PATH}/${id}/parked/replay`,
+        ids === undefined ? {} : { ids },
+      );
+      notify(`${count(waiting, "event")} will be delivered again`);
+      read();
+      onChange();
+    });
+  return html`
+    <div class="wide-dialog">
+      <${Heading} title="Parked events" onClose=${closeDialog}>
+        <button type="button" onClick=${read}>Refresh</button>
+        <button type="button" class="primary" disabled=${(items ?? []).length === 0} onClick=${() =>
+          replay()}>Deliver all again</button><//>
+      ${items?.length === 0 ? html`<p class="dim">No event is parked.</p>` : null}
+      <ul class="rows">${(items ?? []).map((one) =>
+        html`<li key=${one.id}><div><b>${one.type}</b><small class="dim">${fullTimeOf(one.parkedAt)}${
+          one.error === null ? "" : `, ${one.error}`
+        }</small></div>
+          <span class="tag">${one.state}${one.httpStatus === null ? "" : ` ${one.httpStatus}`}</span>
+          <button type="button" disabled=${one.state === "waiting"} onClick=${() =>
+          replay([one.id])}>Deliver again</button></li>`
       )}</ul></div>
   `;
 }

@@ -1,6 +1,6 @@
 // Creating and changing events.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call, listAll, post } from "../core/api.ts";
 import { localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
@@ -9,6 +9,7 @@ import type { Member, Room } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import { canWrite, roomList, roomName } from "../room/rooms.ts";
+import { useBusy } from "./busy.ts";
 import { dateText, type EventDetail, eventPath } from "./events.ts";
 
 const HOUR_MS = 3_600_000;
@@ -85,8 +86,10 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
     if (roomId !== "") void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${roomId}/members`)));
   }, [roomId]);
   const others = members.filter(({ principalId }) => principalId !== myId()).slice(0, 50);
+  const field = useRef<HTMLLabelElement>(null);
+  const busy = useBusy(field, others.map(({ principalId }) => principalId));
   return html`
-    <label>Room <select name="roomId" value=${roomId} onChange=${(event: Event) =>
+    <label ref=${field}>Room <select name="roomId" value=${roomId} onChange=${(event: Event) =>
       setRoomId((event.target as HTMLSelectElement).value)}>
       <option value="">none, only for me and those I invite</option>
       ${roomList.value.filter(canWrite).map((one) =>
@@ -97,7 +100,8 @@ function RoomFields({ room }: { room: Room | undefined }): VNode {
       others.map(({ principalId, displayName }) =>
         html`
           <label class="check"
-            key=${principalId}><input type="checkbox" name="attendee" value=${principalId} /> <span dir="auto">${displayName}</span></label>
+            key=${principalId}><input type="checkbox" name="attendee" value=${principalId} /> <span dir="auto">${displayName}</span>
+            ${busy.has(principalId) ? html`<span class="tag">busy</span>` : null}</label>
         `
       )
     }</fieldset>`}

@@ -49,6 +49,11 @@ export function messageMenu(message: Message, room: Room): MenuItem[] {
     });
     items.push({ label: "Create a task", icon: "task", onSelect: () => void attempt(() => createTask(message)) });
   }
+  items.push({
+    label: "Read by",
+    icon: "check",
+    onSelect: () => void attempt(async () => (await import("./readers.ts")).openReaders(message)),
+  });
   items.push({ label: "Copy link", icon: "link", onSelect: () => void copyLink(message) });
   if (isOwn && canWrite(room)) {
     items.push({ label: "Edit", icon: "edit", onSelect: () => (editedId.value = message.id) });
