@@ -117,14 +117,20 @@ async function testCall(): Promise<void> {
       const { items } = await target.call(aliceToken, "GET", `${PATH}/${meeting.id}/participants`);
       assert.equal(items.length, 1);
     });
-    // The event comes from the sweep, a poll of the job runner later at most; and only once.
-    await pause(2500);
-    const { events } = await target.call(aliceToken, "GET", `/v1/rooms/${room.id}/events?after=0&limit=300`);
-    const seen = events.filter(({ type }: { type: string }) => type.startsWith("meeting.participant_"))
-      .map(({ type, data }: { type: string; data: { meeting: { participantCount: number }; reason?: string } }) =>
-        `${type} ${data.meeting.participantCount} ${data.reason ?? ""}`.trim()
-      );
-    assert.deepEqual(seen, [
+    // The event comes from the sweep, once the job runner polls; and only once.
+    const seen = async (): Promise<string[]> => {
+      const { events } = await target.call(aliceToken, "GET", `/v1/rooms/${room.id}/events?after=0&limit=300`);
+      return events.filter(({ type }: { type: string }) => type.startsWith("meeting.participant_"))
+        .map(({ type, data }: { type: string; data: { meeting: { participantCount: number }; reason?: string } }) =>
+          `${type} ${data.meeting.participantCount} ${data.reason ?? ""}`.trim()
+        );
+    };
+    await eventually(async () => {
+      await pause(100);
+      assert.equal((await seen()).length, 3);
+    });
+    await pause(1000);
+    assert.deepEqual(await seen(), [
       "meeting.participant_joined 1",
       "meeting.participant_joined 2",
       "meeting.participant_left 1 expired",

@@ -7,8 +7,8 @@ import { assertNoReports, sees, signIn, write } from "./web_page.ts";
 
 type Body = { messages: { role: string; content?: unknown }[]; tools?: { function: { name: string } }[] };
 
-/** A provider that streams one word at a time, and whose first answer to "task" is to create one. */
-function serveModel(): Deno.HttpServer<Deno.NetAddr> {
+/** A provider that streams one word at a time until it is to finish, and whose first answer to "task" is to create one. */
+function serveModel(mayFinish: () => boolean): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const { messages, tools = [] } = await request.json() as Body;
     const asked = JSON.stringify(messages.findLast(({ role }) => role === "user")?.content ?? "");
@@ -30,7 +30,8 @@ function serveModel(): Deno.HttpServer<Deno.NetAddr> {
             })
           }\n\n`));
         try {
-          for (let n = 0; n < words.length * (isEndless ? 300 : asked.includes("hello") ? 6 : 1); n++) {
+          const isOver = (): boolean => !isEndless && (!asked.includes("hello") || mayFinish());
+          for (let n = 0; n < words.length || !isOver(); n++) {
             send({ content: `${words[n % words.length]} ` });
             await pause(50);
           }
@@ -63,7 +64,8 @@ Deno.test({
   sanitizeOps: false,
   sanitizeResources: false,
   async fn(t) {
-    await using model = serveModel();
+    let mayFinish = false;
+    await using model = serveModel(() => mayFinish);
     await using target = await openTarget({
       isOwn: true,
       environment: {
@@ -91,6 +93,7 @@ Deno.test({
       await t.step("its words are on the screen before it has finished", async () => {
         await write(page, "@gardener hello");
         await page.locator(".run .text", { hasText: "I will" }).waitFor();
+        mayFinish = true;
         await sees(page, "I will look after it now.");
         await page.locator(".run").waitFor({ state: "detached" });
       });

@@ -94,8 +94,7 @@ Deno.test({
       for (const place of places) {
         await t.step(`#/${place}`, async () => {
           await page.goto(`${target.baseUrl}/#/${place}`);
-          await page.locator("main").waitFor();
-          await page.waitForLoadState("networkidle");
+          await page.locator("main", { hasNotText: "Loading…" }).waitFor();
           assert.equal(await page.evaluate("globalThis.hacked"), undefined);
           assert.equal(
             await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),
