@@ -28,9 +28,13 @@ const REFERENCE_FIELDS: Record<string, string> = {
   replyToId: "msg",
   threadRootId: "msg",
   sourceMessageId: "msg",
+  sourceMessageIds: "msg",
+  triggerMessageId: "msg",
   around: "msg",
   before: "msg",
   fileIds: "file",
+  runId: "run",
+  supersedes: "mem",
   upToId: "ntf",
 };
 const PARENTS: Record<string, string> = { task: "task", document: "doc", comment: "cmt" };
