@@ -110,15 +110,16 @@ Deno.test("an answer that is cut by the model's limit continues, as one message"
   assert.deepEqual(await fixture.texts(), ["Tell me all", "part 1 part 2 part 3"]);
 });
 
-Deno.test("an answer longer than a message is its beginning, and a file with all of it", async () => {
-  const long = "word ".repeat(16_000).trim();
-  await using fixture = await AgentFixture.open(() => ({ parts: [long] }));
+Deno.test("a response of 20 000 tokens is one message with its beginning, and a file with all of it", async () => {
+  const words = Array.from({ length: 20_000 }, (_, n) => `w${n % 100} `);
+  await using fixture = await AgentFixture.open(() => ({ parts: words }));
   const asked = await fixture.mention(fixture.bob, "Tell me all");
   await fixture.settled();
-  const [, answer] = await fixture.messages();
-  assert.match(answer.text, /^word word .*the whole text is in the file/s);
+  const [, answer, ...more] = await fixture.messages();
+  assert.deepEqual([answer.editCount, more.length], [0, 0]);
+  assert.match(answer.text, /^w0 w1 .*the whole text is in the file/s);
   const content = ok(await fixture.bob.get(`/v1/collaboration/files/${answer.files[0].id}/content`));
-  assert.equal(content, long);
+  assert.equal(content, words.join("").trim());
   const events = await readRoomEvents(fixture.alice, fixture.roomId, asked.seq);
   assert.deepEqual(events.map(({ type }) => type), ["run.started", "message.created", "run.finished"]);
 });
