@@ -46,7 +46,8 @@ export function runOperations(runs: RunService): Operation[] {
       summary: "Get a run with its steps",
       description:
         "To follow its text, subscribe to `run:<id>` on `/ws`, then get it, and apply the deltas that continue its " +
-        "text; if one begins after its end, get it again. `run.stream` does all of that. A day after its end a run has no texts.",
+        "text. If one begins after its end, keep it and get the run again: its text is stored each second. " +
+        "`run.stream` does all of that. A day after its end a run has no texts.",
       access: { scope: "run.read", room: "observer" },
       http: { method: "GET", path: `${RUN_PATH}/:id`, status: 200 },
       input: RunRead,

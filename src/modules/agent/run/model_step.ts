@@ -116,13 +116,16 @@ export class ModelStep {
   }
 }
 
-/** Saves a growing text, after each second or 4 KiB, one save at a time. */
+/** Saves a growing text: a second after it has grown, or by 4 KiB, one save at a time. */
 class TextSaver {
   readonly #save: (text: string) => Promise<void>;
   readonly #onLost: () => void;
-  #savedAt = performance.now();
+  #text = "";
   #savedLength = 0;
+  #isOver = false;
   #saving: Promise<void> | undefined;
+  /** Also while the model pauses, what it has said is saved: who comes now reads it. */
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(save: (text: string) => Promise<void>, onLost: () => void) {
     this.#save = save;
@@ -130,20 +133,30 @@ class TextSaver {
   }
 
   offer(text: string): void {
+    this.#text = text;
     if (this.#saving !== undefined) return;
-    if (text.length - this.#savedLength < SAVE_CHARS && performance.now() - this.#savedAt < SAVE_MS) return;
+    if (text.length - this.#savedLength >= SAVE_CHARS) return this.#begin();
+    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS);
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    await this.#saving;
+  }
+
+  #begin(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const text = this.#text;
     this.#savedLength = text.length;
     this.#saving = this.#save(text).catch((thrown) => {
       // Anything else is a database that does not answer now; the next save tries again.
       if (thrown instanceof LeaseLost) this.#onLost();
     }).finally(() => {
-      this.#savedAt = performance.now();
       this.#saving = undefined;
+      if (!this.#isOver && this.#text.length > text.length) this.offer(this.#text);
     });
-  }
-
-  async end(): Promise<void> {
-    await this.#saving;
   }
 }
 
