@@ -21,7 +21,7 @@ export function testOnPostgres(name: string, run: EngineTest): void {
       try {
         await run({ SVC_DATABASE_URL: database.url });
       } finally {
-        await database.drop();
+        await database.release();
       }
     },
   });

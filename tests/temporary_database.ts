@@ -1,34 +1,106 @@
-// Databases for tests of the whole gateway on PostgreSQL: copies of one that has all tables, which is made once for each state of
-// the store's sources: to copy it is several times quicker than to migrate anew.
+// Databases for tests of the whole gateway on PostgreSQL. To make one takes longer than most tests run, so those of earlier tests are
+// emptied and used again. New ones are copies of a template that has all tables, made once for each state of the store's sources.
 import postgres from "postgres";
 import { migrateStore, openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import { openGateway } from "./harness.ts";
 
-export type TemporaryDatabase = { url: string; drop(): Promise<void> };
+export type TemporaryDatabase = { url: string; release(): Promise<void> };
 
 const TEMPLATE_PREFIX = "gateway_template_";
-/** Any number that no other user of the server locks. */
+const COPY_PREFIX = "gateway_test_";
+/** Any numbers that no other user of the server locks. */
 const TEMPLATE_LOCK_KEY = 5_170_322;
+const COPY_LOCK_CLASS = 5_170_323;
 const NO_SUCH_DATABASE = "3D000";
 
-/** A database with all tables and no rows, the caller's own until it drops it. `url` names a server and a database to ask it in. */
+/** A database with all tables and no rows, the caller's own until it releases it. `url` names a server and a database to ask it in. */
 export async function createTemporaryDatabase(url: string): Promise<TemporaryDatabase> {
-  const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
-  await withAdminConnection(url, async (admin) => {
+  // Its lock names the user of a copy, and ends with the connection, also when the process dies.
+  const owner = postgres(url, { max: 1, onnotice: () => {} });
+  try {
     const template = await (templateName ??= computeTemplateName());
-    const copy = () => admin.unsafe(`create database ${name} template ${template}`);
-    await copy().catch(async (error) => {
-      if (error.code !== NO_SUCH_DATABASE) throw error;
-      await createTemplate(admin, url, template);
-      await copy();
-    });
-  });
-  return {
-    url: withDatabaseName(url, name),
-    drop: () => withAdminConnection(url, (admin) => admin.unsafe(`drop database ${name} with (force)`)),
-  };
+    const name = await claimName(owner, template.replace(TEMPLATE_PREFIX, COPY_PREFIX));
+    const copyUrl = withDatabaseName(url, name);
+    await owner`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+    if (!await isEmptied(owner, name, copyUrl)) await createCopy(owner, url, template, name);
+    return { url: copyUrl, release: () => owner.end() };
+  } catch (error) {
+    await owner.end();
+    throw error;
+  }
 }
+
+/** The first name that no other test uses. */
+async function claimName(owner: postgres.Sql, prefix: string): Promise<string> {
+  for (let number = 0;; number++) {
+    const name = `${prefix}_${number}`;
+    const [row] = await owner`select pg_try_advisory_lock(${COPY_LOCK_CLASS}, hashtext(${name})) as locked`;
+    if (row?.locked === true) return name;
+  }
+}
+
+/** Empties what an earlier test left. False if there is no such database, or the test changed more than rows. */
+async function isEmptied(owner: postgres.Sql, name: string, copyUrl: string): Promise<boolean> {
+  const [row] =
+    await owner`select shobj_description(oid, 'pg_database') as digest from pg_database where datname = ${name}`;
+  if (row === undefined) return false;
+  const copy = postgres(copyUrl, { max: 1, onnotice: () => {} });
+  try {
+    if (await computeSchemaDigest(copy) !== row.digest) return false;
+    await copy.unsafe(EMPTY_TABLES);
+    return true;
+  } finally {
+    await copy.end();
+  }
+}
+
+async function createCopy(owner: postgres.Sql, url: string, template: string, name: string): Promise<void> {
+  await owner.unsafe(`drop database if exists ${name} with (force)`);
+  const copy = () => owner.unsafe(`create database ${name} template ${template}`);
+  await copy().catch(async (error) => {
+    if (error.code !== NO_SUCH_DATABASE) throw error;
+    await createTemplate(owner, url, template);
+    await copy();
+  });
+  await withAdminConnection(withDatabaseName(url, name), async (sql) => {
+    await sql.unsafe(`comment on database ${name} is '${await computeSchemaDigest(sql)}'`);
+  });
+}
+
+/** What a test may have changed besides rows: tables, columns, indexes, triggers, functions, settings, and which migrations ran. */
+async function computeSchemaDigest(sql: postgres.Sql): Promise<string> {
+  const [row] = await sql.unsafe(`
+    with relation as (select oid, relname, relkind from pg_class where relnamespace = 'public'::regnamespace)
+    select md5(string_agg(item, ';' order by item)) as digest from (
+      select concat(oid, relname, relkind) as item from relation
+      union all select concat(attrelid, attname, atttypid, attnotnull, atthasdef, attisdropped)
+        from pg_attribute join relation on relation.oid = attrelid
+      union all select concat(indexrelid, indisvalid) from pg_index join relation on relation.oid = indexrelid
+      union all select concat(tgrelid, tgname, tgenabled) from pg_trigger
+      union all select concat(conrelid, conname) from pg_constraint where connamespace = 'public'::regnamespace
+      union all select concat(proname, md5(prosrc)) from pg_proc where pronamespace = 'public'::regnamespace
+      union all select concat(extname, extversion) from pg_extension
+      union all select setconfig::text from pg_db_role_setting join pg_database on pg_database.oid = setdatabase
+        where datname = current_database()
+      union all select migration::text from migration
+    ) items`);
+  return row?.digest;
+}
+
+const EMPTY_TABLES = `do $$
+  declare item regclass; has_rows boolean;
+  begin
+    for item in select oid from pg_class
+      where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> 'migration'
+    loop
+      execute format('select exists (select from %s)', item) into has_rows;
+      if has_rows then execute format('truncate %s', item); end if;
+    end loop;
+    for item in select oid from pg_class where relnamespace = 'public'::regnamespace and relkind = 'S' loop
+      perform setval(item, 1, false);
+    end loop;
+  end $$`;
 
 let templateName: Promise<string> | undefined;
 
@@ -49,12 +121,13 @@ async function* readSources(folder: URL): AsyncGenerator<string> {
   }
 }
 
-/** Makes the template, unless another test does so meanwhile, and drops those of other sources. */
+/** Makes the template, unless another test does so meanwhile, and drops what other sources left and nobody uses. */
 async function createTemplate(admin: postgres.Sql, url: string, template: string): Promise<void> {
   await admin`select pg_advisory_lock(${TEMPLATE_LOCK_KEY})`;
   const made = await admin`select datname from pg_database where starts_with(datname, ${TEMPLATE_PREFIX})`;
   if (!made.some(({ datname }) => datname === template)) {
     for (const { datname } of made) await admin.unsafe(`drop database if exists ${datname} with (force)`);
+    await dropUnusedCopies(admin, template);
     // Under its name it is seen only when it is whole.
     const unfinished = `${template}_unfinished`;
     await admin.unsafe(`create database ${unfinished}`);
@@ -62,6 +135,16 @@ async function createTemplate(admin: postgres.Sql, url: string, template: string
     await admin.unsafe(`alter database ${unfinished} rename to ${template}`);
   }
   await admin`select pg_advisory_unlock(${TEMPLATE_LOCK_KEY})`;
+}
+
+async function dropUnusedCopies(admin: postgres.Sql, template: string): Promise<void> {
+  const current = template.replace(TEMPLATE_PREFIX, COPY_PREFIX);
+  const copies = await admin`select datname from pg_database
+    where starts_with(datname, ${COPY_PREFIX}) and not starts_with(datname, ${current})`;
+  for (const { datname } of copies) {
+    const [row] = await admin`select pg_try_advisory_lock(${COPY_LOCK_CLASS}, hashtext(${datname})) as locked`;
+    if (row?.locked === true) await admin.unsafe(`drop database if exists ${datname} with (force)`);
+  }
 }
 
 /** Creates the tables of a gateway. */

@@ -29,7 +29,7 @@ export const engines: readonly Engine[] = url === undefined ? [sqlite] : [sqlite
       gateway,
       async [Symbol.asyncDispose]() {
         await gateway[Symbol.asyncDispose]();
-        await database.drop();
+        await database.release();
       },
     };
   },

@@ -34,7 +34,7 @@ async function onDatabase(server: string, open: (url: string) => Promise<Opened>
     ...opened,
     async close() {
       await opened.close();
-      await database.drop();
+      await database.release();
     },
   };
 }

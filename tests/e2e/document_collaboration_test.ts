@@ -219,6 +219,6 @@ Deno.test({
       left.close();
       right.close();
     }
-    await database.drop();
+    await database.release();
   },
 });

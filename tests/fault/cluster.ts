@@ -75,7 +75,7 @@ export class Cluster {
     const folder = await Deno.makeTempDir({ prefix: "gateway-fault-" });
     const database = options.databaseUrl === undefined ? await createTemporaryDatabase(postgresUrl ?? "") : undefined;
     const cluster = new Cluster(folder, options.databaseUrl ?? database?.url ?? "", { nodes: 2, ...options });
-    cluster.#stack.defer(() => database?.drop() ?? Promise.resolve());
+    cluster.#stack.defer(() => database?.release() ?? Promise.resolve());
     await (prepare?.(cluster) ?? cluster.redis.start());
     await cluster.#start();
     return cluster;

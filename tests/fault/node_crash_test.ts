@@ -15,7 +15,7 @@ Deno.test({
 }, async () => {
   await using stack = new AsyncDisposableStack();
   const database = await createTemporaryDatabase(postgresUrl ?? "");
-  stack.defer(() => database.drop());
+  stack.defer(() => database.release());
   const admin = stack.adopt(postgres(database.url, { max: 2 }), (sql) => sql.end());
   const cluster = stack.use(await Cluster.openShared({ databaseUrl: database.url }));
   const [killed, other] = [cluster.node(0), cluster.node(1)];

@@ -62,7 +62,7 @@ async function withTarget(environment: Record<string, string>, work: (target: Ha
     await using target = await openGateway(database === undefined ? {} : { SVC_DATABASE_URL: database.url });
     await work(target);
   } finally {
-    await database?.drop();
+    await database?.release();
   }
 }
 
