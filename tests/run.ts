@@ -9,8 +9,6 @@ type TestFile = { path: string; text: string };
 const FOLDER = import.meta.dirname ?? "";
 /** So many that the last ones to run keep all cores busy. */
 const WORKERS = 10;
-/** One more than there are cores: tests of faults and of real clients often wait. */
-const JOBS = navigator.hardwareConcurrency + 1;
 /** Tests in these folders start processes, and load little of the app themselves. */
 const PROCESS_DIRECTORIES = ["e2e", "fault"];
 const RUNS_ALONE = /^\/\/ .*\bRuns alone\b/m;
@@ -19,16 +17,23 @@ const [tier = "all", ...args] = Deno.args;
 const requestedFiles = args.filter(isTest);
 const entryDirectory = await Deno.makeTempDir({ prefix: "gateway-tests-" });
 try {
-  const entries = requestedFiles.length > 0 ? requestedFiles : await writeEntries(await findTests(FOLDER));
+  const groups = requestedFiles.length > 0 ? [requestedFiles] : await writeEntries(await findTests(FOLDER));
+  // Tests of faults and of real clients often wait, and so do those of PostgreSQL: more run at once than there are cores.
+  const jobs = navigator.hardwareConcurrency + (groups.length > 1 ? 0 : 1);
+  const codes = await Promise.all(groups.map((entries) => runTests(entries, jobs)));
+  Deno.exitCode = codes.find((code) => code !== 0) ?? 0;
+} finally {
+  await Deno.remove(entryDirectory, { recursive: true });
+}
+
+async function runTests(entries: readonly string[], jobs: number): Promise<number> {
   const options = ["--quiet", "--no-check", "--lock=tests/deno.lock", "--allow-all", "--parallel"];
   const sanitizers = ["--sanitize-ops", "--sanitize-resources"];
   const { code } = await new Deno.Command(Deno.execPath(), {
     args: ["test", ...options, ...sanitizers, ...args.filter((arg) => !isTest(arg)), ...entries],
-    env: { TEST_TIER: tier, DENO_JOBS: `${JOBS}` },
+    env: { TEST_TIER: tier, DENO_JOBS: `${jobs}` },
   }).spawn().status;
-  Deno.exitCode = code;
-} finally {
-  await Deno.remove(entryDirectory, { recursive: true });
+  return code;
 }
 
 function isTest(name: string): boolean {
@@ -47,9 +52,12 @@ async function findTests(folder: string): Promise<TestFile[]> {
   return files;
 }
 
-/** What the runner starts: files that run alone, some of which take long, then modules that import about as much text each. */
-async function writeEntries(files: readonly TestFile[]): Promise<string[]> {
-  const { alone = [], together = [] } = Object.groupBy(files, (file) => runsAlone(file) ? "alone" : "together");
+/**
+ * What each runner starts: files that run alone, some of which take long, then modules that import about as much text each. In the
+ * tier of all tests those with processes, which mostly wait, have a runner beside the others, which mostly compute.
+ */
+async function writeEntries(files: readonly TestFile[]): Promise<string[][]> {
+  const { processes = [], alone = [], together = [] } = Object.groupBy(files, runsHow);
   const total = together.reduce((sum, { text }) => sum + text.length, 0);
   let length = 0;
   const shares = Map.groupBy(together, ({ text }) => Math.ceil((length += text.length) / total * WORKERS));
@@ -59,9 +67,11 @@ async function writeEntries(files: readonly TestFile[]): Promise<string[]> {
     await Deno.writeTextFile(entry, members.map(({ path }) => `import "${pathToFileURL(path)}";\n`).join(""));
     entries.push(entry);
   }
-  return entries;
+  const withProcesses = processes.map(({ path }) => path);
+  return tier === "quick" ? [[...withProcesses, ...entries]] : [withProcesses, entries];
 }
 
-function runsAlone({ path, text }: TestFile): boolean {
-  return PROCESS_DIRECTORIES.includes(basename(dirname(path))) || RUNS_ALONE.test(text);
+function runsHow({ path, text }: TestFile): "processes" | "alone" | "together" {
+  if (PROCESS_DIRECTORIES.includes(basename(dirname(path)))) return "processes";
+  return RUNS_ALONE.test(text) ? "alone" : "together";
 }

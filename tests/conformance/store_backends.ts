@@ -10,7 +10,7 @@ import { openPostgresStore } from "@/adapters/store_postgres.ts";
 import { openSqliteStore } from "@/adapters/store_sqlite.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { Migration, MigrationOwner } from "@/core/migration.ts";
-import { type TemporaryDatabase, withAdminConnection } from "../temporary_database.ts";
+import { withAdminConnection } from "../temporary_database.ts";
 
 /** What the suites write to, besides the core tables. */
 export type Notes = { note: { id: string; body: string | null; stars: number } };
@@ -100,7 +100,7 @@ export async function openMigratedStore(url: string, clock: Clock): Promise<AnyS
 }
 
 /** The URL of a PostgreSQL server with a schema of its own, dropped at the end. */
-export async function createTemporarySchema(url: string): Promise<TemporaryDatabase> {
+export async function createTemporarySchema(url: string): Promise<{ url: string; drop(): Promise<void> }> {
   const schema = `test_${crypto.randomUUID().replaceAll("-", "")}`;
   const run = (sql: string): Promise<void> => withAdminConnection(url, (admin) => admin.unsafe(sql));
   await run(`create schema ${schema}`);
