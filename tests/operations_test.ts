@@ -4,6 +4,8 @@ import { z } from "@zod/zod";
 import { isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
 import { BODY_MAX_BYTES } from "@/transport/http/endpoint.ts";
 import { type Harness, openGateway } from "./harness.ts";
+import { createResources, openResourceGateway, withOwnIds } from "./resource_fixture.ts";
+import { ok } from "./modules/fixtures.ts";
 import { acceptsValue, callOperation, exampleOf, fieldsOf, requestFor } from "./operation_request.ts";
 
 Deno.test("every operation answers 401 without a token", async () => {
@@ -88,6 +90,28 @@ Deno.test("every operation of a room hides it from outsiders and refuses roles b
       for (const role of ROOM_ROLES.filter((role) => !isAtLeast(ROOM_ROLES, role, least))) {
         const answer = await callOperation(world.members[role], operation, input);
         assert.equal(answer.status, 403, `${operation.name} as ${role}: ${JSON.stringify(answer.body)}`);
+      }
+    });
+  }
+});
+
+Deno.test("every operation on what is in a room refuses roles below its own", async (t) => {
+  await using gateway = await openResourceGateway();
+  const owner = await gateway.as("owner");
+  const resources = await createResources(owner, "mine");
+  for (const operation of gateway.app.operations.values()) {
+    const least = operation.access.room;
+    const input = withOwnIds(exampleOf(operation), resources) as Record<string, unknown>;
+    if (least === undefined || Object.values(input).includes(resources["room"])) continue;
+    await t.step(operation.name, async () => {
+      for (const role of ROOM_ROLES.filter((role) => !isAtLeast(ROOM_ROLES, role, least))) {
+        const caller = await gateway.as(`r-${role}`);
+        await caller.get("/v1/collaboration/me");
+        ok(await owner.put(`/v1/rooms/${resources["room"]}/members/r-${role}`, { role }));
+        const answer = await callOperation(caller, operation, input);
+        // Of several things at once, each has an answer of its own.
+        const refused = operation.name === "task.bulk" ? answer.body.results[0].error : answer.body;
+        assert.equal(refused.code, "forbidden", `${operation.name} as ${role}: ${JSON.stringify(answer.body)}`);
       }
     });
   }
