@@ -229,25 +229,7 @@ function eventOf(
   now: string,
 ): EventAggregate {
   const id = before?.row.id ?? newId("cal");
-  const fromFile = master.attendees.map((attendee) => ({
-    ...attendee,
-    principal_id: null,
-    comment: null,
-    responded_at: null,
-  }));
   const isMoved = before !== undefined && !isSameTime(before.row, when);
-  // Principals that were invited here remain attendees.
-  const invited = before?.attendees.filter((attendee) => attendee.principal_id !== null) ?? [];
-  const remaining = isMoved ? resetResponses(invited) : invited;
-  const attendees = [...remaining, ...fromFile].map((attendee, position) => ({
-    ...attendee,
-    tenant_id: importer.tenantId,
-    event_id: id,
-    position,
-  }));
-  if (attendees.length > ATTENDEES_MAX) {
-    throw new Fault("limit_reached", `more than ${ATTENDEES_MAX} attendees, including those invited here`);
-  }
   const reminders_json = master.reminders === null
     ? before?.row.reminders_json ?? "[]"
     : JSON.stringify(master.reminders);
@@ -276,7 +258,7 @@ function eventOf(
       // Changed reminders apply to future occurrences only.
       reminded_at: before?.row.reminders_json === reminders_json ? before.row.reminded_at : now,
     },
-    attendees,
+    attendees: attendeesOf(importer, id, master, before?.attendees ?? [], isMoved),
     overrides: [...edited].sort(([a], [b]) => a < b ? -1 : 1).map(([name, edit]) => ({
       tenant_id: importer.tenantId,
       event_id: id,
@@ -292,6 +274,34 @@ function eventOf(
     })),
     rsvps: isMoved ? [] : before?.rsvps ?? [],
   };
+}
+
+/** Those in the file, after the principals that were invited here, who remain attendees. */
+function attendeesOf(
+  importer: Importer,
+  eventId: string,
+  master: ResolvedGroup["master"],
+  before: EventAggregate["attendees"],
+  isMoved: boolean,
+): EventAggregate["attendees"] {
+  const fromFile = master.attendees.map((attendee) => ({
+    ...attendee,
+    principal_id: null,
+    comment: null,
+    responded_at: null,
+  }));
+  const invited = before.filter((attendee) => attendee.principal_id !== null);
+  const remaining = isMoved ? resetResponses(invited) : invited;
+  const attendees = [...remaining, ...fromFile].map((attendee, position) => ({
+    ...attendee,
+    tenant_id: importer.tenantId,
+    event_id: eventId,
+    position,
+  }));
+  if (attendees.length > ATTENDEES_MAX) {
+    throw new Fault("limit_reached", `more than ${ATTENDEES_MAX} attendees, including those invited here`);
+  }
+  return attendees;
 }
 
 function isSameTime(a: Timing & { rrule: string | null }, b: Timing & { rrule: string | null }): boolean {

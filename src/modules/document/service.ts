@@ -48,28 +48,11 @@ export class DocumentService {
   }
 
   async create(context: Context, input: DocumentCreate): Promise<Document> {
-    const { title, kind, text, html, prosemirror, parentId, metadata, ...location } = input;
+    const { title, parentId, metadata, ...location } = input;
+    const roomId = location.roomId ?? null;
     const { actor } = context;
     const { store, clock, documentAccess, log } = this.#deps;
-    const roomId = location.roomId ?? null;
-    if (kind === "text" && location.fragment !== undefined) {
-      throw new Fault("validation_failed", "/fragment: for rich documents only");
-    }
-    const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
-    const dialect = dialectOf([], location.fragment ?? null);
-    const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialect);
-    const doc = openDocument([]);
-    const generation = newId("gen");
-    const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;
-    const fragment = location.fragment ?? (hasNodes ? DEFAULT_FRAGMENT : null);
-    const shape = { kind, fragment };
-    if (hasNodes) recordChange(doc, generation, () => writeFragment(fragmentOf(doc, shape), completeIds(parsed.nodes)));
-    else if ("text" in parsed && parsed.text !== "") {
-      recordChange(doc, generation, () => spliceText(doc, [{ at: 0, remove: 0, insert: parsed.text }]));
-    }
-    const content = representationOf(doc, shape);
-    if (content.isTooLarge) throw richTooLarge();
-    const snapshot = encode(doc);
+    const { shape, generation, content, snapshot } = await firstContent(input);
     return await store.write(async (tx) => {
       if (roomId !== null) await documentAccess.requireRoom(context, roomId, tx);
       else if (isGuest(actor)) {
@@ -229,6 +212,27 @@ export class DocumentService {
     await indexDocument(tx, this.#deps.index, row, (await this.#deps.log.text(row, { db: tx.db })).text);
     tx.signal(accessChanged.create(row.tenant_id, row.id));
   }
+}
+
+/** The content of a new document, as a CRDT and as what is stored of it beside. */
+async function firstContent({ kind, text, html, prosemirror, ...location }: DocumentCreate) {
+  const given = location.fragment ?? null;
+  if (kind === "text" && given !== null) {
+    throw new Fault("validation_failed", "/fragment: for rich documents only");
+  }
+  const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
+  const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialectOf([], given));
+  const doc = openDocument([]);
+  const generation = newId("gen");
+  const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;
+  const shape = { kind, fragment: given ?? (hasNodes ? DEFAULT_FRAGMENT : null) };
+  if (hasNodes) recordChange(doc, generation, () => writeFragment(fragmentOf(doc, shape), completeIds(parsed.nodes)));
+  else if ("text" in parsed && parsed.text !== "") {
+    recordChange(doc, generation, () => spliceText(doc, [{ at: 0, remove: 0, insert: parsed.text }]));
+  }
+  const content = representationOf(doc, shape);
+  if (content.isTooLarge) throw richTooLarge();
+  return { shape, generation, content, snapshot: encode(doc) };
 }
 
 /** The creator of a private document owns it; an agent together with its owner. */

@@ -74,50 +74,13 @@ export class RoomService {
     if (isDirect) assertDirectRoom(input, others);
     const directKey = isDirect ? directKeyOf([actor.principalId, ...others]) : null;
     const createRoom = async (tx: Transaction<RoomTables>): Promise<{ id: string; isNew: boolean }> => {
-      const rooms = new RoomStore(tx.db);
-      const existing = directKey === null ? undefined : await rooms.findByDirectKey(actor.tenantId, directKey);
-      if (existing !== undefined) {
-        const { tenantId } = actor;
-        if (directKeyOf(await rooms.memberIds(tenantId, existing.id)) === directKey) {
-          return { id: existing.id, isNew: false };
-        }
-        // A member left it before leaving cleared the key.
-        await rooms.update(tenantId, existing.id, { direct_key: null });
-      }
+      const existingId = directKey === null ? undefined : await this.#findDirectRoom(tx, actor, directKey);
+      if (existingId !== undefined) return { id: existingId, isNew: false };
       const known = await this.#requirePrincipals(tx.db, actor, others);
       const name = input.name ??
         directRoomName([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
       const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
-      const ids = [actor.principalId, ...others];
-      await rooms.add(row);
-      const { epoch } = await tx.reserve(actor.tenantId, roomStream(row.id), 0);
-      const roomData = newRoomData(row, epoch);
-      const events = await tx.emit(
-        roomEvent(actor, row.id, "room.created", roomData),
-        ...ids.map((principalId) =>
-          roomEvent(actor, row.id, "member.joined", this.#joinedData(row, principalId, actor, known))
-        ),
-      );
-      await rooms.addMembers(ids.map((principalId): MemberRow => ({
-        tenant_id: actor.tenantId,
-        room_id: row.id,
-        principal_id: principalId,
-        role: initialRole(row, principalId, actor),
-        joined_at: row.created_at,
-        joined_seq: 0,
-        last_read_seq: events.at(-1)?.seq ?? 0,
-        published_version: known.get(principalId)?.version ?? 0,
-        ...DEFAULT_MEMBER_SETTINGS,
-      })));
-      const lastReadSeq = events.at(-1)?.seq ?? 0;
-      await tx.emit(...ids.map((principalId): EventDraft => ({
-        ...roomEvent(actor, row.id, "member.joined", {
-          ...this.#joinedData(row, principalId, actor, known),
-          ...roomData,
-          lastReadSeq,
-        }),
-        stream: principalStream(principalId),
-      })));
+      await this.#add(tx, actor, row, [actor.principalId, ...others], known);
       // In a direct room, the first message notifies.
       const invited = isDirect ? [] : notifiableIn(row, others.flatMap((id) => known.get(id) ?? []));
       const principalIds = invited.map(({ id }) => id);
@@ -248,6 +211,57 @@ export class RoomService {
   }
 
   /** The caller and the other members; throws unless all exist, and agents come with their owners. */
+  /** The direct room of exactly these members, if there is one. */
+  async #findDirectRoom(
+    tx: Transaction<RoomTables>,
+    { tenantId }: Actor,
+    directKey: string,
+  ): Promise<string | undefined> {
+    const rooms = new RoomStore(tx.db);
+    const existing = await rooms.findByDirectKey(tenantId, directKey);
+    if (existing === undefined) return undefined;
+    if (directKeyOf(await rooms.memberIds(tenantId, existing.id)) === directKey) return existing.id;
+    // A member left it before leaving cleared the key.
+    await rooms.update(tenantId, existing.id, { direct_key: null });
+    return undefined;
+  }
+
+  /** Adds a room with its first members, and publishes that to its stream and to those of the members. */
+  async #add(
+    tx: Transaction<RoomTables>,
+    actor: Actor,
+    row: RoomRow,
+    ids: readonly string[],
+    known: ReadonlyMap<string, PrincipalRow>,
+  ): Promise<void> {
+    const rooms = new RoomStore(tx.db);
+    await rooms.add(row);
+    const { epoch } = await tx.reserve(actor.tenantId, roomStream(row.id), 0);
+    const roomData = newRoomData(row, epoch);
+    const joined = ids.map((id) => roomEvent(actor, row.id, "member.joined", this.#joinedData(row, id, actor, known)));
+    const events = await tx.emit(roomEvent(actor, row.id, "room.created", roomData), ...joined);
+    const lastReadSeq = events.at(-1)?.seq ?? 0;
+    await rooms.addMembers(ids.map((principalId): MemberRow => ({
+      tenant_id: actor.tenantId,
+      room_id: row.id,
+      principal_id: principalId,
+      role: initialRole(row, principalId, actor),
+      joined_at: row.created_at,
+      joined_seq: 0,
+      last_read_seq: lastReadSeq,
+      published_version: known.get(principalId)?.version ?? 0,
+      ...DEFAULT_MEMBER_SETTINGS,
+    })));
+    await tx.emit(...ids.map((principalId): EventDraft => ({
+      ...roomEvent(actor, row.id, "member.joined", {
+        ...this.#joinedData(row, principalId, actor, known),
+        ...roomData,
+        lastReadSeq,
+      }),
+      stream: principalStream(principalId),
+    })));
+  }
+
   async #requirePrincipals(
     db: AnyDatabase,
     actor: Actor,
