@@ -48,6 +48,18 @@ Deno.test("/ is the client for browsers, and lists entry points for everybody el
   assert.equal(index.docs, "docs");
 });
 
+Deno.test("the page keeps its policy when a browser has it already", async () => {
+  const { call } = createSampleGateway();
+  const page = await call("/", HTML);
+  await page.body?.cancel();
+  const headers = { ...HTML.headers, "if-none-match": page.headers.get("ETag") ?? "" };
+  const again = await call("/", { token: null, headers });
+  assert.equal(again.status, 304);
+  for (const name of ["Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "Vary", "ETag"]) {
+    assert.equal(again.headers.get(name), page.headers.get(name), name);
+  }
+});
+
 Deno.test("files of the client are cached permanently, compressed and found by their digest only", async () => {
   const { call } = createSampleGateway();
   const html = await (await call("/", HTML)).text();

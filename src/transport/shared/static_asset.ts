@@ -31,6 +31,7 @@ type Options = {
 
 export class StaticAsset {
   readonly #load: () => string | Promise<string>;
+  readonly #type: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #cacheControl: string;
   readonly #vary: string;
@@ -44,7 +45,8 @@ export class StaticAsset {
   ) {
     const { Vary, ...others } = headers;
     this.#load = load;
-    this.#headers = { ...others, "Content-Type": type };
+    this.#headers = others;
+    this.#type = type;
     // Otherwise clients must revalidate: after an upgrade the page must not load files of the previous version.
     this.#cacheControl = isImmutable ? "public, max-age=31536000, immutable" : "no-cache";
     this.#vary = ["Accept-Encoding", ...Vary === undefined ? [] : [Vary]].join(", ");
@@ -59,9 +61,12 @@ export class StaticAsset {
     const cacheHeaders = { "Cache-Control": this.#cacheControl, "Vary": this.#vary };
     const { ETag = "" } = headers;
     if (matchesIfNoneMatch(request.headers, ETag)) {
-      return new Response(null, { status: 304, headers: { ...cacheHeaders, ETag } });
+      // Browsers store the headers of a 304 in place of those that they have, also the policy of a page.
+      return new Response(null, { status: 304, headers: { ...this.#headers, ...cacheHeaders, ETag } });
     }
-    return new Response(body, { headers: { ...this.#headers, ...cacheHeaders, ...headers } });
+    return new Response(body, {
+      headers: { ...this.#headers, "Content-Type": this.#type, ...cacheHeaders, ...headers },
+    });
   }
 
   #variant(encoding: Encoding | "plain"): Promise<Variant> {
