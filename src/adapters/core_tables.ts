@@ -1,5 +1,6 @@
 // The tables every store has, as created by `migrations.ts`.
 import type { Generated } from "kysely";
+import type { JobRow } from "@/core/job.ts";
 
 /** `access_version` is on PostgreSQL only. */
 export type StreamRow = {
@@ -20,27 +21,6 @@ export type EventRow = {
   at: string;
   json: string;
   effect: string | null;
-};
-
-export type JobState = "waiting" | "running" | "dead";
-
-export type JobRow = {
-  id: string;
-  tenant_id: string;
-  kind: string;
-  payload: string;
-  key: string | null;
-  state: JobState;
-  run_at: string;
-  attempts: number;
-  /** How often its process ended, or stopped renewing the lease, while the job ran. */
-  deaths: number;
-  lease_until: string | null;
-  lease_owner: string | null;
-  last_error: string | null;
-  /** Key of `chargedTo`; null for the gateway's own work. */
-  charged_to: string | null;
-  created_at: string;
 };
 
 /** `status` is null until the work has a response; only the transaction that runs it sees that. */

@@ -1,8 +1,9 @@
 // Queries of the job runner. A job is waiting, running under a lease, or dead.
 import { type Kysely, sql } from "kysely";
+import type { JobRow, JobState } from "@/core/job.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
-import type { CoreTables, JobRow, JobState } from "./core_tables.ts";
+import type { CoreTables } from "./core_tables.ts";
 
 export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts" | "deaths" | "charged_to">;
 

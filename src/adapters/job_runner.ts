@@ -4,12 +4,12 @@ import { type Clock, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
-import type { DeadLetterReason, JobKind } from "@/core/job.ts";
+import type { DeadLetterReason, JobKind, JobState } from "@/core/job.ts";
 import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, UniqueViolation } from "@/ports/store.ts";
-import type { CoreTables, JobState } from "./core_tables.ts";
+import type { CoreTables } from "./core_tables.ts";
 import {
   type ClaimedJob,
   claimJobs,

@@ -12,6 +12,28 @@ export type JobDraft = {
   key?: string;
 };
 
+export type JobState = "waiting" | "running" | "dead";
+
+/** A job as it is stored: the runner runs it, the module `job` shows it to admins. */
+export type JobRow = {
+  id: string;
+  tenant_id: string;
+  kind: string;
+  payload: string;
+  key: string | null;
+  state: JobState;
+  run_at: string;
+  attempts: number;
+  /** How often its process ended, or stopped renewing the lease, while the job ran. */
+  deaths: number;
+  lease_until: string | null;
+  lease_owner: string | null;
+  last_error: string | null;
+  /** Key of `chargedTo`; null for the gateway's own work. */
+  charged_to: string | null;
+  created_at: string;
+};
+
 /** Why a job is dead-lettered: its process ended twice while it ran, or its attempts ran out. */
 export type DeadLetterReason = "interrupted" | "failed";
 

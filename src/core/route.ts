@@ -1,5 +1,5 @@
 // A route as a value: HTTP endpoints that are no operation, such as file contents, event streams and feeds.
-import type { z } from "@zod/zod";
+import { z } from "@zod/zod";
 import type { Actor } from "./actor.ts";
 import { parse } from "./dispatch.ts";
 import { Fault, type FaultCode } from "./fault.ts";
@@ -75,6 +75,15 @@ type RouteHandler =
     countsWrites?: "itself";
     handle(request: Request, call: RouteCall & { actor: Actor }): Promise<Response> | Response;
   };
+
+/**
+ * The schema of a body or a response of a route in the OpenAPI document. The input form for responses, too, so that it allows
+ * additional fields: responses may grow.
+ */
+export function routeSchema(schema: z.ZodType): Record<string, unknown> {
+  const { $schema: _dialect, $defs: _named, ...rest } = z.toJSONSchema(schema, { io: "input" });
+  return rest;
+}
 
 /** Parses the query of a route as strictly as that of an operation: no unknown parameters, each at most once. */
 export function parseQuery<Shape extends z.ZodRawShape>(

@@ -19,6 +19,19 @@ const PATH = "/v1/collaboration/commands";
 const ROOM = "room_0190c5d2e7f07b1c9d0a1b2c3d4e5f60";
 const RUN_RATE: Rates = { human: { perSecond: 1, burst: 20 } };
 
+/** Of what calls something that responds. */
+const CALLING = { callsOut: true, rate: RUN_RATE, output: InteractionResult } as const;
+const CALL_FAULTS = [
+  "not_found",
+  "room_archived",
+  "client_message_id_conflict",
+  "command_failed",
+  "plugin_failed",
+  "plugin_timeout",
+  "plugin_unavailable",
+  "unavailable",
+] as const;
+
 type Deps = { commands: CommandService; actions: ActionService; interactions: Interactions };
 
 /** The API of commands and actions. */
@@ -53,26 +66,11 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
           "ended, it calls again with the same id, which what responds can recognize.",
         access: { scope: "command.write", room: "member" },
         http: { method: "POST", path: `${PATH}/run`, status: 200, otherStatuses: [202] },
-        callsOut: true,
-        rate: RUN_RATE,
+        ...CALLING,
         input: CommandRun,
-        output: InteractionResult,
-        faults: [
-          "not_found",
-          "room_archived",
-          "command_ambiguous",
-          "client_message_id_conflict",
-          "command_failed",
-          "plugin_failed",
-          "plugin_timeout",
-          "plugin_unavailable",
-          "unavailable",
-        ],
+        faults: [...CALL_FAULTS, "command_ambiguous"],
         example: { roomId: ROOM, text: "/poll Where do we have lunch?" },
-        async run(context, input) {
-          const result = await commands.run(context, input);
-          return new Outcome(result, { status: result.response.kind === "accepted" ? 202 : 200 });
-        },
+        run: async (context, input) => outcomeOf(await commands.run(context, input)),
       }),
       defineOperation({
         name: "action.invoke",
@@ -87,26 +85,11 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
           status: 200,
           otherStatuses: [202],
         },
-        callsOut: true,
-        rate: RUN_RATE,
+        ...CALLING,
         input: ActionInvoke,
-        output: InteractionResult,
-        faults: [
-          "not_found",
-          "room_archived",
-          "gone",
-          "client_message_id_conflict",
-          "command_failed",
-          "plugin_failed",
-          "plugin_timeout",
-          "plugin_unavailable",
-          "unavailable",
-        ],
+        faults: [...CALL_FAULTS, "gone"],
         example: { id: "msg_0190c5d2e7f07b1c9d0a1b2c3d4e5f60", elementId: "vote-pizza" },
-        async run(context, input) {
-          const result = await actions.invoke(context, input);
-          return new Outcome(result, { status: result.response.kind === "accepted" ? 202 : 200 });
-        },
+        run: async (context, input) => outcomeOf(await actions.invoke(context, input)),
       }),
       defineOperation({
         name: "interaction.respond",
@@ -126,4 +109,8 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
       }),
     ],
   };
+}
+
+function outcomeOf(result: InteractionResult): Outcome<InteractionResult> {
+  return new Outcome(result, { status: result.response.kind === "accepted" ? 202 : 200 });
 }

@@ -1,8 +1,7 @@
 // The endpoint that exchanges a code for a session. A route, since operations require a bearer token.
-import { z } from "@zod/zod";
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import { type Route, routeSchema } from "@/core/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
 
@@ -33,7 +32,7 @@ export function joinRoute(invitations: InvitationService, rate: Rate): Route {
       "rate_limited",
     ],
     document: {
-      requestBody: { required: true, content: { "application/json": { schema: schemaOf(Join) } } },
+      requestBody: { required: true, content: { "application/json": { schema: routeSchema(Join) } } },
       responses: {
         "201": {
           description: "The principal and its new token",
@@ -50,15 +49,9 @@ export function joinRoute(invitations: InvitationService, rate: Rate): Route {
 
 /** The document already has a schema of principals. */
 const JOINED = {
-  allOf: [schemaOf(Joined.omit({ principal: true })), {
+  allOf: [routeSchema(Joined.omit({ principal: true })), {
     type: "object",
     required: ["principal"],
     properties: { principal: { $ref: "#/components/schemas/Principal" } },
   }],
 };
-
-/** The input form for responses, too, so that it allows additional fields: responses may grow. */
-function schemaOf(schema: z.ZodType): Record<string, unknown> {
-  const { $schema: _dialect, $defs: _named, ...rest } = z.toJSONSchema(schema, { io: "input" });
-  return rest;
-}

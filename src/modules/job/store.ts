@@ -1,21 +1,7 @@
 // SQL of jobs, of one tenant. Their table belongs to the job runner.
 import type { Kysely } from "kysely";
+import type { JobRow, JobState } from "@/core/job.ts";
 
-export type JobState = "waiting" | "running" | "dead";
-type JobRow = {
-  id: string;
-  tenant_id: string;
-  kind: string;
-  state: JobState;
-  run_at: string;
-  attempts: number;
-  deaths: number;
-  lease_until: string | null;
-  lease_owner: string | null;
-  last_error: string | null;
-  charged_to: string | null;
-  created_at: string;
-};
 export type JobTables = { job: JobRow };
 export type ListedJob = Pick<
   JobRow,

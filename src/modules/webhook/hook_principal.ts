@@ -1,7 +1,10 @@
 // What hooks and commands of rooms have in common: each belongs to a room, is changed by its moderators, and posts as a principal.
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
+import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import type { WriteBudget } from "@/core/write_budget.ts";
 import { changeHookPrincipal } from "@/modules/identity/mod.ts";
 import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
@@ -34,4 +37,38 @@ export async function retireHookPrincipal(
     // Somebody removed it from the room before.
     if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;
   });
+}
+
+type Principal = { tenant_id: string; principal_id: string; responsible_id: string; display_name: string };
+
+/** The principal as it posts: bounded by who is responsible for it, and charged to that one. */
+export function hookActor(row: Principal): Actor {
+  return {
+    tenantId: row.tenant_id,
+    principalId: row.principal_id,
+    kind: "service",
+    role: "guest",
+    displayName: row.display_name,
+    ownerId: row.responsible_id,
+    scopes: undefined,
+    tokenId: undefined,
+    expiresAt: undefined,
+  };
+}
+
+/** Runs what is asked for without a token, where the address is the credential, at the cost of who is responsible. */
+export async function runCharged<Result>(
+  { cpu, writeBudget }: { cpu: CpuBudget; writeBudget: WriteBudget },
+  actor: Actor,
+  work: (account: CpuAccount) => Promise<Result>,
+): Promise<Result> {
+  const account = cpu.accountOf(actor);
+  const wait = account.beginCall(performance.now());
+  if (wait !== undefined) await wait;
+  try {
+    writeBudget.assertAvailable(chargedTo(actor));
+    return await work(account);
+  } finally {
+    account.endCall();
+  }
 }

@@ -25,7 +25,7 @@ import {
 } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 import { WebhookStore } from "./store.ts";
-import type { WebhookRow, WebhookTables } from "./tables.ts";
+import { FRESH, newWebhookRow, type WebhookRow, type WebhookTables } from "./tables.ts";
 
 /** A stream without events: its lock serializes changes of the webhooks of a tenant, so that limits hold. */
 const CHANGES_LOCK = "webhook:changes";
@@ -65,7 +65,7 @@ export class WebhookService {
       const now = iso(clock.now());
       const id = newId("webhook");
       const { secret, encrypted } = secrets.create({ tenant_id: actor.tenantId, id });
-      const row: WebhookRow = {
+      const row = newWebhookRow({
         tenant_id: actor.tenantId,
         id,
         creator_id: actor.principalId,
@@ -79,19 +79,7 @@ export class WebhookService {
         is_enabled: input.enabled ? 1 : 0,
         disabled_reason: input.enabled ? null : "requested",
         secret_encrypted: encrypted,
-        previous_secret_encrypted: null,
-        previous_until: null,
-        failures: 0,
-        failing_since: null,
-        next_attempt_at: null,
-        last_error: null,
-        lease_owner: null,
-        lease_until: null,
-        delivery_count: 0,
-        version: 1,
-        created_at: now,
-        updated_at: now,
-      };
+      }, now);
       await new WebhookStore(tx.db).add(row);
       await this.#follow(tx, row, roomIds);
       const webhook = await this.#publish(tx, context, row, "webhook.created");
@@ -270,9 +258,8 @@ async function assertWithinLimits(
 /** A webhook that is enabled, or gets another address, is tried at once. */
 function enabledColumns(enabled: boolean | undefined, isMoved: boolean): Partial<WebhookRow> {
   if (enabled === false) return { is_enabled: 0, disabled_reason: "requested", next_attempt_at: null };
-  const fresh = { failures: 0, failing_since: null, next_attempt_at: null, last_error: null };
-  if (enabled === true) return { ...fresh, is_enabled: 1, disabled_reason: null };
-  return isMoved ? fresh : {};
+  if (enabled === true) return { ...FRESH, is_enabled: 1, disabled_reason: null };
+  return isMoved ? FRESH : {};
 }
 
 /** Only these are written: a run may change others meanwhile. */

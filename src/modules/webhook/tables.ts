@@ -63,6 +63,39 @@ export type ParkedRow = {
   parked_at: string;
 };
 
+type Defaulted =
+  | "previous_secret_encrypted"
+  | "previous_until"
+  | "failures"
+  | "failing_since"
+  | "next_attempt_at"
+  | "last_error"
+  | "lease_owner"
+  | "lease_until"
+  | "delivery_count"
+  | "version"
+  | "created_at"
+  | "updated_at";
+
+/** A webhook that has delivered nothing yet. */
+export function newWebhookRow(given: Omit<WebhookRow, Defaulted>, now: string): WebhookRow {
+  return {
+    ...given,
+    previous_secret_encrypted: null,
+    previous_until: null,
+    ...FRESH,
+    lease_owner: null,
+    lease_until: null,
+    delivery_count: 0,
+    version: 1,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+/** What is known of an endpoint that has not failed. */
+export const FRESH = { failures: 0, failing_since: null, next_attempt_at: null, last_error: null };
+
 export type DeliveryRow = {
   tenant_id: string;
   webhook_id: string;

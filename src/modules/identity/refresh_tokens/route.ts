@@ -1,8 +1,7 @@
 // The endpoint of refresh tokens. A route, since operations require a bearer token.
-import { z } from "@zod/zod";
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
-import type { Route } from "@/core/route.ts";
+import { type Route, routeSchema } from "@/core/route.ts";
 import { Refresh, Refreshed } from "../schema.ts";
 import type { RefreshTokenService } from "./service.ts";
 
@@ -34,11 +33,11 @@ export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Ro
       "rate_limited",
     ],
     document: {
-      requestBody: { required: true, content: { "application/json": { schema: schemaOf(Refresh) } } },
+      requestBody: { required: true, content: { "application/json": { schema: routeSchema(Refresh) } } },
       responses: {
         "200": {
           description: "New access token and refresh token",
-          content: { "application/json": { schema: schemaOf(Refreshed) } },
+          content: { "application/json": { schema: routeSchema(Refreshed) } },
         },
       },
     },
@@ -47,10 +46,4 @@ export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Ro
       return Response.json(await refreshTokens.refresh(refreshToken, (tenantId) => call.assertOrigin(tenantId)));
     },
   };
-}
-
-/** The input form for responses, too, so that it allows additional fields: responses may grow. */
-function schemaOf(schema: z.ZodType): Record<string, unknown> {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: "input" });
-  return rest;
 }

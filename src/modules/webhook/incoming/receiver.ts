@@ -1,6 +1,5 @@
 // Receives a request to a hook: finds it, checks rate, size and signature before anything is parsed, and posts the message.
 import type { Actor } from "@/core/actor.ts";
-import { chargedTo } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
@@ -13,6 +12,7 @@ import type { WriteBudget } from "@/core/write_budget.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import { countCommitted, MessageId, type MessageSender } from "@/modules/message/mod.ts";
 import type { Store } from "@/ports/store.ts";
+import { hookActor, runCharged } from "../hook_principal.ts";
 import { type HookMessage, readHookMessage } from "./body.ts";
 import { HOOK_BODY_MAX_BYTES } from "./schema.ts";
 import { hashOf, secretContext } from "./service.ts";
@@ -44,16 +44,12 @@ export class HookReceiver {
 
   /** Posts what a request says; resolves to the id of the message, null if there was nothing to post. */
   async receive(token: string, request: Request, requestId: string): Promise<string | null> {
-    const { store, cpu, consumeRate, writeBudget } = this.#deps;
+    const { store, consumeRate } = this.#deps;
     const row = await new HookStore(store.db).findByHash(hashOf(token));
     if (row === undefined || row.is_enabled === 0) throw notFound("hook");
     await consumeRate?.(`hook:${row.tenant_id}/${row.id}`, RATE);
     const actor = await this.#actorOf(row);
-    const account = cpu.accountOf(actor);
-    const wait = account.beginCall(performance.now());
-    if (wait !== undefined) await wait;
-    try {
-      writeBudget.assertAvailable(chargedTo(actor));
+    return await runCharged(this.#deps, actor, async (account) => {
       const bytes = await readBytes(
         request,
         HOOK_BODY_MAX_BYTES,
@@ -64,9 +60,7 @@ export class HookReceiver {
         if (message.text === undefined || message.text === "") return null;
         return await this.#post(row, actor, message, message.text, requestId);
       });
-    } finally {
-      account.endCall();
-    }
+    });
   }
 
   #read(row: HookRow, headers: Headers, bytes: Uint8Array): HookMessage {
@@ -85,17 +79,7 @@ export class HookReceiver {
     const ids = [row.principal_id, row.responsible_id];
     const enabled = await this.#deps.identity.findEnabled(row.tenant_id, ids);
     if (ids.some((id) => !enabled.has(id))) throw notFound("hook");
-    return {
-      tenantId: row.tenant_id,
-      principalId: row.principal_id,
-      kind: "service",
-      role: "guest",
-      displayName: row.display_name,
-      ownerId: row.responsible_id,
-      scopes: undefined,
-      tokenId: undefined,
-      expiresAt: undefined,
-    };
+    return hookActor(row);
   }
 
   async #post(row: HookRow, actor: Actor, said: HookMessage, text: string, requestId: string): Promise<string> {

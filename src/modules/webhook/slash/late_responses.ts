@@ -1,11 +1,11 @@
 // Responses that follow the call of an endpoint, at the `response_url` that it was given: some, for a while, as with Slack.
-import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { readBytes } from "@/core/request.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
+import { hookActor, runCharged } from "../hook_principal.ts";
 import { type Answer, ANSWER_MAX_BYTES, readAnswer } from "./answer.ts";
 import type { SlashCommandAccess } from "./access.ts";
 import { LATE_RESPONSE_PATH } from "./schema.ts";
@@ -42,16 +42,12 @@ export class LateResponses {
 
   /** Delivers what an endpoint posts, while the command is there and may post in the room. */
   async receive(token: string, request: Request): Promise<void> {
-    const { cpu, writeBudget, interactions, access } = this.#deps;
+    const { interactions, access } = this.#deps;
     const { tenantId, commandId, interactionId } = this.#read(token);
     const row = await access.findAllowed(tenantId, commandId);
     if (row === undefined) throw notFound("command");
-    const actor = actorOf(row);
-    const account = cpu.accountOf(actor);
-    const wait = account.beginCall(performance.now());
-    if (wait !== undefined) await wait;
-    try {
-      writeBudget.assertAvailable(chargedTo(actor));
+    const actor = hookActor(row);
+    await runCharged(this.#deps, actor, async (account) => {
       const tooLarge = () =>
         new Fault("payload_too_large", `The request body is larger than ${ANSWER_MAX_BYTES} bytes`);
       const bytes = await readBytes(request, ANSWER_MAX_BYTES, tooLarge);
@@ -59,9 +55,7 @@ export class LateResponses {
         const answer = account.measure(() => read(request.headers, bytes));
         await interactions.respondLate({ tenantId, id: interactionId }, actor, answer);
       });
-    } finally {
-      account.endCall();
-    }
+    });
   }
 
   #read(token: string): { tenantId: string; commandId: string; interactionId: string } {
@@ -85,19 +79,4 @@ function read(headers: Headers, bytes: Uint8Array): Answer {
   }
   if (answer.text === "") throw Fault.forField("/text", "missing", "expected a text, attachments or blocks");
   return answer;
-}
-
-/** The principal of the command, bounded by who is responsible for it. */
-function actorOf(row: SlashCommandRow): Actor {
-  return {
-    tenantId: row.tenant_id,
-    principalId: row.principal_id,
-    kind: "service",
-    role: "guest",
-    displayName: row.display_name,
-    ownerId: row.responsible_id,
-    scopes: undefined,
-    tokenId: undefined,
-    expiresAt: undefined,
-  };
 }
