@@ -1,11 +1,11 @@
-// An evening of a team: three people and two agents, one of which keeps tasks and the calendar, while the gateway dies once and is
-// stopped once.
+// An evening of a team: three people and two agents, one of which keeps tasks and the calendar, while a node of the gateway dies and
+// one is stopped: the only one, or one of two.
 import assert from "node:assert/strict";
 import { type ModelCall, ModelServer } from "../model_server.ts";
 import type { ScriptedStep } from "../scripted_models.ts";
-import { slowTest } from "../tier.ts";
-import { eventually, until } from "../wait.ts";
-import { openTarget, type Target } from "./target.ts";
+import { Cluster, type ClusterOptions, hasServers } from "../fault/cluster.ts";
+import { isQuick } from "../tier.ts";
+import { eventually } from "../wait.ts";
 
 const API = "/v1/collaboration";
 const PEOPLE = ["Ann", "Bob", "Cid"] as const;
@@ -20,26 +20,31 @@ const callTools = (...calls: [name: string, input: unknown][]): ScriptedStep => 
 });
 
 /** The two models. What they say is made of what they read: the conversation, and the results of their tools. */
-class Script {
+class Script implements Disposable {
   roomId = "";
-  /** Whether half of the first answer has been said; the other half does not come. */
-  isHalfSaid = false;
+  /** The node that has heard half of the first answer; the other half does not come. */
+  readonly halfSaid: Promise<number>;
+  readonly #half = Promise.withResolvers<number>();
   readonly #never = Promise.withResolvers<void>();
   #isCut = false;
 
-  answer({ body: { messages } }: ModelCall): ScriptedStep {
+  constructor() {
+    this.halfSaid = this.#half.promise;
+  }
+
+  answer({ path, body: { messages } }: ModelCall): ScriptedStep {
     const [system] = messages;
     const asked: string = messages.findLast(({ role }: Body) => role === "user").content;
     const since = messages.slice(messages.findLastIndex(({ role }: Body) => role === "user") + 1);
     const results: Body[] = since.flatMap(({ role, content }: Body) => role === "tool" ? [JSON.parse(content)] : []);
-    return system.content.includes("You are Planner") ? this.#plan(asked, results) : summarize(messages);
+    return system.content.includes("You are Planner") ? this.#plan(asked, results, nodeOf(path)) : summarize(messages);
   }
 
-  release(): void {
+  [Symbol.dispose](): void {
     this.#never.resolve();
   }
 
-  #plan(asked: string, results: Body[]): ScriptedStep {
+  #plan(asked: string, results: Body[], node: number): ScriptedStep {
     const { roomId } = this;
     const order = asked.slice(asked.lastIndexOf("@planner"));
     if (order.includes("please note")) {
@@ -50,7 +55,7 @@ class Script {
       const noted = results.map(({ title, assigneeIds }) => `- ${title} (${assigneeIds.join()})`);
       if (this.#isCut) return { parts: ["Noted:\n", noted.join("\n")] };
       this.#isCut = true;
-      return { parts: ["Noted, I th", () => this.isHalfSaid = true, () => this.#never.promise] };
+      return { parts: ["Noted, I th", () => this.#half.resolve(node), () => this.#never.promise] };
     }
     if (order.includes("meeting")) {
       const attendees = PEOPLE.map((name) => ({ principalId: name.toLowerCase() }));
@@ -76,28 +81,48 @@ function summarize(messages: Body[]): ScriptedStep {
   return { parts: [said.length === 0 ? "Planner has said nothing yet." : `Planner said:\n${said.join("\n")}`] };
 }
 
+/** Each node has the model at an address of its own. */
+function optionsOf({ port }: ModelServer): ClusterOptions {
+  return {
+    nodeEnvironment: (node) => ({
+      SVC_AI_BASE_URL: `http://127.0.0.1:${port}/${node}/v1`,
+      SVC_AI_MODEL: "m",
+      SVC_OUTBOUND_ALLOW: "127.0.0.1",
+    }),
+  };
+}
+
+function nodeOf(path: string): number {
+  return Number(path.split("/")[1]);
+}
+
 /** The room as those see it who are in it. */
 class Room {
-  readonly #target: Target;
-  readonly #tokens: Record<Name, string>;
+  /** That serves all of them. */
+  node = 0;
+  readonly #cluster: Cluster;
   id = "";
 
-  private constructor(target: Target, tokens: Record<Name, string>) {
-    this.#target = target;
-    this.#tokens = tokens;
+  private constructor(cluster: Cluster) {
+    this.#cluster = cluster;
   }
 
-  static async open(target: Target): Promise<Room> {
-    const entries = PEOPLE.map(async (name) => [name, await target.token({ sub: name.toLowerCase(), name })] as const);
-    const tokens = Object.fromEntries(await Promise.all(entries)) as Record<Name, string>; // exactly these names
-    const room = new Room(target, tokens);
-    for (const name of PEOPLE) await room.call(name, "GET", `${API}/me`);
+  static async open(cluster: Cluster): Promise<Room> {
+    const room = new Room(cluster);
+    for (const name of PEOPLE) await room.call(name, "PATCH", `${API}/me`, { displayName: name });
     room.id = (await room.call("Ann", "POST", "/v1/rooms", { name: "Release", memberIds: ["bob", "cid"] })).id;
     return room;
   }
 
   call(who: Name, method: string, path: string, body?: unknown): Promise<Body> {
-    return this.#target.call(this.#tokens[who], method, path, body);
+    return this.#cluster.call(this.node, who.toLowerCase(), method, path, body);
+  }
+
+  /** A node ends and comes again; all go on with the other one, if there is one. */
+  async lose(node: number, signal: Deno.Signal): Promise<void> {
+    await this.#cluster.node(node).stop(signal);
+    await this.#cluster.node(node).start();
+    this.node = (node + 1) % this.#cluster.nodes.length;
   }
 
   async addAgent(agent: Record<string, unknown>): Promise<string> {
@@ -127,17 +152,8 @@ class Room {
   }
 }
 
-slowTest("an evening of three people and two agents reads as if the gateway had never stopped", async () => {
-  await using stack = new AsyncDisposableStack();
-  const script = new Script();
-  const models = stack.use(new ModelServer((call) => script.answer(call)));
-  const target = stack.use(
-    await openTarget({ isOwn: true, environment: { SVC_AI_BASE_URL: models.url, SVC_AI_MODEL: "m" } }),
-  );
-  stack.defer(() => script.release());
-  const gateway = target.process;
-  assert.ok(gateway);
-  const room = await Room.open(target);
+async function spend(script: Script, cluster: Cluster): Promise<void> {
+  const room = await Room.open(cluster);
   script.roomId = room.id;
   const tools = ["task.create", "task.list", "task.update", "event.create", "event.list"];
   await room.addAgent({ handle: "planner", displayName: "Planner", tools, askFirst: ["event.create"] });
@@ -145,17 +161,14 @@ slowTest("an evening of three people and two agents reads as if the gateway had 
 
   await room.say("Ann", "Good evening! The release is on Friday. Who does what?");
   await room.say("Bob", "@planner please note: I fix the login, Cid writes the release notes.");
-  // The gateway dies while Planner speaks. Its tasks are there; its half answer never was a message.
-  await until(() => script.isHalfSaid);
-  await gateway.stop("SIGKILL");
-  await gateway.start();
+  // The node dies while Planner speaks. Its tasks are there; its half answer never was a message.
+  await room.lose(await script.halfSaid, "SIGKILL");
   await room.runs("succeeded", 1);
 
   await room.say("Ann", "@planner and a meeting on Thursday at nine, all of us.");
   await room.runs("waiting_approval", 1);
-  // It is stopped while Planner waits for a decision, which holds nobody else up.
-  await gateway.stop("SIGTERM");
-  await gateway.start();
+  // One is stopped while Planner waits for a decision, which holds nobody else up.
+  await room.lose(room.node, "SIGTERM");
   await room.say("Cid", "@scribe what did I miss?");
   await room.runs("succeeded", 2);
   const { items: [approval] } = await room.call("Ann", "GET", `${API}/ai/approvals?roomId=${room.id}&status=pending`);
@@ -196,4 +209,30 @@ slowTest("an evening of three people and two agents reads as if the gateway had 
   const everyone = await room.runs("succeeded", 4);
   assert.equal((await room.call("Bob", "GET", `${API}/ai/runs?roomId=${room.id}`)).items.length, everyone.length);
   assert.ok(everyone.every(({ error, outputMessageId }) => error === null && outputMessageId !== null));
+}
+
+const EVENING = "an evening of three people and two agents reads as if the gateway had never stopped";
+
+Deno.test({
+  name: `${EVENING}, on one node`,
+  ignore: isQuick,
+  async fn() {
+    const script = new Script();
+    await using models = new ModelServer((call) => script.answer(call));
+    await using cluster = await Cluster.openSingle(optionsOf(models));
+    using _ = script;
+    await spend(script, cluster);
+  },
+});
+
+Deno.test({
+  name: `${EVENING}, on two nodes`,
+  ignore: isQuick || !hasServers,
+  async fn() {
+    const script = new Script();
+    await using models = new ModelServer((call) => script.answer(call));
+    await using cluster = await Cluster.openShared(optionsOf(models));
+    using _ = script;
+    await spend(script, cluster);
+  },
 });
