@@ -29,7 +29,7 @@ Deno.test({
   ignore: !hasServers,
   async fn() {
     await using cluster = await Cluster.openShared({ environment: ALLOW });
-    // The other node waits for the lease of one that was killed; one that stops gives it back.
+    // The lease of a node that was killed is ended by the other one; a node that stops gives it back.
     const signals: Deno.Signal[] = ["SIGKILL", "SIGTERM"];
     await deliverThroughFaults(cluster, async () => {
       const attempts = await Promise.all(cluster.nodes.map(attemptsOf));

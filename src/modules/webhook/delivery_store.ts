@@ -139,6 +139,20 @@ export class DeliveryStore {
       .where("lease_owner", "=", owner).returningAll().executeTakeFirst();
   }
 
+  /** Who holds leases. */
+  async leaseOwners(): Promise<string[]> {
+    const rows = await this.#db.selectFrom("webhook").select("lease_owner").distinct()
+      .where("lease_owner", "is not", null).execute();
+    return rows.flatMap(({ lease_owner }) => lease_owner ?? []);
+  }
+
+  /** Ends leases; resolves to how many. They are due at once. */
+  async expireLeases(owners: readonly string[], at: string): Promise<number> {
+    const expired = await this.#db.updateTable("webhook").set({ lease_until: at }).where("lease_owner", "in", owners)
+      .returning("id").execute();
+    return expired.length;
+  }
+
   /** Frees all webhooks: for a database that only this process uses, leases at the start are of an ended one. */
   async releaseAll(): Promise<void> {
     await this.#db.updateTable("webhook").set({ lease_owner: null, lease_until: null })

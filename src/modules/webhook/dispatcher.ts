@@ -4,6 +4,7 @@ import { type Clock, iso, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { StoredEvent } from "@/core/event.ts";
 import { newId } from "@/core/id.ts";
+import { leaseOwner, type Leases } from "@/core/lease.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
@@ -35,6 +36,7 @@ type Deps = LeaseDeps & {
   metrics: Metrics;
   reader: WebhookReader;
   releaser: WebhookReleaser;
+  nodeId: string | undefined;
 };
 type Committed = { streams: Set<string>; hasJoins: boolean };
 
@@ -59,6 +61,15 @@ export class WebhookDispatcher {
 
   constructor(deps: Deps) {
     this.#deps = deps;
+  }
+
+  /** The leases of all nodes. */
+  get leases(): Leases {
+    const { store, clock } = this.#deps;
+    return {
+      owners: () => new DeliveryStore(store.db).leaseOwners(),
+      expire: (owners) => store.write((tx) => new DeliveryStore(tx.db).expireLeases(owners, iso(clock.now() - 1))),
+    };
   }
 
   start(): void {
@@ -182,14 +193,14 @@ export class WebhookDispatcher {
   }
 
   async #run(key: WebhookKey): Promise<void> {
-    const { store, clock, cpu, reader, releaser } = this.#deps;
+    const { store, clock, cpu, reader, releaser, nodeId } = this.#deps;
     const deliveries = new DeliveryStore(store.db);
     const now = iso(clock.now());
     const row = await deliveries.find(key);
     if (row === undefined || row.is_enabled === 0) return;
     if (row.next_attempt_at !== null && row.next_attempt_at > now) return;
     if (!await deliveries.hasWork(key, now)) return;
-    const owner = newId("lease");
+    const owner = leaseOwner(nodeId, newId("lease"));
     const until = iso(clock.now() + LEASE_MS);
     const leased = await store.write((tx) => new DeliveryStore(tx.db).lease(key, owner, { now, until }));
     if (leased === undefined) {

@@ -10,10 +10,9 @@ import type { Secrets } from "./secrets.ts";
 import type { Attempt, WebhookSender } from "./sender.ts";
 import type { DeliveryRow, WebhookRow, WebhookTables } from "./tables.ts";
 
-/** How long a webhook waits if its node has ended without a word. */
-export const LEASE_MS = 20_000;
-/** Longer than an attempt takes: a lease that is renewed in time rarely ends before the attempt is stored. */
-const RENEW_BELOW_MS = 17_000;
+/** Longer than an attempt and a commit take: a lease that is renewed in time cannot end during an attempt. */
+export const LEASE_MS = 45_000;
+const RENEW_BELOW_MS = 25_000;
 
 export type LeaseDeps = {
   store: Store<WebhookTables>;

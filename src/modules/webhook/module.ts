@@ -55,7 +55,7 @@ type Deps = {
 export type WebhookModule = Module & { services: ServiceWebhooks };
 
 export function webhookModule(
-  { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf }: Platform,
+  { store, clock, cursors, outbound, metrics, cpu, writeBudget, consumeRate, modules, eventFilterOf, nodeId }: Platform,
   deps: Deps,
 ): WebhookModule {
   const { roomAccess, notify, identity, members, sender: messageSender, revalidate, secrets: gatewaySecrets } = deps;
@@ -64,7 +64,18 @@ export function webhookModule(
   const slots = new CallSlots({ total: CALLS_MAX, perKey: CALLS_PER_TENANT });
   const reader = new WebhookReader({ roomAccess, revalidate, eventFilterOf });
   const releaser = new WebhookReleaser({ store, clock, notify });
-  const dispatcher = new WebhookDispatcher({ store, clock, cpu, metrics, sender, secrets, slots, reader, releaser });
+  const dispatcher = new WebhookDispatcher({
+    store,
+    clock,
+    cpu,
+    metrics,
+    sender,
+    secrets,
+    slots,
+    reader,
+    releaser,
+    nodeId,
+  });
   const wake = (key: { tenant_id: string; id: string }): void => dispatcher.wake(key);
   const eventTypes = (): string[] =>
     modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")).map(({ type }) => type));
@@ -108,6 +119,7 @@ export function webhookModule(
     commands: new SlashCommandSource({ ...slashDeps, access, late }),
     routes: [...incoming.routes ?? [], ...slash.routes ?? []],
     notificationKinds: { [DISABLED_NOTIFICATION]: null },
+    leases: dispatcher.leases,
     onCommit: (events) => dispatcher.onCommit(events),
     start: () => dispatcher.start(),
     drain: () => dispatcher.stop(),
