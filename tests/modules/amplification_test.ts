@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { isReadOnly } from "@/core/operation.ts";
-import { type Harness, openGateway } from "../harness.ts";
+import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { requestFor } from "../operation_request.ts";
 import { createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
@@ -102,22 +102,8 @@ const SMALL: ReadonlySet<string> = new Set([
   "run.create",
   "run.cancel",
   "run.reply",
-  "webhook.create",
-  "hook.create",
-  "slash_command.create",
-  "slash_command.update",
-  "slash_command.rotate",
-  "slash_command.delete",
-  "hook.update",
-  "hook.rotate",
-  "hook.delete",
-  "webhook.update",
-  "webhook.delete",
-  "webhook.rotate",
   "webhook.test",
   "delivery.replay",
-  "parked_event.replay",
-  "webhook_cursor.put",
   "run.append",
   "run.step",
   "run.finish",
@@ -148,6 +134,30 @@ async function storedBytes({ app }: Harness): Promise<number> {
     bytes += Number(sum.rows[0]?.bytes ?? 0);
   }
   return bytes;
+}
+
+const LONG_URL = `https://hooks.example.com/${"x".repeat(1900)}`;
+
+/** A webhook, a hook and a command, as long as they can be. */
+async function createLongHooks(
+  who: Caller,
+  roomId: string,
+): Promise<{ webhookId: string; hookId: string; commandId: string }> {
+  const others = await Promise.all(Array.from({ length: 49 }, () => createRoom(who, [])));
+  const webhook = {
+    url: LONG_URL,
+    roomIds: [roomId, ...others],
+    events: Array.from({ length: 50 }, () => "message.created"),
+    description: "d".repeat(500),
+    enabled: false,
+  };
+  const command = { roomId, name: "long", description: "d".repeat(200), displayName: "Long", url: LONG_URL };
+  const [{ id: webhookId }, { id: hookId }, { id: commandId }] = [
+    ok(await who.post("/v1/collaboration/webhooks", webhook)),
+    ok(await who.post("/v1/collaboration/incoming", { roomId, displayName: "Long", description: "d".repeat(500) })),
+    ok(await who.post("/v1/collaboration/slash-commands", command)),
+  ];
+  return { webhookId, hookId, commandId };
 }
 
 Deno.test("every writing operation writes a few times what it is sent, whatever it touches", async () => {
@@ -192,6 +202,10 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
   );
   const agent = ok(await alice.post("/v1/collaboration/agents", { displayName: "Helper", instructions: large("do") }));
 
+  const long = await createLongHooks(alice, roomId);
+  const hook = { displayName: "Hook", description: "d".repeat(500) };
+  const command = { name: "other", description: "d".repeat(200), displayName: "Other", url: LONG_URL };
+
   const steps: Step[] = [
     { operation: "task.bulk", resources: 20, input: { ids: taskIds, patch: { priority: "high" } } },
     { operation: "task.create", resources: 1, input: { roomId, title: "new", description: large("new") } },
@@ -235,6 +249,21 @@ Deno.test("every writing operation writes a few times what it is sent, whatever 
     { operation: "memory.forget", resources: 1, input: { id: fact.id } },
     { operation: "agent.create", resources: 2, input: { displayName: "A", instructions: large("agent") } },
     { operation: "agent.update", resources: 2, input: { id: agent.id, instructions: large("agent"), paused: true } },
+    { operation: "webhook.create", resources: 1, input: { url: LONG_URL, roomIds: [roomId], enabled: false } },
+    // Its event has the whole webhook, with 50 rooms and 50 types.
+    { operation: "webhook.update", resources: 3, input: { id: long.webhookId, description: "short" } },
+    { operation: "webhook.rotate", resources: 3, input: { id: long.webhookId } },
+    { operation: "webhook_cursor.put", resources: 1, input: { id: long.webhookId, stream: `room:${roomId}`, seq: 0 } },
+    { operation: "parked_event.replay", resources: 1, input: { id: long.webhookId } },
+    { operation: "webhook.delete", resources: 1, input: { id: long.webhookId } },
+    { operation: "hook.create", resources: 3, input: { roomId, ...hook } },
+    { operation: "hook.update", resources: 3, input: { id: long.hookId, displayName: "Renamed" } },
+    { operation: "hook.rotate", resources: 1, input: { id: long.hookId } },
+    { operation: "hook.delete", resources: 3, input: { id: long.hookId } },
+    { operation: "slash_command.create", resources: 3, input: { roomId, ...command } },
+    { operation: "slash_command.update", resources: 3, input: { id: long.commandId, displayName: "Renamed" } },
+    { operation: "slash_command.rotate", resources: 1, input: { id: long.commandId } },
+    { operation: "slash_command.delete", resources: 3, input: { id: long.commandId } },
     { operation: "room.delete", resources: 32, input: { id: roomId } },
     { operation: "room.restore", resources: 32, input: { id: roomId } },
   ];
