@@ -40,10 +40,10 @@ export class DocumentAccess {
     const { actor } = context;
     const { db } = tx ?? this.#store;
     const row = await new DocumentStore(db).find(actor.tenantId, id);
-    if (row === undefined || await this.#role(actor, row, db) === undefined) throw notVisible("document");
+    if (row === undefined) throw notVisible("document");
     const role = row.room_id === null
       ? await this.#requirePrivate(context, row, db)
-      : (await this.#roomAccess.require(context, row.room_id, tx && { tx })).role;
+      : await this.#requireInRoom(context, row.room_id, tx);
     if (row.deleted_at !== null && which === "live") throw notVisible("document");
     return { row, role };
   }
@@ -113,12 +113,27 @@ export class DocumentAccess {
     }
   }
 
+  async #requireInRoom(
+    context: Context,
+    roomId: string,
+    tx: Transaction<DocumentTables> | undefined,
+  ): Promise<RoomRole | null> {
+    try {
+      return (await this.#roomAccess.require(context, roomId, tx && { tx })).role;
+    } catch (thrown) {
+      if (thrown instanceof Fault && thrown.code === "not_found") throw notVisible("document");
+      throw thrown;
+    }
+  }
+
   async #requirePrivate(
     { actor, access: { room: least = "observer" }, operation }: Context,
     row: DocumentRow,
     db: AnyDatabase,
-  ) {
-    const role = await this.#role(actor, row, db) ?? "observer";
+  ): Promise<RoomRole> {
+    const found = await this.#role(actor, row, db);
+    if (found === undefined) throw notVisible("document");
+    const role = found ?? "observer";
     if (!isAtLeast(ROOM_ROLES, role, least)) {
       throw new Fault(
         "forbidden",
