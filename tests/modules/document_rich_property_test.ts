@@ -8,16 +8,21 @@ import { completeIds, isWritten, writeFragment } from "@/modules/document/rich/f
 import { parseNodes, type RichNode } from "@/modules/document/rich/node.ts";
 import { checkShape } from "@/modules/document/rich/update_shape.ts";
 
-const name = fc.constantFrom("paragraph", "heading", "list", "custom-node", "blockContainer");
+const name = fc.constantFrom("paragraph", "heading", "list", "custom-node", "blockContainer", "constructor");
 const value = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 5 }),
   fc.integer(),
-  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  // JSON has no negative zero.
+  fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => number + 0),
   fc.boolean(),
   fc.constant({ nested: [1, { deep: null }] }),
 );
-const attrs = fc.dictionary(fc.constantFrom("id", "level", "checked", "href", "data-x"), value, { maxKeys: 3 });
-const mark = fc.record({ type: fc.constantFrom("bold", "link", "comment"), attrs }, { requiredKeys: ["type"] });
+const attrs = fc.dictionary(fc.constantFrom("id", "level", "checked", "href", "data-x", "valueOf"), value, {
+  maxKeys: 3,
+});
+const mark = fc.record({ type: fc.constantFrom("bold", "link", "comment", "toString"), attrs }, {
+  requiredKeys: ["type"],
+});
 const text = fc.record({
   type: fc.constant("text"),
   text: fc.string({ unit: "grapheme", minLength: 1, maxLength: 12 }).filter((one) => !one.includes("\0")),

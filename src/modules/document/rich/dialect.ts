@@ -5,34 +5,38 @@ import { mergeTexts, type RichMark, type RichNode } from "./node.ts";
 export const DIALECTS = ["tiptap", "blocknote", "prosemirror"] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
+// Maps, because editors choose any names, such as those that every object inherits.
+
 /** Fragments by their usual editors. */
-const BY_FRAGMENT: Readonly<Record<string, Dialect>> = {
+const BY_FRAGMENT: ReadonlyMap<string, Dialect> = new Map(Object.entries({
   "document-store": "blocknote",
   blocknote: "blocknote",
   prosemirror: "prosemirror",
-};
+}));
 /** TipTap's names, by the lower-case names of others without underscores. */
-const NODE_NAMES: Readonly<Record<string, string>> = Object.fromEntries(
+const NODE_NAMES: ReadonlyMap<string, string> = new Map(
   [
     ...["paragraph", "heading", "blockquote", "bulletList", "orderedList", "listItem", "taskList", "taskItem"],
     ...["codeBlock", "horizontalRule", "hardBreak", "image", "table", "tableRow", "tableCell", "tableHeader"],
   ].map((name) => [name.toLowerCase(), name]),
 );
-const MARK_NAMES: Readonly<Record<string, string>> = { strong: "bold", em: "italic", strikethrough: "strike" };
+const MARK_NAMES: ReadonlyMap<string, string> = new Map(
+  Object.entries({ strong: "bold", em: "italic", strikethrough: "strike" }),
+);
 /** Blocks of BlockNote that are items of lists, each in a container. */
-const LIST_OF_ITEM: Readonly<Record<string, string>> = {
+const LIST_OF_ITEM: ReadonlyMap<string, string> = new Map(Object.entries({
   bulletListItem: "bulletList",
   numberedListItem: "orderedList",
   checkListItem: "taskList",
   toggleListItem: "bulletList",
-};
-const ITEM_OF_LIST: Readonly<Record<string, string>> = {
+}));
+const ITEM_OF_LIST: ReadonlyMap<string, string> = new Map(Object.entries({
   bulletList: "bulletListItem",
   orderedList: "numberedListItem",
   taskList: "checkListItem",
-};
+}));
 /** The names of prosemirror-markdown and prosemirror-tables; what these lack is written as text. */
-const BASIC_NODES: Readonly<Record<string, string>> = {
+const BASIC_NODES: ReadonlyMap<string, string> = new Map(Object.entries({
   bulletList: "bullet_list",
   orderedList: "ordered_list",
   taskList: "bullet_list",
@@ -44,14 +48,16 @@ const BASIC_NODES: Readonly<Record<string, string>> = {
   tableRow: "table_row",
   tableCell: "table_cell",
   tableHeader: "table_header",
-};
-const BASIC_MARKS: Readonly<Record<string, string>> = { bold: "strong", italic: "em", code: "code", link: "link" };
+}));
+const BASIC_MARKS: ReadonlyMap<string, string> = new Map(
+  Object.entries({ bold: "strong", italic: "em", code: "code", link: "link" }),
+);
 
 /** The dialect of a document, by its content, or else by its fragment. */
 export function dialectOf(nodes: readonly RichNode[], fragment: string | null): Dialect {
   if (nodes.some(({ type }) => type === "blockGroup")) return "blocknote";
   if (nodes.some(({ type }) => type.includes("_"))) return "prosemirror";
-  return BY_FRAGMENT[fragment ?? ""] ?? "tiptap";
+  return BY_FRAGMENT.get(fragment ?? "") ?? "tiptap";
 }
 
 /** The blocks of a document that edits count: BlockNote has them in a group. */
@@ -71,7 +77,7 @@ export function withBlocks(nodes: readonly RichNode[], blocks: readonly RichNode
 export function fromDialect(nodes: readonly RichNode[]): RichNode[] {
   const blocks: RichNode[] = [];
   for (const node of nodes.flatMap(fromNode)) {
-    const list = LIST_OF_ITEM[node.type];
+    const list = LIST_OF_ITEM.get(node.type);
     if (list === undefined) {
       blocks.push(node);
       continue;
@@ -102,18 +108,18 @@ function fromNode(node: RichNode): RichNode[] {
       child.type === "blockGroup" ? fromDialect([child]) : fromNode(child)
     );
     const [first] = block ?? [];
-    if (first !== undefined && first.type in LIST_OF_ITEM) {
+    if (first !== undefined && LIST_OF_ITEM.has(first.type)) {
       return [{ ...first, content: [...first.content ?? [], ...nested.flat()] }];
     }
     return [...block ?? [], ...nested.flat()];
   }
-  if (type in LIST_OF_ITEM) return [{ ...node, content: [{ type: "paragraph", content: fromDialect(content) }] }];
+  if (LIST_OF_ITEM.has(type)) return [{ ...node, content: [{ type: "paragraph", content: fromDialect(content) }] }];
   if (type === "quote") {
     return [{ type: "blockquote", content: [{ type: "paragraph", content: fromDialect(content) }] }];
   }
   if (type === "divider") return [{ type: "horizontalRule" }];
   if (type === "tableParagraph") return [{ type: "paragraph", content: fromDialect(content) }];
-  const name = NODE_NAMES[type.toLowerCase().replaceAll("_", "")] ?? type;
+  const name = NODE_NAMES.get(type.toLowerCase().replaceAll("_", "")) ?? type;
   const renamed: RichNode = { type: name, attrs: { ...attrs } };
   if (content.length > 0) renamed.content = fromDialect(content);
   if (name === "codeBlock" && attrs.language === undefined && attrs.params !== undefined) {
@@ -127,7 +133,7 @@ function fromNode(node: RichNode): RichNode[] {
 }
 
 function markNameOf({ type }: RichMark): string {
-  return MARK_NAMES[type] ?? type;
+  return MARK_NAMES.get(type) ?? type;
 }
 
 /** Nodes with the names of TipTap in the names of another dialect. */
@@ -140,12 +146,12 @@ export function toDialect(nodes: readonly RichNode[], dialect: Dialect): RichNod
 function toBasic({ type, attrs, content, text, marks = [] }: RichNode): RichNode {
   if (text !== undefined) {
     const known = marks.flatMap((mark) => {
-      const name = BASIC_MARKS[mark.type];
+      const name = BASIC_MARKS.get(mark.type);
       return name === undefined ? [] : [{ ...mark, type: name }];
     });
     return known.length === 0 ? { type, text } : { type, text, marks: known };
   }
-  const node: RichNode = { type: BASIC_NODES[type] ?? type };
+  const node: RichNode = { type: BASIC_NODES.get(type) ?? type };
   if (type === "taskItem") {
     const [first, ...others] = content ?? [];
     const box: RichNode = { type: "text", text: attrs?.checked === true ? "[x] " : "[ ] " };
@@ -166,7 +172,7 @@ function toContainers(nodes: readonly RichNode[]): RichNode[] {
   });
   return nodes.flatMap((node): RichNode[] => {
     const { type, attrs, content = [] } = node;
-    const item = ITEM_OF_LIST[type];
+    const item = ITEM_OF_LIST.get(type);
     if (item !== undefined) {
       return content.map((one, at) => {
         const [first, ...others] = one.content ?? [];

@@ -144,7 +144,7 @@ class FragmentWriter {
       if (canonicalJson(current[name]) !== canonicalJson(value)) setAttribute(child, name, value);
     }
     for (const name of Object.keys(current)) {
-      if (!(name in attrs) && (name !== "id" || this.#withIds)) child.removeAttribute(name);
+      if (!Object.hasOwn(attrs, name) && (name !== "id" || this.#withIds)) child.removeAttribute(name);
     }
     this.children(child, unitsOf(content));
   }

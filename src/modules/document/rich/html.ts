@@ -3,14 +3,14 @@ import { labelOf, languageOf, levelOf } from "./markdown.ts";
 import { plainTextOf, type RichMark, type RichNode } from "./node.ts";
 import { safeUrl } from "./url.ts";
 
-const BLOCK_TAGS: Readonly<Record<string, string>> = {
+const BLOCK_TAGS: ReadonlyMap<string, string> = new Map(Object.entries({
   paragraph: "p",
   blockquote: "blockquote",
   bulletList: "ul",
   listItem: "li",
   tableRow: "tr",
-};
-const MARK_TAGS: Readonly<Record<string, string>> = {
+}));
+const MARK_TAGS: ReadonlyMap<string, string> = new Map(Object.entries({
   bold: "strong",
   italic: "em",
   strike: "s",
@@ -19,7 +19,7 @@ const MARK_TAGS: Readonly<Record<string, string>> = {
   subscript: "sub",
   superscript: "sup",
   highlight: "mark",
-};
+}));
 
 export function toHtml(nodes: readonly RichNode[]): string {
   return nodes.map(toElement).join("");
@@ -28,7 +28,7 @@ export function toHtml(nodes: readonly RichNode[]): string {
 function toElement(node: RichNode): string {
   const { type, attrs = {}, content = [] } = node;
   if (node.text !== undefined) return (node.marks ?? []).reduce(wrapInMark, escapeHtml(node.text));
-  const tag = BLOCK_TAGS[type];
+  const tag = BLOCK_TAGS.get(type);
   if (tag !== undefined) return `<${tag}>${toHtml(content)}</${tag}>`;
   switch (type) {
     case "heading":
@@ -75,7 +75,7 @@ function toElement(node: RichNode): string {
 }
 
 function wrapInMark(html: string, { type, attrs = {} }: RichMark): string {
-  const tag = MARK_TAGS[type];
+  const tag = MARK_TAGS.get(type);
   if (tag !== undefined) return `<${tag}>${html}</${tag}>`;
   if (type !== "link") return html;
   const href = safeUrl(String(attrs.href ?? ""));

@@ -7,7 +7,7 @@ import { safeUrl } from "./url.ts";
 const TAGS_MAX = 1000;
 /** Blocks that contain blocks; deeper ones lose their tags. */
 const DEPTH_MAX = 20;
-const CONTAINERS: Readonly<Record<string, string>> = {
+const CONTAINERS: ReadonlyMap<string, string> = new Map(Object.entries({
   blockquote: "blockquote",
   ul: "bulletList",
   ol: "orderedList",
@@ -16,12 +16,12 @@ const CONTAINERS: Readonly<Record<string, string>> = {
   tr: "tableRow",
   td: "tableCell",
   th: "tableHeader",
-};
-const TEXT_BLOCKS: Readonly<Record<string, string>> = { p: "paragraph", pre: "codeBlock" };
+}));
+const TEXT_BLOCKS: ReadonlyMap<string, string> = new Map(Object.entries({ p: "paragraph", pre: "codeBlock" }));
 const HEADING = /^h([1-6])$/;
 /** Tags that end a paragraph and are nothing themselves. */
 const BREAKS = new Set(["div", "section", "article", "header", "footer", "main", "aside", "figure", "dl", "dt", "dd"]);
-const MARKS: Readonly<Record<string, string>> = {
+const MARKS: ReadonlyMap<string, string> = new Map(Object.entries({
   b: "bold",
   strong: "bold",
   i: "italic",
@@ -34,15 +34,15 @@ const MARKS: Readonly<Record<string, string>> = {
   sub: "subscript",
   sup: "superscript",
   mark: "highlight",
-};
+}));
 const WITHOUT_TEXT = new Set(["script", "style", "template", "noscript", "iframe", "object", "svg", "math", "title"]);
 /** In which containers a container may be; others are put in one. */
-const PARENTS: Readonly<Record<string, readonly string[]>> = {
+const PARENTS: ReadonlyMap<string, readonly string[]> = new Map(Object.entries({
   listItem: ["bulletList", "orderedList"],
   tableRow: ["table"],
   tableCell: ["tableRow"],
   tableHeader: ["tableRow"],
-};
+}));
 const STRUCTURAL = new Set(["bulletList", "orderedList", "table", "tableRow"]);
 
 /** Throws `payload_too_large` for tags that nest deeper than any editor writes them, which the parser would search again and again. */
@@ -87,11 +87,12 @@ class NodeBuilder {
     }
     const isInCode = this.#block?.node.type === "codeBlock";
     if (isInCode) return this.#openInCode(tag, attributes);
-    const container = CONTAINERS[tag];
+    const container = CONTAINERS.get(tag);
+    const textBlock = TEXT_BLOCKS.get(tag);
     const level = HEADING.exec(tag)?.[1];
     if (container !== undefined) this.#openContainer(tag, container, attributes);
     else if (level !== undefined) this.#openBlock(tag, { type: "heading", attrs: { level: Number(level) } });
-    else if (TEXT_BLOCKS[tag] !== undefined) this.#openBlock(tag, { type: TEXT_BLOCKS[tag] });
+    else if (textBlock !== undefined) this.#openBlock(tag, { type: textBlock });
     else if (BREAKS.has(tag)) this.#closeBlock();
     else if (tag === "hr") this.#addBlock({ type: "horizontalRule" });
     else if (tag === "br") this.#addInline({ type: "hardBreak" });
@@ -142,7 +143,7 @@ class NodeBuilder {
   #openContainer(tag: string, type: string, attributes: Readonly<Record<string, string>>): void {
     this.#closeBlock();
     if (this.#open.length >= DEPTH_MAX) return;
-    const parents = PARENTS[type];
+    const parents = PARENTS.get(type);
     if (parents !== undefined && !parents.includes(this.#parent.type)) {
       // A row without a table, or an item without a list.
       if (type === "listItem") this.#push("", { type: "bulletList", content: [] });
@@ -164,7 +165,7 @@ class NodeBuilder {
 
   #push(tag: string, node: RichNode): void {
     // Between the items of a list, or the cells of a row, nothing else may be.
-    if (STRUCTURAL.has(this.#parent.type) && PARENTS[node.type]?.includes(this.#parent.type) !== true) {
+    if (STRUCTURAL.has(this.#parent.type) && PARENTS.get(node.type)?.includes(this.#parent.type) !== true) {
       const item = this.#parent.type === "tableRow"
         ? "tableCell"
         : this.#parent.type === "table"
@@ -248,7 +249,7 @@ class NodeBuilder {
 
   #openMark(tag: string, attributes: Readonly<Record<string, string>>): void {
     const href = tag === "a" ? safeUrl(attributes.href ?? "") : undefined;
-    const type = href === undefined || href === "" ? MARKS[tag] : "link";
+    const type = href === undefined || href === "" ? MARKS.get(tag) : "link";
     if (type === undefined || this.#marks.some(({ mark }) => mark.type === type)) return;
     this.#marks.push({ tag, mark: type === "link" ? { type, attrs: { href } } : { type } });
   }
