@@ -4,7 +4,7 @@ import { type Clock, delay, iso, MINUTE_MS } from "@/core/clock.ts";
 import { nextSlice } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
-import { logOf } from "@/core/log.ts";
+import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Searchable, SearchEntry } from "@/core/searchable.ts";
 import type { AiService } from "@/modules/ai/mod.ts";
@@ -25,8 +25,9 @@ const BATCHES_PER_JOB = 20;
 /** Between two batches, so that a provider is not flooded. */
 const REST_MS = 50;
 const CALL_MS = 30_000;
-/** Longer than the calls for most batches; what takes longer may be embedded twice. */
-const CLAIM_MS = 2 * MINUTE_MS;
+/** Others may embed what this process has claimed and not renewed for so long: it has ended. */
+const CLAIM_MS = 30_000;
+const RENEW_MS = 10_000;
 /** Pauses after failures: each is twice as long as the last one. */
 const PAUSE_MS = 5000;
 const PAUSE_MAX_MS = 15 * MINUTE_MS;
@@ -128,6 +129,11 @@ export class Embedder {
 
   async #embedClaims(space: SpaceRow, claims: readonly Claim[]): Promise<void> {
     let left = [...claims];
+    const renewal = setInterval(() => {
+      this.#postpone(space, left, CLAIM_MS).catch((cause) => {
+        log.warn("renewing claims failed; others may embed the same", failureOf(cause));
+      });
+    }, RENEW_MS);
     try {
       const works = await this.#load(space, claims);
       for (const group of groupsOf(works)) {
@@ -138,7 +144,8 @@ export class Embedder {
       if (space.failures > 0 || space.paused_code !== null) await this.#resume(space);
       await this.#endSpace(space);
     } catch (thrown) {
-      await this.#release(space, left);
+      // They are due again.
+      await this.#postpone(space, left, 0);
       if (thrown instanceof DimensionsChanged) {
         // Nothing can be added here any more; once this space is retired, what waits in it is deleted.
         await this.#pause(space, new Paused("dimensions_changed", MISCONFIGURED_MS));
@@ -146,6 +153,8 @@ export class Embedder {
       }
       if (!(thrown instanceof Paused)) throw thrown;
       await this.#pause(space, thrown);
+    } finally {
+      clearInterval(renewal);
     }
   }
 
@@ -256,10 +265,14 @@ export class Embedder {
     await this.#deps.store.write((tx) => this.#deps.spaces.enqueueBuild(tx, space));
   }
 
-  async #release({ tenant_id: tenantId, id: space }: SpaceRow, claims: readonly Claim[]): Promise<void> {
+  async #postpone(
+    { tenant_id: tenantId, id: space }: SpaceRow,
+    claims: readonly Claim[],
+    ms: number,
+  ): Promise<void> {
     const { store, clock } = this.#deps;
-    const now = iso(clock.now());
-    await store.write((tx) => new ItemStore(tx.db, store.dialect).postpone({ tenantId, space }, claims, now));
+    const until = iso(clock.now() + ms);
+    await store.write((tx) => new ItemStore(tx.db, store.dialect).postpone({ tenantId, space }, claims, until));
   }
 
   async #pause(space: SpaceRow, { code, forMs }: Paused): Promise<void> {
