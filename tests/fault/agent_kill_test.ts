@@ -103,11 +103,16 @@ async function survive(cluster: Cluster, speakers: Speakers): Promise<void> {
     speakers.cut();
     await node.start();
   }
-  const runs: Body[] = await eventually(async () => {
-    const { items } = await call("GET", `${API}/ai/runs?roomId=${roomId}&limit=200`);
-    assert.ok(items.every(({ finishedAt }: Body) => finishedAt !== null), "all of them end");
-    return items;
-  });
+  let runs: Body[] = [];
+  // A slow machine is waited for as long as another one ends.
+  for (let left = RUNS; left > 0;) {
+    left = await eventually(async () => {
+      runs = (await call("GET", `${API}/ai/runs?roomId=${roomId}&limit=200`)).items;
+      const unfinished = runs.filter(({ finishedAt }) => finishedAt === null).length;
+      assert.ok(unfinished < left, "another one ends");
+      return unfinished;
+    });
+  }
   assert.equal(runs.length, RUNS);
   assert.deepEqual([...new Set(runs.map(({ status }) => status))], ["succeeded"], JSON.stringify(runs));
   for (const threadId of threads) {
