@@ -5,6 +5,7 @@ import { fanout } from "./fanout.ts";
 import { hostile } from "./hostile.ts";
 import { http } from "./http.ts";
 import { idle } from "./idle.ts";
+import { plugins } from "./plugins.ts";
 import { postgres } from "./postgres.ts";
 import { chart, type Row, table } from "./report.ts";
 import { rows } from "./rows.ts";
@@ -35,6 +36,7 @@ const OTHERS: Readonly<Record<string, () => Promise<Row[]>>> = {
   hostile,
   vectors,
   runs: () => runs(ROUNDS),
+  plugins: () => plugins(ROUNDS),
 };
 
 if (import.meta.main) {

@@ -4,7 +4,7 @@
 // RUNS_SECONDS sets how long each measurement takes.
 import { RUN_LIMITS } from "@/modules/agent/run/runner.ts";
 import { pause } from "../wait.ts";
-import type { ClientsReport, ClientsRequest } from "./honest_clients.ts";
+import { CLIENTS, Crowd } from "./crowd.ts";
 import { Gateway, SECRET } from "./gateway.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import type { Row } from "./report.ts";
@@ -16,9 +16,6 @@ const WATCHERS = 100;
 /** Several, so that one measurement differs less from the next. */
 const WATCHED_RUNS = 4;
 const BUDGET_MS = 1;
-const CLIENTS = 50;
-/** One send of each client a second. */
-const PER_SECOND = CLIENTS;
 /** 1.5 times the latency of calm. */
 const GOAL = 0.67;
 const SECONDS = Number(Deno.env.get("RUNS_SECONDS") ?? 10);
@@ -122,27 +119,16 @@ async function cpuOf<Result>(server: Server, action: () => Promise<Result>): Pro
 async function send(gateway: Gateway, rounds: number): Promise<Row[]> {
   const names = Array.from({ length: PER_NODE / PER_TENANT }, (_, n) => `busy${n}`);
   const tenants = await Promise.all(names.map((name) => Tenant.open(gateway, name)));
-  const crowd = new LoadGenerator<ClientsRequest, ClientsReport>("./honest_clients.ts");
+  await using crowd = await Crowd.open(gateway);
   const calm: number[] = [];
   const streaming: number[] = [];
-  const measure = async (): Promise<number> => {
-    const report = await crowd.request({ kind: "run", seconds: SECONDS, perSecond: PER_SECOND });
-    if (report.refused > 0 || report.lost > 0) throw new Error(`sends failed: ${JSON.stringify(report)}`);
-    return report.acknowledgement.p99;
-  };
-  try {
-    await crowd.request({ kind: "open", base: gateway.server.url, members: await createMembers(gateway) });
-    await crowd.request({ kind: "run", seconds: 3, perSecond: PER_SECOND });
-    for (let round = 0; round < rounds; round++) {
-      calm.push(await measure());
-      await Promise.all(tenants.map((tenant) => tenant.startRuns(PER_TENANT)));
-      streaming.push(await measure());
-      // None of them ended meanwhile.
-      await Promise.all(tenants.map((tenant) => tenant.cancelRuns()));
-      await pause(1000);
-    }
-  } finally {
-    await crowd.stop();
+  for (let round = 0; round < rounds; round++) {
+    calm.push(await crowd.measure(SECONDS));
+    await Promise.all(tenants.map((tenant) => tenant.startRuns(PER_TENANT)));
+    streaming.push(await crowd.measure(SECONDS));
+    // None of them ended meanwhile.
+    await Promise.all(tenants.map((tenant) => tenant.cancelRuns()));
+    await pause(1000);
   }
   return [{
     what: `p99 of message.send for ${CLIENTS} clients while ${PER_NODE} runs stream`,
@@ -153,15 +139,6 @@ async function send(gateway: Gateway, rounds: number): Promise<Row[]> {
     isLowerBetter: true,
     goal: GOAL,
   }];
-}
-
-/** Each has a room of its own. */
-async function createMembers(gateway: Gateway): Promise<{ token: string; room: string }[]> {
-  return await Promise.all(Array.from({ length: CLIENTS }, async (_, n) => {
-    const token = await benchToken(SECRET, `client${n}`);
-    const { id: room } = await gateway.call("POST", "/v1/rooms", { name: `Room ${n}` }, token);
-    return { token, room };
-  }));
 }
 
 /** Rooms and agents for as many runs as a tenant may have at once. */
