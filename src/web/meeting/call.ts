@@ -31,7 +31,15 @@ type Joined = {
 type Signal = {
   from: string;
   kind: "offer" | "answer" | "candidate";
-  payload: RTCSessionDescriptionInit & RTCIceCandidateInit;
+  /** `attempt` is the id of the offer that it belongs to; clients of others may leave it out. */
+  payload: RTCSessionDescriptionInit & RTCIceCandidateInit & { attempt?: string };
+};
+/** A connection that is being made, or is; each offer begins another one. */
+type Peer = {
+  connection: RTCPeerConnection;
+  attempt: string | undefined;
+  isOffered: boolean;
+  early: RTCIceCandidateInit[];
 };
 
 const PATH = "v1/collaboration/meetings";
@@ -50,10 +58,8 @@ export class Call {
   readonly participants = signal<readonly Participant[]>([]);
   readonly streams = signal<ReadonlyMap<string, MediaStream>>(new Map());
   readonly #iceServers: RTCIceServer[];
-  readonly #peers = new Map<string, RTCPeerConnection>();
-  readonly #early = new Map<string, RTCIceCandidateInit[]>();
+  readonly #peers = new Map<string, Peer>();
   readonly #ends: (() => void)[] = [];
-  #turn: Promise<void> = Promise.resolve();
 
   constructor(joined: Joined, own: MediaStream) {
     this.meeting = joined.meeting;
@@ -70,13 +76,21 @@ export class Call {
       post(`${PATH}/${joined.meeting.id}/heartbeat`, { participantId: this.participantId }).catch(() => undefined);
     }, joined.heartbeatSeconds * 1000);
     this.#ends.push(() => clearInterval(timer));
-    if (this.mode !== "relay") return;
+    if (!this.hasMedia) {
+      for (const track of own.getTracks()) track.stop();
+      return;
+    }
     // A newcomer offers a connection to those who are there.
     void subscription?.ready().then(() => {
       for (const { id, state } of joined.participants) {
         if (id !== this.participantId && state === "joined") void this.#offer(id);
       }
     });
+  }
+
+  /** Whether this page takes part with pictures and sound: it connects people directly, and to no media server. */
+  get hasMedia(): boolean {
+    return this.mode === "relay";
   }
 
   setEnabled(kind: "audio" | "video", isEnabled: boolean): void {
@@ -90,8 +104,8 @@ export class Call {
     if (track === undefined) return;
     const camera = this.own.getVideoTracks()[0] ?? null;
     const replace = (next: MediaStreamTrack | null): void => {
-      for (const peer of this.#peers.values()) {
-        void peer.getSenders().find((sender) => sender.track?.kind === "video")?.replaceTrack(next);
+      for (const { connection } of this.#peers.values()) {
+        void connection.getSenders().find((sender) => sender.track?.kind === "video")?.replaceTrack(next);
       }
     };
     replace(track);
@@ -104,7 +118,7 @@ export class Call {
 
   leave(hasEnded = false): void {
     for (const end of this.#ends) end();
-    for (const peer of this.#peers.values()) peer.close();
+    for (const { connection } of this.#peers.values()) connection.close();
     this.#peers.clear();
     for (const track of this.own.getTracks()) track.stop();
     if (!hasEnded) {
@@ -116,9 +130,8 @@ export class Call {
 
   #receive({ type, data }: LiveEvent, isOwnChannel: boolean): void {
     if (type === "meeting.signal" && isOwnChannel && data.to === this.participantId) {
-      this.#turn = this.#turn.then(() => this.#signal(data)).catch(() => {
-        // A connection that fails is offered again when the other joins again.
-      });
+      // A connection that fails is offered again by the one that offered it.
+      this.#signal(data).catch(() => undefined);
     }
     if (!type.startsWith("meeting.") || data.meeting?.id !== this.meeting.id) return;
     if (type === "meeting.ended") return this.leave(true);
@@ -131,58 +144,66 @@ export class Call {
   }
 
   async #signal({ from, kind, payload }: Signal): Promise<void> {
+    const { attempt, ...content } = payload;
     if (kind === "offer") {
-      const peer = this.#connect(from);
-      await peer.setRemoteDescription(payload);
-      await peer.setLocalDescription();
-      this.#send(from, "answer", peer.localDescription?.toJSON());
-    } else if (kind === "answer") {
-      const peer = this.#peers.get(from);
-      // It may be for an offer that a later one has replaced.
-      if (peer?.signalingState !== "have-local-offer") return;
-      await peer.setRemoteDescription(payload);
-    } else if (this.#peers.get(from)?.remoteDescription) return await this.#addCandidate(from, payload);
-    else return void this.#early.set(from, [...this.#early.get(from) ?? [], payload]);
-    for (const candidate of this.#early.get(from) ?? []) await this.#addCandidate(from, candidate);
-    this.#early.delete(from);
+      // Two that join at once offer both: the offer of the lesser id counts.
+      const own = this.#peers.get(from);
+      const isPending = own?.isOffered === true && own.connection.connectionState !== "connected";
+      if (isPending && this.participantId < from) return;
+      const peer = this.#connect(from, attempt, false);
+      await peer.connection.setRemoteDescription(content);
+      await peer.connection.setLocalDescription();
+      this.#send(from, "answer", peer);
+      return await this.#addEarly(peer);
+    }
+    const peer = this.#peers.get(from);
+    // What comes late belongs to an offer that another one has replaced.
+    if (peer === undefined || (attempt !== undefined && attempt !== peer.attempt)) return;
+    if (kind === "answer") {
+      if (peer.connection.signalingState !== "have-local-offer") return;
+      await peer.connection.setRemoteDescription(content);
+      await this.#addEarly(peer);
+    } else if (peer.connection.remoteDescription !== null) await peer.connection.addIceCandidate(content);
+    else peer.early.push(content);
   }
 
-  async #addCandidate(from: string, candidate: RTCIceCandidateInit): Promise<void> {
-    // One of an offer that a later one has replaced is refused, which harms no other.
-    await this.#peers.get(from)?.addIceCandidate(candidate).catch(() => undefined);
+  /** Candidates that came before the description to which they belong. */
+  async #addEarly(peer: Peer): Promise<void> {
+    for (const candidate of peer.early.splice(0)) await peer.connection.addIceCandidate(candidate);
   }
 
   async #offer(id: string, waitMs = OFFER_AGAIN_MS): Promise<void> {
-    const peer = this.#connect(id);
+    const peer = this.#connect(id, crypto.randomUUID().slice(0, 8), true);
+    const { connection } = peer;
     const isCurrent = (): boolean => this.#peers.get(id) === peer;
     // Signals are not stored: those sent before the other has subscribed are lost.
     setTimeout(() => {
-      if (isCurrent() && peer.connectionState !== "connected") {
+      if (isCurrent() && connection.connectionState !== "connected") {
         void this.#offer(id, Math.min(2 * waitMs, OFFER_AGAIN_MAX_MS));
       }
     }, waitMs);
-    peer.onconnectionstatechange = () => {
-      if (isCurrent() && peer.connectionState === "failed") void this.#offer(id, waitMs);
+    connection.onconnectionstatechange = () => {
+      if (isCurrent() && connection.connectionState === "failed") void this.#offer(id, waitMs);
     };
-    await peer.setLocalDescription();
-    this.#send(id, "offer", peer.localDescription?.toJSON());
+    await connection.setLocalDescription();
+    this.#send(id, "offer", peer);
   }
 
-  #connect(id: string): RTCPeerConnection {
+  #connect(id: string, attempt: string | undefined, isOffered: boolean): Peer {
     this.#close(id);
-    this.#early.delete(id);
-    const peer = new RTCPeerConnection({ iceServers: this.#iceServers });
+    const connection = new RTCPeerConnection({ iceServers: this.#iceServers });
+    const peer: Peer = { connection, attempt, isOffered, early: [] };
     this.#peers.set(id, peer);
-    for (const track of this.own.getTracks()) peer.addTrack(track, this.own);
-    peer.onicecandidate = ({ candidate }) => candidate !== null && this.#send(id, "candidate", candidate.toJSON());
-    peer.ontrack = ({ streams: [stream] }) => {
+    for (const track of this.own.getTracks()) connection.addTrack(track, this.own);
+    connection.onicecandidate = ({ candidate }) => candidate !== null && this.#send(id, "candidate", peer, candidate);
+    connection.ontrack = ({ streams: [stream] }) => {
       if (stream !== undefined) this.streams.value = new Map(this.streams.value).set(id, stream);
     };
     return peer;
   }
 
   #close(id: string): void {
-    this.#peers.get(id)?.close();
+    this.#peers.get(id)?.connection.close();
     this.#peers.delete(id);
     if (!this.streams.value.has(id)) return;
     const next = new Map(this.streams.value);
@@ -190,7 +211,9 @@ export class Call {
     this.streams.value = next;
   }
 
-  #send(to: string, kind: Signal["kind"], payload: unknown): void {
+  #send(to: string, kind: Signal["kind"], { connection, attempt }: Peer, candidate?: RTCIceCandidate): void {
+    const content = candidate ?? connection.localDescription;
+    const payload = { ...content?.toJSON(), ...attempt === undefined ? {} : { attempt } };
     publishEphemeral(`meeting:${this.meeting.id}`, "meeting.signal", { to, from: this.participantId, kind, payload });
   }
 }

@@ -55,8 +55,7 @@ function Lobby({ room }: { room: Room }): VNode {
 }
 
 function CallView({ current, room }: { current: Call; room: Room }): VNode {
-  const [hasAudio, setAudio] = useState(true);
-  const [hasVideo, setVideo] = useState(true);
+  const [hasVideo, setVideo] = useState(current.hasMedia);
   const own = current.participants.value.find(({ id }) => id === current.participantId);
   const others = current.participants.value.filter(({ id, state }) =>
     id !== current.participantId && state === "joined"
@@ -67,9 +66,10 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
   return html`
     <div class="call">
       ${isWaiting ? html`<p class="banner">You are in the lobby until the host admits you.</p>` : null}
-      ${current.mode === "livekit"
-        ? html`<p class="banner">The media of this call use a server that this page cannot reach; open it in your application.</p>`
-        : null}
+      ${current.hasMedia ? null : html`
+        <p class="banner"
+          role="status">Pictures and sound of this call go through a LiveKit server, which this page does not connect to. Here you see who takes part, raise your hand, and end the call; use an application with LiveKit to see and hear the others.</p>
+      `}
       <div class=${classes("tiles-grid", others.length === 0 && "alone")}>
         <${Tile} name="You" principalId=${myId()} stream=${current.own} isOwn hasVideo=${hasVideo} />
         ${others.map((one) =>
@@ -78,16 +78,7 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
       </div>
       ${others.length === 0 ? html`<p class="dim call-hint">Waiting for others to join.</p>` : null}
       <div class="call-bar" role="toolbar" aria-label="Call">
-        <button type="button" aria-pressed=${!hasAudio} onClick=${() => {
-          current.setEnabled("audio", !hasAudio);
-          setAudio(!hasAudio);
-        }}><${Icon} name="mic" />${hasAudio ? "Mute" : "Unmute"}</button>
-        <button type="button" aria-pressed=${!hasVideo} onClick=${() => {
-          current.setEnabled("video", !hasVideo);
-          setVideo(!hasVideo);
-        }}><${Icon} name="video" />${hasVideo ? "Stop camera" : "Start camera"}</button>
-        <button type="button" onClick=${() =>
-          void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>
+        ${current.hasMedia ? html`<${MediaButtons} current=${current} onVideo=${setVideo} />` : null}
         <button type="button" aria-pressed=${hasHand} onClick=${() =>
           void attempt(() => current.raiseHand(!hasHand))}><${Icon} name="hand" />${hasHand
           ? "Lower hand"
@@ -99,6 +90,24 @@ function CallView({ current, room }: { current: Call; room: Room }): VNode {
           : null}
       </div>
     </div>
+  `;
+}
+
+function MediaButtons({ current, onVideo }: { current: Call; onVideo: (hasVideo: boolean) => void }): VNode {
+  const [hasAudio, setAudio] = useState(true);
+  const [hasVideo, setVideo] = useState(true);
+  return html`
+    <button type="button" aria-pressed=${!hasAudio} onClick=${() => {
+      current.setEnabled("audio", !hasAudio);
+      setAudio(!hasAudio);
+    }}><${Icon} name="mic" />${hasAudio ? "Mute" : "Unmute"}</button>
+    <button type="button" aria-pressed=${!hasVideo} onClick=${() => {
+      current.setEnabled("video", !hasVideo);
+      setVideo(!hasVideo);
+      onVideo(!hasVideo);
+    }}><${Icon} name="video" />${hasVideo ? "Stop camera" : "Start camera"}</button>
+    <button type="button" onClick=${() =>
+      void attempt(() => current.shareScreen())}><${Icon} name="screen" />Share screen</button>
   `;
 }
 
