@@ -184,10 +184,9 @@ function Parked({ id, onChange }: { id: string; onChange: () => void }): VNode {
     });
   return html`
     <div class="wide-dialog">
-      <${Heading} title="Parked events" onClose=${closeDialog}>
-        <button type="button" onClick=${read}>Refresh</button>
-        <button type="button" class="primary" disabled=${(items ?? []).length === 0} onClick=${() =>
-          replay()}>Deliver all again</button><//>
+      <${Heading} title="Parked events" onClose=${closeDialog} />
+      <p class="row"><button type="button" class="primary" disabled=${(items ?? []).length === 0} onClick=${() =>
+        replay()}>Deliver all again</button><button type="button" onClick=${read}>Refresh</button></p>
       ${items?.length === 0 ? html`<p class="dim">No event is parked.</p>` : null}
       <ul class="rows">${(items ?? []).map((one) =>
         html`<li key=${one.id}><div><b>${one.type}</b><small class="dim">${fullTimeOf(one.parkedAt)}${
