@@ -22,6 +22,14 @@ Deno.test({
         await sees(owner, "Hello, team");
         assert.doesNotMatch(owner.url(), /code/, "the code is removed from the address");
       });
+      await t.step("the page opens again from what the browser has stored", async () => {
+        const url = owner.url();
+        await owner.goto("about:blank");
+        await owner.goto(url);
+        await sees(owner, "Hello, team");
+        await owner.reload();
+        await sees(owner, "Hello, team");
+      });
       await t.step("the address works once", async () => {
         const other = await openClient(browser, address);
         await other.getByRole("alert").waitFor();
