@@ -247,6 +247,49 @@ testOnEngines("comments of a rich document follow its text, and revisions restor
   assert.deepEqual(items.map((one: { document: { id: string } }) => one.document.id), [id]);
 });
 
+Deno.test("what people type in an editor moves comments, is found, and is a revision that can be restored", async () => {
+  await using fixture = await DocumentFixture.open();
+  const { gateway } = fixture;
+  const { id } = await createRich(fixture, {
+    fragment: "document-store",
+    text: "Plan of the harbor.\n\nSecond line.\n",
+  });
+  const member = fixture.as("member");
+  const path = `${PATH}/${id}`;
+  const { id: comment } = ok(
+    await member.post(`${path}/comments`, { text: "which?", anchor: { text: "harbor" } }),
+    201,
+  );
+  await using server = new EditorServer(gateway);
+  const editor = await server.openSyncedEditor(id, fixture.as("owner").token);
+  const [first, second] = textsIn(editor.doc.getXmlFragment("document-store"));
+  assert.ok(first !== undefined && second !== undefined);
+  first.insert(first.toString().indexOf("bor"), "XX");
+  second.delete(0, 6);
+  second.insert(0, "Our lighthouse, ");
+  await editor.waitUntilSaved();
+  const anchorText = async (): Promise<string> =>
+    ok(await member.get(`${path}/comments`)).items.find((one: { id: string }) => one.id === comment).anchor.text;
+  assert.equal(await anchorText(), "harXXbor");
+  gateway.clock.advance(20_000);
+  await gateway.runJobs();
+  const found = ok(await member.get("/v1/search?q=lighthouse&types=document")).items;
+  assert.deepEqual(found.map((one: { document: { id: string } }) => one.document.id), [id]);
+  const [live] = ok(await member.get(`${path}/revisions`)).items;
+  assert.deepEqual([live.kind, live.principalIds], ["live", ["owner"]]);
+  ok(await member.post(`${path}/revisions/1/restore`), 201);
+  await until(() => second.toString() === "Second line.", "the editor receives what was restored");
+  assert.equal((await contentOf(fixture, id, "markdown")).text, "Plan of the harbor.\n\nSecond line.\n");
+  assert.equal(await anchorText(), "harbor");
+});
+
+/** The texts of a fragment, in the order of the document. */
+function textsIn(parent: Y.XmlFragment): Y.XmlText[] {
+  return parent.toArray().flatMap((child) =>
+    child instanceof Y.XmlText ? [child] : child instanceof Y.XmlFragment ? textsIn(child) : []
+  );
+}
+
 Deno.test("a text document keeps formatting as attributes, and refuses an image visibly", async () => {
   await using fixture = await DocumentFixture.open();
   const { id } = await fixture.create("plain text");

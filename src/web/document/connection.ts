@@ -24,7 +24,8 @@ export type Connection = {
 };
 
 const STATUS_MS = 150;
-const REFUSED = "content-refused";
+/** Reasons that a message has explained before. */
+const REFUSED: ReadonlySet<string> = new Set(["content-refused", "quota-exceeded"]);
 
 /** `onSynced` is called once, when the content has arrived; `onEditable` when the right to edit it is known or changes. */
 export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
@@ -43,8 +44,7 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
     name: id,
     token: () => token.value,
     onAuthenticationFailed: ({ reason }) => {
-      // Why the content was refused has been sent before.
-      if (reason !== REFUSED || failure === "") failure = reason;
+      if (!REFUSED.has(reason) || failure === "") failure = reason;
       isFinal = true;
       onEditable(false);
     },
