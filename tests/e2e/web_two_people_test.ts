@@ -151,7 +151,7 @@ Deno.test({
                 .filter(({ videoWidth }) => videoWidth > 0).map(({ currentTime }) => currentTime)
             );
             const isSeen = seconds.length === 2 && seconds.every((at) => at > 0);
-            assert.ok(isSeen, `videos at ${seconds}; ${await page.locator("main, .notice").allInnerTexts()}`);
+            assert.ok(isSeen, `videos at ${seconds}; ${await page.locator("main, .notices").allInnerTexts()}`);
           });
         }
         await bob.getByRole("button", { name: "Leave" }).click();
