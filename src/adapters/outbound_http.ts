@@ -1,5 +1,6 @@
 // Outbound calls over node:http(s), which can connect to a given address and still verify the certificate of a name; `fetch` cannot.
 import { lookup } from "node:dns/promises";
+import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
 import ipaddr from "ipaddr.js";
@@ -15,6 +16,8 @@ const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
 /** Set by this adapter: what a caller says here would contradict it. */
 const OWN_HEADERS = ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"];
 
+/** A stream is sent in chunks, whose number of bytes nobody knows before. */
+type Body = Uint8Array | ReadableStream<Uint8Array> | undefined;
 type Init = NonNullable<Parameters<Outbound>[1]>;
 
 export type OutboundDeps = {
@@ -42,6 +45,8 @@ export function createOutbound(
       count("responded");
       return response;
     } catch (thrown) {
+      // Nobody reads it any more. A body that was sent has a reader, which ends with its request.
+      if (init.body instanceof ReadableStream && !init.body.locked) void init.body.cancel(thrown);
       count(thrown instanceof OutboundError ? thrown.code : init.signal?.aborted ? "cancelled" : "failed");
       throw thrown;
     }
@@ -53,7 +58,7 @@ export function createOutbound(
     assertAllowed(url, options);
     const { signal } = init;
     signal?.throwIfAborted();
-    const body = await bytesOf(init.body);
+    const body = init.body instanceof ReadableStream ? init.body : await bytesOf(init.body);
     const call = new AbortController();
     const timer = totalMs === Infinity
       ? undefined
@@ -125,7 +130,7 @@ export function createOutbound(
     { method = "GET", headers, body, call }: {
       method: string | undefined;
       headers: HeadersInit | undefined;
-      body: Uint8Array | undefined;
+      body: Body;
       call: AbortSignal;
     },
   ): Promise<http.IncomingMessage> {
@@ -158,6 +163,8 @@ export function createOutbound(
       socket.once(isTls ? "secureConnect" : "connect", () => {
         isConnected = true;
         clearTimeout(timer);
+        // Not before: it can be read only once, and another address may be tried.
+        if (body instanceof ReadableStream) void sendStream(request, body).catch(fail);
       });
     });
     request.on("error", (cause: NodeJS.ErrnoException) => {
@@ -170,7 +177,7 @@ export function createOutbound(
       call.removeEventListener("abort", abort);
       respond(response);
     });
-    request.end(body);
+    if (!(body instanceof ReadableStream)) request.end(body);
     return promise;
   }
 
@@ -202,6 +209,17 @@ async function connectToAny<Result>(
     }
   }
   throw failure;
+}
+
+/** Sends a body as fast as the connection takes it. */
+async function sendStream(request: http.ClientRequest, body: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = body.getReader();
+  const closed = new Promise<void>((resolve) => request.once("close", () => resolve()));
+  void closed.then(() => reader.cancel());
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    if (!request.write(next.value)) await Promise.race([once(request, "drain"), closed]);
+  }
+  if (!request.destroyed) request.end();
 }
 
 /** The body in bytes; those that are given as bytes are not copied. */
@@ -294,7 +312,7 @@ async function abortable<Result>(work: Promise<Result>, signal: AbortSignal, ms:
   }
 }
 
-function headersOf(url: URL, given: HeadersInit | undefined, body: Uint8Array | undefined): Record<string, string> {
+function headersOf(url: URL, given: HeadersInit | undefined, body: Body): Record<string, string> {
   const headers = new Headers(given);
   for (const name of OWN_HEADERS) headers.delete(name);
   return {
@@ -302,7 +320,7 @@ function headersOf(url: URL, given: HeadersInit | undefined, body: Uint8Array | 
     host: url.host,
     connection: "close",
     "accept-encoding": "identity",
-    ...(body === undefined ? {} : { "content-length": String(body.length) }),
+    ...(body instanceof Uint8Array ? { "content-length": String(body.length) } : {}),
   };
 }
 

@@ -5,6 +5,7 @@
 //   uses an address that was checked.
 // - Only https; http for hosts that are allowed. No credentials in the address.
 // - Redirects are not followed: their response is returned as it is.
+// - Bodies that are streams are streamed, in both directions, as fast as the other side reads them.
 // - Connecting, the whole call and the response's body are bounded. A stream that is cancelled or aborted ends the connection.
 // - What is refused or fails before a response throws an `OutboundError`; its message names no secret and may be shown to the
 //   person who configured the address.

@@ -206,6 +206,56 @@ Deno.test("a response without limits is read no faster than its reader reads", a
   assert.equal(received, CHUNKS * CHUNK.length);
 });
 
+Deno.test("a body that is a stream is sent as it is read, and cancelled when the call ends before it", async () => {
+  const CHUNK = new Uint8Array(64 * 1024);
+  const CHUNKS = 2000;
+  const source = () => {
+    const state = { sent: 0, isCancelled: false };
+    const stream = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(CHUNK);
+        if (++state.sent === CHUNKS) controller.close();
+      },
+      cancel: () => void (state.isCancelled = true),
+    }, { highWaterMark: 0 });
+    return { state, stream };
+  };
+  const start = Promise.withResolvers<void>();
+  await using server = serve(async (request) => {
+    await start.promise;
+    let received = 0;
+    // The body of a call that has ended cannot be read.
+    if (request.url.endsWith("/whole")) {
+      for await (const chunk of request.body ?? []) received += chunk.length;
+    }
+    return new Response(`${received} ${request.headers.get("content-length")}`);
+  });
+  const url = `http://127.0.0.1:${server.port}/`;
+  const outbound = createOutbound(LOOPBACK);
+  const whole = source();
+  const calling = outbound(`${url}whole`, { method: "PUT", body: whole.stream }, { totalMs: Infinity });
+  // Nobody reads: the sender stops when the buffers of both sides are full.
+  let before = -1;
+  await until(async () => {
+    before = whole.state.sent;
+    await pause(50);
+    return before > 0 && whole.state.sent === before;
+  });
+  assert.ok(whole.state.sent < CHUNKS, `${whole.state.sent}`);
+  const cut = source();
+  const ending = new AbortController();
+  const ended = outbound(`${url}aborted`, { method: "PUT", body: cut.stream, signal: ending.signal });
+  await until(() => cut.state.sent > 0);
+  ending.abort(new Error("over"));
+  await assert.rejects(ended, /over/);
+  await until(() => cut.state.isCancelled);
+  start.resolve();
+  assert.equal(await (await calling).text(), `${CHUNKS * CHUNK.length} null`);
+  const refused = source();
+  await assertRefused(outbound("https://10.0.0.1/", { method: "PUT", body: refused.stream }), "address_not_allowed");
+  assert.ok(refused.state.isCancelled);
+});
+
 Deno.test("calls are counted by their outcome", async () => {
   const outcomes: string[] = [];
   await using server = serve(() => new Response(null, { status: 503 }));
