@@ -54,6 +54,12 @@ Deno.test({
       title: NAME,
       text: TEXTS.join("\n\n"),
     });
+    const { id: richId } = await post("/v1/collaboration/documents", {
+      roomId,
+      title: NAME,
+      kind: "rich",
+      text: TEXTS.filter((text) => text.length < 200).join("\n\n"),
+    });
     await post(`/v1/collaboration/documents/${documentId}/comments`, { text: TEXTS[1] });
     const start = { dateTime: `${new Date().toISOString().slice(0, 10)}T12:00:00`, timeZone: "UTC" };
     await post("/v1/collaboration/calendar/events", { roomId, title: NAME, location: NAME, start });
@@ -75,6 +81,7 @@ Deno.test({
         `rooms/${roomId}/calendar`,
         `rooms/${roomId}/call`,
         `documents/${documentId}`,
+        `documents/${richId}`,
         "inbox",
         "search?q=hacked",
         "people",
@@ -96,6 +103,7 @@ Deno.test({
         await t.step(`#/${place}`, async () => {
           await page.goto(`${target.baseUrl}/#/${place}`);
           await page.locator("main", { hasNotText: "Loading…" }).waitFor();
+          if (place.endsWith(richId)) await page.getByRole("toolbar", { name: "Formatting" }).waitFor();
           assert.equal(await page.evaluate("globalThis.hacked"), undefined);
           assert.equal(
             await page.evaluate("document.querySelectorAll('main script, main iframe, main [onerror]').length"),

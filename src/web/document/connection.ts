@@ -52,7 +52,10 @@ export function connect({ id, isReadOnly, onStatus, onSynced, onEditable }: {
       const { type, detail } = JSON.parse(payload);
       if (type === "document.refused") failure = `Not saved: ${detail}`;
     },
-    onAuthenticated: ({ scope }) => onEditable(scope === "read-write" && !isReadOnly),
+    onAuthenticated: ({ scope }) => {
+      isFinal = false;
+      onEditable(scope === "read-write" && !isReadOnly);
+    },
   });
   const awareness = provider.awareness as Awareness;
   provider.setAwarenessField("user", { name: nameOf(myId()), color: "#3b5bcc", colorLight: "#3b5bcc33" });
