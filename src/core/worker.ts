@@ -1,5 +1,6 @@
 // Work on a thread of its own: each request has one response, and the thread's memory is released with it.
 import process from "node:process";
+import { countStartingThread } from "@/runtime/memory.ts";
 import { countStuckThread, mayStartWorker } from "@/runtime/stuck_thread.ts";
 import { currentAccount } from "./cpu_budget.ts";
 import { Fault } from "./fault.ts";
@@ -36,6 +37,7 @@ const NO_PERMISSIONS = {
 export class WorkerThread<Input, Output> implements Disposable {
   readonly #worker: Worker;
   #pending: PromiseWithResolvers<Reply<Output>> | undefined;
+  #hasStarted = false;
 
   /** Starts a worker of the module at `url`. */
   constructor(url: URL, name: string, permissions: Deno.PermissionOptionsObject = {}) {
@@ -58,6 +60,8 @@ export class WorkerThread<Input, Output> implements Disposable {
    */
   async run(input: Input, { transfer = [], timeoutMs }: RequestOptions = {}): Promise<Output> {
     const pending = this.#pending = Promise.withResolvers<Reply<Output>>();
+    using _starting = this.#hasStarted ? undefined : countStartingThread();
+    this.#hasStarted = true;
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => {
       countStuckThread();
       pending.reject(new Fault("limit_reached", `Parsing takes longer than ${timeoutMs / 1000} seconds`));

@@ -18,6 +18,21 @@ export function memoryOutsideHeap(): number {
   return rss - heapTotal - external;
 }
 
+/** What a thread may add to it while it starts; mostly about 25 MiB. */
+const THREAD_START_BYTES = 48 * 1024 * 1024;
+let startingThreads = 0;
+
+/** Counts a thread that starts, until it is disposed of. */
+export function countStartingThread(): Disposable {
+  startingThreads++;
+  return { [Symbol.dispose]: () => void startingThreads-- };
+}
+
+/** The part of it that threads which start now may add. */
+export function startingThreadBytes(): number {
+  return startingThreads * THREAD_START_BYTES;
+}
+
 /** The estimated part of it for sending, for a socket whose sent frames had up to `largestFrame` bytes. */
 export function estimateSendBytes(socket: WebSocket, largestFrame: number): number {
   return socket.bufferedAmount + largestFrame * WRITE_COPIES;

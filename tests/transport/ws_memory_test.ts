@@ -36,11 +36,13 @@ class FakeGuardedSocket implements GuardedSocket {
 class GuardHarness {
   readonly metrics = new Metrics();
   usedMib = 100;
+  startingMib = 0;
   time = 0;
   readonly guard = new MemoryGuard({
     budgetBytes: 256 * MIB,
     metrics: this.metrics,
     memory: () => this.usedMib * MIB,
+    startingBytes: () => this.startingMib * MIB,
     now: () => this.time,
   });
 
@@ -84,6 +86,30 @@ Deno.test("memory pressure closes silent sockets first, then all unauthenticated
   assert.deepEqual([silent, active, member].map(({ isClosed }) => isClosed), [true, true, false]);
   harness.pass(10_000);
   assert.deepEqual([member.isClosed, member.probes], [false, 0]);
+});
+
+Deno.test("memory that threads use when they start closes nobody, more than that does", () => {
+  using harness = new GuardHarness();
+  const silent = new FakeGuardedSocket();
+  harness.add(silent);
+  harness.startingMib = 48;
+  harness.usedMib += 30;
+  harness.pass(100);
+  harness.startingMib = 0;
+  harness.usedMib += 10;
+  harness.pass(1000);
+  assert.equal(silent.isClosed, false);
+  harness.startingMib = 48;
+  harness.usedMib += 60;
+  harness.pass(SAMPLE_MS);
+  assert.equal(silent.isClosed, true);
+  // What grew beyond the allowance is not forgiven when the threads have started.
+  const late = new FakeGuardedSocket({ isAuthenticated: true });
+  harness.add(late);
+  harness.usedMib += 200;
+  harness.startingMib = 0;
+  harness.pass(SAMPLE_MS);
+  assert.equal(late.probes, 1);
 });
 
 Deno.test("unresponsive authenticated sockets are closed, newest first, until memory use falls", async () => {

@@ -3,7 +3,7 @@
 import { MINUTE_MS } from "@/core/clock.ts";
 import { logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
-import { memoryOutsideHeap } from "@/runtime/memory.ts";
+import { memoryOutsideHeap, startingThreadBytes } from "@/runtime/memory.ts";
 
 /** A socket as the guard sees it. */
 export type GuardedSocket = {
@@ -26,6 +26,8 @@ type MemoryGuardOptions = {
   metrics: Pick<Metrics, "connectionErrors">;
   /** Bytes outside of the heap, where the runtime buffers incomplete messages. */
   memory?: () => number;
+  /** What threads of the process that start now may add to them. */
+  startingBytes?: () => number;
   now?: () => number;
 };
 
@@ -70,9 +72,16 @@ export class MemoryGuard {
   #probe: { at: number; samples: number; grown: number } | undefined;
   #episode: Episode | undefined;
   #warnedAt = -Infinity;
+  /** What threads that were starting at the last sample may have added. */
+  #startingBytes = 0;
 
   constructor(options: MemoryGuardOptions) {
-    this.#options = { memory: memoryOutsideHeap, now: () => performance.now(), ...options };
+    this.#options = {
+      memory: memoryOutsideHeap,
+      startingBytes: startingThreadBytes,
+      now: () => performance.now(),
+      ...options,
+    };
   }
 
   /** Whether no further socket should be accepted now. */
@@ -145,12 +154,23 @@ export class MemoryGuard {
 
   #measure(time: number): number {
     const bytes = this.#messageBytes();
+    this.#allowStartingThreads(bytes, time);
     if (time >= this.#lowest.endsAt) {
       this.#lowest = { previous: this.#lowest.current, current: bytes, endsAt: time + WINDOW_MS };
     }
     this.#lowest.current = Math.min(this.#lowest.current, bytes);
-    const grown = bytes - this.#floor;
+    const grown = bytes - this.#floor - this.#startingBytes;
     return grown > this.#options.budgetBytes * STEP.silent ? grown - this.#writeBytes() : grown;
+  }
+
+  /** Growth while threads start is not that of messages. It is bounded, so that an attack does not hide behind it. */
+  #allowStartingThreads(bytes: number, time: number): void {
+    const starting = this.#options.startingBytes();
+    if (starting < this.#startingBytes && bytes - this.#floor <= this.#startingBytes) {
+      this.#lowest = { current: bytes, previous: bytes, endsAt: time + WINDOW_MS };
+      for (const [socket, before] of this.#sockets) this.#sockets.set(socket, Math.max(before, bytes));
+    }
+    this.#startingBytes = starting;
   }
 
   #writeBytes(): number {
