@@ -53,25 +53,24 @@ async function findTests(folder: string): Promise<TestFile[]> {
 }
 
 /**
- * What each runner starts: files that run alone, some of which take long, then modules that import about as much text each. In the
- * tier of all tests those with processes, which mostly wait, have a runner beside the others, which mostly compute.
+ * What each runner starts. Files that run alone, most of which wait for processes, have a runner beside that of the modules which
+ * import about as much text each, and mostly compute. The quick tier has one runner for both.
  */
 async function writeEntries(files: readonly TestFile[]): Promise<string[][]> {
-  const { processes = [], alone = [], together = [] } = Object.groupBy(files, runsHow);
+  const { alone = [], together = [] } = Object.groupBy(files, (file) => runsAlone(file) ? "alone" : "together");
   const total = together.reduce((sum, { text }) => sum + text.length, 0);
   let length = 0;
   const shares = Map.groupBy(together, ({ text }) => Math.ceil((length += text.length) / total * WORKERS));
-  const entries = alone.map(({ path }) => path);
+  const entries: string[] = [];
   for (const [share, members] of shares) {
     const entry = join(entryDirectory, `share_${share}.ts`);
     await Deno.writeTextFile(entry, members.map(({ path }) => `import "${pathToFileURL(path)}";\n`).join(""));
     entries.push(entry);
   }
-  const withProcesses = processes.map(({ path }) => path);
-  return tier === "quick" ? [[...withProcesses, ...entries]] : [withProcesses, entries];
+  const paths = alone.map(({ path }) => path);
+  return tier === "quick" ? [[...paths, ...entries]] : [paths, entries];
 }
 
-function runsHow({ path, text }: TestFile): "processes" | "alone" | "together" {
-  if (PROCESS_DIRECTORIES.includes(basename(dirname(path)))) return "processes";
-  return RUNS_ALONE.test(text) ? "alone" : "together";
+function runsAlone({ path, text }: TestFile): boolean {
+  return PROCESS_DIRECTORIES.includes(basename(dirname(path))) || RUNS_ALONE.test(text);
 }

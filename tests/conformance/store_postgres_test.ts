@@ -176,6 +176,8 @@ if (url !== undefined) {
     const store = openPostgresStore<Notes>(limited.href, options);
     await store.migrate([notes]);
     await store.db.selectFrom("note").selectAll().execute();
+    // The server has ended the session that migrated a moment after it was closed.
+    await until(async () => (await admin`select from pg_stat_activity where usename = ${name}`).length === 1);
     const writes = Array.from(
       { length: 200 },
       (_, n) => store.write((tx) => tx.insertMany("note", [noteRow(`n${n}`)])),
