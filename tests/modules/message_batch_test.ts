@@ -137,35 +137,35 @@ Deno.test("a blocked batch of BatchQueue delays only items of the same keys, and
 testOnPostgres(
   "two nodes that send for several tenants concurrently do not deadlock",
   async (environment) => {
-    await using one = await openGateway(environment);
-    await using two = await openGateway(environment);
-    const send = one.app.operations.get("message.send");
-    assert.ok(send);
-    /** Rooms of a tenant that share a queue with those of the other. */
-    const open = async (tenantId: string): Promise<{ actor: Actor; roomIds: string[] }> => {
-      const alice = await one.as("alice", { tenant: tenantId });
-      const roomIds: string[] = [];
-      while (roomIds.length < 5) {
-        const { id } = ok(await alice.post("/v1/rooms", { name: "x" }));
-        if (fnv1a(id) % 2 === 0) roomIds.push(id);
-      }
-      const [principalId, kind, role, displayName, ownerId] = ["alice", "human", "member", "Alice", null] as const;
-      const token = { scopes: undefined, tokenId: undefined, expiresAt: undefined };
-      return { actor: { tenantId, principalId, kind, role, displayName, ownerId, ...token }, roomIds };
-    };
-    const [a, b] = [await open("a"), await open("b")];
-    const sendAll = (gateway: Harness, { actor, roomIds }: typeof a): Promise<unknown>[] => {
-      const { access, name: operation, input, run } = gateway.app.operations.get("message.send") ?? send;
-      const context = { actor, requestId: "test", access, operation, isReadOnly: false };
-      return roomIds.map((roomId) => run(context, input.parse({ roomId, text: "x" })));
-    };
     const before = await countDeadlocks(environment);
-    for (let round = 0; round < 100; round++) {
-      await Promise.all([...sendAll(one, a), ...sendAll(one, b), ...sendAll(two, b), ...sendAll(two, a)]);
+    {
+      await using one = await openGateway(environment);
+      await using two = await openGateway(environment);
+      const send = one.app.operations.get("message.send");
+      assert.ok(send);
+      /** Rooms of a tenant that share a queue with those of the other. */
+      const open = async (tenantId: string): Promise<{ actor: Actor; roomIds: string[] }> => {
+        const alice = await one.as("alice", { tenant: tenantId });
+        const roomIds: string[] = [];
+        while (roomIds.length < 5) {
+          const { id } = ok(await alice.post("/v1/rooms", { name: "x" }));
+          if (fnv1a(id) % 2 === 0) roomIds.push(id);
+        }
+        const [principalId, kind, role, displayName, ownerId] = ["alice", "human", "member", "Alice", null] as const;
+        const token = { scopes: undefined, tokenId: undefined, expiresAt: undefined };
+        return { actor: { tenantId, principalId, kind, role, displayName, ownerId, ...token }, roomIds };
+      };
+      const [a, b] = [await open("a"), await open("b")];
+      const sendAll = (gateway: Harness, { actor, roomIds }: typeof a): Promise<unknown>[] => {
+        const { access, name: operation, input, run } = gateway.app.operations.get("message.send") ?? send;
+        const context = { actor, requestId: "test", access, operation, isReadOnly: false };
+        return roomIds.map((roomId) => run(context, input.parse({ roomId, text: "x" })));
+      };
+      for (let round = 0; round < 100; round++) {
+        await Promise.all([...sendAll(one, a), ...sendAll(one, b), ...sendAll(two, b), ...sendAll(two, a)]);
+      }
     }
-    // Sessions count what they met when they end, or a second later.
-    await one.app.store.close();
-    await two.app.store.close();
+    // Sessions have counted what they met when they ended.
     assert.equal(await countDeadlocks(environment), before);
   },
 );
