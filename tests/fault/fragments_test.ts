@@ -12,7 +12,7 @@ const EVERY_MS = 20;
 /** Mostly one tick of the runtime, in which it reads 128 MiB; on a busy machine there may be a third before the sample. */
 const GROWTH_MAX_MIB = 450;
 /** Somebody with a token has to be told from those who are merely silent, which takes a moment. */
-const MEMBER_GROWTH_MAX_MIB = 1536;
+const MEMBER_GROWTH_MAX_MIB = 2048;
 
 const KINDS = [
   { path: "/ws", kib: 64 },

@@ -112,6 +112,19 @@ Deno.test("memory that threads use when they start closes nobody, more than that
   assert.equal(late.probes, 1);
 });
 
+Deno.test("many sockets that are accepted at once and use their memory later close nobody", () => {
+  using harness = new GuardHarness();
+  const sockets = Array.from({ length: 600 }, () => new FakeGuardedSocket());
+  harness.add(...sockets);
+  harness.pass(100);
+  harness.usedMib += 20;
+  harness.pass(1000);
+  assert.ok(sockets.every(({ isClosed }) => !isClosed));
+  harness.usedMib += 10;
+  harness.pass(SAMPLE_MS);
+  assert.ok(sockets.every(({ isClosed }) => isClosed));
+});
+
 Deno.test("unresponsive authenticated sockets are closed, newest first, until memory use falls", async () => {
   using harness = new GuardHarness();
   const sockets = Array.from({ length: 100 }, () => new FakeGuardedSocket({ isAuthenticated: true }));

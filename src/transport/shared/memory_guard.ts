@@ -31,6 +31,9 @@ type MemoryGuardOptions = {
   now?: () => number;
 };
 
+/** A part of the time in which the lowest level counts, and how many sockets had been accepted when it began. */
+type Window = { lowest: number; accepted: number };
+
 /** A period of shedding: from the first socket closed until memory stops growing. */
 type Episode = { peak: number; grewAt: number; closed: number };
 
@@ -46,7 +49,7 @@ const SOCKET_BYTES = 32 * 1024;
  * of all sockets between two samples, which may be 128 MiB.
  */
 const PROBE_TIMEOUT = { ms: 250, samples: 2 };
-/** The share of unresponsive sockets closed each time that memory has grown further. */
+/** The share of unresponsive sockets closed each time that memory has grown further, for each budget that it has grown by. */
 const SHED_BATCH = { part: 8, least: 8 };
 const CALM_MS = 300;
 /** A continuing attack causes many episodes, but few log entries. */
@@ -68,7 +71,7 @@ export class MemoryGuard {
   readonly #sockets = new Map<GuardedSocket, number>();
   #accepted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #lowest = { current: Infinity, previous: Infinity, endsAt: 0 };
+  #windows = openWindows(Infinity, 0, 0);
   #probe: { at: number; samples: number; grown: number } | undefined;
   #episode: Episode | undefined;
   #warnedAt = -Infinity;
@@ -98,7 +101,7 @@ export class MemoryGuard {
     this.#accepted++;
     this.#sockets.set(socket, this.#messageBytes());
     if (this.#timer !== undefined) return;
-    this.#lowest = { current: Infinity, previous: Infinity, endsAt: 0 };
+    this.#windows = openWindows(Infinity, this.#accepted, 0);
     this.#schedule(0);
   }
 
@@ -110,7 +113,7 @@ export class MemoryGuard {
 
   /** Growth over the lowest level of the last minute, without outgoing data, in bytes. */
   grownBytes(): number {
-    return Math.max(0, this.#messageBytes() - this.#floor - this.#writeBytes());
+    return Math.max(0, this.#options.memory() - this.#floor - this.#writeBytes());
   }
 
   /** Samples memory and closes sockets if needed; runs periodically while there are sockets. */
@@ -119,7 +122,7 @@ export class MemoryGuard {
     const { budgetBytes, now } = this.#options;
     const time = now();
     const grown = this.#measure(time);
-    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown + this.#floor), grown, time);
+    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(), grown, time);
     if (grown > budgetBytes * STEP.probe) this.#probeAll(time);
     else this.#probe = undefined;
     if (grown > budgetBytes) this.#shed(this.#unresponsive(grown, time), grown, time);
@@ -137,8 +140,10 @@ export class MemoryGuard {
     this.#timer = undefined;
   }
 
+  /** The level above which memory has grown: the lowest one, and what the sockets accepted since then may use, also later. */
   get #floor(): number {
-    return Math.min(this.#lowest.current, this.#lowest.previous);
+    const { current, previous } = this.#windows;
+    return Math.min(current.lowest, previous.lowest) + SOCKET_BYTES * (this.#accepted - previous.accepted);
   }
 
   #schedule(delayMs: number): void {
@@ -153,12 +158,17 @@ export class MemoryGuard {
   }
 
   #measure(time: number): number {
-    const bytes = this.#messageBytes();
+    const bytes = this.#options.memory();
     this.#allowStartingThreads(bytes, time);
-    if (time >= this.#lowest.endsAt) {
-      this.#lowest = { previous: this.#lowest.current, current: bytes, endsAt: time + WINDOW_MS };
+    const { current, endsAt } = this.#windows;
+    if (time >= endsAt) {
+      this.#windows = {
+        previous: current,
+        current: { lowest: bytes, accepted: this.#accepted },
+        endsAt: time + WINDOW_MS,
+      };
     }
-    this.#lowest.current = Math.min(this.#lowest.current, bytes);
+    this.#windows.current.lowest = Math.min(this.#windows.current.lowest, bytes);
     const grown = bytes - this.#floor - this.#startingBytes;
     return grown > this.#options.budgetBytes * STEP.silent ? grown - this.#writeBytes() : grown;
   }
@@ -167,8 +177,9 @@ export class MemoryGuard {
   #allowStartingThreads(bytes: number, time: number): void {
     const starting = this.#options.startingBytes();
     if (starting < this.#startingBytes && bytes - this.#floor <= this.#startingBytes) {
-      this.#lowest = { current: bytes, previous: bytes, endsAt: time + WINDOW_MS };
-      for (const [socket, before] of this.#sockets) this.#sockets.set(socket, Math.max(before, bytes));
+      this.#windows = openWindows(bytes, this.#accepted, time + WINDOW_MS);
+      const level = this.#messageBytes();
+      for (const [socket, before] of this.#sockets) this.#sockets.set(socket, Math.max(before, level));
     }
     this.#startingBytes = starting;
   }
@@ -189,8 +200,9 @@ export class MemoryGuard {
   }
 
   /** Unauthenticated sockets since whose acceptance memory has grown too far. */
-  #unauthenticatedSuspects(bytes: number): GuardedSocket[] {
+  #unauthenticatedSuspects(): GuardedSocket[] {
     const { budgetBytes } = this.#options;
+    const bytes = this.#messageBytes() - this.#writeBytes() - this.#startingBytes;
     return [...this.#sockets].filter(([{ isAuthenticated, hasReceived }, before]) =>
       !isAuthenticated && bytes - before > budgetBytes * (hasReceived ? STEP.unauthenticated : STEP.silent)
     ).map(([socket]) => socket);
@@ -209,7 +221,8 @@ export class MemoryGuard {
     if (silent.length === 0) this.#probe = undefined;
     else probe.grown = grown;
     // A map is in insertion order.
-    return silent.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(silent.length / SHED_BATCH.part)));
+    const part = Math.floor(grown / this.#options.budgetBytes) / SHED_BATCH.part;
+    return silent.reverse().slice(0, Math.max(SHED_BATCH.least, Math.ceil(silent.length * part)));
   }
 
   #shed(sockets: readonly GuardedSocket[], grown: number, time: number): void {
@@ -240,12 +253,16 @@ export class MemoryGuard {
     if (time - episode.grewAt < CALM_MS) return;
     this.#episode = undefined;
     if (grown > this.#options.budgetBytes * STEP.silent) {
-      const bytes = this.#messageBytes();
-      this.#lowest = { current: bytes, previous: bytes, endsAt: time + WINDOW_MS };
+      this.#windows = openWindows(this.#options.memory(), this.#accepted, time + WINDOW_MS);
     }
     log.debug("memory use of inbound messages is back to normal", {
       closed: episode.closed,
       peakMib: Math.round(episode.peak / MIB),
     });
   }
+}
+
+function openWindows(lowest: number, accepted: number, endsAt: number) {
+  const window = (): Window => ({ lowest, accepted });
+  return { previous: window(), current: window(), endsAt };
 }
