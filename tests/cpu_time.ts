@@ -1,9 +1,12 @@
 // What something costs, on machines that differ and are busy with other tests: work of this thread, never time that passes.
+import assert from "node:assert/strict";
 import process from "node:process";
 import { nextTick } from "@/core/clock.ts";
 
 /** In which Linux counts the work of a process. */
 const TICKS_PER_SECOND = 100;
+/** Far above the work of any step of a test, unless it is superlinear. */
+export const CPU_LIMIT_MS = 10_000;
 const REFERENCE_STEPS = 60_000;
 /** So much work is told exactly, in steps of 10 ms. */
 const SAMPLE_MIN_MS = 100;
@@ -12,6 +15,15 @@ const SAMPLE_MIN_MS = 100;
 export function cpuTimeMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
+}
+
+/** The result of work that must not take this thread long, whatever its input is. */
+export async function withinCpuLimit<Result>(work: Promise<Result>): Promise<Result> {
+  const startedAt = cpuTimeMs();
+  const result = await work;
+  const ms = cpuTimeMs() - startedAt;
+  assert.ok(ms < CPU_LIMIT_MS, `took ${ms} ms`);
+  return result;
 }
 
 /** What a process has worked so far, all its threads together. */

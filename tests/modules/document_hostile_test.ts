@@ -2,19 +2,9 @@
 // Runs alone: it measures the work of its thread.
 import assert from "node:assert/strict";
 import * as Y from "yjs";
-import { cpuTimeMs } from "../cpu_time.ts";
+import { withinCpuLimit } from "../cpu_time.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
-
-/** Far above the CPU time of any operation here, unless it is superlinear. */
-const CPU_LIMIT_MS = 10_000;
-
-async function withinCpuLimit<Result>(work: Promise<Result>): Promise<Result> {
-  const startedAt = cpuTimeMs();
-  const result = await work;
-  assert.ok(cpuTimeMs() - startedAt < CPU_LIMIT_MS, `took ${cpuTimeMs() - startedAt} ms`);
-  return result;
-}
 
 /** A document with edits of the clients 7 and 9. */
 async function createWritten(fixture: DocumentFixture): Promise<{ id: string; text: string }> {

@@ -5,22 +5,12 @@ import assert from "node:assert/strict";
 import * as enc from "npm:lib0@0.2.120/encoding";
 import * as Y from "yjs";
 import type { ApiResponse } from "../harness.ts";
-import { cpuTimeMs } from "../cpu_time.ts";
+import { CPU_LIMIT_MS, cpuTimeMs, withinCpuLimit } from "../cpu_time.ts";
 import { until } from "../wait.ts";
 import { EditorServer, RawEditor } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
 import { ok } from "./room_fixture.ts";
-
-/** Far above the CPU time of any step here, unless it is superlinear. */
-const CPU_LIMIT_MS = 10_000;
-
-async function withinCpuLimit<Result>(work: Promise<Result>): Promise<Result> {
-  const startedAt = cpuTimeMs();
-  const result = await work;
-  assert.ok(cpuTimeMs() - startedAt < CPU_LIMIT_MS, `took ${cpuTimeMs() - startedAt} ms`);
-  return result;
-}
 
 /** A copy of a document, as a client of REST has it, which sends its changes one by one. */
 class Copy {

@@ -4,23 +4,14 @@
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
 import * as Y from "yjs";
-import { cpuTimeMs } from "../cpu_time.ts";
+import { CPU_LIMIT_MS, cpuTimeMs, withinCpuLimit } from "../cpu_time.ts";
 import { until } from "../wait.ts";
 import { EditorServer, RawEditor } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
 import { assertProblem } from "./fixtures.ts";
 import { ok } from "./room_fixture.ts";
 
-/** Far above the CPU time of any step here, unless it is superlinear. */
-const CPU_LIMIT_MS = 10_000;
 const FORMATS = ["markdown", "html", "json", "text", "prosemirror", "yjs"];
-
-async function withinCpuLimit<Result>(work: Promise<Result>): Promise<Result> {
-  const startedAt = cpuTimeMs();
-  const result = await work;
-  assert.ok(cpuTimeMs() - startedAt < CPU_LIMIT_MS, `took ${cpuTimeMs() - startedAt} ms`);
-  return result;
-}
 
 function createRich(fixture: DocumentFixture) {
   return fixture.create("", { kind: "rich", text: "# Title\n\nSome **bold** text.\n" });

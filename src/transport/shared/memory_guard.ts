@@ -122,7 +122,7 @@ export class MemoryGuard {
     const { budgetBytes, now } = this.#options;
     const time = now();
     const grown = this.#measure(time);
-    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(), grown, time);
+    if (grown > budgetBytes * STEP.silent) this.#shed(this.#unauthenticatedSuspects(grown), grown, time);
     if (grown > budgetBytes * STEP.probe) this.#probeAll(time);
     else this.#probe = undefined;
     if (grown > budgetBytes) this.#shed(this.#unresponsive(grown, time), grown, time);
@@ -200,9 +200,10 @@ export class MemoryGuard {
   }
 
   /** Unauthenticated sockets since whose acceptance memory has grown too far. */
-  #unauthenticatedSuspects(): GuardedSocket[] {
+  #unauthenticatedSuspects(grown: number): GuardedSocket[] {
     const { budgetBytes } = this.#options;
-    const bytes = this.#messageBytes() - this.#writeBytes() - this.#startingBytes;
+    // As `#messageBytes`, without what is sent and what threads use.
+    const bytes = grown + this.#floor - SOCKET_BYTES * this.#accepted;
     return [...this.#sockets].filter(([{ isAuthenticated, hasReceived }, before]) =>
       !isAuthenticated && bytes - before > budgetBytes * (hasReceived ? STEP.unauthenticated : STEP.silent)
     ).map(([socket]) => socket);
