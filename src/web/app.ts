@@ -1,16 +1,15 @@
 // The whole page: signing in, or the workspace.
 import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
-import { get } from "./core/api.ts";
+import { ApiError, get } from "./core/api.ts";
 import { classes, html } from "./core/html.ts";
 import { connect, disconnect, generation } from "./core/live.ts";
-import { attempt } from "./core/notice.ts";
+import { messageOf, notify } from "./core/notice.ts";
 import { addPeople } from "./core/people.ts";
 import { route } from "./core/route.ts";
 import type { Me } from "./core/resources.ts";
 import { me, token } from "./core/session.ts";
-import { readNotifications } from "./notification/inbox_state.ts";
-import { ConnectionBanner, Notices } from "./part/banner.ts";
+import { CallBanner, ConnectionBanner, Notices } from "./part/banner.ts";
 import { DialogHost } from "./part/dialog.ts";
 import { Lazy } from "./part/lazy.ts";
 import { RoomPage } from "./room/page.ts";
@@ -18,6 +17,8 @@ import { openRoom, roomName, setRooms, unreadTotal } from "./room/rooms.ts";
 import { Sidebar, useShortcuts } from "./room/sidebar.ts";
 import { Welcome } from "./room/welcome.ts";
 import { SignIn } from "./sign_in.ts";
+
+const READ_AGAIN_MS = 2000;
 
 export function App(): VNode {
   return html`
@@ -27,21 +28,25 @@ export function App(): VNode {
   `;
 }
 
+/** Reads who the caller is; without a connection, again and again. */
+async function readMe(): Promise<void> {
+  try {
+    me.value ??= await get<Me>("v1/collaboration/me");
+    addPeople([me.value.principal]);
+  } catch (error) {
+    if (error instanceof ApiError && error.isTemporary) setTimeout(readMe, READ_AGAIN_MS);
+    else notify(messageOf(error), true);
+  }
+}
+
 function Workspace(): VNode {
   useShortcuts();
   useEffect(() => {
-    void attempt(async () => {
-      me.value = await get<Me>("v1/collaboration/me");
-      addPeople([me.value.principal]);
-      await readNotifications();
-    });
-    connect(setRooms);
+    void readMe();
     return disconnect;
   }, []);
-  // Events were missed for good: everything is read again.
-  useEffect(() => {
-    if (generation.value > 0) connect(setRooms);
-  }, [generation.value]);
+  // Again when events were missed for good: everything is read again.
+  useEffect(() => connect(setRooms), [generation.value]);
   useEffect(() => {
     const place = openRoom.value === undefined ? "Collaboration Gateway" : roomName(openRoom.value);
     document.title = unreadTotal.value > 0 ? `(${unreadTotal.value}) ${place}` : place;
@@ -51,7 +56,7 @@ function Workspace(): VNode {
   return html`
     <div class=${classes("workspace", place === undefined && "at-home")}>
       <${Sidebar} />
-      <div class="place"><${ConnectionBanner} />${place === undefined
+      <div class="place"><${ConnectionBanner} /><${CallBanner} />${place === undefined
         ? html`<${Welcome} />`
         : place === "rooms" && id !== undefined
         ? html`<${RoomPage} key=${id} id=${id} />`

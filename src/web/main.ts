@@ -2,10 +2,10 @@
 import { render } from "preact";
 import { App } from "./app.ts";
 import { html } from "./core/html.ts";
-import { endSession } from "./core/session.ts";
+import { dropToken } from "./core/session.ts";
 import { code } from "./sign_in.ts";
 
 const root = document.getElementById("app");
 // A sign-in address replaces the session of this tab.
-if (code !== undefined) endSession();
+if (code !== undefined) dropToken();
 if (root !== null) render(html`<${App} />`, root);

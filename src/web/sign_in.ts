@@ -1,9 +1,10 @@
 // Signing in: by a one-time address, by an invitation, or with an access token.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { post } from "./core/api.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, call, post } from "./core/api.ts";
 import { html } from "./core/html.ts";
 import { messageOf } from "./core/notice.ts";
+import type { Me } from "./core/resources.ts";
 import { replaceRoute } from "./core/route.ts";
 import { signedOutReason, startSession } from "./core/session.ts";
 
@@ -16,18 +17,33 @@ export function SignIn(): VNode {
   const [failure, setFailure] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [current, setCurrent] = useState(code);
+  /** A code is worth one token. */
+  const joined = useRef("");
 
-  async function join(displayName?: string): Promise<void> {
+  /** Starts a session with a token, once it is known to be accepted. */
+  async function open(tokenOf: () => Promise<string>): Promise<void> {
     setBusy(true);
+    setFailure("");
     try {
-      const body = { code: current?.code, ...displayName === undefined ? {} : { displayName } };
-      startSession((await post<Joined>("v1/collaboration/auth/join", body)).token);
+      const token = await tokenOf();
+      startSession(token, await call<Me>("GET", "v1/collaboration/me", undefined, token));
     } catch (error) {
       setFailure(messageOf(error));
-      setCurrent(undefined);
     }
     setBusy(false);
   }
+  const join = (displayName?: string): Promise<void> =>
+    open(async () => {
+      if (joined.current !== "") return joined.current;
+      const body = { code: current?.code, ...displayName === undefined ? {} : { displayName } };
+      try {
+        return joined.current = (await post<Joined>("v1/collaboration/auth/join", body)).token;
+      } catch (error) {
+        // A code that was refused is not accepted later.
+        if (!(error instanceof ApiError && error.isTemporary)) setCurrent(undefined);
+        throw error;
+      }
+    });
   useEffect(() => {
     if (current?.kind === "code") void join();
   }, []);
@@ -36,13 +52,15 @@ export function SignIn(): VNode {
     <main class="sign-in">
       <div class="card">
         <h1>Collaboration Gateway</h1>
-        ${signedOutReason.value === "" ? null : html`<p role="status">${signedOutReason.value}</p>`}
+        ${signedOutReason === "" || failure !== "" ? null : html`<p role="status">${signedOutReason}</p>`}
         ${failure === "" ? null : html`<p class="problem-text" role="alert">${failure}</p>`}
         ${current?.kind === "code"
-          ? html`<p class="dim">Signing in…</p>`
+          ? failure === "" || isBusy
+            ? html`<p class="dim">Signing in…</p>`
+            : html`<button type="button" class="primary" onClick=${() => void join()}>Try again</button>`
           : current?.kind === "invite"
           ? html`<${JoinForm} isBusy=${isBusy} onJoin=${join} />`
-          : html`<${TokenForm} />`}
+          : html`<${TokenForm} isBusy=${isBusy} onToken=${(token: string) => open(() => Promise.resolve(token))} />`}
         <p class="links"><a href="docs">API documentation</a></p>
       </div>
     </main>
@@ -62,15 +80,15 @@ function JoinForm({ isBusy, onJoin }: { isBusy: boolean; onJoin: (name: string) 
   `;
 }
 
-function TokenForm(): VNode {
+function TokenForm({ isBusy, onToken }: { isBusy: boolean; onToken: (token: string) => Promise<void> }): VNode {
   return html`
     <form class="fields" onSubmit=${(event: SubmitEvent) => {
       event.preventDefault();
-      startSession(String(new FormData(event.currentTarget as HTMLFormElement).get("token")).trim());
+      void onToken(String(new FormData(event.currentTarget as HTMLFormElement).get("token")).trim());
     }}>
       <p>Open the address of an invitation, or paste an access token.</p>
       <label>Access token <textarea name="token" rows="4" required autofocus spellcheck="false" autocomplete="off"></textarea></label>
-      <button class="primary">Sign in</button>
+      <button class="primary" disabled=${isBusy}>Sign in</button>
       <p class="dim">In the gateway's folder, <code>deno task token --sub alice</code> prints one.</p>
     </form>
   `;

@@ -5,6 +5,7 @@ import { call, listAll, post } from "../core/api.ts";
 import { count, fullTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
+import { confirmThen } from "../part/dialog.ts";
 
 type Job = {
   id: string;
@@ -47,7 +48,10 @@ export function Jobs(): VNode {
                   ? html`
                     <button type="button" onClick=${() => act(() => post(`${PATH}/${id}/retry`))}>Retry</button>
                     <button type="button" class="danger-text" onClick=${() =>
-                      act(() => call("DELETE", `${PATH}/${id}`))}>Discard</button>
+                      confirmThen("Discard this job?", `${kind} will never be done.`, "Discard", async () => {
+                        await call("DELETE", `${PATH}/${id}`);
+                        read();
+                      })}>Discard</button>
                   `
                   : null}</li>
       `

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { post } from "../core/api.ts";
 import { fullTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
+import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
@@ -22,7 +23,7 @@ const PATH = "v1/collaboration/ai/runs";
 
 export function RunsPanel({ room }: { room: Room }): VNode | null {
   // Rooms without agents have none, and a token may lack the scope.
-  useEffect(() => void openRuns(room.id).catch(() => undefined), [room.id]);
+  useEffect(() => void openRuns(room.id).catch(() => undefined), [room.id, generation.value]);
   const own = [...runs.value.values()].filter(({ roomId }) => roomId === room.id);
   if (own.length === 0) return null;
   return html`<div class="runs" aria-label="Agents at work">${

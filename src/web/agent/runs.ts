@@ -37,9 +37,16 @@ export const approvals = signal<ReadonlyMap<string, Approval>>(new Map());
 /** What a run has written since its last message. */
 export const texts = signal<ReadonlyMap<string, string>>(new Map());
 
+const ended = new Set<string>();
+
 /** Reads the unfinished runs of a room, and follows what they write. */
 export async function openRuns(roomId: string): Promise<void> {
-  for (const run of await listAll<Run>("v1/collaboration/ai/runs", { roomId, status: UNFINISHED }, 50)) put(run);
+  const before = new Set(runs.value.keys());
+  const unfinished = await listAll<Run>("v1/collaboration/ai/runs", { roomId, status: UNFINISHED }, 50);
+  const ids = new Set(unfinished.map(({ id }) => id));
+  // Those that ended unseen.
+  runs.value = new Map([...runs.value].filter(([id, run]) => run.roomId !== roomId || ids.has(id) || !before.has(id)));
+  for (const run of unfinished) put(run);
   if ([...runs.value.values()].some((run) => run.roomId === roomId && run.status === "waiting_approval")) {
     await readApprovals(roomId);
   }
@@ -67,9 +74,12 @@ export type Step = {
 function put(run: Run): void {
   const next = new Map(runs.value);
   if (UNFINISHED.includes(run.status)) {
+    // A list may have been read before the end, and arrive after it.
+    if (ended.has(run.id)) return;
     next.set(run.id, { ...next.get(run.id), ...run });
     if (!texts.value.has(run.id)) void followText(run.id);
   } else {
+    ended.add(run.id);
     next.delete(run.id);
     unfollow(`run:${run.id}`);
     approvals.value = new Map([...approvals.value].filter(([, { runId }]) => runId !== run.id));

@@ -1,9 +1,9 @@
 // A week of the calendar: of a room, or of all that the caller may see.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
-import { onEvent } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { useLive } from "../core/live.ts";
+import { useLatest } from "../core/notice.ts";
 import { replaceRoute, route } from "../core/route.ts";
 import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
@@ -19,21 +19,8 @@ export default function CalendarPage({ room }: ViewProps): VNode {
   const at = route.value.query.get("at");
   const monday = weekOf(at === null ? new Date() : new Date(`${at}T12:00:00`));
   const [entries, setEntries] = useState<readonly Entry[]>([]);
-  const read = (): void =>
-    void attempt(async () => setEntries(await readEntries(monday, addDays(monday, 7), room?.id)));
-  useEffect(() => {
-    read();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const end = onEvent(({ type }) => {
-      if (!type.startsWith("calendar.")) return;
-      clearTimeout(timer);
-      timer = setTimeout(read, 300);
-    });
-    return () => {
-      clearTimeout(timer);
-      end();
-    };
-  }, [monday.getTime(), room?.id]);
+  const read = useLatest(() => readEntries(monday, addDays(monday, 7), room?.id), setEntries);
+  useLive(read, ({ type }) => type.startsWith("calendar."), [monday.getTime(), room?.id]);
 
   const show = (day: Date): void => {
     const place = room === undefined ? ["calendar"] : ["rooms", room.id, "calendar"];

@@ -25,6 +25,8 @@ export type Query = Readonly<Record<string, string | number | boolean | readonly
 
 const RETRIES = 3;
 const RETRY_MAX_MS = 10_000;
+/** A network that was lost may say nothing at all. */
+const SILENCE_MAX_MS = 60_000;
 /** After these the token never works again. */
 const ENDED = ["unauthenticated", "token_expired", "token_revoked"];
 
@@ -43,10 +45,10 @@ export function withQuery(path: string, query: Query): string {
   return text === "" ? path : `${path}?${text}`;
 }
 
-/** Calls an endpoint; `body` is sent as JSON, or as it is if it is a file. */
-export async function call<Result>(method: Method, path: string, body?: unknown): Promise<Result> {
+/** Calls an endpoint; `body` is sent as JSON, or as it is if it is a file. `as` is a token other than the session's. */
+export async function call<Result>(method: Method, path: string, body?: unknown, as = token.value): Promise<Result> {
   for (let attempt = 0;; attempt++) {
-    const response = await send(method, path, body);
+    const response = await send(method, path, body, as);
     if (response.ok) return response.status === 204 ? undefined as Result : await read<Result>(response);
     const waitMs = Number(response.headers.get("Retry-After") ?? NaN) * 1000;
     // A call over the rate limit was not executed.
@@ -78,18 +80,19 @@ export function post<Result>(path: string, body: unknown = {}): Promise<Result> 
   return call<Result>("POST", path, body);
 }
 
-async function send(method: Method, path: string, body: unknown): Promise<Response> {
+async function send(method: Method, path: string, body: unknown, as: string): Promise<Response> {
   const isFile = body instanceof Blob;
   try {
     return await fetch(addressOf(path), {
       method,
       headers: {
         Accept: "application/json",
-        ...token.value === "" ? {} : { Authorization: `Bearer ${token.value}` },
+        ...as === "" ? {} : { Authorization: `Bearer ${as}` },
         ...body === undefined || isFile ? {} : { "Content-Type": "application/json" },
         ...isFile ? { "Content-Type": body.type === "" ? "application/octet-stream" : body.type } : {},
       },
       ...body === undefined ? {} : { body: isFile ? body : JSON.stringify(body) },
+      ...isFile ? {} : { signal: AbortSignal.timeout(SILENCE_MAX_MS) },
     });
   } catch {
     // The browser says no more than that nothing was received.

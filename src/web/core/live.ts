@@ -1,5 +1,6 @@
 // The connection to `/ws`: one subscription a room, recovered by position after an interruption.
 import { Centrifuge, type Subscription } from "centrifuge";
+import { useEffect } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { addressOf, get } from "./api.ts";
 import type { LiveEvent, StreamPosition, Sync } from "./resources.ts";
@@ -13,6 +14,7 @@ const ENDED_CODES = [3500, 3503, 3005];
 
 /** In more rooms than this, presence is read when a room is opened. */
 const JOINS_MAX = 50;
+const READ_AGAIN_MS = 300;
 
 export const connection = signal<ConnectionState>("disconnected");
 /** Counts events that were missed for good: what was read before must be read again. */
@@ -28,8 +30,33 @@ export function onEvent(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
+/** Calls `read` when a view opens, when events were missed for good, and soon after events that concern the view. */
+export function useLive(
+  read: () => void,
+  concerns: (event: LiveEvent, channel: string) => boolean,
+  inputs: readonly unknown[] = [],
+): void {
+  useEffect(() => {
+    read();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const end = onEvent((event, channel) => {
+      if (!concerns(event, channel)) return;
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        read();
+      }, READ_AGAIN_MS);
+    });
+    return () => {
+      clearTimeout(timer);
+      end();
+    };
+  }, [...inputs, generation.value]);
+}
+
 /** Connects, and calls `onSync` with the state from which events continue. */
 export function connect(onSync: (sync: Sync) => void): void {
+  // Such as the run of an agent, or a call.
+  const others = [...subscriptions.keys()].filter((channel) => !channel.startsWith("room:"));
   disconnect();
   client = new Centrifuge(addressOf("ws").replace(/^http/, "ws"), { token: token.value, minReconnectDelay: 300 });
   client.on("state", ({ newState }) => {
@@ -51,6 +78,7 @@ export function connect(onSync: (sync: Sync) => void): void {
       const sync = await get<Sync>("v1/collaboration/sync", { include: ["lastMessage"] });
       onSync(sync);
       for (const position of sync.positions) follow(position);
+      for (const channel of others) follow({ channel });
     } catch {
       // Read again after the next connection, or in a moment.
       isRead = false;

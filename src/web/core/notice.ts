@@ -1,4 +1,5 @@
 // Short notices at the edge of the page: what failed, and what was done.
+import { useRef } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { ApiError } from "./api.ts";
 
@@ -10,9 +11,15 @@ export const notices = signal<readonly Notice[]>([]);
 let nextId = 1;
 
 export function notify(text: string, isProblem = false): void {
+  const id = notifyUntilDismissed(text, isProblem);
+  setTimeout(() => dismiss(id), SHOWN_MS);
+}
+
+/** For what a person has asked for, and may read slowly. */
+export function notifyUntilDismissed(text: string, isProblem = false): number {
   const notice = { id: nextId++, text, isProblem };
   notices.value = [...notices.value, notice].slice(-3);
-  setTimeout(() => dismiss(notice.id), SHOWN_MS);
+  return notice.id;
 }
 
 export function dismiss(id: number): void {
@@ -30,14 +37,14 @@ export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** A function that reads and shows; what a later read has overtaken is not shown. */
-export function latest<Result>(load: () => Promise<Result>, show: (result: Result) => void): () => void {
-  let reads = 0;
+/** A function that reads and shows; what a later read of this view has overtaken is not shown. */
+export function useLatest<Result>(load: () => Promise<Result>, show: (result: Result) => void): () => void {
+  const reads = useRef(0);
   return () =>
     void attempt(async () => {
-      const current = ++reads;
+      const current = ++reads.current;
       const result = await load();
-      if (current === reads) show(result);
+      if (current === reads.current) show(result);
     });
 }
 

@@ -1,30 +1,55 @@
-// The session of this tab: its token is in sessionStorage, never in an address.
+// The session of this tab: its token is in sessionStorage, never in an address. What a person has written and not sent yet
+// is there as well: it outlives a reload, and an expired session, until somebody else signs in.
 import { signal } from "@preact/signals";
 import type { Me } from "./resources.ts";
 
-const KEY = "gateway.token";
+const TOKEN = "gateway.token";
+const PERSON = "gateway.person";
+const REASON = "gateway.reason";
 
 /** The access token; empty when signed out. */
-export const token = signal(sessionStorage.getItem(KEY) ?? "");
+export const token = signal(sessionStorage.getItem(TOKEN) ?? "");
 /** The caller; read after signing in. */
 export const me = signal<Me | undefined>(undefined);
 /** Why the last session ended. */
-export const signedOutReason = signal("");
+export const signedOutReason = sessionStorage.getItem(REASON) ?? "";
 
-/** Starts a session. */
-export function startSession(value: string): void {
-  sessionStorage.setItem(KEY, value);
-  signedOutReason.value = "";
+/** Starts a session of this caller. */
+export function startSession(value: string, caller: Me): void {
+  const person = `${caller.tenant.id} ${caller.principal.id}`;
+  const before = sessionStorage.getItem(PERSON) ?? person;
+  if (before !== person) sessionStorage.clear();
+  sessionStorage.removeItem(REASON);
+  sessionStorage.setItem(PERSON, person);
+  sessionStorage.setItem(TOKEN, value);
+  // What was read from the storage is somebody else's.
+  if (before !== person) return location.reload();
+  me.value = caller;
   token.value = value;
 }
 
-/** Forgets the session, and everything else that this tab has stored. */
-export function endSession(reason = ""): void {
-  if (token.value === "") return;
-  sessionStorage.clear();
+/** Ends the session of this tab, so that another one can start. */
+export function dropToken(): void {
+  sessionStorage.removeItem(TOKEN);
   token.value = "";
-  me.value = undefined;
-  signedOutReason.value = reason;
+}
+
+/** Ends the session. The page is loaded again: nothing that was read stays in memory. */
+export function endSession(reason: string): void {
+  if (token.value === "") return;
+  dropToken();
+  sessionStorage.setItem(REASON, reason);
+  location.reload();
+}
+
+/** Ends the session, and forgets everything that this tab has stored. */
+export function signOut(): void {
+  if (token.value === "") return;
+  // Before the storage is cleared: what changes while there is a token is stored.
+  dropToken();
+  sessionStorage.clear();
+  sessionStorage.setItem(REASON, "You are signed out.");
+  location.reload();
 }
 
 /** The id of the caller. */

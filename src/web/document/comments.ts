@@ -1,16 +1,16 @@
 // Comments on a document, on a passage or on all of it.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { call, listAll, post } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { onEvent } from "../core/live.ts";
-import { attempt, latest } from "../core/notice.ts";
+import { useLive } from "../core/live.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { myId } from "../core/session.ts";
 import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
-import { Heading } from "../part/dialog.ts";
+import { confirmThen, Heading } from "../part/dialog.ts";
 
 type Comment = {
   id: string;
@@ -30,13 +30,8 @@ export function CommentsPane(
   const [comments, setComments] = useState<readonly Comment[]>();
   const [showsResolved, setShowsResolved] = useState(false);
   const path = `v1/collaboration/documents/${encodeURIComponent(id)}/comments`;
-  const read = latest(() => listAll<Comment>(path), setComments);
-  useEffect(() => {
-    read();
-    return onEvent(({ type, data }) => {
-      if (type === "document.commented" && data.documentId === id) read();
-    });
-  }, [id]);
+  const read = useLatest(() => listAll<Comment>(path), setComments);
+  useLive(read, ({ type, data }) => type === "document.commented" && data.documentId === id, [id]);
   async function add(text: string, parentId?: string): Promise<void> {
     const quote = parentId === undefined ? selection().trim().slice(0, QUOTE_MAX) : "";
     await post(path, {
@@ -96,7 +91,10 @@ function Thread({ root, replies, path, onReply, onChange }: {
               )}</b> <span class="dim">${shortTimeOf(one.createdAt)}</span>
               ${one.authorId === myId()
                 ? html`<button type="button" class="link" onClick=${() =>
-                  act(call("DELETE", `${path}/${one.id}`))}>delete</button>`
+                  confirmThen("Delete this comment?", one.text, "Delete", async () => {
+                    await call("DELETE", `${path}/${one.id}`);
+                    onChange();
+                  })}>delete</button>`
                 : null}</small>
             <div class="text" dir="auto">${markdown(one.text)}</div>
           </div>

@@ -1,9 +1,10 @@
 // Documents: the list, and the one that is open.
 import type { VNode } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { attempt } from "../core/notice.ts";
+import { useLive } from "../core/live.ts";
+import { useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
@@ -11,7 +12,7 @@ import { Icon } from "../part/icon.ts";
 import type { ViewProps } from "../part/lazy.ts";
 import { PlaceHead, Placeholder } from "../part/place.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
-import { createDocument, type Document, openDocuments } from "./documents.ts";
+import { createDocument, type Document, readDocuments } from "./documents.ts";
 import { DocumentView } from "./view.ts";
 
 export default function DocumentsPage({ room }: ViewProps): VNode {
@@ -22,12 +23,9 @@ export default function DocumentsPage({ room }: ViewProps): VNode {
 }
 
 function List({ roomId, isEditable }: { roomId: string | undefined; isEditable: boolean }): VNode {
-  const list = useMemo(() => openDocuments(roomId), [roomId]);
-  useEffect(() => {
-    void attempt(() => list.read());
-    return list.close;
-  }, [list]);
-  const all = list.documents.value;
+  const [all, setAll] = useState<readonly Document[]>();
+  const read = useLatest(() => readDocuments(roomId), setAll);
+  useLive(read, ({ type }) => /^document\.(?:created|updated|deleted)$/.test(type), [roomId]);
   const known = new Set(all?.map(({ id }) => id));
   const roots = (all ?? []).filter(({ parentId }) => parentId === null || !known.has(parentId));
   return html`

@@ -3,8 +3,8 @@ import type { ComponentType, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
-import { onEvent } from "../core/live.ts";
-import { attempt, latest, notify } from "../core/notice.ts";
+import { onEvent, useLive } from "../core/live.ts";
+import { attempt, notify, useLatest } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import { token } from "../core/session.ts";
 import { addressOf } from "../core/api.ts";
@@ -12,6 +12,7 @@ import { markdown } from "../message/markdown.ts";
 import { confirmThen, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
+import { Saved } from "../part/saved.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
@@ -30,14 +31,12 @@ export function DocumentView({ id }: { id: string }): VNode {
   const [preview, setPreview] = useState<string>();
   const editor = useRef<Editor | undefined>(undefined);
   const path = `v1/collaboration/documents/${encodeURIComponent(id)}`;
-  const read = latest(() => get<Document>(path), setDocument);
-  useEffect(() => {
-    read();
-    return onEvent(({ type, data }) => {
-      if (type === "document.updated" && data.documentId === id) read();
+  const read = useLatest(() => get<Document>(path), setDocument);
+  useLive(read, ({ type, data }) => type === "document.updated" && data.documentId === id, [id]);
+  useEffect(() =>
+    onEvent(({ type, data }) => {
       if (type === "document.deleted" && data.documentId === id) go(["documents"]);
-    });
-  }, [id]);
+    }), [id]);
   const isRich = document?.kind === "rich";
   const isUnknown = status.unknown !== "";
   async function showPreview(): Promise<void> {
@@ -49,8 +48,8 @@ export function DocumentView({ id }: { id: string }): VNode {
   }, [isUnknown, document?.revision]);
   if (document === undefined) return html`<p class="empty">Loading…</p>`;
 
-  const rename = (title: string): void =>
-    void attempt(async () =>
+  const rename = (title: string): Promise<boolean> =>
+    attempt(async () =>
       setDocument(await call<Document>("PATCH", path, { title: title.trim(), version: document.version }))
     );
   const room = document.roomId === null ? undefined : rooms.value.get(document.roomId);
@@ -58,9 +57,8 @@ export function DocumentView({ id }: { id: string }): VNode {
   return html`
     <header class="page-head">
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
-      <div class="title"><input class="title-input" aria-label="Title" dir="auto" maxlength="255" value=${document
-        .title}
-        onChange=${(event: Event) => rename((event.target as HTMLInputElement).value)} /></div>
+      <div class="title"><${Saved} className="title-input" label="Title" maxlength=${255} value=${document
+        .title} onSave=${rename} /></div>
       <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
       <${Status} status=${status} />
       ${isRich

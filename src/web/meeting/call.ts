@@ -1,8 +1,9 @@
 // A call between browsers: REST to take part, `/ws` to signal, peer connections for the media.
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { call as send, get, post } from "../core/api.ts";
 import { follow, onEvent, publishEphemeral, unfollow } from "../core/live.ts";
 import type { LiveEvent } from "../core/resources.ts";
+import { callRoomId } from "./active.ts";
 
 export type Participant = {
   id: string;
@@ -49,6 +50,9 @@ const OFFER_AGAIN_MAX_MS = 60_000;
 
 /** The call that this tab takes part in. */
 export const call = signal<Call | undefined>(undefined);
+effect(() => {
+  callRoomId.value = call.value?.meeting.roomId;
+});
 
 export class Call {
   readonly meeting: Meeting;

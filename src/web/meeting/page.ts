@@ -3,8 +3,8 @@ import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { classes, html } from "../core/html.ts";
 import { count } from "../core/format.ts";
-import { onEvent } from "../core/live.ts";
-import { attempt, latest } from "../core/notice.ts";
+import { useLive } from "../core/live.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { route } from "../core/route.ts";
 import { post } from "../core/api.ts";
 import type { Room } from "../core/resources.ts";
@@ -27,13 +27,8 @@ function Lobby({ room }: { room: Room }): VNode {
   const wanted = route.value.query.get("meeting") ?? undefined;
   const [meeting, setMeeting] = useState<Meeting>();
   const [isBusy, setBusy] = useState(false);
-  const read = latest(() => findMeeting(room.id), setMeeting);
-  useEffect(() => {
-    read();
-    return onEvent(({ type, data }) => {
-      if (type.startsWith("meeting.") && data.meeting?.roomId === room.id) read();
-    });
-  }, [room.id]);
+  const read = useLatest(() => findMeeting(room.id), setMeeting);
+  useLive(read, ({ type, data }) => type.startsWith("meeting.") && data.meeting?.roomId === room.id, [room.id]);
   const join = async (id: string | undefined): Promise<void> => {
     setBusy(true);
     await attempt(async () => await joinMeeting(id ?? (await startMeeting(room.id)).id));

@@ -1,6 +1,6 @@
 // Commands: texts that begin with a slash, and what they respond.
 import { get, post } from "../core/api.ts";
-import { notify } from "../core/notice.ts";
+import { notifyUntilDismissed } from "../core/notice.ts";
 import { onEvent } from "../core/live.ts";
 
 export type Command = { name: string; description: string; sourceName: string };
@@ -41,7 +41,7 @@ export async function runCommand(roomId: string, text: string, threadId: string 
 
 /** What only the caller sees is a notice; messages arrive by themselves. */
 export function showResponse({ response }: Result): void {
-  if (response.kind === "ephemeral") notify(response.text);
+  if (response.kind === "ephemeral") notifyUntilDismissed(response.text);
 }
 
 onEvent(({ type, data }) => {

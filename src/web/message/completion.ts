@@ -38,8 +38,9 @@ export function Completion({ room, text, box, onPick }: {
       open.value = undefined;
       box.current?.focus();
     };
+    const read = room.memberCount > MEMBERS_MAX && typed !== "" ? findPeople(typed) : readChoices(room.id);
     // Without a list of members nothing is offered.
-    readChoices(room.id).catch(() => []).then((all) => {
+    read.catch(() => []).then((all) => {
       const choices = all.filter(({ handle, name }) =>
         handle.toLowerCase().startsWith(typed) || name.toLowerCase().startsWith(typed)
       ).slice(0, SHOWN_MAX);
@@ -114,6 +115,17 @@ function readChoices(roomId: string): Promise<Choice[]> {
   return read;
 }
 
+/** In a large room everybody is searched, since not all members have been read. */
+async function findPeople(q: string): Promise<Choice[]> {
+  const { items } = await get<Page<Person>>("v1/collaboration/principals", { q, limit: SHOWN_MAX });
+  addPeople(items);
+  return items.map(choiceOf);
+}
+
+function choiceOf({ id, handle, displayName }: Person): Choice {
+  return { id, handle: handle ?? id, name: displayName };
+}
+
 async function readMembers(roomId: string): Promise<Choice[]> {
   const { items } = await get<Page<Member>>(`v1/rooms/${roomId}/members`, { limit: MEMBERS_MAX });
   const ids = items.map(({ principalId }) => principalId);
@@ -121,7 +133,7 @@ async function readMembers(roomId: string): Promise<Choice[]> {
   for (let at = 0; at < ids.length; at += 100) {
     const page = await get<Page<Person>>("v1/collaboration/principals", { ids: ids.slice(at, at + 100), limit: 100 });
     addPeople(page.items);
-    choices.push(...page.items.map(({ id, handle, displayName }) => ({ id, handle: handle ?? id, name: displayName })));
+    choices.push(...page.items.map(choiceOf));
   }
   return [...choices, { id: "", handle: "all", name: "Everybody in this room" }];
 }

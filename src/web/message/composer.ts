@@ -1,13 +1,13 @@
 // Where messages are written: Enter sends, @ completes names, files are dropped or pasted, and a message can be scheduled.
 import type { VNode } from "preact";
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../core/html.ts";
 import { publishEphemeral } from "../core/live.ts";
 import type { MessageFile, Room } from "../core/resources.ts";
-import { myId } from "../core/session.ts";
+import { myId, token } from "../core/session.ts";
 import { canWrite, joinRoom, roomName } from "../room/rooms.ts";
-import { attempt } from "../core/notice.ts";
+import { attempt, notify } from "../core/notice.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
 import { runCommand } from "./commands.ts";
@@ -22,8 +22,18 @@ import { Attachments, upload, uploads } from "./uploads.ts";
 const TYPING_MS = 3000;
 const LINES_MAX_PX = 220;
 
+const DRAFTS = "gateway.drafts";
+
 /** Texts that are not sent yet, by room or thread. */
-const drafts = signal<ReadonlyMap<string, string>>(new Map());
+const drafts = signal<ReadonlyMap<string, string>>(new Map(JSON.parse(sessionStorage.getItem(DRAFTS) ?? "[]")));
+
+effect(() => {
+  const text = JSON.stringify([...drafts.value]);
+  if (token.value !== "") sessionStorage.setItem(DRAFTS, text);
+});
+
+/** What was in a composer; `giveBack` returns it there if it could not be used. */
+export type Taken = { text: string; files: MessageFile[]; giveBack: () => void };
 
 export function Composer({ room, threadId }: { room: Room; threadId?: string }): VNode {
   const key = threadId ?? room.id;
@@ -52,7 +62,9 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
   }
 
   function setText(value: string): void {
-    drafts.value = new Map(drafts.value).set(key, value);
+    const next = new Map(drafts.value).set(key, value);
+    if (value === "") next.delete(key);
+    drafts.value = next;
   }
 
   function onInput(event: InputEvent): void {
@@ -62,14 +74,20 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
     publishEphemeral(`room:${room.id}`, "typing", { isTyping: true, ...threadId === undefined ? {} : { threadId } });
   }
 
-  function take(): { text: string; files: MessageFile[] } | undefined {
+  function take(): Taken | undefined {
     const ready = files.flatMap(({ file }) => file ?? []);
-    if (text.trim() === "" && ready.length === 0 || files.some(({ state }) => state === "uploading")) return undefined;
+    if (files.some(({ state }) => state === "uploading")) return void notify("Files are still being uploaded", true);
+    if (text.trim() === "" && ready.length === 0) return undefined;
     setText("");
-    uploads.value = new Map(uploads.value).set(key, []);
+    // What could not be uploaded is not forgotten.
+    uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
     setReply(room.id, undefined);
     typedAt.current = 0;
-    return { text: text.trim(), files: ready };
+    const giveBack = (): void => {
+      if (!drafts.value.has(key)) setText(text);
+      uploads.value = new Map(uploads.value).set(key, files);
+    };
+    return { text: text.trim(), files: ready, giveBack };
   }
 
   function send(): void {
@@ -77,16 +95,22 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
     if (taken === undefined) return;
     if (taken.text.startsWith("/") && taken.files.length === 0) {
       void attempt(async () => {
-        if (!await runCommand(room.id, taken.text, threadId)) post(taken);
+        try {
+          if (!await runCommand(room.id, taken.text, threadId)) post(taken);
+        } catch (error) {
+          taken.giveBack();
+          throw error;
+        }
       });
     } else post(taken);
     box.current?.focus();
   }
 
-  function post(taken: { text: string; files: MessageFile[] }): void {
+  function post({ text, files }: Taken): void {
     sendMessage({
       roomId: room.id,
-      ...taken,
+      text,
+      files,
       ...threadId === undefined ? {} : { threadId },
       ...reply === undefined ? {} : { replyToId: reply },
     });

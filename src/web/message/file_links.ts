@@ -51,7 +51,8 @@ async function readRequested(): Promise<void> {
       ]);
       for (const [key] of batch) if (links.value.has(key)) requested.delete(key);
     } catch {
-      // Without links, names of files are shown.
+      // Without links, names of files are shown; they are asked for again when these are rendered.
+      for (const [key] of batch) requested.delete(key);
     }
   }
 }

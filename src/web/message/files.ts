@@ -28,7 +28,7 @@ function Picture({ file }: { file: MessageFile }): VNode {
   return html`
     <button type="button" class="picture plain" title=${file.name} aria-label=${`Open ${file.name}`}
       style=${{ width: `${width}px`, aspectRatio: `${width} / ${height}` }} onClick=${() => openPicture(file)}>
-      ${source === undefined ? null : html`<img src=${source} alt=${file.name} loading="lazy" />`}
+      ${source === undefined ? file.name : html`<img src=${source} alt=${file.name} loading="lazy" />`}
     </button>
   `;
 }

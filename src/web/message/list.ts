@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dayOf, isSameDay } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { generation } from "../core/live.ts";
+import { replaceRoute } from "../core/route.ts";
 import type { Message, Room } from "../core/resources.ts";
 import { me } from "../core/session.ts";
 import { markRead } from "../room/rooms.ts";
@@ -20,20 +21,32 @@ const SAME_SENDER_MS = 5 * 60_000;
 
 export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?: string; jumpTo?: string }): VNode {
   const timeline = timelineOf(room.id, threadId);
-  const { items: all, hasBefore, hasAfter, state } = timeline.state.value;
-  // Replies are in their threads.
-  const items = threadId === undefined ? all.filter((message) => message.threadId === null) : all;
+  const { items, hasBefore, hasAfter, state } = timeline.state.value;
   const box = useRef<HTMLDivElement>(null);
   const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
   // Where the unread messages start; it stays there while the room is open.
   const [readSeq] = useState(room.unreadCount > 0 ? room.lastReadSeq : Infinity);
   const [isAway, setAway] = useState(false);
-  const waiting = unsent.value.filter((one) => one.roomId === room.id && one.threadId === threadId);
+  // An event may be here before the reply to the call that caused it.
+  const waiting = unsent.value.filter((one) =>
+    one.roomId === room.id && one.threadId === threadId &&
+    !items.some(({ clientMessageId }) => clientMessageId === one.clientMessageId)
+  );
 
+  const shownGeneration = useRef(generation.value);
   useEffect(() => {
+    const isStale = shownGeneration.current !== generation.value;
+    shownGeneration.current = generation.value;
     if (jumpTo === undefined) void timeline.open();
-    else if (!items.some(({ id }) => id === jumpTo)) void timeline.jump(jumpTo);
+    else if (isStale || !items.some(({ id }) => id === jumpTo)) void jump(jumpTo);
   }, [timeline, jumpTo, generation.value]);
+
+  /** A reply is shown in its thread. */
+  async function jump(id: string): Promise<void> {
+    const target = (await timeline.jump(id)).find((message) => message.id === id);
+    if (threadId !== undefined || target === undefined || target.threadId === null) return;
+    replaceRoute(["rooms", room.id], { thread: target.threadId, reply: id });
+  }
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -66,23 +79,21 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     return () => observer.disconnect();
   }, []);
 
-  // What is read may be less than a screen, and then there is nothing to scroll.
+  // What was read may be little: less than a screen has nothing to scroll.
   useEffect(() => {
-    const element = box.current;
-    if (element !== null && element.scrollHeight <= element.clientHeight + NEAR_END_PX) void timeline.older();
-  }, [all]);
+    if (box.current !== null && box.current.scrollTop < READ_AHEAD_PX) void timeline.older();
+  }, [items]);
 
-  const last = all.at(-1);
   useEffect(() => {
     const read = (): void => {
-      if (last !== undefined && threadId === undefined && !hasAfter && place.current.isAtEnd && document.hasFocus()) {
-        markRead(room.id, last.seq);
-      }
+      if (room.unreadCount === 0 || state !== "ready" || threadId !== undefined || hasAfter) return;
+      // Replies count as well, although they are in their threads.
+      if (place.current.isAtEnd && document.hasFocus()) markRead(room.id, room.lastSeq);
     };
     read();
     addEventListener("focus", read);
     return () => removeEventListener("focus", read);
-  }, [last?.id, hasAfter, isAway]);
+  }, [room.lastSeq, room.unreadCount, state, hasAfter, isAway]);
 
   /** The first visible row and its place: what must not move when rows are added above. */
   function remember(): void {

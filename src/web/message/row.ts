@@ -1,7 +1,7 @@
 // One message: who, when, text, files, reactions, thread, and what can be done with it.
 import type { VNode } from "preact";
 import { memo } from "./memo.ts";
-import { useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { call } from "../core/api.ts";
 import { count, fullTimeOf, shortTimeOf, timeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
@@ -163,7 +163,17 @@ function Toolbar({ message, room, isInThread }: { message: Message; room: Room; 
 
 function Editor({ message }: { message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null);
-  const close = (): void => void (editedId.value = "");
+  const before = useRef<Element>(null);
+  const close = (): void => {
+    editedId.value = "";
+    if (before.current instanceof HTMLElement) before.current.focus();
+  };
+  useEffect(() => {
+    const { current } = box;
+    before.current = document.activeElement;
+    current?.focus();
+    current?.setSelectionRange(current.value.length, current.value.length);
+  }, []);
   const save = (): void => {
     const text = box.current?.value.trim() ?? "";
     if (text === message.text) return close();
@@ -175,7 +185,7 @@ function Editor({ message }: { message: Message }): VNode {
   return html`
     <div class="edit">
       <textarea ref=${box} rows=${Math.min(12, (message.text ?? "").split("\n").length + 1)} aria-label="Edit message"
-        autofocus onKeyDown=${(event: KeyboardEvent) => {
+        dir="auto" onKeyDown=${(event: KeyboardEvent) => {
           if (event.key === "Escape") close();
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();

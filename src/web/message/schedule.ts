@@ -5,13 +5,14 @@ import { call, get, post } from "../core/api.ts";
 import { fullTimeOf, localInputOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
-import type { MessageFile, Page, Room, ScheduledMessage } from "../core/resources.ts";
-import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import type { Page, Room, ScheduledMessage } from "../core/resources.ts";
+import { closeDialog, confirmThen, DialogForm, Heading, openDialog } from "../part/dialog.ts";
+import type { Taken } from "./composer.ts";
 
 const HOUR_MS = 3_600_000;
 
 /** Asks for a time; `take` returns what is to be sent and empties the composer. */
-export function openSchedule(room: Room, take: () => { text: string; files: MessageFile[] } | undefined): void {
+export function openSchedule(room: Room, take: () => Taken | undefined): void {
   const initial = localInputOf(new Date(Date.now() + HOUR_MS));
   openDialog(() =>
     html`
@@ -29,7 +30,12 @@ export function openSchedule(room: Room, take: () => { text: string; files: Mess
             parseMentions: true,
             clientMessageId: crypto.randomUUID(),
           };
-          await post("v1/messages", fileIds.length === 0 ? body : { ...body, fileIds });
+          try {
+            await post("v1/messages", fileIds.length === 0 ? body : { ...body, fileIds });
+          } catch (error) {
+            taken.giveBack();
+            throw error;
+          }
           notify(`Scheduled for ${fullTimeOf(sendAt)}`);
         }}><label>Time <input type="datetime-local" name="at" required value=${initial} /></label><//>
     `
@@ -45,10 +51,10 @@ function ScheduledList({ roomId }: { roomId: string }): VNode {
   const read = (): void =>
     void attempt(async () => setItems((await get<Page<ScheduledMessage>>("v1/messages/scheduled", { roomId })).items));
   useEffect(read, [roomId]);
-  const cancel = (id: string): void =>
-    void attempt(async () => {
+  const cancel = ({ id, message }: ScheduledMessage): void =>
+    confirmThen("Cancel this message?", message.text, "Cancel the message", async () => {
       await call("DELETE", `v1/messages/scheduled/${id}`);
-      read();
+      openScheduledList(roomId);
     });
   return html`
     <div>
@@ -58,15 +64,16 @@ function ScheduledList({ roomId }: { roomId: string }): VNode {
         : items.length === 0
         ? html`<p class="dim">None are scheduled here.</p>`
         : html`
-          <ul class="rows">${items.map(({ id, sendAt, state, failure, message }) =>
-            html`
+          <ul class="rows">${items.map((one) => {
+            const { id, sendAt, state, failure, message } = one;
+            return html`
               <li
                 key=${id}><div><p dir="auto">${message.text}</p><small class="dim">${state === "failed"
                   ? `Not sent: ${failure?.detail}`
                   : fullTimeOf(sendAt)}</small></div><button type="button" onClick=${() =>
-                  cancel(id)}>Cancel</button></li>
-            `
-          )}</ul>
+                  cancel(one)}>Cancel</button></li>
+            `;
+          })}</ul>
         `}
     </div>
   `;

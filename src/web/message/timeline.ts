@@ -1,4 +1,5 @@
-// Messages of a room or a thread: a window on its history, at most so long that a browser stays quick.
+// Messages of a room or a thread: a window on its history, at most so long that a browser stays quick. Replies are in the
+// timelines of their threads only.
 import { signal } from "@preact/signals";
 import { get } from "../core/api.ts";
 import { generation, onEvent } from "../core/live.ts";
@@ -7,6 +8,8 @@ import type { LiveEvent, Message, Messages } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 
 const PAGE = 60;
+/** Where most messages are replies, more are read at once. */
+const LONG_PAGE = 200;
 /** More are dropped at the other end, and read again when scrolled to. */
 const WINDOW_MAX = 240;
 const TIMELINES_MAX = 12;
@@ -36,6 +39,11 @@ export function timelineOf(roomId: string, threadId?: string): ReturnType<typeof
 function createTimeline(roomId: string, threadId: string | undefined) {
   const state = signal<Timeline>({ roomId, threadId, items: [], hasBefore: false, hasAfter: false, state: "new" });
   let loadedGeneration = -1;
+  /** What was read: between these positions, and how much of the last page is shown here. */
+  let [from, to] = [0, 0];
+  let limit = PAGE;
+  /** Counts what replaces the window: a page that was asked for before belongs to another place. */
+  let place = 0;
   /** What changed while messages are read, which may or may not be in what is read. */
   let missed: (() => void)[] = [];
 
@@ -46,30 +54,38 @@ function createTimeline(roomId: string, threadId: string | undefined) {
     for (const change of changes) change();
   }
 
-  async function read(query: Record<string, string | number>): Promise<Messages> {
+  /** A page; `all` has the replies, too. */
+  async function read(query: Record<string, string | number>): Promise<Messages & { all: Message[] }> {
     const thread = threadId === undefined ? {} : { threadId };
     const page = await get<Messages>("v1/messages", {
       roomId,
       ...thread,
       include: ["senders"],
-      limit: PAGE,
+      limit,
       ...query,
     });
     addPeople(page.senders ?? []);
-    return page;
+    const items = threadId === undefined ? page.items.filter((message) => message.threadId === null) : page.items;
+    limit = items.length < page.items.length / 4 ? LONG_PAGE : PAGE;
+    return { ...page, items, all: page.items };
   }
 
-  async function load(query: Record<string, string | number> = {}): Promise<void> {
+  async function load(query: Record<string, string | number> = {}): Promise<Message[]> {
     state.value = { ...state.value, state: "loading" };
     loadedGeneration = generation.value;
+    const own = ++place;
     try {
-      const { items, hasBefore, hasAfter } = await read(query);
+      const { all, items, hasBefore, hasAfter } = await read(query);
+      if (own !== place) return all;
+      [from, to] = [all[0]?.seq ?? 0, all.at(-1)?.seq ?? 0];
       // Events that arrived meanwhile are newer.
-      const newer = hasAfter ? [] : state.value.items.filter(({ seq }) => seq > (items.at(-1)?.seq ?? 0));
+      const newer = hasAfter ? [] : state.value.items.filter(({ seq }) => seq > to);
       settle({ items: merged(items, newer), hasBefore, hasAfter, state: "ready" });
+      return all;
     } catch {
       // The view offers to read again.
-      settle({ state: "failed" });
+      if (own === place) settle({ state: "failed" });
+      return [];
     }
   }
 
@@ -82,46 +98,57 @@ function createTimeline(roomId: string, threadId: string | undefined) {
       state.value = { ...state.value, items: [] };
       await load();
     },
-    /** Reads the newest messages, or those around one. */
-    async jump(around?: string | number): Promise<void> {
+    /** Reads the newest messages, or those around one, and returns what was read, replies included. */
+    async jump(around?: string | number): Promise<Message[]> {
       state.value = { ...state.value, items: [] };
-      await load(around === undefined ? {} : { around });
+      return await load(around === undefined ? {} : { around });
     },
     async older(): Promise<void> {
-      const { items, hasBefore, state: current } = state.value;
-      const [first] = items;
-      if (!hasBefore || current !== "ready" || first === undefined) return;
+      const { hasBefore, state: current } = state.value;
+      if (!hasBefore || current !== "ready") return;
       state.value = { ...state.value, state: "loading" };
+      const own = place;
       // It is read again when the list is scrolled further.
-      const page = await read({ before: first.seq }).catch(() => undefined);
+      const page = await read({ before: from }).catch(() => undefined);
+      if (own !== place) return;
       if (page === undefined) return settle({ state: "ready" });
+      from = page.all[0]?.seq ?? from;
       const all = merged(page.items, state.value.items);
       const shown = all.slice(0, WINDOW_MAX);
+      if (shown.length < all.length) to = shown.at(-1)?.seq ?? to;
       const hasAfter = state.value.hasAfter || shown.length < all.length;
       settle({ items: shown, hasBefore: page.hasBefore, hasAfter, state: "ready" });
     },
     async newer(): Promise<void> {
-      const { items, hasAfter, state: current } = state.value;
-      const last = items.at(-1);
-      if (!hasAfter || current !== "ready" || last === undefined) return;
+      const { hasAfter, state: current } = state.value;
+      if (!hasAfter || current !== "ready") return;
       state.value = { ...state.value, state: "loading" };
+      const own = place;
       // As above.
-      const page = await read({ after: last.seq }).catch(() => undefined);
+      const page = await read({ after: to }).catch(() => undefined);
+      if (own !== place) return;
       if (page === undefined) return settle({ state: "ready" });
+      to = page.all.at(-1)?.seq ?? to;
       const all = merged(state.value.items, page.items);
       const shown = all.slice(-WINDOW_MAX);
+      if (shown.length < all.length) from = shown[0]?.seq ?? from;
       const hasBefore = state.value.hasBefore || shown.length < all.length;
       settle({ items: shown, hasBefore, hasAfter: page.hasAfter, state: "ready" });
     },
     put(message: Message): void {
-      const { items, hasAfter } = state.value;
+      const { items, hasAfter, state: current } = state.value;
       const isKnown = items.some(({ id }) => id === message.id);
-      // What is newer than the window is read when it is scrolled to.
-      if (!isKnown && hasAfter) return;
+      if (!isKnown && hasAfter) {
+        // What is newer than the window is read when it is scrolled to; what is being read may not have it.
+        if (current === "loading") missed.push(() => this.put(message));
+        return;
+      }
       const all = isKnown
         ? items.map((one) => one.id === message.id ? { ...message, reactions: one.reactions } : one)
         : merged(items, [message]);
       const shown = all.slice(-WINDOW_MAX);
+      if (shown.length < all.length) from = shown[0]?.seq ?? from;
+      to = Math.max(to, message.seq);
       state.value = {
         ...state.value,
         items: shown,

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { call, withQuery } from "../core/api.ts";
 import { sizeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { messageOf } from "../core/notice.ts";
+import { messageOf, notify } from "../core/notice.ts";
 import type { MessageFile } from "../core/resources.ts";
 import { Icon } from "../part/icon.ts";
 
@@ -25,6 +25,7 @@ export const uploads = signal<ReadonlyMap<string, readonly Upload[]>>(new Map())
 export function upload(target: string, roomId: string, files: readonly File[]): void {
   const free = FILES_MAX - (uploads.value.get(target)?.length ?? 0);
   for (const file of files.slice(0, free)) void uploadOne(target, roomId, file);
+  if (files.length > free) notify(`A message can have ${FILES_MAX} files. ${files.length - free} were left out.`, true);
 }
 
 async function uploadOne(target: string, roomId: string, file: File): Promise<void> {

@@ -3,6 +3,7 @@ import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import { shortTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
+import { generation } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Notification } from "../core/resources.ts";
@@ -30,7 +31,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 export default function InboxPage(): VNode {
-  useEffect(() => void attempt(readNotifications), []);
+  useEffect(() => void attempt(readNotifications), [generation.value]);
   const items = notifications.value;
   return html`
     <${PlaceHead} title="Inbox">

@@ -5,6 +5,8 @@ import { html } from "../core/html.ts";
 import { count } from "../core/format.ts";
 import { connection, reconnect } from "../core/live.ts";
 import { dismiss, notices } from "../core/notice.ts";
+import { hrefOf, route } from "../core/route.ts";
+import { callRoomId } from "../meeting/active.ts";
 import { unsent } from "../message/outbox.ts";
 
 /** A short interruption is not worth a word. */
@@ -27,6 +29,20 @@ export function ConnectionBanner(): VNode | null {
       <span>Reconnecting…${waiting === 0 ? null : ` ${count(waiting, "message")} will be sent then.`}</span>
       <button type="button" class="plain" onClick=${reconnect}>Try now</button>
     </div>
+  `;
+}
+
+/** Shown elsewhere while this tab takes part in a call: others receive its sound and picture. */
+export function CallBanner(): VNode | null {
+  const id = callRoomId.value;
+  const { path } = route.value;
+  if (id === undefined || path[1] === id && path[2] === "call") return null;
+  return html`
+    <div class="banner" role="status"><span>You are in a call.</span><a href=${hrefOf([
+      "rooms",
+      id,
+      "call",
+    ])}>Return to it</a></div>
   `;
 }
 

@@ -6,21 +6,32 @@ import { html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
 import { Icon } from "./icon.ts";
 
+type Opened = { id: number; view: () => VNode };
+
 /** The dialog that is open. */
-export const dialog = signal<(() => VNode) | undefined>(undefined);
+export const dialog = signal<Opened | undefined>(undefined);
+let nextId = 1;
 
 export function openDialog(view: () => VNode): void {
-  dialog.value = view;
+  leaveField();
+  dialog.value = { id: nextId++, view };
 }
 
 export function closeDialog(): void {
+  leaveField();
   dialog.value = undefined;
 }
 
-/** Where the open dialog is rendered. */
+/** A field that is removed while it has the focus would not report what was typed in it. */
+function leaveField(): void {
+  const { activeElement } = document;
+  if (dialog.value !== undefined && activeElement instanceof HTMLElement) activeElement.blur();
+}
+
+/** Where the open dialog is rendered; each has an element of its own, so that the focus is placed in it. */
 export function DialogHost(): VNode | null {
-  const view = dialog.value;
-  return view === undefined ? null : html`<${Modal} view=${view} />`;
+  const opened = dialog.value;
+  return opened === undefined ? null : html`<${Modal} key=${opened.id} view=${opened.view} />`;
 }
 
 function Modal({ view }: { view: () => VNode }): VNode {

@@ -7,8 +7,9 @@ import { html } from "../core/html.ts";
 import { attempt, notify } from "../core/notice.ts";
 import { addPeople } from "../core/people.ts";
 import type { Me, NotificationPrefs } from "../core/resources.ts";
-import { endSession, me, myId } from "../core/session.ts";
+import { me, myId, signOut } from "../core/session.ts";
 import { Avatar } from "../part/avatar.ts";
+import { confirmThen } from "../part/dialog.ts";
 import { PlaceHead } from "../part/place.ts";
 
 type Token = {
@@ -31,7 +32,7 @@ const PREFS: readonly (readonly [keyof NotificationPrefs, string])[] = [
 export default function ProfilePage(): VNode {
   const current = me.value;
   return html`
-    <${PlaceHead} title="Profile"><button type="button" onClick=${() => void attempt(signOut)}>Sign out</button><//>
+    <${PlaceHead} title="Profile"><button type="button" onClick=${() => void attempt(logOut)}>Sign out</button><//>
     <div class="body"><div class="narrow">${current === undefined ? null : html`
       <${Profile} me=${current} />
       <${Preferences} me=${current} />
@@ -41,11 +42,11 @@ export default function ProfilePage(): VNode {
 }
 
 /** Revokes the token, so that it is worthless wherever it was copied to. */
-async function signOut(): Promise<void> {
+async function logOut(): Promise<void> {
   try {
     await post("v1/collaboration/auth/logout");
   } finally {
-    endSession("You are signed out.");
+    signOut();
   }
 }
 
@@ -126,8 +127,8 @@ function Sessions(): VNode {
   const [tokens, setTokens] = useState<readonly Token[]>([]);
   const read = (): void => void attempt(async () => setTokens(await listAll<Token>("v1/collaboration/tokens")));
   useEffect(read, []);
-  const revoke = (id: string): void =>
-    void attempt(async () => {
+  const revoke = ({ id, name }: Token): void =>
+    confirmThen("Revoke this token?", `What uses ${name} is signed out.`, "Revoke", async () => {
       await call("DELETE", `v1/collaboration/tokens/${id}`);
       read();
     });
@@ -135,17 +136,18 @@ function Sessions(): VNode {
     <section class="card">
       <h2>Sessions and tokens</h2>
       ${tokens.length === 0 ? html`<p class="dim">None that the gateway has issued.</p>` : null}
-      <ul class="rows">${tokens.map(({ id, name, createdAt, lastUsedAt }) =>
-        html`
+      <ul class="rows">${tokens.map((one) => {
+        const { id, name, createdAt, lastUsedAt } = one;
+        return html`
           <li
             key=${id}><div><b dir="auto">${name}</b><small class="dim">Created ${fullTimeOf(
               createdAt,
             )}${lastUsedAt === null
               ? ""
               : `, last used ${fullTimeOf(lastUsedAt)}`}</small></div><button type="button" onClick=${() =>
-              revoke(id)}>Revoke</button></li>
-        `
-      )}</ul>
+              revoke(one)}>Revoke</button></li>
+        `;
+      })}</ul>
     </section>
   `;
 }

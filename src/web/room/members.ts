@@ -1,10 +1,10 @@
 // Members of a room beside the conversation: roles, invitations and removal.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { call, listAll } from "../core/api.ts";
 import { html } from "../core/html.ts";
-import { onEvent } from "../core/live.ts";
-import { attempt, latest } from "../core/notice.ts";
+import { useLive } from "../core/live.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { online } from "../core/people.ts";
 import { go } from "../core/route.ts";
 import type { Member, Room, RoomRole } from "../core/resources.ts";
@@ -18,13 +18,12 @@ import { canModerate } from "./rooms.ts";
 export function MembersPane({ room }: { room: Room }): VNode {
   const [members, setMembers] = useState<readonly Member[]>();
   const path = `v1/rooms/${room.id}/members`;
-  const read = latest(() => listAll<Member>(path), setMembers);
-  useEffect(() => {
-    read();
-    return onEvent(({ type }, channel) => {
-      if (type.startsWith("member.") && channel === `room:${room.id}`) read();
-    });
-  }, [room.id]);
+  const read = useLatest(() => listAll<Member>(path), setMembers);
+  useLive(
+    read,
+    ({ type }, channel) => /^member\.(?:joined|left|updated)$/.test(type) && channel === `room:${room.id}`,
+    [room.id],
+  );
   const sorted = (members ?? []).toSorted((a, b) =>
     Number(online.value.has(b.principalId)) - Number(online.value.has(a.principalId)) ||
     a.displayName.localeCompare(b.displayName)

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { count } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
 import { attempt } from "../core/notice.ts";
-import { follow, presentIn } from "../core/live.ts";
+import { follow, generation, presentIn } from "../core/live.ts";
 import { setOnline } from "../core/people.ts";
 import { go, route } from "../core/route.ts";
 import type { Room } from "../core/resources.ts";
@@ -42,7 +42,7 @@ export function RoomPage({ id }: { id: string }): VNode {
     follow({ channel: `room:${id}` });
     // Shown without a presence until the next join.
     presentIn(`room:${id}`).then((ids) => ids.forEach((one) => setOnline(one, true))).catch(() => undefined);
-  }, [id, known === undefined]);
+  }, [id, known === undefined, generation.value]);
   if (room === undefined) {
     return html`
       <main class="page">

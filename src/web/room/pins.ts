@@ -1,10 +1,10 @@
 // Pinned messages of a room.
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { get } from "../core/api.ts";
 import { shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { onEvent } from "../core/live.ts";
+import { useLive } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import { go } from "../core/route.ts";
@@ -22,12 +22,9 @@ export function PinsPane({ room }: { room: Room }): VNode {
       addPeople(pins.senders ?? []);
       setItems(pins.items);
     });
-  useEffect(() => {
-    read();
-    return onEvent(({ type }, channel) => {
-      if (/^message\.(?:un)?pinned$/.test(type) && channel === `room:${room.id}`) read();
-    });
-  }, [room.id]);
+  useLive(read, ({ type }, channel) => /^message\.(?:un)?pinned$/.test(type) && channel === `room:${room.id}`, [
+    room.id,
+  ]);
   return html`
     <aside class="pane" aria-label="Pinned messages">
       <${Heading} title="Pinned" onClose=${() => go(["rooms", room.id])} />

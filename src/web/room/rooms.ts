@@ -1,14 +1,17 @@
 // The caller's rooms with their unread counts, updated by events.
-import { computed, signal } from "@preact/signals";
-import { addPeople, nameOf, setOnline } from "../core/people.ts";
+import { computed, effect, signal } from "@preact/signals";
+import { addPeople, nameOf, online, setOnline } from "../core/people.ts";
 import { call, get } from "../core/api.ts";
-import { follow, onEvent, presentIn, unfollow } from "../core/live.ts";
+import { connection, follow, onEvent, presentIn, unfollow } from "../core/live.ts";
 import type { LiveEvent, Message, Room, RoomSettings, Sync, Unread } from "../core/resources.ts";
 import { myId } from "../core/session.ts";
 import { go, route } from "../core/route.ts";
+import { unreadCount } from "../notification/inbox_state.ts";
 
 const READ_DELAY_MS = 800;
 const PREVIEW_MAX = 160;
+/** Rooms whose presence is read after an interruption. */
+const PRESENT_ROOMS_MAX = 50;
 
 export const rooms = signal<ReadonlyMap<string, Room>>(new Map());
 export const areRoomsRead = signal(false);
@@ -29,7 +32,8 @@ const reading = new Map<string, ReturnType<typeof setTimeout>>();
 export function setRooms(sync: Sync): void {
   rooms.value = new Map(sync.rooms.map((room) => [room.id, room]));
   for (const room of sync.rooms) addPeople(room.direct?.principals ?? []);
-  for (const { principalId } of sync.presence) setOnline(principalId, true);
+  online.value = new Set(sync.presence.map(({ principalId }) => principalId));
+  unreadCount.value = sync.unreadNotificationCount;
   areRoomsRead.value = true;
 }
 
@@ -146,6 +150,21 @@ function messageCreated(message: Message): void {
     },
   });
 }
+
+/** Nobody says who came and left during an interruption: it is read. */
+async function readPresence(): Promise<void> {
+  const roomIds = roomList.peek().slice(0, PRESENT_ROOMS_MAX).map(({ id }) => id);
+  if (roomIds.length === 0) return;
+  const { items } = await get<{ items: { principalIds: string[] | null }[] }>("v1/collaboration/presence", { roomIds });
+  online.value = new Set(items.flatMap(({ principalIds }) => principalIds ?? []));
+}
+
+effect(() => {
+  // The first connection starts from a state that has it.
+  if (connection.value !== "connected" || !areRoomsRead.peek()) return;
+  // Read with the next connection.
+  readPresence().catch(() => undefined);
+});
 
 async function left(channel: string, principalId: string): Promise<void> {
   try {

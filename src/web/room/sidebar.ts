@@ -23,6 +23,7 @@ const filter = signal("");
 
 export function Sidebar(): VNode {
   const all = roomList.value.filter(({ state }) => state === "active");
+  const archived = roomList.value.filter(({ state }) => state === "archived");
   const wanted = filter.value.trim().toLowerCase();
   const shown = wanted === "" ? all : all.filter((room) => roomName(room).toLowerCase().includes(wanted));
   const favorites = shown.filter(({ mySettings }) => (mySettings?.favoriteOrder ?? null) !== null)
@@ -63,6 +64,12 @@ export function Sidebar(): VNode {
         <${Section} title="Favorites" rooms=${favorites} />
         <${Section} title="Rooms" rooms=${others.filter(({ kind }) => kind !== "direct")} />
         <${Section} title="Direct messages" rooms=${others.filter(({ kind }) => kind === "direct")} />
+        ${archived.length === 0 ? null : html`
+          <details>
+            <summary>Archived</summary>
+            ${archived.map((room) => html`<${RoomLink} key=${room.id} room=${room} />`)}
+          </details>
+        `}
         ${areRoomsRead.value && all.length === 0
           ? html`<p class="dim hint">No rooms yet.${" "}
           <button type="button" class="link" onClick=${openCreate}>Create one</button> or

@@ -4,12 +4,13 @@ import { useEffect, useState } from "preact/hooks";
 import { get, listAll } from "../core/api.ts";
 import { fullTimeOf, localInputOf, shortTimeOf } from "../core/format.ts";
 import { html } from "../core/html.ts";
-import { onEvent } from "../core/live.ts";
+import { useLive } from "../core/live.ts";
 import { attempt } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Member } from "../core/resources.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
+import { Saved } from "../part/saved.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { createTask, deleteTask, PRIORITIES, STATUSES, type Task, updateTask } from "./tasks.ts";
 
@@ -38,12 +39,11 @@ function TaskDetail({ id }: { id: string }): VNode {
     setActivity((await get<{ items: Activity[] }>(`${path}/activity`, { limit: 20 })).items);
     setSubtasks(read.subtaskCount === 0 ? [] : await listAll<Task>("v1/collaboration/tasks", { parentId: read.id }));
   }
-  useEffect(() => {
-    void attempt(read);
-    return onEvent(({ type, data }) => {
-      if (type.startsWith("task.") && (data.taskId === id || data.task?.parentId === id)) void attempt(read);
-    });
-  }, [id]);
+  useLive(
+    () => void attempt(read),
+    ({ type, data }) => type.startsWith("task.") && (data.taskId === id || data.task?.parentId === id),
+    [id],
+  );
   useEffect(() => {
     if (task !== undefined) {
       void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${task.roomId}/members`)));
@@ -51,8 +51,8 @@ function TaskDetail({ id }: { id: string }): VNode {
   }, [task?.roomId]);
   if (task === undefined) return html`<p class="empty">Loading…</p>`;
 
-  const save = (change: Record<string, unknown>): void =>
-    void attempt(async () => setTask({ ...task, ...await updateTask(task, change, {}) }));
+  const save = (change: Record<string, unknown>): Promise<boolean> =>
+    attempt(async () => setTask({ ...task, ...await updateTask(task, change, {}) }));
   const room = rooms.value.get(task.roomId);
   return html`
     <${Heading} title=${task.key} onClose=${closeDialog}>
@@ -61,12 +61,12 @@ function TaskDetail({ id }: { id: string }): VNode {
       <//>
       <div class="task-detail">
         <div class="fields">
-          <input class="title-input" aria-label="Title" dir="auto" maxlength="255" value=${task.title} onChange=${(
-            event: Event,
-          ) => save({ title: (event.target as HTMLInputElement).value })} />
-          <textarea aria-label="Description" dir="auto" rows="6" placeholder="Description, in Markdown" value=${task
-            .description ?? ""}
-            onChange=${(event: Event) => save({ description: (event.target as HTMLTextAreaElement).value })}></textarea>
+          <${Saved} className="title-input" label="Title" maxlength=${255} value=${task.title} onSave=${(
+            title: string,
+          ) => save({ title })} />
+          <${Saved} label="Description" rows=${6} placeholder="Description, in Markdown" value=${task.description ??
+            ""}
+            onSave=${(description: string) => save({ description })} />
           <${Subtasks} task=${task} subtasks=${subtasks} onChange=${() => void attempt(read)} />
           <h3>Activity</h3>
           <ul class="activity">${activity.map((one) =>
@@ -77,25 +77,23 @@ function TaskDetail({ id }: { id: string }): VNode {
         </div>
         <div class="fields side">
           <label>Status <select value=${task.status} onChange=${(event: Event) =>
-            save({ status: (event.target as HTMLSelectElement).value })}>
+            void save({ status: (event.target as HTMLSelectElement).value })}>
           ${STATUSES.map(([value, title]) =>
             html`<option key=${value} value=${value}>${title}</option>`
           )}<option value="cancelled">Cancelled</option></select></label>
           <label>Priority <select value=${task.priority} onChange=${(event: Event) =>
-            save({ priority: (event.target as HTMLSelectElement).value })}>
+            void save({ priority: (event.target as HTMLSelectElement).value })}>
           ${PRIORITIES.map((value) => html`<option key=${value}>${value}</option>`)}</select></label>
           <label>Due <input type="datetime-local" value=${task.dueAt === null ? "" : localInputOf(new Date(task.dueAt))}
           onChange=${(event: Event) => {
             const { value } = event.target as HTMLInputElement;
-            save({ dueAt: value === "" ? null : new Date(value).toISOString() });
+            void save({ dueAt: value === "" ? null : new Date(value).toISOString() });
           }} /></label>
-          <label>Labels <input value=${task.labels.join(", ")} placeholder="bug, design" onChange=${(event: Event) =>
-            save({
-              labels: (event.target as HTMLInputElement).value.split(",").map((one) => one.trim()).filter((one) =>
-                one !== ""
-              ),
-            })} /></label>
-          <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) => save({ assigneeIds })} />
+          <label>Labels <${Saved} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
+            text: string,
+          ) => save({ labels: text.split(",").map((one) => one.trim()).filter((one) => one !== "") })} /></label>
+          <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) =>
+            void save({ assigneeIds })} />
           <p class="dim">In <a href=${`#/rooms/${task.roomId}/tasks`} onClick=${closeDialog}>${room === undefined
             ? "a room"
             : roomName(room)}</a>${task.sourceMessageId === null

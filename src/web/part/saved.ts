@@ -1,0 +1,33 @@
+// A field that is saved when it is left. What others save meanwhile does not replace what is being typed, nor does a failure.
+import type { VNode } from "preact";
+import { useState } from "preact/hooks";
+import { html } from "../core/html.ts";
+
+/** `onSave` returns whether the text was saved. With `rows` it has several lines. */
+export function Saved({ label, value, onSave, rows, maxlength, placeholder, className }: {
+  label: string;
+  value: string;
+  onSave: (text: string) => Promise<boolean>;
+  rows?: number;
+  maxlength?: number;
+  placeholder?: string;
+  className?: string;
+}): VNode {
+  const [draft, setDraft] = useState<string>();
+  async function save(event: Event): Promise<void> {
+    const { value: text } = event.target as HTMLInputElement;
+    if (text !== value && !await onSave(text)) return;
+    setDraft((current) => current === text ? undefined : current);
+  }
+  const shown = {
+    value: draft ?? value,
+    "aria-label": label,
+    dir: "auto",
+    class: className,
+    maxlength,
+    placeholder,
+    onInput: (event: Event) => setDraft((event.target as HTMLInputElement).value),
+    onChange: (event: Event) => void save(event),
+  };
+  return rows === undefined ? html`<input ...${shown} />` : html`<textarea rows=${rows} ...${shown}></textarea>`;
+}
