@@ -71,8 +71,8 @@ Deno.test("README's chat runs when pasted, and two people talk", async () => {
 
 Deno.test("README's agent runs when pasted: it responds to a mention, and its run is seen", async () => {
   const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-  const [, pasted = "", commands = ""] = /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```/.exec(readme) ??
-    [];
+  const [, pasted = "", start = "", question = ""] =
+    /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/.exec(readme) ?? [];
   const lines = pasted.trim().split("\n").filter((line) => line !== "" && !line.startsWith("//"));
   assert.ok(lines.length > 0 && lines.length <= 33, `about thirty lines: ${lines.length}`);
   const folder = await Deno.makeTempDir();
@@ -82,7 +82,9 @@ Deno.test("README's agent runs when pasted: it responds to a mention, and its ru
     await using target = await openTarget();
     const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
     const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
-    const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(commands.replaceAll("$ROOM", roomId));
+    const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(
+      `${start}${question}`.replaceAll("$ROOM", roomId),
+    );
     assert.ok(createAgent && createToken && addMember && ask && rest.length === 0);
     const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
     await send(createAgent);
@@ -109,7 +111,7 @@ Deno.test("README's plugin runs when pasted: it answers a command and counts vot
   const pasted = /```js\n(\/\/ .*poll\.mjs[^]*?)```/.exec(readme)?.[1];
   assert.ok(pasted !== undefined, "README has a poll.mjs");
   assert.ok(pasted.trim().split("\n").length <= 45, "about forty lines");
-  const [, manifest] = /'({"manifest":{[^]*?)'\n/.exec(readme.replaceAll("'$SCOPES'", SCOPES)) ?? [];
+  const [, manifest] = /'({"manifest":{[^]*?)' \|\n/.exec(readme.replaceAll("'$SCOPES'", SCOPES)) ?? [];
   assert.ok(manifest !== undefined, "README has a manifest");
   const folder = await Deno.makeTempDir();
   const file = `${folder}/poll.mjs`;
@@ -153,7 +155,7 @@ type PastedRequest = { method: string; path: string; body: unknown };
 
 /** What the `curl` commands of a recipe send. */
 function requestsOf(commands: string): PastedRequest[] {
-  return commands.replaceAll("\\\n", " ").split("\n").filter((line) => line.startsWith("curl")).map((line) => {
+  return commands.replaceAll("\\\n", " ").split("\n").filter((line) => /^(?:\w+=\$\()?curl/.test(line)).map((line) => {
     const [, method, path = ""] = /(?:-X (\w+) )?localhost:8080(\S+)/.exec(line) ?? [];
     const [, quoted, escaped] = / -d (?:'([^']*)'|"((?:\\.|[^"])*)")/.exec(line) ?? [];
     const text = quoted ?? escaped?.replaceAll('\\"', '"');
