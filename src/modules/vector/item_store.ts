@@ -46,7 +46,7 @@ const finish = prepared((
 ) =>
   db.updateTable("vector_item").set({ state: value("state"), hash: value("hash") })
     .where("tenant_id", "=", value("tenantId")).where("space", "=", value("space")).where("kind", "=", value("kind"))
-    .where("id", "=", value("id")).where("revision", "=", value("revision"))
+    .where("id", "=", value("id")).where("revision", "=", value("revision")).where("state", "=", "pending")
 );
 
 export class ItemStore {
@@ -101,7 +101,7 @@ export class ItemStore {
     return waiting;
   }
 
-  /** Ends a claim; false if the resource has changed or was removed meanwhile. The row is locked until the commit. */
+  /** Ends a claim; false if the resource has changed, was removed or embedded by another meanwhile. The row is locked until the commit. */
   async finish(
     inSpace: InSpace,
     { kind, id, revision }: Claim,

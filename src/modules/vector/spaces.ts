@@ -11,7 +11,7 @@ import type { AiService } from "@/modules/ai/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { type Engines, vectorSpaceOf } from "./engines.ts";
 import { ItemStore, type ItemTables } from "./item_store.ts";
-import { BUILD_JOB, CHECK_JOB, CLEAR_JOB } from "./jobs.ts";
+import { BUILD_JOB, CHECK_JOB, CLEAR_JOB, EMBED_JOB } from "./jobs.ts";
 import { type SpaceRow, SpaceStore, type SpaceTables } from "./space_store.ts";
 import type { Tracker } from "./tracker.ts";
 
@@ -80,7 +80,8 @@ export class Spaces {
       const active = spaces.find(({ state }) => state === "active");
       const isCurrent = (space: SpaceRow | undefined) =>
         space?.model === model.id && space.engine === engines.preferred.engine;
-      if (isCurrent(building)) return;
+      await this.#resumeEmbedding(tx, tenantId, [building, active]);
+      if (building !== undefined && isCurrent(building)) return await this.enqueueBuild(tx, building);
       if (isCurrent(active)) {
         // The model was changed back meanwhile.
         if (building !== undefined) await this.#retire(tx, building);
@@ -121,6 +122,19 @@ export class Spaces {
   async enqueueBuild(tx: AnyTransaction, { tenant_id: tenantId, id }: SpaceRow, runAt?: number): Promise<void> {
     const when = runAt === undefined ? {} : { runAt };
     await tx.enqueue({ tenantId, kind: BUILD_JOB, payload: { space: id }, key: id, ...when });
+  }
+
+  /** Embeds what waits, in case that the job for it was dead-lettered, such as after its process was killed twice. */
+  async #resumeEmbedding(
+    tx: AnyTransaction,
+    tenantId: string,
+    spaces: readonly (SpaceRow | undefined)[],
+  ): Promise<void> {
+    const items = new ItemStore(tx.db, this.#deps.store.dialect);
+    for (const space of spaces) {
+      if (space === undefined || await items.nextDue({ tenantId, space: space.id }) === undefined) continue;
+      return await tx.enqueue({ tenantId, kind: EMBED_JOB, payload: {}, key: EMBED_JOB });
+    }
   }
 
   async #begin(tx: AnyTransaction, tenantId: string, model: string, before: SpaceRow | undefined): Promise<void> {
