@@ -14,7 +14,8 @@ type Deps = { node: NodeLock; leases: readonly Leases[] };
 
 /** Time for a node that lost its connection to reconnect before its work is taken over. */
 const GRACE_MS = 2000;
-const CHECK_INTERVAL_MS = 1000;
+/** A node that is killed between two checks is found by the next one, and its leases are expired by the first after the grace. */
+export const CHECK_INTERVAL_MS = 1000;
 
 const log = logOf("lease");
 

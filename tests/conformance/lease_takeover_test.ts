@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "@zod/zod";
 import { JobRunner } from "@/adapters/job_runner.ts";
-import { LeaseTakeover } from "@/adapters/lease_takeover.ts";
+import { CHECK_INTERVAL_MS, LeaseTakeover } from "@/adapters/lease_takeover.ts";
 import { type AnyStore, openStore } from "@/adapters/open.ts";
 import { PostgresNode } from "@/adapters/postgres_node.ts";
 import { defineJob } from "@/core/job.ts";
@@ -68,6 +68,29 @@ Deno.test("a node's jobs are taken over when it was gone for two seconds, not wh
   gate.resolve();
   for (const runner of [killed, other]) await runner.stop();
   await store.close();
+});
+
+Deno.test("the leases of a killed node are expired within five seconds, whenever it is killed between two checks", async () => {
+  for (let killedAt = 1; killedAt <= CHECK_INTERVAL_MS; killedAt += 111) {
+    let now = 0;
+    let expiredAt: number | undefined;
+    const takeover = new LeaseTakeover({
+      leases: [{
+        owners: () => Promise.resolve(["7:lease_1", "8:lease_2"]),
+        expire(owners) {
+          assert.deepEqual(owners, ["7:lease_1"]);
+          expiredAt = now;
+          return Promise.resolve(1);
+        },
+      }],
+      node: { id: "8", findStopped: () => Promise.resolve(now >= killedAt ? ["7"] : []) },
+    }, () => now);
+    while (expiredAt === undefined) {
+      await takeover.check();
+      now += CHECK_INTERVAL_MS;
+      assert.ok(now <= killedAt + 5000, "not yet");
+    }
+  }
 });
 
 testOnPostgres(

@@ -1,6 +1,7 @@
 // Runs and nodes: one that stops hands over what it has, and no call of a service outside is repeated.
 import assert from "node:assert/strict";
 import type { AgentTool } from "@/modules/agent/mod.ts";
+import { RunStore } from "@/modules/agent/run/store.ts";
 import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { ScriptedModels } from "../scripted_models.ts";
@@ -11,6 +12,8 @@ import { ok, sendMessage } from "./fixtures.ts";
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
 
+/** What a node that stands still has at most, after it renewed its leases for the last time. */
+const LEASE_MS = 10_000;
 const AI = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small" };
 
 /** Calls of a service outside, each of which waits until it is released or its node stops. */
@@ -95,6 +98,32 @@ testOnPostgres(
     await gateway.app.drain();
     assert.deepEqual(await fixture.texts(), ["Go", "All of it"]);
     assert.deepEqual(await leases?.owners(), []);
+  },
+);
+
+testOnPostgres(
+  "a run of a node that is not known to be gone continues elsewhere once its lease has run out, not before",
+  async (environment) => {
+    await using fixture = await AgentFixture.open(undefined, { environment });
+    const { bob, gateway } = fixture;
+    const stuck = Promise.withResolvers<void>();
+    fixture.answer(() => ({ parts: ["Half ", () => stuck.promise, "of it"] }));
+    await fixture.mention(bob, "Go");
+    await until(() => fixture.models.calls.length === 1);
+    const claimedAt = gateway.clock.now();
+    await using other = await openNode(environment, new ScriptedModels(() => ({ parts: ["All of it"] })));
+    const { db } = other.app.store;
+    const isClaimable = async (): Promise<boolean> => {
+      const now = new Date(other.clock.now()).toISOString();
+      return (await new RunStore(db).claimable(now, { tenantIds: [], agentIds: [] }, 9)).length > 0;
+    };
+    other.clock.advance(claimedAt + LEASE_MS - other.clock.now());
+    assert.equal(await isClaimable(), false);
+    other.clock.advance(1);
+    await fixture.settled("succeeded");
+    stuck.resolve();
+    await gateway.app.drain();
+    assert.deepEqual(await fixture.texts(), ["Go", "All of it"]);
   },
 );
 

@@ -223,17 +223,18 @@ testOnEngines(
 );
 
 testOnEngines("a grant holds for one agent, tool and room; denied wins", async (environment) => {
-  await using fixture = await AgentFixture.open(undefined, {
-    environment,
-    agent: { ...TOOLS, askFirst: ["task.create", "task.update"] },
-  });
+  const agent = { ...TOOLS, askFirst: ["task.create", "task.update"] };
+  await using fixture = await AgentFixture.open(undefined, { environment, agent });
   const { alice, bob, roomId, agentId } = fixture;
   const other = await createRoom(alice, ["bob", agentId]);
-  const ask = async (tool: string, input: unknown, room = roomId, text = "Go") => {
+  const second = ok(await alice.post("/v1/collaboration/agents", { displayName: "Second", ...agent })).id;
+  ok(await alice.put(`/v1/rooms/${roomId}/members/${second}`));
+  const ask = async (tool: string, input: unknown, room = roomId, asked = agentId) => {
     fixture.answer(({ messages }) => messages.some(({ role }) => role === "tool") ? "Done" : callTools([tool, input]));
-    await fixture.mention(bob, text, { roomId: room });
+    await fixture.mention(bob, "Go", { roomId: room, mentions: { principalIds: [asked], room: false } });
     return await eventually(async () => {
       const run = (await fixture.runs(room)).at(-1);
+      assert.equal(run.agentId, asked);
       assert.ok(!["queued", "running"].includes(run.status));
       return run;
     });
@@ -254,6 +255,7 @@ testOnEngines("a grant holds for one agent, tool and room; denied wins", async (
   assert.equal(updating.status, "waiting_approval");
   const elsewhere = await ask("task_create", { roomId: other, title: "3" }, other);
   assert.equal(elsewhere.status, "waiting_approval");
+  assert.equal((await ask("task_create", { roomId, title: "2" }, roomId, second)).status, "waiting_approval");
   const [grant] = ok(await bob.get(`/v1/collaboration/ai/grants?roomId=${roomId}`)).items;
   assert.deepEqual([grant.agentId, grant.tool, grant.effect], [agentId, "task.create", "allow"]);
   ok(await bob.delete(`/v1/collaboration/ai/grants/${grant.id}`));

@@ -17,6 +17,7 @@ import { type ClaimableRun, RunStore } from "./store.ts";
 export const RUN_LIMITS = { runsPerAgent: 2, runsPerTenant: 8, runsPerNode: 32 } as const;
 const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NODE } = RUN_LIMITS;
 const POLL_MS = 1000;
+/** A run of a node that is not known to have stopped is claimed by another one after this time. */
 const LEASE_MS = 10_000;
 const RENEW_MS = 3000;
 const STOP_MS = 4000;
