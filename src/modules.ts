@@ -90,6 +90,7 @@ export function createModules(
   const identityAdded = add(identityModule(platform, {
     tenants,
     filterSharingRoom: (who, ids, db) => roomAccess.filterSharingRoom(who, ids, db),
+    requirePicture: (...of): Promise<void> => file.attachments.requirePicture(...of),
     secret: config.jwtSecret,
     secrets: config.jwtSecrets,
     issuer: settings.SVC_JWT_ISSUER,
@@ -179,6 +180,7 @@ export function createModules(
     messages,
   }));
   const { ai } = add(aiModule(platform, {
+    identity,
     operator: config.ai,
     allowHosts: settings.SVC_AI_ALLOW_HOSTS,
     limits: limits.aiTokens,
@@ -236,6 +238,7 @@ export function createModules(
     notify,
     identity,
     members,
+    pictures: file.attachments,
     sender,
     interactions,
     revalidate: (credential) => authenticator.revalidate(credential),

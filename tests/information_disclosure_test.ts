@@ -34,16 +34,39 @@ const REFERENCE_FIELDS: Record<string, string> = {
   around: "msg",
   before: "msg",
   fileIds: "file",
+  avatarFileId: "file",
+  memberIds: "prn",
+  agentId: "prn",
+  agentIds: "prn",
+  assigneeId: "prn",
+  assigneeIds: "prn",
+  attendeeId: "prn",
+  audienceIds: "prn",
+  ownerId: "prn",
+  principalId: "prn",
+  principalIds: "prn",
+  senderId: "prn",
+  subjectId: "prn",
+  subjectIds: "prn",
   runId: "run",
   supersedes: "mem",
   upToId: "ntf",
 };
 const PARENTS: Record<string, string> = { task: "task", document: "doc", comment: "cmt" };
+const SCHEDULE = { rrule: "FREQ=WEEKLY;BYDAY=MO", startAt: "2026-03-02T09:00", timeZone: "UTC", input: "Sum up" };
 /** What names things deeper within an input. */
 const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
   "search.query": () => ({ q: SECRET }),
   "search.structured": ({ room, msg }) => ({ query: SECRET, filters: { roomIds: [room], threadIds: [msg] } }),
   "permission.check": ({ room: id }) => ({ checks: [{ action: "room.read", resource: { type: "room", id } }] }),
+  "room.create": ({ prn }) => ({ agentPolicy: { allowedAgentIds: [prn] } }),
+  "room.update": ({ prn }) => ({ agentPolicy: { allowedAgentIds: [prn] } }),
+  "message.send": ({ prn }) => ({ mentions: { principalIds: [prn] } }),
+  "message.update": ({ prn }) => ({ mentions: { principalIds: [prn] } }),
+  "event.create": ({ prn: principalId }) => ({ attendees: [{ principalId }] }),
+  "event.update": ({ prn: principalId }) => ({ attendees: [{ principalId }] }),
+  "agent.create": ({ room: roomId }) => ({ schedule: { ...SCHEDULE, roomId } }),
+  "agent.update": ({ room: roomId }) => ({ schedule: { ...SCHEDULE, roomId } }),
 };
 
 Deno.test("every operation answers to what somebody may not see as to what is not there", async () => {

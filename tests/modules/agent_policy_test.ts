@@ -160,7 +160,7 @@ async function readNotices(gateway: Harness, id: string): Promise<[kinds: string
   return [kinds.sort(), lines.sort()];
 }
 
-for (const agentPolicy of [{ mode: "off" }, { allowedAgentIds: ["other"] }]) {
+for (const agentPolicy of [{ mode: "off" }, { allowedAgentIds: ["outsider"] }]) {
   const [rule] = Object.keys(agentPolicy);
   testOnEngines(
     `no message, task, event or reminder is brought to an agent that may only read by ${rule}`,

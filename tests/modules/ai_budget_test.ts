@@ -4,7 +4,7 @@ import type { AiCharge, AiModule } from "@/modules/ai/mod.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { testOnEngines } from "../engines.ts";
 import { ScriptedModels } from "../scripted_models.ts";
-import { ok } from "./fixtures.ts";
+import { assertProblem, createCallers, ok } from "./fixtures.ts";
 
 const AI = "/v1/collaboration/ai";
 const SETTINGS = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_MODEL: "small input=1 output=2, free" };
@@ -36,6 +36,7 @@ testOnEngines("50 calls at the same time use no more than the budget", async (en
   await using gateway = await openGateway({ ...SETTINGS, ...environment }, { models });
   const admin = await gateway.as("admin", { role: "admin" });
   ok(await admin.put(`${AI}/budgets`, { scope: "tenant", period: "day", tokens: 1000 }));
+  await createCallers(gateway, "bot");
   ok(await admin.put(`${AI}/budgets`, { scope: "agent", subjectId: "bot", period: "month", costMicros: 1500 }));
   const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => step(gateway)));
   const refused = outcomes.filter((one) => one.status === "rejected");
@@ -53,6 +54,7 @@ testOnEngines("50 calls at the same time use no more than the budget", async (en
 Deno.test("a budget applies to its tenant, room, agent or principal alone", async () => {
   await using gateway = await openGateway(SETTINGS);
   const admin = await gateway.as("admin", { role: "admin" });
+  await createCallers(gateway, "alice", "bot");
   const subjects = { room: "room_1", agent: "bot", principal: "alice" };
   for (const [scope, subjectId] of Object.entries(subjects)) {
     const budget = { scope, subjectId, period: "hour" };
@@ -136,6 +138,13 @@ Deno.test("budget.put and budget.list are for admins of the tenant", async () =>
   for (const wrong of [{ scope: "tenant", subjectId: "x" }, { scope: "room" }]) {
     const answer = await admin.put(`${AI}/budgets`, { ...wrong, period: "day", tokens: 1 });
     assert.equal(answer.body.errors[0].pointer, "/subjectId");
+  }
+  await createCallers(gateway, "member");
+  for (const scope of ["agent", "principal"]) {
+    const budget = { scope, subjectId: "nobody", period: "day", tokens: 1 };
+    assertProblem(await admin.put(`${AI}/budgets`, budget), 404, "not_found");
+    ok(await admin.put(`${AI}/budgets`, { ...budget, subjectId: "member" }));
+    ok(await admin.put(`${AI}/budgets`, { ...budget, subjectId: "member", tokens: null }));
   }
   ok(await admin.put(`${AI}/budgets`, { scope: "tenant", period: "day", tokens: 1 }));
   const stranger = await gateway.as("stranger", { tenant: "elsewhere", role: "owner" });

@@ -226,15 +226,6 @@ Deno.test("cancelling a scheduled message deletes its files", async () => {
   assert.deepEqual(await listFiles(folder), []);
 });
 
-Deno.test("using another's file as avatar gives no access to it", async () => {
-  await using rig = await openFileHarness();
-  const { gateway } = rig;
-  const { alice, eve } = await createCallers(gateway, "alice", "eve");
-  const id = await uploadFile(gateway, alice);
-  await eve.patch("/v1/collaboration/me", { avatarFileId: id });
-  await assertReads(gateway, eve, id, 404);
-});
-
 Deno.test("purging a room deletes its files, except for those shown elsewhere", async () => {
   await using rig = await openFileHarness();
   const { gateway, folder } = rig;

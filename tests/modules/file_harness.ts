@@ -88,6 +88,13 @@ export function pngHeader(width: number, height: number): Uint8Array<ArrayBuffer
   return bytes;
 }
 
+/** Uploads what may be a profile picture. */
+export async function uploadPicture(gateway: Harness, who: Caller): Promise<string> {
+  const { status, body } = await upload(gateway, who, { name: "me.png" }, pngHeader(64, 64));
+  if (status !== 201) throw new Error(`The upload failed: ${JSON.stringify(body)}`);
+  return body.id;
+}
+
 export function sha256(bytes: Uint8Array | string, encoding: "hex" | "base64" = "hex"): string {
   return createHash("sha256").update(bytes).digest(encoding);
 }

@@ -5,7 +5,7 @@ import { type ApiResponse, type Caller, type Harness, openGateway, SECRET } from
 import { captureLog } from "../log_capture.ts";
 import { until } from "../wait.ts";
 import { GIF } from "./file_images.ts";
-import { FILES, openFileHarness, sha256, upload } from "./file_harness.ts";
+import { FILES, openFileHarness, sha256, upload, uploadPicture } from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 import { TokenFamily, TOKENS } from "./refresh_token_fixture.ts";
 
@@ -99,14 +99,17 @@ testOnEngines("file.link returns no links to unreadable and unknown files", asyn
     await uploadFile(gateway, alice),
     await uploadFile(gateway, alice),
     await uploadFile(gateway, alice),
-    await uploadFile(gateway, alice),
+    await uploadPicture(gateway, alice),
   ];
   await sendMessage(alice, roomId, "see", { fileIds: [shown, gone] });
   ok(await alice.delete(`${FILES}/${gone}`));
   ok(await alice.patch("/v1/collaboration/me", { avatarFileId: avatar }));
   const links = await linksOf(bob, [avatar, hidden, "file_none", gone, shown]);
   assert.deepEqual(links.map((link) => link.id), [avatar, shown]);
-  for (const link of links) await assertFollows(gateway, link, 200);
+  const [picture, plan] = links;
+  assert.ok(picture !== undefined && plan !== undefined);
+  await assertFollows(gateway, plan, 200);
+  assert.equal((await follow(gateway, picture)).status, 200);
   const stranger = await gateway.as("alice", { tenant: "elsewhere" });
   assert.deepEqual(await linksOf(stranger, [shown, avatar]), []);
   for (

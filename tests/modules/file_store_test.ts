@@ -8,7 +8,15 @@ import type { Blobs } from "@/ports/blob.ts";
 import { S3_OPTIONS, startS3Server } from "../conformance/s3.ts";
 import { testOnPostgres } from "../engines.ts";
 import { captureLog } from "../log_capture.ts";
-import { download, type FileHarness, FILES, listFiles, openFileHarness, upload } from "./file_harness.ts";
+import {
+  download,
+  type FileHarness,
+  FILES,
+  listFiles,
+  openFileHarness,
+  upload,
+  uploadPicture,
+} from "./file_harness.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
 const MIB = 1024 * 1024;
@@ -162,6 +170,20 @@ testFilesOnPostgres(
   },
 );
 
+testFilesOnPostgres("a picture that is deleted while it is set is nobody's picture", async ({ gateway }) => {
+  const { alice } = await createCallers(gateway, "alice");
+  for (let round = 0; round < 10; round++) {
+    const id = await uploadPicture(gateway, alice);
+    const [set, deleted] = await Promise.all([
+      alice.patch("/v1/collaboration/me", { avatarFileId: id }),
+      alice.delete(`${FILES}/${id}`),
+    ]);
+    assert.equal(deleted.status, 204);
+    assert.ok([200, 422].includes(set.status), JSON.stringify(set.body));
+    assert.equal(ok(await alice.get("/v1/collaboration/principals/alice")).avatarFileId, null);
+  }
+});
+
 testFilesOnPostgres(
   "files are deleted with their message, after a day without one, and with their room",
   async ({ gateway, folder }) => {
@@ -169,7 +191,8 @@ testFilesOnPostgres(
     ok(await admin.get("/v1/collaboration/me"));
     const roomId = await createRoom(admin, []);
     const put = async (): Promise<string> => ok(await upload(gateway, admin, { name: "x" }, new Uint8Array(1000))).id;
-    const [withMessage, withDay, withRoom, avatar] = [await put(), await put(), await put(), await put()];
+    const [withMessage, withDay, withRoom] = [await put(), await put(), await put()];
+    const avatar = await uploadPicture(gateway, admin);
     ok(await admin.patch("/v1/collaboration/me", { avatarFileId: avatar }));
     const message = await sendMessage(admin, roomId, "one", { fileIds: [withMessage] });
     await sendMessage(admin, roomId, "two", { fileIds: [withRoom] });

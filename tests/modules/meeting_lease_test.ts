@@ -127,9 +127,9 @@ Deno.test("a meeting that nobody joins ends after 300 s, one that everybody left
 
 Deno.test("a member removed from the room leaves its meeting at once, with the agents they own", async () => {
   await using fixture = await openMeetingFixture();
-  const meeting = await fixture.start({ agentIds: ["scribe"] });
   const scribe = await fixture.gateway.as("scribe", { kind: "agent", owner: "other" });
   ok(await scribe.get("/v1/collaboration/me"));
+  const meeting = await fixture.start({ agentIds: ["scribe"] });
   ok(await fixture.as("owner").put(`/v1/rooms/${fixture.roomId}/members/scribe`, { role: "member" }), 201);
   await fixture.join(meeting, "member");
   const seat = await fixture.join(meeting, "other");

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
+import { uploadPicture } from "./file_harness.ts";
 import { createCallers, createRoom, ok, readRoomEvents, sendMessage } from "./fixtures.ts";
 
 const ME = "/v1/collaboration/me";
@@ -31,7 +32,8 @@ testOnEngines(
     const [before] = ok(await alice.get(`/v1/rooms/${roomId}/members`)).items.slice(1);
     assert.deepEqual([before.displayName, before.avatarFileId], ["bob", null]);
     const { seq } = (await readRoomEvents(alice, roomId)).at(-1) ?? assert.fail();
-    ok(await bob.patch(ME, { displayName: "Bobby", avatarFileId: "file_1" }));
+    const avatarFileId = await uploadPicture(gateway, bob);
+    ok(await bob.patch(ME, { displayName: "Bobby", avatarFileId }));
     await gateway.runJobs();
     const [event, ...more] = await readRoomEvents(alice, roomId, seq);
     assert.deepEqual(more, []);
@@ -44,7 +46,7 @@ testOnEngines(
       memberCount: 2,
       kind: "human",
       displayName: "Bobby",
-      avatarFileId: "file_1",
+      avatarFileId,
       status: null,
     });
     const [after] = ok(await alice.get(`/v1/rooms/${roomId}/members`)).items.slice(1);
@@ -59,7 +61,7 @@ testOnEngines(
     const joined = (await readRoomEvents(alice, later)).filter((one) => one.type === "member.joined");
     assert.deepEqual(
       joined.map((one) => [one.data.displayName, one.data.avatarFileId]),
-      [["Bobby", "file_1"], ["alice", null]],
+      [["Bobby", avatarFileId], ["alice", null]],
     );
   },
 );

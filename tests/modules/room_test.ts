@@ -37,6 +37,8 @@ Deno.test("message.send stores a message at the next position of the room's stre
 Deno.test("room.update changes only the given fields of the agent policy, and me.update those of the preferences", async () => {
   await using gateway = await openGateway();
   const alice = await gateway.as("alice");
+  await alice.get("/v1/collaboration/me");
+  await (await gateway.as("robo", { kind: "agent", owner: "alice" })).get("/v1/collaboration/me");
   const { body: room } = await alice.post("/v1/rooms", { name: "a", agentPolicy: { mode: "all", maxAgentTurns: 9 } });
   const { body: after } = await alice.patch(`/v1/rooms/${room.id}`, { agentPolicy: { allowedAgentIds: ["robo"] } });
   assert.deepEqual(after.agentPolicy, { mode: "all", maxAgentTurns: 9, allowedAgentIds: ["robo"] });

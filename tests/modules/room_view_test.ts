@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { CompiledQuery } from "kysely";
 import { testOnEngines } from "../engines.ts";
 import { type Caller, openGateway } from "../harness.ts";
+import { uploadPicture } from "./file_harness.ts";
 import { recordQueries } from "./query_log.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
@@ -71,7 +72,8 @@ Deno.test("without the scope for messages, rooms include none", async () => {
 testOnEngines("a direct room shows each member the others", async (environment) => {
   await using gateway = await openGateway(environment);
   const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
-  ok(await bob.patch("/v1/collaboration/me", { displayName: "Bobby", avatarFileId: "file_1" }));
+  const avatarFileId = await uploadPicture(gateway, bob);
+  ok(await bob.patch("/v1/collaboration/me", { displayName: "Bobby", avatarFileId }));
   const direct = { kind: "direct" };
   const two = ok(await alice.post("/v1/rooms", { ...direct, memberIds: ["bob"] }));
   const three = ok(await alice.post("/v1/rooms", { ...direct, memberIds: ["bob", "carol"] }));
@@ -80,7 +82,7 @@ testOnEngines("a direct room shows each member the others", async (environment) 
     kind: "human",
     handle: null,
     displayName: "Bobby",
-    avatarFileId: "file_1",
+    avatarFileId,
     status: null,
     state: "active",
   };

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { testOnEngines } from "../engines.ts";
 import { openGateway } from "../harness.ts";
+import { uploadPicture } from "./file_harness.ts";
 import { recordQueries } from "./query_log.ts";
 import { assertProblem, createCallers, createRoom, ok, sendMessage } from "./fixtures.ts";
 
@@ -12,7 +13,8 @@ testOnEngines("include=senders names all authors, including those who left or ar
   const { alice, bob, carol, dan } = await createCallers(gateway, "alice", "bob", "carol", "dan");
   const admin = await gateway.as("root", { role: "admin" });
   const roomId = await createRoom(alice, ["bob", "carol", "dan"]);
-  ok(await bob.patch(`${BASE}/me`, { displayName: "Bobby", handle: "bobby", avatarFileId: "file_1" }));
+  const avatarFileId = await uploadPicture(gateway, bob);
+  ok(await bob.patch(`${BASE}/me`, { displayName: "Bobby", handle: "bobby", avatarFileId }));
   const root = await sendMessage(alice, roomId, "needle root");
   for (const who of [bob, carol, bob]) await sendMessage(who, roomId, "needle reply", { threadId: root.id });
   const last = await sendMessage(dan, roomId, "needle");
@@ -28,7 +30,7 @@ testOnEngines("include=senders names all authors, including those who left or ar
       displayName: "Bobby",
       ...plain,
       handle: "bobby",
-      avatarFileId: "file_1",
+      avatarFileId,
       state: "active",
     },
     { id: "carol", kind: "human", displayName: "carol", ...plain, state: "left" },
@@ -61,7 +63,8 @@ Deno.test("a guest sees the names of authors, and more only of principals it sha
   const guest = await gateway.as("guest", { role: "guest" });
   ok(await guest.get(`${BASE}/me`));
   const roomId = await createRoom(alice, ["bob", "guest"]);
-  ok(await bob.patch(`${BASE}/me`, { handle: "bobby", status: { text: "Here" }, avatarFileId: "file_1" }));
+  const avatarFileId = await uploadPicture(gateway, bob);
+  ok(await bob.patch(`${BASE}/me`, { handle: "bobby", status: { text: "Here" }, avatarFileId }));
   await sendMessage(bob, roomId, "hello");
   const senders = async () => ok(await guest.get(`/v1/messages?roomId=${roomId}&include=senders`)).senders;
   assert.deepEqual((await senders()).map((one: { handle: string }) => one.handle), ["bobby"]);

@@ -326,8 +326,8 @@ Deno.test("pictures of principals go along, to those who have changed nothing of
     const own = ok(await upload(gateway, bob, { name: "bob.png" }, pngHeader(40, 40))).id;
     ok(await bob.patch("/v1/collaboration/me", { avatarFileId: own }));
     ok(await ann.patch("/v1/collaboration/me", { avatarFileId: files.picture }));
-    // Somebody else's file, and a content that is gone, are nobody's picture.
-    ok(await boss.patch("/v1/collaboration/me", { avatarFileId: own }));
+    // Somebody else's file is nobody's picture.
+    assertProblem(await boss.patch("/v1/collaboration/me", { avatarFileId: own }), 422, "validation_failed");
     const out = await exportTenant(gateway, boss);
     const lines = parseRecords(out);
     const pictures = lines.filter(({ type }) => type === "picture");

@@ -169,7 +169,7 @@ export function aiApi({ ai, providers, completions, budgets }: Deps): ModuleApi 
         http: { method: "PUT", path: `${AI_PATH}/budgets`, status: 200 },
         input: BudgetPut,
         output: Budget,
-        faults: ["limit_reached"],
+        faults: ["not_found", "limit_reached"],
         example: { scope: "tenant", period: "month", tokens: 1_000_000 },
         run: (context, input) => budgets.put(context, input),
       }),

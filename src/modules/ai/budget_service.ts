@@ -3,6 +3,7 @@ import { chargedId, isAtLeast, TENANT_ROLES } from "@/core/actor.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Store } from "@/ports/store.ts";
 import { type BudgetRow, BudgetStore, type BudgetTables, type BudgetWindowRow } from "./budget_store.ts";
 import { endOf, windowOf } from "./budgets.ts";
@@ -21,7 +22,7 @@ const COLUMNS: Readonly<Record<UsageRead["groupBy"], UsageColumn>> = {
   day: "day",
 };
 
-type Deps = { store: Store<BudgetTables & UsageTables>; clock: Clock };
+type Deps = { store: Store<BudgetTables & UsageTables>; clock: Clock; identity: Pick<IdentityService, "read"> };
 
 export class BudgetService {
   readonly #deps: Deps;
@@ -41,14 +42,17 @@ export class BudgetService {
   }
 
   /** Sets a budget; one without limits is removed. */
-  put({ actor: { tenantId, principalId } }: Context, input: BudgetPut): Promise<Budget> {
-    const { store, clock } = this.#deps;
+  async put({ actor }: Context, input: BudgetPut): Promise<Budget> {
+    const { store, clock, identity } = this.#deps;
+    const { tenantId, principalId } = actor;
     const { scope, subjectId, period, tokens, costMicros } = input;
     if ((scope === "tenant") !== (subjectId === null)) {
       const expected = scope === "tenant" ? "null for the tenant" : `the id of the ${scope}`;
       throw Fault.forField("/subjectId", "invalid", `expected ${expected}`);
     }
-    return store.write(async (tx) => {
+    // Rooms are not looked up: an admin may bound the cost of those that it does not see, and learns nothing of them.
+    if (subjectId !== null && scope !== "room") await identity.read(actor, subjectId);
+    return await store.write(async (tx) => {
       await tx.reserve(tenantId, CHANGES_LOCK, 0);
       const budgets = new BudgetStore(tx.db);
       const key = { scope, subject_id: subjectId ?? "", period };

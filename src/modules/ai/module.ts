@@ -2,6 +2,7 @@
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
 import { Encryptor } from "@/core/crypto.ts";
 import type { Module } from "@/core/module.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { Platform } from "@/ports/platform.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { aiApi } from "./api.ts";
@@ -19,6 +20,7 @@ import { UsageStore, type UsageTables } from "./usage_store.ts";
 const USAGE_DAYS = 400;
 
 type Deps = {
+  identity: IdentityService;
   /** The operator's provider of models. */
   operator: OperatorProvider | undefined;
   /** Private hosts that tenants may use as providers. */
@@ -34,7 +36,7 @@ export type AiModule = Module & { ai: AiService };
 
 export function aiModule(
   { store, clock, models, outbound, metrics }: Platform,
-  { operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
+  { identity, operator, allowHosts, limits, onModelsChanged, secrets }: Deps,
 ): AiModule {
   const encryptor = new Encryptor(secrets, "ai provider");
   const catalog = new Catalog({ store, encryptor, operator, allowHosts });
@@ -48,7 +50,7 @@ export function aiModule(
       ai,
       completions,
       providers: new ProviderService({ store, clock, outbound, encryptor, catalog, ai, allowHosts, onModelsChanged }),
-      budgets: new BudgetService({ store, clock }),
+      budgets: new BudgetService({ store, clock, identity }),
     }),
     maintenance: {
       aiBudgets: () => budgets.maintain(),

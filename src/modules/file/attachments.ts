@@ -3,12 +3,14 @@ import type { Actor } from "@/core/actor.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
-import { blobKeysOf } from "./image/thumbnails.ts";
+import { blobKeysOf, thumbnailObstacle } from "./image/thumbnails.ts";
 import { QuotaStore } from "./quota_store.ts";
 import { type FileRow, FileStore, type FileTables } from "./store.ts";
 
 export const ERASE_JOB = "file.erase";
 const ROOM_BATCH = 200;
+/** Reading a picture, and deleting it, looks at all that show it. */
+const SHOWN_BY_MAX = 100;
 
 /** The properties of an attached file that other resources store. */
 export type Attachment = Pick<FileRow, "id" | "name" | "size" | "width" | "height"> & { contentType: string };
@@ -34,6 +36,24 @@ export class FileAttachments {
       if (row !== undefined && isUsable) return attachmentOf(row);
       throw Fault.forField(`/fileIds/${index}`, "not_found", "No such file of the caller, or not usable in this room");
     });
+  }
+
+  /** Locks a file that becomes a picture; throws `validation_failed` unless it is an image that the caller may show to all. */
+  async requirePicture(tx: Tx, { tenantId, principalId }: Uploader, id: string): Promise<void> {
+    const files = new FileStore(tx.db);
+    const row = await files.lockUpload(tenantId, principalId, id);
+    if (row === undefined || row.room_id !== null) {
+      throw Fault.forField("/avatarFileId", "not_found", "No such file of the caller, or uploaded for one room only");
+    }
+    const obstacle = thumbnailObstacle(attachmentOf(row));
+    if (obstacle !== undefined) throw Fault.forField("/avatarFileId", "no_thumbnail", obstacle);
+    if ((await files.shownBy(tenantId, id)).length >= SHOWN_BY_MAX) {
+      throw Fault.forField(
+        "/avatarFileId",
+        "limit_reached",
+        `At most ${SHOWN_BY_MAX} principals have the same picture`,
+      );
+    }
   }
 
   /** Attaches files that `findAttachable` returned; readers of the resource may then read them. */

@@ -5,10 +5,10 @@ import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import type { PrincipalVisibility } from "@/modules/identity/mod.ts";
-import { hiddenUpTo, type RoomAccess } from "@/modules/room/mod.ts";
+import { changeProfile, type PrincipalVisibility } from "@/modules/identity/mod.ts";
+import { hiddenUpTo, profileJob, type RoomAccess } from "@/modules/room/mod.ts";
 import type { Blobs } from "@/ports/blob.ts";
-import type { AnyDatabase, Store } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { deleteFiles, deleteUnreferenced, type FileAttachments, HIDDEN_SEQ, roomDeletedEvent } from "./attachments.ts";
 import { Thumbnails, type ThumbnailSize } from "./image/thumbnails.ts";
 import { presentFile } from "./presenter.ts";
@@ -113,6 +113,7 @@ export class FileService {
         throw new Fault("forbidden", "The file is shown in a room that the caller is no longer in");
       }
       await deleteFiles(tx, tenantId, [row]);
+      await this.#clearPicture(tx as AnyTransaction, tenantId, id);
       if (rooms.length === 0) await files.remove(tenantId, [id]);
       else await tx.emit(...rooms.map(({ room_id, seq }) => roomDeletedEvent(row, room_id, seq)));
     });
@@ -167,7 +168,15 @@ export class FileService {
       const grant = await this.#deps.roomAccess.find(actor, room_id, db);
       if (grant !== undefined && seq > hiddenUpTo(grant)) return true;
     }
-    return await files.isAvatar(actor.tenantId, row.id) &&
-      await this.#deps.visibility.canSee(actor, row.uploader_id, db);
+    const shownBy = await files.shownBy(actor.tenantId, row.id);
+    return (await this.#deps.visibility.filterVisible(actor, shownBy, db)).length > 0;
+  }
+
+  /** Those whose picture a deleted file was have none now. */
+  async #clearPicture(tx: AnyTransaction, tenantId: string, fileId: string): Promise<void> {
+    for (const { id } of await new FileStore(tx.db).shownBy(tenantId, fileId)) {
+      await changeProfile(tx, this.#deps.clock, { tenantId, id }, { avatarFileId: null });
+      await tx.enqueue(profileJob(tenantId, id));
+    }
   }
 }

@@ -35,12 +35,11 @@ export type FileTables = RoomTables & QuotaTables & {
 
 type Db = Kysely<FileTables>;
 
-/** Whether the file is the avatar of its uploader: using another's file as avatar gives no access to it. */
+/** Whether the file is the picture of a principal. */
 function isAvatar(expression: ExpressionBuilder<FileTables, "file">) {
   return expression.exists(
     expression.selectFrom("principal").select("principal.id")
       .whereRef("principal.tenant_id", "=", "file.tenant_id")
-      .whereRef("principal.id", "=", "file.uploader_id")
       .whereRef("principal.avatar_file_id", "=", "file.id"),
   );
 }
@@ -87,9 +86,17 @@ export class FileStore {
       .where("tenant_id", "=", tenantId).where("file_id", "=", id).groupBy("room_id").orderBy("room_id").execute();
   }
 
-  async isAvatar(tenantId: string, id: string): Promise<boolean> {
-    return await this.#db.selectFrom("file").select("id").where("tenant_id", "=", tenantId).where("id", "=", id)
-      .where(isAvatar).executeTakeFirst() !== undefined;
+  /** Principals whose picture the file is: its uploader, or hooks that got it from its uploader. */
+  shownBy(tenantId: string, id: string): Promise<{ id: string; owner_id: string | null }[]> {
+    return this.#db.selectFrom("principal").select(["id", "owner_id"]).where("tenant_id", "=", tenantId)
+      .where("avatar_file_id", "=", id).orderBy("id").execute();
+  }
+
+  /** A complete upload of a principal, locked until the commit. */
+  lockUpload(tenantId: string, uploaderId: string, id: string): Promise<FileRow | undefined> {
+    return this.#db.updateTable("file").set((expression) => ({ state: expression.ref("state") }))
+      .where("tenant_id", "=", tenantId).where("id", "=", id).where("uploader_id", "=", uploaderId)
+      .where("state", "in", ["unlinked", "linked"]).returningAll().executeTakeFirst();
   }
 
   /** Newest first; ids sort by time. */

@@ -27,14 +27,16 @@ export async function addHookPrincipal(
   return row;
 }
 
-/** Changes its name and picture, or disables it. The caller enqueues what depends on a profile. */
-export async function changeHookPrincipal(
+/** Changes a principal's name and picture, or disables it. The caller enqueues what depends on a profile. */
+export async function changeProfile(
   tx: Tx,
   clock: Clock,
   { tenantId, id }: { tenantId: string; id: string },
   change: Partial<ServiceProfile> & { isDisabled?: boolean },
 ): Promise<void> {
   const identities = new IdentityStore(tx.db);
+  // What is read next stays the newest version until the commit.
+  await tx.reserve(tenantId, principalStream(id), 0);
   const before = await identities.principal(tenantId, id);
   if (before === undefined) return;
   const set = {

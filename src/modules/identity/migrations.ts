@@ -31,6 +31,8 @@ const baseline: Migration = {
       constraint principal_handle unique (tenant_id, handle)
     )`.execute(db);
     await sql`create index principal_owner on principal (tenant_id, owner_id) where owner_id is not null`.execute(db);
+    await sql`create index principal_avatar on principal
+      (tenant_id, avatar_file_id) where avatar_file_id is not null`.execute(db);
 
     await sql`create table api_token (
       tenant_id text not null,

@@ -23,5 +23,5 @@ export { canManage, coversScope, resolvePrincipalId } from "./principal_rules.ts
 export type { CredentialGuard } from "./credential_guard.ts";
 export type { ServicePrincipals } from "./service_principals.ts";
 export { HOOK_PREFIX, type IdentityTables, newPrincipal, principalChanged, type PrincipalRow } from "./store.ts";
-export { addHookPrincipal, changeHookPrincipal } from "./hook_principals.ts";
+export { addHookPrincipal, changeProfile } from "./hook_principals.ts";
 export { prefsOf, sharesReadReceipts } from "./principal_settings.ts";

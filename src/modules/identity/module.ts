@@ -21,6 +21,7 @@ import { TokenVerifier } from "./verifier.ts";
 type Deps = {
   tenants: TenantService;
   filterSharingRoom: PrincipalVisibilityDeps["filterSharingRoom"];
+  requirePicture: ConstructorParameters<typeof IdentityService>[0]["requirePicture"];
   /** Signs access tokens; `secrets`, including this one, verify them. */
   secret: Uint8Array;
   secrets: readonly Uint8Array[];
@@ -63,7 +64,16 @@ export function identityModule(
     refreshDays: deps.refreshDays,
   });
   const visibility = new PrincipalVisibility({ store, filterSharingRoom: deps.filterSharingRoom });
-  const identity = new IdentityService({ store, clock, cursors, refreshTokens, visibility, agentsPerOwner, jobsOf });
+  const identity = new IdentityService({
+    store,
+    clock,
+    cursors,
+    refreshTokens,
+    visibility,
+    agentsPerOwner,
+    requirePicture: deps.requirePicture,
+    jobsOf,
+  });
   const { jwksUrl, reservedAudience, requiresExpiry, lifetimeMaxHours } = deps;
   const authenticator = new Authenticator({
     store,

@@ -1,7 +1,8 @@
 // Computes changes of a principal's row.
+import type { Actor } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
-import { nameSetByApi } from "./principal_settings.ts";
+import { nameSetByApi, withPreferences } from "./principal_settings.ts";
 import type { MeUpdate, PrincipalUpdate } from "./schema.ts";
 import type { PrincipalRow } from "./store.ts";
 
@@ -20,6 +21,25 @@ export function updatedColumns(
   };
 }
 
+/** The columns of a change of its own. */
+export function ownColumns(
+  before: PrincipalRow,
+  actor: Actor,
+  input: Omit<MeUpdate, "version">,
+  now: number,
+): Partial<PrincipalRow> {
+  const row = { ...before, ...nameSetByApi(before, input.displayName) };
+  return {
+    display_name: row.display_name,
+    ...(input.handle === undefined ? {} : { handle: input.handle }),
+    ...(input.avatarFileId === undefined ? {} : { avatar_file_id: input.avatarFileId }),
+    ...(input.timezone === undefined ? {} : { timezone: input.timezone }),
+    ...(input.locale === undefined ? {} : { locale: input.locale }),
+    prefs_json: withPreferences(row, actor, input),
+    ...statusColumns(input.status, now),
+  };
+}
+
 /** Whether the row already has these values. */
 export function isUnchanged(row: PrincipalRow, set: Partial<PrincipalRow>): boolean {
   return Object.entries(set).every(([column, value]) => row[column as keyof PrincipalRow] === value); // a column of the one is one of the other
@@ -32,7 +52,7 @@ export function hasProfileChanged(before: PrincipalRow, after: PrincipalRow): bo
 }
 
 /** The columns of a new or cleared status; empty without a change. */
-export function statusColumns(status: MeUpdate["status"], now: number): Partial<PrincipalRow> {
+function statusColumns(status: MeUpdate["status"], now: number): Partial<PrincipalRow> {
   if (status === undefined) return {};
   const until = status?.until ?? null;
   if (until !== null && Date.parse(until) <= now) {

@@ -1,6 +1,7 @@
 // Which principals a caller can see: members of the tenant all but hooks, guests only those they are related to. A hook belongs to
 // a room, and its name may say what the room is about, so only principals that share the room see it.
 import { type Actor, isGuest } from "@/core/actor.ts";
+import { Fault } from "@/core/fault.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";
 import { HOOK_PREFIX, IdentityStore, type IdentityTables, type PrincipalRow } from "./store.ts";
 
@@ -29,9 +30,19 @@ export class PrincipalVisibility {
     return row === undefined ? undefined : (await this.filterVisible(viewer, [row], db))[0];
   }
 
-  /** Whether the viewer can see a principal that exists. */
-  async canSee(viewer: Viewer, id: string, db?: AnyDatabase): Promise<boolean> {
-    return !isGuest(viewer) && !isHook({ id }) || await this.find(viewer, id, db) !== undefined;
+  /** Throws `validation_failed` unless the viewer can see all of these principals, a list at `pointer` of its input. */
+  async requireAll(viewer: Viewer, ids: readonly string[], pointer: string, db: AnyDatabase): Promise<void> {
+    if (ids.length === 0) return;
+    const rows = await this.filterVisible(viewer, await new IdentityStore(db).principals(viewer.tenantId, ids), db);
+    const visible = new Set(rows.map(({ id }) => id));
+    const errors = ids.flatMap((id, index) =>
+      visible.has(id) ? [] : [{ pointer: `${pointer}/${index}`, code: "not_found", detail: `No principal ${id}` }]
+    );
+    const [first] = errors;
+    if (first === undefined) return;
+    throw new Fault("validation_failed", `${first.pointer}: no such principal, or not visible to the caller`, {
+      errors,
+    });
   }
 
   /** Those of the principals that the viewer can see: all; of hooks, and for a guest, only those that are related to it. */

@@ -89,7 +89,9 @@ export const Principal = z.object({
   role: TenantRole,
   ownerId: PrincipalId.nullable().describe("Owner of an agent; an agent never has more permissions than its owner"),
   externalId: z.string().nullable().describe("Id of the principal in an external system"),
-  avatarFileId: z.string().nullable().describe("File of the profile picture"),
+  avatarFileId: z.string().nullable().describe(
+    "File of the profile picture; all who see the principal may read it, and it is null once the file is deleted",
+  ),
   timezone: z.string().nullable().describe("IANA time zone of the principal"),
   locale: z.string().nullable().describe("BCP 47 language tag of the principal"),
   status: Status.nullable().describe("Current status; null if none"),
@@ -106,7 +108,7 @@ export const MeUpdate = z.strictObject({
     .describe("Handle for mentions, unique within the tenant; guests of the tenant get theirs from an admin"),
   status: StatusSet.nullable().optional().describe("Current status; null clears it"),
   avatarFileId: z.string().max(64).nullable().optional().describe(
-    "File of the profile picture, uploaded by the caller; null removes the picture",
+    "Profile picture: a JPEG, PNG, GIF or WebP image that the caller uploaded for no particular room; null removes it",
   ),
   timezone: TimeZone.nullable().optional(),
   locale: Locale.nullable().optional(),

@@ -7,7 +7,7 @@ import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { type AnyDatabase, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
+import { type AnyDatabase, type AnyTransaction, type Store, type Transaction, UniqueViolation } from "@/ports/store.ts";
 import type { PrincipalVisibility } from "./principal_visibility.ts";
 import { API_TOKEN_PREFIX, hashToken } from "./authenticator.ts";
 import type { RefreshTokenService, Rotation } from "./refresh_tokens/service.ts";
@@ -24,8 +24,8 @@ import type {
   Token,
   TokenCreate,
 } from "./schema.ts";
-import { hasProfileChanged, isUnchanged, roleSetAt, statusColumns, updatedColumns } from "./principal_change.ts";
-import { nameSetByApi, preferencesOf, withPreferences } from "./principal_settings.ts";
+import { hasProfileChanged, isUnchanged, ownColumns, roleSetAt, updatedColumns } from "./principal_change.ts";
+import { nameSetByApi, preferencesOf } from "./principal_settings.ts";
 import {
   assertCanChange,
   assertCanManage,
@@ -46,6 +46,8 @@ type Deps = {
   refreshTokens: RefreshTokenService;
   visibility: PrincipalVisibility;
   agentsPerOwner: number;
+  /** Locks an image of the actor that becomes its picture; throws `validation_failed` for any other file. */
+  requirePicture: (tx: AnyTransaction, actor: Actor, fileId: string) => Promise<void>;
   /** Jobs of other modules, enqueued with the change. */
   jobsOf: (change: "disabled" | "profile" | "token_ended", tenantId: string, id: string) => readonly JobDraft[];
 };
@@ -78,6 +80,11 @@ export class IdentityService {
   async findEnabledFor(viewer: Subject, ids: readonly string[], db?: AnyDatabase): Promise<Map<string, PrincipalRow>> {
     const rows = [...(await this.findEnabled(viewer.tenantId, ids, db)).values()];
     return new Map((await this.#deps.visibility.filterVisible(viewer, rows, db)).map((row) => [row.id, row]));
+  }
+
+  /** Throws `validation_failed` unless the viewer can see all of these principals, a list at `pointer` of its input. */
+  requireVisible(...of: Parameters<PrincipalVisibility["requireAll"]>): Promise<void> {
+    return this.#deps.visibility.requireAll(...of);
   }
 
   /** A principal as a subject of rights; throws `not_found` for one that may not act. */
@@ -164,22 +171,16 @@ export class IdentityService {
     });
   }
 
-  updateMe(actor: Actor, { version, status, ...input }: MeUpdate): Promise<Principal> {
+  updateMe(actor: Actor, { version, ...input }: MeUpdate): Promise<Principal> {
     if (input.handle !== undefined && isGuest(actor)) {
       throw new Fault("forbidden", "/handle: handles of guests of the tenant are set by admins");
     }
-    const set = statusColumns(status, this.#deps.clock.now());
-    return this.#updatePrincipal(actor.tenantId, actor.principalId, version, actor, (before) => {
-      const row = { ...before, ...nameSetByApi(before, input.displayName) };
-      return {
-        display_name: row.display_name,
-        ...(input.handle === undefined ? {} : { handle: input.handle }),
-        ...set,
-        ...(input.avatarFileId === undefined ? {} : { avatar_file_id: input.avatarFileId }),
-        ...(input.timezone === undefined ? {} : { timezone: input.timezone }),
-        ...(input.locale === undefined ? {} : { locale: input.locale }),
-        prefs_json: withPreferences(row, actor, input),
-      };
+    const { tenantId, principalId } = actor;
+    const now = this.#deps.clock.now();
+    return this.#deps.store.write(async (tx) => {
+      if (typeof input.avatarFileId === "string") await this.#deps.requirePicture(tx, actor, input.avatarFileId);
+      const change = (before: PrincipalRow) => ownColumns(before, actor, input, now);
+      return await this.#updatePrincipal(tenantId, principalId, version, actor, change);
     });
   }
 

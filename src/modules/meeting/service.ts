@@ -48,6 +48,7 @@ export class MeetingService {
       if (actor.kind === "agent") {
         throw new Fault("forbidden", "Agents can participate in meetings but not create them");
       }
+      await this.#deps.identity.requireVisible(actor, input.agentIds, "/agentIds", tx.db);
       const now = clock.now();
       const row: MeetingRow = {
         ...INITIAL_STATE,
@@ -126,6 +127,7 @@ export class MeetingService {
       if (agentIds !== undefined && actor.kind === "agent") {
         throw new Fault("forbidden", "/agentIds: agents cannot admit agents");
       }
+      await this.#deps.identity.requireVisible(actor, agentIds ?? [], "/agentIds", meeting.tx.db);
       if (scheduledFor !== undefined && meeting.row.state !== "scheduled") {
         throw new Fault("conflict", "/scheduledFor: the meeting has already started");
       }

@@ -44,7 +44,7 @@ export function memoryModule(
   const messageAccess = new MessageAccess({ store, roomAccess });
   const access = new MemoryAccess({ store, roomAccess, identity, messageAccess });
   const writer = new MemoryWriter({ store, clock, identity, index });
-  const memories = new MemoryService({ store, clock, access, messageAccess, writer });
+  const memories = new MemoryService({ store, clock, access, messageAccess, identity, writer });
   const reader = new MemoryReader({ store, clock, cursors, identity, access, recall });
   const erasure = new MemoryErasure({ store, clock, writer, index });
   const contexts = new ContextAssembler({

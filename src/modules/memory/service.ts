@@ -5,6 +5,7 @@ import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import { assertVersion } from "@/core/patch.ts";
+import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageAccess } from "@/modules/message/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import type { MemoryAccess } from "./access.ts";
@@ -26,6 +27,7 @@ type Deps = {
   clock: Clock;
   access: MemoryAccess;
   messageAccess: MessageAccess;
+  identity: Pick<IdentityService, "requireVisible">;
   writer: MemoryWriter;
 };
 
@@ -39,9 +41,10 @@ export class MemoryService {
   /** Creates a fact, or returns the one of the scope that says the same. */
   create(context: Context, input: MemoryCreate): Promise<{ memory: Memory; isNew: boolean }> {
     const { actor } = context;
-    const { store, clock, access, writer } = this.#deps;
+    const { store, clock, access, identity, writer } = this.#deps;
     const { tenantId, principalId } = actor;
     return store.write(async (tx) => {
+      await identity.requireVisible(actor, input.subjectIds, "/subjectIds", tx.db);
       const memories = new MemoryStore(tx.db);
       const scope = access.resolveScope(context, input.scope);
       const roomIds = scope.type === "room"
@@ -101,8 +104,9 @@ export class MemoryService {
 
   update(context: Context, { id, version, status, ...input }: MemoryUpdate): Promise<Memory> {
     const { actor } = context;
-    const { store, clock, writer, access } = this.#deps;
+    const { store, clock, writer, access, identity } = this.#deps;
     return store.write(async (tx) => {
+      await identity.requireVisible(actor, input.subjectIds ?? [], "/subjectIds", tx.db);
       const fact = await this.#lockReadable(
         tx,
         context,

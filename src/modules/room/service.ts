@@ -77,6 +77,7 @@ export class RoomService {
       const existingId = directKey === null ? undefined : await this.#findDirectRoom(tx, actor, directKey);
       if (existingId !== undefined) return { id: existingId, isNew: false };
       const known = await this.#requirePrincipals(tx.db, actor, others);
+      await this.#requireAgents(tx.db, actor, input.agentPolicy);
       const name = input.name ??
         directRoomName([actor.displayName, ...others.map((id) => known.get(id)?.display_name ?? id)]);
       const row = this.#newRow(actor, { ...input, name }, directKey, others.length + 1);
@@ -144,6 +145,7 @@ export class RoomService {
       }
       assertVersion("room", room.version, version);
       if (Object.values(given).every((value) => value === undefined)) return;
+      if (agentPolicy !== undefined) await this.#requireAgents(tx.db, actor, agentPolicy);
       const set: Partial<RoomRow> = {
         ...(input.name === undefined ? {} : { name: input.name }),
         ...(input.slug === undefined && input.visibility === undefined ? {} : {
@@ -267,7 +269,7 @@ export class RoomService {
     actor: Actor,
     ids: readonly string[],
   ): Promise<ReadonlyMap<string, PrincipalRow>> {
-    const known = await this.#deps.identity.findEnabled(actor.tenantId, [actor.principalId, ...ids], db);
+    const known = await this.#deps.identity.findEnabledFor(actor, [actor.principalId, ...ids], db);
     const missing = ids.filter((id) => !known.has(id));
     if (missing.length > 0) {
       throw new Fault("validation_failed", `/memberIds: no such principal ${missing.slice(0, 5).join(", ")}`, {
@@ -279,6 +281,14 @@ export class RoomService {
       throw new Fault("validation_failed", `/memberIds: ${ownerMissingMessage(id, ownerId)}`);
     }
     return known;
+  }
+
+  async #requireAgents(
+    db: AnyDatabase,
+    actor: Actor,
+    { allowedAgentIds }: Pick<AgentPolicy, "allowedAgentIds">,
+  ): Promise<void> {
+    await this.#deps.identity.requireVisible(actor, allowedAgentIds ?? [], "/agentPolicy/allowedAgentIds", db);
   }
 
   #newRow(actor: Actor, input: RoomCreate & { name: string }, directKey: string | null, memberCount: number): RoomRow {

@@ -5,7 +5,7 @@ import type { CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
-import { changeHookPrincipal } from "@/modules/identity/mod.ts";
+import { changeProfile } from "@/modules/identity/mod.ts";
 import type { RoomAccess, RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 
@@ -32,7 +32,7 @@ export async function retireHookPrincipal(
   context: Context,
   { tenantId, principalId, roomId }: { tenantId: string; principalId: string; roomId: string },
 ): Promise<void> {
-  await changeHookPrincipal(tx, clock, { tenantId, id: principalId }, { isDisabled: true });
+  await changeProfile(tx, clock, { tenantId, id: principalId }, { isDisabled: true });
   await members.remove(context, { id: roomId, principalId, ban: false }).catch((thrown) => {
     // Somebody removed it from the room before.
     if (!(thrown instanceof Fault) || thrown.code !== "not_found") throw thrown;

@@ -92,7 +92,6 @@ const baseline: Migration = {
       principal_id text not null,
       responsible_id text not null,
       display_name text not null,
-      avatar_file_id text,
       description text,
       hash text not null unique,
       signing_secret_encrypted text,

@@ -5,6 +5,7 @@ import { Encryptor } from "@/core/crypto.ts";
 import { appearsOn } from "@/core/event.ts";
 import type { Module } from "@/core/module.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
+import type { FileAttachments } from "@/modules/file/mod.ts";
 import type { CredentialSnapshot, IdentityService } from "@/modules/identity/mod.ts";
 import type { MessageSender } from "@/modules/message/mod.ts";
 import type { Notify } from "@/modules/notification/mod.ts";
@@ -43,6 +44,7 @@ type Deps = {
   notify: Notify;
   identity: IdentityService;
   members: RoomMembers;
+  pictures: FileAttachments;
   sender: MessageSender;
   interactions: Interactions;
   revalidate: (credential: CredentialSnapshot) => Promise<Actor | undefined>;
@@ -81,7 +83,7 @@ export function webhookModule(
     modules.flatMap(({ events = [] }) => events.filter((type) => appearsOn(type, "room")).map(({ type }) => type));
   const webhooks = new WebhookService({ store, clock, cursors, outbound, roomAccess, secrets, eventTypes, wake });
   const encryptor = new Encryptor(gatewaySecrets, "hook");
-  const hooks = new HookService({ store, clock, cursors, encryptor, roomAccess, members });
+  const hooks = new HookService({ store, clock, cursors, encryptor, roomAccess, members, pictures: deps.pictures });
   const receiver = new HookReceiver({
     store,
     clock,

@@ -29,6 +29,14 @@ export function blobKeysOf(id: string, contentType: string): string[] {
   return TYPES.has(contentType) ? [id, ...THUMBNAIL_SIZES.map((size) => keyOf(id, size))] : [id];
 }
 
+/** Why there can be no thumbnails of a file; `undefined` if there can, by its type and size. */
+export function thumbnailObstacle({ contentType, width, height, size }: Omit<ImageFile, "id">): string | undefined {
+  if (!TYPES.has(contentType) || width === null || height === null) return "The file is not an image with a known size";
+  return width * height > PIXELS_MAX || size > SOURCE_MAX_BYTES
+    ? `Thumbnails are available for images of at most ${PIXELS_MAX / 1e6} million pixels`
+    : undefined;
+}
+
 export class Thumbnails {
   readonly #blobs: Blobs;
   readonly #renderTimeoutMs: number;
@@ -45,13 +53,8 @@ export class Thumbnails {
    * queue is full. `fileExists` is checked after the thumbnail is stored.
    */
   async read({ file, maxSide, fileExists }: ThumbnailSource): Promise<Uint8Array<ArrayBuffer>> {
-    const { width, height, size, contentType } = file;
-    if (!TYPES.has(contentType) || width === null || height === null) {
-      throw noThumbnail("The file is not an image with a known size");
-    }
-    if (width * height > PIXELS_MAX || size > SOURCE_MAX_BYTES) {
-      throw noThumbnail(`Thumbnails are available for images of at most ${PIXELS_MAX / 1e6} million pixels`);
-    }
+    const obstacle = thumbnailObstacle(file);
+    if (obstacle !== undefined) throw noThumbnail(obstacle);
     const stored = await this.#blobs.get(keyOf(file.id, maxSide));
     const bytes = stored === undefined
       ? await this.#createShared({ file, maxSide, fileExists })

@@ -17,7 +17,9 @@ const SigningSecret = z.string().min(8).max(256);
 
 const fields = {
   displayName: nameSchema(100).describe("Name under which it posts"),
-  avatarFileId: z.string().max(64).nullable().default(null).describe("Picture beside its messages: an uploaded file"),
+  avatarFileId: z.string().max(64).nullable().default(null).describe(
+    "Picture beside its messages: a JPEG, PNG, GIF or WebP image that the caller uploaded for no particular room",
+  ),
   description: z.string().max(500).nullable().default(null).describe("What it is for"),
   mayMentionAll: z.boolean().default(false).describe("Whether `<!channel>` in what it receives mentions everybody"),
   enabled: z.boolean().default(true).describe("Whether it accepts requests"),
@@ -49,7 +51,7 @@ export const Hook = z.object({
   roomId: RoomId,
   principalId: PrincipalId.describe("Principal that posts its messages"),
   displayName: z.string().describe("Name under which it posts"),
-  avatarFileId: z.string().nullable().describe("Picture beside its messages"),
+  avatarFileId: z.string().nullable().describe("Picture beside its messages; all who see the hook may read it"),
   description: z.string().nullable().describe("What it is for"),
   mayMentionAll: z.boolean().describe("Whether `<!channel>` mentions everybody"),
   isSigned: z.boolean().describe("Whether requests must be signed"),

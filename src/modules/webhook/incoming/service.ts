@@ -9,7 +9,8 @@ import { newId, newSecret } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { addHookPrincipal, changeHookPrincipal, HOOK_PREFIX } from "@/modules/identity/mod.ts";
+import type { FileAttachments } from "@/modules/file/mod.ts";
+import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { changeInRoom, retireHookPrincipal } from "../hook_principal.ts";
@@ -33,6 +34,7 @@ type Deps = {
   encryptor: Encryptor;
   roomAccess: RoomAccess;
   members: Pick<RoomMembers, "addCreated" | "remove">;
+  pictures: Pick<FileAttachments, "requirePicture">;
 };
 
 export class HookService {
@@ -44,10 +46,11 @@ export class HookService {
 
   /** Creates a hook, whose principal becomes a member of the room. Its address and secret are returned only here. */
   async create(context: Context, input: HookCreate): Promise<NewHook> {
-    const { store, clock, roomAccess, members } = this.#deps;
+    const { store, clock, roomAccess, members, pictures } = this.#deps;
     const { actor } = context;
     const { tenantId } = actor;
     return await store.write(async (tx) => {
+      if (input.avatarFileId !== null) await pictures.requirePicture(tx as AnyTransaction, actor, input.avatarFileId);
       const { room } = await roomAccess.requireForUpdate(tx, context, input.roomId, "moderator");
       if (room.kind === "direct") throw new Fault("conflict", "A direct room has no hooks");
       const hooks = new HookStore(tx.db);
@@ -123,11 +126,11 @@ export class HookService {
       };
       if (input.displayName !== undefined || input.avatarFileId !== undefined) {
         const profile = { displayName: after.display_name, avatarFileId: after.avatar_file_id };
-        await changeHookPrincipal(tx, clock, { tenantId: row.tenant_id, id: row.principal_id }, profile);
+        await changeProfile(tx, clock, { tenantId: row.tenant_id, id: row.principal_id }, profile);
         await tx.enqueue(profileJob(row.tenant_id, row.principal_id));
       }
       return present(await this.#store(tx, context, after));
-    });
+    }, input.avatarFileId ?? null);
   }
 
   /** Gives it another address. The caller becomes responsible for it. */
@@ -166,24 +169,26 @@ export class HookService {
     await this.#deps.store.write((tx) => new HookStore(tx.db).removeOfRoom(tenantId, roomId));
   }
 
-  /** Loads a hook and locks its room, for a moderator. */
+  /** Loads a hook and locks its room, for a moderator; before that its new picture. */
   async #change<Result>(
     context: Context,
     id: string,
     work: (tx: AnyTransaction, row: HookRow) => Promise<Result>,
+    avatarFileId: string | null = null,
   ): Promise<Result> {
-    const { store, roomAccess } = this.#deps;
-    return await store.write((tx) =>
-      changeInRoom(tx, { roomAccess, context, what: "hook" }, {
+    const { store, roomAccess, pictures } = this.#deps;
+    return await store.write(async (tx) => {
+      if (avatarFileId !== null) await pictures.requirePicture(tx as AnyTransaction, context.actor, avatarFileId);
+      return await changeInRoom(tx, { roomAccess, context, what: "hook" }, {
         find: () => new HookStore(tx.db).find(context.actor.tenantId, id),
         work: (row) => work(tx, row),
-      })
-    );
+      });
+    });
   }
 
   async #store(tx: AnyTransaction, context: Context, row: HookRow): Promise<HookRow> {
     const after = { ...row, version: row.version + 1, updated_at: iso(this.#deps.clock.now()) };
-    await new HookStore(tx.db).update(row.tenant_id, row.id, after);
+    await new HookStore(tx.db).update(after);
     await this.#publish(tx, context, after, "hook.updated");
     return after;
   }

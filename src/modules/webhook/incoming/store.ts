@@ -1,7 +1,8 @@
 // SQL of incoming hooks.
 import type { Kysely } from "kysely";
+import type { IdentityTables } from "@/modules/identity/mod.ts";
 
-export type HookRow = {
+type HookColumns = {
   tenant_id: string;
   id: string;
   room_id: string;
@@ -9,7 +10,6 @@ export type HookRow = {
   /** Who created it or rotated it last. */
   responsible_id: string;
   display_name: string;
-  avatar_file_id: string | null;
   description: string | null;
   /** Hash of the secret part of its address. */
   hash: string;
@@ -20,7 +20,9 @@ export type HookRow = {
   created_at: string;
   updated_at: string;
 };
-export type HookTables = { incoming_hook: HookRow };
+/** With the picture of its principal. */
+export type HookRow = HookColumns & { avatar_file_id: string | null };
+export type HookTables = IdentityTables & { incoming_hook: HookColumns };
 
 export class HookStore {
   readonly #db: Kysely<HookTables>;
@@ -30,29 +32,28 @@ export class HookStore {
   }
 
   async add(row: HookRow): Promise<void> {
-    await this.#db.insertInto("incoming_hook").values(row).execute();
+    await this.#db.insertInto("incoming_hook").values(columnsOf(row)).execute();
   }
 
   find(tenantId: string, id: string): Promise<HookRow | undefined> {
-    return this.#db.selectFrom("incoming_hook").selectAll().where("tenant_id", "=", tenantId).where("id", "=", id)
+    return selectHooks(this.#db).where("incoming_hook.tenant_id", "=", tenantId).where("incoming_hook.id", "=", id)
       .executeTakeFirst();
   }
 
   /** The only query without a tenant: the hash identifies it. */
   findByHash(hash: string): Promise<HookRow | undefined> {
-    return this.#db.selectFrom("incoming_hook").selectAll().where("hash", "=", hash).executeTakeFirst();
+    return selectHooks(this.#db).where("hash", "=", hash).executeTakeFirst();
   }
 
   list(tenantId: string, roomId: string, after: string | undefined, limit: number): Promise<HookRow[]> {
-    let query = this.#db.selectFrom("incoming_hook").selectAll().where("tenant_id", "=", tenantId)
-      .where("room_id", "=", roomId);
-    if (after !== undefined) query = query.where("id", ">", after);
-    return query.orderBy("id").limit(limit).execute();
+    let query = selectHooks(this.#db).where("incoming_hook.tenant_id", "=", tenantId).where("room_id", "=", roomId);
+    if (after !== undefined) query = query.where("incoming_hook.id", ">", after);
+    return query.orderBy("incoming_hook.id").limit(limit).execute();
   }
 
-  async update(tenantId: string, id: string, set: Partial<HookRow>): Promise<void> {
-    await this.#db.updateTable("incoming_hook").set(set).where("tenant_id", "=", tenantId).where("id", "=", id)
-      .execute();
+  async update(row: HookRow): Promise<void> {
+    await this.#db.updateTable("incoming_hook").set(columnsOf(row)).where("tenant_id", "=", row.tenant_id)
+      .where("id", "=", row.id).execute();
   }
 
   async remove(tenantId: string, id: string): Promise<void> {
@@ -63,4 +64,17 @@ export class HookStore {
     await this.#db.deleteFrom("incoming_hook").where("tenant_id", "=", tenantId).where("room_id", "=", roomId)
       .execute();
   }
+}
+
+function selectHooks(db: Kysely<HookTables>) {
+  return db.selectFrom("incoming_hook").innerJoin(
+    "principal",
+    (join) =>
+      join.onRef("principal.tenant_id", "=", "incoming_hook.tenant_id")
+        .onRef("principal.id", "=", "incoming_hook.principal_id"),
+  ).selectAll("incoming_hook").select("avatar_file_id");
+}
+
+function columnsOf({ avatar_file_id: _ofPrincipal, ...columns }: HookRow): HookColumns {
+  return columns;
 }

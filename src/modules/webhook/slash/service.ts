@@ -7,7 +7,7 @@ import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion } from "@/core/patch.ts";
-import { addHookPrincipal, changeHookPrincipal, HOOK_PREFIX } from "@/modules/identity/mod.ts";
+import { addHookPrincipal, changeProfile, HOOK_PREFIX } from "@/modules/identity/mod.ts";
 import { profileJob, type RoomAccess, type RoomMembers } from "@/modules/room/mod.ts";
 import { assertAddressAllowed, type Outbound } from "@/ports/outbound.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
@@ -112,7 +112,7 @@ export class SlashCommandService {
       });
       if (after.display_name !== row.display_name) {
         const { tenant_id: tenantId, principal_id: principalId } = row;
-        await changeHookPrincipal(tx, clock, { tenantId, id: principalId }, { displayName: after.display_name });
+        await changeProfile(tx, clock, { tenantId, id: principalId }, { displayName: after.display_name });
         await tx.enqueue(profileJob(tenantId, principalId));
       }
       return present(after);
