@@ -179,6 +179,24 @@ Deno.test("a response_url is of one call, and ends with the command and the righ
   assert.deepEqual((await responsesOf(gateway, "bob")).map(({ response }) => response.text), ["again"]);
 });
 
+testOnEngines("who left the room is told nothing more by its commands", async (environment) => {
+  await using fixture = await openFixture(environment);
+  const { gateway, alice, bob, roomId, endpoint, calls, run, respond } = fixture;
+  ok(await run());
+  ok(await run());
+  endpoint.answer = async () => {
+    ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+    return new Response("secret");
+  };
+  const { status, body } = await run();
+  assert.equal(status, 502, JSON.stringify(body));
+  assert.equal((await respond(calls[0], { text: "secret" })).status, 410);
+  assert.equal((await respond(calls[1], { text: "for all", response_type: "in_channel" })).status, 200);
+  assert.deepEqual(await textsOf(alice, roomId), ["for all"]);
+  assert.doesNotMatch(JSON.stringify(await responsesOf(gateway, "bob")), /secret/);
+  assert.equal((await bob.get(`/v1/messages?roomId=${roomId}`)).status, 404);
+});
+
 Deno.test("an endpoint may respond at its response_url before it returns from the call", async () => {
   await using fixture = await openFixture({});
   const { gateway, endpoint, bob, roomId, run, respond } = fixture;

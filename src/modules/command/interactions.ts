@@ -281,7 +281,13 @@ export class Interactions {
     response: Given,
     clientMessageId = row.id,
   ): Promise<Response> {
-    if (response.kind === "ephemeral") return { format: "markdown", ...response };
+    if (response.kind === "ephemeral") {
+      // It may be about the room, which the caller may have left since.
+      const caller = await this.#deps.identity.subject(row.tenant_id, row.caller_id, tx.db);
+      const grant = await this.#deps.roomAccess.find(caller, row.room_id, tx.db);
+      if (grant === undefined) throw new Fault("gone", "The caller can no longer see the room");
+      return { format: "markdown", ...response };
+    }
     const subject = await this.#deps.identity.subject(row.tenant_id, responder.principalId, tx.db);
     const actor: Actor = {
       ...subject,
