@@ -89,3 +89,18 @@ Deno.test("watchers of a run receive its text over /ws; outsiders may not watch"
   const outsider = await connect(await gateway.as("mallory"));
   assert.ok((await sendCommand(outsider, 2, { subscribe: { channel: `run:${run.id}` } })).error);
 });
+
+Deno.test("a token that may not send messages says nothing in a run, which would be posted when it expires", async () => {
+  await using gateway = await openGateway();
+  const { robo, roomId } = await openRoom(gateway);
+  const quiet = await gateway.as("robo", { kind: "agent", owner: "alice", scope: "run.write run.read" });
+  const run = ok(await quiet.post(RUNS, { roomId }));
+  const appended = await quiet.post(`${RUNS}/${run.id}/append`, { step: 0, offset: 0, text: "Hello" });
+  assert.deepEqual([appended.status, appended.body.code], [403, "scope_missing"]);
+  gateway.clock.advance(121_000);
+  await eventually(async () => {
+    await gateway.runJobs();
+    assert.equal(ok(await robo.get(`${RUNS}/${run.id}`)).status, "expired");
+  });
+  assert.deepEqual(ok(await robo.get(`/v1/messages?roomId=${roomId}`)).items, []);
+});

@@ -1,5 +1,5 @@
 // Runs of agents outside: a bot reports what it does, as the gateway would for its own agents. Every report can be repeated.
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
@@ -40,6 +40,10 @@ export class OutsideRuns {
   /** Continues the text of the current step at an offset; what is there already is not added again. */
   async append({ actor }: Context, { id, step, offset, text }: RunAppend): Promise<RunPosition> {
     const { store, publisher } = this.#deps;
+    // If the run expires, its text is posted without the token.
+    if (!hasScope(actor, "message.write")) {
+      throw new Fault("scope_missing", "The text may become a message, and the token lacks the scope message.write");
+    }
     const { run, added } = await store.write(async (tx) => {
       const run = await this.#require(tx, actor, id);
       const known = run.text.slice(offset);

@@ -14,7 +14,7 @@ export function outsideOperations(runs: OutsideRuns): Operation[] {
       summary: "Continue the text of an own run, as its agent",
       description:
         "Watchers of `run:<id>` receive the text at once. With the same offset it can be repeated. After two minutes " +
-        "without a report the run expires, and its text is posted.",
+        "without a report the run expires, and its text is posted; so it also needs the scope `message.write`.",
       access: WRITE,
       http: { method: "POST", path: `${RUN_PATH}/:id/append`, status: 200, bodyMaxBytes: 512 * 1024 },
       rate: APPEND_RATE,
