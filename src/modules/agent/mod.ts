@@ -5,7 +5,7 @@
 // 2. A `Runner` of some node claims it under a lease, and `RunExecutor` executes it step by step. Each step is a row, so any node
 //    can continue after the last one.
 // 3. `RunActors` derives the actor for each call: the rights of the agent, its owner and those who asked, within the `Audience`,
-//    which is what all members of the room can see.
+//    which is what all readers of the room can see: its members, and of a public room everybody.
 // 4. `ModelStep` streams the response: parts to `run:<id>` each 100 ms, the text so far to the row each second.
 // 5. `ToolStep` runs a call. An operation and its step are one transaction, in which `ApprovalGate` may stop it.
 // 6. `RunEnding` commits the last step, the message and the end of the run together.

@@ -19,6 +19,8 @@ export interface Audience {
   /** Their ids, the actor's included if it is one of them. */
   readonly ids: ReadonlySet<string>;
   readonly hasGuest: boolean;
+  /** Whether others may read it as well, as in a public room. */
+  readonly isPublic: boolean;
   /** The last position hidden from one of them, for each of these rooms that all of them see. */
   floors(rooms: readonly RoomGrant[]): Promise<ReadonlyMap<string, number>>;
 }
@@ -138,6 +140,7 @@ export class MemoryAccess {
 
 /** Whether the actor may read what is private to a principal: that one, or its own agent if nobody else reads it. */
 function isPrivateTo(actor: Actor, id: string, audience: Audience | undefined): boolean {
+  if (audience?.isPublic === true) return false;
   const others = [...audience?.ids ?? []].filter((one) => one !== actor.principalId);
   if (id === actor.principalId) return others.length === 0;
   return id === actor.ownerId && others.length === 1 && others[0] === id;

@@ -6,7 +6,7 @@ import { AudienceStore } from "./audience_store.ts";
 type Bound = { role: RoomRole; joinedSeq: number };
 
 /**
- * The rooms that all members of a room can see. An agent that speaks there may read these only, each with the lowest role of those
+ * The rooms that all readers of a room can see: its members, and of a public one everybody who may browse it. An agent that speaks there may read these only, each with the lowest role of those
  * who asked it. It notes which of them were read.
  */
 export class Audience implements RoomBounds {
@@ -36,18 +36,22 @@ export class Audience implements RoomBounds {
       roles.set(`${row.room_id} ${row.principal_id}`, row.role);
     }
     const bounds = new Map<string, Bound>();
+    const isPublic = rooms.some(({ id, visibility }) => id === roomId && visibility === "public");
     for (const { id, history_visibility } of rooms) {
       const own = askerIds.map((askerId) => roles.get(`${id} ${askerId}`));
       // In the room itself only a member asks; elsewhere, who browses a public room may read it.
       if (id === roomId && own.includes(undefined)) continue;
       const role = own.reduce<RoomRole>((lowest, one) => lowerOf(ROOM_ROLES, lowest, one ?? "observer"), "owner");
-      const joinedSeq = history_visibility === "shared" ? 0 : await store.latestJoin(tenantId, roomId, id);
+      const isShared = history_visibility === "shared";
+      // Who browses the room has joined no other one.
+      const isHidden = isPublic && id !== roomId;
+      const joinedSeq = isShared ? 0 : isHidden ? Number.MAX_SAFE_INTEGER : await store.latestJoin(tenantId, roomId, id);
       bounds.set(id, { role, joinedSeq });
     }
     return new Audience(bounds);
   }
 
-  /** Whether every member of a room can see all of these rooms. */
+  /** Whether every reader of a room can see all of these rooms. */
   static async canRead(
     db: AnyDatabase,
     { tenantId, roomId, roomIds }: { tenantId: string; roomId: string; roomIds: readonly string[] },

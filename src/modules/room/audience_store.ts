@@ -1,9 +1,9 @@
-// SQL of what all members of a room can see.
+// SQL of what all readers of a room can see.
 import { type Kysely, sql, type SqlBool } from "kysely";
 import type { RoomRole } from "@/core/actor.ts";
 import type { RoomRow, RoomTables } from "./tables.ts";
 
-export type CandidateRoom = Pick<RoomRow, "id" | "history_visibility">;
+export type CandidateRoom = Pick<RoomRow, "id" | "history_visibility" | "visibility">;
 
 export class AudienceStore {
   readonly #db: Kysely<RoomTables>;
@@ -12,7 +12,7 @@ export class AudienceStore {
     this.#db = db;
   }
 
-  /** Rooms of a principal that every member of `readersOf` can see. */
+  /** Rooms of a principal that every reader of `readersOf` can see. */
   async seenByAll(tenantId: string, readersOf: string, principalId: string): Promise<CandidateRoom[]> {
     return await this.#rooms(tenantId, readersOf)
       .innerJoin(
@@ -23,7 +23,7 @@ export class AudienceStore {
       ).execute();
   }
 
-  /** Those of these rooms that every member of `readersOf` can see. */
+  /** Those of these rooms that every reader of `readersOf` can see. */
   async filterSeenByAll(tenantId: string, readersOf: string, roomIds: readonly string[]): Promise<string[]> {
     if (roomIds.length === 0) return [];
     const rows = await this.#rooms(tenantId, readersOf).where("room.id", "in", roomIds).execute();
@@ -62,9 +62,12 @@ export class AudienceStore {
       .execute();
   }
 
-  /** Guests and agents do not browse public rooms. The return type is inferred: it is a query under construction. */
+  /**
+   * Guests and agents do not browse public rooms; all others may read what is said in one. The return type is inferred: it is a
+   * query under construction.
+   */
   #rooms(tenantId: string, readersOf: string) {
-    return this.#db.selectFrom("room").select(["room.id", "room.history_visibility"])
+    return this.#db.selectFrom("room").select(["room.id", "room.history_visibility", "room.visibility"])
       .where("room.tenant_id", "=", tenantId).where("room.state", "<>", "deleted")
       .where(sql<SqlBool>`not exists (
         select 1 from member as reader
@@ -72,6 +75,9 @@ export class AudienceStore {
         where reader.tenant_id = ${tenantId} and reader.room_id = ${readersOf}
           and not exists (select 1 from member as also where also.tenant_id = reader.tenant_id
             and also.room_id = room.id and also.principal_id = reader.principal_id)
-          and not (room.visibility = 'public' and principal.role <> 'guest' and principal.kind <> 'agent'))`);
+          and not (room.visibility = 'public' and principal.role <> 'guest' and principal.kind <> 'agent'))`)
+      .where(sql<SqlBool>`(room.visibility = 'public' or room.id = ${readersOf} or not exists (
+        select 1 from room as home where home.tenant_id = ${tenantId} and home.id = ${readersOf}
+          and home.visibility = 'public'))`);
   }
 }

@@ -10,6 +10,7 @@ type Deps = { store: Store<RoomTables>; roomAccess: RoomAccess; identity: Identi
 export class ReaderAudience implements Audience {
   readonly ids: ReadonlySet<string>;
   readonly hasGuest: boolean;
+  readonly isPublic: boolean;
   readonly #roomAccess: RoomAccess;
   /** Those that do not bound the rooms of the actor already. */
   readonly #givenIds: readonly string[];
@@ -18,11 +19,14 @@ export class ReaderAudience implements Audience {
 
   private constructor(
     roomAccess: RoomAccess,
-    { ids, hasGuest, givenIds }: { ids: ReadonlySet<string>; hasGuest: boolean; givenIds: readonly string[] },
+    { ids, hasGuest, isPublic, givenIds }:
+      & Pick<Audience, "ids" | "hasGuest" | "isPublic">
+      & { givenIds: readonly string[] },
   ) {
     this.#roomAccess = roomAccess;
     this.ids = ids;
     this.hasGuest = hasGuest;
+    this.isPublic = isPublic;
     this.#givenIds = givenIds;
   }
 
@@ -43,9 +47,10 @@ export class ReaderAudience implements Audience {
       for (const { id, role } of (await roomAccess.filterViewers(home.room, memberIds)).values()) roles.set(id, role);
     }
     const ids = new Set([...givenIds, ...roles.keys()]);
-    if ([...ids].every((id) => id === actor.principalId)) return undefined;
+    const isPublic = actor.kind === "agent" && home?.room.visibility === "public";
+    if (!isPublic && [...ids].every((id) => id === actor.principalId)) return undefined;
     const hasGuest = [...ids].some((id) => isGuest({ role: roles.get(id) ?? "guest" }));
-    return new ReaderAudience(roomAccess, { ids, hasGuest, givenIds: [...new Set(givenIds)] });
+    return new ReaderAudience(roomAccess, { ids, hasGuest, isPublic, givenIds: [...new Set(givenIds)] });
   }
 
   async floors(rooms: readonly RoomGrant[]): Promise<ReadonlyMap<string, number>> {
