@@ -19,6 +19,14 @@ export type EphemeralKind = {
 /** A kind of publication that only the gateway sends, and does not store. */
 export type NoticeKind = Pick<EphemeralKind, "summary" | "data">;
 
+/** What an actor may see of a channel. */
+export type ChannelGrant = {
+  /** Positions up to here are never shown: a recovery or a history starts after it, later events about them are redacted. */
+  hiddenUpTo?: number;
+  /** A stream whose evictions end the subscription as well. */
+  follows?: string;
+};
+
 /** One kind of channel, named by the prefix before the colon. */
 export type ChannelKind = {
   /** `room` for channels `room:<id>`. */
@@ -28,11 +36,8 @@ export type ChannelKind = {
   isDurable: boolean;
   /** Presence and join/leave are served while the channel has at most this many subscribers; 0 = never. */
   presenceMax: number;
-  /**
-   * Throws the Fault that the caller receives when the actor may not do this now. Positions up to `hiddenUpTo` are never shown
-   * to this actor: a recovery or a history starts after it, and later events that concern them are redacted.
-   */
-  authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<{ hiddenUpTo: number } | void>;
+  /** Throws the Fault that the caller receives when the actor may not do this now. */
+  authorize(actor: Actor, id: string, intent: "subscribe" | "publish"): Promise<ChannelGrant | void>;
   /** Publication kinds by name; a client publishes `{type, data}`. */
   ephemeral: Readonly<Record<string, EphemeralKind>>;
   /** What the gateway publishes besides events of the log, by name; default nothing. */

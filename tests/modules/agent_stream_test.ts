@@ -1,5 +1,9 @@
 // The stream of a run: all of it, also for those who come late or were cut off.
 import assert from "node:assert/strict";
+import { MemoryBus } from "@/adapters/bus_memory.ts";
+import { systemClock } from "@/core/clock.ts";
+import { RunPublisher } from "@/modules/agent/run/publisher.ts";
+import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
 import { eventually, until } from "../wait.ts";
 import { testOnEngines } from "../engines.ts";
 import { AgentFixture, callTools } from "./agent_fixture.ts";
@@ -145,4 +149,19 @@ Deno.test("a stream of a cancelled run ends with it", async () => {
   ok(await fixture.bob.post(`/v1/collaboration/ai/runs/${id}/cancel`));
   gate.resolve();
   assert.deepEqual((await reading).slice(-2).map(({ part }) => part.type), ["abort", "finish"]);
+});
+
+Deno.test("a client that does not read has little waiting for it: the rest is in the store", async () => {
+  const bus = new MemoryBus();
+  const run = { tenant_id: "t", id: "run_1", room_id: "room_1", agent_id: "robo" };
+  using notices = await RunNotices.of(bus, run, { principalId: "alice", ownerId: null });
+  const publisher = new RunPublisher({ bus, clock: systemClock });
+  const text = "x".repeat(10_000);
+  const next = () => notices.next(0, () => () => {});
+  for (let n = 0; n < 5; n++) publisher.delta(run, 0, n * text.length, text);
+  assert.equal(notices.isInterrupted, false);
+  assert.equal((await next()).length, 5);
+  for (let n = 5; n < 100; n++) publisher.delta(run, 0, n * text.length, text);
+  assert.equal(notices.isInterrupted, true);
+  assert.ok((await next()).length < 10);
 });

@@ -45,7 +45,11 @@ export class Audience implements RoomBounds {
       const isShared = history_visibility === "shared";
       // Who browses the room has joined no other one.
       const isHidden = isPublic && id !== roomId;
-      const joinedSeq = isShared ? 0 : isHidden ? Number.MAX_SAFE_INTEGER : await store.latestJoin(tenantId, roomId, id);
+      const joinedSeq = isShared
+        ? 0
+        : isHidden
+        ? Number.MAX_SAFE_INTEGER
+        : await store.latestJoin(tenantId, roomId, id);
       bounds.set(id, { role, joinedSeq });
     }
     return new Audience(bounds);

@@ -82,6 +82,8 @@ export class ChannelFanout implements StreamReaderOwner {
   readonly #subscriptions = new Set<ChannelSubscriber>();
   readonly #encodedPushes = new WeakMap<StoredEvent, EncodedPush>();
   #bus: BusSubscription | undefined;
+  #followed: Promise<BusSubscription> | undefined;
+  #isFollowing = false;
   #isReady = false;
   #isClosed = false;
 
@@ -131,6 +133,19 @@ export class ChannelFanout implements StreamReaderOwner {
     if (this.rules.presenceMax === 0) return;
     this.#deps.presence.add(this.key, subscription.connection.info());
     this.#announce("join", subscription);
+  }
+
+  /** From now on, evictions from this stream end subscriptions as well; resolves to whether they did not before. */
+  async follow(stream: string): Promise<boolean> {
+    if (this.#isClosed) return false;
+    const isNew = !this.#isFollowing;
+    this.#followed ??= this.#deps.bus.subscribe(streamKey(this.tenantId, stream), (message) => {
+      if (message.kind !== "events") return;
+      for (const { effect } of message.events) if (effect?.kind === "evict") this.#applyEffect(effect);
+    });
+    await this.#followed;
+    this.#isFollowing = true;
+    return isNew;
   }
 
   /** Removes a subscription; `wasLive` if its join was announced. */
@@ -202,6 +217,8 @@ export class ChannelFanout implements StreamReaderOwner {
     this.#deps.recoveryCache.invalidate(this.tenantId, this.channel);
     this.streamReader?.close();
     this.#bus?.close();
+    // It may not be open yet, or fail: then there is nothing to close.
+    void this.#followed?.then((subscription) => subscription.close(), () => {});
     this.#onEmpty(this);
   }
 

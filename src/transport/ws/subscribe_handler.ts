@@ -1,6 +1,6 @@
 // Opens subscriptions: open the channel, authorize, buffer, recover. Recovery is complete or refused; events beyond the
 // size of a reply are pushed after it.
-import type { ChannelKind } from "@/core/channel.ts";
+import type { ChannelGrant, ChannelKind } from "@/core/channel.ts";
 import { principalStream, type StoredEvent } from "@/core/event.ts";
 import type { ChannelRules, SubscriberConnection } from "./channel_fanout.ts";
 import type { ChannelRegistry } from "./channel_registry.ts";
@@ -22,8 +22,8 @@ type SubscribeHandlerDeps = {
   onUnrecovered: () => void;
 };
 
-/** Throws unless the client may subscribe; positions up to `hiddenUpTo` are hidden from it. */
-type Authorize = () => Promise<{ hiddenUpTo: number } | void>;
+/** Throws unless the client may subscribe. */
+type Authorize = () => Promise<ChannelGrant | void>;
 
 /** A subscription whose reply is ready. Synchronously: call `assertOpen`, queue the result of `body`, call `activate`. */
 export type OpenedSubscription = { subscription: Subscription; body: () => string };
@@ -111,7 +111,11 @@ export class SubscribeHandler {
     connection.subscriptions.set(channel, subscription);
     try {
       await subscription.fanout.ready;
-      const granted = await authorize();
+      let granted = await authorize();
+      // Its rights may have ended before their end was listened for.
+      if (granted?.follows !== undefined && await subscription.fanout.follow(granted.follows)) {
+        granted = await authorize();
+      }
       subscription.hiddenUpTo = granted?.hiddenUpTo ?? 0;
       return { subscription, body: await this.#prepareReply(subscription, request) };
     } catch (thrown) {

@@ -2,7 +2,7 @@
 import type { ApprovalRow, GrantRow } from "../tables.ts";
 import type { Approval, Grant } from "./schema.ts";
 
-export function presentApproval(row: ApprovalRow): Approval {
+export function presentApproval(row: ApprovalRow, hasTexts = true): Approval {
   return {
     id: row.id,
     runId: row.run_id,
@@ -11,7 +11,7 @@ export function presentApproval(row: ApprovalRow): Approval {
     roomId: row.room_id,
     targetRoomId: row.target_room_id,
     tool: row.tool,
-    input: row.input,
+    input: hasTexts ? row.input : "",
     reason: row.reason,
     status: row.status,
     decidedBy: row.decided_by,

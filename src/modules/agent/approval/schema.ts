@@ -21,7 +21,9 @@ export const Approval = z.object({
   roomId: roomOfRun,
   targetRoomId: targetRoom,
   tool: z.string().describe("Tool that is called, such as `message.send`"),
-  input: z.string().describe("All arguments of the call as JSON text"),
+  input: z.string().describe(
+    "All arguments of the call as JSON text; empty for a caller who cannot see all rooms that the run has read",
+  ),
   reason: z.string().describe("Why an approval is needed"),
   status: Status,
   decidedBy: PrincipalId.nullable().describe("Principal that decided"),

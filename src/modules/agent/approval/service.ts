@@ -11,6 +11,7 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { RunAccess } from "../run/access.ts";
 import { eventBase, type RunLifecycle } from "../run/lifecycle.ts";
 import { askersOf } from "../run/presenter.ts";
+import { RunStore } from "../run/store.ts";
 import type { AgentTables, ApprovalRow, RunRow } from "../tables.ts";
 import { presentApproval, presentGrant } from "./presenter.ts";
 import type { Approval, ApprovalDecide, ApprovalList, Grant, GrantList } from "./schema.ts";
@@ -37,14 +38,16 @@ export class ApprovalService {
 
   /** Approvals of runs in a room, newest first. */
   async list(context: Context, { limit, cursor, ...filter }: ApprovalList): Promise<Page<Approval>> {
-    const { store, cursors, roomAccess } = this.#deps;
+    const { store, cursors, roomAccess, access } = this.#deps;
     const { tenantId, principalId } = context.actor;
     const grant = await roomAccess.require(context, filter.roomId);
     const bind = ["approval.list", tenantId, principalId, filter];
     const before = cursors.decode(cursor, bind)?.[0]?.toString();
     const query = { ...filter, hiddenUpTo: hiddenUpTo(grant) };
     const rows = await new ApprovalStore(store.db).list(tenantId, query, before, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], presentApproval);
+    const runs = await new RunStore(store.db).findMany(tenantId, [...new Set(rows.map(({ run_id }) => run_id))]);
+    const readable = await access.readable(context.actor, runs);
+    return cursors.page(rows, limit, bind, (row) => [row.id], (row) => presentApproval(row, readable.has(row.run_id)));
   }
 
   /** Decides a call. Its run continues once no other call of it waits. */
@@ -140,6 +143,9 @@ export class ApprovalService {
     const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
     if (!isModerator && !askersOf(run).includes(actor.principalId)) {
       throw new Fault("forbidden", "Only those who asked for the run and moderators of the room decide its approvals");
+    }
+    if (!(await this.#deps.access.readable(actor, [run], tx.db)).has(run.id)) {
+      throw new Fault("forbidden", "The run has read rooms that the caller cannot see");
     }
     const operation = this.#deps.operations().get(tool);
     if (operation === undefined) return;

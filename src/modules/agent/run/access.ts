@@ -1,12 +1,12 @@
-// Access to runs: those who can see the room of a run, and its trigger, can see the run.
+// Access to runs: those who can see the room of a run, and its trigger, can see the run; its texts, if they can see all that it read.
 import { isAtLeast, ROOM_ROLES } from "@/core/actor.ts";
 import type { Actor } from "@/core/actor.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
-import type { AnyTransaction, Store } from "@/ports/store.ts";
+import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
-import { askersOf } from "./presenter.ts";
+import { askersOf, readRoomsOf } from "./presenter.ts";
 import { RunStore } from "./store.ts";
 
 type Deps = { store: Store<AgentTables>; roomAccess: RoomAccess };
@@ -25,6 +25,23 @@ export class RunAccess {
     const grant = run === undefined ? undefined : await roomAccess.find(actor, run.room_id);
     if (run === undefined || !isVisible(run, grant)) throw notVisible("run");
     return run;
+  }
+
+  /** The same, for who reads its texts. */
+  async findReadable(actor: Actor, id: string): Promise<RunRow> {
+    const run = await this.find(actor, id);
+    if ((await this.readable(actor, [run])).has(id)) return run;
+    throw new Fault("forbidden", "The run has read rooms that the caller cannot see");
+  }
+
+  /** Ids of those of the runs whose texts the actor may read: it can see all rooms that the run has read. */
+  async readable(
+    actor: Actor,
+    runs: readonly RunRow[],
+    db: AnyDatabase = this.#deps.store.db,
+  ): Promise<ReadonlySet<string>> {
+    const rooms = await this.#deps.roomAccess.findMany(actor, [...new Set(runs.flatMap(readRoomsOf))], db);
+    return new Set(runs.filter((run) => readRoomsOf(run).every((id) => rooms.has(id))).map(({ id }) => id));
   }
 
   /** The same for a change, with the room locked until the commit. */

@@ -1,6 +1,7 @@
 // The channel `run:<id>`: what a run says while it says it.
 import { hasScope } from "@/core/actor.ts";
 import type { ChannelKind } from "@/core/channel.ts";
+import { roomStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunAccess } from "./access.ts";
 import { RunDelta, RunReset, RunStepNotice } from "./schema.ts";
@@ -14,7 +15,8 @@ export function runChannel(access: RunAccess): ChannelKind {
     async authorize(actor, id, intent) {
       if (intent === "publish") throw new Fault("forbidden", "Only the gateway publishes here; agents call run.append");
       if (!hasScope(actor, "run.read")) throw new Fault("scope_missing", "The token lacks the scope run.read");
-      await access.find(actor, id);
+      const run = await access.findReadable(actor, id);
+      return { follows: roomStream(run.room_id) };
     },
     ephemeral: {},
     notices: {

@@ -4,11 +4,13 @@ import { type Clock, delay, iso } from "@/core/clock.ts";
 import { Fault, RetryTransaction } from "@/core/fault.ts";
 import { truncateCodePoints } from "@/core/text.ts";
 import type { FileWriter } from "@/modules/file/mod.ts";
+import { Audience } from "@/modules/room/mod.ts";
 import { TEXT_MAX_BYTES, TEXT_MAX_CODE_POINTS } from "@/modules/message/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import type { RunFailure, RunLifecycle } from "./lifecycle.ts";
+import { readRoomsOf } from "./presenter.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
 
@@ -64,7 +66,7 @@ export class RunEnding {
   ): Promise<void> {
     const { store, lifecycle } = this.#deps;
     await store.enclose(async (tx) => {
-      const ended = await this.#post(run, content);
+      const ended = await this.#post(run, content, { readRoomIds: readRoomsOf({ ...run, ...set }) });
       await new RunStore(tx.db).putStep(lastStep);
       if (ended instanceof Fault) {
         const error = { code: ended.code, detail: `The response could not be posted: ${ended.message}` };
@@ -95,18 +97,21 @@ export class RunEnding {
     { text, error }: { text: string; error?: RunFailure },
   ): Promise<RunRow | undefined> {
     const content = { text: cut(text.trim()) };
-    const posted = actor === undefined ? undefined : await this.#post(run, content, actor);
+    const posted = actor === undefined ? undefined : await this.#post(run, content, { actor });
     if (posted instanceof Fault && status === "succeeded") throw posted;
     const outputMessageId = typeof posted === "string" ? posted : null;
     const options = { outputMessageId, set: { text: "" }, ...error === undefined ? {} : { error } };
     return await this.#deps.lifecycle.stop(tx, run, status, options);
   }
 
-  /** Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted. */
+  /**
+   * Returns the id of the message; nothing if there is nothing to say; the Fault if it may not be posted: also if readers of the
+   * room cannot see all rooms that the run has read, since somebody joined one room or left another meanwhile.
+   */
   async #post(
     run: RunRow,
     content: Content,
-    external?: Actor,
+    { actor: external, readRoomIds = [] }: { actor?: Actor; readRoomIds?: readonly string[] } = {},
   ): Promise<string | Fault | undefined> {
     if (content.text === "") return undefined;
     const { store, actors, callOperation, clock } = this.#deps;
@@ -124,6 +129,11 @@ export class RunEnding {
             : {},
           metadata: { runId: run.id },
         }, run.id);
+        // With the room locked, nobody joins it any more.
+        const { tenant_id: tenantId, room_id: roomId } = run;
+        if (!await Audience.canRead(inner.db, { tenantId, roomId, roomIds: readRoomIds })) {
+          throw new Fault("forbidden", "Some readers of the room cannot see everything that the agent has read");
+        }
         await new RunStore(inner.db).addSent({
           tenant_id: run.tenant_id,
           message_id: message.id,

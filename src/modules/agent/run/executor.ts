@@ -17,11 +17,11 @@ import type { AssembleContext } from "./context.ts";
 import type { RunEnding } from "./ending.ts";
 import { LeaseLost, type RunFailure, type RunLifecycle } from "./lifecycle.ts";
 import type { ModelStep, ModelStepResult } from "./model_step.ts";
-import { askersOf } from "./presenter.ts";
+import { askersOf, readRoomsOf } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import type { RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
-import { readRoomsOf, type ToolStep } from "./tool_step.ts";
+import type { ToolStep } from "./tool_step.ts";
 
 export const ACTIVE_MAX_MS = 300_000;
 /** A run whose node ended so often may be the cause. */

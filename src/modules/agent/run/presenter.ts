@@ -1,8 +1,8 @@
-// Runs and steps as clients see them.
+// Runs and steps as clients see them. Their texts are for readers who can see all rooms that the run has read.
 import type { RunRow, StepRow } from "../tables.ts";
 import type { Run, RunStep } from "./schema.ts";
 
-export function presentRun(row: RunRow): Run {
+export function presentRun(row: RunRow, hasTexts = true): Run {
   return {
     id: row.id,
     agentId: row.agent_id,
@@ -15,8 +15,8 @@ export function presentRun(row: RunRow): Run {
     status: row.status,
     attempt: row.attempt,
     step: row.step,
-    text: row.text,
-    question: row.question,
+    text: hasTexts ? row.text : "",
+    question: hasTexts ? row.question : null,
     model: row.model,
     usage: {
       inputTokens: Number(row.input_tokens),
@@ -32,16 +32,16 @@ export function presentRun(row: RunRow): Run {
   };
 }
 
-export function presentStep(row: StepRow): RunStep {
+export function presentStep(row: StepRow, hasTexts = true): RunStep {
   return {
     step: row.n,
     kind: row.kind,
     status: row.status,
-    text: row.text,
+    text: hasTexts ? row.text : null,
     tool: row.tool,
     callId: row.call_id,
-    input: row.input,
-    result: row.result,
+    input: hasTexts ? row.input : null,
+    result: hasTexts ? row.result : null,
     startedAt: row.started_at,
     endedAt: row.ended_at,
   };
@@ -50,4 +50,9 @@ export function presentStep(row: StepRow): RunStep {
 /** The principals on whose behalf a run acts. */
 export function askersOf({ asker_ids_json }: Pick<RunRow, "asker_ids_json">): string[] {
   return JSON.parse(asker_ids_json);
+}
+
+/** The rooms that a run has read; its own is always one of them. */
+export function readRoomsOf({ room_id, read_rooms_json }: Pick<RunRow, "room_id" | "read_rooms_json">): string[] {
+  return [...new Set([room_id, ...JSON.parse(read_rooms_json) as string[]])];
 }

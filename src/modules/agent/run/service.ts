@@ -133,7 +133,8 @@ export class RunService {
     const before = cursors.decode(cursor, bind)?.[0]?.toString();
     const filter = { roomId, agentId, status, hiddenUpTo: hiddenUpTo(grant) };
     const rows = await new RunStore(store.db).list(actor.tenantId, filter, before, limit + 1);
-    return cursors.page(rows, limit, bind, (row) => [row.id], presentRun);
+    const readable = await this.#deps.access.readable(actor, rows);
+    return cursors.page(rows, limit, bind, (row) => [row.id], (row) => presentRun(row, readable.has(row.id)));
   }
 
   async read({ actor, signal }: Context, id: string, wait: number): Promise<RunDetail> {
@@ -142,7 +143,8 @@ export class RunService {
     // A right may have ended meanwhile.
     if (wait > 0) await access.find(actor, id);
     const steps = await new RunStore(store.db).steps(actor.tenantId, id);
-    return { ...presentRun(run), steps: steps.map(presentStep) };
+    const hasTexts = (await access.readable(actor, [run])).has(id);
+    return { ...presentRun(run, hasTexts), steps: steps.map((step) => presentStep(step, hasTexts)) };
   }
 
   /** Ends a run at once, with its approvals and reservations. Cancelling a cancelled one changes nothing. */
@@ -151,10 +153,11 @@ export class RunService {
     return await store.write(async (tx) => {
       const { run, grant } = await access.requireForUpdate(tx, context, id);
       access.assertMayStop(context.actor, run, grant);
-      if (run.status === "cancelled") return presentRun(run);
+      const hasTexts = (await access.readable(context.actor, [run], tx.db)).has(id);
+      if (run.status === "cancelled") return presentRun(run, hasTexts);
       const stopped = await lifecycle.stop(tx, run, "cancelled");
       if (stopped === undefined) throw new Fault("run_finished", "The run has finished");
-      return presentRun(stopped);
+      return presentRun(stopped, hasTexts);
     });
   }
 

@@ -20,6 +20,12 @@ export class RunStore {
       .executeTakeFirst();
   }
 
+  findMany(tenantId: string, ids: readonly string[]): Promise<RunRow[]> {
+    if (ids.length === 0) return Promise.resolve([]);
+    return this.#db.selectFrom("agent_run").selectAll().where("tenant_id", "=", tenantId).where("id", "in", ids)
+      .execute();
+  }
+
   list(
     tenantId: string,
     filter: {
@@ -173,8 +179,18 @@ export class RunStore {
   }
 
   steps(tenantId: string, runId: string): Promise<StepRow[]> {
+    return this.#steps(tenantId, runId).execute();
+  }
+
+  /** Some steps, from a number on. */
+  stepsFrom(tenantId: string, runId: string, n: number, limit: number): Promise<StepRow[]> {
+    return this.#steps(tenantId, runId).where("n", ">=", n).limit(limit).execute();
+  }
+
+  /** The return type is inferred: it is a query under construction. */
+  #steps(tenantId: string, runId: string) {
     return this.#db.selectFrom("agent_step").selectAll().where("tenant_id", "=", tenantId)
-      .where("run_id", "=", runId).orderBy("n").execute();
+      .where("run_id", "=", runId).orderBy("n");
   }
 
   /** Adds a step, or replaces the one with its number. */

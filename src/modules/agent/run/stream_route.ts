@@ -72,7 +72,7 @@ export class RunStreams {
         },
       },
       handle: async (request, { actor, params, signal }) => {
-        const run = await this.#deps.access.find(actor, params.id ?? "");
+        const run = await this.#deps.access.findReadable(actor, params.id ?? "");
         const after = positionIn(request.headers.get("Last-Event-ID"));
         return new Response(this.#stream(actor, run, after, signal), {
           headers: {
@@ -119,38 +119,47 @@ export class RunStreams {
 
   async *#events(
     actor: Actor,
-    { tenant_id, id }: RunRow,
+    run: RunRow,
     after: StreamPosition | undefined,
     signal: AbortSignal,
   ): AsyncGenerator<string, undefined> {
     const { store, bus, access, waiter } = this.#deps;
+    const { id } = run;
     // Before the run is read, so that nothing in between is missed.
-    await using notices = await RunNotices.of(bus, { tenant_id, id });
+    using notices = await RunNotices.of(bus, run, actor);
     const stream = new UiStream(store, id, after);
-    if (after === undefined) yield eventOf(stream.start());
+    let queue = after === undefined ? [stream.start()] : [];
+    let [hasMore, isEnded] = [true, false];
     let pingAt = performance.now() + PING_MS;
-    while (!signal.aborted && !waiter.draining.aborted) {
+    const isOpen = (): boolean => !signal.aborted && !waiter.draining.aborted;
+    while (isOpen()) {
+      notices.resume();
       const current = await this.#deps.revalidate(actor);
       if (current === undefined) return;
-      const { parts, isEnded } = await stream.stored(await access.find(current, id));
-      yield* parts.filter((part) => isAfter(part, after)).map(eventOf);
+      const found = await access.findReadable(current, id);
+      // What is left from before an interruption comes first.
+      if (queue.length === 0) ({ parts: queue, hasMore, isEnded } = await stream.stored(found));
+      else hasMore = true;
+      yield* takeFrom(queue, notices, after);
+      if (queue.length > 0) continue;
       if (isEnded) {
         yield "data: [DONE]\n\n";
         return;
       }
-      let isContinuous = true;
+      let isContinuous = !hasMore;
       const recheckAt = performance.now() + RECHECK_MS;
-      while (isContinuous && performance.now() < recheckAt && !signal.aborted && !waiter.draining.aborted) {
+      while (isContinuous && !notices.isInterrupted && performance.now() < recheckAt && isOpen()) {
         const received = await notices.next(
           recheckAt - performance.now(),
-          (end) => waiter.onChanged({ tenant_id, id }, end, signal),
+          (end) => waiter.onChanged(run, end, signal),
         );
         if (received.length === 0) break;
         for (const notice of received) {
           const published = stream.published(notice);
           if (published === undefined || notice.type === "run.step") isContinuous = false;
-          else yield* published.filter((part) => isAfter(part, after)).map(eventOf);
+          else queue.push(...published);
         }
+        yield* takeFrom(queue, notices, after);
       }
       if (performance.now() > pingAt) {
         pingAt = performance.now() + PING_MS;
@@ -177,6 +186,19 @@ export class RunStreams {
         this.#total--;
       },
     };
+  }
+}
+
+/** Sends parts until none is left, or the rights of the reader are to be checked. */
+function* takeFrom(
+  queue: UiPart[],
+  notices: RunNotices,
+  after: StreamPosition | undefined,
+): Generator<string, undefined> {
+  while (!notices.isInterrupted) {
+    const part = queue.shift();
+    if (part === undefined) return;
+    if (isAfter(part, after)) yield eventOf(part);
   }
 }
 

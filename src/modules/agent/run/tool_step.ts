@@ -15,6 +15,7 @@ import type { ResolvedCall, Toolbox } from "../tool/toolbox.ts";
 import type { AgentTables, RunRow, StepRow, StepStatus } from "../tables.ts";
 import type { CallOperation } from "./context.ts";
 import { LeaseLost, type RunLifecycle } from "./lifecycle.ts";
+import { readRoomsOf } from "./presenter.ts";
 import type { RunPublisher } from "./publisher.ts";
 import type { RunActor, RunActors } from "./run_actor.ts";
 import { RunStore } from "./store.ts";
@@ -309,11 +310,6 @@ export class ToolStep {
       account.endCall();
     }
   }
-}
-
-/** The rooms that a run has read; its own is always one of them. */
-export function readRoomsOf(run: RunRow): string[] {
-  return [...new Set([run.room_id, ...JSON.parse(run.read_rooms_json) as string[]])];
 }
 
 function gated({ run, call, toolbox }: Step, resolved: ResolvedCall): GatedCall {

@@ -1,7 +1,9 @@
 // A run as parts of the AI SDK's UI message stream: what is stored, then what is published, without a gap and without a repeat.
-import type { EphemeralEvent } from "@/core/event.ts";
+import type { Actor } from "@/core/actor.ts";
+import { type EphemeralEvent, roomStream } from "@/core/event.ts";
 import { fnv1a } from "@/core/hash.ts";
-import type { Bus } from "@/ports/bus.ts";
+import { principalChanged } from "@/modules/identity/mod.ts";
+import { type Bus, type BusMessage, type BusSubscription, CONTROL_TOPIC } from "@/ports/bus.ts";
 import { type Store, streamKey } from "@/ports/store.ts";
 import type { AgentTables, RunRow, StepRow } from "../tables.ts";
 import { callsOf } from "./executor.ts";
@@ -13,26 +15,59 @@ export type StreamPosition = { step: number; length: number; phase: number; hash
 /** A part, and the position after it. */
 export type UiPart = { part: Record<string, unknown>; position: StreamPosition };
 
+/** What may wait for a client; the rest it gets from the store. */
+const UNREAD_MAX_CHARS = 64 * 1024;
+const STEPS_AT_ONCE = 4;
+
 type Notice = { type: string; step: number; offset: number; text: string };
 
-/** Reads what is published on the channel of a run. */
-export class RunNotices implements AsyncDisposable {
+/** Reads what is published on the channel of a run, and notices when the rights of its reader may have ended. */
+export class RunNotices implements Disposable {
   readonly #notices: Notice[] = [];
+  #unreadChars = 0;
+  #isInterrupted = false;
   #wake: (() => void) | undefined;
-  #close: () => void = () => {};
+  readonly #subscriptions: BusSubscription[] = [];
 
-  static async of(bus: Bus, { tenant_id, id }: Pick<RunRow, "tenant_id" | "id">): Promise<RunNotices> {
+  static async of(
+    bus: Bus,
+    { tenant_id, id, room_id }: Pick<RunRow, "tenant_id" | "id" | "room_id">,
+    reader: Pick<Actor, "principalId" | "ownerId">,
+  ): Promise<RunNotices> {
     const notices = new RunNotices();
-    const subscription = await bus.subscribe(streamKey(tenant_id, runChannelOf(id)), (message) => {
+    const listen = async (topic: string, listener: (message: BusMessage) => void): Promise<void> => {
+      notices.#subscriptions.push(await bus.subscribe(topic, listener));
+    };
+    await listen(streamKey(tenant_id, runChannelOf(id)), (message) => {
       if (message.kind === "ephemeral") notices.#add(message.event);
     });
-    notices.#close = () => subscription.close();
+    await listen(streamKey(tenant_id, roomStream(room_id)), (message) => {
+      if (message.kind === "events" && message.events.some(({ effect }) => effect?.kind === "evict")) {
+        notices.#interrupt();
+      }
+    });
+    await listen(CONTROL_TOPIC, (message) => {
+      if (message.kind !== "signal" || !principalChanged.matches(message.signal)) return;
+      const { tenantId, id: changedId } = message.signal;
+      const concerns = changedId === reader.principalId || changedId === reader.ownerId;
+      if (tenantId === tenant_id && concerns) notices.#interrupt();
+    });
     return notices;
   }
 
-  /** What was published since the last call, once there is something; nothing after the time. */
+  /** Whether the rights are to be checked, and the run is to be read, before anything else is sent. */
+  get isInterrupted(): boolean {
+    return this.#isInterrupted;
+  }
+
+  /** To be called before both. */
+  resume(): void {
+    this.#isInterrupted = false;
+  }
+
+  /** What was published since the last call, once there is something; nothing after the time or an interruption. */
   async next(ms: number, waitFor: (end: () => void) => () => void): Promise<Notice[]> {
-    if (this.#notices.length === 0) {
+    if (this.#notices.length === 0 && !this.#isInterrupted) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, ms);
       const stopWaiting = waitFor(resolve);
@@ -42,17 +77,27 @@ export class RunNotices implements AsyncDisposable {
       stopWaiting();
       this.#wake = undefined;
     }
+    this.#unreadChars = 0;
     return this.#notices.splice(0);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    this.#close();
-    return Promise.resolve();
+  [Symbol.dispose](): void {
+    for (const subscription of this.#subscriptions) subscription.close();
   }
 
   #add({ json }: EphemeralEvent): void {
+    this.#unreadChars += json.length;
+    // Of a client that does not read, the store has it as well.
+    if (this.#unreadChars > UNREAD_MAX_CHARS) return this.#interrupt();
     const { type, data: { step, offset = 0, text = "" } } = JSON.parse(json);
     this.#notices.push({ type, step, offset, text });
+    this.#wake?.();
+  }
+
+  #interrupt(): void {
+    this.#notices.length = 0;
+    this.#unreadChars = 0;
+    this.#isInterrupted = true;
     this.#wake?.();
   }
 }
@@ -84,13 +129,15 @@ export class UiStream {
     return this.#part({ type: "start", messageId: this.#runId }, 0);
   }
 
-  /** What is stored and was not written yet; whether the run has ended. */
-  async stored(run: RunRow): Promise<{ parts: UiPart[]; isEnded: boolean }> {
-    const steps = await new RunStore(this.#store.db).steps(run.tenant_id, run.id);
-    const parts = steps.filter(({ n }) => n >= this.#step).flatMap((step) => this.#complete(step));
+  /** What is stored and was not written yet, some steps at once; whether all is written and the run has ended. */
+  async stored(run: RunRow): Promise<{ parts: UiPart[]; hasMore: boolean; isEnded: boolean }> {
+    const { tenant_id, id } = run;
+    const steps = await new RunStore(this.#store.db).stepsFrom(tenant_id, id, this.#step, STEPS_AT_ONCE);
+    const parts = steps.flatMap((step) => this.#complete(step));
+    if (steps.length === STEPS_AT_ONCE) return { parts, hasMore: true, isEnded: false };
     if (run.status === "running" && run.step === this.#step) parts.push(...this.#writeUpTo(run.text, false));
-    if (run.finished_at === null) return { parts, isEnded: false };
-    return { parts: [...parts, ...this.#end(run)], isEnded: true };
+    const isEnded = run.finished_at !== null;
+    return { parts: isEnded ? [...parts, ...this.#end(run)] : parts, hasMore: false, isEnded };
   }
 
   /** What follows from a notice; `undefined` if something before it is missing. */

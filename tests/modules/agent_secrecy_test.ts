@@ -1,0 +1,175 @@
+// Who reads what a run says and has read: not those who left, nor those who cannot see all that it has read.
+import assert from "node:assert/strict";
+import type { Caller } from "../harness.ts";
+import { testOnEngines } from "../engines.ts";
+import { FakeSocket, pushesOn, sendCommand } from "../transport/ws_harness.ts";
+import { eventually, until } from "../wait.ts";
+import { AgentFixture, callTools } from "./agent_fixture.ts";
+import { assertProblem, createRoom, ok, sendMessage } from "./fixtures.ts";
+
+const RUNS = "/v1/collaboration/ai/runs";
+const TOOLS = { tools: ["message.*", "task.create"], askFirst: ["task.create"] };
+
+// deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
+type Body = any;
+
+/** Subscribes to a run on `/ws`; resolves to the socket, or to the error of the subscription. */
+async function watch({ gateway }: AgentFixture, who: Caller, runId: string) {
+  const socket = new FakeSocket();
+  const peer = { socket, connection: gateway.app.hub.open(socket, { ip: "127.0.0.1" }) };
+  assert.ok((await sendCommand(peer, 1, { connect: { token: who.token } })).connect);
+  const { error } = await sendCommand(peer, 2, { subscribe: { channel: `run:${runId}` } });
+  return { socket, error, close: () => peer.connection.onSocketClosed() };
+}
+
+/** Opens the stream of a run. What arrives is appended to `text`. */
+async function openStream({ gateway }: AgentFixture, who: Caller, runId: string) {
+  const response = await gateway.app.fetch(
+    new Request(`http://gateway.test${RUNS}/${runId}/stream`, { headers: { authorization: `Bearer ${who.token}` } }),
+    "127.0.0.1",
+  );
+  const stream = { status: response.status, text: "", ended: Promise.resolve() };
+  stream.ended = (async () => {
+    for await (const chunk of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
+      stream.text += chunk;
+    }
+  })();
+  return stream;
+}
+
+testOnEngines("who is removed from the room receives nothing more of its runs", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Before ", () => gate.promise, "after"] }), {
+    environment,
+  });
+  const { alice, bob, roomId } = fixture;
+  await fixture.mention(alice, "Go");
+  const { id } = await fixture.settled("running");
+  const watchers = [await watch(fixture, alice, id), await watch(fixture, bob, id)];
+  const [stays, leaves] = [await openStream(fixture, alice, id), await openStream(fixture, bob, id)];
+  await eventually(() => assert.match(leaves.text, /Before/));
+  ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
+  gate.resolve();
+  await Promise.all([stays.ended, leaves.ended]);
+  assert.match(stays.text, /after/);
+  assert.doesNotMatch(leaves.text, /after/);
+  const textOf = ({ socket }: { socket: FakeSocket }): string =>
+    pushesOn(socket, `run:${id}`).map(({ data }: Body) => data.data.text ?? "").join("");
+  const [own, other] = watchers;
+  await eventually(() => assert.match(own === undefined ? "" : textOf(own), /after/));
+  assert.doesNotMatch(other === undefined ? "" : textOf(other), /after/);
+  assert.match(other?.socket.frames.join("") ?? "", /"unsubscribe"/);
+  for (const { close } of watchers) close();
+});
+
+Deno.test("a stream ends with the token that opened it", async () => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(() => ({ parts: ["Before ", () => gate.promise, "after"] }));
+  const { alice, bob, gateway } = fixture;
+  await fixture.mention(alice, "Go");
+  const { id } = await fixture.settled("running");
+  const leaves = await openStream(fixture, bob, id);
+  await eventually(() => assert.match(leaves.text, /Before/));
+  const admin = await gateway.as("root", { role: "admin" });
+  ok(await admin.delete("/v1/collaboration/principals/bob"));
+  gate.resolve();
+  await leaves.ended;
+  assert.doesNotMatch(leaves.text, /after/);
+});
+
+testOnEngines("texts of a run are for those who can see all that it read", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob, agentId, roomId, gateway } = fixture;
+  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
+  await sendMessage(alice, board, "The secret is swordfish");
+  fixture.answer(({ number }) =>
+    number === 1
+      ? callTools(["message_list", { roomId: board }])
+      : callTools(["task_create", { roomId, title: "swordfish" }])
+  );
+  await fixture.mention(bob, "What is new?");
+  const { id } = await fixture.settled("waiting_approval");
+  const carol = await gateway.as("carol");
+  ok(await carol.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`, { role: "moderator" }));
+  const approvals = `/v1/collaboration/ai/approvals?roomId=${roomId}`;
+  const seen = async (who: Caller) =>
+    JSON.stringify([
+      ok(await who.get(`${RUNS}/${id}`)),
+      ok(await who.get(`${RUNS}?roomId=${roomId}`)),
+      ok(await who.get(approvals)),
+    ]);
+  assert.match(await seen(bob), /The secret is swordfish.*title.*swordfish/);
+  assert.doesNotMatch(await seen(carol), /swordfish/);
+  assert.equal((await openStream(fixture, carol, id)).status, 403);
+  const refused = await watch(fixture, carol, id);
+  assert.ok(refused.error);
+  refused.close();
+  const [approval] = ok(await carol.get(approvals)).items;
+  const decide = (who: Caller) =>
+    who.post(`/v1/collaboration/ai/approvals/${approval.id}/decision`, { decision: "deny" });
+  assertProblem(await decide(carol), 403, "forbidden");
+  fixture.answer(() => "Done");
+  ok(await decide(bob));
+});
+
+testOnEngines("nothing is posted that somebody who joined meanwhile may not see", async (environment) => {
+  const gate = Promise.withResolvers<void>();
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob, agentId, roomId, gateway } = fixture;
+  const board = await createRoom(alice, ["bob", agentId], { name: "Board" });
+  await sendMessage(alice, board, "The secret is swordfish");
+  fixture.answer(({ number }) =>
+    number === 1
+      ? callTools(["message_list", { roomId: board }])
+      : { parts: ["It is ", () => gate.promise, "swordfish"] }
+  );
+  await fixture.mention(bob, "What is new?");
+  await until(() => fixture.models.calls.length === 2);
+  const carol = await gateway.as("carol");
+  ok(await carol.get("/v1/collaboration/me"));
+  ok(await alice.put(`/v1/rooms/${roomId}/members/carol`));
+  gate.resolve();
+  const run = await fixture.settled("failed");
+  assert.equal(run.error.code, "forbidden");
+  assert.match(run.text, /swordfish/, "who may see it still reads it in the run");
+  assert.doesNotMatch(JSON.stringify(await fixture.messages()), /swordfish/);
+});
+
+testOnEngines("in a public room, an agent reads what everybody may read", async (environment) => {
+  await using fixture = await AgentFixture.open(undefined, { environment, agent: TOOLS });
+  const { alice, bob, agentId } = fixture;
+  const open = await createRoom(alice, ["bob", agentId], { name: "Open", visibility: "public" });
+  const other = await createRoom(alice, ["bob", agentId], { name: "Other", visibility: "public" });
+  await sendMessage(alice, other, "The herring is red");
+  await sendMessage(alice, fixture.roomId, "The secret is swordfish");
+  const calls = [fixture.roomId, other, open].map((roomId): [string, unknown] => ["message_list", { roomId }]);
+  fixture.answer(({ number }) => number === 1 ? callTools(...calls) : "Done");
+  await fixture.mention(bob, "What is new?", { roomId: open });
+  await fixture.settled("succeeded", 1, open);
+  const read = JSON.stringify(fixture.models.calls.map(({ request }) => request.messages));
+  assert.doesNotMatch(read, /swordfish/);
+  assert.match(read, /herring/);
+});
+
+testOnEngines("what is private to the owner of an agent is not read in a public room", async (environment) => {
+  await using fixture = await AgentFixture.open(() => "Done", {
+    environment,
+    agent: { memoryScopes: ["principal"] },
+  });
+  const { alice, agentId } = fixture;
+  ok(
+    await alice.post("/v1/collaboration/memory/items", {
+      scope: { type: "principal", id: "me" },
+      text: "My secret is swordfish",
+      pinned: true,
+    }),
+  );
+  for (const visibility of ["private", "public"]) {
+    const roomId = await createRoom(alice, [agentId], { visibility });
+    await fixture.mention(alice, "What is my secret?", { roomId });
+    await fixture.settled("succeeded", 1, roomId);
+    const asked = JSON.stringify(fixture.models.calls.at(-1)?.request.messages);
+    assert.equal(/swordfish/.test(asked), visibility === "private", visibility);
+  }
+});
