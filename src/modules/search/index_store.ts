@@ -6,7 +6,7 @@ import { inJsonList } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
 import type { Dialect, Transaction } from "@/ports/store.ts";
 
-export type SearchDocumentRow = {
+type SearchDocumentRow = {
   n: number;
   tenant_id: string;
   kind: string;
@@ -53,7 +53,7 @@ export type SearchTables = RoomTables & {
 export type IndexedDocument = { row: SearchDocumentRow; tokens: readonly number[]; isWhole: boolean };
 
 /** A document in the index, with the version at the time of the lookup. */
-export type DocumentRef = Pick<SearchDocumentRow, "n" | "kind" | "id" | "version">;
+type DocumentRef = Pick<SearchDocumentRow, "n" | "kind" | "id" | "version">;
 
 type Db = Kysely<SearchTables>;
 type Tx = Transaction<SearchTables>;

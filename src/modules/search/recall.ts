@@ -17,7 +17,7 @@ const EXCERPT_MAX = 600;
 const EXCERPT_BEFORE = 150;
 const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 
-export type RecallRequest = {
+type RecallRequest = {
   text: string;
   /** Kinds of resources; those that the actor's token may not read are ignored. */
   kinds: readonly string[];
@@ -26,7 +26,7 @@ export type RecallRequest = {
 };
 /** A resource that was found, with the part of its text that matches best. */
 export type RecallHit = { kind: string; id: string; score: number; item: unknown; excerpt: string };
-export type RecallResponse = { hits: RecallHit[]; isDegraded: boolean };
+type RecallResponse = { hits: RecallHit[]; isDegraded: boolean };
 
 /** Finds what the actor may find now. Throws nothing where the search fails: its response is degraded. */
 export type Recall = (actor: Actor, request: RecallRequest) => Promise<RecallResponse>;
@@ -89,7 +89,7 @@ function excerptOf(fields: SearchFields, highlights: SearchResult["highlights"])
 }
 
 /** The words of a text as a query, without its syntax: of many, the longest, which are the rarest. */
-export function queryOf(text: string): string {
+function queryOf(text: string): string {
   const words = new Map(
     [...truncateText(text, TEXT_MAX).matchAll(WORD)].map(([word], at) => [word.toLowerCase(), { word, at }]),
   );

@@ -15,13 +15,13 @@ export const RANKED_MAX = 1000;
 /** Queries with exclusions read up to this many times as many candidates. */
 export const EXCLUDING_ROUNDS_MAX = 5;
 const MODES = ["keyword", "semantic", "hybrid"] as const;
-export const SearchMode = z.enum(MODES).meta({ id: "SearchMode" });
+const SearchMode = z.enum(MODES).meta({ id: "SearchMode" });
 const RequestedMode = z.enum(["auto", ...MODES]).meta({ id: "RequestedSearchMode" });
 const REASONS = [...DEGRADED_REASONS, "index_incomplete"] as const;
 const DegradedReason = z.enum(REASONS).meta({ id: "SearchDegradedReason" });
 /** Values of the filter `has`. */
 const MARKS = ["link", "file", "reaction"] as const;
-export const SearchMark = z.enum(MARKS).meta({ id: "SearchMark" });
+const SearchMark = z.enum(MARKS).meta({ id: "SearchMark" });
 
 const LIST_MAX = 50;
 
@@ -130,7 +130,7 @@ export function searchResponseSchema(sources: readonly Searchable[]) {
     degradedReason: DegradedReason.optional().describe("Why; absent unless `degraded`"),
     tookMs: z.int().describe("Duration of the search in milliseconds"),
     senders: Senders,
-  }).meta({ id: "SearchAnswer" });
+  }).meta({ id: "SearchResponse" });
 }
 
 export type SearchRequest = z.output<ReturnType<typeof searchRequestSchema>>;

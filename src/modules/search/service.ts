@@ -4,21 +4,18 @@ import { type Clock, iso, withTimeout } from "@/core/clock.ts";
 import { createYielder } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import type { CursorKey, Cursors } from "@/core/page.ts";
+import type { Cursors } from "@/core/page.ts";
+import type { Searchable } from "@/core/searchable.ts";
 import type { RoomPeople } from "@/modules/room/mod.ts";
 import type { VectorSearch, VectorSearchResult } from "@/modules/vector/mod.ts";
 import type { Store } from "@/ports/store.ts";
-import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
-import type { SearchTables, Tokens } from "./index_store.ts";
-import type { SearchIndexer } from "./indexer.ts";
 import { AnyWordMatcher } from "./any_word_matcher.ts";
-import { findByAnyWord } from "./any_word_search.ts";
 import { CandidateLoader, type Hit } from "./candidate_loader.ts";
+import { type Found, HitFinder, type Search } from "./hit_finder.ts";
+import type { SearchTables } from "./index_store.ts";
+import type { SearchIndexer } from "./indexer.ts";
 import { Matcher } from "./matcher.ts";
-import { findNear, fuseRankings } from "./near_search.ts";
 import {
-  EXCLUDING_ROUNDS_MAX,
-  RANKED_MAX,
   type SearchQuery,
   type SearchRequest,
   type SearchResponse,
@@ -26,11 +23,10 @@ import {
   type SearchStatus,
   TERMS_MAX,
 } from "./schema.ts";
-import { SearchViewer } from "./search_viewer.ts";
-import type { Searchable } from "@/core/searchable.ts";
-import { byRelevance, byTime, hitsAfter } from "./ranking.ts";
 import { LONG_TEXT_JOB } from "./search_index.ts";
-import { type Candidate, type CandidateFilter, SearchStore } from "./store.ts";
+import { SearchViewer } from "./search_viewer.ts";
+import { type CandidateFilter, SearchStore } from "./store.ts";
+import { flagGram, hashGrams, roomGram } from "./tokenize.ts";
 
 const TIMEOUT_MS = 2000;
 /** Maximum time that a search spends on indexing recent messages. */
@@ -41,22 +37,6 @@ const LAGGING_MAX = 500;
 /** Up to this many rooms, their tokens narrow the search; beyond, only the permission check does. */
 const NAMED_ROOMS_MAX = 50;
 
-/** The state of one search: the viewer, the conditions for the index, the matcher of texts, and the start of the page. */
-type SearchExecution = {
-  actor: Actor;
-  viewer: SearchViewer;
-  filter: CandidateFilter;
-  keywords: Matcher;
-  matcher: Matcher | AnyWordMatcher;
-  loader: CandidateLoader;
-  after: CursorKey | undefined;
-  /** Throws after the timeout. */
-  checkTime: () => void;
-};
-/** Results of any words with less than this share of the best score are noise. */
-const RELEVANT_SHARE = 0.25;
-
-type Found = { hits: Hit[]; total: number; isComplete?: boolean };
 type Deps = {
   store: Store<SearchTables>;
   clock: Clock;
@@ -154,30 +134,19 @@ export class SearchService {
     const viewer = SearchViewer.of(actor);
     const filter = this.#filterOf(request, actor);
 
-    // Acknowledged messages must be found: the rooms of the viewer are indexed to their end first.
-    const lagging = await this.#store.lagging(viewer, filter.roomIds, LAGGING_MAX);
-    const behind = lagging.reduce((sum, room) => sum + room.behind, 0);
-    const isLate = (): boolean => performance.now() - startedAt > CATCH_UP_MS;
-    const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
-    const isComplete = filter.isOnlyStreamed ||
-      !await this.#store.hasPendingJob(actor.tenantId, LONG_TEXT_JOB);
-    const tokens = keywords.termCount === 0 ? undefined : await this.#tokens(viewer, matcher, request);
-    const loader = new CandidateLoader(actor, this.#sources, checkTime);
-    const execution = { actor, viewer, filter, keywords, matcher, loader, after, checkTime };
+    const isCaughtUp = await this.#catchUp(viewer, filter, () => performance.now() - startedAt > CATCH_UP_MS);
     const { find, reason } = await vectors ?? {};
-    const { hits, total, isComplete: isWhole = true }: Found = tokens === undefined
+    const loader = new CandidateLoader(actor, this.#sources, checkTime);
+    const search = { viewer, filter, keywords, matcher, loader, after, checkTime };
+    const { hits, total, isComplete = true }: Found = keywords.termCount === 0
       ? { hits: [], total: 0 }
-      : find !== undefined
-      ? await this.#near(execution, tokens, request, find)
-      : request.sort === "recent"
-      ? await this.#recent(execution, tokens, limit + 1)
-      : await this.#relevant(execution, tokens);
-    const isIndexed = isCaughtUp && isComplete && isWhole && lagging.length < LAGGING_MAX;
+      : await (await this.#finder(search, request)).find(request, find);
+    const isIndexed = isCaughtUp && isComplete;
     const degradedReason = reasonFor(request.mode, reason) ?? (isIndexed ? undefined : "index_incomplete");
 
     const key = (hit: Hit) => request.sort === "recent" ? [hit.n, hit.id] : [hit.score, hit.n, hit.id];
     const page = cursors.page(hits.slice(0, limit + 1), limit, bind, key, (hit) => hit);
-    const items = await this.#results(execution, request.context, page.items);
+    const items = await this.#results(actor, search, request.context, page.items);
     return {
       items,
       nextCursor: page.nextCursor,
@@ -193,9 +162,22 @@ export class SearchService {
     };
   }
 
+  /**
+   * Indexes the rooms of the viewer to their end, since acknowledged messages must be found. Returns whether everything that the
+   * search may find is indexed.
+   */
+  async #catchUp(viewer: SearchViewer, filter: CandidateFilter, isLate: () => boolean): Promise<boolean> {
+    const lagging = await this.#store.lagging(viewer, filter.roomIds, LAGGING_MAX);
+    const behind = lagging.reduce((sum, room) => sum + room.behind, 0);
+    const isCaughtUp = behind <= CATCH_UP_EVENTS && await this.#deps.indexer.catchUp(lagging, isLate);
+    const isComplete = filter.isOnlyStreamed || !await this.#store.hasPendingJob(viewer.tenantId, LONG_TEXT_JOB);
+    return isCaughtUp && isComplete && lagging.length < LAGGING_MAX;
+  }
+
   /** The results of hits, each with `around` messages before and after it. */
   async #results(
-    { actor, viewer, matcher, loader, checkTime }: SearchExecution,
+    actor: Actor,
+    { viewer, matcher, loader, checkTime }: Search,
     around: number,
     hits: readonly Hit[],
   ): Promise<SearchResult[]> {
@@ -254,105 +236,17 @@ export class SearchService {
     });
   }
 
-  async #tokens(viewer: SearchViewer, matcher: Matcher | AnyWordMatcher, { filters }: SearchRequest): Promise<Tokens> {
+  async #finder(search: Search, { filters }: SearchRequest): Promise<HitFinder> {
+    const { viewer, matcher } = search;
     const rooms = filters.roomIds ?? await this.#store.visibleIds(viewer, NAMED_ROOMS_MAX + 1);
     const isNamed = filters.roomIds !== undefined || rooms.length <= NAMED_ROOMS_MAX;
     const grams = matcher instanceof Matcher ? matcher.requiredGrams : [];
-    return {
-      all: hashGrams(viewer.tenantId, [...grams, ...(filters.has ?? []).filter(isIndexed).map(flagGram)]),
+    const flags = (filters.has ?? []).filter(isIndexed).map(flagGram);
+    return new HitFinder(search, this.#store, {
+      all: hashGrams(viewer.tenantId, [...grams, ...flags]),
       any: isNamed ? hashGrams(viewer.tenantId, rooms.map(roomGram)) : [],
-    };
-  }
-
-  /** The newest hits, read in steps until there are `wanted`. */
-  async #recent(execution: SearchExecution, tokens: Tokens, wanted: number): Promise<Found> {
-    const { viewer, filter, matcher, loader, after, checkTime } = execution;
-    const hits: Hit[] = [];
-    const step = Math.max(wanted, 50);
-    let from = after === undefined ? undefined : { n: Number(after[0]), id: String(after[1]) };
-    let isMore = true;
-    while (isMore && hits.length < wanted) {
-      checkTime();
-      const candidates = await this.#store.candidates(viewer, tokens, filter, from, step);
-      hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
-      from = candidates.at(-1);
-      isMore = candidates.length === step;
-    }
-    // How many were read for these depends on hidden ones.
-    if (loader.hides(filter.kinds)) return { hits, total: Math.min(hits.length, wanted) };
-    const isAll = after === undefined && !isMore;
-    return { hits, total: isAll ? hits.length : await this.#store.count(viewer, tokens, filter, RANKED_MAX) };
-  }
-
-  /** Candidates by relevance, after those of earlier pages. */
-  async #relevant(execution: SearchExecution, tokens: Tokens): Promise<Found> {
-    const found = await this.#withWords(execution, tokens);
-    return { ...found, hits: hitsAfter(found.hits, execution.after) };
-  }
-
-  /** What is similar, alone or combined with what has the words. */
-  async #near(
-    execution: SearchExecution,
-    tokens: Tokens,
-    { mode, sort, filters }: SearchRequest,
-    find: NonNullable<VectorSearchResult["find"]>,
-  ): Promise<Found> {
-    const { viewer, filter, keywords, loader, after } = execution;
-    const flags = hashGrams(viewer.tenantId, (filters.has ?? []).filter(isIndexed).map(flagGram));
-    const near = await findNear({ store: this.#store, viewer, filter, flags, keywords, loader, find });
-    const words = mode === "semantic" ? undefined : await this.#withWords(execution, tokens);
-    const hits = words === undefined ? near : fuseRankings(words.hits, near);
-    const found = { ...words, total: hits.length };
-    if (sort === "relevance") return { ...found, hits: hitsAfter(hits.sort(byRelevance), after) };
-    const last = after === undefined ? undefined : { score: 0, n: Number(after[0]), id: String(after[1]) };
-    const rest = last === undefined ? hits : hits.filter((hit) => byTime(last, hit) < 0);
-    return { ...found, hits: rest.sort(byTime) };
-  }
-
-  /** What has the words, by relevance. */
-  async #withWords(execution: SearchExecution, tokens: Tokens): Promise<Found> {
-    const { matcher } = execution;
-    const found = matcher instanceof Matcher
-      ? await this.#withAllWords(execution, matcher, tokens)
-      : await this.#withAnyWord(execution, matcher, tokens);
-    found.hits.sort(byRelevance);
-    return found;
-  }
-
-  /** Of the newest `RANKED_MAX` candidates; of more, if the query has exclusions. */
-  async #withAllWords(
-    { viewer, filter, loader }: SearchExecution,
-    matcher: Matcher,
-    tokens: Tokens,
-  ): Promise<Found> {
-    const hits: Hit[] = [];
-    let from: Candidate | undefined;
-    let isMore = true;
-    for (
-      let left = matcher.hasExclusions ? EXCLUDING_ROUNDS_MAX : 1;
-      isMore && left > 0 && hits.length < RANKED_MAX;
-      left--
-    ) {
-      const candidates = await this.#store.candidates(viewer, tokens, filter, from, RANKED_MAX);
-      hits.push(...await loader.match(await loader.filterVisible(candidates), (fields) => matcher.score(fields)));
-      from = candidates.at(-1);
-      isMore = candidates.length === RANKED_MAX;
-    }
-    const isMany = isMore && !matcher.hasExclusions && !loader.hides(filter.kinds);
-    return { hits, total: isMany ? RANKED_MAX : Math.min(hits.length, RANKED_MAX) };
-  }
-
-  async #withAnyWord(
-    { viewer, filter, loader, checkTime }: SearchExecution,
-    matcher: AnyWordMatcher,
-    tokens: Tokens,
-  ): Promise<Found> {
-    const lookup = { store: this.#store, viewer, filter, matcher, tokens, loader, checkTime };
-    const { candidates, isComplete } = await findByAnyWord(lookup, RANKED_MAX);
-    const hits = await loader.match(candidates, (fields) => matcher.score(fields));
-    const best = Math.max(0, ...hits.map(({ score }) => score));
-    const relevant = hits.filter(({ score }) => score >= best * RELEVANT_SHARE);
-    return { hits: relevant, total: relevant.length, isComplete };
+      flags: hashGrams(viewer.tenantId, flags),
+    });
   }
 }
 
