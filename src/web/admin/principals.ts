@@ -36,40 +36,48 @@ export function Principals(): VNode {
   return html`
     <input type="search" placeholder="Find by name" aria-label="Find by name" value=${q}
       onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-    <ul class="rows">${items.map(({ id, displayName, handle, kind, role, disabled }) =>
-      html`<li key=${id}>
-        <a class="person-link" href=${`#/people/${
-        encodeURIComponent(id)
-      }`}><${Avatar} id=${id} isSmall hasPresence /><span dir="auto">${displayName} <span class="dim">${
-        handle === null ? id : `@${handle}`
-      }</span></span></a>
-        ${kind === "human" ? null : html`<span class="tag">${kind}</span>`}
-        ${disabled ? html`<span class="tag danger-text">disabled</span>` : null}
-        <select class="inline" aria-label=${`Role of ${displayName}`} value=${role} disabled=${
-        id === myId()
-      } onChange=${async (event: Event) => {
-        const select = event.target as HTMLSelectElement;
-        if (!await change(id, { role: select.value })) select.value = role;
-      }}>${ROLES.map((one) => html`<option key=${one}>${one}</option>`)}</select>
-        ${
-        id === myId()
-          ? null
-          : disabled
-          ? html`<button type="button" onClick=${() => void change(id, { disabled: false })}>Enable</button>`
-          : html`
-            <button type="button" class="danger-text" onClick=${() =>
-              confirmThen(
-                `Disable ${displayName}?`,
-                "Their tokens are revoked and their connections closed. You can enable them again.",
-                "Disable",
-                () => change(id, { disabled: true }),
-              )}>Disable</button>
-          `
-      }
-      </li>`
+    <ul class="rows">${items.map((one) =>
+      html`<${Row} key=${one.id} principal=${one} onChange=${(fields: Record<string, unknown>) =>
+        change(one.id, fields)} />`
     )}</ul>
     ${cursor === null
       ? null
       : html`<button type="button" onClick=${() => void attempt(() => read(cursor))}>Show more</button>`}
+  `;
+}
+
+function Row({ principal, onChange }: {
+  principal: Principal;
+  onChange: (fields: Record<string, unknown>) => Promise<boolean>;
+}): VNode {
+  const { id, displayName, handle, kind, role, disabled } = principal;
+  const isMe = id === myId();
+  return html`
+    <li>
+      <a class="person-link" href=${`#/people/${
+        encodeURIComponent(id)
+      }`}><${Avatar} id=${id} isSmall hasPresence /><span
+        dir="auto">${displayName} <span class="dim">${handle === null ? id : `@${handle}`}</span></span></a>
+      ${kind === "human" ? null : html`<span class="tag">${kind}</span>`}
+      ${disabled ? html`<span class="tag danger-text">disabled</span>` : null}
+      <select class="inline" aria-label=${`Role of ${displayName}`} value=${role} disabled=${isMe}
+        onChange=${async (event: Event) => {
+          const select = event.target as HTMLSelectElement;
+          if (!await onChange({ role: select.value })) select.value = role;
+        }}>${ROLES.map((one) => html`<option key=${one}>${one}</option>`)}</select>
+      ${isMe
+        ? null
+        : disabled
+        ? html`<button type="button" onClick=${() => void onChange({ disabled: false })}>Enable</button>`
+        : html`
+          <button type="button" class="danger-text" onClick=${() =>
+            confirmThen(
+              `Disable ${displayName}?`,
+              "Their tokens are revoked and their connections closed. You can enable them again.",
+              "Disable",
+              () => onChange({ disabled: true }),
+            )}>Disable</button>
+        `}
+    </li>
   `;
 }

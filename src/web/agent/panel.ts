@@ -74,7 +74,7 @@ function Reply({ run }: { run: Run }): VNode {
   `;
 }
 
-export function openTrace(id: string): void {
+function openTrace(id: string): void {
   openDialog(() =>
     html`
       <div class="wide-dialog">

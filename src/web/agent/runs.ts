@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { get, listAll } from "../core/api.ts";
 import { follow, onEvent, unfollow } from "../core/live.ts";
 
-export type RunStatus =
+type RunStatus =
   | "queued"
   | "running"
   | "waiting_approval"
@@ -29,7 +29,7 @@ export type Run = {
 };
 export type Approval = { id: string; runId: string; tool: string; input?: unknown; reason: string };
 
-export const UNFINISHED: readonly RunStatus[] = ["queued", "running", "waiting_approval", "waiting_input"];
+const UNFINISHED: readonly RunStatus[] = ["queued", "running", "waiting_approval", "waiting_input"];
 
 /** Runs that have not finished, of rooms that were opened. */
 export const runs = signal<ReadonlyMap<string, Run>>(new Map());

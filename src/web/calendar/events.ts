@@ -1,7 +1,7 @@
 // Events of the calendar.
 import { listAll } from "../core/api.ts";
 
-export type EventTime = { dateTime: string; timeZone: string } | { date: string };
+type EventTime = { dateTime: string; timeZone: string } | { date: string };
 export type Rsvp = "accepted" | "tentative" | "declined";
 export type Entry = {
   id: string;

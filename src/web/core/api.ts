@@ -21,7 +21,7 @@ export class ApiError extends Error {
 }
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 const RETRIES = 3;
 const RETRY_MAX_MS = 10_000;

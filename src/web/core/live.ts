@@ -6,7 +6,7 @@ import { addressOf, get } from "./api.ts";
 import type { LiveEvent, StreamPosition, Sync } from "./resources.ts";
 import { endSession, token } from "./session.ts";
 
-export type ConnectionState = "connecting" | "connected" | "disconnected";
+type ConnectionState = "connecting" | "connected" | "disconnected";
 type Listener = (event: LiveEvent, channel: string) => void;
 
 /** Close codes after which this token is not accepted again. */

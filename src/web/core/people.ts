@@ -6,7 +6,7 @@ import type { Page, Person, Principal } from "./resources.ts";
 const BATCH_MAX = 100;
 
 /** Everybody who has been read so far. */
-export const people = signal<ReadonlyMap<string, Person>>(new Map());
+const people = signal<ReadonlyMap<string, Person>>(new Map());
 export const online = signal<ReadonlySet<string>>(new Set());
 const requested = new Set<string>();
 let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,9 +1,9 @@
 // Resources of the API, as far as the client reads them. `/openapi.json` describes them in full.
 
 export type Page<Item> = { items: Item[]; nextCursor: string | null; hasMore: boolean };
-export type PrincipalKind = "human" | "agent" | "service";
-export type TenantRole = "guest" | "member" | "admin" | "owner";
-export type Status = { text: string | null; emoji: string | null; until: string | null };
+type PrincipalKind = "human" | "agent" | "service";
+type TenantRole = "guest" | "member" | "admin" | "owner";
+type Status = { text: string | null; emoji: string | null; until: string | null };
 
 export type Person = {
   id: string;
@@ -42,7 +42,7 @@ export type RoomSettings = {
   mutedUntil: string | null;
   favoriteOrder: number | null;
 };
-export type LastMessage = {
+type LastMessage = {
   id: string;
   seq: number;
   senderId: string;
@@ -92,7 +92,7 @@ export type MessageFile = {
   width: number | null;
   height: number | null;
 };
-export type Mentions = { principalIds: string[]; room: boolean };
+type Mentions = { principalIds: string[]; room: boolean };
 export type Message = {
   id: string;
   roomId: string;
@@ -118,7 +118,7 @@ export type Message = {
   version: number;
   createdAt: string;
 };
-export type Option = { value: string; label: string };
+type Option = { value: string; label: string };
 export type FormField =
   & { name: string; label: string; required: boolean }
   & (

@@ -1,7 +1,7 @@
 // The address of what is shown, after the `#`: it can be bookmarked, and the browser's back button works.
 import { signal } from "@preact/signals";
 
-export type Route = { path: readonly string[]; query: URLSearchParams };
+type Route = { path: readonly string[]; query: URLSearchParams };
 
 export const route = signal(parse(location.hash));
 

@@ -15,7 +15,7 @@ export type EditorStatus = {
 };
 export type Editor = { text(): string; selection(): string; close(): void };
 export type Awareness = NonNullable<HocuspocusProvider["awareness"]>;
-export type Connection = {
+type Connection = {
   document: Doc;
   awareness: Awareness;
   /** Ends editing, as an editor would destroy what it does not know. */

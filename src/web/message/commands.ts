@@ -3,7 +3,7 @@ import { get, post } from "../core/api.ts";
 import { notifyUntilDismissed } from "../core/notice.ts";
 import { onEvent } from "../core/live.ts";
 
-export type Command = { name: string; description: string; sourceName: string };
+type Command = { name: string; description: string; sourceName: string };
 type Result = {
   id: string;
   response: { kind: "ephemeral"; text: string } | { kind: "message" } | { kind: "accepted" };

@@ -62,7 +62,7 @@ export function recentEmoji(): readonly string[] {
   return [...new Set([...recent, "👍", "🎉", "✅"])].slice(0, 3);
 }
 
-export function rememberEmoji(emoji: string): void {
+function rememberEmoji(emoji: string): void {
   sessionStorage.setItem(RECENT_KEY, [...new Set([emoji, ...recentEmoji()])].slice(0, 3).join(" "));
 }
 

@@ -8,7 +8,7 @@ import { messageOf, notify } from "../core/notice.ts";
 import type { MessageFile } from "../core/resources.ts";
 import { Icon } from "../part/icon.ts";
 
-export type Upload = {
+type Upload = {
   key: string;
   name: string;
   size: number;

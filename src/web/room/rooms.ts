@@ -102,7 +102,7 @@ export function markRead(id: string, seq: number): void {
   );
 }
 
-export function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount }: Unread): void {
+function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount }: Unread): void {
   patchRoom(roomId, { lastReadSeq, unreadCount, mentionCount });
 }
 

@@ -22,7 +22,7 @@ type Result = {
   task?: Titled & { createdAt: string };
   event?: Titled & { startAt: string };
 };
-type Answer = { items: Result[]; nextCursor: string | null; totalEstimate: number; senders?: Person[] };
+type Found = { items: Result[]; nextCursor: string | null; totalEstimate: number; senders?: Person[] };
 
 const DELAY_MS = 250;
 const SNIPPET = { before: 60, length: 260 };
@@ -33,22 +33,7 @@ export default function SearchPage(): VNode {
   const q = query.get("q") ?? "";
   const roomId = query.get("room") ?? undefined;
   const box = useRef<HTMLInputElement>(null);
-  const [answer, setAnswer] = useState<Answer>();
   useEffect(() => box.current?.focus(), []);
-  useEffect(() => {
-    if (q.trim() === "") return setAnswer(undefined);
-    let isCurrent = true;
-    const timer = setTimeout(() => {
-      void attempt(async () => {
-        const found = await search(q, roomId);
-        if (isCurrent) setAnswer(found);
-      });
-    }, DELAY_MS);
-    return () => {
-      isCurrent = false;
-      clearTimeout(timer);
-    };
-  }, [q, roomId]);
 
   const set = (fields: { q?: string; room?: string | undefined }): void => {
     const next = { q, room: roomId, ...fields };
@@ -57,11 +42,6 @@ export default function SearchPage(): VNode {
       ...next.room === undefined ? {} : { room: next.room },
     });
   };
-  async function more(): Promise<void> {
-    if ((answer?.nextCursor ?? null) === null) return;
-    const next = await search(q, roomId, answer?.nextCursor ?? undefined);
-    setAnswer({ ...next, items: [...answer?.items ?? [], ...next.items] });
-  }
   const room = roomId === undefined ? undefined : rooms.value.get(roomId);
   return html`
     <${PlaceHead} title="Search" />
@@ -74,20 +54,42 @@ export default function SearchPage(): VNode {
       </form>
       ${room === undefined ? null : html`<p class="row"><span class="tag">in ${roomName(room)}</span>
         <button type="button" class="link" onClick=${() => set({ room: undefined })}>Search everywhere</button></p>`}
-      ${answer === undefined
-        ? html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`
-        : answer.items.length === 0
-        ? html`<p class="empty">Nothing was found.</p>`
-        : html`<ul class="cards">${
-          answer.items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)
-        }</ul>
-      ${
-          answer.nextCursor === null
-            ? null
-            : html`<button type="button" onClick=${() => void attempt(more)}>Show more</button>`
-        }`}
+      <${Results} q=${q} roomId=${roomId} />
       </div>
     </div>
+  `;
+}
+
+function Results({ q, roomId }: { q: string; roomId: string | undefined }): VNode {
+  const [found, setFound] = useState<Found>();
+  useEffect(() => {
+    if (q.trim() === "") return setFound(undefined);
+    let isCurrent = true;
+    const timer = setTimeout(() => {
+      void attempt(async () => {
+        const first = await search(q, roomId);
+        if (isCurrent) setFound(first);
+      });
+    }, DELAY_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [q, roomId]);
+  if (found === undefined) {
+    return html`<p class="empty">Everything that you may read is searched, up to the latest message.</p>`;
+  }
+  if (found.items.length === 0) return html`<p class="empty">Nothing was found.</p>`;
+  const { items, nextCursor } = found;
+  async function more(cursor: string): Promise<void> {
+    const next = await search(q, roomId, cursor);
+    setFound({ ...next, items: [...items, ...next.items] });
+  }
+  return html`
+    <ul class="cards">${items.map((result) => html`<${ResultCard} key=${keyOf(result)} result=${result} />`)}</ul>
+    ${nextCursor === null
+      ? null
+      : html`<button type="button" onClick=${() => void attempt(() => more(nextCursor))}>Show more</button>`}
   `;
 }
 
@@ -123,16 +125,16 @@ function titledOf({ document, task, event }: Result): { item: Titled; icon: Icon
   return { item, icon: "calendar", href: `#/calendar?at=${item.startAt.slice(0, 10)}`, at: item.startAt };
 }
 
-async function search(q: string, roomId: string | undefined, cursor?: string): Promise<Answer> {
-  const answer = await get<Answer>("v1/search", {
+async function search(q: string, roomId: string | undefined, cursor?: string): Promise<Found> {
+  const found = await get<Found>("v1/search", {
     q,
     roomId: roomId === undefined ? undefined : [roomId],
     types: TYPES,
     include: ["senders"],
     cursor,
   });
-  addPeople(answer.senders ?? []);
-  return answer;
+  addPeople(found.senders ?? []);
+  return found;
 }
 
 /** A part of a text around the first match, with the matches marked. */

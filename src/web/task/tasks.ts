@@ -4,7 +4,7 @@ import { call, listAll, post } from "../core/api.ts";
 import { onEvent } from "../core/live.ts";
 
 export type Status = "backlog" | "todo" | "in_progress" | "blocked" | "done" | "cancelled";
-export type Priority = "none" | "low" | "medium" | "high" | "urgent";
+type Priority = "none" | "low" | "medium" | "high" | "urgent";
 export type Task = {
   id: string;
   key: string;
