@@ -1,5 +1,5 @@
 // The entry point: environment → app → serve → signals → dispose. The only file that acts when it is imported.
-import { createApp } from "@/app.ts";
+import { type App, createApp } from "@/app.ts";
 import { type Config, ConfigError, processEnvironment, readConfig } from "@/config.ts";
 import { systemTime } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
@@ -122,20 +122,22 @@ async function serve(config: Config): Promise<number> {
   }, (request, info) => app.fetch(request, info.remoteAddr.hostname));
   // Only here: logs of other environments must not contain secrets.
   if (settings.SVC_ENV === "development") {
-    const base = settings.SVC_PUBLIC_URL ?? `http://localhost:${server.addr.port}`;
-    await app.createOwnerCode().then(
-      (code) => {
-        const { href: url } = new URL(`${base}/#code=${code}`);
-        log.info("open this address to sign in as the owner; it works once, for 15 minutes", { url });
-      },
-      (cause) => log.warn("no sign-in address could be created", { cause: messageOf(cause) }),
-    );
+    await logOwnerAddress(app, settings.SVC_PUBLIC_URL ?? `http://localhost:${server.addr.port}`);
   }
   ignoreOversizedMessage((cause) => log.warn("WebSocket message too long for the runtime", { cause }));
   await ended.promise;
   log.info("stopped");
   await stopLogging();
   return 0;
+}
+
+async function logOwnerAddress(app: App, base: string): Promise<void> {
+  try {
+    const { href: url } = new URL(`${base}/#code=${await app.createOwnerCode()}`);
+    log.info("open this address to sign in as the owner; it works once, for 15 minutes", { url });
+  } catch (cause) {
+    log.warn("no sign-in address could be created", { cause: messageOf(cause) });
+  }
 }
 
 /** Serves at the address of `<prefix>_HOST` and `<prefix>_PORT`. */

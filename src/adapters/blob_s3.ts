@@ -77,19 +77,21 @@ export class S3Blobs implements Blobs {
     const headers: Record<string, string> = range === undefined
       ? {}
       : { Range: `bytes=${range.start}-${range.end - 1}` };
-    const answer = await this.#requestOptional("GET", key, { headers });
-    if (answer === undefined) return undefined;
-    if (range !== undefined && answer.status !== PARTIAL_CONTENT) {
-      await discardBody(answer);
-      throw unavailable(new Error(`Expected a partial response to a range request, received status ${answer.status}`));
+    const response = await this.#requestOptional("GET", key, { headers });
+    if (response === undefined) return undefined;
+    if (range !== undefined && response.status !== PARTIAL_CONTENT) {
+      await discardBody(response);
+      throw unavailable(
+        new Error(`Expected a partial response to a range request, received status ${response.status}`),
+      );
     }
-    return this.#bodyOf(answer);
+    return this.#bodyOf(response);
   }
 
   async delete(key: string): Promise<void> {
     assertBlobKey(key);
-    const answer = await this.#requestOptional("DELETE", key);
-    if (answer !== undefined) await discardBody(answer);
+    const response = await this.#requestOptional("DELETE", key);
+    if (response !== undefined) await discardBody(response);
   }
 
   async #putParts(key: string, first: Part, second: Part, others: AsyncIterable<Part>): Promise<void> {
@@ -98,9 +100,9 @@ export class S3Blobs implements Blobs {
     try {
       const etags: string[] = [];
       const send = async (body: Part): Promise<void> => {
-        const answer = await this.#request("PUT", `${key}?partNumber=${etags.length + 1}&${upload}`, { body });
-        etags.push(answer.headers.get("ETag") ?? "");
-        await discardBody(answer);
+        const response = await this.#request("PUT", `${key}?partNumber=${etags.length + 1}&${upload}`, { body });
+        etags.push(response.headers.get("ETag") ?? "");
+        await discardBody(response);
       };
       await send(first);
       await send(second);
@@ -119,22 +121,22 @@ export class S3Blobs implements Blobs {
 
   /** The response; throws when the resource does not exist. */
   async #request(method: string, path: string, ask?: S3Request): Promise<Response> {
-    const answer = await this.#requestOptional(method, path, ask);
-    if (answer === undefined) throw unavailable(new Error(`${method}: object not found`));
-    return answer;
+    const response = await this.#requestOptional(method, path, ask);
+    if (response === undefined) throw unavailable(new Error(`${method}: object not found`));
+    return response;
   }
 
   /** The response; `undefined` when the resource does not exist. Any other status but success means that the store is unavailable. */
   async #requestOptional(method: string, path: string, ask: S3Request = {}): Promise<Response | undefined> {
     try {
       for (let retry = 0;; retry++) {
-        const answer = await this.#send(method, path, ask);
-        if (answer.ok) return answer;
-        const text = await this.#text(answer);
-        if (answer.status === 404 && !text.includes("NoSuchBucket")) return undefined;
-        const isBusy = answer.status >= 500 || answer.status === 429;
+        const response = await this.#send(method, path, ask);
+        if (response.ok) return response;
+        const text = await this.#text(response);
+        if (response.status === 404 && !text.includes("NoSuchBucket")) return undefined;
+        const isBusy = response.status >= 500 || response.status === 429;
         if (!isBusy || retry === RETRIES) {
-          throw new Error(`${method} returned ${answer.status}: ${text.slice(0, 500)}`);
+          throw new Error(`${method} returned ${response.status}: ${text.slice(0, 500)}`);
         }
         await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_MS * 2 ** retry));
       }
@@ -161,11 +163,11 @@ export class S3Blobs implements Blobs {
     }
   }
 
-  async #text(answer: Response): Promise<string> {
+  async #text(response: Response): Promise<string> {
     const chunks: Part[] = [];
     let size = 0;
     // Leaving the loop early cancels the stream.
-    for await (const chunk of this.#bodyOf(answer)) {
+    for await (const chunk of this.#bodyOf(response)) {
       chunks.push(chunk);
       size += chunk.length;
       if (size > TEXT_MAX_BYTES) break;
@@ -174,8 +176,8 @@ export class S3Blobs implements Blobs {
   }
 
   /** The body of a response, with a timeout for each chunk. */
-  #bodyOf(answer: Response): ReadableStream<Part> {
-    const reader = (answer.body ?? new Blob([]).stream()).getReader();
+  #bodyOf(response: Response): ReadableStream<Part> {
+    const reader = (response.body ?? new Blob([]).stream()).getReader();
     return new ReadableStream({
       pull: async (controller) => {
         try {
@@ -225,6 +227,6 @@ function unavailable(cause: unknown): Fault {
   return new Fault("unavailable", "The file store is unavailable", { cause });
 }
 
-async function discardBody(answer: Response): Promise<void> {
-  await answer.body?.cancel();
+async function discardBody(response: Response): Promise<void> {
+  await response.body?.cancel();
 }

@@ -38,9 +38,9 @@ export type IdempotencyRow = {
 };
 
 /** `owner_id` is empty in the sum of a tenant. */
-export type WrittenRow = { day: string; tenant_id: string; owner_id: string; bytes: number };
+type WrittenRow = { day: string; tenant_id: string; owner_id: string; bytes: number };
 
-export type MigrationRow = { name: string; at: string };
+type MigrationRow = { name: string; at: string };
 
 export type CoreTables = {
   stream: StreamRow;

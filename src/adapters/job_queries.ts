@@ -8,7 +8,7 @@ import type { CoreTables } from "./core_tables.ts";
 export type ClaimedJob = Pick<JobRow, "id" | "tenant_id" | "kind" | "payload" | "attempts" | "deaths" | "charged_to">;
 
 /** What a runner looks for. */
-export type ClaimFilter = {
+type ClaimFilter = {
   kinds: readonly string[];
   now: string;
   /** Jobs that it runs itself: setting the clock forward expires their leases before they can be renewed. */

@@ -36,7 +36,7 @@ const LONG_SHARE = 0.5;
 /** Smaller steps back are corrections of the clock. */
 const CLOCK_SET_BACK_MS = 1000;
 
-export type JobRunnerDeps = {
+type JobRunnerDeps = {
   store: Pick<Store<CoreTables>, "db" | "write" | "dialect">;
   kinds: readonly JobKind[];
   clock: Clock;

@@ -5,13 +5,11 @@ import http from "node:http";
 import https from "node:https";
 import ipaddr from "ipaddr.js";
 import { hostOf, type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
-import { HostList } from "./host_list.ts";
+import { AddressPolicy, type Resolve } from "./address_policy.ts";
 
 const CONNECT_MS = 5000;
 const TOTAL_MS = 15_000;
 const BODY_MAX_BYTES = 64 * 1024;
-/** Addresses of one name that are tried, one after the other. */
-const ADDRESSES_MAX = 4;
 const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
 /** Set by this adapter: what a caller says here would contradict it. */
 const OWN_HEADERS = ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"];
@@ -23,8 +21,7 @@ type Init = NonNullable<Parameters<Outbound>[1]>;
 export type OutboundDeps = {
   /** Private services that the operator allows everybody to call: names, addresses and networks. */
   allow: readonly string[];
-  /** All addresses of a name. */
-  resolve?: (name: string) => Promise<readonly string[]>;
+  resolve?: Resolve;
   /** Limit of resolving and connecting. */
   connectMs?: number;
   /** Certificates that are trusted besides those of the host. */
@@ -37,7 +34,7 @@ export type OutboundDeps = {
 export function createOutbound(
   { allow, resolve = resolveName, connectMs = CONNECT_MS, ca, count = () => {} }: OutboundDeps,
 ): Outbound {
-  const general = new HostList(allow);
+  const policy = new AddressPolicy(allow, resolve);
 
   async function outbound(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
     try {
@@ -53,9 +50,9 @@ export function createOutbound(
   }
 
   async function call(input: string | URL, init: Init = {}, options: OutboundOptions = {}): Promise<Response> {
-    const { totalMs = TOTAL_MS, bodyMaxBytes = BODY_MAX_BYTES } = options;
+    const { allow: own = [], totalMs = TOTAL_MS, bodyMaxBytes = BODY_MAX_BYTES } = options;
     const url = new URL(input);
-    assertAllowed(url, options);
+    policy.assertUrl(url, own);
     const { signal } = init;
     signal?.throwIfAborted();
     const body = init.body instanceof ReadableStream ? init.body : await bytesOf(init.body);
@@ -71,9 +68,8 @@ export function createOutbound(
     };
     try {
       const response = await connectToAny(
-        await findAddresses(url, options, call.signal),
-        (address) =>
-          openConnection(url, address, { method: init.method, headers: init.headers, body, call: call.signal }),
+        await policy.find(hostOf(url), own, { signal: call.signal, ms: connectMs }),
+        (address) => openConnection(url, address, { ...init, body, call: call.signal, connectMs, ca }),
       );
       return toResponse(response, { call, bodyMaxBytes, end });
     } catch (thrown) {
@@ -82,106 +78,68 @@ export function createOutbound(
     }
   }
 
-  function assertAllowed(input: string | URL, { allow: own = [] }: OutboundOptions = {}): void {
-    const url = URL.parse(input);
-    if (url === null) throw new OutboundError("address_not_allowed", "Expected an absolute URL");
-    if (url.username !== "" || url.password !== "") {
-      throw new OutboundError("address_not_allowed", "Expected a URL without a user name and password");
-    }
-    const host = hostOf(url);
-    const named = general.hasName(host) || new HostList(own).hasName(host);
-    const isLiteral = ipaddr.isValid(host);
-    if (isLiteral && !named) assertAddresses([host], own);
-    if (url.protocol === "https:") return;
-    const isAllowedHost = named || isLiteral && isListed(host, own);
-    if (url.protocol !== "http:" || !isAllowedHost) {
-      throw new OutboundError("scheme_not_allowed", "Expected a URL that starts with https://");
-    }
-  }
+  return Object.assign(outbound, {
+    assertAllowed: (url: string | URL, { allow: own = [] }: OutboundOptions = {}) => policy.assertUrl(url, own),
+  });
+}
 
-  const isListed = (address: string, own: readonly string[]): boolean =>
-    general.hasAddress(address) || new HostList(own).hasAddress(address);
-
-  /** All must be allowed: a name with a public and a private address is an attack or a mistake. */
-  function assertAddresses(addresses: readonly string[], own: readonly string[]): void {
-    if (addresses.every((address) => isPublic(address) || isListed(address, own))) return;
-    throw new OutboundError("address_not_allowed", "The address is not public, and the operator does not allow it");
-  }
-
-  async function findAddresses(
-    url: URL,
-    { allow: own = [] }: OutboundOptions,
-    signal: AbortSignal,
-  ): Promise<readonly string[]> {
-    const host = hostOf(url);
-    if (ipaddr.isValid(host)) return [host];
-    const addresses = await abortable(resolve(host), signal, connectMs).catch((cause) => {
-      if (cause instanceof OutboundError || signal.aborted) throw cause;
-      throw new OutboundError("name_not_resolved", "The host name was not found", { cause });
-    });
-    if (addresses.length === 0) throw new OutboundError("name_not_resolved", "The host name has no address");
-    if (!general.hasName(host) && !new HostList(own).hasName(host)) assertAddresses(addresses, own);
-    return addresses.slice(0, ADDRESSES_MAX);
-  }
-
-  function openConnection(
-    url: URL,
-    address: string,
-    { method = "GET", headers, body, call }: {
-      method: string | undefined;
-      headers: HeadersInit | undefined;
-      body: Body;
-      call: AbortSignal;
-    },
-  ): Promise<http.IncomingMessage> {
-    const { promise, resolve: respond, reject } = Promise.withResolvers<http.IncomingMessage>();
-    const isTls = url.protocol === "https:";
-    const host = hostOf(url);
-    const request = (isTls ? https : http).request({
-      // No name is looked up after the check.
-      host: address,
-      port: url.port === "" ? (isTls ? 443 : 80) : Number(url.port),
-      path: url.pathname + url.search,
-      method,
-      // The name in the certificate.
-      ...(isTls && !ipaddr.isValid(host) ? { servername: host } : {}),
-      headers: headersOf(url, headers, body),
-      agent: false,
-      ...(ca === undefined ? {} : { ca }),
-    });
-    let isConnected = false;
-    const abort = (): void => fail(call.reason);
-    const timer = setTimeout(() => fail(timedOut(`No connection within ${connectMs} ms`)), connectMs);
-    const fail = (reason: unknown): void => {
+/** Connects to the address and sends the request; resolves to the response when that begins. */
+function openConnection(
+  url: URL,
+  address: string,
+  { method = "GET", headers, body, call, connectMs, ca }: Omit<Init, "body"> & {
+    body: Body;
+    /** Aborts when the call ends. */
+    call: AbortSignal;
+    connectMs: number;
+    ca: string | undefined;
+  },
+): Promise<http.IncomingMessage> {
+  const { promise, resolve: respond, reject } = Promise.withResolvers<http.IncomingMessage>();
+  const isTls = url.protocol === "https:";
+  const host = hostOf(url);
+  const request = (isTls ? https : http).request({
+    // No name is looked up after the check.
+    host: address,
+    port: url.port === "" ? (isTls ? 443 : 80) : Number(url.port),
+    path: url.pathname + url.search,
+    method,
+    // The name in the certificate.
+    ...(isTls && !ipaddr.isValid(host) ? { servername: host } : {}),
+    headers: headersOf(url, headers, body),
+    agent: false,
+    ...(ca === undefined ? {} : { ca }),
+  });
+  let isConnected = false;
+  const abort = (): void => fail(call.reason);
+  const timer = setTimeout(() => fail(timedOut(`No connection within ${connectMs} ms`)), connectMs);
+  const fail = (reason: unknown): void => {
+    clearTimeout(timer);
+    call.removeEventListener("abort", abort);
+    request.destroy();
+    reject(reason);
+  };
+  call.addEventListener("abort", abort, { once: true });
+  request.on("socket", (socket) => {
+    socket.once(isTls ? "secureConnect" : "connect", () => {
+      isConnected = true;
       clearTimeout(timer);
-      call.removeEventListener("abort", abort);
-      request.destroy();
-      reject(reason);
-    };
-    call.addEventListener("abort", abort, { once: true });
-    request.on("socket", (socket) => {
-      socket.once(isTls ? "secureConnect" : "connect", () => {
-        isConnected = true;
-        clearTimeout(timer);
-        // Not before: it can be read only once, and another address may be tried.
-        if (body instanceof ReadableStream) void sendStream(request, body).catch(fail);
-      });
+      // Not before: it can be read only once, and another address may be tried.
+      if (body instanceof ReadableStream) void sendStream(request, body).catch(fail);
     });
-    request.on("error", (cause: NodeJS.ErrnoException) => {
-      const code = cause.code ?? "failed";
-      const what = isConnected ? "The connection ended before a response" : "The connection failed";
-      fail(new ConnectionError(`${what}: ${code}`, isConnected, { cause }));
-    });
-    request.on("response", (response) => {
-      clearTimeout(timer);
-      call.removeEventListener("abort", abort);
-      respond(response);
-    });
-    if (!(body instanceof ReadableStream)) request.end(body);
-    return promise;
-  }
-
-  return Object.assign(outbound, { assertAllowed });
+  });
+  request.on("error", (cause: NodeJS.ErrnoException) => {
+    const code = cause.code ?? "failed";
+    const what = isConnected ? "The connection ended before a response" : "The connection failed";
+    fail(new ConnectionError(`${what}: ${code}`, isConnected, { cause }));
+  });
+  request.on("response", (response) => {
+    clearTimeout(timer);
+    call.removeEventListener("abort", abort);
+    respond(response);
+  });
+  if (!(body instanceof ReadableStream)) request.end(body);
+  return promise;
 }
 
 /** A connection that failed; another address may be tried unless this one was connected. */
@@ -297,21 +255,6 @@ function toResponse(
   return new Response(null, { status, headers });
 }
 
-/** What `work` resolves to, unless the signal aborts or it takes too long. */
-async function abortable<Result>(work: Promise<Result>, signal: AbortSignal, ms: number): Promise<Result> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = (): void => reject(signal.reason);
-  const timer = setTimeout(() => reject(timedOut(`The host name was not found within ${ms} ms`)), ms);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    signal.throwIfAborted();
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", abort);
-  }
-}
-
 function headersOf(url: URL, given: HeadersInit | undefined, body: Body): Record<string, string> {
   const headers = new Headers(given);
   for (const name of OWN_HEADERS) headers.delete(name);
@@ -330,14 +273,4 @@ function timedOut(message: string): OutboundError {
 
 async function resolveName(name: string): Promise<string[]> {
   return (await lookup(name, { all: true })).map(({ address }) => address);
-}
-
-const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
-
-/** Whether this is a public unicast address. One of IPv4 that is written as IPv6 counts as what it is. */
-function isPublic(text: string): boolean {
-  if (!ipaddr.isValid(text)) return false;
-  const address = ipaddr.process(text);
-  // Beyond this network there are only special ones, and the list of those is not the same everywhere.
-  return address.range() === "unicast" && (address.kind() === "ipv4" || address.match(GLOBAL_UNICAST));
 }

@@ -26,7 +26,7 @@ const ENSURE_DURABLE_COMMIT =
   `select set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)`;
 const CLOSE_TIMEOUT_SECONDS = 5;
 const ALONE_CONNECT_TIMEOUT_MS = 5000;
-/** So long a read is tried again that found no connection, and with pauses of up to so much. */
+/** How long a read that found no connection is retried, and the longest pause between two tries. */
 const READ_RETRY_MAX_MS = 1000;
 const READ_RETRY_PAUSE_MS = 100;
 /**
@@ -49,7 +49,7 @@ const untypedOptions = { socket: openSocket };
 
 type Sql = ReturnType<typeof connect>;
 
-/** Opens up to `max` connections when they are needed. `settings`: of the server, for these sessions. */
+/** Opens up to `max` connections when they are needed. `settings` are those of the server for these sessions. */
 // The return type is inferred, because it carries the parsers given in the options.
 // deno-lint-ignore explicit-module-boundary-types
 export function connect(
@@ -117,7 +117,7 @@ function openSocket({ host, port, path }: { host: string[]; port: number[]; path
 
 /**
  * Committed state, read over a few connections that pipeline. A network that swallows packets closes no socket, so after
- * one late answer reads go over new connections; the old ones get as long again for what was sent on them.
+ * one late response reads go over new connections; the old ones get as long again for what was sent on them.
  */
 export class PostgresPool implements Pick<SqlSession, "run"> {
   readonly #open: () => Sql;
@@ -133,7 +133,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
     this.#sql = this.#open();
   }
 
-  /** A connection that ends, or that the server has no place for, costs no answer while there are others. */
+  /** A connection that ends, or that the server has no place for, costs no response while there are others. */
   async run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
     const values = parameters.map(sqlValue);
     const retryUntil = performance.now() + READ_RETRY_MAX_MS;
@@ -196,7 +196,7 @@ export class PostgresConnection implements SqlConnection {
         this.control(BEGIN);
       }
     } catch (cause) {
-      // A server that begins nothing, such as a standby, is left: its name may be another's by the next time.
+      // A server that begins nothing, such as a standby, is disconnected: its name may lead to another one by the next time.
       this.#disconnect(sql);
       throw cause;
     }
@@ -204,9 +204,9 @@ export class PostgresConnection implements SqlConnection {
   }
 
   run(sql: string, parameters: readonly unknown[]): Promise<Rows> {
-    const answered = this.#send(sql, parameters.map(sqlValue));
-    this.#settled = Promise.allSettled([this.#settled, answered]).then(ignoreResult);
-    return answered;
+    const response = this.#send(sql, parameters.map(sqlValue));
+    this.#settled = Promise.allSettled([this.#settled, response]).then(ignoreResult);
+    return response;
   }
 
   async insertMany(table: string, rows: readonly Row[]): Promise<void> {
@@ -277,16 +277,16 @@ async function execute(
   sql: Sql,
   text: string,
   values: SqlValue[],
-  deadlines: TimeoutQueue,
+  timeouts: TimeoutQueue,
 ): Promise<Rows & { command: string }> {
   // `bigint` is not in the package's parameter types unless its own `BigInt` type is used; it is sent as digits.
   const parameters = values.map((value) => typeof value === "bigint" ? String(value) : value);
   const query = sql.unsafe(text, parameters, { prepare: parameters.length <= PREPARED_PARAMETERS_MAX });
-  const result = await deadlines.run(query, noResponse);
-  const answered = { rows: [...result], changed: result.count ?? 0, command: result.command };
+  const result = await timeouts.run(query, noResponse);
+  const response = { rows: [...result], changed: result.count ?? 0, command: result.command };
   // Query objects of the package live until the next full garbage collection. So parameters and results are detached from them:
   // for a busy gateway they are most of what the collector would have to copy.
   result.length = 0;
   Object.assign(query, { args: [], parameters: [] });
-  return answered;
+  return response;
 }

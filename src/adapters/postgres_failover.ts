@@ -5,7 +5,7 @@ import type { CoreTables } from "./core_tables.ts";
 import { resetAllEpochs } from "./stream_reset.ts";
 import { ConnectionLost, createKysely, type SqlSession } from "./sql_session.ts";
 
-/** Which of the server's lives this is: a standby begins a new one when it takes over. */
+/** Identifies the server: a standby that takes over has another id. */
 const SELECT_SERVER_ID = `select concat(
     (select system_identifier from pg_control_system()), ':', left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
   ) as server_id, (select epoch from stream where tenant_id = '' and name = 'server') as known`;
@@ -40,7 +40,7 @@ export async function resetAfterFailover(
   onServer(serverId);
   if (serverId === known) return false;
   if (known === null) return (await connection.run(INSERT_SERVER_ID, [serverId])).changed > 0;
-  // Another node or another lane may have been at it meanwhile.
+  // Another node or another connection may have been at it meanwhile.
   const { rows: [locked] } = await connection.run(LOCK_SERVER_ID, []);
   if (locked?.known === serverId) return false;
   const db = createKysely<CoreTables>("postgres", connection);

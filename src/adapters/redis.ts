@@ -31,7 +31,7 @@ type Outage = {
   refusals: Map<string, number>;
 };
 
-export type RedisConnectionOptions = {
+type RedisConnectionOptions = {
   /** Longest wait for one reply; absent = until the connection is dropped. */
   commandTimeoutMs?: number;
   /** Interval of liveness checks; a connection without a response for four times as long is dropped. */

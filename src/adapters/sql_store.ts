@@ -14,13 +14,13 @@ import { WriteHealthcheck } from "./write_healthcheck.ts";
 import { WriteQueue, type WriterRules } from "./write_queue.ts";
 
 /** One engine, opened. */
-export type Engine = {
+type Engine = {
   dialect: Dialect;
   writers: readonly SqlConnection[];
   rules: WriterRules;
-  /** Committed state. Absent = reads go to the one lane there is, between its batches. */
+  /** Committed state. Absent = reads go to the one connection there is, between its batches. */
   reads?: Pick<SqlSession, "run"> & { close(): Promise<void> };
-  /** A lane that waits for as long as a migration takes. Absent = an ordinary one does. */
+  /** A connection that waits for as long as a migration takes. Absent = an ordinary one does. */
   migrationWriter?: () => SqlConnection;
 };
 
@@ -130,11 +130,11 @@ export class SqlStore<Tables> implements Store<Tables> {
   }
 
   #reader(): Pick<SqlSession, "run"> {
-    const { reads, writers: [lane] } = this.#engine;
+    const { reads, writers: [connection] } = this.#engine;
     const committed: Pick<SqlSession, "run"> = reads ?? {
       run: (sql, parameters, cacheable) =>
         this.#queue.readBetweenBatches(() =>
-          lane?.run(sql, parameters, cacheable) ??
+          connection?.run(sql, parameters, cacheable) ??
             Promise.reject(new Error("Expected at least one write connection, received none"))
         ),
     };

@@ -25,24 +25,24 @@ export function openPostgresPool(url: string, max: number, connectTimeoutMs = CO
 /** Opens a store on the database at `url`; connections are opened when they are first needed. */
 export function openPostgresStore<Tables>(url: string, options: PostgresStoreOptions): SqlStore<Tables> {
   const { writeConnections = 4, readConnections = 4, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
-  const connection = { url, connectTimeoutMs, responseTimeoutMs: RESPONSE_TIMEOUT_MS };
+  const settings = { url, connectTimeoutMs, responseTimeoutMs: RESPONSE_TIMEOUT_MS };
   let known: string | undefined;
-  const onSession = (lane: PostgresConnection): Promise<boolean> =>
-    resetAfterFailover(lane, (life) => {
-      const isOther = known !== undefined && life !== known;
-      known = life;
+  const onSession = (connection: PostgresConnection): Promise<boolean> =>
+    resetAfterFailover(connection, (serverId) => {
+      const isOther = known !== undefined && serverId !== known;
+      known = serverId;
       if (isOther) store.onFailover();
     });
   const store = new SqlStore<Tables>({
     dialect: "postgres",
     writers: Array.from(
       { length: writeConnections },
-      () => new PostgresConnection({ ...connection, onSession }),
+      () => new PostgresConnection({ ...settings, onSession }),
     ),
     // A writer that waits for a lock delays those before it in the batch; it runs first in the next one instead.
     rules: { isExclusive: false, beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
     reads: openPostgresPool(url, readConnections, connectTimeoutMs),
-    migrationWriter: () => new PostgresConnection({ ...connection, responseTimeoutMs: MIGRATION_TIMEOUT_MS }),
+    migrationWriter: () => new PostgresConnection({ ...settings, responseTimeoutMs: MIGRATION_TIMEOUT_MS }),
   }, options);
   return store;
 }

@@ -20,10 +20,10 @@ export function openSqliteStore<Tables>(path: string, options: StoreOptions): Sq
     if (!existsSync(path)) closeSync(openSync(path, "a", FILE_MODE));
   }
   const cache = new QueryCache();
-  const lane = new SqliteConnection(path, cache, { isReadOnly: false });
+  const connection = new SqliteConnection(path, cache, { isReadOnly: false });
   return new SqlStore<Tables>({
     dialect: "sqlite",
-    writers: [lane],
+    writers: [connection],
     rules: { isExclusive: true, beforeSavepoint: "", gather: gatherWhenBusy() },
     ...(isFile ? { reads: new SqliteConnection(path, cache, { isReadOnly: true }) } : {}),
   }, options);

@@ -6,7 +6,7 @@ const INT8_MAX = 127;
 const SCALE_BYTES = 4;
 
 /** An int8 vector; times `scale` it has length 1. */
-export type Code = { scale: number; values: Int8Array };
+type Code = { scale: number; values: Int8Array };
 
 /** Bytes of the int8 vector of so many dimensions. */
 export function codeBytes(dimensions: number): number {

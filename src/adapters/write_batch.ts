@@ -15,7 +15,7 @@ import { type CommitResult, streamKey } from "@/ports/store.ts";
 import type { SavepointScope } from "./savepoint.ts";
 import { SerializationRetry } from "./sql_session.ts";
 
-/** The writer met streams that others have, or have wished for before it; it runs again after them. */
+/** The writer needs streams that other batches have locked, or that older priorities claim; it runs again after them. */
 export class YieldToOther extends SerializationRetry {
   readonly streams: readonly string[];
   readonly until: Promise<unknown>;
@@ -27,13 +27,13 @@ export class YieldToOther extends SerializationRetry {
   }
 }
 
-/** What a writer gave way for, in all of its runs together. */
+/** The streams that a writer yielded for, in all of its runs. */
 export class LockPriority {
   readonly streams = new Set<string>();
   readonly released = Promise.withResolvers<void>();
 }
 
-/** What the batches of a process know of each other. */
+/** The locks and priorities of all batches of a process. */
 export class StreamLocks {
   /** Which batches hold a stream: one has locked it, or is about to, and others may have claimed it. */
   readonly holders = new Map<string, Set<WriteBatch>>();
@@ -42,7 +42,7 @@ export class StreamLocks {
 }
 
 export class WriteBatch {
-  /** That of the writer whose turn it is. */
+  /** That of the writer that runs now. */
   priority: LockPriority | undefined;
   #events: StoredEvent[] = [];
   #signals: Signal[] = [];
@@ -57,7 +57,7 @@ export class WriteBatch {
     this.#locks = streams;
   }
 
-  /** To be called before one statement locks streams: they are this batch's from here on, or it gives way. */
+  /** To be called before one statement locks streams: this batch has them from here on, or yields. */
   acquire(streams: readonly string[]): void {
     const wanted = streams.filter((stream) => !this.#lockedStreams.has(stream));
     // A writer that waits for one stream and has locked none blocks no other.
@@ -114,9 +114,9 @@ export class WriteBatch {
 
   #olderPriorities(streams: readonly string[]): Promise<void>[] {
     const older: Promise<void>[] = [];
-    for (const wish of this.#locks.priorities) {
-      if (wish === this.priority) break;
-      if (streams.some((stream) => wish.streams.has(stream))) older.push(wish.released.promise);
+    for (const priority of this.#locks.priorities) {
+      if (priority === this.priority) break;
+      if (streams.some((stream) => priority.streams.has(stream))) older.push(priority.released.promise);
     }
     return older;
   }
@@ -130,7 +130,7 @@ export class WriteBatch {
   }
 }
 
-/** Nearly always as it came; a work that reserves early and appends late is put right. */
+/** The events with each stream in order. They nearly always are: only work that reserves early and appends late changes it. */
 function sortByStream(events: StoredEvent[]): readonly StoredEvent[] {
   const last = new Map<string, number>();
   const isOrdered = events.every(({ tenantId, stream, seq }) => {

@@ -36,7 +36,7 @@ type CompletedWrite<Tables> = { write: PendingWrite<Tables>; result: unknown; by
 
 /** What differs between engines. */
 export type WriterRules = {
-  /** All writers share one lane on this thread, so that the time of each is taken from all others, and is charged. */
+  /** All writers share one connection on this thread, so that the time of each is taken from all others, and is charged. */
   isExclusive: boolean;
   /** Sent before each savepoint but a batch's first. */
   beforeSavepoint: string;
@@ -44,7 +44,7 @@ export type WriterRules = {
   gather(): Promise<void> | undefined;
 };
 
-export type QueueDeps<Tables> = TransactionDeps<Tables> & {
+type QueueDeps<Tables> = TransactionDeps<Tables> & {
   writers: readonly SqlConnection[];
   rules: WriterRules;
   onCommitted: (committed: CommitResult) => void;
@@ -60,7 +60,7 @@ export class WriteQueue<Tables> {
   readonly #deps: QueueDeps<Tables>;
   readonly #waiting: PendingWrite<Tables>[] = [];
   readonly #idle: SqlConnection[];
-  /** Lanes that could not begin since one last could. */
+  /** Connections that could not begin since one last could. */
   readonly #failing = new Set<SqlConnection>();
   readonly #locks = new StreamLocks();
   readonly #rootContext = AsyncLocalStorage.snapshot();
@@ -103,51 +103,51 @@ export class WriteQueue<Tables> {
     while (this.#idle.length < this.#deps.writers.length) await delay(0);
   }
 
-  /** Drains, then closes the lanes. */
+  /** Drains, then closes the connections. */
   async close(): Promise<void> {
     await this.drain();
-    for (const lane of this.#deps.writers) await lane.close();
+    for (const connection of this.#deps.writers) await connection.close();
   }
 
   #wake(): void {
-    const lane = this.#waiting.length > 0 ? this.#idle.pop() : undefined;
-    if (lane !== undefined) this.#rootContext(() => this.#runBatches(lane));
+    const connection = this.#waiting.length > 0 ? this.#idle.pop() : undefined;
+    if (connection !== undefined) this.#rootContext(() => this.#runBatches(connection));
   }
 
-  async #runBatches(lane: SqlConnection): Promise<void> {
+  async #runBatches(connection: SqlConnection): Promise<void> {
     while (this.#waiting.length > 0) {
       const gathered = this.#deps.rules.gather();
       if (gathered !== undefined) await gathered;
       this.#running++;
       const batch = new WriteBatch(this.#locks);
-      await this.#runBatch(lane, batch);
+      await this.#runBatch(connection, batch);
       batch.releaseAll();
       this.#running--;
       const reads = this.#waitingReads;
       this.#waitingReads = [];
       for (const read of reads) read();
     }
-    this.#idle.push(lane);
+    this.#idle.push(connection);
   }
 
-  async #runBatch(lane: SqlConnection, batch: WriteBatch): Promise<void> {
-    // Before it takes a writer, so that no writer waits for a lane that cannot while another can.
-    if (!(await this.#begin(lane))) return;
+  async #runBatch(connection: SqlConnection, batch: WriteBatch): Promise<void> {
+    // Before it takes a writer, so that no writer waits for a connection that cannot while another can.
+    if (!(await this.#begin(connection))) return;
     const done: CompletedWrite<Tables>[] = [];
     const closesAt = performance.now() + BATCH_MAX_MS;
     let writer = this.#waiting.shift();
     try {
       while (writer !== undefined) {
-        const mayGoOn = await this.#runWrite(lane, batch, writer, done);
+        const mayGoOn = await this.#runWrite(connection, batch, writer, done);
         const isFull = done.length >= BATCH_MAX_WRITERS || performance.now() >= closesAt;
         writer = mayGoOn && !isFull ? this.#waiting.shift() : undefined;
       }
       batch.beginCommit();
-      if (done.length > 0) await this.#commit(lane, batch, done);
-      else await lane.rollback();
+      if (done.length > 0) await this.#commit(connection, batch, done);
+      else await connection.rollback();
     } catch (cause) {
       // The transaction was rolled back; nothing of it was committed.
-      await lane.rollback();
+      await connection.rollback();
       for (const one of done) this.#retry(one.write, cause);
       if (writer !== undefined) this.#retry(writer, cause);
     }
@@ -157,20 +157,20 @@ export class WriteQueue<Tables> {
    * Retries while writers wait: another process may have the database's one write lock, and a server that just disconnected may
    * soon be back. Other connections try as well; once all have failed, and this one twice, all waiting writers get the error.
    */
-  async #begin(lane: SqlConnection): Promise<boolean> {
+  async #begin(connection: SqlConnection): Promise<boolean> {
     const retryUntil = performance.now() + BEGIN_MAX_MS;
     for (let attempt = 1; this.#waiting.length > 0; attempt++) {
       try {
-        await lane.begin();
+        await connection.begin();
         this.#failing.clear();
         return true;
       } catch (cause) {
-        await lane.rollback();
+        await connection.rollback();
         if (cause instanceof SerializationRetry && performance.now() < retryUntil) {
           await delay(Math.random() * RETRY_PAUSE_MS);
           continue;
         }
-        this.#failing.add(lane);
+        this.#failing.add(connection);
         if (attempt > 1 && this.#failing.size === this.#deps.writers.length) {
           this.#failing.clear();
           const fault = new Fault("unavailable", "The database is unavailable", { cause });
@@ -186,27 +186,27 @@ export class WriteQueue<Tables> {
 
   /** Runs one writer; false when the batch should end with it. Throws when the batch is lost. */
   async #runWrite(
-    lane: SqlConnection,
+    connection: SqlConnection,
     batch: WriteBatch,
     write: PendingWrite<Tables>,
     done: CompletedWrite<Tables>[],
   ): Promise<boolean> {
     // The first needs no savepoint: should it fail, the whole transaction is undone.
     const isFirst = done.length === 0;
-    if (!isFirst) lane.control(`${this.#deps.rules.beforeSavepoint}savepoint writer`);
+    if (!isFirst) connection.control(`${this.#deps.rules.beforeSavepoint}savepoint writer`);
     const endCharge = this.#deps.rules.isExclusive ? write.context(beginCharge) : undefined;
     try {
       batch.priority = write.priority;
-      const transaction = new SqlTransaction(this.#deps, lane, batch);
+      const transaction = new SqlTransaction(this.#deps, connection, batch);
       const { result, frame } = await write.context(() => transaction.execute(write.work));
-      if (!isFirst) lane.control("release savepoint writer");
+      if (!isFirst) connection.control("release savepoint writer");
       this.#dropPriority(write);
       done.push({ write, result, bytes: transaction.bytes });
       batch.merge(frame);
       return true;
     } catch (cause) {
       if (cause instanceof ConnectionLost) throw cause;
-      if (!isFirst) lane.control("rollback to savepoint writer");
+      if (!isFirst) connection.control("rollback to savepoint writer");
       if (cause instanceof SerializationRetry) this.#retry(write, cause);
       else this.#reject(write, cause);
       return !isFirst && !(cause instanceof SerializationRetry);
@@ -215,14 +215,14 @@ export class WriteQueue<Tables> {
     }
   }
 
-  async #commit(lane: SqlConnection, batch: WriteBatch, done: readonly CompletedWrite<Tables>[]): Promise<void> {
+  async #commit(connection: SqlConnection, batch: WriteBatch, done: readonly CompletedWrite<Tables>[]): Promise<void> {
     try {
       const startedAt = performance.now();
-      await lane.commit();
+      await connection.commit();
       if (this.#deps.rules.isExclusive) chargeCommit(done, performance.now() - startedAt);
     } catch (cause) {
       if (cause instanceof SerializationRetry) throw cause;
-      await lane.rollback();
+      await connection.rollback();
       const isKnown = cause instanceof Fault;
       const fault = isKnown
         ? cause

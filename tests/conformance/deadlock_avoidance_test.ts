@@ -1,4 +1,4 @@
-// Writers of one node that meet at the same streams, on several lanes of PostgreSQL: none waits without end, none locks
+// Writers of one node that meet at the same streams, on several connections of PostgreSQL: none waits without end, none locks
 // another up, and what they tell stays in order.
 import assert from "node:assert/strict";
 import fc from "npm:fast-check@4.10.2";
@@ -15,7 +15,7 @@ import { eventDraft } from "./store_suite.ts";
 const url = postgresUrl;
 const ROOMS = ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
 
-/** A lane that counts its statements, and those the database refused, as it does when they wait too long or in a ring. */
+/** A connection that counts its statements, and those the database refused, as it does when they wait too long or in a ring. */
 class CountingConnection extends PostgresConnection {
   statements = 0;
   refused = 0;
@@ -43,8 +43,8 @@ async function openCounted(url: string) {
   store.onCommit = (committed) => told.push(committed);
   return {
     store,
-    asked: () => writers.reduce((sum, lane) => sum + lane.statements, 0),
-    refused: () => writers.reduce((sum, lane) => sum + lane.refused, 0),
+    asked: () => writers.reduce((sum, connection) => sum + connection.statements, 0),
+    refused: () => writers.reduce((sum, connection) => sum + connection.refused, 0),
     /** The seqs of a stream in the order in which they were told. */
     seqs: (stream: string) =>
       told.flatMap(({ events }) => events).filter((event) => event.stream === stream).map(({ seq }) => seq),

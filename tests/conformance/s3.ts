@@ -5,7 +5,7 @@ const LOCK = new URL("../deno.lock", import.meta.url).pathname;
 /** What the server lets in. */
 export const S3_OPTIONS = { bucket: "files", region: "us-east-1", accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
 
-export type S3Server = { endpoint: string; folder: string; close(): Promise<void> };
+type S3Server = { endpoint: string; folder: string; close(): Promise<void> };
 
 /** Starts a server with the one bucket of `S3_KEYS`, on a folder that is gone afterwards. */
 export async function startS3Server(): Promise<S3Server> {

@@ -6,8 +6,8 @@ import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
 
-export type OpenedEngine = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
-export type Engine = { name: string; open(environment?: Record<string, string>): Promise<OpenedEngine> };
+type OpenedEngine = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
+type Engine = { name: string; open(environment?: Record<string, string>): Promise<OpenedEngine> };
 
 const url = postgresUrl;
 

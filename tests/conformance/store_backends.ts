@@ -30,7 +30,7 @@ const baseline: Migration = {
 export const notes = { name: "note", migrations: [baseline] } satisfies MigrationOwner;
 
 /** A clock that tests move by hand. */
-export class ManualClock implements Clock {
+class ManualClock implements Clock {
   ms = Date.parse("2026-01-01T00:00:00.000Z");
 
   now(): number {

@@ -172,7 +172,7 @@ if (url !== undefined) {
     await admin.unsafe(`create role ${name} login connection limit 2; grant all on schema ${name} to ${name}`);
     const limited = new URL(schema.url);
     limited.username = name;
-    const options = { clock: systemClock, writeLanes: 4, readConnections: 1 };
+    const options = { clock: systemClock, writeConnections: 4, readConnections: 1 };
     const store = openPostgresStore<Notes>(limited.href, options);
     await store.migrate([notes]);
     await store.db.selectFrom("note").selectAll().execute();
@@ -276,31 +276,33 @@ if (url !== undefined) {
   });
 
   Deno.test("postgres: a connection keeps nothing of what it was asked and has answered", async () => {
-    const lane = new PostgresConnection({ url, connectTimeoutMs: 3000, responseTimeoutMs: 10_000 });
+    const connection = new PostgresConnection({ url, connectTimeoutMs: 3000, responseTimeoutMs: 10_000 });
     const text = "x".repeat(10_000);
-    await lane.begin();
+    await connection.begin();
     const before = Deno.memoryUsage().heapUsed;
     for (let round = 0; round < 200; round++) {
-      await Promise.all(Array.from({ length: 100 }, () => lane.run("select $1::text as text", [`${round} ${text}`])));
+      await Promise.all(
+        Array.from({ length: 100 }, () => connection.run("select $1::text as text", [`${round} ${text}`])),
+      );
     }
     const grownBytes = Deno.memoryUsage().heapUsed - before;
     assert.ok(grownBytes < 100_000_000, `${grownBytes} bytes are left of the 200 MB that were answered`);
-    await lane.rollback();
-    await lane.close();
+    await connection.rollback();
+    await connection.close();
   });
 
   Deno.test("postgres: a server keeps few of the statements that lists of many lengths come to", async () => {
-    const lane = new PostgresConnection({ url, connectTimeoutMs: 3000, responseTimeoutMs: 10_000 });
-    await lane.begin();
+    const connection = new PostgresConnection({ url, connectTimeoutMs: 3000, responseTimeoutMs: 10_000 });
+    await connection.begin();
     for (let length = 1; length <= 100; length++) {
       const list = Array.from({ length }, (_, at) => at);
-      const { rows } = await lane.run(`select 1 where 0 in (${list.map((at) => `$${at + 1}`).join(", ")})`, list);
+      const { rows } = await connection.run(`select 1 where 0 in (${list.map((at) => `$${at + 1}`).join(", ")})`, list);
       assert.equal(rows.length, 1);
     }
-    const { rows: [kept] } = await lane.run("select count(*) from pg_prepared_statements", []);
+    const { rows: [kept] } = await connection.run("select count(*) from pg_prepared_statements", []);
     assert.ok(Number(kept?.count) < 50, `${kept?.count} statements are kept`);
-    await lane.rollback();
-    await lane.close();
+    await connection.rollback();
+    await connection.close();
   });
 
   Deno.test("postgres: a node that starts waits for as long as another brings the tables up to date", async () => {

@@ -1,4 +1,4 @@
-// What the write queue does with lanes of which some cannot begin, and who pays for a commit.
+// What the write queue does with connections of which some cannot begin, and who pays for a commit.
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ConnectionLost, type Rows, type SqlConnection } from "@/adapters/sql_session.ts";
@@ -6,7 +6,7 @@ import { WriteQueue } from "@/adapters/write_queue.ts";
 import { nextTick, systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 
-/** A lane without a database, that can be told to fail. */
+/** A connection without a database, that can be told to fail. */
 class FakeConnection implements SqlConnection {
   isBroken = false;
   begun = 0;
@@ -30,12 +30,12 @@ class FakeConnection implements SqlConnection {
   async close(): Promise<void> {}
 }
 
-function queueOver(...lanes: FakeConnection[]): WriteQueue<unknown> {
-  return queueWith({ lanes, isExclusive: false });
+function queueOver(...connections: FakeConnection[]): WriteQueue<unknown> {
+  return queueWith({ connections, isExclusive: false });
 }
 
 function queueWith(
-  { lanes: writers, isExclusive }: { lanes: FakeConnection[]; isExclusive: boolean },
+  { connections: writers, isExclusive }: { connections: FakeConnection[]; isExclusive: boolean },
 ): WriteQueue<unknown> {
   return new WriteQueue<unknown>({
     dialect: "postgres",
@@ -61,9 +61,9 @@ function recordWrites(queue: WriteQueue<unknown>, count: number): { ran: number[
 
 const inOrder = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
-Deno.test("write queue: writers go past lanes that cannot begin, in the order in which they came", async () => {
+Deno.test("write queue: writers go past connections that cannot begin, in the order in which they came", async () => {
   const [working, ...broken] = [new FakeConnection(), new FakeConnection(), new FakeConnection()];
-  for (const lane of broken) lane.isBroken = true;
+  for (const connection of broken) connection.isBroken = true;
   const queue = queueOver(working, ...broken);
   for (let round = 0; round < 3; round++) {
     const { ran, ends } = recordWrites(queue, 200);
@@ -74,7 +74,7 @@ Deno.test("write queue: writers go past lanes that cannot begin, in the order in
   await queue.close();
 });
 
-Deno.test("write queue: a lone writer that woke a broken lane goes to an idle one", async () => {
+Deno.test("write queue: a lone writer that woke a broken connection goes to an idle one", async () => {
   const queues: ReturnType<typeof queueOver>[] = [];
   for (let round = 0; round < 3; round++) {
     const [working, broken] = [new FakeConnection(), new FakeConnection()];
@@ -84,7 +84,7 @@ Deno.test("write queue: a lone writer that woke a broken lane goes to an idle on
     for (let count = 0; count < 5; count++) {
       let isWritten = false;
       const written = queue.write(() => Promise.resolve()).then(() => isWritten = true);
-      // No pause of the broken lane is over after so few turns.
+      // No pause of the broken connection is over after so few turns.
       for (let turn = 0; turn < 20 && !isWritten; turn++) await nextTick();
       assert.ok(isWritten, `write ${count} of round ${round}`);
       await written;
@@ -93,13 +93,13 @@ Deno.test("write queue: a lone writer that woke a broken lane goes to an idle on
   for (const queue of queues) await queue.close();
 });
 
-Deno.test("write queue: those waiting are refused once no lane can begin, and not while one may yet", async () => {
-  const lanes = [new FakeConnection(), new FakeConnection()];
-  const [slow, broken] = lanes;
+Deno.test("write queue: those waiting are refused once no connection can begin, and not while one may yet", async () => {
+  const connections = [new FakeConnection(), new FakeConnection()];
+  const [slow, broken] = connections;
   assert.ok(slow && broken);
   const { promise, resolve } = Promise.withResolvers<void>();
   slow.answer = promise;
-  for (const lane of lanes) lane.isBroken = true;
+  for (const connection of connections) connection.isBroken = true;
   const queue = queueOver(slow, broken);
   const ends = recordWrites(queue, 20).ends.map((end) => end.then(() => "written", ({ code }) => code));
   const early = await Promise.race([Promise.any(ends), new Promise((settle) => setTimeout(settle, 500, "waiting"))]);
@@ -109,24 +109,24 @@ Deno.test("write queue: those waiting are refused once no lane can begin, and no
   await queue.close();
 });
 
-Deno.test("write queue: lanes that can begin again are used again", async () => {
-  const lanes = [new FakeConnection(), new FakeConnection()];
-  const queue = queueOver(...lanes);
-  for (const lane of lanes) lane.isBroken = true;
+Deno.test("write queue: connections that can begin again are used again", async () => {
+  const connections = [new FakeConnection(), new FakeConnection()];
+  const queue = queueOver(...connections);
+  for (const connection of connections) connection.isBroken = true;
   await assert.rejects(queue.write(() => Promise.resolve()), { code: "unavailable" });
-  for (const lane of lanes) lane.isBroken = false;
-  // Each waits for the other, so each has a lane of its own.
+  for (const connection of connections) connection.isBroken = false;
+  // Each waits for the other, so each has a connection of its own.
   const [one, two] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const both = [
     queue.write(() => (one.resolve(), two.promise)),
     queue.write(() => (two.resolve(), one.promise)),
   ];
   await Promise.all(both);
-  assert.deepEqual(lanes.map(({ begun }) => begun), [1, 1]);
+  assert.deepEqual(connections.map(({ begun }) => begun), [1, 1]);
   await queue.close();
 });
 
-/** A lane that works while it commits, as SQLite does. */
+/** A connection that works while it commits, as SQLite does. */
 class WorkingConnection extends FakeConnection {
   workedMs = 0;
 
@@ -137,11 +137,11 @@ class WorkingConnection extends FakeConnection {
 }
 
 Deno.test("write queue: a commit on this thread is charged by what each writer wrote, a small one to nobody", async () => {
-  const lane = new WorkingConnection();
+  const connection = new WorkingConnection();
   const { now } = performance;
-  performance.now = () => lane.workedMs;
+  performance.now = () => connection.workedMs;
   using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
-  const queue = queueWith({ lanes: [lane], isExclusive: true });
+  const queue = queueWith({ connections: [connection], isExclusive: true });
   const budget = new CpuBudget({ percent: 10 });
   const spent = async (...lengths: number[]): Promise<number[]> => {
     const accounts = lengths.map((length) => budget.accountOfKey(`writer of ${length} beside ${lengths}`));

@@ -11,7 +11,7 @@ type SeenEvent = { seq: number; id: string };
 type LoggedEvent = SeenEvent & { type: string; text: string | undefined };
 
 /** One client's view of one room: every event it was given, in the order it was. */
-export type ClientView = { name: string; after: number; seen: SeenEvent[]; isComplete: boolean };
+type ClientView = { name: string; after: number; seen: SeenEvent[]; isComplete: boolean };
 
 export class History {
   readonly roomId: string;

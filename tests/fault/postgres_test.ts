@@ -81,7 +81,7 @@ Deno.test({
     assert.ok(!isGivenUp, "promptly: before what was asked of the database is given up");
     await lost;
     assert.match(await metrics.text(), /^svc_connections_total/m);
-    // Lanes that had not been used before open connections that work.
+    // Connections that had not been used before open connections that work.
     assert.ok(answers.some(({ status, body }) => status === 503 && body.checks.store === false));
     await eventually(async () => {
       assert.equal((await cluster.readReadiness(0)).status, 200);

@@ -1,10 +1,13 @@
 // Multipart forms: streams the single file of a form.
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import type { Busboy } from "@fastify/busboy";
 import { Fault } from "@/core/fault.ts";
 
+type Parser = InstanceType<typeof Busboy>;
+
 /** The fields of a form before its file, and the file. */
-export type Form = {
+type Form = {
   fields: { name?: string; roomId?: string };
   filename: string | undefined;
   contentType: string | undefined;
@@ -19,30 +22,10 @@ const FIELDS = ["name", "roomId"];
 
 /** Reads a form up to its file; reading the content to its end also checks that the form is complete. */
 export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: string): Promise<Form> {
-  const { Busboy } = await import("@fastify/busboy");
   const { promise, resolve, reject } = Promise.withResolvers<Form>();
-  const fields: Form["fields"] = {};
   let file: (AsyncIterable<Uint8Array> & { destroy(): void }) | undefined;
-  let parser: InstanceType<typeof Busboy>;
-  try {
-    parser = new Busboy({
-      headers: { "content-type": contentType },
-      // Keeps the file name as sent, so that a name with a path is refused and not shortened.
-      preservePath: true,
-      limits: { files: 1, fields: FIELDS.length, parts: FIELDS.length + 1, fieldSize: 1024, headerPairs: 20 },
-    });
-  } catch (cause) {
-    throw new Fault("bad_request", "The Content-Type of the form has no boundary", { cause });
-  }
-  const refuse = (detail: string): void => {
-    parser.destroy(new Fault("validation_failed", detail));
-  };
-  parser.on("field", (field, value) => {
-    if (file !== undefined) refuse(`/${field}: must precede the file`);
-    else if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
-    else if (field === "name" || field === "roomId") fields[field] = value;
-    else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
-  });
+  const parser = await createParser(contentType);
+  const fields = readFields(parser, () => file !== undefined);
   parser.on("file", (_field, stream, filename, _encoding, type) => {
     file = stream;
     // The reader of the content receives the error; without a listener it would end the process.
@@ -55,9 +38,6 @@ export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: st
       cancel: () => parser.destroy(new Error("The form is not expected here")),
     });
   });
-  parser.on("filesLimit", () => refuse("/file: expected one file per form"));
-  parser.on("fieldsLimit", () => refuse("The form has too many fields"));
-  parser.on("partsLimit", () => refuse("The form has too many parts"));
   const parsed = pipeline(Readable.from(body, { objectMode: false }), parser).then(
     () => reject(new Fault("validation_failed", "/file: the form has no file")), // without effect once there was one
     (error) => {
@@ -83,4 +63,36 @@ export async function parseForm(body: AsyncIterable<Uint8Array>, contentType: st
     await parsed;
   }
   return await promise;
+}
+
+async function createParser(contentType: string): Promise<Parser> {
+  const { Busboy } = await import("@fastify/busboy");
+  try {
+    return new Busboy({
+      headers: { "content-type": contentType },
+      // Keeps the file name as sent, so that a name with a path is refused and not shortened.
+      preservePath: true,
+      limits: { files: 1, fields: FIELDS.length, parts: FIELDS.length + 1, fieldSize: 1024, headerPairs: 20 },
+    });
+  } catch (cause) {
+    throw new Fault("bad_request", "The Content-Type of the form has no boundary", { cause });
+  }
+}
+
+/** The fields, as far as they are read; ends the form if it has others, or more than one file. */
+function readFields(parser: Parser, hasFile: () => boolean): Form["fields"] {
+  const fields: Form["fields"] = {};
+  const refuse = (detail: string): void => {
+    parser.destroy(new Fault("validation_failed", detail));
+  };
+  parser.on("field", (field, value) => {
+    if (hasFile()) refuse(`/${field}: must precede the file`);
+    else if (Object.hasOwn(fields, field)) refuse(`/${field}: given more than once`);
+    else if (field === "name" || field === "roomId") fields[field] = value;
+    else parser.destroy(new Fault("unknown_field", `/${field}: expected name, roomId or file`));
+  });
+  parser.on("filesLimit", () => refuse("/file: expected one file per form"));
+  parser.on("fieldsLimit", () => refuse("The form has too many fields"));
+  parser.on("partsLimit", () => refuse("The form has too many parts"));
+  return fields;
 }

@@ -42,10 +42,8 @@ export class MemoryService {
   create(context: Context, input: MemoryCreate): Promise<{ memory: Memory; isNew: boolean }> {
     const { actor } = context;
     const { store, clock, access, identity, writer } = this.#deps;
-    const { tenantId, principalId } = actor;
     return store.write(async (tx) => {
       await identity.requireVisible(actor, input.subjectIds, "/subjectIds", tx.db);
-      const memories = new MemoryStore(tx.db);
       const scope = access.resolveScope(context, input.scope);
       const roomIds = scope.type === "room"
         ? []
@@ -53,51 +51,27 @@ export class MemoryService {
       await access.requireWrite(tx, context, scope, roomIds);
       // Read again under the locks: a message is not deleted from here on until the commit.
       const sources = await this.#sources(tx, actor, scope, input);
-      const isPerson = actor.kind === "human";
       if (actor.kind === "agent" && sources.length === 0) {
         throw Fault.forField("/sourceMessageIds", "required", "an agent must name the messages that the fact is from");
       }
       const old = input.supersedes === undefined
         ? undefined
         : await this.#replaceable(tx, actor, scope, input.supersedes);
-      const textKey = textKeyOf(input.text);
       if (old === undefined) {
-        const [same] = await access.filterReadable(actor, await memories.findByText(tenantId, scope, textKey), tx);
+        const found = await new MemoryStore(tx.db).findByText(actor.tenantId, scope, textKeyOf(input.text));
+        const [same] = await access.filterReadable(actor, found, tx);
         if (same !== undefined) return { memory: presentMemory(same), isNew: false };
       }
       const now = iso(clock.now());
-      const id = newId("mem");
-      const row: MemoryRow = {
-        tenant_id: tenantId,
-        id,
-        scope_type: scope.type,
-        scope_id: scope.id,
-        kind: input.kind,
-        text: input.text,
-        text_key: textKey,
-        confidence: input.confidence,
-        valid_from: normalizeTime(input.validFrom),
-        valid_to: normalizeTime(input.validTo),
-        expires_at: normalizeTime(input.expiresAt),
-        pinned: input.pinned ? 1 : 0,
-        status: isPerson ? "active" : "proposed",
-        position: Math.max(0, ...sources.map(({ seq }) => seq)),
-        supersedes: old?.row.id ?? null,
-        superseded_by: null,
-        version: 1,
-        created_by: principalId,
-        owner_id: chargedId(actor),
-        created_at: now,
-        updated_at: now,
-      };
+      const row = newRow(actor, scope, input, { now, sources, old });
       assertTimes(row, now);
       const subjectIds = [...new Set(input.subjectIds)].sort();
       const fact = await writer.add(tx, actor, {
         row,
-        sources: sources.map((source) => ({ ...source, memory_id: id })),
+        sources: sources.map((source) => ({ ...source, memory_id: row.id })),
         subjectIds,
       });
-      if (isPerson && old !== undefined) await this.#supersede(tx, actor, old, id);
+      if (actor.kind === "human" && old !== undefined) await this.#supersede(tx, actor, old, row.id);
       return { memory: presentMemory({ ...fact, visibleSources: fact.sources }), isNew: true };
     });
   }
@@ -223,6 +197,37 @@ export class MemoryService {
       return { tenant_id: actor.tenantId, message_id: id, room_id: message.room_id, seq: Number(message.seq) };
     });
   }
+}
+
+function newRow(
+  actor: Actor,
+  scope: MemoryScope,
+  input: MemoryCreate,
+  { now, sources, old }: { now: string; sources: readonly Pick<SourceRow, "seq">[]; old: Fact | undefined },
+): MemoryRow {
+  return {
+    tenant_id: actor.tenantId,
+    id: newId("mem"),
+    scope_type: scope.type,
+    scope_id: scope.id,
+    kind: input.kind,
+    text: input.text,
+    text_key: textKeyOf(input.text),
+    confidence: input.confidence,
+    valid_from: normalizeTime(input.validFrom),
+    valid_to: normalizeTime(input.validTo),
+    expires_at: normalizeTime(input.expiresAt),
+    pinned: input.pinned ? 1 : 0,
+    status: actor.kind === "human" ? "active" : "proposed",
+    position: Math.max(0, ...sources.map(({ seq }) => seq)),
+    supersedes: old?.row.id ?? null,
+    superseded_by: null,
+    version: 1,
+    created_by: actor.principalId,
+    owner_id: chargedId(actor),
+    created_at: now,
+    updated_at: now,
+  };
 }
 
 /** People decide about facts; agents and services may correct and withdraw what they proposed themselves. */

@@ -14,7 +14,7 @@ import {
 } from "@/core/text.ts";
 
 /** A request body: its bytes for the fingerprint, its value for the operation (`undefined` if there is none). */
-export type Body = { bytes: Uint8Array; value: unknown };
+type Body = { bytes: Uint8Array; value: unknown };
 
 type BodyOptions = {
   /** Alternative to JSON. */

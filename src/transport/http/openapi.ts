@@ -15,7 +15,7 @@ import { HEADERS, PROBLEM_SCHEMA } from "./openapi_response.ts";
 import { Schemas } from "../shared/json_schema.ts";
 
 /** The source of the document. It is read when the document is generated, so `routes` may grow until then. */
-export type DocumentSource = {
+type DocumentSource = {
   operations: readonly Operation[];
   routes: readonly Route[];
   /** A description for each tag of modules. */
@@ -43,7 +43,7 @@ const PARAMETERS = {
   IfNoneMatch: {
     name: "If-None-Match",
     in: "header",
-    description: "ETag of the caller's copy; an unchanged resource is answered with 304",
+    description: "ETag of the caller's copy; the response is 304 if the resource is unchanged",
     schema: { type: "string" },
   },
   RequestId: {

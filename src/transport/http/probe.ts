@@ -29,7 +29,7 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
     method: "GET",
     path: "/health",
     auth: "public",
-    document: { responses: { 200: textResponse("text/plain", "OK", "The process is running") } },
+    document: { responses: { 200: textResponse("OK", "The process is running") } },
     handle: () => new Response("OK", { headers: { "Content-Type": "text/plain; charset=utf-8" } }),
   }, {
     name: "metrics.get",
@@ -41,7 +41,7 @@ export function probeRoutes({ checkReadiness, isMetricsClosed = false, ...deps }
     path: "/metrics",
     auth: "public",
     faults: ["unauthenticated", "forbidden"],
-    document: { responses: { 200: textResponse("text/plain", "# HELP svc_build_info …", "All metric families") } },
+    document: { responses: { 200: textResponse("# HELP svc_build_info …", "All metric families") } },
     handle(request) {
       if (isMetricsClosed) {
         throw new Fault(
@@ -104,8 +104,8 @@ export function createMetricsHandler(
   };
 }
 
-function textResponse(type: string, example: string, description: string): Record<string, unknown> {
-  return { description, content: { [type]: { schema: { type: "string" }, example } } };
+function textResponse(example: string, description: string): Record<string, unknown> {
+  return { description, content: { "text/plain": { schema: { type: "string" }, example } } };
 }
 
 function readinessResponse(description: string, isReady: boolean): Record<string, unknown> {

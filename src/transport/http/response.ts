@@ -18,10 +18,9 @@ export function jsonResponse(status: number, body: string | null, headers: Recor
 export function faultResponse(
   request: { path: string; requestId: string; challenge?: string | undefined },
   fault: Fault,
-  headers: Record<string, string> = {},
 ): ResponseData {
   const { status, title } = fault.spec;
-  headers["Content-Type"] = "application/problem+json";
+  const headers: Record<string, string> = { "Content-Type": "application/problem+json" };
   if (status === 401) headers["WWW-Authenticate"] = request.challenge ?? 'Bearer error="invalid_token"';
   if (fault.retryAfterMs !== undefined || status === 429 || status === 503 || fault.code === "idempotency_in_flight") {
     headers["Retry-After"] = String(Math.max(1, Math.ceil((fault.retryAfterMs ?? 1000) / 1000)));

@@ -81,35 +81,12 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const https = createHttps(deps.https ?? {});
   const cors = createCors(deps);
   const timeouts = new RequestTimeouts(requestTimeoutMs);
-  const routes = withBuiltInRoutes(deps);
+  const shared = { authenticateRequest, runOnce, timeouts, bodyMaxBytes, cpu };
   const app = mount([
-    ...operations.map((operation) =>
-      operationEndpoint(operation, {
-        authenticateRequest,
-        dispatch: deps.dispatch,
-        runOnce,
-        timeouts,
-        bodyMaxBytes,
-        cpu,
-      })
-    ),
-    ...routes.map((route) =>
-      routeEndpoint(route, { authenticateRequest, limits, runOnce, timeouts, bodyMaxBytes, cpu })
-    ),
+    ...operations.map((operation) => operationEndpoint(operation, { ...shared, dispatch: deps.dispatch })),
+    ...withBuiltInRoutes(deps).map((route) => routeEndpoint(route, { ...shared, limits })),
     docsRedirect,
   ], meters);
-
-  async function toProblem(context: RequestContext, thrown: unknown): Promise<Response> {
-    const fault = await consumeAuthFailureRate(context, faultOf(context, thrown), limits);
-    // Dispatch has logged its faults already; a disconnected client is not a failure.
-    const isCancelled = !(thrown instanceof Fault) && context.isAborted;
-    // A fault with `Retry-After` is intended, and under an attack there are thousands.
-    if (fault.spec.status >= 500 && !isCancelled && fault.retryAfterMs === undefined) {
-      const { requestId, request: { method }, meter } = context;
-      logFailure(log, fault, { requestId, method, path: meter?.path ?? UNMATCHED });
-    }
-    return context.toResponse(faultResponse(context, fault));
-  }
 
   return async function handle(request, peer) {
     const client = clientOf(request, peer);
@@ -124,34 +101,52 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
       const early = https(context) ?? cors(context);
       response = early === undefined ? await app.fetch(request, context) : context.toResponse(early);
     } catch (thrown) {
-      response = await toProblem(context, thrown);
+      response = await toProblem(context, thrown, limits);
     }
-    finish(context, response.status);
+    finish(context, response.status, meters);
     return response;
   };
+}
 
-  function finish(context: RequestContext, status: number): void {
-    let { meter } = context;
-    if (meter === undefined) {
-      meter = meters.of(context.request.method, UNMATCHED);
-      meter.begin();
-    } else {
-      nameSpan(meter.method, meter.path);
-    }
-    const ms = performance.now() - context.startedAt;
-    meter.end(status, ms / 1000);
-    // Only an unexpected failure is an error; a 503 is intended, and its cause is logged elsewhere.
-    const isUnexpected = status === 500;
-    if (!isUnexpected && !log.isEnabledFor("debug")) return;
-    // The template, not the path: paths and queries may contain secrets.
-    log[isUnexpected ? "error" : "debug"]("request", {
-      requestId: context.requestId,
-      method: context.request.method,
-      path: meter.path,
-      status,
-      ms: Math.round(ms * 100) / 100,
-    });
+/** The response for what was thrown; what nobody expected is logged. */
+async function toProblem(
+  context: RequestContext,
+  thrown: unknown,
+  limits: HttpLimits | undefined,
+): Promise<Response> {
+  const fault = await consumeAuthFailureRate(context, faultOf(context, thrown), limits);
+  // Dispatch has logged its faults already; a disconnected client is not a failure.
+  const isCancelled = !(thrown instanceof Fault) && context.isAborted;
+  // A fault with `Retry-After` is intended, and under an attack there are thousands.
+  if (fault.spec.status >= 500 && !isCancelled && fault.retryAfterMs === undefined) {
+    const { requestId, request: { method }, meter } = context;
+    logFailure(log, fault, { requestId, method, path: meter?.path ?? UNMATCHED });
   }
+  return context.toResponse(faultResponse(context, fault));
+}
+
+/** Counts and logs a request that has its response. */
+function finish(context: RequestContext, status: number, meters: Meters): void {
+  let { meter } = context;
+  if (meter === undefined) {
+    meter = meters.of(context.request.method, UNMATCHED);
+    meter.begin();
+  } else {
+    nameSpan(meter.method, meter.path);
+  }
+  const ms = performance.now() - context.startedAt;
+  meter.end(status, ms / 1000);
+  // Only an unexpected failure is an error; a 503 is intended, and its cause is logged elsewhere.
+  const isUnexpected = status === 500;
+  if (!isUnexpected && !log.isEnabledFor("debug")) return;
+  // The template, not the path: paths and queries may contain secrets.
+  log[isUnexpected ? "error" : "debug"]("request", {
+    requestId: context.requestId,
+    method: context.request.method,
+    path: meter.path,
+    status,
+    ms: Math.round(ms * 100) / 100,
+  });
 }
 
 type App = Hono<{ Bindings: RequestContext }>;
