@@ -77,7 +77,7 @@ export type App = {
 };
 
 /** The clocks of the host; or a clock that is used as it is, for tests. */
-export type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
+type TimeOptions = { timeSource: TimeSource } | { clock: Clock };
 
 type Adapters = Omit<Platform, "modules"> & { modules: Module[]; limiter: Limiter; node: Node | undefined };
 

@@ -185,7 +185,7 @@ export type Config = {
   warnings: readonly string[];
 };
 
-export type EnvironmentSource = {
+type EnvironmentSource = {
   get(name: string): string | undefined;
   readFile(path: string): string;
   /** All that is set, to find what was misspelt. */

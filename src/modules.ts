@@ -44,7 +44,7 @@ export type NamedModules = {
 };
 
 /** What a module may use of the others, besides those that it names. */
-export type SharedServices = {
+type SharedServices = {
   roomAccess: RoomAccess;
   identity: IdentityService;
   notify: Notify;

@@ -28,7 +28,7 @@ const MCP_TAG = "Tools, resources and prompts for language models, by the Model 
 const READINESS_TIMEOUT_MS = 3000;
 
 /** What the composition root needs of the transports. Once `probes.isLeaving` is set, readiness fails. */
-export type Transports = {
+type Transports = {
   http: (request: Request, peer: string) => Response | Promise<Response>;
   hub: Hub;
   memoryGuard: MemoryGuard;

@@ -5,7 +5,7 @@ import { migrateStore, openStore } from "@/adapters/open.ts";
 import { systemClock } from "@/core/clock.ts";
 import { openGateway } from "./harness.ts";
 
-export type TemporaryDatabase = { url: string; release(): Promise<void> };
+type TemporaryDatabase = { url: string; release(): Promise<void> };
 
 const TEMPLATE_PREFIX = "gateway_template_";
 const COPY_PREFIX = "gateway_test_";

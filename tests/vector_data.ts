@@ -1,7 +1,7 @@
 // Vectors for tests and benchmarks: in clusters, as those of texts are, and the same in each run.
 
 /** Numbers from 0 to 1 that look random. */
-export function createRandom(seed: number): () => number {
+function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

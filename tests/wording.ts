@@ -1,7 +1,7 @@
 // A lint rule against words of a private language: each is refused where it stands for a standard term, with that term as remedy.
 
 /** What the rule can read: texts that users see, comments, identifiers. */
-export type TextKind = "text" | "comment" | "name";
+type TextKind = "text" | "comment" | "name";
 
 /** What is checked; names follow once they are free of these words. */
 const CHECKED_KINDS: readonly TextKind[] = ["text", "comment"];
@@ -49,7 +49,7 @@ const DISCOURAGED_WORDS: readonly (readonly [words: RegExp, remedy: string, allo
 ];
 
 /** The word of the dialect in `text` and what to write instead; `undefined` when there is none. */
-export function findDiscouragedWord(text: string, kind: TextKind = "text"): string | undefined {
+function findDiscouragedWord(text: string, kind: TextKind = "text"): string | undefined {
   for (const [words, remedy, allowedIn] of DISCOURAGED_WORDS) {
     if (kind === allowedIn) continue;
     const [found] = words.exec(text) ?? [];

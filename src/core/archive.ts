@@ -98,7 +98,7 @@ export interface ImportHistory {
 }
 
 /** A message of the archive: the id it has here or would get, and its room and thread, if it exists. */
-export type MessageLocation = { id: string; roomId: string | undefined; threadId: string | null };
+type MessageLocation = { id: string; roomId: string | undefined; threadId: string | null };
 
 export interface ImportContext<Tx> {
   readonly tenantId: string;

@@ -41,7 +41,7 @@ const ACCOUNTS_MAX = 10_000;
 
 const current = new AsyncLocalStorage<CpuAccount>();
 
-export type CpuBudgetOptions = {
+type CpuBudgetOptions = {
   /** Share of the node's time for one principal, in percent; `undefined` when limits are off. */
   percent: number | undefined;
   /** A service may use this many times as much as a person; half of the node's time at most. */

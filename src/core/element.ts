@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { FormFields, FormOptions, Label } from "./form.ts";
 import { isLongerThan } from "./text.ts";
 
-export const ELEMENTS_MAX = 20;
+const ELEMENTS_MAX = 20;
 const ELEMENTS_MAX_BYTES = 16 * 1024;
 
 export const ElementId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");

@@ -55,7 +55,7 @@ declare const signalName: unique symbol;
 export type Signal = { kind: string & { readonly [signalName]: true }; tenantId: string; id: string };
 
 /** A kind of signal: creates those that are sent, and recognizes those that are received. */
-export type SignalKind = {
+type SignalKind = {
   create(tenantId: string, id: string): Signal;
   matches(signal: Signal): boolean;
 };
@@ -73,7 +73,7 @@ export function defineSignal(name: string): SignalKind {
 export type StreamPosition = { epoch: string; head: number; floor: number };
 
 /** Kinds of streams that are written to the log, named by the prefix of their names. */
-export type StreamKind = "room" | "principal" | "plugin";
+type StreamKind = "room" | "principal" | "plugin";
 
 /** A type of durable event: what its `data` contains and where it appears. */
 export type EventType = {

@@ -1,7 +1,7 @@
 // The only failure type that crosses a boundary, and the table of what each code means to a caller.
 
 /** What a fault code means over HTTP and `/ws`, and its level in the log. */
-export type FaultSpec = {
+type FaultSpec = {
   /** HTTP status of the problem document. */
   status: number;
   /** Human title, the same for every occurrence (RFC 9457 `title`). */

@@ -14,7 +14,7 @@ export const FieldName = z.string().regex(
 );
 export const Label = z.string().min(1).max(LABEL_MAX);
 
-export const FormOption = z.strictObject({
+const FormOption = z.strictObject({
   value: z.string().min(1).max(LABEL_MAX).describe("Value that is sent if it is selected"),
   label: Label.describe("Text that people see"),
 }).meta({ id: "FormOption" });

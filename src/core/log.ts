@@ -44,7 +44,7 @@ export function parseLogFilter(text: string): LogFilter | undefined {
 }
 
 /** How entries are written: `auto` is text on a terminal, else JSON. */
-export type LogFormat = "auto" | "text" | "json";
+type LogFormat = "auto" | "text" | "json";
 
 const json = getJsonLinesFormatter({ properties: "flatten", message: "rendered", categorySeparator: "." });
 const text = getTextFormatter({
@@ -97,18 +97,14 @@ export function logOf(target: string): Logger {
 }
 
 /**
- * A warning that may be frequent, such as while a database is unavailable: at most one entry per interval, with the number of
+ * A warning that may be frequent, such as while a database is unavailable: at most one entry a minute, with the number of
  * those `omitted` since the last.
  */
-export function rateLimitedWarning(
-  log: Logger,
-  message: string,
-  everyMs = MINUTE_MS,
-): (fields: Record<string, unknown>) => void {
+export function rateLimitedWarning(log: Logger, message: string): (fields: Record<string, unknown>) => void {
   let [loggedAt, omitted] = [-Infinity, 0];
   return (fields) => {
     const now = performance.now();
-    if (now - loggedAt < everyMs) return void omitted++;
+    if (now - loggedAt < MINUTE_MS) return void omitted++;
     log.warn(message, omitted === 0 ? fields : { ...fields, omitted });
     [loggedAt, omitted] = [now, 0];
   };

@@ -42,7 +42,7 @@ export function rateFor({ kind }: Pick<Actor, "kind">, { human, agent = human }:
 }
 
 /** How the operation is reached over HTTP. Path parameters, query and body are merged into one input. */
-export type HttpBinding = {
+type HttpBinding = {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Hono syntax: `/v1/rooms/:id`. */
   path: string;

@@ -23,7 +23,7 @@ export function unwrapSchema(schema: z.core.$ZodType): z.core.$ZodType | undefin
 }
 
 /** The schemas that may apply to the value at `path`. */
-export function schemasAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType[] {
+function schemasAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType[] {
   const { def } = (schema as z.core.$ZodTypes)._zod; // as in `unwrapSchema`
   if (def.type === "union") return def.options.flatMap((option) => schemasAt(option, path));
   if (def.type === "intersection") return [def.left, def.right].flatMap((side) => schemasAt(side, path));

@@ -16,7 +16,7 @@ type Db = Kysely<Tables>;
 type StreamRef = { tenantId: string; stream: string };
 
 /** Which events: `from` and `to` are seqs, or times (ISO 8601) of the rows that they concern. */
-export type EventRange = StreamRef & { type: string; from: number | string; to: number | string };
+type EventRange = StreamRef & { type: string; from: number | string; to: number | string };
 
 const streamBounds = prepared((db: Db, value: Param<StreamRef>) =>
   db.selectFrom("stream").select(["floor", "head"])

@@ -89,7 +89,7 @@ export type ModelStepEnd = {
   usage: ModelUsage;
 };
 
-export const MODEL_ERROR_CODES = [
+const MODEL_ERROR_CODES = [
   "rate_limited",
   "overloaded",
   "bad_key",

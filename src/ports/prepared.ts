@@ -12,7 +12,7 @@ type Runner = {
 };
 
 /** A query that only lacks its values. `db` is any Kysely handle of a store: committed state or a transaction. */
-export type Prepared<Values, Row> = {
+type Prepared<Values, Row> = {
   all(db: object, values: Values): Promise<Row[]>;
   first(db: object, values: Values): Promise<Row | undefined>;
   /** Runs it and returns how many rows it changed. */

@@ -17,7 +17,7 @@
 // Delete it when tests/runtime_test.ts says that such a socket has its events; then upgrades may wait (see `handle` in
 // transport/http/server.ts), and listening to `close` is enough.
 
-export type UpgradeOptions = {
+type UpgradeOptions = {
   /** The subprotocol of the response. */
   protocol?: string | undefined;
   /** Seconds without traffic after which the runtime pings; 0 = never. */

@@ -7,7 +7,7 @@ import { pause, until } from "../wait.ts";
 const [SYNC, AUTH] = [0, 2];
 const [STEP_ONE, STEP_TWO, UPDATE] = [0, 1, 2];
 
-export type Typing = { keystrokes: number; latenciesMs: number[] };
+type Typing = { keystrokes: number; latenciesMs: number[] };
 
 /** One socket with a document, as a provider has it, but without a copy unless it types. */
 class Client {

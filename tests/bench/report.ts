@@ -18,7 +18,7 @@ export function median(values: readonly number[]): number {
 }
 
 /** The ratio of each round, as "how many times better". */
-export function ratios({ ours, theirs, isLowerBetter }: Row): number[] {
+function ratios({ ours, theirs, isLowerBetter }: Row): number[] {
   return ours.map((own, round) => {
     const other = theirs[round] ?? NaN;
     return isLowerBetter === true ? other / own : own / other;

@@ -21,7 +21,7 @@ export const RAW_TABLE =
 export const BATCH = 100;
 
 /** A row of the raw table. */
-export type RawRow = [id: string, room: string, seq: number, sender: string, text: string];
+type RawRow = [id: string, room: string, seq: number, sender: string, text: string];
 
 export async function sends(rounds: number): Promise<Row[]> {
   const ours: number[] = [];

@@ -25,7 +25,7 @@ const CORES = navigator.hardwareConcurrency;
 export const FIRST_CORE = "0";
 export const ANY_CORE = `0-${CORES - 1}`;
 
-export type Runtime = "deno" | "node";
+type Runtime = "deno" | "node";
 
 export class Server {
   readonly url: string;

@@ -7,7 +7,7 @@ import { pause, until, WAIT_MS } from "../wait.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
-export type Claims = {
+type Claims = {
   sub: string;
   tenant?: string;
   role?: string;

@@ -29,7 +29,7 @@ export function textOf(page: Page): Promise<string> {
   });
 }
 
-export async function openRoom(page: Page, name: string): Promise<void> {
+async function openRoom(page: Page, name: string): Promise<void> {
   await page.getByRole("link", { name: new RegExp(name) }).first().click();
 }
 

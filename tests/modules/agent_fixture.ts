@@ -12,8 +12,8 @@ const SETTINGS = {
 };
 
 /** What a model is asked: its last message, all of them, and how often it was called. */
-export type Asked = { last: string; messages: readonly ModelMessage[]; number: number; toolNames: string[] };
-export type Answer = (asked: Asked) => ScriptedStep | string | Promise<ScriptedStep | string>;
+type Asked = { last: string; messages: readonly ModelMessage[]; number: number; toolNames: string[] };
+type Answer = (asked: Asked) => ScriptedStep | string | Promise<ScriptedStep | string>;
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;

@@ -6,7 +6,7 @@ import type { Harness } from "../harness.ts";
 import { pause, until } from "../wait.ts";
 import { DocumentFixture } from "./document_fixture.ts";
 
-export type EditorOptions = {
+type EditorOptions = {
   url: string;
   document: string;
   token: string | (() => Promise<string>);

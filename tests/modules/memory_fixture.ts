@@ -4,7 +4,7 @@ import { eventually } from "../wait.ts";
 import { ok } from "./fixtures.ts";
 
 export const ITEMS = "/v1/collaboration/memory/items";
-export const MINE = "/v1/collaboration/me/memories";
+const MINE = "/v1/collaboration/me/memories";
 
 type Scope = { type: "room" | "principal" | "agent" | "tenant"; id?: string };
 

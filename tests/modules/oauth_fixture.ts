@@ -56,7 +56,7 @@ export function postForm(gateway: Harness, path: string, fields: Record<string, 
   return gateway.withToken(undefined).call("POST", path, new URLSearchParams(fields).toString(), headers);
 }
 
-export type Code = { clientId: string; code: string };
+type Code = { clientId: string; code: string };
 
 /** Has a person allow an application; returns its code. */
 export async function allow(gateway: Harness, person: Caller, clientId?: string, scopes?: string[]): Promise<Code> {

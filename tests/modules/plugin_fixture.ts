@@ -9,7 +9,7 @@ export const ALLOW = { SVC_OUTBOUND_ALLOW: "127.0.0.1" };
 
 // deno-lint-ignore no-explicit-any -- data of every shape
 type Data = any;
-export type ReceivedCall = { type: string; id: string; data: Data; headers: Headers; body: string };
+type ReceivedCall = { type: string; id: string; data: Data; headers: Headers; body: string };
 type Answer = Response | Record<string, unknown>;
 
 /** An HTTP server of a plugin. */
@@ -60,7 +60,7 @@ export function manifestOf(more: Record<string, unknown> = {}): Record<string, u
   };
 }
 
-export type Installed = { id: string; principalId: string; token: string; secret: string | null };
+type Installed = { id: string; principalId: string; token: string; secret: string | null };
 
 /** Installs a plugin with all scopes that it asks for, enables it and adds it to rooms. */
 export async function installPlugin(

@@ -5,7 +5,7 @@ import { CompiledQuery } from "kysely";
 import { SqliteConnection } from "@/adapters/sqlite_connection.ts";
 import type { Harness } from "../harness.ts";
 
-export type LoggedQuery = { sql: string; parameters: readonly unknown[] };
+type LoggedQuery = { sql: string; parameters: readonly unknown[] };
 
 const recordingScope = new AsyncLocalStorage<true>();
 

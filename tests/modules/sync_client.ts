@@ -7,7 +7,7 @@ import { ok } from "./fixtures.ts";
 type Any = any;
 
 /** What one person sees of one room. */
-export type RoomState = {
+type RoomState = {
   room: Any;
   members: Map<string, Any>;
   messages: Map<string, Any>;

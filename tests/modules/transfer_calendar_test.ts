@@ -98,10 +98,10 @@ testOnEngines(
       const out = await exportTenant(gateway, boss);
       assert.equal(parseRecords(out).at(-1).counts.events, 6);
       assert.ok(!out.includes('"Off"'));
-      const parts = recordsOfType(out, "event_override", "event_answer");
+      const parts = recordsOfType(out, "event_override", "event_response");
       assert.deepEqual(parts.map(({ type, eventId }) => [type, eventId === series.id]), [
         ["event_override", true],
-        ["event_answer", true],
+        ["event_response", true],
       ]);
 
       const twin = await gateway.as("boss", { role: "owner", tenant: "twin" });
@@ -222,7 +222,7 @@ testOnEngines("lines of events are not believed", async (engine) => {
     const lines = parseRecords(await exportTenant(gateway, boss));
     const event = { ...lines.find(({ id }) => id === series.id), parts: 0 };
     const override = lines.find(({ type }) => type === "event_override");
-    const answer = lines.find(({ type }) => type === "event_answer");
+    const response = lines.find(({ type }) => type === "event_response");
     let count = 0;
     const other = (more: Any): Any => ({ ...event, id: `cal_${++count}`, uid: `u${count}`, ...more });
     const invalid: Any[] = [
@@ -258,21 +258,21 @@ testOnEngines("lines of events are not believed", async (engine) => {
         attendees: [{ ...event.attendees[0], principalId: "phantom" }],
       }),
       { ...override, eventId: "cal_nowhere" },
-      { ...answer, eventId: series.id }, // Of another than the one before it.
+      { ...response, eventId: series.id }, // Of another than the one before it.
       // Parts that do not fit their event take it along.
       other({ id: "cal_bad1" }),
       { ...override, eventId: "cal_bad1", patch: { timeZone: "Mars/Olympus" } },
       other({ id: "cal_bad2" }),
       { ...override, eventId: "cal_bad2", patch: { startLocal: "2026-03-17" } },
       other({ id: "cal_bad3" }),
-      { ...answer, eventId: "cal_bad3", occurrence: "2026-03-17" },
+      { ...response, eventId: "cal_bad3", occurrence: "2026-03-17" },
       other({ id: "cal_bad4", rrule: null, exDates: [] }),
       { ...override, eventId: "cal_bad4" },
       // And those that cannot be read are left out.
       other({ id: "cal_good" }),
       { ...override, eventId: "cal_good", patch: { durationSeconds: 2 ** 40 } },
       { ...override, eventId: "cal_good", patch: { isAdmin: true } },
-      { ...answer, eventId: "cal_good", status: "maybe" },
+      { ...response, eventId: "cal_good", status: "maybe" },
       { ...override, eventId: "cal_good" },
       { ...override, eventId: "cal_good", patch: { title: "Again" } },
       other({ id: "cal_many" }),
@@ -281,7 +281,7 @@ testOnEngines("lines of events are not believed", async (engine) => {
         eventId: "cal_many",
         occurrence: new Date(Date.UTC(2026, 2, 1 + n, 9)).toISOString().slice(0, 19),
       })),
-      ...Array.from({ length: 4002 }, (_, n) => ({ ...answer, eventId: "cal_many", principalId: `p${n}` })),
+      ...Array.from({ length: 4002 }, (_, n) => ({ ...response, eventId: "cal_many", principalId: `p${n}` })),
     ];
     const at = lines.findIndex(({ id }) => id === own.id);
     const bad = [...lines.slice(0, at), ...invalid, ...extra, ...lines.slice(at)];
@@ -298,7 +298,7 @@ testOnEngines("lines of events are not believed", async (engine) => {
           uid_taken: 1,
           meeting_missing: 1,
           too_many_exceptions: 3,
-          too_many_answers: 2,
+          too_many_responses: 2,
           unknown_author: 4002,
         },
         JSON.stringify(done.report),

@@ -8,7 +8,7 @@ import { ScriptedModels } from "../scripted_models.ts";
 
 export const EMBEDDING = { SVC_AI_BASE_URL: "http://models.test/v1", SVC_AI_EMBEDDING_MODEL: "hash" };
 
-export type VectorGateway = { gateway: Harness; models: ScriptedModels; [Symbol.asyncDispose](): Promise<void> };
+type VectorGateway = { gateway: Harness; models: ScriptedModels; [Symbol.asyncDispose](): Promise<void> };
 
 export async function openVectorGateway(environment: Record<string, string> = {}): Promise<VectorGateway> {
   const models = new ScriptedModels(undefined, (text) => hashingVector(text));

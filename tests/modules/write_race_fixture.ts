@@ -8,7 +8,7 @@ import { inRoom, remember } from "./memory_fixture.ts";
 const API = "/v1/collaboration";
 export const TOKEN_ID = "bobs-token";
 
-export type Inputs = Readonly<Record<string, Record<string, unknown>>>;
+type Inputs = Readonly<Record<string, Record<string, unknown>>>;
 export type WriteRaceFixture = { bob: Caller; roomId: string; inputs: Inputs; upload: () => Promise<ApiResponse> };
 
 /** Makes the room of alice and bob, both owners of it, with one of everything in it. */

@@ -21,7 +21,7 @@ const Room = z.strictObject({
 type Room = z.output<typeof Room>;
 
 /** The state of the sample, for tests to inspect. */
-export type SampleState = {
+type SampleState = {
   rooms: Map<string, Room>;
   inputs: unknown[];
   signals: AbortSignal[];
@@ -29,7 +29,7 @@ export type SampleState = {
 };
 
 /** Operations on `sample`, with every kind of binding. */
-export function createSampleOperations(sample: SampleState): Operation[] {
+function createSampleOperations(sample: SampleState): Operation[] {
   const roomOf = (id: string): Room => {
     const room = sample.rooms.get(id);
     if (room === undefined) throw new Fault("not_found", "No such room");
@@ -196,14 +196,14 @@ export const ALICE: Actor = {
 };
 
 /** Tokens `alice` and `reader`; `old` has expired. */
-export function authenticate(token: string): Promise<Actor> {
+function authenticate(token: string): Promise<Actor> {
   if (token === "alice") return Promise.resolve(ALICE);
   if (token === "reader") return Promise.resolve({ ...ALICE, scopes: new Set(["room.read"]) });
   return Promise.reject(new Fault(token === "old" ? "token_expired" : "unauthenticated", "The token is not valid"));
 }
 
 /** `RunOnce` in memory. */
-export function createMemoryRunOnce(): RunOnce {
+function createMemoryRunOnce(): RunOnce {
   const entries = new Map<string, { fingerprint: string; response: StoredResponse | undefined }>();
   return async (scope, fingerprint, work) => {
     const id = JSON.stringify(scope);
@@ -227,7 +227,7 @@ export function createMemoryRunOnce(): RunOnce {
   };
 }
 
-export type Call = (path: string, init?: RequestInit & { ip?: string; token?: string | null }) => Promise<Response>;
+type Call = (path: string, init?: RequestInit & { ip?: string; token?: string | null }) => Promise<Response>;
 
 /** A gateway of the sample; `call` authenticates as alice by default. */
 export function createSampleGateway(

@@ -4,7 +4,7 @@ import type { ApiResponse, Caller } from "../harness.ts";
 
 export const ACCEPT = { accept: "application/json, text/event-stream" };
 
-export type RpcResponse = {
+type RpcResponse = {
   status: number;
   // deno-lint-ignore no-explicit-any -- results of every method
   result?: any;

@@ -197,7 +197,7 @@ const runChannel: ChannelKind = {
 export const TEST_LIMITS: WsLimits = { ...WS_LIMITS, tickMs: 20, repairDelayMs: 1, drainMs: 25 };
 
 /** Starts and ends of operations, in order: `start x`, `end x`. */
-export class Trace {
+class Trace {
   readonly steps: string[] = [];
   readonly #open = new Map<string, () => void>();
 

@@ -60,7 +60,7 @@ export function agentOperations(agents: AgentService): Operation[] {
     }),
     defineOperation({
       name: "agent.update",
-      summary: "Update an agent, pause it or let it continue",
+      summary: "Update, pause or resume an agent",
       access: { scope: "agent.manage", tenant: "member" },
       http: { method: "PATCH", path: `${PATH}/:id`, status: 200, ifMatch: "version", bodyMaxBytes: 256 * 1024 },
       input: AgentUpdate,

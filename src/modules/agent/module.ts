@@ -118,7 +118,7 @@ export function agentModule(platform: Platform, deps: Deps): AgentModule {
       agents: "Agents: principals that respond with a language model.",
       run: "Runs of agents: what they do about a message or a request.",
       approval: "Calls of agents that wait for the decision of a person.",
-      grant: "Decisions that hold for more than one call of an agent.",
+      grant: "Decisions that apply to more than one call of an agent.",
     },
     archive: agentArchive(store),
     events: [...AGENT_EVENTS, ...RUN_EVENTS, ...APPROVAL_EVENTS],

@@ -14,7 +14,7 @@ const INSTRUCTIONS_MAX = 32_768;
 
 export const AgentId = PrincipalId.describe("Id of the agent, which is that of its principal");
 
-export const AGENT_TRIGGERS = ["mention", "direct", "reply", "command"] as const;
+const AGENT_TRIGGERS = ["mention", "direct", "reply", "command"] as const;
 export const AgentTrigger = z.enum(AGENT_TRIGGERS).meta({ id: "AgentTrigger" });
 export const ToolName = z.string().regex(
   /^([a-z_]{1,40}\.)?([a-z0-9_-]{1,64}|\*)$/,
@@ -60,7 +60,7 @@ export const AgentSettings = z.strictObject({
   ),
   maxSteps: z.int().min(1).max(STEPS_MAX).default(STEPS_MAX).describe("Responses of the model in one run"),
   maxOutputTokens: z.int().min(1).max(OUTPUT_TOKENS_MAX).default(OUTPUT_TOKENS_MAX).describe(
-    "Longest response of the model, in tokens; a longer answer takes several",
+    "Maximum length of a response of the model, in tokens; longer text takes several",
   ),
   tokensPerDay: z.int().min(0).max(1_000_000_000).nullable().default(null).describe(
     "Tokens that its runs may use on one day (UTC), besides the budgets of `budget.list`; null: no such limit",

@@ -104,9 +104,9 @@ export type SentRow = {
 };
 
 /** Messages that triggered agents: a job that runs again triggers none again. */
-export type TriggerRow = { tenant_id: string; message_id: string; agent_id: string; created_at: string };
+type TriggerRow = { tenant_id: string; message_id: string; agent_id: string; created_at: string };
 
-export type ApprovalStatus = "pending" | "approved" | "denied" | "void";
+type ApprovalStatus = "pending" | "approved" | "denied" | "void";
 
 export type ApprovalRow = {
   tenant_id: string;

@@ -22,7 +22,7 @@ import {
 } from "./schema.ts";
 import type { AiService } from "./service.ts";
 
-export const AI_PATH = "/v1/collaboration/ai";
+const AI_PATH = "/v1/collaboration/ai";
 const MANAGE = { scope: "ai.manage", tenant: "admin" } as const;
 const COMPLETION_RATE: Rates = { human: { perSecond: 1, burst: 30 } };
 const TEST_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };

@@ -193,7 +193,9 @@ export class Budgets {
       }
     });
     const [first] = by;
-    if (first === undefined) throw new Fault("unavailable", "The budget changed meanwhile", { retryAfterMs: 1000 });
+    if (first === undefined) {
+      throw new Fault("unavailable", "The budget was changed concurrently", { retryAfterMs: 1000 });
+    }
     throw new Fault("budget_exceeded", `The AI budget of this ${first.scope} for this ${first.period} is used up`, {
       retryAfterMs: endOf(first.period, now) - now,
     });

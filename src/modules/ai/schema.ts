@@ -58,7 +58,7 @@ export const ProviderPut = z.strictObject({
       "Address of its API with HTTPS, such as `https://api.openai.com/v1`; private hosts only if the operator allows them",
     ),
   apiKey: z.string().min(1).max(KEY_MAX_CHARS).nullable().optional()
-    .describe("API key, stored encrypted; absent: unchanged, null: none. Required again with another address"),
+    .describe("API key, stored encrypted; absent: unchanged, null: none. Required again if the address changes"),
   models: z.array(ProviderModel).min(1).max(50).describe(
     "Models that it offers; the first of a kind may be the default",
   ),
@@ -150,18 +150,18 @@ export const Completion = z.object({
 }).meta({ id: "AiCompletion" });
 export type Completion = z.output<typeof Completion>;
 
-export const BUDGET_SCOPES = ["tenant", "room", "agent", "principal"] as const;
+const BUDGET_SCOPES = ["tenant", "room", "agent", "principal"] as const;
 export type BudgetScope = typeof BUDGET_SCOPES[number];
-export const BUDGET_PERIODS = ["hour", "day", "month"] as const;
+const BUDGET_PERIODS = ["hour", "day", "month"] as const;
 export type BudgetPeriod = typeof BUDGET_PERIODS[number];
 
 const BudgetScopeField = z.enum(BUDGET_SCOPES).describe("What the budget limits: the whole tenant, or one of these");
 const SubjectId = z.string().nullable().describe("Id of the room, agent or principal; null for the tenant");
 const Period = z.enum(BUDGET_PERIODS).describe("Period in UTC after which the budget is reset");
 const TokenLimit = z.int().min(0).max(1_000_000_000_000).nullable()
-  .describe("Most tokens of input and output in a period; null: unlimited");
+  .describe("Maximum tokens of input and output in a period; null: unlimited");
 const CostLimit = z.int().min(0).max(1_000_000_000_000).nullable()
-  .describe("Most cost in a period, in millionths of the currency of prices; null: unlimited");
+  .describe("Maximum cost in a period, in millionths of the currency of prices; null: unlimited");
 const CostMicros = z.int().describe("Cost in millionths of the currency of prices");
 const Amount = z.object({ tokens: z.int().describe("Tokens of input and output"), costMicros: CostMicros })
   .meta({ id: "AiAmount" });

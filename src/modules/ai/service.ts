@@ -5,6 +5,7 @@ import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import { estimateTokens } from "@/core/tokens.ts";
 import {
+  type ModelConfig,
   ModelError,
   type ModelPart,
   type ModelRequest,
@@ -16,7 +17,6 @@ import type { AnyTransaction, Store } from "@/ports/store.ts";
 import { Breakers } from "./breaker.ts";
 import type { AiCharge, Budgets, Reservation } from "./budgets.ts";
 import type { AiModel, Candidate, Catalog } from "./catalog.ts";
-import { priceOf } from "./prices.ts";
 import { UsageStore, type UsageTables } from "./usage_store.ts";
 
 const RETRIES = 2;
@@ -30,7 +30,7 @@ const NOTHING: ModelUsage = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, 
 /** The end of a step, with the model that was used and what it cost. */
 export type AiStepEnd = ModelStepEnd & { model: string; costMicros: number };
 
-export type Embedded = { vectors: number[][]; model: string; costMicros: number };
+type Embedded = { vectors: number[][]; model: string; costMicros: number };
 
 /** What was used of one candidate. */
 type Use = { candidate: Candidate; usage: ModelUsage };
@@ -300,4 +300,15 @@ export class AiService {
 
 function modelOf(candidates: readonly [Candidate, ...Candidate[]]): AiModel {
   return { ...candidates[0].model, providers: candidates.map(({ providerId }) => providerId) };
+}
+
+/** The price of this usage, in millionths of the currency, rounded up; `undefined` where a price is not known. */
+function priceOf(model: ModelConfig, usage: ModelUsage): number | undefined {
+  const { inputPrice, cachedInputPrice = inputPrice, outputPrice = model.kind === "embedding" ? 0 : undefined } = model;
+  if (inputPrice === undefined || cachedInputPrice === undefined || outputPrice === undefined) return undefined;
+  const { inputTokens, cachedTokens, outputTokens } = usage;
+  // A price is for a million tokens, so a token costs as many millionths.
+  return Math.ceil(
+    (inputTokens - cachedTokens) * inputPrice + cachedTokens * cachedInputPrice + outputTokens * outputPrice,
+  );
 }

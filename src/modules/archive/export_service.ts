@@ -21,7 +21,7 @@ const EXPIRE_JOB = "transfer.expire_export";
 /** The role required to export a room; a direct room has no owner, and each member can read all of it. */
 const EXPORT_ACCESS: Access = { scope: null, room: "owner", direct: "member" };
 
-export type ExportDeps = TransferJobDeps & {
+type ExportDeps = TransferJobDeps & {
   roomAccess: RoomAccess;
   archives: ModuleArchives;
   sections: readonly AnyArchiveSection[];

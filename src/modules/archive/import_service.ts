@@ -22,7 +22,7 @@ import { ZipArchive } from "./zip.ts";
 const JOB = "transfer.import";
 const EXPIRE_JOB = "transfer.expire_import";
 
-export type ImportDeps = TransferJobDeps & {
+type ImportDeps = TransferJobDeps & {
   membersMax: number;
   archives: ModuleArchives;
   sections: readonly AnyArchiveSection[];

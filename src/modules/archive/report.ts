@@ -36,7 +36,7 @@ export class Cancelled extends Error {
 }
 
 /** A report as it stood at some point. */
-export type ReportSnapshot = Pick<Progress, "added" | "present"> & { items: Import["report"] };
+type ReportSnapshot = Pick<Progress, "added" | "present"> & { items: Import["report"] };
 
 export class Report implements ImportReport {
   readonly added: Counts = zeroCounts();

@@ -29,7 +29,7 @@ export const UPLOAD_WITHIN_HOURS = 24;
 export const EXAMPLES_MAX = 5;
 
 const IMPORT_KINDS = ["slack", "mattermost", "gateway"] as const;
-export const ImportKind = z.enum(IMPORT_KINDS).meta({ id: "ImportKind" });
+const ImportKind = z.enum(IMPORT_KINDS).meta({ id: "ImportKind" });
 const IMPORT_STATES = ["waiting", "queued", "running", "done", "failed", "cancelled"] as const;
 const EXPORT_STATES = ["queued", "running", "done", "failed", "expired"] as const;
 

@@ -168,8 +168,8 @@ export class TransferJobs<Table extends JobTable, Shown> {
   }
 
   /**
-   * The job that does the work of a transfer. `start` takes it up, and resolves to nothing when there is nothing to take up.
-   * A gateway that stops leaves it to the next; what fails is tried again, and in the end said to have failed.
+   * The job that does the work of a transfer. `start` claims the transfer; it resolves to nothing if there is nothing to do.
+   * A gateway that stops leaves it to the next one. What fails is retried, and finally marked as failed by `fail`.
    */
   workJob(
     kind: string,

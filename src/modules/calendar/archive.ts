@@ -27,7 +27,7 @@ export function calendarArchive(deps: Deps): ArchiveSection<Transaction<Calendar
     description: {
       exported:
         "calendar events (`event`), each followed by exceptions of its series (`event_override`) and responses to " +
-        "these (`event_answer`); in the export of a room those visible to the whole room, in that of a tenant all, " +
+        "these (`event_response`); in the export of a room those visible to the whole room, in that of a tenant all, " +
         "including personal ones",
       imported:
         "Calendar events are skipped if the calendar has an event with the same `uid`; otherwise they are imported " +
@@ -37,7 +37,7 @@ export function calendarArchive(deps: Deps): ArchiveSection<Transaction<Calendar
     skipCodes: {
       unknown_event: "each_run",
       too_many_exceptions: "each_run",
-      too_many_answers: "each_run",
+      too_many_responses: "each_run",
       uid_taken: "each_run",
       meeting_missing: "once",
     },
@@ -65,19 +65,19 @@ async function* exportEvents(
 }
 
 async function* exportEvent(context: ExportContext, aggregate: EventAggregate): AsyncGenerator<unknown[]> {
-  const { event, overrides, answers } = toArchived(aggregate);
+  const { event, overrides, responses } = toArchived(aggregate);
   yield await context.principalRecords([
     event.createdBy,
     ...event.attendees.flatMap(({ principalId }) => principalId ?? []),
-    ...answers.map(({ principalId }) => principalId),
+    ...responses.map(({ principalId }) => principalId),
   ]);
   context.recordExported([importedEvent(event.roomId, event.id)]);
   context.count("events", 1);
   const eventId = event.id;
   yield [
-    { type: "event", ...event, parts: overrides.length + answers.length },
+    { type: "event", ...event, parts: overrides.length + responses.length },
     ...overrides.map((override) => ({ type: "event_override", eventId, ...override })),
-    ...answers.map((answer) => ({ type: "event_answer", eventId, ...answer })),
+    ...responses.map((response) => ({ type: "event_response", eventId, ...response })),
   ];
 }
 
@@ -113,7 +113,7 @@ function toArchived({ row, overrides, attendees, rsvps }: EventAggregate) {
       updatedAt: row.updated_at,
     },
     overrides: overrides.map((override) => ({ occurrence: override.occurrence, patch: patchOf(override) })),
-    answers: rsvps.map((rsvp) => ({
+    responses: rsvps.map((rsvp) => ({
       principalId: rsvp.principal_id,
       occurrence: rsvp.occurrence,
       status: rsvp.status,

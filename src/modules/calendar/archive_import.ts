@@ -32,7 +32,7 @@ type PendingEvent = {
   /** Null: personal; `undefined`: of a room that was deleted here, and so skipped. */
   roomId: string | null | undefined;
   overrides: Map<string, z.output<typeof OverrideRecord>>;
-  answers: Map<string, z.output<typeof RsvpRecord>>;
+  responses: Map<string, z.output<typeof RsvpRecord>>;
   /** Records that followed it, valid or not. */
   parts: number;
   units: number;
@@ -60,7 +60,7 @@ export class EventImporter implements SectionImporter {
     this.records = {
       event: handleRecord(EventRecord, (record, position) => this.#open(record, position)),
       event_override: handleRecord(OverrideRecord, (record, { where }) => this.#override(record, where)),
-      event_answer: handleRecord(RsvpRecord, (record, { where }) => this.#answer(record, where)),
+      event_response: handleRecord(RsvpRecord, (record, { where }) => this.#response(record, where)),
     };
   }
 
@@ -84,7 +84,7 @@ export class EventImporter implements SectionImporter {
       record,
       roomId: sourceRoomId === null ? null : room?.id,
       overrides: new Map(),
-      answers: new Map(),
+      responses: new Map(),
       parts: 0,
       units: record.description?.length ?? 0,
     };
@@ -98,12 +98,12 @@ export class EventImporter implements SectionImporter {
     event.units += record.patch.description?.length ?? 0;
   }
 
-  #answer(record: z.output<typeof RsvpRecord>, where: string): void {
+  #response(record: z.output<typeof RsvpRecord>, where: string): void {
     const event = this.#eventOf(record.eventId, where);
     const key = `${record.occurrence} ${record.principalId}`;
-    if (event === undefined || event.answers.has(key)) return;
-    if (event.answers.size >= RSVPS_MAX) return this.#context.report.skip("too_many_answers", where);
-    event.answers.set(key, record);
+    if (event === undefined || event.responses.has(key)) return;
+    if (event.responses.size >= RSVPS_MAX) return this.#context.report.skip("too_many_responses", where);
+    event.responses.set(key, record);
   }
 
   /** The event of a record, which must directly follow it. */
@@ -144,13 +144,13 @@ export class EventImporter implements SectionImporter {
   }
 
   /** The event as rows; `undefined`, and reported, if it could not have been created here. */
-  async #resolve({ where, record, roomId, overrides, answers }: PendingEvent): Promise<EventAggregate | undefined> {
+  async #resolve({ where, record, roomId, overrides, responses }: PendingEvent): Promise<EventAggregate | undefined> {
     const { parts: _parts, ...event } = record;
     try {
       return await this.#writer.toRows({
         event: { ...event, roomId: roomId ?? null },
         overrides: [...overrides.values()],
-        answers: [...answers.values()],
+        responses: [...responses.values()],
       });
     } catch (error) {
       if (!(error instanceof Fault) || error.spec.retryable) throw error;

@@ -29,12 +29,12 @@ const Title = z.string().overwrite(sanitizeName).min(1).max(TITLE_MAX);
 const Description = z.string().max(DESCRIPTION_MAX).nullable();
 const Location = z.string().max(LOCATION_MAX).nullable();
 const Duration = z.int().min(0).max(DURATION_MAX);
-const answer = { status: z.enum(STATUSES), comment: z.string().max(500).nullable() };
+const response = { status: z.enum(STATUSES), comment: z.string().max(500).nullable() };
 const Attending = z.object({
   principalId: PrincipalId.nullable(),
   email: OneLine.max(254).nullable(),
   role: z.enum(ATTENDEE_ROLES),
-  ...answer,
+  ...response,
   respondedAt: Time.nullable(),
 }).refine(
   ({ principalId, email }) => (principalId === null) !== (email === null),
@@ -85,7 +85,7 @@ export const RsvpRecord = z.object({
   eventId: EventId,
   principalId: PrincipalId,
   occurrence: Local,
-  ...answer,
+  ...response,
   respondedAt: Time,
 });
 
@@ -93,5 +93,5 @@ export const RsvpRecord = z.object({
 export type ArchivedEvent = {
   event: Omit<z.output<typeof EventRecord>, "parts">;
   overrides: z.output<typeof OverrideRecord>[];
-  answers: z.output<typeof RsvpRecord>[];
+  responses: z.output<typeof RsvpRecord>[];
 };

@@ -37,7 +37,7 @@ export class ImportedEventWriter {
   }
 
   /** The event as rows; throws a fault if it could not have been created here. */
-  async toRows({ event, overrides, answers }: ArchivedEvent): Promise<EventAggregate> {
+  async toRows({ event, overrides, responses }: ArchivedEvent): Promise<EventAggregate> {
     const { exDates, rrule } = event;
     if (overrides.length > EXCEPTIONS_MAX) throw invalidField("/overrides", `at most ${EXCEPTIONS_MAX}`);
     const timing = timingOf(event.start, event.durationSeconds);
@@ -67,7 +67,7 @@ export class ImportedEventWriter {
       created_at: event.createdAt,
       updated_at: event.updatedAt,
     };
-    for (const { occurrence } of [...overrides, ...answers]) checkOccurrence(row, occurrence);
+    for (const { occurrence } of [...overrides, ...responses]) checkOccurrence(row, occurrence);
     for (const override of overrides) checkPatch(row, override);
     return {
       row,
@@ -82,13 +82,13 @@ export class ImportedEventWriter {
         comment: attendee.comment,
         responded_at: attendee.respondedAt,
       })),
-      rsvps: answers.map((answer): RsvpRow => ({
+      rsvps: responses.map((response): RsvpRow => ({
         ...of,
-        principal_id: answer.principalId,
-        occurrence: answer.occurrence,
-        status: answer.status,
-        comment: answer.comment,
-        responded_at: answer.respondedAt,
+        principal_id: response.principalId,
+        occurrence: response.occurrence,
+        status: response.status,
+        comment: response.comment,
+        responded_at: response.respondedAt,
       })),
     };
   }

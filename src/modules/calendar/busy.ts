@@ -5,7 +5,7 @@ import { busyPrincipals, filterOverlapping, occurrencesBetween } from "./occurre
 import type { CalendarStore } from "./store.ts";
 import { instantOf, localOf } from "./time_zone.ts";
 
-export type Busy = { principalId: string; startAt: number; endAt: number };
+type Busy = { principalId: string; startAt: number; endAt: number };
 type BusyQuery = {
   tenantId: string;
   principalIds: readonly string[];

@@ -28,8 +28,8 @@ const CANDIDATES_MAX = 5000;
 /** The first start, its zone (null: dates), the rule, and the last wall time. */
 export type Series = { startLocal: string; timeZone: string | null; rrule: string | null; lastLocal: string | null };
 /** One start of a series: its wall time by the rule, and its instant. */
-export type Start = { wall: number; at: number };
-export type Starts = { starts: Start[]; truncated: boolean };
+type Start = { wall: number; at: number };
+type Starts = { starts: Start[]; truncated: boolean };
 
 /** The starts at or after `from` and before `to` (instants), at most `max` of them, within `budgetMs`. */
 export function startsBetween(

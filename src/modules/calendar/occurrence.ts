@@ -20,7 +20,7 @@ export type Patch = {
 
 /** One occurrence. `name` is its start according to the rule; null for a single event. */
 export type Occurrence = { name: string | null; startAt: number; endAt: number; patch: Patch };
-export type Occurrences = { items: Occurrence[]; truncated: boolean };
+type Occurrences = { items: Occurrence[]; truncated: boolean };
 
 /** An event and its single-occurrence edits. */
 export type EventParts = { row: EventRow; overrides: readonly OverrideRow[] };

@@ -81,7 +81,9 @@ export class ActionService {
     }
     const isEnabled = (await this.#deps.identity.findEnabled(tenantId, [senderId])).has(senderId);
     // An archive may have elements of people.
-    if (!isEnabled || senderKind === "human") throw new Fault("gone", "The sender of the message takes no actions");
+    if (!isEnabled || senderKind === "human") {
+      throw new Fault("gone", "The sender of the message does not accept actions");
+    }
     return { responder: { principalId: senderId } };
   }
 }

@@ -6,7 +6,7 @@ import type { Module } from "@/core/module.ts";
 import type { Command } from "./schema.ts";
 
 /** A command with what runs it. */
-export type FoundCommand = { source: CommandSource; command: OfferedCommand };
+type FoundCommand = { source: CommandSource; command: OfferedCommand };
 
 export class CommandCatalog {
   readonly #modules: readonly Module[];

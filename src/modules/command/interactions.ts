@@ -25,13 +25,13 @@ import { type InteractionRow, InteractionStore, type InteractionTables } from ".
 
 const REMOVE_BATCH = 500;
 /** Longest wait for what responds. What takes longer accepts first, and responds later. */
-export const CALL_MS = 10_000;
+const CALL_MS = 10_000;
 /** A call that lasts longer than this is of a node that has ended. */
 const CALL_LOST_MS = CALL_MS + 5000;
 const POLL_MS = 200;
 
 /** A response that can be delivered. */
-export type Given = Exclude<InteractionResponse, { kind: "accepted" }>;
+type Given = Exclude<InteractionResponse, { kind: "accepted" }>;
 type Tx = Transaction<InteractionTables>;
 type Deps = {
   store: Store<InteractionTables>;
@@ -174,7 +174,7 @@ export class Interactions {
         throw new Fault("gone", `Responses are accepted for ${RESPONSE_MINUTES} minutes`);
       }
       if (!await interactions.finish(actor.tenantId, id)) {
-        throw new Fault("conflict", "The interaction has its response");
+        throw new Fault("conflict", "The interaction already has its response");
       }
       const responder = { principalId: actor.principalId, scopes: actor.scopes };
       const delivered = await this.#deliver(tx, row, responder, response);
@@ -298,7 +298,7 @@ export class Interactions {
     };
     const access = { scope: "message.write", room: "member" } as const;
     if (!hasScope(actor, access.scope)) {
-      throw new Fault("scope_missing", `What responds lacks the scope ${access.scope}`);
+      throw new Fault("scope_missing", `The responding principal lacks the scope ${access.scope}`);
     }
     const context = { actor, requestId: row.id, access, operation: "message.send", isReadOnly: false };
     const { text, format, elements } = response;

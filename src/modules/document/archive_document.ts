@@ -43,7 +43,7 @@ export type ArchivedDocument = {
 export type ArchivedContent = Representation & { snapshot: Uint8Array };
 
 /** A document to import. Its room and parent were checked; its id is free. */
-export type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
+type DocumentDraft = Omit<Document, "generation" | "deletedAt"> & {
   readers: readonly DocumentAccessEntry[];
   content: ArchivedContent;
   /** Absent: nothing is known but who made it, and when. */

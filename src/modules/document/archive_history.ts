@@ -13,7 +13,7 @@ import { DocumentStore } from "./store.ts";
 import type { CommentRow, DocumentRow, DocumentTables } from "./tables.ts";
 
 /** `nodes`: those of a rich document, as JSON in a text, since records may not nest as deep. */
-export type ArchivedRevision = Origin & { revision: number; text: string; nodes: string | null };
+type ArchivedRevision = Origin & { revision: number; text: string; nodes: string | null };
 
 /** A comment; `start` and `end` of its anchor are places in the CRDT. */
 export type ArchivedComment = Omit<Comment, "documentId" | "anchor" | "resolved"> & {

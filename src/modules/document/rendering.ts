@@ -11,7 +11,7 @@ import { parseNodes, type RichNode } from "./rich/node.ts";
 import type { Block } from "./content/schema.ts";
 
 /** Content that nodes are made from. */
-export type RichSource = { markdown: string } | { html: string };
+type RichSource = { markdown: string } | { html: string };
 
 /** What can be asked for, and what it results in. */
 type Conversions = {

@@ -158,7 +158,7 @@ export function collaborationRoute(upgrade: (request: Request, ip: string) => Re
         UPDATE_MAX_BYTES_OF.rich / 1024
       } KiB of a ` +
       `rich document; any other frame ${FRAME_MAX_BYTES / 1024} KiB. ` +
-      'A rejected update is answered with a stateless message `{"type":"document.refused","code","detail"}` and remains ' +
+      'After a rejected update, the client receives the stateless message `{"type":"document.refused","code","detail"}`; it remains ' +
       "unsaved in the client. If the document can never accept it, for example the copy of another document, the editor is " +
       "also disconnected, since what is typed after it would be lost: the provider emits `authenticationFailed` with the reason `content-refused`, and `close`. " +
       ` \`limit_reached\` rejects updates that no editor creates: more than ${ITEMS_MAX} CRDT items ` +

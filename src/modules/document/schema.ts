@@ -17,7 +17,7 @@ const DocumentKind = z.enum(DOCUMENT_KINDS).meta({ id: "DocumentKind" });
 export const REVISION_KINDS = ["created", "written", "live", "restored"] as const;
 export const RevisionKind = z.enum(REVISION_KINDS).meta({ id: "DocumentRevisionKind" });
 export const ACCESS_ROLES = ["reader", "editor", "owner"] as const;
-export const AccessRole = z.enum(ACCESS_ROLES).meta({ id: "DocumentRole" });
+const AccessRole = z.enum(ACCESS_ROLES).meta({ id: "DocumentRole" });
 const SORTS = ["-updatedAt", "updatedAt", "title", "-createdAt", "createdAt"] as const;
 export type DocumentSort = (typeof SORTS)[number];
 

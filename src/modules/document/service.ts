@@ -25,7 +25,7 @@ import type { DocumentRow, DocumentTables } from "./tables.ts";
 import { checkParent, lockDescendants } from "./tree.ts";
 
 /** Deleted documents can be restored for this long. */
-export const RESTORE_WINDOW_MS = 30 * DAY_MS;
+const RESTORE_WINDOW_MS = 30 * DAY_MS;
 export const PURGE_JOB = "document.purge";
 /** Sent when rights in a document may have changed; the id is the document's. */
 export const accessChanged = defineSignal("document.access_changed");

@@ -16,7 +16,7 @@ const SHOWN_BY_MAX = 100;
 export type Attachment = Pick<FileRow, "id" | "name" | "size" | "width" | "height"> & { contentType: string };
 
 /** The resource that files are attached to: `owner` is its kind and id, `seq` its position in the room. */
-export type AttachmentTarget = { tenantId: string; owner: string; roomId: string; seq: number };
+type AttachmentTarget = { tenantId: string; owner: string; roomId: string; seq: number };
 
 /** The `seq` of an attachment that retains a file without making it visible. */
 export const HIDDEN_SEQ = -1;

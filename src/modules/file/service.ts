@@ -28,7 +28,7 @@ type Deps = {
   blobs: Blobs;
 };
 /** Bytes of a content; `undefined` if the blob store no longer has it. */
-export type Content = Awaited<ReturnType<Blobs["get"]>>;
+type Content = Awaited<ReturnType<Blobs["get"]>>;
 
 export class FileService {
   readonly #deps: Deps;

@@ -5,7 +5,7 @@ import type { RoomTables } from "@/modules/room/mod.ts";
 import type { QuotaTables } from "./quota_store.ts";
 
 /** `deleted`: the content is deleted, but a resource still shows the file. */
-export type FileState = "receiving" | "unlinked" | "linked" | "deleted";
+type FileState = "receiving" | "unlinked" | "linked" | "deleted";
 
 export type FileRow = {
   tenant_id: string;
@@ -26,7 +26,7 @@ export type FileRow = {
 };
 
 /** An attachment of a file, visible to readers of position `seq` of the room. */
-export type FileLinkRow = { tenant_id: string; file_id: string; owner: string; room_id: string; seq: number };
+type FileLinkRow = { tenant_id: string; file_id: string; owner: string; room_id: string; seq: number };
 
 export type FileTables = RoomTables & QuotaTables & {
   file: FileRow;

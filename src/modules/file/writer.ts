@@ -45,7 +45,7 @@ export type FileLimits = QuotaLimits & {
 };
 
 /** A file to store. The caller has checked that the uploader may attach it in `roomId`. */
-export type FileDraft = {
+type FileDraft = {
   name: string;
   /** The declared type; absent or `application/octet-stream`: detected. */
   contentType?: string | undefined;

@@ -6,7 +6,7 @@ import { IdentityStore, type IdentityTables, newPrincipal, principalChanged, typ
 import type { Transaction } from "@/ports/store.ts";
 
 type Tx = Transaction<IdentityTables>;
-export type ServiceProfile = { displayName: string; avatarFileId: string | null };
+type ServiceProfile = { displayName: string; avatarFileId: string | null };
 
 /** Creates the principal of a hook, with the lowest role in the tenant: it reaches only rooms that it is added to. */
 export async function addHookPrincipal(

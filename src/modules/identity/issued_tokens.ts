@@ -14,7 +14,7 @@ import { IdentityStore, type IdentityTables, type TokenRow } from "./store.ts";
 
 const LAST_USED_PRECISION_MS = MINUTE_MS;
 
-export type IssuedToken = Pick<TokenRow, "id" | "name" | "scopes" | "created_at" | "expires_at" | "last_used_at">;
+type IssuedToken = Pick<TokenRow, "id" | "name" | "scopes" | "created_at" | "expires_at" | "last_used_at">;
 type TokenRef = { tenantId: string; principalId: string; tokenId: string };
 type Tx = Transaction<IdentityTables>;
 type Deps = { store: Store<IdentityTables>; clock: Clock; authenticator: Authenticator };

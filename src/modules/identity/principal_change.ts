@@ -7,7 +7,7 @@ import type { MeUpdate, PrincipalUpdate } from "./schema.ts";
 import type { PrincipalRow } from "./store.ts";
 
 /** What its owner may change of an agent. */
-export type AgentPrincipalUpdate = Pick<PrincipalUpdate, "displayName" | "handle" | "disabled">;
+type AgentPrincipalUpdate = Pick<PrincipalUpdate, "displayName" | "handle" | "disabled">;
 
 /** The columns of a change through the API. */
 export function updatedColumns(

@@ -19,7 +19,7 @@ type Deps = {
   jobsOf: (change: "disabled" | "token_ended", tenantId: string, id: string) => readonly JobDraft[];
 };
 /** What may change: `scopes` bound every token of the principal. */
-export type ServiceChange = { displayName?: string; scopes?: readonly string[]; isEnabled?: boolean };
+type ServiceChange = { displayName?: string; scopes?: readonly string[]; isEnabled?: boolean };
 
 export class ServicePrincipals {
   readonly #deps: Deps;

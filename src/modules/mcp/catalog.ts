@@ -22,7 +22,7 @@ const SCHEMA_MAX_CHARS = 8000;
 const CALLS_MAX = 8;
 
 /** A tool under both names. */
-export type NamedTool = { name: string; remote: RemoteTool };
+type NamedTool = { name: string; remote: RemoteTool };
 type Cached = { tools: Promise<NamedTool[]>; until: number };
 type Deps = {
   store: Store<ServerTables>;

@@ -8,7 +8,7 @@ type Sdk = typeof import("@modelcontextprotocol/client");
 
 export type Target = { url: string; headers: Readonly<Record<string, string>> };
 export type RemoteTool = { name: string; description?: string | undefined; inputSchema: Record<string, unknown> };
-export type RemoteResult = { text: string; isError: boolean };
+type RemoteResult = { text: string; isError: boolean };
 
 /** Why a server did not answer; its message names no secret. */
 export class ServerError extends Error {

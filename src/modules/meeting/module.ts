@@ -30,7 +30,7 @@ type Deps = {
   liveKit: LiveKitSettings | undefined;
 };
 
-export type MeetingModule = Module & { linked: LinkedMeetings };
+type MeetingModule = Module & { linked: LinkedMeetings };
 
 export function meetingModule({ store, clock, cursors, outbound }: Platform, deps: Deps): MeetingModule {
   const { roomAccess, identity, notify } = deps;

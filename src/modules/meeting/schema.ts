@@ -16,7 +16,7 @@ export const MEETING_KINDS = ["audio", "video"] as const;
 const MeetingKind = z.enum(MEETING_KINDS).meta({ id: "MeetingKind" });
 /** From lowest to highest. */
 export const MEETING_ROLES = ["participant", "moderator", "host"] as const;
-export const MeetingRole = z.enum(MEETING_ROLES).meta({ id: "MeetingRole" });
+const MeetingRole = z.enum(MEETING_ROLES).meta({ id: "MeetingRole" });
 export const END_REASONS = ["ended", "empty", "unanswered", "declined", "missed", "cancelled", "room_closed"] as const;
 const EndReason = z.enum(END_REASONS).meta({ id: "MeetingEndReason" });
 export const LEAVE_REASONS = ["left", "removed", "expired", "no_access", "ended"] as const;

@@ -70,7 +70,7 @@ export function memoryApi({ memories, reader, isSearchEnabled }: Deps): ModuleAp
       }),
       defineOperation({
         name: "memory.mine",
-        summary: "List what is known about the caller, and the caller's own facts",
+        summary: "List facts about the caller, and those of its own scope",
         access: { scope: "memory.read" },
         http: { method: "GET", path: "/v1/collaboration/me/memories", status: 200 },
         input: MemoryMine,

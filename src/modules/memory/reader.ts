@@ -37,7 +37,7 @@ type Deps = {
   recall: () => Recall | undefined;
 };
 
-export type RecalledFact = { fact: ReadableFact; score: number };
+type RecalledFact = { fact: ReadableFact; score: number };
 
 export class MemoryReader {
   readonly #deps: Deps;

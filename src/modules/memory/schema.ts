@@ -15,13 +15,13 @@ export const FACTS_PER_OWNER_MAX = 20_000;
 export const FACTS_PER_MESSAGE_MAX = 100;
 /** Versions of a fact in its history; older ones are deleted. */
 export const VERSIONS_MAX = 50;
-export const SEARCH_MAX = 50;
-export const QUERY_MAX = 2000;
+const SEARCH_MAX = 50;
+const QUERY_MAX = 2000;
 
 export const SCOPE_TYPES = ["room", "principal", "agent", "tenant"] as const;
 export type ScopeType = typeof SCOPE_TYPES[number];
 export const KINDS = ["fact", "preference", "decision", "summary", "block"] as const;
-export const STATUSES = ["proposed", "active", "superseded", "forgotten"] as const;
+const STATUSES = ["proposed", "active", "superseded", "forgotten"] as const;
 
 const ScopeTypeField = z.enum(SCOPE_TYPES).meta({ id: "MemoryScopeType" });
 const Kind = z.enum(KINDS).meta({ id: "MemoryKind" }).describe("What sort of fact it is; `block` is for longer texts");

@@ -36,7 +36,7 @@ export type MemoryRow = {
 };
 
 export type SourceRow = { tenant_id: string; memory_id: string; message_id: string; room_id: string; seq: number };
-export type SubjectRow = { tenant_id: string; principal_id: string; memory_id: string };
+type SubjectRow = { tenant_id: string; principal_id: string; memory_id: string };
 export type VersionRow = {
   tenant_id: string;
   memory_id: string;
@@ -59,7 +59,7 @@ export type Fact = { row: MemoryRow; sources: readonly SourceRow[]; subjectIds: 
 
 export type MemoryScope = { type: ScopeType; id: string };
 
-export type FactFilter = {
+type FactFilter = {
   /** Facts of these scopes. */
   scopes?: readonly MemoryScope[] | undefined;
   scopeType?: ScopeType | undefined;
@@ -73,7 +73,7 @@ export type FactFilter = {
 };
 
 /** Who reads a list that is not limited to a scope: a superset of what it may read. */
-export type FactReader = { reader: Reader; agentIds: readonly string[] };
+type FactReader = { reader: Reader; agentIds: readonly string[] };
 
 type Db = Kysely<MemoryTables>;
 

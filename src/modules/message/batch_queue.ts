@@ -22,7 +22,7 @@ type QueuedItem<Item, Result> = {
   reject: (reason: unknown) => void;
 };
 
-export type BatchQueueOptions<Item> = {
+type BatchQueueOptions<Item> = {
   /** Items of one key are processed in order. */
   keyOf: (item: Item) => string;
   /** Maximum number of concurrent batches; default 1. */

@@ -7,7 +7,7 @@ import { hiddenUpTo, type RoomAccess, type RoomGrant } from "@/modules/room/mod.
 import type { AnyDatabase, AnyTransaction, Store, Transaction } from "@/ports/store.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
-export type MessageGrant = { row: MessageRow; grant: RoomGrant };
+type MessageGrant = { row: MessageRow; grant: RoomGrant };
 
 export class MessageAccess {
   readonly #deps: { store: Store<MessageTables>; roomAccess: RoomAccess };

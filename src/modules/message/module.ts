@@ -39,7 +39,7 @@ type Deps = {
   filter: MessageFilter;
 };
 
-export type MessageModule = Module & { messages: MessageService; sender: MessageSender };
+type MessageModule = Module & { messages: MessageService; sender: MessageSender };
 
 export function messageModule({ store, clock, cursors, metrics, modules }: Platform, deps: Deps): MessageModule {
   const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate, filter } =

@@ -29,7 +29,7 @@ const QUEUE = { sqlite: { shards: 1, gatherRatio: 0 }, postgres: { shards: 2, ga
 /** A message to send, now or later. */
 export type MessageContent = Omit<MessageSend, "sendAt">;
 /** `json` is the serialized message if it is new. */
-export type Sent = { message: Message; isNew: boolean; json?: string };
+type Sent = { message: Message; isNew: boolean; json?: string };
 /** `given`: what the caller sent, where a filter changed it. */
 type Item = { context: Context; input: MessageContent; given?: MessageContent };
 type Draft = {

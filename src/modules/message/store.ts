@@ -57,7 +57,7 @@ export type MessageEditRow = {
   at: string;
 };
 
-export type ReactionRow = {
+type ReactionRow = {
   tenant_id: string;
   message_id: string;
   key: string;
@@ -123,7 +123,7 @@ const hasMessageAfter = prepared((db: Db, value: Param<RoomKey & { kind: Princip
     .where("sender_kind", "=", value("kind")).limit(sql.lit(1))
 );
 
-export type PageFilter = {
+type PageFilter = {
   threadId?: string | undefined;
   senderId?: string | undefined;
   types?: readonly MessageRow["type"][] | undefined;

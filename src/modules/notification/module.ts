@@ -9,7 +9,7 @@ import { migrations } from "./migrations.ts";
 import { type NotificationKinds, NotificationService, type Notify } from "./service.ts";
 import type { ResourceVisibility } from "./notification_visibility.ts";
 
-export type NotificationModule = Module & { notifications: NotificationService; notify: Notify };
+type NotificationModule = Module & { notifications: NotificationService; notify: Notify };
 
 export function notificationModule(
   { store, clock, cursors, modules }: Platform,

@@ -17,7 +17,7 @@ const AccessToken = z.strictObject({
   /** ms since the epoch. */
   exp: z.number(),
 });
-export type AccessToken = z.output<typeof AccessToken>;
+type AccessToken = z.output<typeof AccessToken>;
 
 export function isAccessToken(token: string): boolean {
   return token.startsWith(PREFIX);

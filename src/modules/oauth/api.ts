@@ -24,7 +24,7 @@ export function oauthApi(consents: ConsentService): ModuleApi {
     operations: [
       defineOperation({
         name: "oauth_request.read",
-        summary: "Get what an application asks for, to decide it",
+        summary: "Get the request of an application for authorization",
         description:
           "`GET /oauth/authorize` redirects the browser to `/#/oauth?request=<id>`, the page that calls this.",
         access: MANAGE,

@@ -9,7 +9,7 @@ import { type Outbound, OutboundError } from "@/ports/outbound.ts";
 import { OauthError } from "./error.ts";
 import { isRedirectUri, REDIRECT_URI_MAX_CHARS, redirectHost } from "./redirect_uri.ts";
 
-export type Client = {
+type Client = {
   name: string;
   /** Host that publishes the client's metadata; null where it registered itself, so that its name is only its own claim. */
   host: string | null;

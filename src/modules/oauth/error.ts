@@ -29,7 +29,7 @@ export class OauthError extends Error {
 }
 
 /** Runs a handler; its OAuth errors become responses, all others are problems like those of every route. */
-export async function answerErrors(run: () => Promise<Response> | Response): Promise<Response> {
+export async function toOauthResponse(run: () => Promise<Response> | Response): Promise<Response> {
   try {
     return await run();
   } catch (error) {

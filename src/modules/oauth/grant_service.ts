@@ -21,7 +21,7 @@ const CODES_STORED_MS = DAY_MS;
 const REFRESH_TOKEN = /^(svcort_[A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22,43})$/;
 const VERIFIER = /^[A-Za-z0-9._~-]{43,128}$/;
 
-export type TokenResponse = {
+type TokenResponse = {
   access_token: string;
   token_type: "Bearer";
   expires_in: number;
@@ -88,7 +88,9 @@ export class GrantService {
       const grant = await grants.lockGrant(hashText(key));
       if (grant === undefined) return refusal("The refresh token is unknown");
       const { tenant_id: tenantId, token_id: tokenId, principal_id: principalId } = grant;
-      if (hashText(form.client_id ?? "") !== grant.client_hash) return refusal("The client is another one");
+      if (hashText(form.client_id ?? "") !== grant.client_hash) {
+        return refusal("The grant was issued to another client");
+      }
       const token = (await this.#deps.issuedTokens.find(tenantId, [tokenId], tx.db)).get(tokenId);
       const owner = (await this.#deps.identity.findEnabled(tenantId, [principalId], tx.db)).get(principalId);
       if (token === undefined || owner === undefined) return refusal("The authorization has ended");
@@ -162,8 +164,10 @@ export class GrantService {
 
   #findFault(code: CodeRow, form: Form, verifier: string): OauthError | undefined {
     if (Date.parse(code.expires_at) <= this.#deps.clock.now()) return refusal("The code has expired");
-    if (hashText(form.client_id ?? "") !== code.client_hash) return refusal("The client is another one");
-    if (form.redirect_uri !== code.redirect_uri) return refusal("The redirect_uri is another one");
+    if (hashText(form.client_id ?? "") !== code.client_hash) return refusal("The grant was issued to another client");
+    if (form.redirect_uri !== code.redirect_uri) {
+      return refusal("The redirect_uri differs from that of the authorization");
+    }
     if (!VERIFIER.test(verifier) || challengeOf(verifier) !== code.challenge) {
       return refusal("The code_verifier does not match");
     }

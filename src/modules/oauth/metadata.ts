@@ -63,7 +63,7 @@ export class Issuer {
 export function metadataRoutes(issuer: Issuer): Route[] {
   const protectedResource = (name: string, path: string): Route => ({
     name,
-    summary: "Get which authorization server issues tokens for `/mcp` (RFC 9728)",
+    summary: "Get the authorization server that issues tokens for `/mcp` (RFC 9728)",
     tag: "oauth",
     method: "GET",
     path,

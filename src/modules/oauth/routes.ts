@@ -6,7 +6,7 @@ import type { Route } from "@/core/route.ts";
 import { isSafeText } from "@/core/text.ts";
 import type { AuthorizationRequests } from "./authorization_request.ts";
 import type { Clients } from "./clients.ts";
-import { answerErrors, OauthError } from "./error.ts";
+import { OauthError, toOauthResponse } from "./error.ts";
 import type { GrantService } from "./grant_service.ts";
 import type { Issuer } from "./metadata.ts";
 import {
@@ -66,7 +66,7 @@ function authorizeRoute({ issuer, requests }: Deps): Route {
       },
     },
     handle: (request) =>
-      answerErrors(async () => {
+      toOauthResponse(async () => {
         const base = issuer.requireBase(request);
         const opened = await requests.open(new URL(request.url).searchParams, base);
         const location = "id" in opened ? `${base}/#/oauth?request=${opened.id}` : opened.redirectTo;
@@ -104,7 +104,7 @@ function tokenRoute({ issuer, grants }: Deps): Route {
       },
     },
     handle: (request) =>
-      answerErrors(async () => {
+      toOauthResponse(async () => {
         issuer.requireBase(request);
         const form = await readForm(request);
         if (form.grant_type === "authorization_code") return Response.json(await grants.exchange(form));
@@ -141,7 +141,7 @@ function registerRoute({ issuer, clients, now }: Deps): Route {
       },
     },
     handle: (request, { body }) =>
-      answerErrors(() => {
+      toOauthResponse(() => {
         issuer.requireBase(request);
         const { clientId, client } = clients.register(body);
         const registered = {
@@ -177,7 +177,7 @@ function revokeRoute({ issuer, grants }: Deps): Route {
       },
     },
     handle: (request) =>
-      answerErrors(async () => {
+      toOauthResponse(async () => {
         issuer.requireBase(request);
         const { token = "" } = await readForm(request);
         await grants.revoke(token);

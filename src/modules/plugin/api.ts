@@ -157,7 +157,7 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
     }),
     defineOperation({
       name: "plugin.health",
-      summary: "Get how a plugin does: its failures and response times on this node",
+      summary: "Get the health of a plugin: its failures and response times on this node",
       access: MANAGE,
       http: { method: "GET", path: `${PATH}/:id/health`, status: 200 },
       input: PluginRef,

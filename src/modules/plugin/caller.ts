@@ -21,7 +21,7 @@ const LABELS_MAX = 100;
 
 const log = logOf("plugin");
 
-export type Stats = { calls: number; failures: number; lastError: string | undefined; durations: number[] };
+type Stats = { calls: number; failures: number; lastError: string | undefined; durations: number[] };
 type Deps = {
   store: Store<unknown>;
   clock: Clock;
@@ -125,7 +125,7 @@ export class PluginCaller {
     log.warn("plugin fails and is not called for 30 s", { tenant: tenantId, plugin: pluginId, code });
     const event = { tenantId, stream: principalStream(createdBy), type: "plugin.failed", data: { pluginId, code } };
     void runAsSystem(() => this.#deps.store.write((tx) => tx.emit(event))).catch((cause) => {
-      log.warn("publishing that a plugin fails was not possible", failureOf(cause));
+      log.warn("publishing the failure of a plugin failed", failureOf(cause));
     });
   }
 

@@ -49,7 +49,7 @@ export class MessageFilters implements MessageFilter {
     if (store.isInTransaction) {
       throw new Fault(
         "bad_request",
-        "Messages of this room are filtered and take no Idempotency-Key; use clientMessageId",
+        "Messages of this room are filtered: send clientMessageId instead of Idempotency-Key",
       );
     }
     // Plugins are called for those only who may send.

@@ -17,7 +17,6 @@ import type { Store } from "@/ports/store.ts";
 import type { PluginCaller } from "./caller.ts";
 import type { ActivePlugin, PluginRegistry } from "./registry.ts";
 import type { CallKind } from "./schema.ts";
-import type { InteractionAnswer } from "./transport.ts";
 
 /** Less than the caller of a command waits, so that it learns what happened. */
 const DEADLINE_MS = 9000;
@@ -72,7 +71,7 @@ export class PluginInteractions implements CommandSource, ActionTarget {
   ): Promise<InteractionResponse> {
     const plugin = await this.#find(interaction.tenantId, responderId);
     if (plugin === undefined || !plugin.manifest.actions.some((pattern) => matches(pattern, elementId))) {
-      throw new Fault("gone", "The plugin takes no actions of this element");
+      throw new Fault("gone", "The plugin does not accept actions of this element");
     }
     return await this.#call(plugin, "action.invoke", interaction, {
       messageId,
@@ -101,7 +100,7 @@ export class PluginInteractions implements CommandSource, ActionTarget {
       deadlineMs: DEADLINE_MS,
       signal,
     });
-    return response as InteractionAnswer; // the transport has checked what this kind of call expects
+    return response as InteractionResponse; // the transport has checked what this kind of call expects
   }
 }
 

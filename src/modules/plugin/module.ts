@@ -86,7 +86,7 @@ export function pluginModule(
 
 const pluginChannel: ChannelKind = {
   prefix: "plugin",
-  summary: "What a plugin with transport socket is asked; only the plugin itself can subscribe",
+  summary: "Calls of a plugin with transport socket; only the plugin itself can subscribe",
   isDurable: true,
   presenceMax: CONNECTIONS_SHOWN,
   async authorize({ principalId }, id) {

@@ -49,7 +49,7 @@ export class ProcessTransport {
     const existing = this.#running.get(key);
     if (existing !== undefined && existing.version === plugin.row.version) return existing;
     void existing?.stop();
-    if (!mayStartProcesses()) throw new Fault("plugin_unavailable", "This gateway starts no plugins");
+    if (!mayStartProcesses()) throw new Fault("plugin_unavailable", "This gateway does not start plugins");
     if (this.#running.size >= PROCESSES_MAX && existing === undefined) {
       throw new Fault("plugin_unavailable", `At most ${PROCESSES_MAX} plugins run on this node`, {
         retryAfterMs: 5000,
@@ -97,7 +97,7 @@ class PluginProcess {
       stderr: "null",
     }).spawn();
     this.#input = this.#child.stdin.getWriter();
-    this.#ended = this.#read().catch((cause) => log.warn("a plugin was stopped", { plugin: id, ...failureOf(cause) }))
+    this.#ended = this.#read().catch((cause) => log.warn("plugin process stopped", { plugin: id, ...failureOf(cause) }))
       .then(async () => {
         onEnd();
         this.#isOver = true;

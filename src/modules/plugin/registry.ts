@@ -98,7 +98,7 @@ export class PluginRegistry {
   async #load(): Promise<void> {
     if (!this.#isLoaded) await this.#runOutside(() => this.reload());
     if (!this.#isLoaded) {
-      throw new Fault("unavailable", "The plugins of the tenant are not known yet", { retryAfterMs: 1000 });
+      throw new Fault("unavailable", "The plugins of the tenant are not loaded yet", { retryAfterMs: 1000 });
     }
   }
 
@@ -128,7 +128,7 @@ export class PluginRegistry {
   }
 }
 
-export function activePlugin(row: PluginRow): ActivePlugin {
+function activePlugin(row: PluginRow): ActivePlugin {
   return {
     tenantId: row.tenant_id,
     id: row.id,

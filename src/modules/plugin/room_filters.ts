@@ -47,7 +47,7 @@ export class RoomFilters {
       const plugins = new PluginStore(tx.db);
       const row = await find(plugins, tenantId, pluginId);
       if (row.state !== "enabled") throw notFound("enabled plugin");
-      if (manifestOf(row).hooks.length === 0) throw new Fault("conflict", "The plugin filters no messages");
+      if (manifestOf(row).hooks.length === 0) throw new Fault("conflict", "The plugin has no filter of messages");
       const filters = await plugins.filters(tenantId, roomId);
       if (filters.some(({ plugin_id }) => plugin_id === pluginId)) return;
       if (filters.length >= FILTERS_MAX) throw new Fault("limit_reached", `A room has at most ${FILTERS_MAX} filters`);

@@ -20,7 +20,7 @@ const CODE_MAX = 16 * 1024;
 export const DEADLINE_MAX_MS = 1500;
 const SCOPE = /^[a-z]{1,32}\.(?:read|write|manage)$/;
 
-export const PluginId = z.string().min(3).max(64).regex(
+const PluginId = z.string().min(3).max(64).regex(
   /^[a-z0-9]+(?:[.-][a-z0-9]+)+$/,
   "expected a reversed domain name such as org.example.poll",
 );
@@ -106,7 +106,7 @@ function requiredScopes(
   ];
 }
 
-export const PluginState = z.enum(["disabled", "enabled", "paused"]).meta({ id: "PluginState" });
+const PluginState = z.enum(["disabled", "enabled", "paused"]).meta({ id: "PluginState" });
 
 export const Plugin = z.object({
   id: PluginId,
@@ -204,11 +204,11 @@ export const FilterList = z.object({
 export type FilterList = z.output<typeof FilterList>;
 
 /** What a plugin is asked. */
-export const CALL_KINDS = ["command.run", "action.invoke", "message.before_send"] as const;
+const CALL_KINDS = ["command.run", "action.invoke", "message.before_send"] as const;
 export type CallKind = (typeof CALL_KINDS)[number];
 export const PluginCall = z.object({
   id: InteractionId,
-  call: z.enum(CALL_KINDS).describe("What the plugin is asked"),
+  call: z.enum(CALL_KINDS).describe("Kind of call"),
   data: z.record(z.string(), z.unknown()).describe("Depends on `call`; see README"),
 });
 

@@ -265,7 +265,7 @@ export function manifestOf(row: PluginRow): Manifest {
   return JSON.parse(row.manifest_json);
 }
 
-export function scopesOf(scopes: string): string[] {
+function scopesOf(scopes: string): string[] {
   return scopes.split(" ").filter((scope) => scope !== "");
 }
 

@@ -15,7 +15,7 @@ export type PluginRow = {
   created_at: string;
   updated_at: string;
 };
-export type FilterRow = {
+type FilterRow = {
   tenant_id: string;
   room_id: string;
   plugin_id: string;

@@ -23,8 +23,8 @@ const VALUES_MAX = 5000;
 
 const Accepted = z.strictObject({ kind: z.literal("accepted") });
 const Responses = z.discriminatedUnion("kind", [...ResponseInput.options, Accepted]);
-export type InteractionAnswer = z.output<typeof Responses>;
-export type PluginResponse = InteractionAnswer | Decision;
+
+export type PluginResponse = z.output<typeof Responses> | Decision;
 
 /** The response in a JSON text, of the kind that the call expects. */
 export function parseResponse(kind: CallKind, raw: string): PluginResponse {

@@ -3,7 +3,7 @@ import { type Kysely, sql, type SqlBool } from "kysely";
 import type { RoomRole } from "@/core/actor.ts";
 import type { RoomRow, RoomTables } from "./tables.ts";
 
-export type CandidateRoom = Pick<RoomRow, "id" | "history_visibility" | "visibility">;
+type CandidateRoom = Pick<RoomRow, "id" | "history_visibility" | "visibility">;
 
 export class AudienceStore {
   readonly #db: Kysely<RoomTables>;

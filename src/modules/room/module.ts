@@ -35,7 +35,7 @@ type Deps = {
   exposesRoomIds: boolean;
 };
 
-export type RoomModule = Module & { rooms: RoomService; members: RoomMembers; people: RoomPeople; views: RoomViews };
+type RoomModule = Module & { rooms: RoomService; members: RoomMembers; people: RoomPeople; views: RoomViews };
 
 export function roomModule(platform: Platform, deps: Deps): RoomModule {
   const { store, clock, bus, cursors, metrics, eventFilterOf, modules } = platform;

@@ -22,7 +22,7 @@ export const SkillName = z.string().max(64).regex(
   /^[a-z0-9]+(?:-[a-z0-9]+)*$/,
   "expected 1 to 64 characters of a-z 0-9 and single hyphens",
 );
-export const Digest = z.string().regex(/^[0-9a-f]{64}$/, "expected the digest of a version")
+const Digest = z.string().regex(/^[0-9a-f]{64}$/, "expected the digest of a version")
   .describe("SHA-256 of the version's files; identifies the version");
 const Path = z.string().min(1).max(PATH_MAX);
 const State = z.enum(["pending", "approved"]).meta({ id: "SkillState" });

@@ -47,9 +47,13 @@ export class SkillService {
     const { problems, warnings, skill } = await examine(input);
     if (skill === undefined) {
       const [first] = problems;
-      throw new Fault("skill_invalid", first === undefined ? "Not a skill" : `${first.path}: ${first.detail}`, {
-        errors: problems.map(({ path, detail }) => ({ pointer: `/${path}`, code: "skill_invalid", detail })),
-      });
+      throw new Fault(
+        "skill_invalid",
+        first === undefined ? "The files are not a skill" : `${first.path}: ${first.detail}`,
+        {
+          errors: problems.map(({ path, detail }) => ({ pointer: `/${path}`, code: "skill_invalid", detail })),
+        },
+      );
     }
     const { name } = skill.frontmatter;
     return await store.write(async (tx) => {

@@ -30,7 +30,7 @@ export type SkillFileRow = {
   encoding: "utf8" | "base64";
   content: string;
 };
-export type SkillAttachmentRow = {
+type SkillAttachmentRow = {
   tenant_id: string;
   kind: "agent" | "room";
   subject_id: string;
@@ -47,7 +47,7 @@ export type SkillTables = {
 };
 export type Subject = Pick<SkillAttachmentRow, "kind" | "subject_id">;
 /** A skill with its newest version. */
-export type ListedSkill = SkillRow & Pick<SkillVersionRow, "state" | "frontmatter_json">;
+type ListedSkill = SkillRow & Pick<SkillVersionRow, "state" | "frontmatter_json">;
 
 export class SkillStore {
   readonly #db: Kysely<SkillTables>;

@@ -24,7 +24,7 @@ export type Frontmatter = {
   compatibility: string | null;
   allowedTools: string | null;
 };
-export type Examined = {
+type Examined = {
   name: string | null;
   problems: Problem[];
   warnings: Problem[];

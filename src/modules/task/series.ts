@@ -8,7 +8,7 @@ import type { TaskRow } from "./tables.ts";
 /** The content of `recurrence_json`. `wallTime` is the time of day of the series, even if a DST change moves one task. */
 export type Series = Recurrence & { instance: number; wallTime: string | null };
 
-export type Dated = Pick<TaskRow, "start_at" | "due_at" | "timezone">;
+type Dated = Pick<TaskRow, "start_at" | "due_at" | "timezone">;
 
 /** Starts a series at a task, or continues it by another rule; throws if the rule cannot be applied to the task. */
 export function startSeries(recurrence: Recurrence, task: Dated, instance: number, now: number): Series {

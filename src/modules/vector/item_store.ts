@@ -5,7 +5,7 @@ import { inJsonList } from "@/ports/sql_filters.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { VectorRef } from "@/ports/vectors.ts";
 
-export type ItemRow = {
+type ItemRow = {
   tenant_id: string;
   space: string;
   kind: string;

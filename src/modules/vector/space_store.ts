@@ -3,7 +3,7 @@ import { type Kysely, sql } from "kysely";
 import { type Param, prepared } from "@/ports/prepared.ts";
 
 /** building: not complete yet; active: searched; retired: to be deleted. At most one of each of the first two. */
-export type SpaceState = "building" | "active" | "retired";
+type SpaceState = "building" | "active" | "retired";
 
 export type SpaceRow = {
   tenant_id: string;

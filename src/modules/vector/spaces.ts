@@ -109,7 +109,7 @@ export class Spaces {
   /** The model of a space has other dimensions now: a new space takes its place. */
   async replace(space: SpaceRow): Promise<void> {
     const { tenant_id: tenantId, model } = space;
-    log.info("an embedding model has other dimensions than before", { tenant: tenantId, model });
+    log.info("embedding model changed its dimensions", { tenant: tenantId, model });
     await this.#deps.store.write(async (tx) => {
       await tx.reserve(tenantId, SPACES_LOCK, 0);
       const building = (await new SpaceStore(tx.db).all(tenantId)).find(({ state }) => state === "building");

@@ -30,9 +30,9 @@ export const DEGRADED_REASONS = [
   "model_unavailable",
   "budget_exceeded",
 ] as const;
-export type DegradedReason = (typeof DEGRADED_REASONS)[number];
+type DegradedReason = (typeof DEGRADED_REASONS)[number];
 
-export type VectorSearchQuery = {
+type VectorSearchQuery = {
   text: string;
   /** Rooms that the caller may read now. */
   roomIds: readonly string[];

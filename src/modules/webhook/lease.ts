@@ -24,7 +24,7 @@ export type LeaseDeps = {
 };
 
 /** How a node stops: first no attempt begins, later those under way are cut off. */
-export type StopSignals = { end: AbortSignal; cut: AbortSignal };
+type StopSignals = { end: AbortSignal; cut: AbortSignal };
 
 /** Why a run ends before all is delivered. */
 export type Verdict =

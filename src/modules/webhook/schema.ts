@@ -16,7 +16,7 @@ export const DELIVERIES_KEPT = 100;
 export const BODY_MAX_BYTES = 64 * 1024;
 export const OVERLAP_HOURS = 24;
 
-export const WebhookId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
+const WebhookId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 
 const EventPattern = z.string().regex(
   /^(?:\*|[a-z_]{1,40}\.(?:\*|[a-z_]{1,40}))$/,
@@ -46,7 +46,7 @@ export const WebhookRef = z.strictObject({ id: WebhookId });
 export const WebhookList = z.strictObject({ ...pageInput });
 export type WebhookList = z.output<typeof WebhookList>;
 
-export const WEBHOOK_STATES = ["active", "retrying", "disabled"] as const;
+const WEBHOOK_STATES = ["active", "retrying", "disabled"] as const;
 
 export const Webhook = z.object({
   id: WebhookId,
@@ -64,7 +64,7 @@ export const Webhook = z.object({
   lastError: z.string().nullable().describe("What failed last"),
   parkedCount: z.int().describe("Events that the endpoint refused; see `parked_event.list`"),
   previousSecretUntil: z.iso.datetime().nullable().describe(
-    "Until when the secret before the last rotation signs, too",
+    "Until when deliveries are also signed with the secret before the last rotation",
   ),
   createdBy: PrincipalId.describe("Its creator, whose rights decide what is delivered"),
   version: z.int(),

@@ -9,7 +9,7 @@ const TOTAL_MS = 15_000;
 /** The endpoint is unable to receive; it is not about the event. Redirects are not followed, so they are among them. */
 const UNAVAILABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
-export type Endpoint = { url: string; secrets: readonly string[] };
+type Endpoint = { url: string; secrets: readonly string[] };
 export type Attempt = {
   outcome: "delivered" | "unavailable" | "refused" | "gone";
   httpStatus: number | null;

@@ -10,7 +10,7 @@ import { FRESH, newWebhookRow } from "./tables.ts";
 type Deps = { clock: Clock; secrets: Secrets; wake: (key: { tenant_id: string; id: string }) => void };
 
 /** Events that a principal receives at an address, signed with its secret: those of rooms that it may read at that moment. */
-export type ServiceWebhook = {
+type ServiceWebhook = {
   tenantId: string;
   principalId: string;
   url: string;

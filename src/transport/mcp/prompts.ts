@@ -1,6 +1,6 @@
 // Prompts: what a person may ask a model to do in rooms, written out.
 
-export type PromptDefinition = {
+type PromptDefinition = {
   title: string;
   description: string;
   /** Its only argument, if it has one. */

@@ -6,7 +6,7 @@ import { PROMPTS } from "./prompts.ts";
 import { RESOURCE_TEMPLATES, type Resources } from "./resources.ts";
 import type { ToolContext, Tools } from "./tools.ts";
 
-export type Sdk = typeof import("@modelcontextprotocol/server");
+type Sdk = typeof import("@modelcontextprotocol/server");
 
 /** How long clients may cache what is the same until rights change, and what changes all the time. */
 const LIST_TTL_MS = 300_000;

@@ -67,7 +67,7 @@ export function renderDocument(output: Json): string {
 }
 
 /** The value without nulls, empty texts, lists and objects, and false. */
-export function compact(value: unknown): unknown {
+function compact(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(compact);
   if (!isObject(value)) return value;
   const entries = Object.entries(value).map(([name, part]): [string, unknown] => [name, compact(part)]);

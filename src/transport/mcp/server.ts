@@ -43,7 +43,7 @@ const Query = z.strictObject({
   readonly: z.enum(["true", "false"]).default("false"),
 });
 
-export type McpDeps = {
+type McpDeps = {
   operations: ReadonlyMap<string, Operation>;
   dispatch: Dispatch;
   /** The caller of a token that is for this address: one of the API, or one of an authorized application. */

@@ -11,7 +11,7 @@ import {
 } from "./render.ts";
 
 export const TOOLSETS = ["core", "tasks", "documents", "calendar"] as const;
-export type Toolset = typeof TOOLSETS[number];
+type Toolset = typeof TOOLSETS[number];
 
 export type Verb = {
   operation: string;

@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 import { LIST_HEADER_MAX_CHARS } from "@/core/request.ts";
 
 /** The client as seen through trusted proxies. */
-export type Client = { ip: string; isHttps: boolean };
+type Client = { ip: string; isHttps: boolean };
 
 type Address = ReturnType<typeof ipaddr.process>;
 

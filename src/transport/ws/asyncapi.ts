@@ -18,7 +18,7 @@ const DESCRIPTION =
   `The Centrifuge client protocol, version 2, described in its JSON encoding. Existing Centrifuge clients work unchanged.
 
 A text frame contains one or more JSON objects, separated by newlines. The first command is \`connect\` with the access
-token. A reply has the \`id\` of its command. \`{}\` is a ping and is answered with \`{}\`. Stored events have an \`offset\` that
+token. A reply has the \`id\` of its command. \`{}\` is a ping; its reply is \`{}\`. Stored events have an \`offset\` that
 increases by exactly 1 within a channel. To recover after a disconnect, subscribe with the last \`offset\` seen and its
 \`epoch\`: if \`recovered\` is set, all missed events arrive with the reply or right after it; otherwise read the state again.
 Ignore unknown fields and event types.

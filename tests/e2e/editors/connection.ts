@@ -3,7 +3,7 @@
 import { HocuspocusProvider } from "npm:@hocuspocus/provider@4.8.0";
 
 /** What a page offers to the test that drives it. */
-export type EditorPage = {
+type EditorPage = {
   /** The content as the editor has it. */
   read(): unknown;
   /** A change by the editor's own commands. */

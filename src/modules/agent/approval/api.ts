@@ -36,7 +36,7 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
     }),
     defineOperation({
       name: "grant.list",
-      summary: "List decisions in a room that hold for more than one call of an agent",
+      summary: "List decisions in a room that apply to more than one call of an agent",
       access: { scope: "run.read", room: "observer" },
       http: { method: "GET", path: `${PATH}/grants`, status: 200 },
       input: GrantList,
@@ -47,7 +47,7 @@ export function approvalOperations(approvals: ApprovalService): Operation[] {
     }),
     defineOperation({
       name: "grant.revoke",
-      summary: "Revoke a decision that holds for more than one call",
+      summary: "Revoke a decision that applies to more than one call",
       access: { scope: "run.write", room: "observer", archived: true },
       http: { method: "DELETE", path: `${PATH}/grants/:id`, status: 204 },
       input: z.strictObject({ id: GrantId }),

@@ -7,7 +7,7 @@ import { RoomId } from "@/modules/room/mod.ts";
 import { AgentId } from "../schema.ts";
 import { RunId } from "../run/schema.ts";
 
-export const ApprovalStatus = z.enum(["pending", "approved", "denied", "void"]).meta({ id: "ApprovalStatus" });
+const ApprovalStatus = z.enum(["pending", "approved", "denied", "void"]).meta({ id: "ApprovalStatus" });
 
 const Status = ApprovalStatus.describe("`void`: the run ended before the decision");
 const roomOfRun = RoomId.describe("Room of the run");
@@ -34,7 +34,7 @@ export const Approval = z.object({
 }).meta({ id: "Approval" });
 export type Approval = z.output<typeof Approval>;
 
-export const ApprovalId = z.string().regex(/^apr_[0-9a-f]{32}$/, "expected the id of an approval");
+const ApprovalId = z.string().regex(/^apr_[0-9a-f]{32}$/, "expected the id of an approval");
 export const GrantId = z.string().regex(/^grant_[0-9a-f]{32}$/, "expected the id of a grant");
 
 export const ApprovalList = z.strictObject({

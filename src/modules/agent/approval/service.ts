@@ -142,7 +142,10 @@ export class ApprovalService {
     if (actor.kind === "agent") throw new Fault("forbidden", "Agents do not decide approvals");
     const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
     if (!isModerator && !askersOf(run).includes(actor.principalId)) {
-      throw new Fault("forbidden", "Only those who asked for the run and moderators of the room decide its approvals");
+      throw new Fault(
+        "forbidden",
+        "Only principals that asked for the run and moderators of the room decide its approvals",
+      );
     }
     if (!(await this.#deps.access.readable(actor, [run], tx.db)).has(run.id)) {
       throw new Fault("forbidden", "The run has read rooms that the caller cannot see");
@@ -153,7 +156,7 @@ export class ApprovalService {
     const target = await this.#deps.roomAccess.find(actor, targetRoomId, tx.db);
     const least = requiredRoomRole(target?.room.kind, operation.access) ?? "member";
     if (target?.role === undefined || target.role === null || !isAtLeast(ROOM_ROLES, target.role, least)) {
-      throw new Fault("forbidden", `Only those decide who may call ${tool} in that room themselves`);
+      throw new Fault("forbidden", `Only principals that may call ${tool} in the room themselves decide this`);
     }
   }
 

@@ -66,7 +66,10 @@ export class RunAccess {
   assertMayStop({ principalId }: Actor, run: RunRow, { role }: RoomGrant): void {
     const isModerator = role !== null && isAtLeast(ROOM_ROLES, role, "moderator");
     if (isModerator || run.agent_id === principalId || askersOf(run).includes(principalId)) return;
-    throw new Fault("forbidden", "Only who asked for a run, its agent and moderators of the room may cancel it");
+    throw new Fault(
+      "forbidden",
+      "Only the principal that asked for a run, its agent and moderators of the room may cancel it",
+    );
   }
 }
 

@@ -60,7 +60,8 @@ export function runOperations(runs: RunService): Operation[] {
     defineOperation({
       name: "run.cancel",
       summary: "Cancel a run",
-      description: "It ends at once, and its approvals are void. For who asked, its agent, and moderators of the room.",
+      description:
+        "The run ends at once, and its approvals are void. Requires having asked for it, being its agent, or the room role moderator.",
       access: { scope: "run.write", room: "observer", archived: true },
       http: { method: "POST", path: `${RUN_PATH}/:id/cancel`, status: 202 },
       input: RunRef,

@@ -31,7 +31,7 @@ const CONTEXT_SHARE = 0.5;
 const CONTEXT_MAX_TOKENS = 32_000;
 const CONTINUE = "Continue your answer exactly where it stopped, without repeating anything.";
 
-export type ExecutorDeps = {
+type ExecutorDeps = {
   store: Store<AgentTables>;
   clock: Clock;
   cpu: CpuBudget;

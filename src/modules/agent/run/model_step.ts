@@ -18,7 +18,7 @@ const BROKEN_RETRIES = 2;
 const CHARS_PER_TOKEN_MAX = 32;
 const CALLS_MAX = 16;
 
-export type ModelStepRequest = {
+type ModelStepRequest = {
   charge: AiCharge;
   model: string | undefined;
   messages: readonly ModelMessage[];
@@ -83,7 +83,7 @@ export class ModelStep {
           saver.offer(deltas.text);
         }
         if (deltas.text.length > textMax) {
-          throw new Fault("model_failed", "The model wrote more than it was asked for");
+          throw new Fault("model_failed", "The response of the model is longer than requested");
         }
         result = await step.next();
       }

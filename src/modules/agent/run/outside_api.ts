@@ -11,7 +11,7 @@ export function outsideOperations(runs: OutsideRuns): Operation[] {
   return [
     defineOperation({
       name: "run.append",
-      summary: "Continue the text of an own run, as its agent",
+      summary: "Append to the text of the caller's own run",
       description:
         "Watchers of `run:<id>` receive the text at once. With the same offset it can be repeated. After two minutes " +
         "without a report the run expires, and its text is posted; so it also needs the scope `message.write`.",
@@ -39,7 +39,7 @@ export function outsideOperations(runs: OutsideRuns): Operation[] {
     defineOperation({
       name: "run.finish",
       summary: "Post the text of an own run as a message, and end it",
-      description: "What posts a message also needs the scope `message.write`.",
+      description: "Posting a message also requires the scope `message.write`.",
       access: WRITE,
       http: { method: "POST", path: `${RUN_PATH}/:id/finish`, status: 200, bodyMaxBytes: 512 * 1024 },
       input: RunFinish,

@@ -7,7 +7,7 @@ import type { RunRow, StepStatus } from "../tables.ts";
 const PUBLISH_MS = 100;
 
 type WatchedRun = Pick<RunRow, "tenant_id" | "id" | "agent_id">;
-export type StepNotice = {
+type StepNotice = {
   step: number;
   kind: "model" | "tool" | "external";
   status: StepStatus;

@@ -165,7 +165,7 @@ export class Runner {
         if (await new RunStore(tx.db).update(tenantId, id, set, fence)) tx.signal(runChanged.create(tenantId, id));
       });
     } catch (cause) {
-      log.warn("giving back a run failed; its lease runs out", { run: id, ...failureOf(cause) });
+      log.warn("releasing a run failed; it continues when its lease expires", { run: id, ...failureOf(cause) });
     }
   }
 

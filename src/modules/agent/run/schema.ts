@@ -8,10 +8,10 @@ import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 import { AgentId } from "../schema.ts";
 
-export const INPUT_MAX = 16_000;
-export const WAIT_MAX_SECONDS = 30;
+const INPUT_MAX = 16_000;
+const WAIT_MAX_SECONDS = 30;
 
-export const RUN_STATUSES = [
+const RUN_STATUSES = [
   "queued",
   "running",
   "waiting_approval",
@@ -24,7 +24,7 @@ export const RUN_STATUSES = [
 export const RunStatus = z.enum(RUN_STATUSES).meta({ id: "RunStatus" });
 export type RunStatus = z.output<typeof RunStatus>;
 
-export const RUN_TRIGGERS = ["mention", "direct", "reply", "command", "schedule", "call"] as const;
+const RUN_TRIGGERS = ["mention", "direct", "reply", "command", "schedule", "call"] as const;
 export const RunTrigger = z.enum(RUN_TRIGGERS).meta({ id: "RunTrigger" });
 export type RunTrigger = z.output<typeof RunTrigger>;
 
@@ -72,7 +72,7 @@ export const Run = z.object({
 }).meta({ id: "Run" });
 export type Run = z.output<typeof Run>;
 
-export const StepStatus = z.enum(["started", "waiting", "succeeded", "failed", "denied", "outcome_unknown"]).meta({
+const StepStatus = z.enum(["started", "waiting", "succeeded", "failed", "denied", "outcome_unknown"]).meta({
   id: "RunStepStatus",
 });
 export const RunStep = z.object({

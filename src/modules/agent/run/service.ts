@@ -73,7 +73,7 @@ export class RunService {
     const now = iso(clock.now());
     const agent = await new AgentStore(tx.db).find(actor.tenantId, agentId);
     if (isOwn && agent !== undefined) {
-      throw new Fault("conflict", "The gateway runs this agent; it does not report runs of its own");
+      throw new Fault("conflict", "The gateway runs this agent; only agents outside report their own runs");
     }
     if (!isOwn) {
       if (agent === undefined) throw notVisible("agent");
@@ -167,13 +167,16 @@ export class RunService {
     return await store.write(async (tx) => {
       const { run } = await access.requireForUpdate(tx, context, id);
       if (!askersOf(run).includes(context.actor.principalId)) {
-        throw new Fault("forbidden", "Only who asked for a run may reply to its questions");
+        throw new Fault("forbidden", "Only the principal that asked for a run may reply to its questions");
       }
       const runs = new RunStore(tx.db);
       const step = (await runs.steps(run.tenant_id, id)).find(({ status }) => status === "waiting");
       if (run.status !== "waiting_input" || step === undefined || !await lifecycle.resume(tx, run)) {
         const isOver = run.finished_at !== null;
-        throw new Fault(isOver ? "run_finished" : "conflict", isOver ? "The run has finished" : "The run asks nothing");
+        throw new Fault(
+          isOver ? "run_finished" : "conflict",
+          isOver ? "The run has finished" : "The run has no open question",
+        );
       }
       await runs.putStep({ ...step, status: "succeeded", result: text, ended_at: iso(clock.now()) });
       const after = await runs.find(run.tenant_id, id);

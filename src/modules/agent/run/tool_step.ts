@@ -22,7 +22,7 @@ import { RunStore } from "./store.ts";
 
 const RESULT_MAX = 16_000;
 
-export type ToolStepCall = {
+type ToolStepCall = {
   run: RunRow;
   /** Number of the step. */
   n: number;
@@ -345,6 +345,6 @@ function outcomeOf(thrown: unknown): Outcome {
   if (thrown instanceof LeaseLost) throw thrown;
   if (thrown instanceof CallDenied) return { status: "denied", result: "This call was denied by a person" };
   const fault = Fault.from(thrown);
-  if (!(thrown instanceof Fault)) log.warn("a call of a tool failed", failureOf(thrown));
+  if (!(thrown instanceof Fault)) log.warn("calling a tool failed", failureOf(thrown));
   return failed(fault);
 }

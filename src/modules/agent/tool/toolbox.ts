@@ -148,7 +148,7 @@ export class Toolbox {
 }
 
 /** Whether agents may call the operation at all. */
-export function isTool(operation: Operation): boolean {
+function isTool(operation: Operation): boolean {
   const noun = operation.name.slice(0, operation.name.indexOf("."));
   if (!NOUNS.has(noun) || operation.callsOut === true || operation.isSecret === true) return false;
   return isReadOnly(operation) || !READ_NOUNS.has(noun);

@@ -52,7 +52,9 @@ export async function fromHtml(html: string): Promise<RichNode[]> {
   let depth = 0;
   const parser = new Parser({
     onopentag: (name, attributes) => {
-      if (++depth > TAGS_MAX) throw new Fault("payload_too_large", `HTML may nest ${TAGS_MAX} tags deep`);
+      if (++depth > TAGS_MAX) {
+        throw new Fault("payload_too_large", `HTML tags can be nested at most ${TAGS_MAX} levels deep`);
+      }
       builder.open(name, attributes);
     },
     ontext: (text) => builder.text(text),

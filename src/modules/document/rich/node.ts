@@ -54,7 +54,9 @@ export function parseNodes(value: unknown, pointer: string): RichNode[] {
 
 function readNodes(value: unknown, pointer: string, depth: number, counter: NodeCounter): RichNode[] {
   if (!Array.isArray(value)) throw invalid(pointer, "expected an array of nodes");
-  if (depth > RICH_DEPTH_MAX) throw new Fault("payload_too_large", `Nodes may be nested ${RICH_DEPTH_MAX} levels deep`);
+  if (depth > RICH_DEPTH_MAX) {
+    throw new Fault("payload_too_large", `Nodes can be nested at most ${RICH_DEPTH_MAX} levels deep`);
+  }
   counter.add(value.length);
   return mergeTexts(value.map((one, at) => readNode(one, `${pointer}/${at}`, depth, counter)));
 }

@@ -6,7 +6,7 @@ const MEASURABLE_TYPES = new Set(["image/png", "image/apng", "image/jpeg", "imag
 const SIDE_MAX = 16_384;
 const PIXELS_MAX = 100_000_000;
 
-export type Dimensions = { width: number | null; height: number | null };
+type Dimensions = { width: number | null; height: number | null };
 
 /** The dimensions in pixels; nulls if unknown. Throws if the image is too large to display. */
 export async function dimensionsOf(head: Uint8Array, contentType: string): Promise<Dimensions> {

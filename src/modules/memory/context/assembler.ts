@@ -48,7 +48,7 @@ type Deps = {
 };
 
 /** What other modules may limit besides. */
-export type AssembleInput = ContextAssemble & {
+type AssembleInput = ContextAssemble & {
   /** Position in the room: later messages are not part of the context. */
   upToSeq?: number | undefined;
   /** Scopes whose facts are used; default all. */

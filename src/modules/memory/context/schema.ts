@@ -6,9 +6,9 @@ import { MessageId } from "@/modules/message/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 export const BUDGET = { min: 256, max: 32_000, default: 4000 } as const;
-export const INSTRUCTIONS_MAX = 32_000;
-export const TOOLS_MAX = 32;
-export const AUDIENCE_MAX = 50;
+const INSTRUCTIONS_MAX = 32_000;
+const TOOLS_MAX = 32;
+const AUDIENCE_MAX = 50;
 const QUERY_MAX = 4000;
 const TOOL_MAX = 8000;
 /** Instructions, tools and a query at their longest. */

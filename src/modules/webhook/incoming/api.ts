@@ -76,8 +76,9 @@ export function hookApi(hooks: HookService, receiver: HookReceiver): ModuleApi {
       }),
       defineOperation({
         name: "hook.rotate",
-        summary: "Give a hook another address",
-        description: "The address before ends at once; a signed hook gets another secret, too. The caller becomes " +
+        summary: "Replace the address of a hook",
+        description:
+          "The old address stops working at once; a signed hook also gets a new secret. The caller becomes " +
           "responsible for the hook. Both are returned only here.",
         access: MANAGE,
         http: { method: "POST", path: `${PATH}/:id/rotate`, status: 200 },

@@ -12,7 +12,7 @@ export const HOOKS_PER_ROOM = 10;
 export const HOOK_BODY_MAX_BYTES = 512 * 1024;
 export const HOOK_PATH = "/v1/collaboration/hooks";
 
-export const HookId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
+const HookId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 const SigningSecret = z.string().min(8).max(256);
 
 const fields = {
@@ -37,7 +37,7 @@ export type HookCreate = z.output<typeof HookCreate>;
 export const HookUpdate = patchSchema(z.strictObject(fields)).extend({
   id: HookId,
   signingSecret: SigningSecret.nullable().optional()
-    .describe("Another secret that the sender signs with; null: requests need no signature"),
+    .describe("New secret that the sender signs with; null: requests need no signature"),
   version: z.int().min(1).optional().describe("Version the change is based on (HTTP: If-Match)"),
 });
 export type HookUpdate = z.output<typeof HookUpdate>;

@@ -78,7 +78,7 @@ export function slashCommandApi(commands: SlashCommandService, late: LateRespons
         name: "slash_command.rotate",
         summary: "Replace the secret of a command",
         description:
-          "The secret before signs as well for 24 hours. The caller becomes responsible for the command. The " +
+          "For 24 hours, calls are signed with both secrets. The caller becomes responsible for the command. The " +
           "secret is returned only here.",
         access: MANAGE,
         http: { method: "POST", path: `${PATH}/:id/rotate`, status: 200 },

@@ -6,7 +6,7 @@ import { readBytes } from "@/core/request.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
 import type { Interactions } from "@/modules/command/mod.ts";
 import { hookActor, runCharged } from "../hook_principal.ts";
-import { type Answer, ANSWER_MAX_BYTES, readAnswer } from "./answer.ts";
+import { type CommandResponse, readResponse, RESPONSE_MAX_BYTES } from "./response.ts";
 import type { SlashCommandAccess } from "./access.ts";
 import { LATE_RESPONSE_PATH } from "./schema.ts";
 import type { SlashCommandRow } from "./store.ts";
@@ -49,11 +49,11 @@ export class LateResponses {
     const actor = hookActor(row);
     await runCharged(this.#deps, actor, async (account) => {
       const tooLarge = () =>
-        new Fault("payload_too_large", `The request body is larger than ${ANSWER_MAX_BYTES} bytes`);
-      const bytes = await readBytes(request, ANSWER_MAX_BYTES, tooLarge);
+        new Fault("payload_too_large", `The request body is larger than ${RESPONSE_MAX_BYTES} bytes`);
+      const bytes = await readBytes(request, RESPONSE_MAX_BYTES, tooLarge);
       await account.run(async () => {
-        const answer = account.measure(() => read(request.headers, bytes));
-        await interactions.respondLate({ tenantId, id: interactionId }, actor, answer);
+        const reply = account.measure(() => read(request.headers, bytes));
+        await interactions.respondLate({ tenantId, id: interactionId }, actor, reply);
       });
     });
   }
@@ -67,16 +67,16 @@ export class LateResponses {
 }
 
 /** JSON, also where its sender does not say so, or a text. */
-function read(headers: Headers, bytes: Uint8Array): Answer {
+function read(headers: Headers, bytes: Uint8Array): CommandResponse {
   const raw = new TextDecoder().decode(bytes);
   const type = raw.trimStart().startsWith("{") ? "json" : headers.get("content-type") ?? "";
-  let answer: Answer;
+  let reply: CommandResponse;
   try {
-    answer = readAnswer(type, raw);
+    reply = readResponse(type, raw);
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
     throw new Fault("invalid_json", "The body is neither valid JSON nor a text", { cause });
   }
-  if (answer.text === "") throw Fault.forField("/text", "missing", "expected a text, attachments or blocks");
-  return answer;
+  if (reply.text === "") throw Fault.forField("/text", "missing", "expected a text, attachments or blocks");
+  return reply;
 }

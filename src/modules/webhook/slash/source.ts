@@ -7,12 +7,12 @@ import type { Store } from "@/ports/store.ts";
 import type { Secrets } from "../secrets.ts";
 import { signaturesOf } from "../signature.ts";
 import type { SlashCommandAccess } from "./access.ts";
-import { type Answer, ANSWER_MAX_BYTES, readAnswer } from "./answer.ts";
+import { type CommandResponse, readResponse, RESPONSE_MAX_BYTES } from "./response.ts";
 import type { LateResponses } from "./late_responses.ts";
 import { SLASH_COMMANDS_PER_ROOM } from "./schema.ts";
 import { SlashCommandStore, type SlashCommandTables } from "./store.ts";
 
-const ANSWER_MS = 3000;
+const RESPONSE_TIMEOUT_MS = 3000;
 /** The response follows. */
 const ACCEPTED = 202;
 
@@ -78,10 +78,10 @@ export class SlashCommandSource implements CommandSource {
           "webhook-signature": signaturesOf(signing, { id: call.id, timestamp, body }),
         },
         ...(call.signal === undefined ? {} : { signal: call.signal }),
-      }, { totalMs: ANSWER_MS, bodyMaxBytes: ANSWER_MAX_BYTES });
+      }, { totalMs: RESPONSE_TIMEOUT_MS, bodyMaxBytes: RESPONSE_MAX_BYTES });
       const text = await response.text();
       if (response.status === ACCEPTED && responseUrl !== undefined) return { kind: "accepted" };
-      if (response.ok) return answerOf(response.headers.get("content-type") ?? "", text, row.name);
+      if (response.ok) return responseOf(response.headers.get("content-type") ?? "", text, row.name);
       throw new Fault("command_failed", `The endpoint of the command returned ${response.status}`);
     } catch (cause) {
       if (!(cause instanceof OutboundError)) throw cause;
@@ -91,12 +91,12 @@ export class SlashCommandSource implements CommandSource {
 }
 
 /** A response without a text says that the command was received. */
-function answerOf(type: string, raw: string, name: string): Answer {
+function responseOf(type: string, raw: string, name: string): CommandResponse {
   try {
-    const answer = readAnswer(type, raw);
-    return answer.text === "" ? { kind: "ephemeral", text: `/${name} was received.` } : answer;
+    const reply = readResponse(type, raw);
+    return reply.text === "" ? { kind: "ephemeral", text: `/${name} was received.` } : reply;
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
-    throw new Fault("command_failed", "The endpoint of the command returned with JSON that is not valid", { cause });
+    throw new Fault("command_failed", "The endpoint of the command responded with invalid JSON", { cause });
   }
 }

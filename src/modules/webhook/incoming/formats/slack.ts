@@ -9,7 +9,7 @@ const BOLD = /(^|[\s(])\*([^*\n]{1,500})\*(?=$|[\s).,:;!?])/g;
 const STRUCK = /(^|[\s(])~([^~\n]{1,500})~(?=$|[\s).,:;!?])/g;
 const EVERYBODY: ReadonlySet<string> = new Set(["!channel", "!here", "!everyone"]);
 
-export type HookText = { text: string; mentionsAll: boolean };
+type HookText = { text: string; mentionsAll: boolean };
 
 /** The text of a body with `text`, `blocks` or `attachments`. */
 export function slackText(body: unknown): HookText {

@@ -4,13 +4,13 @@ import { slackText } from "../incoming/formats/slack.ts";
 import { at } from "../incoming/value.ts";
 
 /** Longest response of an endpoint. */
-export const ANSWER_MAX_BYTES = 64 * 1024;
+export const RESPONSE_MAX_BYTES = 64 * 1024;
 const TEXT_MAX = 15_000;
 
-export type Answer = { kind: "message" | "ephemeral"; text: string };
+export type CommandResponse = { kind: "message" | "ephemeral"; text: string };
 
 /** Reads a response of bounded length: `response_type: "in_channel"` is for the room. Throws a SyntaxError for invalid JSON. */
-export function readAnswer(type: string, raw: string): Answer {
+export function readResponse(type: string, raw: string): CommandResponse {
   const isJson = type.slice(0, 200).includes("json");
   const body = isJson ? parseJson(raw) : undefined;
   const text = (isJson ? slackText(body).text : raw).replaceAll("\0", "").toWellFormed().trim();
