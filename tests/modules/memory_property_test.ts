@@ -186,7 +186,8 @@ async function record(world: World, by: Name, what: number, m: number, old?: Mod
   );
   const wanted = by === "robo" ? 1 + m % 2 : m % 3;
   const sources = visible.filter((_, at) => (at + m) % 2 === 0).slice(0, wanted);
-  const subjects = NAMES.filter((_, at) => (m + at) % 4 === 0);
+  // A guest can name only principals that it shares a room with, which changes.
+  const subjects = NAMES.filter((name, at) => by === "gus" ? name === by : (m + at) % 4 === 0);
   const text = `${WORD} ${world.now}`;
   const scope = {
     room: { type, id: world.ids.get(room) },
