@@ -86,7 +86,7 @@ function Profile({ me: { principal } }: { me: Me }): VNode {
   return html`
     <form class="card fields" key=${principal.version} onSubmit=${(event: SubmitEvent) => void submit(event)}>
       <div class="row"><span class="large-avatar"><${Avatar} id=${myId()} /></span>
-        <label class="button">Change picture<input type="file" accept="image/*" class="hidden-input"
+        <label class="button">Change picture<input type="file" accept="image/jpeg,image/png,image/gif,image/webp" class="hidden-input"
           onChange=${(event: Event) => void setPicture((event.target as HTMLInputElement).files?.[0])} /></label></div>
       <label>Name <input name="displayName" required maxlength="100" defaultValue=${displayName} /></label>
       <label>Handle for mentions <input name="handle" maxlength="64" pattern="[a-z0-9._\\-]+" defaultValue=${handle ??
