@@ -64,7 +64,6 @@ export const SCRIPTS: Sources = {
   "message/files.ts": () => import("@/web/message/files.ts", { with: { type: "text" } }),
   "message/list.ts": () => import("@/web/message/list.ts", { with: { type: "text" } }),
   "message/markdown.ts": () => import("@/web/message/markdown.ts", { with: { type: "text" } }),
-  "message/memo.ts": () => import("@/web/message/memo.ts", { with: { type: "text" } }),
   "message/outbox.ts": () => import("@/web/message/outbox.ts", { with: { type: "text" } }),
   "message/readers.ts": () => import("@/web/message/readers.ts", { with: { type: "text" } }),
   "message/row.ts": () => import("@/web/message/row.ts", { with: { type: "text" } }),

@@ -1,13 +1,12 @@
 // One document: the live editor, comments, revisions, and what can be done with it.
-import type { ComponentType, VNode } from "preact";
+import type { ComponentChildren, ComponentType, VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call, get, post } from "../core/api.ts";
+import { addressOf, call, get, post } from "../core/api.ts";
 import { classes, html } from "../core/html.ts";
 import { onEvent, useLive } from "../core/live.ts";
 import { attempt, notify, useLatest } from "../core/notice.ts";
 import { go } from "../core/route.ts";
 import { token } from "../core/session.ts";
-import { addressOf } from "../core/api.ts";
 import { markdown } from "../message/markdown.ts";
 import { confirmThen, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
@@ -37,12 +36,7 @@ export function DocumentView({ id }: { id: string }): VNode {
     onEvent(({ type, data }) => {
       if (type === "document.deleted" && data.documentId === id) go(["documents"]);
     }), [id]);
-  const isRich = document?.kind === "rich";
   const isUnknown = status.unknown !== "";
-  async function showPreview(): Promise<void> {
-    if (preview !== undefined) return setPreview(undefined);
-    setPreview(editor.current?.text() ?? await readText(path));
-  }
   useEffect(() => {
     if (isUnknown) void attempt(async () => setPreview(await readText(path)));
   }, [isUnknown, document?.revision]);
@@ -52,25 +46,21 @@ export function DocumentView({ id }: { id: string }): VNode {
     attempt(async () =>
       setDocument(await call<Document>("PATCH", path, { title: title.trim(), version: document.version }))
     );
-  const room = document.roomId === null ? undefined : rooms.value.get(document.roomId);
-  const back = room === undefined ? "#/documents" : `#/rooms/${room.id}/documents`;
+  const showPreview = (): Promise<boolean> =>
+    attempt(async () => setPreview(preview === undefined ? editor.current?.text() ?? await readText(path) : undefined));
   return html`
-    <header class="page-head">
-      <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
-      <div class="title"><${Saved} className="title-input" label="Title" maxlength=${255} value=${document
-        .title} onSave=${rename} /></div>
-      <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
+    <${DocumentHead} document=${document} onRename=${rename}>
       <${Status} status=${status} />
-      ${isRich
-        ? null
-        : html`<button type="button" class="plain" aria-pressed=${preview !== undefined} onClick=${() =>
-          void attempt(showPreview)}>Preview</button>`}
+      ${document.kind === "rich" ? null : html`
+        <button type="button" class="plain" aria-pressed=${preview !== undefined}
+          onClick=${showPreview}>Preview</button>
+      `}
       <button type="button" class="plain" aria-pressed=${pane === "comments"} onClick=${() =>
         setPane(
           pane === "comments" ? undefined : "comments",
         )}><${Icon} name="chat" /><span class="narrow-hidden">Comments</span></button>
       <${Menu} label="Document menu" items=${menuOf(document, path, () => setPane("revisions"))} />
-    </header>
+    <//>
     <div class=${classes("columns", pane !== undefined && "has-pane")}>
       <section class="chat document" aria-label="Document">
         ${status.failure === "" ? null : html`<p class="banner problem" role="alert">${status.failure}</p>`}
@@ -99,6 +89,24 @@ export function DocumentView({ id }: { id: string }): VNode {
         : null}
       ${pane === "revisions" ? html`<${RevisionsPane} path=${path} onClose=${() => setPane(undefined)} />` : null}
     </div>
+  `;
+}
+
+function DocumentHead({ document, onRename, children }: {
+  document: Document;
+  onRename: (title: string) => Promise<boolean>;
+  children: ComponentChildren;
+}): VNode {
+  const room = document.roomId === null ? undefined : rooms.value.get(document.roomId);
+  const back = room === undefined ? "#/documents" : `#/rooms/${room.id}/documents`;
+  return html`
+    <header class="page-head">
+      <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
+      <div class="title"><${Saved} className="title-input" label="Title" maxlength=${255} value=${document
+        .title} onSave=${onRename} /></div>
+      <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
+      ${children}
+    </header>
   `;
 }
 

@@ -35,14 +35,26 @@ effect(() => {
 /** What was in a composer; `giveBack` returns it there if it could not be used. */
 export type Taken = { text: string; files: MessageFile[]; giveBack: () => void };
 
-export function Composer({ room, threadId }: { room: Room; threadId?: string }): VNode {
+type Target = { room: Room; threadId?: string };
+
+export function Composer({ room, threadId }: Target): VNode {
+  if (room.myRole === null) return html`<${JoinBar} room=${room} />`;
+  if (!canWrite(room)) {
+    return html`<p class="composer-note">${
+      room.state === "archived" ? "This room is archived." : "You can read this room, but not write in it."
+    }</p>`;
+  }
+  return html`<${MessageForm} room=${room} threadId=${threadId} />`;
+}
+
+function MessageForm({ room, threadId }: Target): VNode {
   const key = threadId ?? room.id;
   const text = drafts.value.get(key) ?? "";
   const box = useRef<HTMLTextAreaElement>(null);
   const typedAt = useRef(0);
   const picker = useRef<HTMLInputElement>(null);
   const reply = threadId === undefined ? replyTo.value.get(room.id) : undefined;
-  const files = uploads.value.get(key) ?? [];
+  const setText = (value: string): void => setDraft(key, value);
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -54,19 +66,6 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
     if (matchMedia("(pointer: fine)").matches) box.current?.focus();
   }, [key, reply]);
 
-  if (room.myRole === null) return html`<${JoinBar} room=${room} />`;
-  if (!canWrite(room)) {
-    return html`<p class="composer-note">${
-      room.state === "archived" ? "This room is archived." : "You can read this room, but not write in it."
-    }</p>`;
-  }
-
-  function setText(value: string): void {
-    const next = new Map(drafts.value).set(key, value);
-    if (value === "") next.delete(key);
-    drafts.value = next;
-  }
-
   function onInput(event: InputEvent): void {
     setText((event.target as HTMLTextAreaElement).value);
     if (Date.now() - typedAt.current < TYPING_MS) return;
@@ -75,45 +74,16 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
   }
 
   function take(): Taken | undefined {
-    const ready = files.flatMap(({ file }) => file ?? []);
-    if (files.some(({ state }) => state === "uploading")) return void notify("Files are still being uploaded", true);
-    if (text.trim() === "" && ready.length === 0) return undefined;
-    setText("");
-    // What could not be uploaded is not forgotten.
-    uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
-    setReply(room.id, undefined);
-    typedAt.current = 0;
-    const giveBack = (): void => {
-      if (!drafts.value.has(key)) setText(text);
-      uploads.value = new Map(uploads.value).set(key, files);
-    };
-    return { text: text.trim(), files: ready, giveBack };
+    const taken = takeDraft(key, room.id);
+    if (taken !== undefined) typedAt.current = 0;
+    return taken;
   }
 
   function send(): void {
     const taken = take();
     if (taken === undefined) return;
-    if (taken.text.startsWith("/") && taken.files.length === 0) {
-      void attempt(async () => {
-        try {
-          if (!await runCommand(room.id, taken.text, threadId)) post(taken);
-        } catch (error) {
-          taken.giveBack();
-          throw error;
-        }
-      });
-    } else post(taken);
+    sendTaken(taken, { room, threadId }, reply);
     box.current?.focus();
-  }
-
-  function post({ text, files }: Taken): void {
-    sendMessage({
-      roomId: room.id,
-      text,
-      files,
-      ...threadId === undefined ? {} : { threadId },
-      ...reply === undefined ? {} : { replyToId: reply },
-    });
   }
 
   function onKey(event: KeyboardEvent): void {
@@ -166,6 +136,55 @@ export function Composer({ room, threadId }: { room: Room; threadId?: string }):
       </div>
     </form>
   `;
+}
+
+function setDraft(key: string, text: string): void {
+  const next = new Map(drafts.value).set(key, text);
+  if (text === "") next.delete(key);
+  drafts.value = next;
+}
+
+/** Empties a composer, if what is in it can be sent. */
+function takeDraft(key: string, roomId: string): Taken | undefined {
+  const text = drafts.value.get(key) ?? "";
+  const files = uploads.value.get(key) ?? [];
+  const ready = files.flatMap(({ file }) => file ?? []);
+  if (files.some(({ state }) => state === "uploading")) return void notify("Files are still being uploaded", true);
+  if (text.trim() === "" && ready.length === 0) return undefined;
+  setDraft(key, "");
+  // What could not be uploaded is not forgotten.
+  uploads.value = new Map(uploads.value).set(key, files.filter(({ state }) => state === "failed"));
+  setReply(roomId, undefined);
+  const giveBack = (): void => {
+    if (!drafts.value.has(key)) setDraft(key, text);
+    uploads.value = new Map(uploads.value).set(key, files);
+  };
+  return { text: text.trim(), files: ready, giveBack };
+}
+
+/** Runs a command, or sends a message. */
+function sendTaken(
+  { text, files, giveBack }: Taken,
+  { room: { id: roomId }, threadId }: { room: Room; threadId: string | undefined },
+  replyToId: string | undefined,
+): void {
+  const post = (): void =>
+    sendMessage({
+      roomId,
+      text,
+      files,
+      ...threadId === undefined ? {} : { threadId },
+      ...replyToId === undefined ? {} : { replyToId },
+    });
+  if (!text.startsWith("/") || files.length > 0) return post();
+  void attempt(async () => {
+    try {
+      if (!await runCommand(roomId, text, threadId)) post();
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  });
 }
 
 function JoinBar({ room }: { room: Room }): VNode {

@@ -12,7 +12,7 @@ import { Icon } from "../part/icon.ts";
 import { editedId } from "./editing.ts";
 import { unsent } from "./outbox.ts";
 import { MessageRow, openThread } from "./row.ts";
-import { timelineOf } from "./timeline.ts";
+import { type Timeline, timelineOf } from "./timeline.ts";
 import { UnsentRow } from "./unsent_row.ts";
 
 const NEAR_END_PX = 80;
@@ -22,11 +22,8 @@ const SAME_SENDER_MS = 5 * 60_000;
 export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?: string; jumpTo?: string }): VNode {
   const timeline = timelineOf(room.id, threadId);
   const { items, hasBefore, hasAfter, state } = timeline.state.value;
-  const box = useRef<HTMLDivElement>(null);
-  const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
   // Where the unread messages start; it stays there while the room is open.
   const [readSeq] = useState(room.unreadCount > 0 ? room.lastReadSeq : Infinity);
-  const [isAway, setAway] = useState(false);
   // An event may be here before the reply to the call that caused it.
   const waiting = unsent.value.filter((one) =>
     one.roomId === room.id && one.threadId === threadId &&
@@ -48,82 +45,17 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     replaceRoute(["rooms", room.id], { thread: target.threadId, reply: id });
   }
 
-  useLayoutEffect(() => {
-    const element = box.current;
-    if (element === null) return;
-    const { anchor, top, isAtEnd, jumped } = place.current;
-    if (jumpTo !== undefined && jumped !== jumpTo) {
-      const target = rowOf(element, jumpTo);
-      if (target === null) return;
-      place.current.jumped = jumpTo;
-      place.current.isAtEnd = false;
-      target.scrollIntoView({ block: "center" });
-      target.focus({ preventScroll: true });
-    } else if (isAtEnd && !hasAfter) element.scrollTop = element.scrollHeight;
-    else {
-      const row = rowOf(element, anchor);
-      if (row !== null) element.scrollTop += row.offsetTop - element.scrollTop - top;
-    }
-    remember();
-  });
-
-  // Pictures and fonts change heights after the first layout.
-  useEffect(() => {
-    const element = box.current;
-    if (element === null) return;
-    const observer = new ResizeObserver(() => {
-      if (place.current.isAtEnd) element.scrollTop = element.scrollHeight;
-    });
-    observer.observe(element);
-    if (element.firstElementChild !== null) observer.observe(element.firstElementChild);
-    return () => observer.disconnect();
-  }, []);
-
-  // What was read may be little: less than a screen has nothing to scroll.
-  useEffect(() => {
-    if (box.current !== null && box.current.scrollTop < READ_AHEAD_PX) void timeline.older();
-  }, [items]);
-
+  const { box, isAtEnd, isAway, onScroll, toEnd } = useScrolling(timeline, jumpTo);
   useEffect(() => {
     const read = (): void => {
       if (room.unreadCount === 0 || state !== "ready" || threadId !== undefined || hasAfter) return;
       // Replies count as well, although they are in their threads.
-      if (place.current.isAtEnd && document.hasFocus()) markRead(room.id, room.lastSeq);
+      if (isAtEnd() && document.hasFocus()) markRead(room.id, room.lastSeq);
     };
     read();
     addEventListener("focus", read);
     return () => removeEventListener("focus", read);
   }, [room.lastSeq, room.unreadCount, state, hasAfter, isAway]);
-
-  /** The first visible row and its place: what must not move when rows are added above. */
-  function remember(): void {
-    const element = box.current;
-    if (element === null) return;
-    const distance = element.scrollHeight - element.scrollTop - element.clientHeight;
-    place.current.isAtEnd = distance < NEAR_END_PX && !timeline.state.value.hasAfter;
-    for (const row of element.querySelectorAll<HTMLElement>("article[data-id]")) {
-      if (row.offsetTop + row.offsetHeight <= element.scrollTop) continue;
-      place.current.anchor = row.dataset["id"] ?? "";
-      place.current.top = row.offsetTop - element.scrollTop;
-      break;
-    }
-  }
-
-  function onScroll(): void {
-    const element = box.current;
-    if (element === null) return;
-    remember();
-    setAway(!place.current.isAtEnd);
-    if (element.scrollTop < READ_AHEAD_PX) void timeline.older();
-    if (element.scrollHeight - element.scrollTop - element.clientHeight < READ_AHEAD_PX) void timeline.newer();
-  }
-
-  function toEnd(): void {
-    place.current.isAtEnd = true;
-    setAway(false);
-    if (hasAfter) void timeline.jump();
-    else if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }
 
   return html`
     <div class="messages-frame">
@@ -152,6 +84,91 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
         : null}
     </div>
   `;
+}
+
+/** Keeps the list at its end, or in place while rows are added above; scrolls to the message `jumpTo`, and reads ahead. */
+function useScrolling(timeline: Timeline, jumpTo: string | undefined): {
+  box: { current: HTMLDivElement | null };
+  isAtEnd: () => boolean;
+  /** Whether the end was left by scrolling. */
+  isAway: boolean;
+  onScroll: () => void;
+  toEnd: () => void;
+} {
+  const { items, hasAfter } = timeline.state.value;
+  const box = useRef<HTMLDivElement>(null);
+  const place = useRef({ isAtEnd: true, anchor: "", top: 0, jumped: "" });
+  const [isAway, setAway] = useState(false);
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const { anchor, top, isAtEnd, jumped } = place.current;
+    if (jumpTo !== undefined && jumped !== jumpTo) {
+      const target = rowOf(element, jumpTo);
+      if (target === null) return;
+      place.current.jumped = jumpTo;
+      place.current.isAtEnd = false;
+      target.scrollIntoView({ block: "center" });
+      target.focus({ preventScroll: true });
+    } else if (isAtEnd && !hasAfter) element.scrollTop = element.scrollHeight;
+    else {
+      const row = rowOf(element, anchor);
+      if (row !== null) element.scrollTop += row.offsetTop - element.scrollTop - top;
+    }
+    remember(element);
+  });
+
+  // Pictures and fonts change heights after the first layout.
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const observer = new ResizeObserver(() => {
+      if (place.current.isAtEnd) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(element);
+    if (element.firstElementChild !== null) observer.observe(element.firstElementChild);
+    return () => observer.disconnect();
+  }, []);
+
+  // What was read may be little: less than a screen has nothing to scroll.
+  useEffect(() => {
+    if (box.current !== null && box.current.scrollTop < READ_AHEAD_PX) void timeline.older();
+  }, [items]);
+
+  /** The first visible row and its place: what must not move when rows are added above. */
+  function remember(element: HTMLElement): void {
+    place.current.isAtEnd = belowOf(element) < NEAR_END_PX && !timeline.state.value.hasAfter;
+    for (const row of element.querySelectorAll<HTMLElement>("article[data-id]")) {
+      if (row.offsetTop + row.offsetHeight <= element.scrollTop) continue;
+      place.current.anchor = row.dataset["id"] ?? "";
+      place.current.top = row.offsetTop - element.scrollTop;
+      break;
+    }
+  }
+
+  function onScroll(): void {
+    const element = box.current;
+    if (element === null) return;
+    remember(element);
+    setAway(!place.current.isAtEnd);
+    if (element.scrollTop < READ_AHEAD_PX) void timeline.older();
+    if (belowOf(element) < READ_AHEAD_PX) void timeline.newer();
+  }
+
+  function toEnd(): void {
+    place.current.isAtEnd = true;
+    setAway(false);
+    if (hasAfter) void timeline.jump();
+    else if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }
+
+  return { box, isAtEnd: () => place.current.isAtEnd, isAway, onScroll, toEnd };
+}
+
+/** Pixels of the list below what is visible. */
+function belowOf({ scrollHeight, scrollTop, clientHeight }: HTMLElement): number {
+  return scrollHeight - scrollTop - clientHeight;
 }
 
 function Entry({ message, before, room, isInThread, readSeq, isMarked }: {

@@ -1,6 +1,5 @@
 // One message: who, when, text, files, reactions, thread, and what can be done with it.
-import type { VNode } from "preact";
-import { memo } from "./memo.ts";
+import { Component, type ComponentType, h, type VNode } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { call } from "../core/api.ts";
 import { count, fullTimeOf, shortTimeOf, timeOf } from "../core/format.ts";
@@ -201,4 +200,20 @@ export function openThread({ roomId, id, threadId }: Message): void {
   const query = Object.fromEntries(route.value.query);
   delete query["message"];
   go(["rooms", roomId], { ...query, thread: threadId ?? id });
+}
+
+/** Renders a component again only if its properties changed, or signals that it reads. */
+function memo<Props extends object>(
+  view: ComponentType<Props>,
+  isSame: (a: Props, b: Props) => boolean,
+): ComponentType<Props> {
+  return class Memo extends Component<Props> {
+    override shouldComponentUpdate(next: Props): boolean {
+      return !isSame(this.props as Props, next);
+    }
+
+    override render(): VNode {
+      return h(view as ComponentType, this.props as Props);
+    }
+  };
 }

@@ -14,21 +14,19 @@ const LONG_PAGE = 200;
 const WINDOW_MAX = 240;
 const TIMELINES_MAX = 12;
 
-export type Timeline = {
-  readonly roomId: string;
-  readonly threadId: string | undefined;
+type State = {
   readonly items: readonly Message[];
   readonly hasBefore: boolean;
   readonly hasAfter: boolean;
   readonly state: "new" | "loading" | "ready" | "failed";
 };
 
-const timelines = new Map<string, ReturnType<typeof createTimeline>>();
+const timelines = new Map<string, Timeline>();
 
 /** The timeline of a room, or of a thread in it. The most recent ones stay in memory. */
-export function timelineOf(roomId: string, threadId?: string): ReturnType<typeof createTimeline> {
+export function timelineOf(roomId: string, threadId?: string): Timeline {
   const key = threadId ?? roomId;
-  const timeline = timelines.get(key) ?? createTimeline(roomId, threadId);
+  const timeline = timelines.get(key) ?? new Timeline(roomId, threadId);
   timelines.delete(key);
   timelines.set(key, timeline);
   const [oldest] = timelines.keys();
@@ -36,138 +34,146 @@ export function timelineOf(roomId: string, threadId?: string): ReturnType<typeof
   return timeline;
 }
 
-function createTimeline(roomId: string, threadId: string | undefined) {
-  const state = signal<Timeline>({ roomId, threadId, items: [], hasBefore: false, hasAfter: false, state: "new" });
-  let loadedGeneration = -1;
+export class Timeline {
+  readonly state = signal<State>({ items: [], hasBefore: false, hasAfter: false, state: "new" });
+  readonly #roomId: string;
+  readonly #threadId: string | undefined;
+  #loadedGeneration = -1;
   /** What was read: between these positions, and how much of the last page is shown here. */
-  let [from, to] = [0, 0];
-  let limit = PAGE;
+  #from = 0;
+  #to = 0;
+  #limit = PAGE;
   /** Counts what replaces the window: a page that was asked for before belongs to another place. */
-  let place = 0;
+  #place = 0;
   /** What changed while messages are read, which may or may not be in what is read. */
-  let missed: (() => void)[] = [];
+  #missed: (() => void)[] = [];
 
-  function settle(next: Partial<Timeline>): void {
-    state.value = { ...state.value, ...next };
-    const changes = missed;
-    missed = [];
-    for (const change of changes) change();
+  constructor(roomId: string, threadId: string | undefined) {
+    this.#roomId = roomId;
+    this.#threadId = threadId;
   }
 
-  /** A page; `all` has the replies, too. */
-  async function read(query: Record<string, string | number>): Promise<Messages & { all: Message[] }> {
-    const thread = threadId === undefined ? {} : { threadId };
-    const page = await get<Messages>("v1/messages", {
-      roomId,
-      ...thread,
-      include: ["senders"],
-      limit,
-      ...query,
-    });
-    addPeople(page.senders ?? []);
-    const items = threadId === undefined ? page.items.filter((message) => message.threadId === null) : page.items;
-    limit = items.length < page.items.length / 4 ? LONG_PAGE : PAGE;
-    return { ...page, items, all: page.items };
+  /** Reads the newest messages, unless they are there. */
+  async open(): Promise<void> {
+    const { state } = this.state.value;
+    if (state === "loading" || state === "ready" && this.#loadedGeneration === generation.value) return;
+    await this.jump();
   }
 
-  async function load(query: Record<string, string | number> = {}): Promise<Message[]> {
-    state.value = { ...state.value, state: "loading" };
-    loadedGeneration = generation.value;
-    const own = ++place;
+  /** Reads the newest messages, or those around one, and returns what was read, replies included. */
+  async jump(around?: string | number): Promise<Message[]> {
+    this.#set({ items: [], state: "loading" });
+    this.#loadedGeneration = generation.value;
+    const place = ++this.#place;
     try {
-      const { all, items, hasBefore, hasAfter } = await read(query);
-      if (own !== place) return all;
-      [from, to] = [all[0]?.seq ?? 0, all.at(-1)?.seq ?? 0];
+      const { all, items, hasBefore, hasAfter } = await this.#read(around === undefined ? {} : { around });
+      if (place !== this.#place) return all;
+      [this.#from, this.#to] = [all[0]?.seq ?? 0, all.at(-1)?.seq ?? 0];
       // Events that arrived meanwhile are newer.
-      const newer = hasAfter ? [] : state.value.items.filter(({ seq }) => seq > to);
-      settle({ items: merged(items, newer), hasBefore, hasAfter, state: "ready" });
+      const newer = hasAfter ? [] : this.state.value.items.filter(({ seq }) => seq > this.#to);
+      this.#settle({ items: merged(items, newer), hasBefore, hasAfter, state: "ready" });
       return all;
     } catch {
       // The view offers to read again.
-      if (own === place) settle({ state: "failed" });
+      if (place === this.#place) this.#settle({ state: "failed" });
       return [];
     }
   }
 
-  return {
-    state,
-    /** Reads the newest messages, unless they are there. */
-    async open(): Promise<void> {
-      const { state: current } = state.value;
-      if (current === "loading" || current === "ready" && loadedGeneration === generation.value) return;
-      state.value = { ...state.value, items: [] };
-      await load();
-    },
-    /** Reads the newest messages, or those around one, and returns what was read, replies included. */
-    async jump(around?: string | number): Promise<Message[]> {
-      state.value = { ...state.value, items: [] };
-      return await load(around === undefined ? {} : { around });
-    },
-    async older(): Promise<void> {
-      const { hasBefore, state: current } = state.value;
-      if (!hasBefore || current !== "ready") return;
-      state.value = { ...state.value, state: "loading" };
-      const own = place;
-      // It is read again when the list is scrolled further.
-      const page = await read({ before: from }).catch(() => undefined);
-      if (own !== place) return;
-      if (page === undefined) return settle({ state: "ready" });
-      from = page.all[0]?.seq ?? from;
-      const all = merged(page.items, state.value.items);
-      const shown = all.slice(0, WINDOW_MAX);
-      if (shown.length < all.length) to = shown.at(-1)?.seq ?? to;
-      const hasAfter = state.value.hasAfter || shown.length < all.length;
-      settle({ items: shown, hasBefore: page.hasBefore, hasAfter, state: "ready" });
-    },
-    async newer(): Promise<void> {
-      const { hasAfter, state: current } = state.value;
-      if (!hasAfter || current !== "ready") return;
-      state.value = { ...state.value, state: "loading" };
-      const own = place;
-      // As above.
-      const page = await read({ after: to }).catch(() => undefined);
-      if (own !== place) return;
-      if (page === undefined) return settle({ state: "ready" });
-      to = page.all.at(-1)?.seq ?? to;
-      const all = merged(state.value.items, page.items);
-      const shown = all.slice(-WINDOW_MAX);
-      if (shown.length < all.length) from = shown[0]?.seq ?? from;
-      const hasBefore = state.value.hasBefore || shown.length < all.length;
-      settle({ items: shown, hasBefore, hasAfter: page.hasAfter, state: "ready" });
-    },
-    put(message: Message): void {
-      const { items, hasAfter, state: current } = state.value;
-      const isKnown = items.some(({ id }) => id === message.id);
-      if (!isKnown && hasAfter) {
-        // What is newer than the window is read when it is scrolled to; what is being read may not have it.
-        if (current === "loading") missed.push(() => this.put(message));
-        return;
-      }
-      const all = isKnown
-        ? items.map((one) => one.id === message.id ? { ...message, reactions: one.reactions } : one)
-        : merged(items, [message]);
-      const shown = all.slice(-WINDOW_MAX);
-      if (shown.length < all.length) from = shown[0]?.seq ?? from;
-      to = Math.max(to, message.seq);
-      state.value = {
-        ...state.value,
-        items: shown,
-        hasBefore: state.value.hasBefore || shown.length < all.length,
-      };
-    },
-    patch(id: string, change: (message: Message) => Partial<Message>): void {
-      const { items } = state.value;
-      if (!items.some((one) => one.id === id)) {
-        if (state.value.state === "loading") missed.push(() => this.patch(id, change));
-        return;
-      }
-      const next = items.map((one) => one.id === id ? { ...one, ...change(one) } : one);
-      state.value = { ...state.value, items: next };
-    },
-    expire(upToSeq: number): void {
-      state.value = { ...state.value, items: state.value.items.filter(({ seq }) => seq > upToSeq) };
-    },
-  };
+  async older(): Promise<void> {
+    const { hasBefore, state } = this.state.value;
+    if (!hasBefore || state !== "ready") return;
+    const page = await this.#readMore({ before: this.#from });
+    if (page === undefined) return;
+    this.#from = page.all[0]?.seq ?? this.#from;
+    const all = merged(page.items, this.state.value.items);
+    const items = all.slice(0, WINDOW_MAX);
+    const isCut = items.length < all.length;
+    if (isCut) this.#to = items.at(-1)?.seq ?? this.#to;
+    const hasAfter = this.state.value.hasAfter || isCut;
+    this.#settle({ items, hasBefore: page.hasBefore, hasAfter, state: "ready" });
+  }
+
+  async newer(): Promise<void> {
+    const { hasAfter, state } = this.state.value;
+    if (!hasAfter || state !== "ready") return;
+    const page = await this.#readMore({ after: this.#to });
+    if (page === undefined) return;
+    this.#to = page.all.at(-1)?.seq ?? this.#to;
+    const window = this.#newest(merged(this.state.value.items, page.items));
+    this.#settle({ ...window, hasAfter: page.hasAfter, state: "ready" });
+  }
+
+  put(message: Message): void {
+    const { items, hasAfter, state } = this.state.value;
+    const isKnown = items.some(({ id }) => id === message.id);
+    if (!isKnown && hasAfter) {
+      // What is newer than the window is read when it is scrolled to; what is being read may not have it.
+      if (state === "loading") this.#missed.push(() => this.put(message));
+      return;
+    }
+    const all = isKnown
+      ? items.map((one) => one.id === message.id ? { ...message, reactions: one.reactions } : one)
+      : merged(items, [message]);
+    this.#to = Math.max(this.#to, message.seq);
+    this.#set(this.#newest(all));
+  }
+
+  patch(id: string, change: (message: Message) => Partial<Message>): void {
+    const { items, state } = this.state.value;
+    if (items.some((one) => one.id === id)) {
+      this.#set({ items: items.map((one) => one.id === id ? { ...one, ...change(one) } : one) });
+    } else if (state === "loading") this.#missed.push(() => this.patch(id, change));
+  }
+
+  expire(upToSeq: number): void {
+    this.#set({ items: this.state.value.items.filter(({ seq }) => seq > upToSeq) });
+  }
+
+  #set(next: Partial<State>): void {
+    this.state.value = { ...this.state.value, ...next };
+  }
+
+  #settle(next: Partial<State>): void {
+    this.#set(next);
+    const changes = this.#missed;
+    this.#missed = [];
+    for (const change of changes) change();
+  }
+
+  /** The end of these messages, as many as a window has. */
+  #newest(all: readonly Message[]): Pick<State, "items" | "hasBefore"> {
+    const items = all.slice(-WINDOW_MAX);
+    const isCut = items.length < all.length;
+    if (isCut) this.#from = items[0]?.seq ?? this.#from;
+    return { items, hasBefore: this.state.value.hasBefore || isCut };
+  }
+
+  /** A page; `all` has the replies, too. */
+  async #read(query: Record<string, string | number>): Promise<Messages & { all: Message[] }> {
+    const page = await get<Messages>("v1/messages", {
+      roomId: this.#roomId,
+      ...this.#threadId === undefined ? {} : { threadId: this.#threadId },
+      include: ["senders"],
+      limit: this.#limit,
+      ...query,
+    });
+    addPeople(page.senders ?? []);
+    const items = this.#threadId === undefined ? page.items.filter(({ threadId }) => threadId === null) : page.items;
+    this.#limit = items.length < page.items.length / 4 ? LONG_PAGE : PAGE;
+    return { ...page, items, all: page.items };
+  }
+
+  /** A page at an end of the window; nothing if it failed, or the window was replaced meanwhile. */
+  async #readMore(query: Record<string, number>): Promise<Messages & { all: Message[] } | undefined> {
+    this.#set({ state: "loading" });
+    const place = this.#place;
+    // What failed is read again when the list is scrolled further.
+    const page = await this.#read(query).catch(() => undefined);
+    if (place !== this.#place) return undefined;
+    if (page === undefined) this.#settle({ state: "ready" });
+    return page;
+  }
 }
 
 function merged(older: readonly Message[], newer: readonly Message[]): Message[] {

@@ -29,7 +29,6 @@ export function openTask(id: string): void {
 
 function TaskDetail({ id }: { id: string }): VNode {
   const [task, setTask] = useState<Detail>();
-  const [members, setMembers] = useState<readonly Member[]>([]);
   const [activity, setActivity] = useState<readonly Activity[]>([]);
   const [subtasks, setSubtasks] = useState<readonly Task[]>([]);
   async function read(): Promise<void> {
@@ -44,16 +43,10 @@ function TaskDetail({ id }: { id: string }): VNode {
     ({ type, data }) => type.startsWith("task.") && (data.taskId === id || data.task?.parentId === id),
     [id],
   );
-  useEffect(() => {
-    if (task !== undefined) {
-      void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${task.roomId}/members`)));
-    }
-  }, [task?.roomId]);
   if (task === undefined) return html`<p class="empty">Loading…</p>`;
 
   const save = (change: Record<string, unknown>): Promise<boolean> =>
     attempt(async () => setTask({ ...task, ...await updateTask(task, change, {}) }));
-  const room = rooms.value.get(task.roomId);
   return html`
     <${Heading} title=${task.key} onClose=${closeDialog}>
       <button type="button" class="danger-text" onClick=${() =>
@@ -75,32 +68,43 @@ function TaskDetail({ id }: { id: string }): VNode {
             } <time title=${fullTimeOf(one.at)}>${shortTimeOf(one.at)}</time></li>`
           )}</ul>
         </div>
-        <div class="fields side">
-          <label>Status <select value=${task.status} onChange=${(event: Event) =>
-            void save({ status: (event.target as HTMLSelectElement).value })}>
-          ${STATUSES.map(([value, title]) =>
-            html`<option key=${value} value=${value}>${title}</option>`
-          )}<option value="cancelled">Cancelled</option></select></label>
-          <label>Priority <select value=${task.priority} onChange=${(event: Event) =>
-            void save({ priority: (event.target as HTMLSelectElement).value })}>
-          ${PRIORITIES.map((value) => html`<option key=${value}>${value}</option>`)}</select></label>
-          <label>Due <input type="datetime-local" value=${task.dueAt === null ? "" : localInputOf(new Date(task.dueAt))}
-          onChange=${(event: Event) => {
-            const { value } = event.target as HTMLInputElement;
-            void save({ dueAt: value === "" ? null : new Date(value).toISOString() });
-          }} /></label>
-          <label>Labels <${Saved} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
-            text: string,
-          ) => save({ labels: text.split(",").map((one) => one.trim()).filter((one) => one !== "") })} /></label>
-          <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) =>
-            void save({ assigneeIds })} />
-          <p class="dim">In <a href=${`#/rooms/${task.roomId}/tasks`} onClick=${closeDialog}>${room === undefined
-            ? "a room"
-            : roomName(room)}</a>${task.sourceMessageId === null
-            ? null
-            : html`, from <a href=${`#/rooms/${task.roomId}?message=${task.sourceMessageId}`} onClick=${closeDialog}>a message</a>`}</p>
-        </div>
+        <${Side} task=${task} onSave=${save} />
       </div>
+  `;
+}
+
+function Side({ task, onSave }: { task: Task; onSave: (change: Record<string, unknown>) => Promise<boolean> }): VNode {
+  const [members, setMembers] = useState<readonly Member[]>([]);
+  useEffect(() => {
+    void attempt(async () => setMembers(await listAll<Member>(`v1/rooms/${task.roomId}/members`)));
+  }, [task.roomId]);
+  const room = rooms.value.get(task.roomId);
+  return html`
+    <div class="fields side">
+      <label>Status <select value=${task.status} onChange=${(event: Event) =>
+        void onSave({ status: (event.target as HTMLSelectElement).value })}>
+      ${STATUSES.map(([value, title]) =>
+        html`<option key=${value} value=${value}>${title}</option>`
+      )}<option value="cancelled">Cancelled</option></select></label>
+      <label>Priority <select value=${task.priority} onChange=${(event: Event) =>
+        void onSave({ priority: (event.target as HTMLSelectElement).value })}>
+      ${PRIORITIES.map((value) => html`<option key=${value}>${value}</option>`)}</select></label>
+      <label>Due <input type="datetime-local" value=${task.dueAt === null ? "" : localInputOf(new Date(task.dueAt))}
+      onChange=${(event: Event) => {
+        const { value } = event.target as HTMLInputElement;
+        void onSave({ dueAt: value === "" ? null : new Date(value).toISOString() });
+      }} /></label>
+      <label>Labels <${Saved} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
+        text: string,
+      ) => onSave({ labels: text.split(",").map((one) => one.trim()).filter((one) => one !== "") })} /></label>
+      <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) =>
+        void onSave({ assigneeIds })} />
+      <p class="dim">In <a href=${`#/rooms/${task.roomId}/tasks`} onClick=${closeDialog}>${room === undefined
+        ? "a room"
+        : roomName(room)}</a>${task.sourceMessageId === null
+        ? null
+        : html`, from <a href=${`#/rooms/${task.roomId}?message=${task.sourceMessageId}`} onClick=${closeDialog}>a message</a>`}</p>
+    </div>
   `;
 }
 
