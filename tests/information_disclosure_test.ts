@@ -71,9 +71,12 @@ const NESTED_INPUTS: Record<string, (own: ResourceIds) => Input> = {
 
 Deno.test("every operation answers to what somebody may not see as to what is not there", async () => {
   await using gateway = await openResourceGateway();
-  const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
+  const { alice, bob, carol, dora } = await createCallers(gateway, "alice", "bob", "carol", "dora");
   const boss = await gateway.as("boss", { role: "owner" });
   const stranger = await gateway.as("stranger", { tenant: "elsewhere", role: "owner" });
+  // A guest moderates a room of Dora's, and shares none with the others.
+  const guest = await gateway.as("guest", { role: "guest" });
+  ok(await guest.get(`${BASE}/me`));
   ok(await bob.post("/v1/rooms", { name: SECRET, memberIds: ["alice"] }));
   const hidden = await createResources(alice, SECRET);
   hidden["ntf"] = ok(await alice.get(`${BASE}/notifications`)).items[0].id;
@@ -90,8 +93,9 @@ Deno.test("every operation answers to what somebody may not see as to what is no
     operation.name.startsWith("transfer_import.") ? { ...hidden, imp: imported } : hidden;
 
   let asked = 0;
-  for (const [name, caller] of Object.entries({ carol, stranger })) {
-    const own = await createResources(caller, "mine");
+  for (const [name, caller] of Object.entries({ carol, stranger, guest })) {
+    const own = await createResources(caller === guest ? dora : caller, "mine");
+    if (caller === guest) ok(await dora.put(`/v1/rooms/${own["room"]}/members/guest`, { role: "moderator" }));
     for (const operation of operations) {
       const { method } = operation.http;
       const base = { ...withOwnIds(exampleOf(operation), own) as Input, ...NESTED_INPUTS[operation.name]?.(own) };

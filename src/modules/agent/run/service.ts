@@ -76,7 +76,8 @@ export class RunService {
       throw new Fault("conflict", "The gateway runs this agent; only agents outside report their own runs");
     }
     if (!isOwn) {
-      if (agent === undefined) throw notVisible("agent");
+      const isVisible = (await identity.findEnabledFor(actor, [agentId], tx.db)).has(agentId);
+      if (agent === undefined || !isVisible) throw notVisible("agent");
       const subject = await identity.subject(actor.tenantId, agentId, tx.db);
       if (await roomAccess.find(subject, roomId, tx.db) === undefined) {
         throw Fault.forField("/agentId", "not_found", "the agent is not a member of the room");
