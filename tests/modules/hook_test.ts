@@ -48,27 +48,7 @@ testOnEngines(
     const json = await post(gateway, path, { text: "Again" }, { accept: "application/json" });
     assert.deepEqual(json.body, { messageId: (await lastMessage(bob, roomId)).id });
     assert.equal(ok(await bob.get(`/v1/collaboration/principals/${hook.principalId}`)).displayName, "CI");
-    // Others of the tenant learn nothing of it, and no input of theirs may name it.
-    const room = await createRoom(carol, []);
-    for (
-      const call of [
-        (id: string) => carol.post("/v1/rooms", { name: "x", memberIds: [id] }),
-        (id: string) => carol.post("/v1/rooms", { name: "x", agentPolicy: { allowedAgentIds: [id] } }),
-        (id: string) => carol.patch(`/v1/rooms/${room}`, { agentPolicy: { allowedAgentIds: [id] } }),
-        (id: string) => carol.put(`/v1/rooms/${room}/members/${id}`, {}),
-        (id: string) => carol.post("/v1/messages", { roomId: room, text: "x", mentions: { principalIds: [id] } }),
-        (id: string) => carol.post("/v1/collaboration/tasks", { roomId: room, title: "x", assigneeIds: [id] }),
-        (id: string) => carol.post("/v1/collaboration/meetings", { roomId: room, agentIds: [id] }),
-        (id: string) =>
-          carol.post("/v1/collaboration/memory/items", { scope: { type: "principal" }, text: "x", subjectIds: [id] }),
-      ]
-    ) {
-      const [named, none] = [await call(hook.principalId), await call("hook:none")];
-      assert.ok([404, 422].includes(named.status), `${named.status} ${JSON.stringify(named.body)}`);
-      const comparable = ({ requestId: _id, ...body }: ApiResponse["body"], id: string) =>
-        JSON.stringify(body).replaceAll(id, "<id>");
-      assert.equal(comparable(named.body, hook.principalId), comparable(none.body, "hook:none"));
-    }
+    // Others of the tenant learn nothing of it.
     assertProblem(await carol.get(`/v1/collaboration/principals/${hook.principalId}`), 404, "not_found");
     assert.ok(!JSON.stringify(ok(await carol.get("/v1/collaboration/principals"))).includes(hook.id));
     const types = (await readRoomEvents(bob, roomId)).map(({ type }) => type);

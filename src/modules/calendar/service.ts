@@ -127,7 +127,7 @@ export class CalendarService {
     const { from, to } = rangeOf(range);
     assertTimeZone(timeZone, "/timeZone");
     const ids = [...new Set(principalIds.map((id) => resolvePrincipalId(actor, id)))];
-    const enabled = await this.#deps.identity.findEnabled(actor.tenantId, ids);
+    const enabled = await this.#deps.identity.findEnabledFor(actor, ids);
     const unknown = ids.find((id) => !enabled.has(id));
     if (unknown !== undefined) throw invalidField("/principalIds", `no principal ${unknown}`);
     const { db } = this.#deps.store;
