@@ -59,8 +59,21 @@ export async function measureMinCpuMs(run: () => unknown, runs: number): Promise
   return least;
 }
 
+/** The most that work may stall its thread, as a share of all of it. */
+const STALL_MAX = 0.4;
+
+/** Asserts that others get their turn while `work` is done. It is done again if it stalled: garbage may have been collected. */
+export async function assertYields(work: () => Promise<unknown>): Promise<void> {
+  const shares: number[] = [];
+  while (shares.length < 3) {
+    shares.push(await measureLongestStall(work));
+    if (Math.min(...shares) < STALL_MAX) return;
+  }
+  assert.fail(`stalled for ${shares} of its work`);
+}
+
 /** The most work without a turn for anything else while `work` was done, as a share of all of it. */
-export async function measureLongestStall(work: () => Promise<unknown>): Promise<number> {
+async function measureLongestStall(work: () => Promise<unknown>): Promise<number> {
   const startedAt = cpuTimeMs();
   let [last, longest, isOver] = [startedAt, 0, false];
   const watching = (async () => {
