@@ -60,7 +60,7 @@ export const McpServerTest = z.object({
   code: z.string().nullable().describe("Why it did not, such as `connection_failed`; null if it did"),
   tools: z.array(z.object({
     name: z.string().describe("Name by which an agent is given the tool, in its list of tools"),
-    description: z.string().describe("What the server says that it does"),
+    description: z.string().describe("Description of the tool, as the server gives it"),
   })).describe("Its tools, without those that are not allowed"),
   milliseconds: z.int().describe("How long it took"),
 }).meta({ id: "McpServerTest" });

@@ -14,7 +14,7 @@ export const OauthRequest = z.object({
   clientName: z.string().describe("Name of the application, as it names itself"),
   clientHost: ClientHost,
   redirectHost: z.string().describe("Host to which the browser returns, or the scheme of a desktop application"),
-  scopes: Scopes.describe("Scopes that the application asks for, without those that the caller does not have"),
+  scopes: Scopes.describe("Scopes that the application requests, without those that the caller does not have"),
   expiresAt: z.iso.datetime().describe("When the request expires"),
 }).meta({ id: "OauthRequest" });
 export type OauthRequest = z.output<typeof OauthRequest>;
@@ -23,7 +23,7 @@ export const OauthDecision = z.strictObject({
   id: RequestId,
   decision: z.enum(["allow", "deny"]).describe("Whether the application may act for the caller"),
   scopes: z.array(z.string().max(64)).min(1).max(100).optional()
-    .describe("Scopes to grant, some of those asked for; default all of them"),
+    .describe("Scopes to grant, some of those requested; default all of them"),
 });
 export type OauthDecision = z.output<typeof OauthDecision>;
 

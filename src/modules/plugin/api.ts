@@ -186,7 +186,8 @@ function filterOperations({ filters }: Deps): Operation[] {
     }),
     defineOperation({
       name: "plugin_filter.enable",
-      summary: "Let a plugin check, change and refuse messages of a room before they are sent; at most three per room",
+      summary:
+        "Enable a plugin's filter in a room: it checks, changes or refuses messages before they are sent; at most three per room",
       access: FILTER,
       http: { method: "PUT", path: `${FILTERS_PATH}/:pluginId`, status: 204 },
       input: FilterRef,
@@ -231,7 +232,7 @@ function ownOperations({ plugins, responder }: Deps): Operation[] {
       name: "plugin.respond",
       summary: "Respond to a call of the calling plugin",
       description:
-        "A filter is waited for as long as its `deadlineMs`; commands and actions take a response for 15 minutes.",
+        "The gateway waits for a filter up to its `deadlineMs`, and accepts responses to commands and actions for 15 minutes.",
       access: { scope: null },
       http: { method: "POST", path: "/v1/collaboration/plugin_calls/:id/response", status: 204 },
       rate: RESPOND_RATE,

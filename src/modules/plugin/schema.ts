@@ -35,7 +35,7 @@ export const Transport = z.enum(["http", "socket", "process"]).meta({ id: "Plugi
 const ManifestCommand = z.strictObject({
   name: CommandName.describe("Name of the command, without the slash"),
   description: CommandDescription,
-  input: FormFields.default([]).describe("What it takes besides a text"),
+  input: FormFields.default([]).describe("Fields of the command besides its text"),
 }).meta({ id: "PluginCommand" });
 
 const ManifestHook = z.strictObject({

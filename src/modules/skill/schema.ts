@@ -62,7 +62,7 @@ const metadata = {
   description: z.string().describe("What it does and when to use it"),
   license: z.string().nullable().describe("License; null if it names none"),
   compatibility: z.string().nullable().describe("What it needs; null if it needs nothing"),
-  allowedTools: z.string().nullable().describe("Tools that it asks for; grants nothing"),
+  allowedTools: z.string().nullable().describe("Tools that the skill requests; grants nothing"),
 };
 
 export const SkillVersion = z.object({
@@ -97,8 +97,8 @@ export type SkillSummary = z.output<typeof SkillSummary>;
 export const Skill = z.object({
   name: SkillName.describe("Name of the skill"),
   enabled: z.boolean().describe("Whether agents can read it"),
-  body: z.string().describe("Text of `SKILL.md` in the version that was asked for"),
-  version: SkillVersion.describe("The version that was asked for"),
+  body: z.string().describe("Text of `SKILL.md` in the requested version"),
+  version: SkillVersion.describe("The requested version"),
   versions: z.array(z.object({
     digest: Digest,
     state: State.describe("Whether it was approved"),

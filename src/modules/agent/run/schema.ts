@@ -108,7 +108,7 @@ export const RunCreate = z.strictObject({
   roomId: RoomId,
   threadId: MessageId.optional().describe("Thread to respond in"),
   triggerMessageId: MessageId.optional().describe("Message in the room that the run is about"),
-  input: z.string().min(1).max(INPUT_MAX).optional().describe("What to do, besides what the messages say"),
+  input: z.string().min(1).max(INPUT_MAX).optional().describe("Instructions in addition to the messages"),
   wait: Wait,
 });
 export type RunCreate = z.output<typeof RunCreate>;

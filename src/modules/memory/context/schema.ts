@@ -37,12 +37,12 @@ export const ContextAssemble = z.strictObject({
       "Agent that the context is for: its messages are those of the assistant. Default: the caller, if it is an agent",
     ),
   query: z.string().trim().min(1).max(QUERY_MAX).optional()
-    .describe("What is asked, to find facts and resources; default the newest message of others in the conversation"),
+    .describe("Query for facts and resources; default: the newest message of others in the conversation"),
   budgetTokens: z.int().min(BUDGET.min).max(BUDGET.max).default(BUDGET.default).describe(
     "Tokens of all items together, estimated rather too high",
   ),
   instructions: z.string().max(INSTRUCTIONS_MAX).optional().describe("Instructions for the model; they come first"),
-  tools: z.array(Tool).max(TOOLS_MAX).optional().describe("Tools of the model, which take tokens as well"),
+  tools: z.array(Tool).max(TOOLS_MAX).optional().describe("Tools of the model, whose definitions count as tokens, too"),
   audienceIds: z.array(PrincipalId).max(AUDIENCE_MAX).optional().describe(
     "Principals that will read the response of the model: only what all of them may read is returned. For an agent, the members of " +
       "the room are always among them",
