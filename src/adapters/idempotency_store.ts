@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Kysely } from "kysely";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { currentAccount } from "@/core/cpu_budget.ts";
+import { currentAccount } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { IdempotencyScope, RunOnce, StoredResponse } from "@/core/idempotency.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";

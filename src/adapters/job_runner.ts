@@ -1,5 +1,5 @@
 // The job runner: claims due jobs under a lease, runs their handlers, and retries or dead-letters them.
-import { runAsSystem } from "@/core/caller.ts";
+import { chargeTo, runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, MINUTE_MS, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
@@ -261,7 +261,7 @@ export class JobRunner {
     const account = job.charged_to === null ? undefined : this.#deps.cpu?.accountOfKey(job.charged_to);
     if (account === undefined) return await runHandler(kind, job);
     await account.waitForJobSlice();
-    return await account.run(() => runHandler(kind, job));
+    return await chargeTo(account, () => runHandler(kind, job));
   }
 
   async #release(job: { id: string; owner: string; state: JobState; runAt: string; lastError: string }): Promise<void> {

@@ -1,6 +1,6 @@
 // A connection of `node:sqlite`: caches prepared statements, checks parameters, translates errors.
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { measureCpu } from "@/core/cpu_budget.ts";
+import { measureCpu } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { UniqueViolation } from "@/ports/store.ts";

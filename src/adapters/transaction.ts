@@ -2,7 +2,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Kysely } from "kysely";
 import { type Clock, iso } from "@/core/clock.ts";
-import { currentAccount } from "@/core/cpu_budget.ts";
+import { currentAccount } from "@/core/caller.ts";
 import type { EventDraft, Signal, StoredEvent } from "@/core/event.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft, JobRow } from "@/core/job.ts";

@@ -2,7 +2,7 @@
 //
 // A scope is read when it is searched for the first time; then only what is new is read. The least recently used scopes leave the
 // memory when it is full, and a scope that does not fit at all is read for each search.
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { VectorHit, VectorQuery, VectorRef, VectorRow, Vectors, VectorSpace } from "@/ports/vectors.ts";
 import { BLOCK_BYTES, type Metric, VectorArena } from "./vector_arena.ts";

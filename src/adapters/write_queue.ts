@@ -1,6 +1,6 @@
 // The write queue: writers that wait while a batch runs join it, each in its own savepoint, and share its commit.
 import { AsyncLocalStorage } from "node:async_hooks";
-import { beginCharge, currentAccount } from "@/core/cpu_budget.ts";
+import { beginCharge, currentAccount } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { logOf } from "@/core/log.ts";
 import type { CommitResult, Transaction } from "@/ports/store.ts";

@@ -1,29 +1,112 @@
-// The caller of the running code, so that every write can check that the caller is still valid, whichever service writes.
+// On whose behalf the running code works, known from the async context: whose validity every write checks, whichever service
+// writes, and who is charged for CPU time. One context for both, since each costs every call.
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Actor } from "./actor.ts";
+import { nextTick } from "./clock.ts";
+import type { CpuAccount } from "./cpu_budget.ts";
 
-/** Timers and promises that a call started inherit its context and may outlive it, so a call that has ended is no caller. */
-type Call = { actor: Actor; isRunning: boolean };
+type Scope = { readonly call: CallScope | undefined; readonly account: CpuAccount | undefined };
 
-const current = new AsyncLocalStorage<Call | undefined>();
+const current = new AsyncLocalStorage<Scope>();
+
+/** A call: writes of what it runs succeed only while the caller's token and principal are valid. */
+export class CallScope implements Scope {
+  readonly account: CpuAccount | undefined;
+  #actor: Actor | undefined;
+
+  constructor(actor: Actor, account = currentAccount()) {
+    this.#actor = actor;
+    this.account = account;
+  }
+
+  get call(): CallScope {
+    return this;
+  }
+
+  /** The caller, until `end`. */
+  get actor(): Actor | undefined {
+    return this.#actor;
+  }
+
+  run<Result>(work: () => Result): Result {
+    return current.run(this, work);
+  }
+
+  /** Timers and promises that a call started inherit its context and may outlive it, so a call that has ended is no caller. */
+  end(): void {
+    this.#actor = undefined;
+  }
+}
 
 /** Runs something as a caller: its writes succeed only while the caller's token and principal are valid. */
 export async function runAsCaller<Result>(actor: Actor, run: () => Result | Promise<Result>): Promise<Result> {
-  const call: Call = { actor, isRunning: true };
+  const scope = new CallScope(actor);
   try {
-    return await current.run(call, run);
+    return await scope.run(run);
   } finally {
-    call.isRunning = false;
+    scope.end();
   }
 }
 
 /** Runs something without a caller: the gateway's own work, or work that many callers share and that checks each of them itself. */
 export function runAsSystem<Result>(run: () => Result): Result {
-  return current.run(undefined, run);
+  return current.run({ call: undefined, account: currentAccount() }, run);
+}
+
+/** Runs the work, and what it starts, on this account. */
+export function chargeTo<Result>(account: CpuAccount | undefined, work: () => Result): Result {
+  const scope = current.getStore();
+  if (account === undefined || scope?.account === account) return work();
+  return current.run({ call: scope?.call, account }, work);
 }
 
 /** The caller of the running code; `undefined` for the gateway's own work. */
 export function currentCaller(): Actor | undefined {
-  const call = current.getStore();
-  return call?.isRunning === true ? call.actor : undefined;
+  return current.getStore()?.call?.actor;
+}
+
+/** The account that the running code is charged to. */
+export function currentAccount(): CpuAccount | undefined {
+  return current.getStore()?.account;
+}
+
+/** Starts charging elapsed time to the account; the returned function stops, and charges what was not charged meanwhile. */
+export function beginCharge(): () => void {
+  const account = currentAccount();
+  if (account === undefined) return () => {};
+  const [startedAt, consumedMs] = [performance.now(), account.consumedMs];
+  return () => account.consume(Math.max(0, performance.now() - startedAt - (account.consumedMs - consumedMs)));
+}
+
+/** Yields to others: resolves in the next tick that this account may use. */
+export function nextSlice(): Promise<void> {
+  return currentAccount()?.waitForSlice() ?? nextTick();
+}
+
+/** Longest time of one slice on the thread. */
+const SLICE_MS = 4;
+
+/**
+ * Returns a function for loops that keep the thread busy: it yields when the slice is over, and resolves to whether it did. The
+ * work's time is charged; a gap longer than a slice is a wait for something else.
+ */
+export function createYielder(): () => Promise<boolean> {
+  const account = currentAccount();
+  let since = performance.now();
+  let chargedAt = since;
+  return async () => {
+    const now = performance.now();
+    account?.consume(Math.min(now - chargedAt, SLICE_MS));
+    chargedAt = now;
+    if (now - since < SLICE_MS) return false;
+    await nextSlice();
+    since = chargedAt = performance.now();
+    return true;
+  };
+}
+
+/** Runs synchronous work and charges its time to the current account. */
+export function measureCpu<Result>(work: () => Result): Result {
+  const account = currentAccount();
+  return account === undefined ? work() : account.measure(work);
 }

@@ -2,11 +2,9 @@
 //
 // One thread serves all callers, so a caller that keeps it busy delays all others. CPU time is measured where it is spent:
 // operations up to their first wait, bodies read and written, statements of SQLite, loops that yield. It is charged to the
-// principal on whose behalf the code runs, known from the async context. A principal that has used up its share waits while others
+// principal on whose behalf the code runs (see caller.ts). A principal that has used up its share waits while others
 // are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected.
-import { AsyncLocalStorage } from "node:async_hooks";
 import { type Actor, chargedTo } from "./actor.ts";
-import { nextTick } from "./clock.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru_map.ts";
 
@@ -38,8 +36,6 @@ const PAUSE_MAX_MS = 250;
 /** Slices of one principal that may wait. */
 const WAITING_SLICES_MAX = 200;
 const ACCOUNTS_MAX = 10_000;
-
-const current = new AsyncLocalStorage<CpuAccount>();
 
 type CpuBudgetOptions = {
   /** Share of the node's time for one principal, in percent; `undefined` when limits are off. */
@@ -203,11 +199,6 @@ export class CpuAccount {
     if (this.isOverdrawn()) throw this.#rateLimited();
   }
 
-  /** Runs the work, and what it starts, on this account. */
-  run<Result>(work: () => Result): Result {
-    return current.getStore() === this ? work() : current.run(this, work);
-  }
-
   /** Resolves in a later tick in which no other slice of this account runs, once the account has time. */
   waitForSlice(maxWaitMs: number = Infinity): Promise<void> {
     if (this.#waiting.length >= WAITING_SLICES_MAX) return Promise.reject(this.#rateLimited());
@@ -279,50 +270,4 @@ export class CpuAccount {
     this.#sustainedMs = Math.min(SUSTAINED_MS, this.#sustainedMs + elapsedMs * this.#reducedShare);
     this.#filledAt = now;
   }
-}
-
-/** The account that the running code is charged to. */
-export function currentAccount(): CpuAccount | undefined {
-  return current.getStore();
-}
-
-/** Starts charging elapsed time to the account; the returned function stops, and charges what was not charged meanwhile. */
-export function beginCharge(): () => void {
-  const account = current.getStore();
-  if (account === undefined) return () => {};
-  const [startedAt, consumedMs] = [performance.now(), account.consumedMs];
-  return () => account.consume(Math.max(0, performance.now() - startedAt - (account.consumedMs - consumedMs)));
-}
-
-/** Yields to others: resolves in the next tick that this account may use. */
-export function nextSlice(): Promise<void> {
-  return current.getStore()?.waitForSlice() ?? nextTick();
-}
-
-/** Longest time of one slice on the thread. */
-const SLICE_MS = 4;
-
-/**
- * Returns a function for loops that keep the thread busy: it yields when the slice is over, and resolves to whether it did. The
- * work's time is charged; a gap longer than a slice is a wait for something else.
- */
-export function createYielder(): () => Promise<boolean> {
-  const account = current.getStore();
-  let since = performance.now();
-  let chargedAt = since;
-  return async () => {
-    const now = performance.now();
-    account?.consume(Math.min(now - chargedAt, SLICE_MS));
-    chargedAt = now;
-    if (now - since < SLICE_MS) return false;
-    await nextSlice();
-    since = chargedAt = performance.now();
-    return true;
-  };
-}
-
-/** Runs synchronous work and charges its time to the current account. */
-export function measureCpu<Result>(work: () => Result): Result {
-  const account = current.getStore();
-  return account === undefined ? work() : account.measure(work);
 }

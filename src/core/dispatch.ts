@@ -3,7 +3,7 @@
 import { z } from "@zod/zod";
 import type { Counter, Histogram } from "prom-client";
 import { type Actor, chargedTo, hasScope, isAtLeast, TENANT_ROLES } from "./actor.ts";
-import { runAsCaller } from "./caller.ts";
+import { CallScope, chargeTo } from "./caller.ts";
 import type { CpuBudget } from "./cpu_budget.ts";
 import { Fault, type FieldFault, RetryTransaction } from "./fault.ts";
 import { logFailure, logOf } from "./log.ts";
@@ -96,6 +96,7 @@ export function createDispatch(
     const account = cpu?.accountOf(call.actor);
     const isFirst = !retried.has(call);
     let hasBegun = false;
+    let scope: CallScope | undefined;
     try {
       if (isFirst && call.isCpuAccounted !== true) {
         const wait = account?.beginCall(startedAt);
@@ -108,8 +109,9 @@ export function createDispatch(
       authorize(operation, call.actor);
       // Parsing, and what the operation does before its first wait, is the part that grows with the input.
       const run = () => operation.run(new CallContext(operation, call), parse(prepared.input, call.input));
-      const charged = () => account === undefined ? run() : account.run(() => account.measure(run));
-      const result = await (isReadOnly(operation) ? charged() : runAsCaller(call.actor, charged));
+      const work = account === undefined ? run : () => account.measure(run);
+      if (!isReadOnly(operation)) scope = new CallScope(call.actor, account);
+      const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
       prepared.ok.inc();
       if (log.isEnabledFor("debug")) log.debug("operation completed", logFields(operation, call, startedAt));
       return result instanceof Outcome ? result : new Outcome(result);
@@ -123,6 +125,7 @@ export function createDispatch(
       logFailure(log, fault, logFields(operation, call, startedAt));
       throw fault;
     } finally {
+      scope?.end();
       if (hasBegun) account?.endCall();
       prepared.latency.observe((performance.now() - startedAt) / 1000);
     }

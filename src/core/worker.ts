@@ -2,7 +2,7 @@
 import process from "node:process";
 import { countStartingThread } from "@/runtime/memory.ts";
 import { countStuckThread, mayStartWorker } from "@/runtime/stuck_thread.ts";
-import { currentAccount } from "./cpu_budget.ts";
+import { currentAccount } from "./caller.ts";
 import { Fault } from "./fault.ts";
 
 /** What a worker's global scope has and a window's lacks. */

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import type { CoreTables } from "@/adapters/core_tables.ts";
 import { JobRunner, type JobRunnerOptions } from "@/adapters/job_runner.ts";
-import { CpuBudget, currentAccount } from "@/core/cpu_budget.ts";
+import { chargeTo, currentAccount } from "@/core/caller.ts";
+import { CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 import { type DeadLetterReason, defineJob, type JobDraft } from "@/core/job.ts";
 import { Metrics } from "@/core/metrics.ts";
@@ -133,7 +134,10 @@ export function jobSuite(backend: Backend): void {
   on("jobs of one principal leave a place to others, who come in turn", async (opened) => {
     const budget = new CpuBudget({ percent: 10 });
     const enqueue = (owner: string, ...numbers: number[]): Promise<void> =>
-      budget.accountOfKey(owner).run(() => opened.store.write((tx) => tx.enqueue(...numbers.map((n) => draft(n)))));
+      chargeTo(
+        budget.accountOfKey(owner),
+        () => opened.store.write((tx) => tx.enqueue(...numbers.map((n) => draft(n)))),
+      );
     const gates = new Map<number, PromiseWithResolvers<void>>();
     const started: number[] = [];
     const owners: (string | undefined)[] = [];

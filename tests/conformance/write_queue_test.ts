@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ConnectionLost, type Rows, type SqlConnection } from "@/adapters/sql_session.ts";
 import { WriteQueue } from "@/adapters/write_queue.ts";
+import { chargeTo } from "@/core/caller.ts";
 import { nextTick, systemClock } from "@/core/clock.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 
@@ -147,7 +148,10 @@ Deno.test("write queue: a commit on this thread is charged by what each writer w
     const accounts = lengths.map((length) => budget.accountOfKey(`writer of ${length} beside ${lengths}`));
     await Promise.all(
       accounts.map((account, n) =>
-        account.run(() => queue.write((tx) => tx.insertMany("note" as never, [{ text: "x".repeat(lengths[n] ?? 0) }])))
+        chargeTo(
+          account,
+          () => queue.write((tx) => tx.insertMany("note" as never, [{ text: "x".repeat(lengths[n] ?? 0) }])),
+        )
       ),
     );
     return accounts.map(({ consumedMs }) => Math.round(consumedMs));

@@ -1,15 +1,8 @@
 // Time on the thread: charged to whoever it is spent for, and shared while others are served.
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers";
-import {
-  beginCharge,
-  type CpuAccount,
-  CpuBudget,
-  createYielder,
-  currentAccount,
-  measureCpu,
-  nextSlice,
-} from "@/core/cpu_budget.ts";
+import { beginCharge, chargeTo, createYielder, currentAccount, measureCpu, nextSlice } from "@/core/caller.ts";
+import { type CpuAccount, CpuBudget } from "@/core/cpu_budget.ts";
 import { Fault } from "@/core/fault.ts";
 
 const actorOf = (principalId: string, ownerId: string | null = null) => ({
@@ -219,7 +212,7 @@ Deno.test("what runs for somebody is charged to them, once, however deep it is m
   const [alice, bob] = [budget.accountOf(actorOf("alice")), budget.accountOf(actorOf("bob"))];
   runsImmediately(bob, time.now);
   assert.equal(currentAccount(), undefined);
-  await alice.run(async () => {
+  await chargeTo(alice, async () => {
     await nextSlice();
     assert.equal(currentAccount(), alice);
     measureCpu(() => measureCpu(() => time.now += 150));
@@ -248,7 +241,7 @@ Deno.test("of all that one principal does at once one slice runs a tick, and tho
   };
   setImmediate(count);
   const slices = (name: string, of: typeof alice, n: number) =>
-    of.run(() => Promise.all(Array.from({ length: n }, () => nextSlice().then(() => ran.push(name)))));
+    chargeTo(of, () => Promise.all(Array.from({ length: n }, () => nextSlice().then(() => ran.push(name)))));
   await Promise.all([slices("a", alice, 20), slices("b", bob, 3)]);
   isDone = true;
   assert.ok(ticks >= 19);

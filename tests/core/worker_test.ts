@@ -1,5 +1,6 @@
 // Workers may do nothing but compute, take one order after the other, and are given up after a deadline, not without end.
 import assert from "node:assert/strict";
+import { chargeTo } from "@/core/caller.ts";
 import { CpuBudget } from "@/core/cpu_budget.ts";
 import { runInWorker, WorkerThread } from "@/core/worker.ts";
 
@@ -19,7 +20,7 @@ Deno.test("a worker takes one order after the other, and whoever waits is told w
 
 Deno.test("the CPU time of a worker is charged to whoever asks", async () => {
   const account = new CpuBudget({ percent: 10 }).accountOfKey("principal", false);
-  await account.run(() => runInWorker(WORKER, "test", "work"));
+  await chargeTo(account, () => runInWorker(WORKER, "test", "work"));
   // The runtime counts the time of a thread in steps of 10 ms.
   assert.ok(account.consumedMs >= 10, `${account.consumedMs} ms`);
 });

@@ -7,7 +7,7 @@ import {
   type SectionImporter,
 } from "@/core/archive.ts";
 import { candidateIds } from "@/core/archive_ids.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { principalStream } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { adoptAgent } from "@/modules/identity/mod.ts";

@@ -1,7 +1,7 @@
 // Writes what a reader found in an archive: people, rooms, messages in batches, members last. Repeating it adds nothing.
 import type { AnyArchiveSection, SectionImporter } from "@/core/archive.ts";
 import { type Clock, iso } from "@/core/clock.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { type EventDraft, principalStream, roomStream } from "@/core/event.ts";
 import {
   DEFAULT_MEMBER_SETTINGS,

@@ -1,7 +1,7 @@
 // The JSON of an archive: read beside the thread that serves where it is more than a little, and within a deadline; and handed
 // on value by value, so that others are served in between.
 import { MINUTE_MS } from "@/core/clock.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { WorkerThread } from "@/core/worker.ts";
 import type { ImportRun } from "./import_run.ts";

@@ -1,7 +1,7 @@
 // Reads a Mattermost bulk export: posts are in any order, so they wait in a table until they can be read by room and time.
 import { z } from "@zod/zod";
 import { iso } from "@/core/clock.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { paginate } from "@/core/page.ts";
 import { trimTrailing } from "@/core/text.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";

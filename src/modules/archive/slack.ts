@@ -1,7 +1,7 @@
 // Reads a Slack export: people, conversations, and their days in order.
 import { z } from "@zod/zod";
 import { iso } from "@/core/clock.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
 import {
   plainMessage,

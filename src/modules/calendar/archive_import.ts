@@ -9,7 +9,7 @@ import {
   type SectionImporter,
 } from "@/core/archive.ts";
 import { allocateId, candidateIds } from "@/core/archive_ids.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";

@@ -1,6 +1,6 @@
 // Writes imported events: each with its series, exceptions, responses and reminders, or not at all.
 import { assertTimeZone, type Clock, DAY_SECONDS, iso } from "@/core/clock.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { invalidField, resolveRule, type Timing } from "./event_input.ts";

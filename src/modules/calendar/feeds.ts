@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { queryInChunks } from "@/core/page.ts";
 import { type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { Fault, notFound } from "@/core/fault.ts";
 import { newId, newSecret } from "@/core/id.ts";
 import type { JobDraft } from "@/core/job.ts";

@@ -1,6 +1,6 @@
 // Splits an iCalendar file into its events, with limits that apply before anything is parsed.
 import { createHash } from "node:crypto";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 
 const EVENTS_MAX = 2000;

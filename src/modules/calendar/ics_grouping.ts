@@ -1,5 +1,5 @@
 // Parses an iCalendar file into groups of events that belong together, in a worker or on this thread.
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { type IcsFile, parseIcs } from "./ics_file.ts";
 import { createEventReader, type IcsEvent } from "./ics_reader.ts";

@@ -1,7 +1,7 @@
 // Events as an iCalendar file (RFC 5545): wall times with their zones, so that series stay correct when clocks change.
 import ical, { foldLines, ICalEvent, ICalEventClass, type ICalEventData, ICalEventTransparency } from "ical-generator";
 import { tzlib_get_ical_block } from "timezones-ical-library";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { endRuleAt } from "./expansion.ts";
 import { exDatesOf, type Occurrence, type Patch, patchOf, responseOf, seriesOf } from "./occurrence.ts";
 import type { AttendeeRow, EventAggregate, EventRow } from "./store.ts";

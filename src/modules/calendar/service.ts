@@ -1,6 +1,6 @@
 // Events: created, read, listed and responded to; and free/busy times.
 import { assertTimeZone, type Clock, DAY_MS, iso } from "@/core/clock.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { roomStream } from "@/core/event.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";

@@ -3,7 +3,7 @@
 import type { z } from "@zod/zod";
 import type { ImportContext, ImportedPart } from "@/core/archive.ts";
 import { allocatePartId, candidateIds, type OriginalRef } from "@/core/archive_ids.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { idsOfOtherTenants, readColumnById } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import type { ArchivedComment, DocumentHistoryArchive, LockedDocumentHistory } from "./archive_history.ts";

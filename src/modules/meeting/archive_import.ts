@@ -2,7 +2,7 @@
 import type { z } from "@zod/zod";
 import { handleRoomRecord, type ImportContext, type RecordHandler, type SectionImporter } from "@/core/archive.ts";
 import { allocateId, allocatePartId, candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import type { AnyDatabase } from "@/core/migration.ts";
 import { existingIds, idsOfOtherTenants, readColumnById } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";

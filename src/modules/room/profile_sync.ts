@@ -1,5 +1,5 @@
 // Publishes the changed name, picture or status of a principal in its rooms.
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import type { Clock } from "@/core/clock.ts";
 import { roomStream } from "@/core/event.ts";
 import type { JobDraft } from "@/core/job.ts";

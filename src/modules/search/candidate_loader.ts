@@ -1,6 +1,6 @@
 // Loads candidates as the caller may see them now, and matches their current texts.
 import type { Actor } from "@/core/actor.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import type { LoadedResource, Searchable, SearchFields } from "@/core/searchable.ts";
 import type { Candidate } from "./store.ts";
 

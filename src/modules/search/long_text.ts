@@ -1,6 +1,6 @@
 // Indexes long texts: tokenizes them in slices that yield the thread, and writes the tokens in parts with a commit each.
 import { z } from "@zod/zod";
-import { createYielder, nextSlice } from "@/core/cpu_budget.ts";
+import { createYielder, nextSlice } from "@/core/caller.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
 import type { Store } from "@/ports/store.ts";
 import { normalizeText } from "./normalize.ts";

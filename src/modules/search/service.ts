@@ -1,7 +1,7 @@
 // Search: finds candidates that the caller may read, matches their current text, ranks them and returns a page.
 import { type Actor, hasScope } from "@/core/actor.ts";
 import { type Clock, iso, withTimeout } from "@/core/clock.ts";
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";

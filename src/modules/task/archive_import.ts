@@ -8,7 +8,7 @@ import {
   type SectionImporter,
 } from "@/core/archive.ts";
 import { candidateIds, mapExisting, type OriginalRef } from "@/core/archive_ids.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { existingIds, idsOfOtherTenants } from "@/ports/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
 import {

@@ -1,5 +1,5 @@
 // The vector module: follows the search index, and searches by similarity.
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { failureOf, logOf } from "@/core/log.ts";
 import type { Module } from "@/core/module.ts";
 import type { AiService } from "@/modules/ai/mod.ts";

@@ -4,7 +4,7 @@ import { type Clock, iso } from "@/core/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { defineJob, type JobKind } from "@/core/job.ts";
-import { nextSlice } from "@/core/cpu_budget.ts";
+import { nextSlice } from "@/core/caller.ts";
 import { logOf } from "@/core/log.ts";
 import type { Searchable } from "@/core/searchable.ts";
 import type { AiService } from "@/modules/ai/mod.ts";

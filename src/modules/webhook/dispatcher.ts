@@ -1,5 +1,5 @@
 // Which webhooks this node delivers: those that follow a stream with new events, whose wait is over, or that another node left.
-import { runAsSystem } from "@/core/caller.ts";
+import { chargeTo, runAsSystem } from "@/core/caller.ts";
 import { type Clock, iso, withTimeout } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { StoredEvent } from "@/core/event.ts";
@@ -208,7 +208,7 @@ export class WebhookDispatcher {
       return;
     }
     const account = cpu.accountOfKey(`${leased.tenant_id}/${leased.charged_id}`);
-    await account.run(async () => {
+    await chargeTo(account, async () => {
       const lease = new WebhookLease(this.#deps, leased, { cut: this.#cutting.signal, end: this.#ending.signal });
       try {
         await new DeliveryRun({ store, clock, reader, account }, lease).execute();

@@ -1,7 +1,7 @@
 // Routes as endpoints, with the same authentication, limits, timeout and problems as operations.
 import { type Actor, hasScope } from "@/core/actor.ts";
-import { type CpuBudget, currentAccount } from "@/core/cpu_budget.ts";
-import { runAsCaller } from "@/core/caller.ts";
+import type { CpuBudget } from "@/core/cpu_budget.ts";
+import { chargeTo, currentAccount, runAsCaller } from "@/core/caller.ts";
 import { Fault } from "@/core/fault.ts";
 import type { RunOnce } from "@/core/idempotency.ts";
 import type { Route, RouteCall } from "@/core/route.ts";
@@ -46,7 +46,7 @@ export function routeEndpoint(
     // A transfer may take minutes, most of it without using CPU time.
     if (route.hasNoTimeout) account.endCall();
     try {
-      return await account.run(() => execute(context, params, actor));
+      return await chargeTo(account, () => execute(context, params, actor));
     } finally {
       if (!route.hasNoTimeout) account.endCall();
     }

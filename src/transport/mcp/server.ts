@@ -3,7 +3,7 @@
 import { z } from "@zod/zod";
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
-import { beginCharge } from "@/core/cpu_budget.ts";
+import { beginCharge } from "@/core/caller.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
 import { Fault } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";

@@ -69,6 +69,8 @@ export class MemoryGuard {
   readonly #options: Required<MemoryGuardOptions>;
   /** Sockets with the memory use at the time of their acceptance. */
   readonly #sockets = new Map<GuardedSocket, number>();
+  /** Those that were not authenticated at the last sample. */
+  readonly #unauthenticated = new Set<GuardedSocket>();
   #accepted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #windows = openWindows(Infinity, 0, 0);
@@ -100,13 +102,14 @@ export class MemoryGuard {
   add(socket: GuardedSocket): void {
     this.#accepted++;
     this.#sockets.set(socket, this.#messageBytes());
+    this.#unauthenticated.add(socket);
     if (this.#timer !== undefined) return;
     this.#windows = openWindows(Infinity, this.#accepted, 0);
     this.#schedule(0);
   }
 
   delete(socket: GuardedSocket): void {
-    this.#sockets.delete(socket);
+    this.#remove(socket);
     if (this.#sockets.size > 0 || this.isShedding) return;
     this.close();
   }
@@ -170,7 +173,20 @@ export class MemoryGuard {
     }
     this.#windows.current.lowest = Math.min(this.#windows.current.lowest, bytes);
     const grown = bytes - this.#floor - this.#startingBytes;
-    return grown > this.#options.budgetBytes * STEP.silent ? grown - this.#writeBytes() : grown;
+    return this.#mayMatter(grown) ? grown - this.#writeBytes() : grown;
+  }
+
+  /** Whether sockets might be closed or probed now. A busy node often grows by the smallest step, and this runs at each sample. */
+  #mayMatter(grown: number): boolean {
+    const { budgetBytes } = this.#options;
+    if (grown <= budgetBytes * STEP.silent) return false;
+    for (const socket of this.#unauthenticated) if (socket.isAuthenticated) this.#unauthenticated.delete(socket);
+    return this.isShedding || this.#unauthenticated.size > 0 || grown > budgetBytes * STEP.probe;
+  }
+
+  #remove(socket: GuardedSocket): void {
+    this.#sockets.delete(socket);
+    this.#unauthenticated.delete(socket);
   }
 
   /** Growth while threads start is not that of messages. It is bounded, so that an attack does not hide behind it. */
@@ -204,9 +220,10 @@ export class MemoryGuard {
     const { budgetBytes } = this.#options;
     // As `#messageBytes`, without what is sent and what threads use.
     const bytes = grown + this.#floor - SOCKET_BYTES * this.#accepted;
-    return [...this.#sockets].filter(([{ isAuthenticated, hasReceived }, before]) =>
-      !isAuthenticated && bytes - before > budgetBytes * (hasReceived ? STEP.unauthenticated : STEP.silent)
-    ).map(([socket]) => socket);
+    return [...this.#unauthenticated].filter((socket) => {
+      const before = this.#sockets.get(socket) ?? bytes;
+      return bytes - before > budgetBytes * (socket.hasReceived ? STEP.unauthenticated : STEP.silent);
+    });
   }
 
   /** A share of the sockets that did not respond in time; newest first, since older ones have been harmless for longer. */
@@ -241,7 +258,7 @@ export class MemoryGuard {
     this.#episode.closed += sockets.length;
     this.#options.metrics.connectionErrors.inc({ type: "memory" }, sockets.length);
     for (const socket of sockets) {
-      this.#sockets.delete(socket);
+      this.#remove(socket);
       socket.shed();
     }
   }

@@ -1,5 +1,6 @@
 // Executes a run: a response of the model, the tools that it calls, the next response, until it calls none. Each step is stored when
 // it is complete, so that any node can continue after it.
+import { chargeTo } from "@/core/caller.ts";
 import { chargedId } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
@@ -85,7 +86,7 @@ export class RunExecutor {
     const agent = await this.#requireAgent(claimed);
     let run = claimed.started_at === null ? await this.#start(claimed) : claimed;
     const account = cpu.accountOf(await actors.of(run));
-    await account.run(async () => {
+    await chargeTo(account, async () => {
       while (run.status === "running") {
         if (signal.aborted) throw new ModelError("cancelled", { isRetryable: false });
         const startedAt = performance.now();

@@ -4,7 +4,7 @@ import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
 import { MINUTE_MS } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { WriteBudget } from "@/core/write_budget.ts";
-import { runAsCaller } from "@/core/caller.ts";
+import { chargeTo, runAsCaller } from "@/core/caller.ts";
 import type { Signal } from "@/core/event.ts";
 import { Fault } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -271,7 +271,7 @@ export class CollaborationService {
     context.hasSynced = true;
     try {
       this.#deps.bytes.assertAvailable(context.account.key);
-      await context.account.run(() => this.#append(connection, name, update));
+      await chargeTo(context.account, () => this.#append(connection, name, update));
       for (; (context.pendingAcks ?? 0) > 0; context.pendingAcks = (context.pendingAcks ?? 0) - 1) {
         this.#send(connection, (message) => message.writeSyncStatus(true));
       }

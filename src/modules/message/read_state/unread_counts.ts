@@ -1,5 +1,5 @@
 // Cached unread counts, so that readers with long unread ranges do not cost a long count for each request.
-import { createYielder } from "@/core/cpu_budget.ts";
+import { createYielder } from "@/core/caller.ts";
 import { LruMap } from "@/core/lru_map.ts";
 import { NO_UNREAD, type ReadPosition, type UnreadCount, type UnreadCounts } from "@/modules/room/mod.ts";
 import type { AnyDatabase, Store } from "@/ports/store.ts";

@@ -1,4 +1,5 @@
 // Receives a request to a hook: finds it, checks rate, size and signature before anything is parsed, and posts the message.
+import { chargeTo } from "@/core/caller.ts";
 import type { Actor } from "@/core/actor.ts";
 import type { Clock } from "@/core/clock.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
@@ -55,7 +56,7 @@ export class HookReceiver {
         HOOK_BODY_MAX_BYTES,
         () => new Fault("payload_too_large", `The request body is larger than ${HOOK_BODY_MAX_BYTES} bytes`),
       );
-      return await account.run(async () => {
+      return await chargeTo(account, async () => {
         const message = account.measure(() => this.#read(row, request.headers, bytes));
         if (message.text === undefined || message.text === "") return null;
         return await this.#post(row, actor, message, message.text, requestId);

@@ -1,4 +1,5 @@
 // Responses that follow the call of an endpoint, at the `response_url` that it was given: some, for a while, as with Slack.
+import { chargeTo } from "@/core/caller.ts";
 import type { CpuBudget } from "@/core/cpu_budget.ts";
 import type { Encryptor } from "@/core/crypto.ts";
 import { Fault, notFound } from "@/core/fault.ts";
@@ -51,7 +52,7 @@ export class LateResponses {
       const tooLarge = () =>
         new Fault("payload_too_large", `The request body is larger than ${RESPONSE_MAX_BYTES} bytes`);
       const bytes = await readBytes(request, RESPONSE_MAX_BYTES, tooLarge);
-      await account.run(async () => {
+      await chargeTo(account, async () => {
         const reply = account.measure(() => read(request.headers, bytes));
         await interactions.respondLate({ tenantId, id: interactionId }, actor, reply);
       });
