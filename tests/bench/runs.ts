@@ -1,6 +1,6 @@
 // `deno task bench runs`: what a run of an agent costs while its model speaks. The CPU of a batch of its text to those who watch it,
-// without what an idle gateway and the reading of the model take, which are measured as well. And how long others wait for their
-// sends while as many runs stream as a node executes, beside calm times in the same run.
+// without what an idle gateway and the reading of the model take, which are measured as well, and of the same frames from bare
+// sockets. And how long others wait for their sends while as many runs stream as a node executes, beside calm times in the same run.
 // RUNS_SECONDS sets how long each measurement takes.
 import { RUN_LIMITS } from "@/modules/agent/run/runner.ts";
 import { pause } from "../wait.ts";
@@ -22,6 +22,7 @@ const SECONDS = Number(Deno.env.get("RUNS_SECONDS") ?? 10);
 const POLL_MS = 200;
 const MODELS = new URL("./runs_models.ts", import.meta.url).pathname;
 const READER = new URL("./runs_reader.ts", import.meta.url).pathname;
+const SOCKETS = new URL("./peers/sockets.ts", import.meta.url).pathname;
 const { runsPerAgent: PER_AGENT, runsPerTenant: PER_TENANT, runsPerNode: PER_NODE } = RUN_LIMITS;
 
 /** Milliseconds of CPU for one batch of a run. */
@@ -32,6 +33,8 @@ type BatchCost = {
   unwatched: number;
   /** To read the model, without a run. */
   reading: number;
+  /** The same frames to as many bare sockets. */
+  bare: number;
 };
 
 export async function runs(rounds: number): Promise<Row[]> {
@@ -63,6 +66,7 @@ async function watch(gateway: Gateway, models: Server, rounds: number): Promise<
   const what = `Server CPU for a delta batch of a run to ${WATCHERS} watchers, beside the model`;
   return [
     { ...row(what, watched, "budget", watched.map(() => BUDGET_MS)), goal: 1 },
+    row("The same", watched, "bare WebSockets of Deno", costs.map(({ bare }) => bare)),
     row(
       "The same without watchers, with the model",
       costs.map(({ unwatched }) => unwatched),
@@ -77,34 +81,43 @@ async function measureBatches(server: Server, models: Server, tenant: Tenant): P
   const pass = () => pause(SECONDS * 1000);
   const [idle] = await cpuOf(server, pass);
   const ids = await tenant.startRuns(WATCHED_RUNS);
-  const watchers = new LoadGenerator();
-  await watchers.request({
-    kind: "open",
-    dialect: "watcher",
-    bases: [server.url],
-    sockets: WATCHERS * ids.length,
-    token: tenant.token,
-    rooms: ids,
-    sharesCores: true,
-  });
-  await pause(500);
-  const listen = { kind: "flood", bytes: 0, senders: 0, inFlight: 0, seconds: SECONDS } as const;
-  const [watched, { deliveries, seconds }] = await cpuOf(server, () => watchers.request(listen));
-  await watchers.stop();
-  await pause(500);
+  const [watched, batchesPerSecond] = await cpuOfWatching(server, tenant.token, ids);
   const [unwatched] = await cpuOf(server, pass);
   await tenant.cancelRuns();
   const reader = await Server.start("deno", [READER, `${models.url}/v1`, String(ids.length)], {});
   await pause(500);
   const [reading] = await cpuOf(reader, pass);
   await reader.stop();
-  const batchesPerSecond = deliveries / WATCHERS / seconds;
-  if (batchesPerSecond === 0) throw new Error("nobody heard the runs");
+  const sockets = await Server.start("deno", [SOCKETS], {});
+  const [bare, barePerSecond] = await cpuOfWatching(sockets, tenant.token, ids);
+  await sockets.stop();
   return {
     watched: (watched - idle - reading) / batchesPerSecond,
     unwatched: (unwatched - idle) / batchesPerSecond,
     reading: reading / batchesPerSecond,
+    bare: bare / barePerSecond,
   };
+}
+
+/** Milliseconds of CPU that a server uses a second while runs are watched, and their batches a second. */
+async function cpuOfWatching(server: Server, token: string, ids: string[]): Promise<[rate: number, batches: number]> {
+  const watchers = new LoadGenerator();
+  await watchers.request({
+    kind: "open",
+    dialect: "watcher",
+    bases: [server.url],
+    sockets: WATCHERS * ids.length,
+    token,
+    rooms: ids,
+    sharesCores: true,
+  });
+  await pause(500);
+  const listen = { kind: "flood", bytes: 0, senders: 0, inFlight: 0, seconds: SECONDS } as const;
+  const [rate, { deliveries, seconds }] = await cpuOf(server, () => watchers.request(listen));
+  await watchers.stop();
+  await pause(500);
+  if (deliveries === 0) throw new Error("nobody heard the runs");
+  return [rate, deliveries / WATCHERS / seconds];
 }
 
 /** Milliseconds of CPU that a server used a second while something was done. */
