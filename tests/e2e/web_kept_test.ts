@@ -74,6 +74,29 @@ Deno.test({
         await eventually(async () => assert.deepEqual(await messagesOn(ada), ["The question"]));
       });
 
+      await t.step("who writes far above the end sees that", async () => {
+        const { items } = await target.call(
+          tokens.ada,
+          "GET",
+          `/v1/messages?roomId=${room.id}&threadId=${root.id}&limit=200`,
+        );
+        await ada.goto(`${target.baseUrl}/#/rooms/${room.id}?thread=${root.id}&reply=${items[0].id}`);
+        await ada.locator(".pane .message.marked").waitFor();
+        await write(ada, "The last reply", ".pane");
+        await ada.waitForFunction(() => {
+          type Row = { textContent: string; getBoundingClientRect(): { top: number; bottom: number } };
+          const page = globalThis as unknown as {
+            document: { querySelectorAll(q: string): Iterable<Row> };
+            innerHeight: number;
+          };
+          const row = [...page.document.querySelectorAll(".pane article[data-id]")]
+            .find(({ textContent }) => textContent.includes("The last reply"));
+          const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1, bottom: 0 };
+          return top >= 0 && bottom <= page.innerHeight;
+        });
+        await ada.locator(".pane").getByRole("button", { name: "Close" }).click();
+      });
+
       await t.step("an editor has the focus, and gives it back", async () => {
         await write(ada, "First words");
         await message(ada, "First words").hover();

@@ -99,7 +99,12 @@ function Detail(
   `;
 }
 
-function whenOf({ startAt, endAt, allDay, start }: EventDetail): string {
-  if (allDay && "date" in start) return `${dateOf(`${start.date}T12:00:00`)}, all day`;
-  return `${fullTimeOf(startAt)} – ${timeOf(endAt)}`;
+function whenOf({ startAt, endAt, start }: EventDetail): string {
+  if ("date" in start) return `${dateOf(`${start.date}T12:00:00`)}, all day`;
+  const when = `${fullTimeOf(startAt)} – ${timeOf(endAt)}`;
+  const { timeZone } = start;
+  if (timeZone === Intl.DateTimeFormat().resolvedOptions().timeZone) return when;
+  // A series stays at this time when one of the two zones changes its clocks.
+  const there = new Intl.DateTimeFormat(undefined, { timeZone, hour: "numeric", minute: "2-digit" });
+  return `${when} (${there.format(new Date(startAt))} in ${timeZone})`;
 }

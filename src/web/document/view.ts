@@ -102,7 +102,7 @@ function DocumentHead({ document, onRename, children }: {
   return html`
     <header class="page-head">
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
-      <div class="title"><${Saved} className="title-input" label="Title" maxlength=${255} value=${document
+      <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
         .title} onSave=${onRename} /></div>
       <small class="dim narrow-hidden">${room === undefined ? "Private" : roomName(room)}</small>
       ${children}

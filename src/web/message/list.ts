@@ -56,6 +56,12 @@ export function MessageList({ room, threadId, jumpTo }: { room: Room; threadId?:
     addEventListener("focus", read);
     return () => removeEventListener("focus", read);
   }, [room.lastSeq, room.unreadCount, state, hasAfter, isAway]);
+  // Who has just written sees that, wherever the view was.
+  const waitingBefore = useRef(waiting.length);
+  useEffect(() => {
+    if (waiting.length > waitingBefore.current) toEnd();
+    waitingBefore.current = waiting.length;
+  }, [waiting.length]);
 
   return html`
     <div class="messages-frame">

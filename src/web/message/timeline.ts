@@ -62,7 +62,7 @@ export class Timeline {
 
   /** Reads the newest messages, or those around one, and returns what was read, replies included. */
   async jump(around?: string | number): Promise<Message[]> {
-    this.#set({ items: [], state: "loading" });
+    this.#set({ items: [], hasBefore: false, hasAfter: false, state: "loading" });
     this.#loadedGeneration = generation.value;
     const place = ++this.#place;
     try {

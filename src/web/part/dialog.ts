@@ -41,9 +41,13 @@ function Modal({ view }: { view: () => VNode }): VNode {
     element.current?.showModal();
     return () => before instanceof HTMLElement && before.focus();
   }, []);
+  /** A click beside a dialog closes it, unless that would lose what is in its form. */
+  function onBackdrop({ target }: MouseEvent): void {
+    if (target === element.current && element.current?.querySelector("form.fields") === null) closeDialog();
+  }
   return html`
     <dialog ref=${element} onClose=${closeDialog} onCancel=${closeDialog}
-      onMouseDown=${(event: MouseEvent) => event.target === element.current && closeDialog()}>
+      onMouseDown=${onBackdrop}>
       <div class="dialog">${view()}</div>
     </dialog>
   `;

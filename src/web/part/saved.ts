@@ -3,11 +3,12 @@ import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { html } from "../core/html.ts";
 
-/** `onSave` returns whether the text was saved. With `rows` it has several lines. */
-export function Saved({ label, value, onSave, rows, maxlength, placeholder, className }: {
+/** `onSave` returns whether the text was saved. With `rows` it has several lines. A required text cannot be removed. */
+export function Saved({ label, value, onSave, isRequired = false, rows, maxlength, placeholder, className }: {
   label: string;
   value: string;
   onSave: (text: string) => Promise<boolean>;
+  isRequired?: boolean;
   rows?: number;
   maxlength?: number;
   placeholder?: string;
@@ -16,7 +17,8 @@ export function Saved({ label, value, onSave, rows, maxlength, placeholder, clas
   const [draft, setDraft] = useState<string>();
   async function save(event: Event): Promise<void> {
     const { value: text } = event.target as HTMLInputElement;
-    if (text !== value && !await onSave(text)) return;
+    const isKept = text === value || isRequired && text.trim() === "";
+    if (!isKept && !await onSave(text)) return;
     setDraft((current) => current === text ? undefined : current);
   }
   const shown = {

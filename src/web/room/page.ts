@@ -17,6 +17,7 @@ import { upload } from "../message/uploads.ts";
 import { Icon, type IconName } from "../part/icon.ts";
 import { isView, Lazy } from "../part/lazy.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
+import { PlaceHead } from "../part/place.ts";
 import { MembersPane } from "./members.ts";
 import { PinsPane } from "./pins.ts";
 import { areRoomsRead, isMuted, leaveRoom, readRoom, roomName, rooms, updateSettings } from "./rooms.ts";
@@ -46,6 +47,7 @@ export function RoomPage({ id }: { id: string }): VNode {
   if (room === undefined) {
     return html`
       <main class="page">
+        ${areRoomsRead.value ? html`<${PlaceHead} title="Room" />` : null}
         <p class="empty">${areRoomsRead.value ? "This room is not available." : "Loading…"}</p>
       </main>
     `;

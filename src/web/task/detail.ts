@@ -54,9 +54,10 @@ function TaskDetail({ id }: { id: string }): VNode {
       <//>
       <div class="task-detail">
         <div class="fields">
-          <${Saved} className="title-input" label="Title" maxlength=${255} value=${task.title} onSave=${(
-            title: string,
-          ) => save({ title })} />
+          <${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${task.title}
+            onSave=${(
+              title: string,
+            ) => save({ title })} />
           <${Saved} label="Description" rows=${6} placeholder="Description, in Markdown" value=${task.description ??
             ""}
             onSave=${(description: string) => save({ description })} />
