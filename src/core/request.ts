@@ -15,13 +15,16 @@ export type TenantOrigins = {
   isAllowed(tenantId: string, origin: string): boolean;
 };
 
+/** The engine's own reader of bodies keeps memory of longer ones: 200 of 5 MB left 2.5 GB to the process. */
+const ENGINE_MAX_BYTES = 256 * 1024;
+
 /** The whole body of a request. Throws what `tooLarge` returns beyond `maxBytes`, and `bad_request` when it breaks off. */
 export async function readBytes(request: Request, maxBytes: number, tooLarge: () => Fault): Promise<Uint8Array> {
   const length = request.headers.get("Content-Length");
   if (length !== null && Number(length) > maxBytes) throw tooLarge();
   try {
     // The engine's own reader is several times faster than a loop.
-    if (length !== null) {
+    if (length !== null && Number(length) <= ENGINE_MAX_BYTES) {
       const bytes = await request.bytes();
       if (bytes.length > maxBytes) throw tooLarge();
       return bytes;

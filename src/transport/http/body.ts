@@ -21,6 +21,8 @@ type BodyOptions = {
   text?: TextBody | undefined;
   /** Charged for parsing. */
   account?: CpuAccount | undefined;
+  /** Called when it has been read. */
+  beforeParse?: (() => Promise<void>) | undefined;
   depthMax?: number | undefined;
   valuesMax?: number | undefined;
 };
@@ -40,7 +42,7 @@ export async function assertNoBody(request: Request): Promise<void> {
 export async function readBody(
   request: Request,
   maxBytes: number,
-  { text, account, ...limits }: BodyOptions = {},
+  { text, account, beforeParse, ...limits }: BodyOptions = {},
 ): Promise<Body> {
   if (!hasBody(request)) return EMPTY;
   const { headers } = request;
@@ -60,6 +62,7 @@ export async function readBody(
   );
   if (bytes.length === 0) return EMPTY;
   if (type === null) throw new Fault("unsupported_media_type", "Expected Content-Type: application/json");
+  await beforeParse?.();
   const value = (): unknown => isText ? { [text.field]: textOf(bytes, text.field) } : parseJson(bytes, limits);
   if (account === undefined || bytes.length < LARGE_BYTES) return { bytes, value: value() };
   // Of several large bodies of one principal only one is parsed per tick.

@@ -10,6 +10,7 @@ import type { RequestAuthenticator } from "./auth.ts";
 import { assertNoBody, readBody } from "./body.ts";
 import { assertAcceptsJson, type Endpoint } from "./endpoint.ts";
 import { computeEtag } from "./etag.ts";
+import { LARGE_BYTES, type LargeBodies } from "./large_bodies.ts";
 import type { RequestContext, RequestTimeouts } from "./request_context.ts";
 import { idempotencyKeyOf, respondOnce } from "./idempotency.ts";
 import { createReadInput } from "./input.ts";
@@ -24,6 +25,7 @@ type OperationDeps = {
   timeouts: RequestTimeouts;
   /** Default limit of bodies. */
   bodyMaxBytes: number;
+  largeBodies: LargeBodies;
   /** CPU time of callers; absent if it is not limited. */
   cpu: CpuBudget | undefined;
 };
@@ -80,9 +82,13 @@ export function operationEndpoint(
     const key = once === undefined ? undefined : idempotencyKeyOf(request);
     // A body would be ignored, and more deleted than intended.
     if (method === "DELETE") await assertNoBody(request);
-    const reading = readsBody ? readBody(request, bodyMaxBytes, { ...readOptions, account }) : undefined;
+    using large = readsBody && isLarge(request, bodyMaxBytes) ? await deps.largeBodies.enter(actor) : undefined;
+    const beforeParse = large && (() => large.beginHandling());
+    const reading = readsBody ? readBody(request, bodyMaxBytes, { ...readOptions, account, beforeParse }) : undefined;
     const body = isWaiting && reading !== undefined ? await timeouts.run(context, reading) : await reading;
     const input = readInput(context, params, body?.value);
+    // The call may take minutes, most of which it waits.
+    if (isWaiting) large?.[Symbol.dispose]();
     const call = new HttpCall(context, actor, input);
     const run = async (): Promise<ResponseData> => {
       const outcome = await dispatch(operation, call);
@@ -104,6 +110,11 @@ export function operationEndpoint(
     path,
     handle: isWaiting ? handle : (context, params) => timeouts.run(context, handle(context, params)),
   };
+}
+
+/** Whether the body may be one of the few large ones; the length of a stream is not known. */
+function isLarge({ headers }: Request, bodyMaxBytes: number): boolean {
+  return bodyMaxBytes > LARGE_BYTES && Number(headers.get("Content-Length") ?? Infinity) > LARGE_BYTES;
 }
 
 /** A call whose signal is created only if it is used. */

@@ -27,6 +27,7 @@ import { createHttps, type HttpsRules } from "./https.ts";
 import { Meters } from "./meter.ts";
 import { openapiRoute } from "./openapi.ts";
 import { createNearestRoutes } from "./nearest_route.ts";
+import { LargeBodies } from "./large_bodies.ts";
 import { operationEndpoint } from "./operation.ts";
 import { probeRoutes, type Readiness } from "./probe.ts";
 import { routeEndpoint } from "./route.ts";
@@ -82,8 +83,9 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
   const cors = createCors(deps);
   const timeouts = new RequestTimeouts(requestTimeoutMs);
   const shared = { authenticateRequest, runOnce, timeouts, bodyMaxBytes, cpu };
+  const largeBodies = new LargeBodies();
   const app = mount([
-    ...operations.map((operation) => operationEndpoint(operation, { ...shared, dispatch: deps.dispatch })),
+    ...operations.map((operation) => operationEndpoint(operation, { ...shared, dispatch: deps.dispatch, largeBodies })),
     ...withBuiltInRoutes(deps).map((route) => routeEndpoint(route, { ...shared, limits })),
     docsRedirect,
   ], meters);

@@ -1,0 +1,102 @@
+// Large request bodies: one of a caller at a time, a few of all, so that they do not fill the memory.
+// Runs alone: it measures the memory of a process.
+import assert from "node:assert/strict";
+import { nextTick } from "@/core/clock.ts";
+import { LargeBodies, type LargeBody } from "@/transport/http/large_bodies.ts";
+import { freePort, GatewayProcess } from "../e2e/target.ts";
+import { type Caller, openGateway, SECRET, signToken } from "../harness.ts";
+import { createCallers, ok } from "../modules/fixtures.ts";
+import { slowTest } from "../tier.ts";
+
+const actorOf = (principalId: string, ownerId: string | null = null) => ({ tenantId: "t", principalId, ownerId });
+
+/** Whether a promise is settled by now. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  const pending = Symbol();
+  await nextTick();
+  return await Promise.race([promise, Promise.resolve(pending)]) !== pending;
+}
+
+Deno.test("a principal and its agents send one large body at a time, and few of them wait", async () => {
+  const bodies = new LargeBodies();
+  const first = await bodies.enter(actorOf("alice"));
+  const waiting = Array.from({ length: 8 }, () => bodies.enter(actorOf("robo", "alice")));
+  await assert.rejects(bodies.enter(actorOf("alice")), { code: "rate_limited" });
+  using other = await bodies.enter(actorOf("bob"));
+  await other.beginHandling();
+  assert.equal(await isSettled(Promise.race(waiting)), false);
+  first[Symbol.dispose]();
+  for (const one of waiting) (await one)[Symbol.dispose]();
+  using again = await bodies.enter(actorOf("alice"));
+  await again.beginHandling();
+});
+
+Deno.test("of all that were read, four are handled at a time; who sends slowly keeps nobody waiting", async () => {
+  const bodies = new LargeBodies();
+  const enter = (name: string): Promise<LargeBody> => bodies.enter(actorOf(name));
+  const slow = await Promise.all(Array.from({ length: 10 }, (_, n) => enter(`slow${n}`)));
+  const handled = await Promise.all(Array.from({ length: 4 }, (_, n) => enter(`p${n}`)));
+  for (const body of handled) await body.beginHandling();
+  const [fifth, ended] = [await enter("p5"), await enter("p6")];
+  const begins = fifth.beginHandling();
+  const neverBegins = ended.beginHandling();
+  assert.equal(await isSettled(begins), false);
+  ended[Symbol.dispose]();
+  handled[0]?.[Symbol.dispose]();
+  await begins;
+  for (const body of [...handled, fifth]) body[Symbol.dispose]();
+  await assert.rejects(neverBegins, { code: "unavailable" });
+  // All places are free again.
+  for (const body of slow.slice(0, 4)) await body.beginHandling();
+  for (const body of slow) body[Symbol.dispose]();
+});
+
+Deno.test("many large requests of a caller are handled one after the other, and too many are refused", async () => {
+  await using gateway = await openGateway();
+  const { alice, bob } = await createCallers(gateway, "alice", "bob");
+  const files = [{ path: "SKILL.md", content: "x".repeat(300_000) }];
+  const validate = (who: Caller) => who.post("/v1/collaboration/skills/validate", { files });
+  const answers = await Promise.all(Array.from({ length: 12 }, () => validate(alice)));
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [...Array(9).fill(200), ...Array(3).fill(429)]);
+  ok(await validate(bob));
+});
+
+slowTest("many large requests of many callers at once do not fill the memory", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "bodies-test-" });
+  const gateway = new GatewayProcess(freePort(), SECRET, {
+    SVC_DATA_DIR: folder,
+    SVC_DATABASE_URL: `sqlite:${folder}/gateway.db`,
+    SVC_RATE_LIMIT: "off",
+  });
+  const body = JSON.stringify({
+    files: Array.from({ length: 99 }, (_, n) => ({ path: `${n}.md`, content: "€".repeat(16_000) })),
+  });
+  const validate = async (sub: string): Promise<number> => {
+    const token = await signToken({ now: () => Date.now() }, sub);
+    const response = await fetch(`${gateway.url}/v1/collaboration/skills/validate`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body,
+    });
+    await response.body?.cancel();
+    return response.status;
+  };
+  const memoryBytes = async (): Promise<number> => {
+    const status = await Deno.readTextFile(`/proc/${gateway.pid}/status`);
+    return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
+  };
+  try {
+    await gateway.start();
+    assert.equal(await validate("alice"), 200);
+    const before = await memoryBytes();
+    const senders = Array.from({ length: 50 }, (_, n) => `p${n % 10}`);
+    // On a slow machine, some of them time out.
+    assert.ok((await Promise.all(senders.map(validate))).includes(200));
+    const growth = await memoryBytes() - before;
+    // 50 bodies of 4.8 MB. Without limits it was three times as much.
+    assert.ok(growth < 500 * 1024 ** 2, `${growth}`);
+  } finally {
+    await gateway.stop("SIGKILL");
+    await Deno.remove(folder, { recursive: true });
+  }
+});
