@@ -219,6 +219,10 @@ testOnEngines(
       type.startsWith("approval")
     );
     assert.deepEqual(types, ["approval.requested", "approval.decided", "approval.requested", "approval.decided"]);
+    // Nothing fetched the address in the text.
+    const metrics: string = (await gateway.withToken(undefined).get("/metrics")).body;
+    assert.match(metrics, /^# TYPE svc_outbound_calls_total counter$/m);
+    assert.doesNotMatch(metrics, /^svc_outbound_calls_total\{.*\} [1-9]/m);
   },
 );
 
