@@ -52,6 +52,14 @@ const REFERENCE_FIELDS: Record<string, string> = {
   supersedes: "mem",
   upToId: "ntf",
 };
+/** What the routes besides the operations are about. */
+const ROUTE_KINDS: Record<string, string> = {
+  file: "file",
+  run: "run",
+  document: "doc",
+  transfer_import: "imp",
+  transfer_export: "exp",
+};
 const PARENTS: Record<string, string> = { task: "task", document: "doc", comment: "cmt" };
 const SCHEDULE = { rrule: "FREQ=WEEKLY;BYDAY=MO", startAt: "2026-03-02T09:00", timeZone: "UTC", input: "Sum up" };
 /** What names things deeper within an input. */
@@ -89,8 +97,10 @@ Deno.test("every operation answers to what somebody may not see as to what is no
   hidden["inv"] = ok(await boss.post(`${BASE}/invitations`, { name: SECRET })).id;
   await gateway.runJobs();
   const operations = [...gateway.app.operations.values()];
-  const hiddenFrom = (operation: Operation): ResourceIds =>
-    operation.name.startsWith("transfer_import.") ? { ...hidden, imp: imported } : hidden;
+  const hiddenFrom = ({ name }: { name: string }): ResourceIds =>
+    name.startsWith("transfer_import.") ? { ...hidden, imp: imported } : hidden;
+  const routes = gateway.app.modules.flatMap(({ routes = [] }) => routes)
+    .filter(({ auth, path }) => auth === "bearer" && path.includes("/:"));
 
   let asked = 0;
   for (const [name, caller] of Object.entries({ carol, stranger, guest })) {
@@ -122,6 +132,19 @@ Deno.test("every operation answers to what somebody may not see as to what is no
     }
   }
   assert.ok(asked > 400, `${asked} questions`);
+  assert.ok(routes.length > 5);
+  for (const caller of [carol, stranger, guest]) {
+    for (const route of routes) {
+      const { name, method, path } = route;
+      const kind = ROUTE_KINDS[name.slice(0, name.indexOf("."))] ?? assert.fail(name);
+      const ask = async (id: string): Promise<string> => {
+        const answer = await caller.call(method, path.replace(/:\w+/, id), method === "GET" ? undefined : {});
+        assertNoLeak(answer, name);
+        return comparableResponse(answer, id);
+      };
+      assert.equal(await ask(hiddenFrom(route)[kind] ?? ""), await ask(`${kind}_${"0".repeat(32)}`), name);
+    }
+  }
   // All of it is there, for who may see it.
   // A request of an application is sealed within its id, which no example has.
   for (
