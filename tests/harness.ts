@@ -106,7 +106,7 @@ export class Caller {
 
 type HarnessOptions = { folder?: string; settings?: string };
 
-/** By settings: to make the document and its validators takes longer than most tests do. */
+/** By settings: to make the document takes longer than most tests do. */
 const contracts = new Map<string, OpenApiContract>();
 
 export class Harness {
