@@ -5,6 +5,7 @@ import type { Context } from "@/core/operation.ts";
 import { type Caller, type Harness, openGateway } from "../harness.ts";
 import { createTemporaryDatabase } from "../temporary_database.ts";
 import { postgresUrl } from "../tier.ts";
+import { until } from "../wait.ts";
 
 type OpenedEngine = { gateway: Harness; [Symbol.asyncDispose](): Promise<void> };
 type Engine = { name: string; open(environment?: Record<string, string>): Promise<OpenedEngine> };
@@ -71,6 +72,11 @@ export async function fillRoom(
   const context: Context = { actor, requestId: "fill", access: send.access, operation: send.name, isReadOnly: false };
   const sent = await Promise.all(texts.map((text) => send.run(context, send.input.parse({ roomId, text }))));
   return { roomId, ids: sent.map((outcome) => (outcome as { output: { id: string } }).output.id) };
+}
+
+/** Waits until the index has all that the caller may search. */
+export async function waitForIndex(caller: Caller): Promise<void> {
+  await until(async () => !(await caller.get("/v1/search?q=ready")).body.degraded, "everything is indexed");
 }
 
 /** Prints a line to the output of the test. */

@@ -1,6 +1,6 @@
 // Search by questions in plain words: any of their words finds an answer, rare words count more.
 import assert from "node:assert/strict";
-import { fillRoom, testSearch } from "../conformance/search_engines.ts";
+import { fillRoom, testSearch, waitForIndex } from "../conformance/search_engines.ts";
 import { type ApiResponse, type Caller, type Harness, openGateway } from "../harness.ts";
 import { createRoom, embedAll, openVectorGateway } from "./vector_fixture.ts";
 
@@ -143,7 +143,7 @@ testSearch(
     const { ids } = await fillRoom(gateway, alice, ["The tank pressure was 4 bar"]);
     await fillRoom(gateway, alice, Array.from({ length: 600 }, (_, n) => `tank ${n} is empty`));
     await fillRoom(gateway, alice, Array.from({ length: 600 }, (_, n) => `pressure of pump ${n}`));
-    while ((await ask(alice, { query: "anything" })).degraded) continue;
+    await waitForIndex(alice);
     assert.equal(idsOf(await ask(alice, { query: "what is the pressure in the tank" }))[0], ids[0]);
     assert.deepEqual((await ask(eve, { query: "what is the pressure in the tank" })).items, []);
   },
@@ -172,7 +172,7 @@ testSearch("search by a question of the most words, all frequent, is answered", 
   await alice.get("/v1/rooms");
   const words = Array.from({ length: 32 }, (_, n) => `harbour${String.fromCharCode(97 + n % 26)}${n}`);
   await fillRoom(gateway, alice, Array.from({ length: 300 }, (_, n) => `${words.join(" ")} ${n}`));
-  while ((await ask(alice, { query: "anything" })).degraded) continue;
+  await waitForIndex(alice);
   assert.equal((await ask(alice, { query: words.join(" ") })).items.length, 20);
   assert.equal((await alice.post("/v1/search", { query: [...words, "more"].join(" ") })).status, 422);
 });
