@@ -105,7 +105,7 @@ export class AiSdkModels implements Models {
         if (embeddings.length !== values.length) throw new StreamBroken();
         vectors.push(...embeddings);
         reported = isCount(usage?.tokens) && reported !== undefined ? reported + usage.tokens : undefined;
-        timer.beat();
+        timer.restart();
       }
       const dimensions = vectors[0]?.length ?? 0;
       const isValid = (vector: number[]) => vector.length === dimensions && vector.every(Number.isFinite);
@@ -203,7 +203,7 @@ class StepTimer {
   }
 
   /** Something arrived. */
-  beat(): void {
+  restart(): void {
     clearTimeout(this.#idle);
     const { firstPartMs, idleMs } = this.#limits;
     if (!this.signal.aborted) this.#idle = setTimeout(() => this.#end(), this.hasBegun ? idleMs : firstPartMs);
@@ -224,7 +224,7 @@ class StepTimer {
         // While the consumer works, the provider is not late.
         clearTimeout(this.#idle);
         yield value;
-        this.beat();
+        this.restart();
       }
     } finally {
       this.signal.removeEventListener("abort", abort);

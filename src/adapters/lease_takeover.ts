@@ -48,8 +48,8 @@ export class LeaseTakeover {
   /** Checks once; expires the leases of nodes that stopped a while ago. */
   async check(): Promise<void> {
     const { node, leases } = this.#deps;
-    const held = await Promise.all(leases.map(async (kind) => ({ kind, owners: await kind.owners() })));
-    const ids = new Set(held.flatMap(({ owners }) => owners).flatMap((owner) => nodeOf(owner) ?? []));
+    const active = await Promise.all(leases.map(async (kind) => ({ kind, owners: await kind.owners() })));
+    const ids = new Set(active.flatMap(({ owners }) => owners).flatMap((owner) => nodeOf(owner) ?? []));
     const stopped = ids.size === 0 ? [] : await node.findStopped([...ids]);
     for (const id of [...this.#stoppedSince.keys()]) if (!stopped.includes(id)) this.#stoppedSince.delete(id);
     const now = this.#monotonicMs();
@@ -58,7 +58,7 @@ export class LeaseTakeover {
       this.#stoppedSince.set(id, since);
       if (now - since < GRACE_MS) continue;
       let expired = 0;
-      for (const { kind, owners } of held) {
+      for (const { kind, owners } of active) {
         const lost = owners.filter((owner) => nodeOf(owner) === id);
         if (lost.length > 0) expired += await kind.expire(lost);
       }

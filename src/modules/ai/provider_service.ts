@@ -68,7 +68,7 @@ export class ProviderService {
           ? encryptor.encrypt(input.apiKey, keyContext(tenantId, input.id))
           : input.apiKey === null
           ? null
-          : keptKey(before, input.kind, baseUrl),
+          : storedKey(before, input.kind, baseUrl),
         models_json: JSON.stringify(input.models),
         priority: input.priority,
         version: (before?.version ?? 0) + 1,
@@ -143,7 +143,7 @@ async function callOnce(
 }
 
 /** The key that is stored. It is not sent to another address: who sets that one may not know the key. */
-function keptKey(before: ProviderRow | undefined, kind: string, baseUrl: string): string | null {
+function storedKey(before: ProviderRow | undefined, kind: string, baseUrl: string): string | null {
   const key = before?.key_encrypted ?? null;
   if (key === null || before?.base_url === baseUrl && before.kind === kind) return key;
   throw Fault.forField("/apiKey", "required", "expected the key again, since the address or protocol changes; or null");

@@ -13,7 +13,13 @@ import { Exporter } from "./exporter.ts";
 import { checkAdmin } from "./import_service.ts";
 import { type TransferJobDeps, TransferJobs } from "./transfer_jobs.ts";
 import { ArchiveFault, zeroCounts } from "./report.ts";
-import { type Export, EXPORT_KEPT_HOURS, type ExportCreate, EXPORTS_KEPT, type TransferList } from "./schema.ts";
+import {
+  type Export,
+  EXPORT_RETENTION_HOURS,
+  type ExportCreate,
+  EXPORTS_PER_PRINCIPAL,
+  type TransferList,
+} from "./schema.ts";
 import type { ExportRow } from "./store.ts";
 
 const JOB = "transfer.export";
@@ -95,7 +101,7 @@ export class ExportService {
         expires_at: null,
       };
       await exports.add(row);
-      for (const id of (await exports.finishedIds(actor.tenantId, row.charged_id)).slice(EXPORTS_KEPT - 1)) {
+      for (const id of (await exports.finishedIds(actor.tenantId, row.charged_id)).slice(EXPORTS_PER_PRINCIPAL - 1)) {
         await this.#expire(actor.tenantId, id);
       }
       await this.#jobs.assertQuota(tx, row);
@@ -148,7 +154,7 @@ export class ExportService {
       state: "done",
       size: exporter.bytes,
       counts_json: JSON.stringify(exporter.counts),
-      expires_at: iso(clock.now() + EXPORT_KEPT_HOURS * HOUR_MS),
+      expires_at: iso(clock.now() + EXPORT_RETENTION_HOURS * HOUR_MS),
     });
   }
 

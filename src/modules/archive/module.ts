@@ -8,7 +8,7 @@ import type { ModuleArchives } from "./content_records.ts";
 import { ExportService } from "./export_service.ts";
 import { ImportService } from "./import_service.ts";
 import { migrations } from "./migrations.ts";
-import { ARCHIVE_MAX_BYTES, EXPORT_KEPT_HOURS, EXPORTS_KEPT } from "./schema.ts";
+import { ARCHIVE_MAX_BYTES, EXPORT_RETENTION_HOURS, EXPORTS_PER_PRINCIPAL } from "./schema.ts";
 
 type Deps = { roomAccess: RoomAccess; archives: ModuleArchives; membersMax: number };
 
@@ -36,8 +36,8 @@ export function archiveModule(
       imports: ["slack", "mattermost", "gateway"],
       exports: ["ndjson"],
       archiveMaxBytes: ARCHIVE_MAX_BYTES,
-      exportKeptHours: EXPORT_KEPT_HOURS,
-      exportsKept: EXPORTS_KEPT,
+      exportRetentionHours: EXPORT_RETENTION_HOURS,
+      exportsPerPrincipal: EXPORTS_PER_PRINCIPAL,
     }),
   };
 }

@@ -22,9 +22,9 @@ export const LINE_VALUES_MAX = 200_000;
 /** Reactions of a message in its line, of four values each. */
 export const LINE_REACTIONS_MAX = 40_000;
 const MAPPED_PRINCIPALS_MAX = 10_000;
-export const EXPORT_KEPT_HOURS = 72;
+export const EXPORT_RETENTION_HOURS = 72;
 /** Finished ones of a principal. */
-export const EXPORTS_KEPT = 3;
+export const EXPORTS_PER_PRINCIPAL = 3;
 export const UPLOAD_WITHIN_HOURS = 24;
 export const EXAMPLES_MAX = 5;
 
@@ -189,8 +189,8 @@ export function transferSchemas(sections: readonly AnyArchiveSection[]) {
     finishedAt: z.iso.datetime().nullable(),
     expiresAt: z.iso.datetime().nullable()
       .describe(
-        `When the file is deleted: ${EXPORT_KEPT_HOURS} hours after completion, or earlier because only the last ` +
-          `${EXPORTS_KEPT} exports of a principal are stored`,
+        `When the file is deleted: ${EXPORT_RETENTION_HOURS} hours after completion, or earlier because only the last ` +
+          `${EXPORTS_PER_PRINCIPAL} exports of a principal are stored`,
       ),
   }).meta({ id: "TransferExport" });
   return { Import, Export };

@@ -100,7 +100,7 @@ class SkillImporter implements SectionImporter {
     if (pending === undefined) return;
     const { tenantId, report } = this.#context;
     const { name, createdBy, where, files, bytes } = pending;
-    const { skill } = await examineFiles({ files, folder: name, problems: [] });
+    const { skill } = await examineFiles({ files, directory: name, problems: [] });
     if (skill === undefined || bytes > SKILL_MAX_BYTES) return report.skip("skill_invalid", where);
     await this.#context.write(async (tx) => {
       const history = this.#context.history(tx);

@@ -3,8 +3,8 @@ import { Buffer } from "node:buffer";
 import { ArchiveFault, ZipArchive } from "@/modules/archive/mod.ts";
 import { FILES_MAX, type Problem, SKILL_MAX_BYTES, type SkillImport } from "./schema.ts";
 
-/** Files by their path within the directory of the skill; `folder` is that of an archive. */
-export type SourceFiles = { files: Map<string, Uint8Array>; folder: string | undefined; problems: Problem[] };
+/** Files by their path within the directory of the skill; `directory` is that of an archive. */
+export type SourceFiles = { files: Map<string, Uint8Array>; directory: string | undefined; problems: Problem[] };
 
 const PATH_MAX_CHARS = 200;
 const SEGMENTS_MAX = 10;
@@ -33,7 +33,7 @@ function fromJson(files: NonNullable<SkillImport["files"]>): SourceFiles {
     if (read.has(path)) problems.push({ path, detail: "this path appears twice" });
     read.set(path, Buffer.from(content, "utf8"));
   }
-  return { files: read, folder: undefined, problems };
+  return { files: read, directory: undefined, problems };
 }
 
 async function fromZip(zip: string): Promise<SourceFiles> {
@@ -46,14 +46,14 @@ async function fromZip(zip: string): Promise<SourceFiles> {
     bytes = Uint8Array.fromBase64(zip);
   } catch {
     problem("", "expected the archive as base64");
-    return { files: read, folder: undefined, problems };
+    return { files: read, directory: undefined, problems };
   }
   try {
     archive = await ZipArchive.open(blobOf(bytes), BLOB_KEY, bytes.length);
   } catch (thrown) {
     if (!(thrown instanceof ArchiveFault)) throw thrown;
     problem("", `${thrown.failure.code}: ${thrown.failure.detail}`);
-    return { files: read, folder: undefined, problems };
+    return { files: read, directory: undefined, problems };
   }
   try {
     const { names } = archive;
@@ -61,7 +61,7 @@ async function fromZip(zip: string): Promise<SourceFiles> {
     const total = names.reduce((sum, name) => sum + (archive.size(name) ?? 0), 0);
     if (total > SKILL_MAX_BYTES) problem("", `expected at most ${SKILL_MAX_BYTES} bytes in all, received ${total}`);
     for (const name of names) if (!archive.isRegular(name)) problem(name, "links and special files are not allowed");
-    if (problems.length > 0) return { files: read, folder: undefined, problems };
+    if (problems.length > 0) return { files: read, directory: undefined, problems };
     for (const name of names) read.set(name, await archive.read(name) ?? new Uint8Array());
   } catch (thrown) {
     if (!(thrown instanceof ArchiveFault)) throw thrown;
@@ -69,17 +69,19 @@ async function fromZip(zip: string): Promise<SourceFiles> {
   } finally {
     archive.close();
   }
-  return { ...withoutFolder(read), problems };
+  return { ...withoutDirectory(read), problems };
 }
 
 /** Removes the one directory that all files of an archive are in. */
-function withoutFolder(files: Map<string, Uint8Array>): { files: Map<string, Uint8Array>; folder: string | undefined } {
+function withoutDirectory(
+  files: Map<string, Uint8Array>,
+): { files: Map<string, Uint8Array>; directory: string | undefined } {
   const [first = ""] = files.keys();
-  const folder = first.slice(0, first.indexOf("/") + 1);
-  const isShared = folder !== "" && [...files.keys()].every((path) => path.startsWith(folder));
-  if (!isShared || files.has("SKILL.md")) return { files, folder: undefined };
-  const inside = [...files].map(([path, content]) => [path.slice(folder.length), content] as const);
-  return { files: new Map(inside), folder: folder.slice(0, -1) };
+  const directory = first.slice(0, first.indexOf("/") + 1);
+  const isShared = directory !== "" && [...files.keys()].every((path) => path.startsWith(directory));
+  if (!isShared || files.has("SKILL.md")) return { files, directory: undefined };
+  const inside = [...files].map(([path, content]) => [path.slice(directory.length), content] as const);
+  return { files: new Map(inside), directory: directory.slice(0, -1) };
 }
 
 /** Why a path is not one within the directory of a skill; each check reads the text once. */

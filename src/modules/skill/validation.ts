@@ -39,7 +39,7 @@ export async function examine(input: SkillImport): Promise<Examined> {
 }
 
 /** The same for files that were read. */
-export async function examineFiles({ files, folder, problems: found }: SourceFiles): Promise<Examined> {
+export async function examineFiles({ files, directory, problems: found }: SourceFiles): Promise<Examined> {
   const problems = [...found, ...sourceProblems(files)];
   const warnings: Problem[] = [];
   if (files.size > FILES_MAX) problems.push({ path: "", detail: `expected at most ${FILES_MAX} files` });
@@ -53,7 +53,7 @@ export async function examineFiles({ files, folder, problems: found }: SourceFil
     problems.push({ path: MANIFEST, detail: `expected at most ${BODY_MAX_BYTES} bytes` });
     return { name: null, problems: problems.slice(0, PROBLEMS_MAX), warnings, skill: undefined };
   }
-  const name = folder ?? nameIn(manifest);
+  const name = directory ?? nameIn(manifest);
   // Paths that it cannot have would only be named twice.
   const checked = problems.length === 0 ? Object.fromEntries(files) : { [MANIFEST]: manifest };
   const entry = await entryOf(name ?? "skill", checked);

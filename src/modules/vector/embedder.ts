@@ -162,21 +162,21 @@ export class Embedder {
   async #load({ tenant_id: tenantId, id: space }: SpaceRow, claims: readonly Claim[]): Promise<Work[]> {
     const { store, sources } = this.#deps;
     const works: Work[] = [];
-    const gone: Claim[] = [];
+    const missing: Claim[] = [];
     for (const [kind, group] of Map.groupBy(claims, (claim) => claim.kind)) {
       const source = sources().find((known) => known.kind === kind);
       const entries = await source?.entries(tenantId, { ids: group.map(({ id }) => id) }) ?? [];
       const byId = new Map(entries.map((entry) => [entry.id, entry]));
       for (const claim of group) {
         const entry = byId.get(claim.id);
-        if (entry === undefined) gone.push(claim);
+        if (entry === undefined) missing.push(claim);
         else works.push({ claim, entry, chunks: chunksOf(entry), vectors: [] });
       }
     }
-    if (gone.length > 0) {
+    if (missing.length > 0) {
       await store.write(async (tx) => {
         const items = new ItemStore(tx.db, store.dialect);
-        for (const claim of gone) await items.drop({ tenantId, space }, claim);
+        for (const claim of missing) await items.drop({ tenantId, space }, claim);
       });
     }
     return works;

@@ -2,7 +2,7 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { inJsonList } from "@/ports/sql_filters.ts";
 import { type Param, prepared } from "@/ports/prepared.ts";
-import { DELIVERIES_KEPT } from "./schema.ts";
+import { DELIVERIES_STORED } from "./schema.ts";
 import type { CursorRow, DeliveryRow, ParkedRow, WebhookRow, WebhookTables } from "./tables.ts";
 
 export type WebhookKey = Pick<WebhookRow, "tenant_id" | "id">;
@@ -214,7 +214,7 @@ export class DeliveryStore {
   /** Stores attempts in the ring; `count` is the number of attempts before them. */
   async addDeliveries(rows: readonly Omit<DeliveryRow, "slot">[], count: number): Promise<void> {
     for (const [n, row] of rows.entries()) {
-      const slot = (count + n) % DELIVERIES_KEPT;
+      const slot = (count + n) % DELIVERIES_STORED;
       const { tenant_id: _tenant, webhook_id: _webhook, ...set } = row;
       await this.#db.insertInto("webhook_delivery").values({ ...row, slot })
         .onConflict((conflict) => conflict.columns(["tenant_id", "webhook_id", "slot"]).doUpdateSet(set)).execute();

@@ -11,7 +11,7 @@ export const WEBHOOKS_PER_ROOM = 5;
 /** Parked events of one webhook; with more, its endpoint counts as unable to receive. */
 export const PARKED_MAX = 1000;
 /** Attempts that are listed. */
-export const DELIVERIES_KEPT = 100;
+export const DELIVERIES_STORED = 100;
 /** Longest body; of larger events only the ids are sent. */
 export const BODY_MAX_BYTES = 64 * 1024;
 export const OVERLAP_HOURS = 24;
@@ -114,11 +114,11 @@ export type WebhookDelivery = z.output<typeof WebhookDelivery>;
 export const DeliveryList = z.strictObject({
   id: WebhookId,
   outcome: z.enum(OUTCOMES).optional().describe("Only attempts with this outcome"),
-  limit: z.int().min(1).max(DELIVERIES_KEPT).default(50).describe("Maximum number of items"),
+  limit: z.int().min(1).max(DELIVERIES_STORED).default(50).describe("Maximum number of items"),
 });
 export type DeliveryList = z.output<typeof DeliveryList>;
 export const WebhookDeliveries = z.object({
-  items: z.array(WebhookDelivery).describe(`The newest attempts, newest first; ${DELIVERIES_KEPT} are stored`),
+  items: z.array(WebhookDelivery).describe(`The newest attempts, newest first; ${DELIVERIES_STORED} are stored`),
 }).meta({ id: "WebhookDeliveries" });
 export const DeliveryRef = z.strictObject({
   id: WebhookId,

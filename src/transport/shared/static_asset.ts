@@ -70,9 +70,10 @@ export class StaticAsset {
   }
 
   #variant(encoding: Encoding | "plain"): Promise<Variant> {
-    const made = this.#variants.get(encoding) ?? (encoding === "plain" ? this.#loadPlain() : this.#compress(encoding));
-    this.#variants.set(encoding, made);
-    return made;
+    const created = this.#variants.get(encoding) ??
+      (encoding === "plain" ? this.#loadPlain() : this.#compress(encoding));
+    this.#variants.set(encoding, created);
+    return created;
   }
 
   async #loadPlain(): Promise<Variant> {

@@ -9,10 +9,10 @@ const ROOTS_MAX = 32;
 
 type Struct = Y.Item | Y.GC;
 /** What a type contains. */
-type Holder = "nodes" | "characters" | "data" | "gone";
+type Holder = "nodes" | "characters" | "data" | "deleted";
 /** Where an item lies: `parent` identifies its type, `key` its entry of that. */
 type Place = { parent: unknown; holder: Holder; key: string | null; depth: number };
-const GONE: Place = { parent: null, holder: "gone", key: null, depth: 0 };
+const DELETED: Place = { parent: null, holder: "deleted", key: null, depth: 0 };
 
 /**
  * Throws `validation_failed` if an update would add anything but nodes to a rich document. Returns the name of the fragment that
@@ -48,7 +48,7 @@ class ShapeCheck {
   }
 
   #checkContent({ content }: Y.Item, { holder, key, depth }: Place): void {
-    if (holder === "gone" || content instanceof Y.ContentDeleted) return;
+    if (holder === "deleted" || content instanceof Y.ContentDeleted) return;
     if (key !== null) {
       checkName(key);
       const isData = content instanceof Y.ContentAny || (holder === "data" && content instanceof Y.ContentType);
@@ -92,7 +92,7 @@ class ShapeCheck {
         open.push(needed);
       }
     }
-    return this.#places.get(item) ?? GONE;
+    return this.#places.get(item) ?? DELETED;
   }
 
   /** The items of the update that the place of an item follows from. */
@@ -104,16 +104,16 @@ class ShapeCheck {
   }
 
   #derivePlace(struct: Struct): Place {
-    if (!(struct instanceof Y.Item)) return GONE;
+    if (!(struct instanceof Y.Item)) return DELETED;
     const { parent, parentSub, origin, rightOrigin } = struct;
     if (typeof (parent as unknown) === "string") return this.#rootPlace(String(parent), parentSub);
     if (parent instanceof Y.ID) return this.#placeIn(parent, parentSub);
     const [left, right] = [origin, rightOrigin].map((id) => id === null ? undefined : this.#placeAt(id));
-    if (left?.holder === "gone" || right?.holder === "gone") return GONE;
+    if (left?.holder === "deleted" || right?.holder === "deleted") return DELETED;
     if (left !== undefined && right !== undefined && (left.parent !== right.parent || left.key !== right.key)) {
       throw refused("an item between neighbors of different types");
     }
-    return right ?? left ?? GONE;
+    return right ?? left ?? DELETED;
   }
 
   #rootPlace(name: string, key: string | null): Place {
@@ -128,28 +128,28 @@ class ShapeCheck {
   /** The place of what lies in the type that an item with this id contains. */
   #placeIn(id: Y.ID, key: string | null): Place {
     const item = this.#find(id);
-    if (!(item instanceof Y.Item)) return GONE;
+    if (!(item instanceof Y.Item)) return DELETED;
     if (!(item.content instanceof Y.ContentType)) {
-      if (item.content instanceof Y.ContentDeleted) return GONE;
+      if (item.content instanceof Y.ContentDeleted) return DELETED;
       throw refused("an item within another one that cannot contain any");
     }
-    const place = this.#findInUpdate(id) === undefined ? this.#existingPlace(item) : this.#places.get(item) ?? GONE;
-    if (place.holder === "gone") return GONE;
+    const place = this.#findInUpdate(id) === undefined ? this.#existingPlace(item) : this.#places.get(item) ?? DELETED;
+    if (place.holder === "deleted") return DELETED;
     return { parent: idKey(item.id), holder: holderOf(item.content.type), key, depth: place.depth + 1 };
   }
 
   #placeAt(id: Y.ID): Place {
     const inUpdate = this.#findInUpdate(id);
-    if (inUpdate !== undefined) return this.#places.get(inUpdate) ?? GONE;
+    if (inUpdate !== undefined) return this.#places.get(inUpdate) ?? DELETED;
     const item = this.#find(id);
-    return item instanceof Y.Item ? this.#existingPlace(item) : GONE;
+    return item instanceof Y.Item ? this.#existingPlace(item) : DELETED;
   }
 
   #existingPlace({ parent, parentSub }: Y.Item): Place {
-    if (!(parent instanceof Y.AbstractType)) return GONE;
+    if (!(parent instanceof Y.AbstractType)) return DELETED;
     let depth = 1;
     for (let above = parent._item; above !== null; depth++) {
-      if (!(above.parent instanceof Y.AbstractType)) return GONE;
+      if (!(above.parent instanceof Y.AbstractType)) return DELETED;
       above = above.parent._item;
     }
     if (parent._item !== null) {
