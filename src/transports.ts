@@ -124,20 +124,6 @@ export async function createTransports(
   });
 
   const probes = { isLeaving: false };
-  async function ready(): Promise<Readiness> {
-    const [database, canary, ...own] = await Promise.all([
-      isHealthy(store.checkHealth()),
-      isHealthy(hub.probeBus()),
-      ...modules.flatMap((module) => Object.entries(module.readiness ?? {})).map(async ([name, check]) =>
-        [name, await isHealthy(Promise.try(check))] as const
-      ),
-    ]);
-    const checks = { store: database, migrations: true, bus: bus.isHealthy, canary, ...Object.fromEntries(own) };
-    return {
-      isReady: Object.values(checks).every(Boolean) && !probes.isLeaving,
-      checks: { ...checks, draining: probes.isLeaving },
-    };
-  }
   const asyncDocument = { modules, version: manifest.version, limits: limits.ws };
   const http = createHttpHandler({
     operations: [...operations.values()],
@@ -163,7 +149,7 @@ export async function createTransports(
         serviceFactor: limits.serviceFactor,
       }
       : undefined,
-    checkReadiness: ready,
+    checkReadiness: () => checkReadiness(platform, hub, probes.isLeaving),
     version: manifest.version,
     corsOrigins: allowed,
     isLocalOriginAllowed,
@@ -181,6 +167,22 @@ export async function createTransports(
     cpu,
   });
   return { http, hub, memoryGuard, probes, mcp };
+}
+
+async function checkReadiness(
+  { store, bus, modules }: Platform,
+  hub: Hub,
+  isLeaving: boolean,
+): Promise<Readiness> {
+  const [database, canary, ...own] = await Promise.all([
+    isHealthy(store.checkHealth()),
+    isHealthy(hub.probeBus()),
+    ...modules.flatMap((module) => Object.entries(module.readiness ?? {})).map(async ([name, check]) =>
+      [name, await isHealthy(Promise.try(check))] as const
+    ),
+  ]);
+  const checks = { store: database, migrations: true, bus: bus.isHealthy, canary, ...Object.fromEntries(own) };
+  return { isReady: Object.values(checks).every(Boolean) && !isLeaving, checks: { ...checks, draining: isLeaving } };
 }
 
 /** Applies changes of rights and origins made on any node; after an outage of the bus they are read again. */

@@ -11,6 +11,6 @@
 // 6. `RunEnding` commits the last step, the message and the end of the run together.
 export { agentModule } from "./module.ts";
 export type { AgentModule } from "./module.ts";
-export type { AssembleContext, CallOperation, ContextRequest } from "./run/context.ts";
+export type { AssembleContext } from "./run/context.ts";
 export { systemText } from "./run/context.ts";
 export type { AgentTool, ToolCall, ToolSource } from "./tool/tool.ts";

@@ -3,4 +3,3 @@ export { aiModule } from "./module.ts";
 export type { AiModule } from "./module.ts";
 export type { AiService, AiStepEnd } from "./service.ts";
 export type { AiCharge } from "./budgets.ts";
-export type { AiModel, OperatorProvider } from "./catalog.ts";

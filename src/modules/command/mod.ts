@@ -1,11 +1,4 @@
 // Commands that modules offer in rooms, and the responses to them.
-export { type CommandModule, commandModule } from "./module.ts";
+export { commandModule } from "./module.ts";
 export type { Interactions } from "./interactions.ts";
-export {
-  CommandDescription,
-  CommandName,
-  InteractionId,
-  LATE_RESPONSES_MAX,
-  RESPONSE_MINUTES,
-  ResponseInput,
-} from "./schema.ts";
+export { CommandDescription, CommandName, InteractionId, ResponseInput } from "./schema.ts";

@@ -27,4 +27,4 @@ export type { FilteredMessage, MessageFilter } from "./filter.ts";
 export type { MessageService } from "./service.ts";
 export { countCommitted } from "./api.ts";
 export { fileOwner, type MessageSender } from "./sender.ts";
-export { MENTION_ALL, type MessageRow, type MessageTables } from "./store.ts";
+export { type MessageRow, type MessageTables } from "./store.ts";

@@ -1,3 +1,2 @@
 // OAuth: authorizations of applications.
-export type { Issuer } from "./metadata.ts";
-export { type OauthAuthenticator, type OauthModule, oauthModule } from "./module.ts";
+export { type OauthModule, oauthModule } from "./module.ts";

@@ -20,7 +20,6 @@ import {
 } from "./tables.ts";
 
 export {
-  type BanRow,
   DEFAULT_MEMBER_SETTINGS,
   type ListedMember,
   type MemberRow,

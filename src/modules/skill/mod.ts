@@ -1,3 +1,2 @@
 // Skills: instructions that agents read when they need them.
 export { type SkillModule, skillModule } from "./module.ts";
-export type { SkillService } from "./service.ts";

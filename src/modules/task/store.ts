@@ -123,6 +123,24 @@ export class TaskStore {
     after: CursorKey | undefined,
     limit: number,
   ): Promise<TaskRow[]> {
+    const matching = await this.#matching(tenantId, reader, filter);
+    let { query } = matching;
+    const direction = sort.startsWith("-") ? "desc" : "asc";
+    const columns = sortColumns(sort);
+    if (after !== undefined) {
+      const comparison = sql.raw(direction === "desc" ? "<" : ">");
+      query = query.where(sql<boolean>`(${sql.join(columns)}) ${comparison} (${sql.join(after)})`);
+      // In a row comparison, SQLite seeks in an index by columns only, not by an expression.
+      if (matching.isWide && columns[0] === dueOrder) {
+        query = query.where(sql<boolean>`${dueOrder} ${comparison}= ${after[0]}`);
+      }
+    }
+    for (const column of columns) query = query.orderBy(column, direction);
+    return await query.limit(limit).execute();
+  }
+
+  /** Tasks of visible rooms that match; `isWide` if the filter leaves most of them. */
+  async #matching(tenantId: string, reader: Reader, filter: TaskFilter) {
     let query = this.#db.selectFrom("task").selectAll("task").where("task.tenant_id", "=", tenantId)
       .where(isInVisibleRoom(this.#db, tenantId, "task.room_id", reader))
       .where("task.deleted_at", filter.deleted ? "is not" : "is", null);
@@ -172,16 +190,7 @@ export class TaskStore {
         or(["title", "description", "key"].map((name) => containsText(`task.${name}`, q)))
       );
     }
-    const direction = sort.startsWith("-") ? "desc" : "asc";
-    const columns = sortColumns(sort);
-    if (after !== undefined) {
-      const comparison = sql.raw(direction === "desc" ? "<" : ">");
-      query = query.where(sql<boolean>`(${sql.join(columns)}) ${comparison} (${sql.join(after)})`);
-      // In a row comparison, SQLite seeks in an index by columns only, not by an expression.
-      if (isWide && columns[0] === dueOrder) query = query.where(sql<boolean>`${dueOrder} ${comparison}= ${after[0]}`);
-    }
-    for (const column of columns) query = query.orderBy(column, direction);
-    return await query.limit(limit).execute();
+    return { query, isWide };
   }
 
   /** Tasks that are not deleted. */

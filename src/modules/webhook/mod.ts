@@ -1,3 +1,3 @@
 // Webhooks: events of rooms delivered to other systems, in order and at least once.
-export { type WebhookModule, webhookModule } from "./module.ts";
+export { webhookModule } from "./module.ts";
 export type { ServiceWebhooks } from "./service_webhooks.ts";
