@@ -104,3 +104,14 @@ Deno.test("a token that may not send messages says nothing in a run, which would
   });
   assert.deepEqual(ok(await robo.get(`/v1/messages?roomId=${roomId}`)).items, []);
 });
+
+testOnEngines("the steps of a run have so many characters in all", async (environment) => {
+  await using gateway = await openGateway(environment);
+  const { robo, roomId } = await openRoom(gateway);
+  const run = ok(await robo.post(RUNS, { roomId }));
+  const result = "x".repeat(16_000);
+  const report = (step: number) => robo.post(`${RUNS}/${run.id}/steps`, { step, input: result, result });
+  for (let step = 0; step < 31; step++) ok(await report(step));
+  assertProblem(await report(31), 409, "limit_reached");
+  ok(await robo.post(`${RUNS}/${run.id}/finish`, { text: "Done" }));
+});

@@ -19,8 +19,9 @@ import {
 } from "./schema.ts";
 import { RunStore } from "./store.ts";
 
-/** Steps that an agent reports. */
+/** Steps that an agent reports, and characters of all their texts: a reader of the run gets all of them at once. */
 const STEPS_MAX = 200;
+const STEPS_TEXT_MAX = 1_000_000;
 
 type Deps = {
   store: Store<AgentTables>;
@@ -70,8 +71,13 @@ export class OutsideRuns {
       if (step === run.step - 1) return undefined;
       if (step !== run.step) throw mismatch(run);
       if (step >= STEPS_MAX) throw new Fault("limit_reached", `A run has at most ${STEPS_MAX} steps`);
+      const runs = new RunStore(tx.db);
+      const chars = await runs.countStepChars(run.tenant_id, run.id);
+      if (chars + run.text.length + (input?.length ?? 0) + (result?.length ?? 0) > STEPS_TEXT_MAX) {
+        throw new Fault("limit_reached", `The steps of a run have at most ${STEPS_TEXT_MAX} characters in all`);
+      }
       const now = iso(clock.now());
-      await new RunStore(tx.db).putStep({
+      await runs.putStep({
         tenant_id: run.tenant_id,
         run_id: run.id,
         n: step,

@@ -193,6 +193,17 @@ export class RunStore {
       .where("run_id", "=", runId).orderBy("n");
   }
 
+  /** Characters of all texts of the steps. */
+  async countStepChars(tenantId: string, runId: string): Promise<number> {
+    const lengthOf = (column: string) => sql<number>`coalesce(length(${sql.ref(column)}), 0)`;
+    const { chars } = await this.#db.selectFrom("agent_step")
+      .select(
+        sql<number>`coalesce(sum(${lengthOf("text")} + ${lengthOf("input")} + ${lengthOf("result")}), 0)`.as("chars"),
+      )
+      .where("tenant_id", "=", tenantId).where("run_id", "=", runId).executeTakeFirstOrThrow();
+    return Number(chars);
+  }
+
   /** Adds a step, or replaces the one with its number. */
   async putStep(row: StepRow): Promise<void> {
     const { tenant_id: _tenant, run_id: _run, n: _n, started_at: _started, ...set } = row;
