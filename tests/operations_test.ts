@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { isAtLeast, ROOM_ROLES, TENANT_ROLES } from "@/core/actor.ts";
+import { DAY_MS } from "@/core/clock.ts";
 import { BODY_MAX_BYTES } from "@/transport/http/endpoint.ts";
 import { type Harness, openGateway } from "./harness.ts";
 import { createResources, openResourceGateway, withOwnIds } from "./resource_fixture.ts";
@@ -130,6 +131,20 @@ Deno.test("permission.check says what the operations do", async () => {
       assert.equal(body.results[0].allowed, isAtLeast(ROOM_ROLES, role, least), `${operation.name} as ${role}`);
     }
   }
+});
+
+Deno.test("the examples of all operations are accepted as they are, also years later", async () => {
+  await using gateway = await openGateway();
+  gateway.clock.advance(5 * 365 * DAY_MS);
+  const owner = await gateway.as("root", { role: "owner" });
+  const refused: string[] = [];
+  for (const operation of gateway.app.operations.values()) {
+    if (operation.disabled !== undefined) continue;
+    const { status, body } = await callOperation(owner, operation, exampleOf(operation));
+    // What they name does not exist here.
+    if (status === 400 || status === 422 || status >= 500) refused.push(`${operation.name}: ${body.detail}`);
+  }
+  assert.deepEqual(refused, []);
 });
 
 Deno.test("every operation is in /openapi.json with an id, a summary, security, examples and its problems", async () => {

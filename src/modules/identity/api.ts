@@ -86,7 +86,7 @@ export function identityApi({ identity, refreshTokens, tenants, limits, refreshR
         input: MeUpdate,
         output: Principal,
         faults: ["version_mismatch", "handle_taken"],
-        example: { displayName: "Alice", status: { text: "At lunch", emoji: "🥪", until: "2026-03-01T13:00:00.000Z" } },
+        example: { displayName: "Alice", status: { text: "At lunch", emoji: "🥪", until: null } },
         // Each change of a profile is published in all rooms of the principal.
         rate: { human: { perSecond: 0.2, burst: 20 } },
         run: ({ actor }, input) => identity.updateMe(actor, input),

@@ -73,6 +73,7 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
           scopes: ["command.read", "message.write"],
           commands: [{ name: "poll", description: "Ask the room something" }],
           actions: ["vote-*"],
+          configSchema: [{ kind: "text", name: "greeting", label: "Greeting" }],
         },
       },
       run: (context, { manifest }) => plugins.install(context, manifest),
